@@ -1,11 +1,15 @@
 """A session's settings: the spec over the files, the allow-list for children, and where keys come from."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from treadle.agent import configuration as module
 from treadle.agent.configuration import Configuration
+from treadle.agent.small.profile import SmallProfile, small_persona
+from treadle.agent.small.provider import SmallModel
 from treadle.errors import ConfigError
 from treadle.session import Limits, Rules, SessionSpec
 
@@ -43,11 +47,12 @@ async def test_a_key_command_gives_the_key_when_nothing_else_does(config: Path, 
     assert (await load(tmp_path, {"TREADLE_API_KEY": "other"})).models.api_key == ""
 
 
-@pytest.mark.parametrize("command", ["exit 3", "true", "echo no >&2; false"])
+@pytest.mark.parametrize("command", ["exit 3", "true", "echo no >&2; echo key; false"])
 async def test_a_key_command_that_gives_no_key_is_an_error(config: Path, tmp_path: Path, command: str) -> None:
     config.write_text(f'key_command = "{command}"\n')
-    with pytest.raises(ConfigError, match="key_command printed no key"):
+    with pytest.raises(ConfigError, match=r"key_command printed no key \(exit code \d\):") as caught:
         await load(tmp_path)
+    assert ("no" in caught.value.message.split("): ")[-1]) == ("echo no" in command)
 
 
 async def test_what_an_untrusted_project_asked_for_is_named(tmp_path: Path) -> None:
@@ -57,3 +62,110 @@ async def test_what_an_untrusted_project_asked_for_is_named(tmp_path: Path) -> N
     assert configuration.rules.allow == () and "treadle trust" in configuration.notes[0]
     trusted = await load(tmp_path, trusted=True)
     assert trusted.rules.allow == ("Bash",) and trusted.notes == ()
+
+
+async def test_all_permissions_are_skipped_only_where_the_settings_do_not_forbid_it(
+    config: Path, tmp_path: Path
+) -> None:
+    config.write_text("bypass = false\n")
+    with pytest.raises(ConfigError, match="forbid to skip all permissions") as caught:
+        await load(tmp_path, mode="yolo")
+    assert caught.value.hint == "choose another --permission-mode"
+    assert (await load(tmp_path, mode="full-auto")).spec.mode == "full-auto"
+    config.write_text("")
+    assert (await load(tmp_path, mode="yolo")).spec.mode == "yolo"
+
+
+async def test_a_hook_that_might_forbid_something_and_cannot_be_run_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / ".claude").mkdir()
+    hooks = {"hooks": {"PreToolUse": [{"hooks": [{"type": "agent", "prompt": "x"}]}]}}
+    (tmp_path / ".claude" / "settings.json").write_text(json.dumps(hooks))
+    with pytest.raises(ConfigError, match="PreToolUse.*, and it might forbid something") as caught:
+        await load(tmp_path, trusted=True)
+    assert "--setting-sources" in (caught.value.hint or "")
+
+
+async def test_a_model_that_cannot_be_had_is_named_with_the_file_that_it_comes_from(
+    config: Path, tmp_path: Path
+) -> None:
+    config.write_text('model = "scripted:/nowhere"\n')
+    configuration = await load(tmp_path)
+    with pytest.raises(ConfigError, match=rf"\(the model is set in .*{config.name}\)$"):
+        configuration.provider("scripted:/nowhere")
+    for asked, wanted in (("scripted:/nowhere", "scripted:/nowhere"), (None, "scripted:/elsewhere")):
+        with pytest.raises(ConfigError) as caught:
+            (await load(tmp_path, model=asked)).provider(wanted)
+        assert "is set in" not in caught.value.message, "the person has just written it"
+
+
+async def test_a_short_name_stands_for_the_model_of_the_environment_or_of_the_settings(
+    config: Path, tmp_path: Path
+) -> None:
+    config.write_text('model = "chat:of-settings"\n')
+    url = {"TREADLE_BASE_URL": "http://127.0.0.1:9/v1"}
+    assert (await load(tmp_path, url)).provider("default").model == "of-settings"
+    assert (await load(tmp_path, {**url, "TREADLE_MODEL": "chat:of-env"})).provider("default").model == "of-env"
+
+
+async def test_the_profile_for_small_models_and_the_window_are_as_asked_for(config: Path, tmp_path: Path) -> None:
+    config.write_text('small = "on"\n')
+    (tmp_path / "s.toml").write_text('context_window = 1000\n[[reply]]\ntext = "x"\n')
+    model = f"scripted:{tmp_path}/s.toml"
+    configuration = await load(tmp_path)
+    provider = configuration.provider(model)
+    plain_model = (await load(tmp_path, extra={"small": "off"})).provider(model).model
+    assert isinstance(provider, SmallModel) and provider.profile == SmallProfile() and provider.model == plain_model
+    assert configuration.persona(provider) == small_persona(provider)
+    off = await load(tmp_path, extra={"small": "off", "context_tokens": 600}, system_prompt="mine")
+    plain = off.provider(model)
+    assert not isinstance(plain, SmallModel)
+    assert (off.window(plain), off.persona(plain)) == (600, "mine")
+    assert (configuration.window(plain), configuration.persona(plain)) == (1000, None)
+    config.write_text('system_prompt = "of the file"\n')
+    assert (await load(tmp_path)).persona(plain) == "of the file"
+
+
+async def test_what_the_caller_adds_comes_after_what_the_files_have(config: Path, tmp_path: Path) -> None:
+    config.write_text(
+        'add_dirs = ["/a"]\nnetwork = "off"\n[variables]\nLAST = "file"\n[timeouts]\ninterrupt = 4\n'
+        '[permissions]\nallow = ["Read"]\nask = ["Edit"]\ndeny = ["Write"]\n'
+    )
+    rules = Rules(allow=("Bash(a)",), ask=("Bash(b)",), deny=("Bash(c)",))
+    made = await load(tmp_path, add_dirs=("/b",), rules=rules, env={"LAST": "spec"}, extra={"grace": 2})
+    assert made.rules == Rules(allow=("Read", "Bash(a)"), ask=("Edit", "Bash(b)"), deny=("Write", "Bash(c)"))
+    assert (made.add_dirs, made.grace, made.child_env["LAST"]) == (("/a", "/b"), 2, "file")
+    assert (await load(tmp_path)).grace == 4 and made.confinement.network == "off"
+
+
+async def test_a_whole_environment_is_passed_on_without_what_looks_like_a_secret(config: Path, tmp_path: Path) -> None:
+    config.write_text('env = ["KEPT_TOKEN"]\n')
+    environ = {"COLOUR": "red", "SOME_API_KEY": "k", "KEPT_TOKEN": "t", "GIVEN_TOKEN": "old"}
+    whole = await load(tmp_path, environ, inherit_env=True, env={"GIVEN_TOKEN": "new"})
+    assert whole.child_env == {"COLOUR": "red", "KEPT_TOKEN": "t", "GIVEN_TOKEN": "new"}
+    assert whole.withheld == ["SOME_API_KEY"]
+    assert (await load(tmp_path, environ)).withheld == []
+
+
+async def test_edits_are_checked_as_the_settings_say_else_as_was_asked_for(config: Path, tmp_path: Path) -> None:
+    assert not (await load(tmp_path)).checks_edits and (await load(tmp_path, extra={"check_edits": True})).checks_edits
+    for wanted in (True, False):
+        config.write_text(f"check_edits = {str(wanted).lower()}\n")
+        assert (await load(tmp_path, extra={"check_edits": not wanted})).checks_edits is wanted
+
+
+@pytest.mark.parametrize(("name", "entrypoint"), [("sdk-py", "sdk-py"), ("cli", ""), ("", "")])
+async def test_only_an_sdk_counts_as_an_entrypoint(tmp_path: Path, name: str, entrypoint: str) -> None:
+    made = await load(tmp_path, {"CLAUDE_CODE_ENTRYPOINT": name} if name else {})
+    assert made.entrypoint == entrypoint
+
+
+async def test_a_key_command_is_not_run_where_a_key_is_set_and_one_that_hangs_is_given_up(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config.write_text(f'key_command = "touch {tmp_path}/ran; echo k"\n[models]\napi_key = "set"\n')
+    assert (await load(tmp_path)).models.api_key == "set" and not (tmp_path / "ran").exists()
+    monkeypatch.setattr(module, "KEY_COMMAND_SECONDS", 0.1)
+    config.write_text('key_command = "exec sleep 600"\n')
+    with pytest.raises(ConfigError, match=r"key_command took more than 0\.1 s") as caught:
+        await load(tmp_path)
+    assert caught.value.hint == "run it by hand"

@@ -106,3 +106,30 @@ async def test_it_is_on_in_the_chat_and_elsewhere_when_the_settings_say_so(tmp_p
     (tmp_path / ".treadle" / "config.toml").write_text("check_edits = false\n")
     trusted = SessionSpec(cwd=str(tmp_path), extra={"check_edits": True}, trusted=True)
     assert not (await Configuration.load(trusted, {})).checks_edits
+
+
+async def test_only_files_of_its_kind_that_are_there_are_checked_and_signs_may_need_words(tmp_path: Path) -> None:
+    program(tmp_path / "bin", "ruff", 'echo "$@"; exit 1')
+    program(tmp_path / "bin", "cargo", "echo built; exit 1")
+    for name in ("a.py", "b.pyi", "c.txt", "d.rs", "Cargo.toml", ".ruff.toml"):
+        (tmp_path / name).write_text("")
+    paths = [tmp_path / name for name in ("a.py", "b.pyi", "c.txt", "gone.py")]
+    made = checks(tmp_path, path=str(tmp_path / "bin"))
+    said = await made.after(wrote(*paths))
+    assert said.endswith(f"--output-format=concise -- {tmp_path}/a.py {tmp_path}/b.pyi")
+    assert await made.after(wrote(tmp_path / "c.txt")) == ""
+    confined = checks(tmp_path, path=str(tmp_path / "bin"), confinement=Confinement(write=(str(tmp_path),)))
+    both = await confined.after(wrote(tmp_path / "a.py", tmp_path / "d.rs"))
+    assert "\n[ruff says:]\n" in both and both.endswith("\n[cargo says:]\nbuilt")
+
+
+async def test_exactly_as_many_lines_as_fit_are_shown_whole_and_a_long_one_is_cut(tmp_path: Path) -> None:
+    body = f"seq {diagnostics.LINES - 1}; printf '%0{diagnostics.LINE + 1}d\\n' 7; exit 2"
+    program(tmp_path / "bin", "tsc", body)
+    (tmp_path / "tsconfig.json").write_text("")
+    (tmp_path / "a.mts").write_text("")
+    made = checks(tmp_path, path=str(tmp_path / "bin"))
+    lines = (await made.after(wrote(tmp_path / "a.mts"))).splitlines()
+    assert len(lines) == diagnostics.LINES + 2 and lines[-1] == "0" * diagnostics.LINE
+    program(tmp_path / "bin", "tsc", "echo fine")
+    assert await made.after(wrote(tmp_path / "a.mts")) == "", "what succeeds has nothing to say"

@@ -1,13 +1,14 @@
 """Commands of a settings file as hooks: what they are told, and what their answers mean."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.agent.hooked import LS, judging, verdict
-from treadle.agent.event_hooks import EventHooks
+from tests.agent.hooked import ENV, LS, judging, verdict
+from treadle.agent.event_hooks import EventHooks, matches
 from treadle.events import CommandRun, FileChanged
 from treadle.session import HookVerdict, Use
 from treadle.settings.claude import parse
@@ -96,3 +97,276 @@ async def test_what_runs_in_the_background_is_told_when_the_agent_stops(tmp_path
     assert json.loads(told.read_text())["background_tasks"] == [{"id": "t1"}]
     await verdict(judging(tmp_path, {"command": "cat > told.json"}, described=lambda: facts))
     assert "background_tasks" not in json.loads(told.read_text())
+
+
+def answering(tmp_path: Path, event: str, *answers: dict[str, Any], **more: Any) -> EventHooks:
+    """Each answer is that of a hook of its own."""
+    entries = [{"command": f"cat > told.json; echo '{json.dumps(answer)}'"} for answer in answers]
+    read = parse({"hooks": {event: [{"hooks": entries}]}}, "x", "/")
+    return EventHooks(str(tmp_path), read.hooks, env=ENV, **more)
+
+
+def specific(**fields: Any) -> dict[str, Any]:
+    return {"hookSpecificOutput": fields}
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        ([{}], None),
+        (
+            [specific(permissionDecision="allow", permissionDecisionReason="fine")],
+            HookVerdict(decision="allow", reason="fine"),
+        ),
+        ([{"decision": "approve", "reason": "old"}], HookVerdict(decision="allow", reason="old")),
+        ([specific(permissionDecision="ask"), {"decision": "approve"}], HookVerdict(decision="ask")),
+        ([{"decision": "approve"}, specific(permissionDecision="ask")], HookVerdict(decision="ask")),
+        ([specific(permissionDecision="deny")], "a hook denied it"),
+        ([specific(permissionDecision="deny", permissionDecisionReason="no")], "no"),
+        ([{"decision": "deny"}], "a hook blocked it"),
+        ([{"decision": "block", "reason": "no"}], "no"),
+        (
+            [{"decision": "block", "reason": "no"}, specific(additionalContext="so")],
+            HookVerdict(decision="deny", reason="no", context="so"),
+        ),
+        ([specific(updatedInput={"command": "pwd"})], HookVerdict(args={"command": "pwd"})),
+        ([specific(updatedInput="pwd")], None),
+        (
+            [specific(additionalContext="a"), specific(additionalContext=""), specific(additionalContext="b")],
+            HookVerdict(context="a\nb"),
+        ),
+        ([{"hookSpecificOutput": "x"}], None),
+    ],
+)
+async def test_what_hooks_say_before_a_call(tmp_path: Path, answers: list[dict[str, Any]], said: Any) -> None:
+    assert await verdict(answering(tmp_path, "PreToolUse", *answers)) == said
+
+
+async def test_a_hook_can_end_the_turn_and_its_messages_are_for_the_person(tmp_path: Path) -> None:
+    ended: list[str] = []
+    warned: list[str] = []
+
+    async def stop(reason: str) -> None:
+        ended.append(reason)
+
+    async def told(event: str, answer: dict[str, Any]) -> EventHooks:
+        hooks = answering(tmp_path, event, answer, warn=warned.append)
+        hooks.stop_turn = stop
+        return hooks
+
+    assert (
+        await verdict(await told("PreToolUse", {"continue": False, "systemMessage": "mind"})) == "a hook ended the turn"
+    )
+    assert await verdict(await told("PreToolUse", {"continue": False, "stopReason": "late"})) == "late"
+    after = (await told("PostToolUse", {"continue": False, "stopReason": "enough"})).program().post_tool
+    assert after is not None and await after(LS, "a", True) == "enough"
+    assert ended == ["a hook ended the turn", "late", "enough"] and warned == ["mind"]
+    alone = answering(tmp_path, "PreToolUse", {"continue": False})
+    assert await verdict(alone) == "a hook ended the turn", "also where no turn can be ended"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("text", "text"),
+        ({"content": [{"text": "a"}, {"text": "b"}]}, "a\nb"),
+        ([{"text": "a"}], "a"),
+        ({"stdout": "out", "stderr": "err"}, "out\nerr"),
+        ({"stdout": "out", "stderr": ""}, "out"),
+        ({"other": 1}, '{"other":1}'),
+        ([1], "[1]"),
+    ],
+)
+@pytest.mark.parametrize("name", ["updatedToolOutput", "updatedMCPToolOutput"])
+async def test_a_result_is_replaced_by_what_a_hook_puts_in_its_place(
+    tmp_path: Path, name: str, value: Any, shown: str
+) -> None:
+    after = answering(tmp_path, "PostToolUse", specific(**{name: value})).program().post_tool
+    assert after is not None and await after(LS, "a", True) == HookVerdict(result=shown)
+
+
+async def test_after_a_failed_call_another_event_is_told_with_the_error(tmp_path: Path) -> None:
+    failed = answering(
+        tmp_path, "PostToolUseFailure", {"decision": "block", "reason": "look"}, specific(additionalContext="so")
+    )
+    after = failed.program().post_tool
+    assert after is not None and await after(LS, "no such file", False) == "look\nso"
+    found = json.loads((tmp_path / "told.json").read_text())
+    assert (found["error"], found["is_interrupt"], "tool_response" in found, "duration_ms" in found) == (
+        "no such file",
+        False,
+        False,
+        False,
+    )
+    (tmp_path / "told.json").unlink()
+    agent = Use(
+        tool="bash", args={"command": "ls"}, kind="execute", exit_code=3, call="c", agent="agent_1", agent_type="x"
+    )
+    assert await after(agent, "out", True) == "look\nso", "one with an exit code has failed, too"
+    found = json.loads((tmp_path / "told.json").read_text())
+    assert (found["tool_name"], found["tool_use_id"], found["agent_id"], found["agent_type"]) == (
+        "Bash",
+        "c",
+        "agent_1",
+        "x",
+    )
+    assert await after(LS, "out", True) is None, "what succeeds is for others"
+    broken = judging(tmp_path, {"command": "exit 1", "onFailure": "block"}, "PostToolUse").program().post_tool
+    assert broken is not None and (await broken(LS, "a", True) or "").startswith("(a hook could not be asked: ")  # type: ignore[union-attr]
+
+
+async def test_a_turn_goes_on_while_a_hook_wants_it_and_that_is_told(tmp_path: Path) -> None:
+    async def stopped(*answers: dict[str, Any]) -> str | None:
+        stop = answering(tmp_path, "Stop", *answers).program().stop
+        assert stop is not None
+        return await stop("completed", "done")
+
+    assert (
+        await stopped({"decision": "block", "reason": "test it"}, specific(additionalContext="all")) == "test it\nall"
+    )
+    assert await stopped({"decision": "block"}) == "a hook wants you to go on"
+    assert await stopped({"decision": "block", "reason": "x"}, {"continue": False}) is None
+    hooks = judging(tmp_path, {"command": """cat > told.json; test -e stop || echo '{"decision": "block"}'"""}, "Stop")
+    stop = hooks.program().stop
+    assert stop is not None
+    active = []
+    for _ in range(3):
+        await stop("completed", "done")
+        found = json.loads((tmp_path / "told.json").read_text())
+        active.append(found["stop_hook_active"])
+        (tmp_path / "stop").touch()
+    assert active == [False, True, False] and found["last_assistant_message"] == "done"
+
+
+async def test_a_subagent_may_be_told_to_go_on(tmp_path: Path) -> None:
+    for answer, said in (({"decision": "block", "reason": "more"}, HookVerdict(context="more")), ({}, None)):
+        event = answering(tmp_path, "SubagentStop", answer).program().event
+        assert event is not None
+        assert await event("SubagentStop", {"agent_type": "x", "last_assistant_message": "done"}) == said
+    assert json.loads((tmp_path / "told.json").read_text())["last_assistant_message"] == "done"
+    assert event is not None and await event("PreCompact", {"trigger": "auto"}) is None, "no hook is there for it"
+
+
+def decided(behavior: str, **more: Any) -> dict[str, Any]:
+    return specific(decision={"behavior": behavior, **more})
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        ([{}], None),
+        ([specific(decision="allow")], None),
+        ([decided("allow")], HookVerdict(decision="allow")),
+        (
+            [decided("allow", updatedInput={"command": "pwd"}), {}],
+            HookVerdict(decision="allow", args={"command": "pwd"}),
+        ),
+        ([decided("allow"), decided("deny")], HookVerdict(decision="deny", reason="a hook denied it")),
+        ([decided("deny", message="no")], HookVerdict(decision="deny", reason="no")),
+        ([{"decision": "block", "reason": "no"}], HookVerdict(decision="deny", reason="no")),
+        ([decided("perhaps")], None),
+    ],
+)
+async def test_a_hook_answers_a_question_in_place_of_a_person(
+    tmp_path: Path, answers: list[dict[str, Any]], said: Any
+) -> None:
+    event = answering(tmp_path, "PermissionRequest", *answers).program().event
+    assert event is not None
+    payload = {
+        "tool_name": "bash",
+        "tool_input": {"command": "ls"},
+        "always": ("bash(ls)",),
+        "kind": "execute",
+        "use": LS,
+    }
+    assert await event("PermissionRequest", payload) == said
+    found = json.loads((tmp_path / "told.json").read_text())
+    assert (found["tool_name"], found["tool_input"]) == ("Bash", {"command": "ls"})
+    assert found["permission_suggestions"] and not {"use", "always", "kind"} & set(found)
+
+
+async def test_a_denied_question_can_end_the_turn_and_a_hook_that_fails_denies_it(tmp_path: Path) -> None:
+    ended: list[str] = []
+
+    async def stop(reason: str) -> None:
+        ended.append(reason)
+
+    for more in ({"message": "enough"}, {}):
+        hooks = answering(tmp_path, "PermissionRequest", decided("deny", interrupt=True, **more))
+        hooks.stop_turn = stop
+        event = hooks.program().event
+        assert event is not None
+        await event("PermissionRequest", {"tool_name": "bash"})
+    assert ended == ["enough", "a hook ended the turn"]
+    broken = judging(tmp_path, {"command": "exit 1", "onFailure": "block"}, "PermissionRequest").program().event
+    assert broken is not None
+    said = await broken("PermissionRequest", {"tool_name": "bash"})
+    assert said is not None and said.decision == "deny" and said.reason.startswith("a hook could not be asked: ")
+
+
+async def test_a_prompt_and_a_start_are_refused_or_added_to(tmp_path: Path) -> None:
+    assert await answering(tmp_path, "UserPromptSubmit", {"decision": "block", "reason": "no"}).prompted("go") == (
+        "no",
+        "",
+    )
+    more = answering(tmp_path, "UserPromptSubmit", specific(additionalContext="a"), specific(additionalContext="b"))
+    assert await more.prompted("go") == (None, "a\n\nb\n\n")
+    broken = judging(tmp_path, {"command": "exit 1", "onFailure": "block"}, "UserPromptSubmit")
+    refused, added = await broken.prompted("go")
+    assert (refused or "").startswith("a hook could not be asked: ") and added == ""
+    start = answering(tmp_path, "SessionStart", specific(additionalContext="a"))
+    assert await start.started("startup") == "a\n\n"
+    assert "model" not in json.loads((tmp_path / "told.json").read_text())
+    assert await start.started("startup", "m") and json.loads((tmp_path / "told.json").read_text())["model"] == "m"
+    warned: list[str] = []
+    failing = judging(tmp_path, {"command": "exit 1", "onFailure": "block"}, "SessionStart", warn=warned.append)
+    assert await failing.started("startup") == "" and warned[0].startswith(
+        "a hook of SessionStart could not be asked: "
+    )
+    await failing.ended("other")
+    assert len(warned) == 1, "no hook is there for the end"
+
+
+@pytest.mark.parametrize(
+    ("matcher", "subject", "fits"),
+    [
+        ("", "bash", True), ("*", "bash", True), ("Bash", "bash", True), ("bash", "bash", True), ("Bas", "bash", False),
+        ("Edit|Write", "write_file", True), ("(", "bash", True), ("Bash", "", True), ("mcp__.*", "mcp__a__b", True),
+    ],
+)  # fmt: skip
+def test_a_matcher_is_a_pattern_of_the_whole_name(matcher: str, subject: str, fits: bool) -> None:
+    assert matches(matcher, subject) is fits
+
+
+async def test_a_matcher_of_another_event_is_compared_with_what_it_is_about(tmp_path: Path) -> None:
+    read = parse({"hooks": {"PreCompact": [{"matcher": "auto", "hooks": [{"command": "cat > told.json"}]}]}}, "x", "/")
+    facts = {"permission_mode": "plan", "session_id": "s"}
+    event = EventHooks(str(tmp_path), read.hooks, env=ENV, described=lambda: dict(facts)).program().event
+    assert event is not None
+    await event("PreCompact", {"trigger": "manual"})
+    assert not (tmp_path / "told.json").exists()
+    await event("PreCompact", {"trigger": "auto"})
+    found = json.loads((tmp_path / "told.json").read_text())
+    assert (found["session_id"], found["cwd"], "permission_mode" in found) == ("s", str(tmp_path), False)
+
+
+async def test_a_hook_in_the_background_that_fails_is_a_warning(tmp_path: Path) -> None:
+    warned = asyncio.Event()
+    heard: list[str] = []
+
+    def warn(message: str) -> None:
+        heard.append(message)
+        warned.set()
+
+    hooks = judging(tmp_path, {"command": "exit 1", "async": True, "onFailure": "block"}, warn=warn)
+    assert await verdict(hooks) is None
+    await asyncio.wait_for(warned.wait(), 60)
+    assert heard[0].startswith("a hook of PreToolUse in the background failed: ")
+    await hooks.ended("other")
+
+
+async def test_calls_with_broken_arguments_are_told_without_any(tmp_path: Path) -> None:
+    event = answering(tmp_path, "PostToolBatch", {}).program().event
+    assert event is not None
+    assert await event("PostToolBatch", {"tool_calls": [{"tool_name": "mine", "tool_input": "{half"}]}) is None
+    assert json.loads((tmp_path / "told.json").read_text())["tool_calls"] == [{"tool_name": "mine", "tool_input": {}}]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.agent.hooked import judging, verdict
-from treadle.agent.hook_runs import run
+from treadle.agent.hook_runs import JUDGING, HookStep, concerns, run
 from treadle.errors import Unsupported
 from treadle.session import Use
 from treadle.settings.claude import CommandHook
@@ -29,6 +29,8 @@ async def answer(tmp_path: Path, command: str, event: str = "PreToolUse", **more
         ("true", "PreToolUse", {}),
         ("""echo '{"decision": "approve"}'""", "PreToolUse", {"decision": "approve"}),
         ("echo looks fine", "PreToolUse", {}),
+        ("echo it rains", "SessionStart", {"hookSpecificOutput": {"additionalContext": "it rains"}}),
+        ("echo", "SessionStart", {}),
         ("echo it rains", "UserPromptSubmit", {"hookSpecificOutput": {"additionalContext": "it rains"}}),
         ("echo no >&2; exit 2", "PreToolUse", {"decision": "block", "reason": "no"}),
         ("exit 2", "PreToolUse", {"decision": "block", "reason": "blocked by the hook exit 2"}),
@@ -126,6 +128,7 @@ async def test_a_service_is_asked_with_the_headers_and_variables_that_were_named
     headers = {"Authorization": "Bearer $MY_API_KEY ${OTHER}"}
     said = await posted(tmp_path, service, headers=headers, variables=("MY_API_KEY",))
     assert said == ({"decision": "block", "reason": "no"}, [])
+    assert b"content-type: application/json\r\n" in service.heard[0]
     assert b"authorization: Bearer wanted\r\n" in service.heard[0] and b"POST /hook?key=k" in service.heard[0]
     assert json.loads(service.heard[1]) == {"hook_event_name": "PreToolUse"}
 
@@ -139,3 +142,77 @@ async def test_a_service_that_fails_is_a_warning_or_blocks_and_one_that_is_not_t
         await answer(tmp_path, "", url="http://127.0.0.1:9/")
     with pytest.raises(Unsupported, match="more than 1048576 bytes"):
         await posted(tmp_path, Service(200, f'{{"reason": "{"x" * 1048576}"}}'))
+
+
+async def test_one_who_watches_sees_each_command_begin_and_end(tmp_path: Path) -> None:
+    steps: list[HookStep] = []
+
+    async def watched(command: str, **payload: str) -> None:
+        hook = CommandHook(event="PreToolUse", matcher="", command=command)
+        await run(
+            hook,
+            payload,
+            str(tmp_path / payload.get("place", "")),
+            print,
+            {"PATH": "/usr/bin:/bin"},
+            None,
+            steps.append,
+        )
+
+    await watched("echo out; echo err >&2", tool_name="Bash")
+    begun, ended = steps
+    assert (begun.name, begun.event, begun.done, begun.exit_code) == ("PreToolUse:Bash", "PreToolUse", False, None)
+    assert (ended.id, ended.done, ended.stdout, ended.stderr, ended.exit_code) == (begun.id, True, "out\n", "err\n", 0)
+    with pytest.raises(Unsupported, match="could not run"):
+        await watched("true", place="gone")
+    assert steps[2].name == "PreToolUse" and steps[3].done and steps[3].stderr and steps[3].exit_code is None
+
+
+async def judged(tmp_path: Path, said: str, event: str = "PreToolUse", **more: Any) -> tuple[Any, list[str]]:
+    asked: list[str] = []
+
+    async def judge(instructions: str, question: str, model: str) -> str:
+        asked.extend((instructions, question, model))
+        return said
+
+    hook = CommandHook(event=event, matcher="", command="", prompt="fine?", **more)
+    return await run(hook, {"a": 1}, str(tmp_path), print, {}, judge), asked
+
+
+async def test_a_no_ends_the_turn_unless_blocking_means_to_go_on(tmp_path: Path) -> None:
+    no = {"decision": "block", "reason": "the model that a hook asked said no"}
+    said, asked = await judged(tmp_path, 'No: {"ok": false}')
+    assert said == {**no, "continue": False, "stopReason": no["reason"]}
+    assert asked == [JUDGING, 'fine?\n\n{"a":1}', ""], "without a place for them the facts come last"
+    assert (await judged(tmp_path, '{"ok": false}', goes_on=True))[0] == no
+    for event in ("Stop", "SubagentStop"):
+        assert (await judged(tmp_path, '{"ok": false}', event))[0] == no
+    for unclear in ('{"ok": "perhaps"}', "{half}"):
+        with pytest.raises(Unsupported, match="got no yes or no from the model: '{"):
+            await judged(tmp_path, unclear)
+
+
+async def test_a_model_that_is_not_there_or_does_not_answer_blocks(tmp_path: Path) -> None:
+    hook = CommandHook(event="PreToolUse", matcher="", command="", prompt="fine?", timeout=0.01)
+    with pytest.raises(Unsupported, match="cannot be asked here"):
+        await run(hook, {}, str(tmp_path), print, {})
+
+    async def judge(instructions: str, question: str, model: str) -> str:
+        return str(await asyncio.get_running_loop().create_future())
+
+    with pytest.raises(Unsupported, match=r"took more than 0\.01 s"):
+        await run(hook, {}, str(tmp_path), print, {}, judge)
+
+
+@pytest.mark.parametrize(("status", "read"), [(200, True), (299, True), (300, False)])
+async def test_only_a_status_of_success_is_an_answer(tmp_path: Path, status: int, read: bool) -> None:
+    said, warnings = await posted(tmp_path, Service(status, '{"decision": "approve"}'))
+    assert (said, len(warnings)) == (({"decision": "approve"}, 0) if read else ({}, 1))
+
+
+def test_a_condition_that_cannot_be_read_concerns_every_call_and_none_concerns_no_call(tmp_path: Path) -> None:
+    use = Use(tool="bash", args={"command": "ls"}, kind="execute", command="ls")
+    assert concerns("", None, str(tmp_path)) and concerns("", use, str(tmp_path))
+    assert not concerns("Bash(ls)", None, str(tmp_path)) and concerns("Bash(((", use, str(tmp_path))
+    write = Use(tool="write_file", args={}, kind="write", paths=(str(tmp_path / "a.py"),))
+    assert concerns("Write(*.py)", write, str(tmp_path)) and not concerns("Write(*.txt)", write, str(tmp_path))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.agent.pixels import gif, png
 from tests.agent.tools.workspace import Workspace
 from treadle.agent.mentions import MOST, with_all, with_files
 from treadle.agent.tools.files import load, not_known
@@ -54,3 +55,18 @@ async def test_without_a_judge_no_file_is_looked_at(workspace: Workspace) -> Non
     prompt = Prompt(text="see @notes.txt")
     assert (await with_all(prompt, workspace.context, None)).text == "see @notes.txt"
     assert "heron" in (await with_all(prompt, workspace.context, allow)).text
+
+
+async def test_what_comes_with_the_prompt_is_shown_in_its_order_and_a_file_that_cannot_be_read_says_why(
+    workspace: Workspace,
+) -> None:
+    prompt = Prompt(text="see", images=(png(), gif()), documents=(b"%PDF-1",))
+    able = Workspace(workspace.root, keep_image=lambda data, suffix: f"kept.{suffix}", documents=True)
+    message = await with_all(prompt, able.context, None)
+    lines = message.text.split("\n")
+    assert lines[0] == "see" and lines[1].startswith("[image 1: ") and lines[2].startswith("[image 2: ")
+    assert lines[3].startswith("[document 1: a PDF") and len(lines) == 4
+    assert [image.name for image in message.images] == ["kept.png", "kept.gif", "kept.pdf"]
+    (workspace.root / "b.bin").write_bytes(b"\0\1")
+    shown = await with_files("see @b.bin", workspace.context, allow)
+    assert shown.startswith("see @b.bin\n\n[b.bin, as it is now]\n") and "binary" in shown

@@ -25,3 +25,10 @@ def test_a_persona_of_the_callers_own_takes_the_place_of_ours() -> None:
 def test_plan_mode_and_what_the_project_says_are_added_in_order() -> None:
     text = build(mode="plan", knowledge="K", skills="S", append="A")
     assert prompt.PLANNING in text and text.endswith("K\n\nS\n\nA")
+    assert prompt.PLANNING not in build(mode="suggest", knowledge="K")
+    assert f"Date: {date.today()}" in prompt.build(cwd="/work", mode=None)
+    assert (
+        "{editing}" not in text
+        and "Patch." in build(editing="Patch.")
+        and build(persona="") == build(persona="", append="")
+    )

@@ -188,7 +188,7 @@ def output_style(name: str | None, cwd: str, instructions: Instructions = ALL) -
 
 def front_matter(text: str) -> tuple[dict[str, str], str]:
     """The simple `key: value` lines between two `---` at the top, and the rest. Indented lines continue a value."""
-    found = re.match(r"\ufeff?---[ \t]*\r?\n(.*?)(?:^|\n)---[ \t]*(?:\r?\n|\Z)", text, re.S)
+    found = re.match(r"\ufeff?---[ \t]*\r?\n(.*?)(?:^|\n)---[ \t]*(?:\r?\n|\Z)", text, re.S | re.M)
     if found is None:
         return {}, text
     values: dict[str, str] = {}

@@ -3,6 +3,7 @@
 import os
 from typing import Any
 
+from treadle.agent.tools.text import cut_character
 from treadle.events import AnyEvent, Message, TextDelta, ToolDenied, ToolEnded, ToolStarted, TurnEnded
 from treadle.io.files import open_append, storage_error
 from treadle.io.opening import part
@@ -71,6 +72,5 @@ def read_log(path: str | None, offset: int = 0) -> tuple[str, int, int]:
     except OSError as error:
         raise storage_error(error, path, "read") from error
     # A character that is split begins the next part.
-    text = data.decode(errors="ignore") if len(data) == READ_CAP else data.decode(errors="replace")
-    used = len(text.encode()) if len(data) == READ_CAP else len(data)
-    return text, min(offset, size) + used, size
+    used = len(data) - (len(cut_character(data)) if len(data) == READ_CAP else 0)
+    return data[:used].decode(errors="replace"), min(offset, size) + used, size

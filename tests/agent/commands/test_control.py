@@ -72,9 +72,9 @@ async def test_a_model_that_cannot_be_had_leaves_the_old_one(opened: Opened) -> 
 
 async def test_the_mode_can_be_shown_and_changed(opened: Opened, work: Path) -> None:
     session = await opened(WRITE + SAY)
-    assert "* suggest" in await ran(session, "mode")
+    assert [line[:2] for line in (await ran(session, "mode")).splitlines()] == ["  ", "* ", "  ", "  ", "  "]
     assert "no permission mode 'wild'" in await ran(session, "mode wild", ok=False)
-    await ran(session, "mode acceptEdits")
+    assert await ran(session, "mode acceptEdits") == "The mode is now auto-edit."
     await turn(session)
     assert (work / "made.txt").exists()
 
@@ -94,15 +94,18 @@ async def test_plan_enters_plan_mode_and_starts_the_turn(opened: Opened, work: P
 
 async def test_permissions_are_listed_and_added_for_the_session(opened: Opened, work: Path) -> None:
     session = await opened(WRITE + SAY + WRITE + SAY)
-    assert "No rules" in await ran(session, "permissions")
-    await ran(session, "permissions allow Write(made*)")
-    assert "allow  Write(made*)" in await ran(session, "permissions")
+    assert await ran(session, "permissions") == "mode: suggest\nNo rules."
+    assert await ran(session, "permissions allow Write(made*)") == "For this session: allow Write(made*)"
+    assert await ran(session, "permissions") == "mode: suggest\nallow  Write(made*)"
     await turn(session)
     assert (work / "made.txt").exists()
     await ran(session, "permissions deny Write(made*)")
     assert any(isinstance(event, ToolDenied) for event in await turn(session))
-    for wrong in ("permit x", "allow", "allow ((("):
-        await ran(session, f"permissions {wrong}", ok=False)
+    session.permissions.remembered.add(("bash", "ls"))
+    assert (await ran(session, "permissions")).endswith("allow           Write(made*)\nallowed by you  bash ls")
+    for wrong in ("permit x", "allow"):
+        assert f"{wrong!r} is not a rule" in await ran(session, f"permissions {wrong}", ok=False)
+    await ran(session, "permissions allow (((", ok=False)
 
 
 async def test_memory_lists_what_is_known_and_adds_to_it(opened: Opened, work: Path) -> None:
@@ -112,9 +115,20 @@ async def test_memory_lists_what_is_known_and_adds_to_it(opened: Opened, work: P
     assert (work / "AGENTS.md").read_text() == "- use tabs\n"
     assert str(work / "AGENTS.md") in await ran(session, "memory")
     assert (await turn(session))[-1].text == "I know"  # type: ignore[union-attr]
-    for wrong in ("add", "forget it"):
-        assert "usage: /memory" in await ran(session, f"memory {wrong}", ok=False)
+    assert f"{work}/AGENTS.md  11 bytes" in await ran(session, "memory")
+    for wrong, why in {
+        "add": "what is to be remembered?",
+        "forget it": "'forget' is not something /memory does",
+    }.items():
+        assert (await ran(session, f"memory {wrong}", ok=False)).startswith(f"{why}\nusage: /memory")
 
 
 async def test_exit_says_bye(opened: Opened) -> None:
     assert await ran(await opened(), "exit") == "bye"
+
+
+async def test_without_a_mode_that_is_said(opened: Opened) -> None:
+    session = await opened(mode=None)
+    shown = await ran(session, "mode")
+    assert "*" not in shown and shown.endswith("\nNo mode decides here: what no rule forbids runs.")
+    assert (await ran(session, "permissions")).startswith("mode: none\n")

@@ -128,9 +128,7 @@ def quoted(text: str, quote: str) -> str:
 
 
 @given(
-    st.lists(
-        st.tuples(labels, prompts, st.sampled_from(["'", '"']), st.sampled_from([":", "=", "=Plan:"])), min_size=1
-    ),
+    st.lists(st.tuples(labels, prompts, quotes, st.sampled_from([":", "=", "=Plan:"])), min_size=1, max_size=3),
     st.sampled_from([" ", "\n", "  \t"]),
     st.booleans(),
 )

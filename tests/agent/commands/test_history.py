@@ -5,6 +5,7 @@ from pathlib import Path
 from tests.agent.commands.conftest import ran
 from tests.agent.conftest import SAY, Opened
 from tests.scripts import calls
+from treadle.agent.commands.history import SHOWN
 from treadle.agent.session import NativeSession
 from treadle.agent.transcript import Transcript
 from treadle.sessions.session import run_turn
@@ -22,6 +23,12 @@ async def test_sessions_of_this_directory_are_listed_with_a_mark_at_this_one(ope
     await say(session, "what is here?")
     [line] = (await ran(session, "sessions")).splitlines()
     assert line.startswith(f"* {session.id}") and line.endswith("1 turns  what is here?")
+    other = await opened()
+    assert await ran(other, f"resume {other.id}") == "That is this session."
+    lines = sorted((await ran(other, "sessions")).splitlines())
+    assert [line[:2] for line in lines] == ["  ", "* "] and lines[1].endswith("  0 turns  (nothing said)")
+    assert await ran(other, "rename  my   own ") == "This session is now called 'my own': treadle --resume 'my own'"
+    assert any(line.endswith("  my own") for line in (await ran(other, "sessions")).splitlines())
 
 
 async def test_resume_goes_on_with_another_session_and_lets_this_one_go(opened: Opened) -> None:
@@ -55,7 +62,8 @@ async def test_fork_goes_on_in_a_copy(opened: Opened) -> None:
     session = await opened(SAY + SAY)
     await say(session, "one")
     old = session.id
-    assert old in await ran(session, "fork another try")
+    told = await ran(session, "fork another try")
+    assert told == f"Now in session {session.id}, a copy of {old}, which stays as it was."
     assert session.id != old and session.transcript.name == "another try"
     await say(session, "two")
     assert len(Transcript.read(old).view()) == 2 and len(Transcript.read(session.id).view()) == 4
@@ -74,7 +82,9 @@ async def test_rewind_lists_turns_and_goes_back_with_the_files(opened: Opened, w
     await say(session, "first")
     await say(session, "second")
     assert "  1  first\n  2  second" in await ran(session, "rewind")
-    assert "no turn 3" in await ran(session, "rewind 3", ok=False)
+    for number in ("3", "0"):
+        assert f"there is no turn {number}" in await ran(session, f"rewind {number}", ok=False)
+    assert "is not the number of a turn" in await ran(session, "rewind 1 2", ok=False)
     assert "usage: /rewind" in await ran(session, "rewind to the start", ok=False)
     assert await ran(session, "rewind 2") == "Back to before turn 2. Removed: made.txt."
     assert not (work / "made.txt").exists() and len(session.context.messages) == 2
@@ -85,3 +95,24 @@ async def test_rewind_can_leave_the_files(opened: Opened, work: Path) -> None:
     await say(session, "first")
     await ran(session, "rewind 1 --keep-files")
     assert (work / "made.txt").exists() and session.context.messages == []
+
+
+async def test_rewind_puts_back_what_was_there_before(opened: Opened, work: Path) -> None:
+    (work / "made.txt").write_text("as it was")
+    look = calls("read_file", {"file_path": "made.txt"})
+    session = await opened(look + WRITE + SAY, mode="auto-edit")
+    await say(session, "change it")
+    assert (work / "made.txt").read_text() == "hello"
+    assert await ran(session, "rewind 1") == "Back to before turn 1. Files put back: made.txt."
+    assert (work / "made.txt").read_text() == "as it was"
+
+
+async def test_of_many_sessions_the_latest_are_listed_and_the_rest_counted(opened: Opened, work: Path) -> None:
+    session = await opened(persist=False)
+    assert await ran(session, "sessions") == "No session of this directory is saved."
+    for number in range(SHOWN):
+        Transcript.create(cwd=str(work), model="m", session_id=f"s{number}").close()
+    assert "older ones" not in await ran(session, "sessions")
+    Transcript.create(cwd=str(work), model="m", session_id="last").close()
+    shown = (await ran(session, "sessions")).splitlines()
+    assert len(shown) == SHOWN + 1 and shown[-1] == "1 older ones: treadle sessions --here"

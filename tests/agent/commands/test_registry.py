@@ -106,7 +106,9 @@ async def test_a_markdown_command_starts_a_turn_with_its_text(opened: Opened, wo
     folder.mkdir(parents=True)
     (folder / "review.md").write_text("---\ndescription: Look it over\n---\nReview $1 with care:\n$ARGUMENTS")
     session = await opened('[[reply]]\nwhen = "Review a.py with care:\\na.py  and\\nmore"\ntext = "fine"\n')
-    assert "/review" in await ran(session, "help") and "Look it over" in await ran(session, "help review")
+    assert "Commands of this project and your own:\n/review  Look it over\n\n/help NAME" in await ran(session, "help")
+    place = folder / "review.md"
+    assert await ran(session, "help review") == f"Look it over\nusage: /review [ARGUMENTS]\nfrom {place}"
     reader = session.events(after=-1)
     result = await session.command("review", "a.py  and\nmore")
     assert result and result.turn
@@ -120,6 +122,7 @@ async def test_a_skill_starts_a_turn_with_its_instructions(opened: Opened, work:
     (folder / "SKILL.md").write_text("---\nname: weave\ndescription: How to weave\n---\nOver, under.\n")
     session = await opened('[[reply]]\nwhen = "(?s)Over, under.*a scarf"\ntext = "woven"\n')
     assert session.commands()[-1] == CommandInfo(name="weave", description="How to weave", skill=True)
+    assert "Skills:\n/weave  How to weave\n\n" in await ran(session, "help")
     assert "How to weave" in await ran(session, "skills")
     reader = session.events(after=-1)
     result = await session.command("weave", "a scarf")

@@ -17,3 +17,9 @@ async def test_an_unknown_skill_is_an_error_that_names_the_known_ones(workspace:
     workspace.write(".claude/skills/pdf/SKILL.md", "x")
     with pytest.raises(ToolError, match="pdf"):
         await registry.run(TOOL, registry.decode(TOOL, '{"name": "doc"}'), workspace.context)
+
+
+async def test_where_there_are_no_skills_that_is_said(workspace: Workspace) -> None:
+    with pytest.raises(ToolError) as caught:
+        await registry.run(TOOL, registry.decode(TOOL, '{"name": "doc"}'), workspace.context)
+    assert (caught.value.message, caught.value.hint) == ("there is no skill 'doc'", "there are: none")

@@ -10,8 +10,8 @@ from typing import Any
 
 from treadle.agent.tools import files, paths, registry
 from treadle.agent.tools.base import ToolContext
-from treadle.errors import Denied
-from treadle.events import Event, Task
+from treadle.errors import Denied, NotFound
+from treadle.events import ErrorInfo, Event, Task
 from treadle.session import Answer, Confinement
 
 
@@ -22,6 +22,8 @@ class Tasks:
         self.started: list[tuple[str, str, dict[str, str]]] = []
         self.agents: list[dict[str, Any]] = []
         self.agent_status = "completed"
+        self.agent_error: ErrorInfo | None = None
+        self.agent_output = True
 
     async def start_process(
         self,
@@ -39,8 +41,11 @@ class Tasks:
         self, prompt: str, *, label: str, agent_type: str | None, background: bool, call: str | None = None
     ) -> Task:
         self.agents.append({"prompt": prompt, "label": label, "agent_type": agent_type, "background": background})
+        if agent_type == "nobody":
+            raise NotFound("there is no agent type 'nobody'", hint="try another")
         status: Any = "running" if background else self.agent_status
-        return Task(id="task-2", kind="agent", label=label, status=status, output=None if background else prompt[::-1])
+        output = None if background or not self.agent_output else prompt[::-1]
+        return Task(id="task-2", kind="agent", label=label, status=status, output=output, error=self.agent_error)
 
 
 class Workspace:

@@ -36,7 +36,6 @@ class WrongUse(Exception):
     """The arguments make no sense; `why` says how. The answer then also shows the correct forms."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(why)
         self.why = why
 
 

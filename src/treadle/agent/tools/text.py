@@ -39,7 +39,7 @@ _BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16-le", codecs.
 def binary(start: bytes) -> str | None:
     """The kind of binary file that begins with these bytes; None when it seems to be text."""
     for magic, what in {**_IMAGES, **_BINARIES}.items():
-        if start.startswith(magic) and (len(magic) > 3 or b"\0" in start or not _is_utf8(start)):
+        if start.startswith(magic) and (len(magic) > 3 or b"\0" in start or not _is_utf8(start, whole=False)):
             return what
     if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
         return "a WebP image"
@@ -55,9 +55,10 @@ def bom(start: bytes) -> str | None:
     return next((encoding for mark, encoding in _BOMS.items() if start.startswith(mark)), None)
 
 
-def _is_utf8(data: bytes) -> bool:
+def _is_utf8(data: bytes, *, whole: bool) -> bool:
+    """A text that is not whole may end within a character."""
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(data)
+        codecs.getincrementaldecoder("utf-8")().decode(data, whole)
     except UnicodeDecodeError:
         return False
     return True
@@ -86,7 +87,7 @@ def decodings(data: bytes) -> Iterator[Text]:
     mark = codecs.BOM_UTF8 if announced else b""
     body = data[len(mark) :]
     yield Text(body.decode("utf-8", "surrogateescape"), "utf-8", mark)
-    if not _is_utf8(body):
+    if not _is_utf8(body, whole=True):
         try:
             yield Text(body.decode("cp1252"), "cp1252", mark)
         except UnicodeDecodeError:
