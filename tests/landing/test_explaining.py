@@ -1,18 +1,28 @@
 """Where the work of an order is, in lines for a person; by command in tests/cli/test_land.py."""
 
+from msgspec.structs import replace
+
+from treadle.fleet.engine.bus import Bus
+from treadle.fleet.orders import encode
 from treadle.landing import explaining
-from treadle.wire.fleet.records import Note
-from treadle.wire.fleet.train import Car, LandedRecord, LeftOut, QueuedChange, TrainRecord
+from treadle.wire.fleet.records import Note, Order
+from treadle.wire.fleet.train import Car, LandedRecord, LeftOut, QueuedChange, ReturnedChange, TrainRecord
 
 
 def change(name: str, **more: object) -> QueuedChange:
     return QueuedChange(order=name, commit="c" * 40, base="b", at=1.0, **more)  # type: ignore[arg-type]
 
 
+PROOF = LandedRecord(order="a", train="t", branch="main", commit="1" * 40, tree="2" * 40, seq=1, at=123456.0)
+BACK = ReturnedChange(order="a2", first="a", commit="c", kind="red", why="its check failed twice", at=0.5)
+
+
 def test_what_landed_is_told_by_its_commit_and_the_tree_that_was_checked() -> None:
-    proof = LandedRecord(order="a", train="t", branch="main", commit="1" * 40, tree="2" * 40, seq=1, at=0.0)
-    first, second = explaining._landed(proof)
-    assert "1" * 12 in first and "as the work of" not in first and second == f"tree     {'2' * 12}, which was checked"
+    assert explaining._landed(PROOF) == [
+        f"landed   as {'1' * 12} at 1970-01-02 10:17:36",
+        f"tree     {'2' * 12}, which was checked",
+    ]
+    assert explaining._landed(replace(PROOF, by="h"))[0].endswith(" 10:17:36, as the work of h")
 
 
 def test_what_waits_says_its_place_who_paused_the_train_and_with_whom_it_is_checked() -> None:
@@ -51,3 +61,80 @@ def test_of_a_long_output_the_end_is_shown() -> None:
     lines = explaining._left_out(LeftOut(order="a", kind="red", why="its check failed twice", at=1.0, output=output))
     assert lines[0] == "left out its check failed twice" and len(lines) == 1 + explaining.LINES
     assert lines[-1].strip() == "line 99"
+
+
+async def test_what_became_of_an_order_is_told_in_a_few_words(bus: Bus) -> None:
+    await bus.put("landed.a.t", encode(PROOF))
+    out = LeftOut(order="a", kind="red", why="it was red", at=1.0)
+
+    async def fate(order: str = "a", train: str = "t", **fields: object) -> str:
+        return await explaining.fate(bus, train, TrainRecord(repository="r", branch="main", **fields), order)  # type: ignore[arg-type]
+
+    assert await fate() == "landed as " + "1" * 10
+    assert await fate("b") == await fate(train="other") == "not here"
+    assert await fate(queue=(change("b"), change("a"))) == "waits"
+    assert await fate(queue=(change("b"),), left_out=(replace(out, order="b"),)) == "landed as " + "1" * 10
+    assert await fate(queue=(change("h", first="a"),)) == "waits, after it was sent back"
+    assert await fate(left_out=(replace(out, kind="there", why="the branch has it"),)) == "there: the branch has it"
+    assert await fate(left_out=(replace(out, why="before"), out), queue=(change("a"),)) == "left out: it was red"
+    assert await fate(back=(BACK,), left_out=(out,)) == "left out: it was red", "no one helps yet"
+    helped = {"author": "sent back to its author", "reconciler": "given to a reconciler", "person": "asks a person"}
+    for to, words in helped.items():
+        entry = replace(BACK, to=to, by="h")
+        other = replace(BACK, order="x", first="y", by="z", to="author")
+        for name in ("a", "a2"):
+            assert await fate(name, back=(other, entry)) == f"{words} as h: its check failed twice"
+
+
+async def test_each_train_that_knows_an_order_says_what_it_knows_and_all_are_told_in_numbers(bus: Bus) -> None:
+    await bus.put("order.h", encode(Order(id="h", state="asking", changed=1.0)))
+    helped = replace(BACK, order="helped", first="helped", to="author", by="h", output="one\ntwo", tried=("before",))
+    asked = replace(helped, order="asked", first="asked", to="person", output="", tried=())
+    unhelped = replace(BACK, order="unhelped", first="unhelped")
+    out = tuple(LeftOut(order="out", kind="red", why=why, at=1.0) for why in ("first", "last"))
+    record = TrainRecord(
+        repository="/r",
+        branch="main",
+        queue=(change("b"), change("w2", first="w", tries=1)),
+        back=(helped, asked, unhelped),
+        left_out=out,
+        landed=4,
+        paused=Note(by="ann", what="a freeze", at=1.0),
+    )
+    await bus.put("train.t", encode(record))
+    await bus.put("train.u", encode(TrainRecord(repository="/q", branch="release", queue=(change("far"),))))
+    await bus.put("train.v", encode(TrainRecord(repository="/s", branch="empty")))
+    await bus.put("landed.a.t", encode(PROOF))
+
+    async def lines(order: str) -> list[str]:
+        (found,) = await explaining.explained(bus, order)
+        assert found["train"] == "t" and found["lines"][0] == f"{order} and main of /r"
+        return list(found["lines"][1:])
+
+    assert await explaining.explained(bus, "unknown") == []
+    assert await lines("a") == explaining._landed(PROOF)
+    assert await lines("w") == explaining._waiting(record, "w2") and (await lines("b"))[0].startswith("waits    1 of 2")
+    with_author = ["back     its check failed twice", "with     author: h is asking", "tried    before"]
+    assert await lines("helped") == [*with_author, "         one", "         two"]
+    asks = "asks     treadle fleet answer h allow --text '...', or deny"
+    assert await lines("asked") == [with_author[0], "with     person: h is asking", asks]
+    assert await lines("unhelped") == [with_author[0], "waits    for help, while another is helped there"]
+    assert await lines("out") == ["left out last"]
+    (far,) = await explaining.explained(bus, "far")
+    assert far["train"] == "u" and far["lines"][0] == "far and release of /q" and far["waits"] == [change("far")]
+    (found,) = await explaining.explained(bus, "out")
+    assert (found["landed"], found["back"], found["left_out"], found["waits"]) == (None, [], [*out], [])
+    one, two, three = await explaining.standing(bus)
+    assert one == {
+        "train": "t",
+        "branch": "main",
+        "repository": "/r",
+        "waiting": 2,
+        "oldest": 0.5,
+        "back": 2,
+        "asking": 1,
+        "landed": 4,
+        "paused": "a freeze",
+    }
+    assert (two["oldest"], two["back"], two["asking"], two["paused"]) == (1.0, 0, 0, "")
+    assert three["oldest"] is None

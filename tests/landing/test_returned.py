@@ -1,10 +1,12 @@
 """Who helps when a change is red or conflicts, and in which order."""
 
 import pytest
+from msgspec.structs import replace
 
 from treadle.landing import queue, returned
+from treadle.landing.sides import FileSides
 from treadle.wire.fleet.orders import Spec
-from treadle.wire.fleet.train import LeftOut, QueuedChange, TrainRecord
+from treadle.wire.fleet.train import LeftOut, QueuedChange, ReturnedChange, TrainRecord
 
 
 @pytest.mark.parametrize(
@@ -94,3 +96,261 @@ def test_a_conflict_elsewhere_waits_for_no_one_and_a_red_change_counts_its_tries
     train = queue.left_out(queue.joined(train, red), LeftOut(order="red", kind="red", why="red", at=9.0))
     entry = returned.waiting(train)
     assert entry is not None and (entry.order, entry.tries) == ("red", 1)
+
+
+ENTRY = ReturnedChange(order="b", first="a", commit="c0", base="b0", kind="red", why="it was red", at=3.0, tries=1)
+
+
+def back(*entries: ReturnedChange) -> TrainRecord:
+    return TrainRecord(repository="r", branch="main", tip="t0", back=entries)
+
+
+def test_an_entry_has_all_of_the_change_and_of_why_it_was_left_out() -> None:
+    change = QueuedChange(order="b", commit="c", base="b0", at=2.0, first="a", tries=3, tried=("once",), files=("f",))
+    out = LeftOut(
+        order="b", kind="conflict", why="it conflicts", at=9.0, output="all of it", forge=True, files=("f", "g")
+    )
+    entry = returned.begun(change, out)
+    assert entry == ReturnedChange(
+        order="b",
+        first="a",
+        commit="c",
+        base="b0",
+        kind="conflict",
+        why="it conflicts",
+        output="all of it",
+        forge=True,
+        files=("f", "g"),
+        at=2.0,
+        tries=2,
+        tried=("once", "b: it conflicts"),
+    )
+    plain = QueuedChange(order="b", commit="c", tries=1)
+    entry = returned.begun(plain, replace(out, kind="red"))
+    assert (entry.first, entry.tries, entry.tried, entry.kind) == ("b", 1, (), "red")
+    assert returned.begun(plain, out).tries == 1, "it had not been helped out of a conflict"
+
+
+def test_what_a_helper_leaves_is_where_the_next_begins_and_a_person_starts_the_count_anew() -> None:
+    other = replace(ENTRY, first="other", order="other")
+    train = back(other, replace(ENTRY, to="author", by="h", tip="t1", words="before"))
+    entry = train.back[1]
+    made = returned.unhelped(train, entry, "h", "c9", "it gave up")
+    assert made.back == (
+        other,
+        replace(entry, order="h", commit="c9", base="t1", by="", tried=("author (h): it gave up",)),
+    )
+    made = returned.unhelped(train, entry, "h", "", "it gave up")
+    assert (made.back[1].commit, made.back[1].base, made.back[1].by) == ("c0", "b0", "")
+    again = returned.answered(train, entry, "try this")
+    assert again.back == (other, replace(entry, by="", tries=0, words="try this"))
+    sent = returned.sent(again, again.back[1], "reconciler", "h2", "t2")
+    assert sent.back == (other, replace(entry, to="reconciler", by="h2", tip="t2", tries=1, words=""))
+    asked = returned.sent(train, replace(entry, to="person"), "author", "h3", "t3")
+    assert asked.back[1].tries == ENTRY.tries, "what a person sends on is no further try"
+    assert returned.renamed(train, replace(entry, by="h4")).back == (other, replace(entry, by="h4"))
+    assert returned.closed(train, entry).back == (other,)
+
+
+@pytest.mark.parametrize("name", ["b", "a", "h"])
+def test_an_order_is_found_by_its_own_name_by_the_first_and_by_who_helps(name: str) -> None:
+    entry, other = replace(ENTRY, by="h"), replace(ENTRY, order="x", first="y", by="z")
+    assert returned.of(back(entry, other), name) == [entry]
+    assert returned.without(back(entry, other), name).back == (other,)
+
+
+def test_a_helpers_work_takes_the_place_of_what_was_sent_back() -> None:
+    entry = replace(ENTRY, to="author", by="h", tip="t1", files=("f",), tried=("once",))
+    other = replace(ENTRY, order="x", first="y", by="z")
+    train = back(other, entry)
+    left, change = returned.taken_up(train, QueuedChange(order="h", commit="c2", at=50.0))
+    assert left.back == (other,)
+    assert change == QueuedChange(
+        order="h",
+        commit="c2",
+        base="t1",
+        first="a",
+        tries=1,
+        at=3.0,
+        tried=("once", "author (h) changed it"),
+        files=("f",),
+    )
+    for name in ("a", "b"):
+        again = QueuedChange(order=name, commit="c3")
+        assert returned.taken_up(train, again) == (replace(train, back=(other,)), again)
+    unknown = QueuedChange(order="new", commit="c3")
+    assert returned.taken_up(train, unknown) == (train, unknown)
+
+
+def test_what_is_tried_as_it_is_keeps_its_place_and_its_count() -> None:
+    change = QueuedChange(order="b", commit="c9", title="kept", at=50.0)
+    made = returned.as_it_is(change, replace(ENTRY, tried=("once",)))
+    assert made == QueuedChange(
+        order="b",
+        commit="c0",
+        base="b0",
+        title="kept",
+        at=3.0,
+        first="a",
+        tries=1,
+        tried=("once", "a person had it tried as it is"),
+    )
+    assert returned.as_it_is(change, replace(ENTRY, first="b")).first == ""
+
+
+def test_of_those_that_conflict_in_one_file_again_one_at_a_time_is_helped() -> None:
+    hot = replace(ENTRY, files=("hot",), tried=("once",))
+    older = replace(ENTRY, first="older", at=1.0)
+    assert returned.waiting(back()) is None
+    assert returned.waiting(back(hot, older)) == older
+    assert returned.waiting(back(replace(older, by="h"))) is None, "it is being helped"
+    helped = replace(ENTRY, first="z", by="h", to="author", files=("hot",))
+    assert returned.waiting(back(helped, hot)) is None
+    assert returned.waiting(back(helped, replace(hot, tried=()))) is not None, "the first time it is helped at once"
+    assert returned.waiting(back(replace(helped, to="person"), hot)) == hot, "no one waits for a person"
+    queued = QueuedChange(order="q", commit="c", files=("hot",))
+    assert returned.waiting(replace(back(hot), queue=(queued,))) is None
+
+
+@pytest.mark.parametrize(
+    ("agent", "reconciler", "helper"),
+    [("codex", "", "author"), ("codex", "claude", "author"), ("null", "claude", "reconciler"), ("null", "", None)],
+)
+def test_when_a_person_wants_it_tried_again_the_author_does_or_who_can(
+    agent: str, reconciler: str, helper: str | None
+) -> None:
+    spec = Spec(id="a", task="t", agent=agent)
+    assert returned.next_helper(replace(ENTRY, to="person", tries=9), spec, reconciler) == helper
+    assert returned.next_helper(replace(ENTRY, tries=9), spec, reconciler) is None
+
+
+def test_who_helps_is_counted_by_the_tries_until_all_have_tried() -> None:
+    spec = Spec(id="a", task="t")
+    found = [returned.next_helper(replace(ENTRY, tries=tries), spec, "") for tries in range(5)]
+    assert found == ["author", "author", "reconciler", "person", None]
+
+
+SIDE = FileSides(
+    path="hot.txt",
+    kind="add/add",
+    base="1" * 40,
+    tip="2" * 40,
+    change="3" * 40,
+    orders=("x", "y"),
+    branch="+of the branch",
+    order="+of the order",
+)
+IN_CONFLICT = f"""In conflict: hot.txt (add/add). On the branch it was changed by:
+- x was for this
+- y
+
+What the branch did to it:
++of the branch
+
+What a did to it:
++of the order
+
+Each side as a file: `git show {"1" * 12}:hot.txt` before both, `git show {"2" * 12}:hot.txt` on the branch, \
+`git show {"3" * 12}:hot.txt` by a."""
+INTENTS = {"x": "x was for this"}
+FILES = "The files here are main as it is now, with the work of a merged in"
+APART = ", except where the two conflict: there they are as on the branch. No merge is under way."
+
+
+def test_its_author_is_told_what_failed_or_both_sides_of_the_conflict() -> None:
+    entry = replace(ENTRY, output="the end of it", words="mind the gap")
+    assert returned.for_author(entry, "main", "make", [], INTENTS).split("\n\n") == [
+        "Your work did not land on main: it was red. It comes back to you.",
+        f"{FILES}.",
+        "A person says: mind the gap",
+        "`make` fails with it, and passes without it. The end of what it said:",
+        "the end of it",
+        "What landed since it was begun:\n- x was for this",
+        "It counts as done when `make` passes.",
+    ]
+    assert returned.for_author(replace(ENTRY, output="there", forge=True), "main", "make", [], {}).split("\n\n") == [
+        "Your work did not land on main: it was red. It comes back to you.",
+        f"{FILES}.",
+        "`make` passes with it, so it does not show this. What was said there:",
+        "there",
+        "It counts as done when `make` passes, and is then checked there again.",
+    ]
+    text = returned.for_author(ENTRY, "main", "make", [SIDE], INTENTS)
+    assert text == "\n\n".join(
+        [
+            "Your work did not land on main: it was red. It comes back to you.",
+            f"{FILES}{APART}",
+            "Bring what your work is for into these files, and keep what the others did there.",
+            IN_CONFLICT,
+            "It counts as done when `make` passes.",
+        ]
+    )
+
+
+def test_a_reconciler_is_told_what_each_side_was_for() -> None:
+    first = (
+        "The work of the order a cannot land on main: it was red. You wrote neither side; decide for both: what each "
+        "was for must still hold afterwards, and nothing else may change."
+    )
+    entry = replace(ENTRY, output="the end of it", words="mind the gap")
+    assert returned.for_reconciler(entry, "main", "make", "add it", [], INTENTS).split("\n\n") == [
+        first,
+        "What a was asked to do:",
+        "add it",
+        f"{FILES}.",
+        "A person says: mind the gap",
+        "`make` fails with it, and passes without it. The end of what it said:",
+        "the end of it",
+        "What landed since it was begun:\n- x was for this",
+        "End with what was wrong and what you decided.",
+        "It counts as done when `make` passes.",
+    ]
+    text = returned.for_reconciler(ENTRY, "main", "make", "add it", [SIDE], INTENTS)
+    assert text == "\n\n".join(
+        [
+            first,
+            "What a was asked to do:\n\nadd it",
+            f"{FILES}{APART}",
+            IN_CONFLICT,
+            "End with your decision for each: the file, which side you took, or how you joined them, and why.",
+            "It counts as done when `make` passes.",
+        ]
+    )
+
+
+def test_a_person_sees_on_one_screen_what_was_tried_and_what_an_answer_does() -> None:
+    entry = replace(ENTRY, output="the end of it", tried=("author (h): no", "author (i): no"))
+    assert returned.for_person(entry, "main", "make", "Title", [], {}).split("\n\n") == [
+        "a (Title) cannot land on main: it was red.",
+        "Tried so far:\n- author (h): no\n- author (i): no",
+        "The check, `make`, said:\nthe end of it",
+        "Allow: its agent tries again, with what you write here. Deny: it is left out; its work is kept.",
+    ]
+    alone = "It was made without an agent. `treadle fleet diff a` shows its work."
+    text = returned.for_person(replace(ENTRY, forge=True), "main", "make", "Title", [], {}, "reconciler")
+    assert text.split("\n\n") == [
+        "a (Title) cannot land on main: it was red.",
+        alone,
+        "There it was said:\n(nothing)",
+        "Allow: the reconciler tries, with what you write here. Deny: it is left out; its work is kept.",
+    ]
+    asked = returned.for_person(ENTRY, "main", "make", "Title", [SIDE], INTENTS, None).split("\n\n")
+    assert asked[1] == alone and "\n\n".join(asked[2:-1]) == IN_CONFLICT
+    assert asked[-1].startswith("No agent can be told what to do") and "once more as it is" in asked[-1]
+
+
+def test_long_texts_are_cut_and_the_end_of_an_output_is_what_stays() -> None:
+    def sides(length: int) -> list[FileSides]:
+        return [replace(SIDE, kind="", orders=(), branch="b" * length, order="o" * length)]
+
+    text = returned.for_author(ENTRY, "main", "make", sides(3000), {})
+    assert "b" * 3000 in text and "o" * 3000 in text and "characters more" not in text
+    assert "hot.txt (content). On the branch it was changed by:\n- a person's commit" in text
+    text = returned.for_author(ENTRY, "main", "make", sides(3002), {})
+    assert text.count("\n[2 characters more]") == 2 and "b" * 3001 not in text
+    assert returned.for_person(ENTRY, "main", "make", "t", sides(1001), {}).count("[1 characters more]") == 2
+    assert "[7 characters more]" in returned.for_reconciler(ENTRY, "main", "make", "t" * 3007, [], {})
+    entry = replace(ENTRY, output="begin" + "e" * 3000)
+    assert "begin" not in returned.for_author(entry, "main", "make", [], {})
+    assert "begin" not in returned.for_person(entry, "main", "make", "t", [], {})
+    assert "e" * 1500 in returned.for_person(entry, "main", "make", "t", [], {})

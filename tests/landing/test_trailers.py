@@ -40,3 +40,24 @@ def test_git_finds_the_trailers_too() -> None:
 
 def test_a_commit_of_a_person_names_none() -> None:
     assert trailers.read("fix\n\nSigned-off-by: a\n").orders == () and trailers.read("").orders == ()
+
+
+def test_what_a_commit_says_is_exactly_this() -> None:
+    one = QueuedChange(order="one", commit="c", title="fix  it:", goal="export", agent="codex (m)", receipt="ab")
+    two = QueuedChange(order="two", commit="c")
+    about = "Order: one\nGoal: export\nAgent: codex (m)\nReceipt: ab\n"
+    assert trailers.message("t", [one], "f0") == f"Land one: fix it\n\n{about}Train: t\nVerified-Tree: f0\n"
+    assert trailers.message("", [one], "") == f"Merge order one: fix it\n\n{about}"
+    assert trailers.message("t", [two], "") == "Land two\n\nOrder: two\nTrain: t\n"
+    both = f"Land 2 orders\n\n- one: fix it\n- two\n\n{about}Order: two\nTrain: t\nVerified-Tree: f0\n"
+    assert trailers.message("t", [one, two], "f0") == both
+    long = trailers.message("t", [QueuedChange(order="one", commit="c", title="x" * 300)], "")
+    assert long.startswith(f"Land one: {'x' * 200}\n")
+
+
+def test_lines_that_are_no_trailers_or_stand_before_any_order_say_nothing() -> None:
+    lines = ["Goal: g", "Agent: early", "no trailer", "Order: one", "Other: x", "Agent: a", "Receipt: r", "Train: t"]
+    found = trailers.read("fix\n\nOrder: earlier\n\n" + "\n".join(lines) + "\n")
+    assert found.orders == (OrderTrailers(order="one", agent="a", receipt="r"),)
+    assert (found.train, found.tree) == ("t", "")
+    assert trailers.read("x\n\nVerified-Tree: f0").tree == "f0"

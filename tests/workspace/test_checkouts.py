@@ -1,5 +1,4 @@
-"""What is not committed in a checkout is counted without git. What stands in the way of changing one is in
-tests/landing/test_merging.py, by the command that does it."""
+"""What is not committed in a checkout is counted without git, and what stands in the way of changing one is said."""
 
 import os
 from pathlib import Path
@@ -8,10 +7,19 @@ import pytest
 
 from tests.workspace.repositories import Repository, git, make
 from treadle.errors import WorkspaceError
-from treadle.workspace import branch_moves
-from treadle.workspace.changes import TreeEntry
-from treadle.workspace.checkouts import around, enclosing, of_branch, uncommitted
-from treadle.workspace.store import Store, lending
+from treadle.workspace import branch_moves, index_file
+from treadle.workspace.changes import Delta, PathChange, TreeEntry
+from treadle.workspace.checkouts import (
+    CheckoutChange,
+    around,
+    branch_here,
+    changed_files,
+    find,
+    of_branch,
+    repository,
+    uncommitted,
+)
+from treadle.workspace.store import GITLINK, Store, lending
 
 
 def count(repository: Repository, tmp_path: Path) -> int | None:
@@ -60,13 +68,25 @@ def test_an_index_in_two_parts_is_not_guessed_at(tmp_path: Path) -> None:
 
 
 def test_a_repository_is_found_from_inside_without_git(tmp_path: Path) -> None:
-    repository = make(tmp_path / "repo")
+    made = make(tmp_path / "repo")
     inside = tmp_path / "repo" / "deep" / "er"
     inside.mkdir(parents=True)
-    assert around(str(inside)).top == repository.top
+    assert (
+        around(str(inside)).top == repository(str(inside)).top == made.top
+        and branch_here(around(str(inside))) == "main"
+    )
+    git("clone", "-q", "--bare", made.top, str(tmp_path / "bare"), cwd=str(tmp_path))
+    assert repository(str(tmp_path / "bare")).is_bare
+    git("checkout", "-q", "--detach", cwd=made.top)
+    with pytest.raises(WorkspaceError, match="no branch is checked out in .*/repo") as error:
+        branch_here(around(made.top))
+    assert error.value.hint == "name one, or `git switch BRANCH`"
     (tmp_path / "plain").mkdir()
     (tmp_path / "plain" / ".git").write_text("gitdir: /etc\n")
-    assert enclosing(str(tmp_path / "plain")) is None
+    assert find(str(inside)) is not None and find(str(tmp_path)) is None
+    with pytest.raises(WorkspaceError, match="/plain/.git is not the git directory of a checkout") as error:
+        find(str(tmp_path / "plain"))
+    assert error.value.hint == "try git status there"
     with pytest.raises(WorkspaceError, match="not in a git repository"):
         around(str(tmp_path / "plain"))
 
@@ -104,3 +124,184 @@ def test_the_checkouts_of_a_branch_are_those_that_have_it_or_rebase_it(tmp_path:
         (place / "head-name").write_text("refs/heads/other\n")
         assert (tops(branch), tops("refs/heads/other")) == (["repo"], ["three", "two"])
         (place / "head-name").unlink()
+
+
+BLOB = "1" * 40
+FILE, PROGRAM, LINK = (TreeEntry(mode=mode, blob=BLOB) for mode in ("100644", "100755", "120000"))
+
+
+def delta(path: str, old: TreeEntry | None, new: TreeEntry | None) -> Delta:
+    kind = "added" if old is None else "deleted" if new is None else "modified"
+    return Delta(change=PathChange(kind=kind, path=path), old=old, new=new)  # type: ignore[arg-type]
+
+
+class Changing:
+    """A checkout with everything committed, and changes that are asked of it."""
+
+    def __init__(self, base: Path) -> None:
+        self.repository = make(base / "repo")
+        self.top = Path(self.repository.top)
+        (self.top / "dir").mkdir()
+        for name in ("dir/one", "dir/two", "b", "c", "d"):
+            (self.top / name).write_text(f"{name}\n")
+        (self.top / "link").symlink_to("a.txt")
+        self.commit()
+        self.user = around(self.repository.top)
+        self.store = Store.make(str(base / "store"), **lending(self.user))
+
+    def commit(self) -> None:
+        self.repository.git("add", "-A")
+        self.repository.git("commit", "-qm", "more")
+
+    def change(self, *deltas: Delta) -> CheckoutChange:
+        _, files = self.store.borrow_tree(self.repository.commit())
+        return CheckoutChange(self.user, files, deltas)
+
+    def refused(self, *deltas: Delta) -> str:
+        """Why it is refused, without the part that all have."""
+        try:
+            self.change(*deltas)
+        except WorkspaceError as error:
+            begin = f"{self.repository.top} has the branch checked out, and "
+            assert str(error).startswith(begin)
+            return str(error).removeprefix(begin)
+        return ""
+
+
+@pytest.fixture
+def changing(tmp_path: Path) -> Changing:
+    return Changing(tmp_path)
+
+
+def test_what_is_unfinished_staged_or_changed_stands_in_the_way(changing: Changing) -> None:
+    new = delta("new", None, FILE)
+    assert changing.refused(new) == ""
+    for name in ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "sequencer"):
+        place = Path(changing.user.file(name))
+        place.symlink_to("nowhere")
+        assert changing.refused(new) == f"a merge, rebase or the like is unfinished there ({name}): end it first"
+        place.unlink()
+    assert changing.refused(delta(".git/config", None, FILE)) == (
+        ".git/config belongs to git itself: change it there yourself"
+    )
+    for name in ("a.txt", "b", "c"):
+        (changing.top / name).write_text("edited\n")
+    changed = "files were changed there and not committed ({}): commit or stash them first"
+    assert changing.refused() == changed.format("a.txt, b, c")
+    (changing.top / "d").unlink()
+    assert changing.refused() == changed.format("a.txt, b, c and 1 more")
+    changing.repository.git("add", "-A")
+    staged = "changes are staged there that are not committed (a.txt, b, c and 1 more): commit or stash them first"
+    assert changing.refused() == staged
+    changing.repository.git("rm", "-q", "--cached", "a.txt")
+    lines = "".join(f"100644 {changing.repository.git('rev-parse', 'HEAD:b').strip()} {n}\tb\0" for n in (1, 2, 3))
+    git("update-index", "-z", "--index-info", cwd=changing.repository.top, stdin=lines.encode())
+    assert changing.refused() == "conflicts are unresolved there: resolve them first"
+
+
+def test_untracked_files_in_the_way_are_named_and_what_goes_away_is_not_in_the_way(changing: Changing) -> None:
+    (changing.top / "mine" / "deep").mkdir(parents=True)
+    (changing.top / "mine" / "deep" / "x").touch()
+    (changing.top / "mine" / "away").symlink_to("..")
+    (changing.top / "file").touch()
+    (changing.top / "out").symlink_to("/tmp")
+    (changing.top / "empty").mkdir()
+
+    def blocked(*deltas: Delta) -> str:
+        return changing.refused(*deltas).removeprefix("untracked files are in the way (").partition(")")[0]
+
+    assert blocked(delta("file", None, FILE)) == "file"
+    assert blocked(delta("file/new", None, FILE)) == "file"
+    assert blocked(delta("out/new", None, FILE)) == "out"
+    assert blocked(delta("mine", None, FILE)) in ("mine/away", "mine/deep/x")
+    assert blocked(delta("mine/new", None, FILE), delta("empty", None, FILE), delta("b", FILE, PROGRAM)) == ""
+    assert blocked(delta("file", None, TreeEntry(mode=GITLINK, blob=BLOB))) == ""
+    assert blocked(delta("b/new", None, FILE)) == "b"
+    assert blocked(delta("b", FILE, None), delta("b/new", None, FILE)) == ""
+    gone = [delta(f"dir/{name}", FILE, None) for name in ("one", "two")]
+    assert blocked(delta("dir", None, FILE), *gone) == "" and blocked(delta("dir", None, FILE), gone[0]) == "dir/two"
+    assert blocked(delta("link", None, FILE)) == "link" and blocked(delta("file", FILE, None)) == ""
+    many = [delta(name, None, FILE) for name in ("file", "out", "link", "b")]
+    assert blocked(*many) == "file, out, link and 1 more"
+
+
+def test_a_name_that_is_not_utf_8_is_left_to_git(changing: Changing) -> None:
+    name = os.fsdecode(b"bad\xff")
+    assert changing.refused(delta(name, None, FILE)) == f"a name is not UTF-8 ({name!r}): merge this with git"
+    assert changing.refused(delta("tab\there", None, FILE), delta("\u00fc", None, FILE)) == ""
+
+
+def test_what_is_written_deleted_and_entered_in_the_index(changing: Changing) -> None:
+    changing.repository.git("update-index", "--skip-worktree", "c", "d")
+    module = TreeEntry(mode=GITLINK, blob=BLOB)
+    blob = changing.store.put("blob", b"content")
+    deltas = [
+        delta("new", None, TreeEntry(mode="100755", blob=blob)),
+        delta("other", None, TreeEntry(mode="120000", blob=blob)),
+        delta("b", FILE, None),
+        delta("c", FILE, TreeEntry(mode="100644", blob=blob)),
+        delta("d", FILE, None),
+        delta("module", None, module),
+        delta("left", module, None),
+    ]
+    change = changing.change(*deltas)
+    writes, deletes = change.files(changing.store)
+    assert sorted(writes) == ["new", "other"] and deletes == ["b"]
+    for name, put in writes.items():
+        put(str(changing.top / f"made-{name}"))
+    assert (changing.top / "made-new").read_bytes() == b"content" and os.access(changing.top / "made-new", os.X_OK)
+    assert (changing.top / "made-other").readlink() == Path("content")
+    lines, skipped = change.index_lines()
+    zeros = "0" * 40
+    assert lines.decode().split("\0")[:-1] == [
+        f"100755 {blob} 0\tnew",
+        f"120000 {blob} 0\tother",
+        f"0 {zeros}\tb",
+        f"100644 {blob} 0\tc",
+        f"0 {zeros}\td",
+        f"160000 {BLOB} 0\tmodule",
+        f"0 {zeros}\tleft",
+    ]
+    assert skipped == b"c\0"
+
+
+def test_kinds_modes_and_links_count_and_what_is_not_checked_out_does_not(changing: Changing) -> None:
+    def changed() -> list[str]:
+        entries = index_file.parse(Path(changing.user.file("index")).read_bytes(), 20)
+        return changed_files(changing.user, entries)
+
+    assert changed() == []
+    (changing.top / "b").chmod(0o755)
+    (changing.top / "c").unlink()
+    (changing.top / "c").symlink_to("b")
+    (changing.top / "link").unlink()
+    (changing.top / "link").symlink_to("b")
+    (changing.top / "d").unlink()
+    os.mkfifo(changing.top / "d")
+    (changing.top / "dir" / "one").write_text("dir/one\n")
+    assert changed() == ["b", "c", "d", "link"]
+    changing.repository.git("config", "core.fileMode", "false")
+    changing.repository.git("update-index", "--skip-worktree", "d")
+    assert changed() == ["c", "link"]
+    (changing.top / "link").unlink()
+    (changing.top / "link").symlink_to("a.txt")
+    (changing.top / "dir").rename(changing.top / "moved")
+    (changing.top / "dir").symlink_to("moved")
+    assert changed() == ["c", "dir/one", "dir/two"], "no link is followed"
+    Path(changing.user.file("index")).unlink()
+    assert changed_files(changing.user, []) == []
+
+
+def test_a_repository_of_longer_names_is_read_as_well(tmp_path: Path) -> None:
+    place = tmp_path / "repo"
+    git("init", "-q", "-b", "main", "--object-format=sha256", str(place), cwd=str(tmp_path))
+    (place / "a.txt").write_text("one\n")
+    (place / "b.txt").write_text("two\n")
+    git("add", "-A", cwd=str(place))
+    git("-c", "user.name=T", "-c", "user.email=t@example.com", "commit", "-qm", "x", cwd=str(place))
+    listed = git("ls-tree", "-r", "HEAD", cwd=str(place)).stdout.decode().splitlines()
+    files = {line.split("\t")[1]: TreeEntry(mode="100644", blob=line.split()[2]) for line in listed}
+    assert uncommitted(around(str(place)), files) == 0
+    (place / "a.txt").write_text("edited\n")
+    os.utime(place / "b.txt", (1, 1))
+    assert uncommitted(around(str(place)), files) == 1

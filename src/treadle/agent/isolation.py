@@ -17,9 +17,9 @@ from treadle.errors import Busy, TreadleError, WorkspaceError
 from treadle.io.files import locked
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.removing import remove_tree
-from treadle.workspace.checkouts import enclosing
 from treadle.workspace.in_place import OWNED
 from treadle.workspace.reopened import open_workspace
+from treadle.workspace.user_repository import UserRepository
 from treadle.workspace.workspace import Workspace, prepare
 
 
@@ -107,7 +107,7 @@ async def isolated(cwd: str, label: str) -> AsyncIterator[IsolatedPlace]:
 
 def _make(cwd: str, label: str) -> IsolatedPlace:
     name = f"{re.sub(r'[^A-Za-z0-9]+', '-', label).strip('-')[:30].lower() or 'agent'}-{secrets.token_hex(4)}"
-    if enclosing(cwd) is None:
+    if UserRepository.around(cwd) is None:
         raise WorkspaceError(f"{cwd} is not in a git repository, so it has no worktrees", hint="run git init there")
     directory = private_dir(os.path.join(private_dir(os.path.join(state_dir(), "worktrees")), name))
     held = locked(os.path.join(directory, OWNED), 0)
@@ -163,5 +163,5 @@ def _left_here(directory: str, top: str) -> Workspace | None:
     if workspace is None:
         remove_tree(directory)
         return None
-    user = enclosing(workspace.place.source)
+    user = UserRepository.around(workspace.place.source)
     return workspace if user is not None and os.path.realpath(user.top) == os.path.realpath(top) else None

@@ -98,12 +98,9 @@ def _waiting(record: TrainRecord, order: str) -> list[str]:
 
 
 async def _helped(bus: Bus, entry: ReturnedChange) -> list[str]:
-    state = (await client.get_order(bus, entry.by)).state if entry.by else "not given yet"
-    now = (
-        f"with     {entry.to}: {entry.by} is {state}"
-        if entry.by
-        else "waits    for help, while another is helped there"
-    )
+    now = "waits    for help, while another is helped there"
+    if entry.by:
+        now = f"with     {entry.to}: {entry.by} is {(await client.get_order(bus, entry.by)).state}"
     lines = [f"back     {entry.why}", now]
     lines += [f"tried    {line}" for line in entry.tried]
     if entry.to == "person":

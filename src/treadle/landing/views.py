@@ -116,9 +116,8 @@ def _view(
 
 
 async def _orders(bus: Bus, names: Iterable[str]) -> dict[str, Order]:
-    wanted = [f"order.{name}" for name in dict.fromkeys(names)]
-    found = await bus.named(wanted) if wanted else {}
-    return {order.id: order for entry in found.values() if (order := read_order(entry))}
+    found = await bus.named([f"order.{name}" for name in dict.fromkeys(names)])
+    return {order.id: order for order in map(read_order, found.values())}
 
 
 def _left_out(out: LeftOut, orders: dict[str, Order]) -> LeftOutRow:

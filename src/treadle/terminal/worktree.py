@@ -18,8 +18,8 @@ from treadle.terminal.history import exit_record
 from treadle.terminal.listing import row
 from treadle.terminal.places import Place, default_directory
 from treadle.terminal.settings import TerminalSettings
-from treadle.workspace.checkouts import enclosing
 from treadle.workspace.reopened import open_workspace
+from treadle.workspace.user_repository import UserRepository
 from treadle.workspace.workspace import Workspace, prepare
 
 
@@ -38,7 +38,7 @@ def holds_work(place: Place) -> bool:
 def make(name: str, settings: TerminalSettings) -> Workspace:
     """A fresh directory for the program of a terminal, which is to work on its working directory."""
     source = os.path.realpath(os.path.expanduser(settings.workdir))
-    if enclosing(source) is None:
+    if UserRepository.around(source) is None:
         raise ConfigError(f"{source} is not in a git repository, so it has no worktree", hint="run git init there")
     own = f"{re.sub(r'[^A-Za-z0-9_-]+', '-', name).strip('-')[:40] or 'terminal'}-{secrets.token_hex(3)}"
     directory = private_dir(os.path.join(private_dir(unmerged.base()), own))

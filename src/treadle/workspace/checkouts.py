@@ -28,18 +28,9 @@ NAMED = 3
 UNFINISHED = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "sequencer")
 
 
-def enclosing(path: str) -> UserRepository | None:
-    """The repository of the checkout that this path is in, found without any git; None when it is in none."""
-    place = os.path.realpath(path)
-    while not os.path.lexists(os.path.join(place, ".git")):
-        if place == (place := os.path.dirname(place)):
-            return None
-    return UserRepository.at(place)
-
-
 def find(path: str) -> UserRepository | None:
-    """The same, but a `.git` that cannot be made sure of is a WorkspaceError, and not the same as none."""
-    found, place = enclosing(path), os.path.realpath(path)
+    """As `UserRepository.around`; but a `.git` that cannot be made sure of is an error, and not the same as none."""
+    found, place = UserRepository.around(path), os.path.realpath(path)
     while found is None and place != "/":
         if os.path.lexists(os.path.join(place, ".git")):
             raise WorkspaceError(f"{place}/.git is not the git directory of a checkout", hint="try git status there")
@@ -49,7 +40,7 @@ def find(path: str) -> UserRepository | None:
 
 def around(path: str) -> UserRepository:
     """The repository of the checkout that this path is in."""
-    found = enclosing(path)
+    found = UserRepository.around(path)
     if found is None:
         raise WorkspaceError(f"{path} is not in a git repository")
     return found

@@ -7,7 +7,6 @@ import msgspec
 
 from treadle.errors import StorageError
 from treadle.io.reading import read_if_there
-from treadle.workspace.checkouts import enclosing
 from treadle.workspace.user_repository import UserRepository
 
 WorkspaceMode: TypeAlias = Literal["staged", "worktree", "pass_through"]
@@ -49,7 +48,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 
     def repository(self) -> UserRepository | None:
         """The person's repository that the source belongs to, if any."""
-        return enclosing(self.origin.top if self.origin is not None else self.source)
+        return UserRepository.around(self.origin.top if self.origin is not None else self.source)
 
 
 def read_record(directory: str) -> Prepared | None:

@@ -6,9 +6,9 @@ import os
 
 from treadle.errors import WorkspaceError
 from treadle.io.removing import remove_tree
-from treadle.workspace.checkouts import enclosing
 from treadle.workspace.prepared import Prepared, read_record
 from treadle.workspace.store import Store
+from treadle.workspace.user_repository import UserRepository
 from treadle.workspace.workspace import STORE, Difference, Workspace
 
 SNAPSHOTS = "snapshots.git"
@@ -29,7 +29,7 @@ def _earlier(place: Prepared) -> Workspace:
     if os.path.isdir(directory):
         return EarlierWorkspace(place, Store.open(directory))
     snapshots = os.path.join(place.directory, SNAPSHOTS, "objects")
-    user = enclosing(place.source)
+    user = UserRepository.around(place.source)
     store = Store.make(directory, lenders=[snapshots, *(user.object_places() if user is not None else ())])
     try:
         store.borrow_tree(place.before)
@@ -41,7 +41,7 @@ def _earlier(place: Prepared) -> Workspace:
 
 def abandoned(source: str, name: str) -> None:
     """Remove what a run that died while its worktree was made has left in the person's repository."""
-    user = enclosing(source)
+    user = UserRepository.around(source)
     branch = f"refs/heads/treadle/{name}"
     if user is not None and branch in user.refs():
         user.run("worktree", "prune")
@@ -62,7 +62,7 @@ class EarlierWorkspace(Workspace):
         if self.place.mode != "worktree":
             return False
         whole = os.path.join(self.place.directory, "workspace")
-        user = enclosing(self.place.source)
+        user = UserRepository.around(self.place.source)
         if user is None or os.path.realpath(whole) != os.path.realpath(self.root):
             return True
         return user.refs().get(f"refs/heads/{self.place.branch}") != self.place.start
@@ -73,7 +73,7 @@ class EarlierWorkspace(Workspace):
         if self.place.mode != "worktree":
             return
         remove_tree(os.path.join(self.place.directory, "workspace"))
-        user = enclosing(self.place.source)
+        user = UserRepository.around(self.place.source)
         if user is not None:
             user.run("worktree", "prune")
             user.run("update-ref", "-d", f"refs/heads/{self.place.branch}", check=False)  # it may be gone

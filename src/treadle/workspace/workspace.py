@@ -23,7 +23,7 @@ from treadle.policy.protected import is_protected
 from treadle.workspace import private_git
 from treadle.workspace.base_refs import forget, keep
 from treadle.workspace.changes import PathChange, TreeEntry, status_lines
-from treadle.workspace.checkouts import enclosing, uncommitted
+from treadle.workspace.checkouts import uncommitted
 from treadle.workspace.copied import COPY_CAP, Copy, bring_files, files_under
 from treadle.workspace.exchange import give
 from treadle.workspace.git_names import is_git
@@ -243,7 +243,7 @@ class Workspace:
         """Make the branch in the person's repository: the result as a commit, on top of the run's own commit `agent`
         if there is one. Returns the commit; None when nothing changed. Every object is hashed again on the way."""
         place = self.place
-        found, user = self._difference or self.difference(), enclosing(place.source)
+        found, user = self._difference or self.difference(), UserRepository.around(place.source)
         if user is None or place.start is None or place.branch is None:
             return None
         commit = agent or place.start
@@ -306,7 +306,7 @@ class Workspace:
             forget(user, self.place.directory)
 
     def _remove_branch(self) -> None:
-        commit, user = self.store.ref(RESULT), enclosing(self.place.source)
+        commit, user = self.store.ref(RESULT), UserRepository.around(self.place.source)
         if commit is not None and user is not None and self.place.branch is not None:
             # If it has moved on since, it stays: it is the person's.
             user.run("update-ref", "-d", f"refs/heads/{self.place.branch}", commit, check=False)
@@ -361,7 +361,7 @@ def _from_files(
         root = copy.target
         os.mkdir(root, 0o700)
         notes = copy.run()
-    user = enclosing(origin.top if origin is not None else source)
+    user = UserRepository.around(origin.top if origin is not None else source)
     commit = origin.commit if origin is not None else _commit(user) if user is not None else None
     store = Store.make(os.path.join(directory, STORE), **lending(user))
     files: dict[str, TreeEntry] = {}
@@ -393,7 +393,7 @@ def _from_files(
 
 def _from_commit(source: str, directory: str, name: str) -> Workspace:
     """A workspace that is written from the commit that the source has checked out, with a git directory of its own."""
-    user = enclosing(source)
+    user = UserRepository.around(source)
     if user is None:
         raise WorkspaceError(
             f"{source} is not in a git repository, so it has no commit to start from",
