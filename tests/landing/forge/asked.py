@@ -1,6 +1,7 @@
 """All that landing asks of a forge, asked once."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,18 @@ def repositories(place: Path) -> tuple[Path, str]:
     git(work, "commit", "-q", "--allow-empty", "-m", "second")
     git(work, "push", "-q", str(bare), f"HEAD:refs/heads/{BESIDE}")
     return bare, git(work, "rev-parse", "HEAD")
+
+
+class WrittenAnswers(ForgeServer):
+    """Answers every request as the test has written down, by its method and path; `exchanges` has what was asked."""
+
+    def __init__(self, place: Path, answers: dict[str, Any]) -> None:
+        (place / "hooks").mkdir()
+        super().__init__(place)
+        self.answers = answers
+
+    def answer(self, method: str, path: str, query: dict[str, list[str]], body: Any) -> tuple[int, Any]:
+        return 200, self.answers[f"{method} {path}"]
 
 
 async def ask_everything(forge: Forge, hub: ForgeServer, head: str) -> None:
