@@ -245,21 +245,3 @@ def test_without_a_terminal_attach_says_what_to_do(stage: Stage) -> None:
     place = stage.start("sleep", "60")
     done = treadle("attach", place.id, "--socket-dir", place.directory)
     assert done.returncode == 1 and "tail -f" in done.stderr
-
-
-def test_a_person_goes_from_question_to_question(stage: Stage, tmux: Tmux) -> None:
-    asks = r"printf '\033]7501;state=blocked:kind=permission\033\\'"
-    for name in ("one", "two", "three"):
-        script = f"echo may {name} go on?; {asks}; read a; {asks.replace('blocked', 'working')}; cat"
-        place = stage.start("sh", "-c", script, id=name)
-        with connected(place) as client:
-            until(lambda client=client: client.detail()["state"]["name"] == "permission")
-    tmux.window("me", shlex.join([TREADLE, "attach", "--next-waiting", "--socket-dir", str(stage.directory)]))
-    tmux.shows("me", "may one go on?")
-    tmux.type("me", "yes", "Enter")
-    tmux.shows("me", "may two go on?")
-    tmux.type("me", "C-\\")
-    tmux.shows("me", "may three go on?")
-    tmux.type("me", "no", "Enter")
-    screen = tmux.shows("me", "code:0")
-    assert "no other terminal waits for a person; left for later: two" in " ".join(screen.split())

@@ -33,7 +33,8 @@ SIGNALS = (signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signa
 def attach(place: Place, options: AttachOptions) -> int:
     """Show the session here and type into it until it ends or the person detaches. Returns the exit code."""
     if not os.isatty(0):
-        raise ConfigError("attach needs a terminal on standard input", hint="`treadle tail -f` shows it without one")
+        hint = f"`treadle tail -f {place.id}` shows it without one"
+        raise ConfigError("attach needs a terminal on standard input", hint=hint)
     _refuse_itself(place.state, place.id)
     visit = Visit(place, options, signal_pipes.pipe(SIGNALS))
     before = termios.tcgetattr(0)

@@ -8,6 +8,9 @@ import pytest
 
 from tests.cli.terminal.shells import Shell
 from tests.terminal.support import until
+from treadle.cli.arguments import UsageError
+from treadle.cli.terminal import detectors
+from treadle.errors import ConfigError
 from treadle.io import paths
 
 TABLE = """
@@ -65,3 +68,49 @@ def test_a_table_that_cannot_be_read_is_told_and_stops_no_other(shell: Shell, ta
     shell("wait", "c", "--state", "idle", "--timeout", "50")
     text = shell("explain", "c")
     assert "talker: " in text and "gone: " in text
+
+
+MOMENTS = """
+[[moment]]
+state = "idle"
+screen = ["* hello", "", "> "]
+
+[[moment]]
+state = "{}"
+screen = ["* hello", "", "> ", "busy"]
+"""
+
+
+def test_each_moment_is_judged_and_one_that_is_judged_otherwise_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, beside = tmp_path / "talker.toml", tmp_path / "talker.moments.toml"
+    path.write_text(TABLE)
+    with pytest.raises(ConfigError, match="has no labelled moments in .*talker.moments.toml") as refused:
+        detectors.main(["test", str(path)])
+    assert "explain ID --record STATE --to FILE" in str(refused.value.hint)
+    beside.write_text(MOMENTS.format("working"))
+    assert detectors.main(["test", str(path)]) == 0
+    assert capsys.readouterr() == (f"{path}: 2 of 2 moments are judged as labelled\n", "")
+    assert detectors.main(["test", str(path), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["labelled"], row["judged"]) for row in rows] == [("idle", "idle"), ("working", "working")]
+    assert "busy" in rows[1]["because"]
+    beside.write_text(MOMENTS.format("error"))
+    assert detectors.main(["test", "--json", str(path)]) == 1
+    capsys.readouterr()
+    assert detectors.main(["test", str(path), str(path)]) == 1
+    wrong = "moment 2: labelled error, judged working, because of screen: busy\n"
+    assert capsys.readouterr().out == f"{wrong}{path}: 1 of 2 moments are judged as labelled\n" * 2
+    beside.write_text("")
+    assert detectors.main(["test", str(path)]) == 1
+    assert capsys.readouterr() == (
+        f"{path}: 0 of 0 moments are judged as labelled\n",
+        f"treadle detectors: {beside} has no moments\n",
+    )
+
+
+@pytest.mark.parametrize("words", [["ls", "x"], ["test"], ["dance"]])
+def test_it_lists_or_tests_and_nothing_else(words: list[str]) -> None:
+    with pytest.raises(UsageError, match="ls, or test with the file of a table"):
+        detectors.main(words)

@@ -3,11 +3,21 @@
 import json
 import os
 import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
-from tests.cli.terminal.shells import Shell
+import pytest
+
+from tests.cli.terminal.shells import Here, Shell
 from tests.terminal.support import alive, until
 from tests.waiting import stop
+from treadle.io import files
 from treadle.io.process import table
+from treadle.terminal.places import Place
 
 
 def test_kill_ends_everything_and_tells_what_died(shell: Shell) -> None:
@@ -81,3 +91,75 @@ def test_kill_ends_what_is_left_of_one_whose_supervisor_and_reaper_were_killed_a
     assert done.returncode == 1 and "all that watched it was killed" in done.stderr
     assert all(f"{pid} sleep" in done.stdout for pid in sleeps)
     until(lambda: not any(map(alive, sleeps)))
+
+
+def test_kill_names_each_that_ended_and_how(here: Here) -> None:
+    assert json.loads(here("kill", "--all", "--json")) == {}
+    for name in ("a", "b"):
+        here.stage.start("sleep", "60", id=name)
+    child = here.place("a").pids()[1]
+    assert here("kill", "a") == f"a ended with code 143\n  SIGTERM  {child} sleep\n"
+    child = here.place("b").pids()[1]
+    report = json.loads(here("kill", "b", "--json"))
+    assert report["ended"] == [{"pid": child, "name": "sleep", "by": "SIGTERM"}]
+    assert (report["code"], report["survivors"], report["unseen"]) == (143, [], False)
+    here.stage.start("sleep", "60", id="c")
+    assert list(json.loads(here("kill", "--all", "--json"))) == ["c"], "those that have ended are not ended again"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        ((), 2, "expected an id"),
+        (("--all", "x"), 2, "no ids together with --all"),
+        (("x", "--grace", "-1"), 2, "--grace must be a number from 0"),
+        (("nobody",), 1, "No session found: nobody"),
+        (("gone",), 1, "session gone has ended\n  `treadle wait gone --exit` has its code"),
+    ],
+)
+def test_what_cannot_be_ended_is_said(here: Here, words: tuple[str, ...], code: int, says: str) -> None:
+    Path(here.ended("gone").pid).touch()
+    found, out, err = here.run("kill", *words)
+    assert (found, out) == (code, "") and says in err
+
+
+@contextmanager
+def foreign(here: Here, name: str, pids: str) -> Iterator[Place]:
+    """A supervisor that is not one of ours, and hangs up on everyone."""
+    place = here.place(name)
+    with socket.socket(socket.AF_UNIX) as listener, files.locked(place.pid):
+        Path(place.pid).write_text(pids)
+        listener.bind(place.sock)
+        listener.listen()
+
+        def hang_up() -> None:
+            with suppress(OSError):
+                while True:
+                    with listener.accept()[0] as sock:
+                        sock.sendall(b"\0")
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        try:
+            yield place
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join(50)
+    os.unlink(place.sock)
+    os.unlink(place.pid)
+
+
+def test_of_a_foreign_supervisor_it_is_not_known_what_its_program_has_left(here: Here) -> None:
+    program = subprocess.Popen(["sleep", "60"])
+    try:
+        with foreign(here, "f", f"0\n{program.pid}"):
+            here.ended("f", code=9)
+            code, out, err = here.run("kill", "f")
+    finally:
+        program.kill()
+    assert program.wait(50) == -signal.SIGTERM
+    assert (code, out) == (1, f"f ended with code 9\n  SIGTERM  {program.pid} sleep\n")
+    assert err == "  it cannot be told whether f left something behind: its supervisor adopts nothing\n"
+    with foreign(here, "f", "0\n1"):
+        code, out, err = here.run("kill", "f")
+    assert (code, out) == (1, "") and f"{here.place('f').pid} does not name its program" in err

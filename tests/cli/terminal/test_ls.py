@@ -5,13 +5,96 @@ import os
 import shutil
 import signal
 import socket
+import sys
+import time
 from pathlib import Path
+from typing import Any
 
-from tests.cli.terminal.shells import Shell
+import pytest
+
+from tests.cli.terminal.shells import Here, Shell
 from tests.installed import started
 from tests.terminal.support import alive, until
 from tests.waiting import stop
+from treadle.cli.terminal import ls
 from treadle.terminal.places import Place
+
+ROW = {"id": "x", "alive": True, "state": "idle", "state_ms": 61_000, "pid": 7, "idle_ms": 5}
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"alive": False, "code": 3}, "dead        code 3"),
+        ({"alive": False, "code": None, "reason": "gone"}, "dead        code None, gone"),
+        ({**ROW, "idle_ms": None, "reason": "why"}, "idle        pid 7, why"),
+        (ROW, "idle            1m  pid 7"),
+        (
+            {**ROW, "workdir": "~/w", "command": ["a", "b"], "message": "asks", "last_line": "said"},
+            "idle            1m  pid 7  ~/w  a b  asks",
+        ),
+        ({**ROW, "last_line": "said", "prompts": [{"stage": "typed"}]}, "idle            1m  pid 7  said"),
+        (
+            {**ROW, "prompts": [{"stage": "queued"}, {"stage": "typed"}, {"stage": "queued"}]},
+            "idle            1m  pid 7  2 queued",
+        ),
+        ({**ROW, "command": ["c" * 40]}, f"idle            1m  pid 7  {'c' * 40}"),
+        ({**ROW, "command": ["c" * 41]}, f"idle            1m  pid 7  {'c' * 39}…"),
+        ({**ROW, "message": "m" * 60}, f"idle            1m  pid 7  {'m' * 60}"),
+        ({**ROW, "message": "m" * 61}, f"idle            1m  pid 7  {'m' * 59}…"),
+    ],
+)
+def test_a_row_in_words(row: dict[str, Any], words: str) -> None:
+    assert ls.words(row) == words
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "words"),
+    [(0, "0s"), (59_999, "59s"), (60_000, "1m"), (3_599_999, "59m"), (3_600_000, "1h"), (86_400_000, "1d")],
+)
+def test_a_span_is_in_its_largest_unit(milliseconds: int, words: str) -> None:
+    assert ls.span(milliseconds) == words
+
+
+def test_the_home_directory_is_written_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ann")
+    shown = [ls.shortened(path) for path in ("/home/ann", "/home/ann/w", "/home/anne", "/tmp", "")]
+    assert shown == ["~", "~/w", "/home/anne", "/tmp", ""]
+
+
+def test_those_that_have_ended_are_in_the_list_only_when_asked(here: Here) -> None:
+    os.rmdir(here.directory)
+    assert here("ls") == f"No sessions yet: there is no {here.directory}\n"
+    here.directory.mkdir()
+    assert here("ls") == here("ls", "--all") == "No active sessions\n" and here("ls", "--json") == "[]\n"
+    here.ended("a", code=3, reason="why")
+    here.ended("longer")
+    assert here("ls") == "No active sessions\n"
+    assert here("ls", "--all") == "Sessions:\n  a       dead        code 3, why\n  longer  dead        code 0\n"
+    assert [row["id"] for row in json.loads(here("ls", "--all", "--json"))] == ["a", "longer"]
+    assert here.run("ls", "x")[0] == 2
+
+
+@pytest.mark.parametrize("tty", [False, True])
+def test_a_watched_list_is_drawn_anew_when_it_changes_and_always_on_a_terminal(
+    here: Here, tty: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = iter([None, lambda: here.ended("a"), None])
+
+    def sleep(seconds: float) -> None:
+        act = next(looks, KeyboardInterrupt)
+        if act is KeyboardInterrupt:
+            raise KeyboardInterrupt
+        if act:
+            act()
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: tty)
+    code, out, _ = here.run("ls", "--watch", "--all")
+    none, one = "No active sessions\n", "Sessions:\n  a  dead        code 0\n"
+    clear = "\x1b[H\x1b[J"
+    assert code == 130
+    assert out == (f"{clear}{none}{clear}{none}{clear}{one}{clear}{one}" if tty else none + one)
 
 
 def test_ls_lists_the_living_and_with_all_the_dead_and_changes_nothing(shell: Shell) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.terminal.shells import Shell, reporting
+from tests.cli.terminal.shells import Here, Shell, reporting
 from tests.terminal.support import until
 from tests.waiting import stop
 from treadle.cli.terminal import connect, send
+from treadle.terminal.places import Place
 
 
 def test_send_and_wait_make_a_program_scriptable(shell: Shell) -> None:
@@ -251,3 +252,98 @@ def test_a_dialog_is_answered_with_one_key_and_only_while_it_asks(shell: Shell) 
     shell("wait", "x", "--state", "starting")  # it has shown no prompt of its own yet
     refused = shell.run("send", "x", "--answer", "1")
     assert refused.returncode == 3 and "x asks nothing now, so nothing was typed" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        (r"a\n\r\t\e\a\b\0", b"a\n\r\t\x1b\a\b\0"),
+        (r"\\n", b"\\n"),
+        (r"\x41\xfF", b"A\xff"),
+        (r"\x4", rb"\x4"),
+        (r"\xg1\x1g", rb"\xg1\x1g"),
+        ("end\\", b"end\\"),
+        (r"\q", rb"\q"),
+        ("é\udcff", b"\xc3\xa9\xff"),
+        ("", b""),
+    ],
+)
+def test_escapes_are_as_in_c(text: str, data: bytes) -> None:
+    assert send.unescape(text) == data
+
+
+PEEK = "look with `treadle peek x`;"
+NOTHING, TYPED = ", so nothing was typed", "; the text was typed, but Enter was not pressed"
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "lines"),
+    [
+        ({"why": "dead"}, 1, ["treadle: x has ended"]),
+        (
+            {"why": "unseen"},
+            4,
+            [
+                "treadle: x: the text was typed but is not seen in its input box, so Enter was not pressed",
+                f"  {PEEK} `treadle send x --enter` presses Enter; --replace types anew",
+            ],
+        ),
+        (
+            {"why": "permission", "state": {"message": "rm -rf", "why": {"said": "no"}}},
+            3,
+            [
+                f"treadle: x asks for a permission: rm -rf{NOTHING}",
+                f"  {PEEK} answer with a key, as in `treadle send x --answer 1`; --anyway types a text all the same",
+            ],
+        ),
+        (
+            {"why": "question", "state": {"why": {"said": "which?"}}, "stage": "unseen"},
+            3,
+            [
+                f"treadle: x asks a question: which?{TYPED}",
+                f"  {PEEK} answer with a key, as in `treadle send x --answer 1`; --anyway types a text all the same",
+            ],
+        ),
+        (
+            {"why": "thinking", "stage": "refused"},
+            3,
+            [
+                f"treadle: x works, and may ask something at any moment{NOTHING}",
+                f"  {PEEK} --when-idle types it when the turn is over; --anyway types it now",
+            ],
+        ),
+        (
+            {"why": "unknown", "state": None},
+            3,
+            [
+                f"treadle: it is not known what x is doing{NOTHING}",
+                f"  {PEEK} `treadle explain x` says why; --anyway types all the same",
+            ],
+        ),
+    ],
+)
+def test_what_was_not_typed_is_said_with_the_reason_and_what_to_do(
+    answer: dict[str, object], code: int, lines: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert send.refuse(Place(str(tmp_path), "x"), answer) == code
+    assert capsys.readouterr() == ("", "".join(f"{line}\n" for line in lines))
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        ((), 2, "expected an id and a text"),
+        (("x",), 2, "there is nothing to send"),
+        (("x", "a", "--when-idle", "--anyway"), 2, "--when-idle waits until it is safe; --anyway does not care"),
+        (("x", "a", "--when-idle", "--force"), 2, "--when-idle waits until it is safe"),
+        (("x", "--answer", "1", "more"), 2, "--answer types one key, and nothing else"),
+        (("x", "--answer", "1", "--enter"), 2, "--answer types one key, and nothing else"),
+        (("x", "--cancel", "many"), 2, "--cancel must be a number"),
+        (("x", "a"), 1, "session x has ended"),
+        (("x", "--file", "/nowhere"), 1, "/nowhere"),
+    ],
+)
+def test_what_cannot_be_sent_is_said(here: Here, words: tuple[str, ...], code: int, says: str) -> None:
+    here.ended("x")
+    found, out, err = here.run("send", *words)
+    assert (found, out) == (code, "") and says in err

@@ -1,13 +1,74 @@
-"""`treadle share` beside a running `treadle serve`."""
+"""`treadle share`: links to one terminal, beside a server that runs."""
 
 import json
+import time
 from pathlib import Path
 
-from tests.cli.terminal.shells import Shell
+import pytest
+
+from tests.cli.terminal.shells import Here, Shell
 from tests.installed import started
+from treadle.cli.terminal import main
+from treadle.serve import running
+from treadle.serve.tokens import Tokens
 
 
-def test_a_terminal_is_shared_from_the_directory_that_the_server_shows(shell: Shell, tmp_path: Path) -> None:
+@pytest.fixture
+def share(here: Here, capfd: pytest.CaptureFixture[str]) -> "Share":
+    return Share(capfd)
+
+
+class Share:
+    def __init__(self, captured: pytest.CaptureFixture[str]) -> None:
+        self._captured = captured
+
+    def __call__(self, *words: str) -> tuple[int, str, str]:
+        return (main("share", list(words)), *self._captured.readouterr())
+
+
+def test_a_terminal_is_shared_from_the_directory_that_the_server_shows_until_it_is_taken_back(
+    here: Here, share: Share
+) -> None:
+    assert share("x") == (1, "", "no page is served here\n  `treadle serve` serves it\n")
+    assert share("--list") == (0, "No terminal is shared\n", "") and share("--list", "--json")[1] == "[]\n"
+    here.stage.start("sleep", "60", id="x")
+    with running.noted("http://host:1", "", terminals=str(here.directory)):
+        code, out, _ = share("x")
+        made, _, proof = out.strip().partition("#")
+        assert (code, made) == (0, "http://host:1/share.html")
+        told = json.loads(share("x", "--for", "2h", "--json")[1])
+        assert "No session found: y" in share("y")[2]
+    first, second = Tokens().shares()
+    assert Tokens().watcher(proof) == first and (first.terminal, second.id) == ("x", told["id"])
+    assert first.started == second.started and first.started.endswith("Z")
+    assert told["url"].startswith("http://host:1/share.html#") and told["expires"] == second.expires
+    assert 3500 < first.expires - time.time() <= 3600 and 7100 < second.expires - time.time() <= 7200
+    assert share("--list")[1] == f"{first.id}  x  59m left\n{second.id}  x  1h left\n"
+    rows = json.loads(share("--list", "--json")[1])
+    assert rows[0] == {"id": first.id, "terminal": "x", "created": first.created, "expires": first.expires}
+    assert share("--revoke", first.id) == (0, f"x is no longer shared by {first.id}\n", "")
+    assert [each.id for each in Tokens().shares()] == [second.id] and share("--revoke", first.id)[0] == 1
+
+
+def test_without_another_directory_it_is_that_of_all_terminals(here: Here, share: Share, state_home: Path) -> None:
+    (state_home / "treadle").mkdir(exist_ok=True)
+    (state_home / "treadle" / "terminals").symlink_to(here.directory)
+    here.stage.start("sleep", "60", id="x")
+    with running.noted("http://host:1", ""):
+        assert share("x")[0] == 0
+
+
+def test_a_link_works_for_seven_days_at_most(share: Share) -> None:
+    assert share("x", "--for", "7d")[2].startswith("no page is served here")
+    assert share("x", "--for", "7d1s") == (
+        1,
+        "",
+        "treadle: a link to a terminal works for at most 7 days\n  make a new one then\n",
+    )
+    assert share()[0] == share("x", "y")[0] == 2
+
+
+def test_a_server_says_whose_terminals_it_shows(shell: Shell, tmp_path: Path) -> None:
     shell("run", "--detach", "--id", "here", "--", "sleep", "100")
     shell("run", "--detach", "--id", "there", "--socket-dir", str(tmp_path / "d"), "--", "sleep", "100")
     with started("serve", "--port", "0", "--json", "--terminals", "d", cwd=tmp_path) as server:

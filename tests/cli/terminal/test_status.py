@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from tests.cli.terminal.shells import Shell
+from tests.cli.terminal.shells import Here, Shell
+from tests.terminal.support import connected, until
 from tests.waiting import stop
 from treadle.io import files
 from treadle.wire.terminal import frames as wire
@@ -90,3 +91,42 @@ def test_a_supervisor_with_nothing_but_the_protocol_is_served_by_every_command(s
             over.set()
             thread.join(50)
     Path(place.pid).unlink()
+
+
+def test_one_that_has_ended_gives_its_record(here: Here) -> None:
+    here.ended("x", code=3)
+    assert here("status", "x") == "session: x\nalive:   false\nstate:   dead (code 3)\n"
+    here.ended("x", code=None, reason="it was killed")
+    assert here("status", "x").endswith("state:   dead (code None: it was killed)\n")
+    found = json.loads(here("status", "x", "--json"))
+    assert found == {"format": 1, "id": "x", "code": None, "reason": "it was killed", "alive": False}
+    assert here.run("status")[0] == here.run("status", "x", "x")[0] == 2
+
+
+def test_one_that_runs_says_what_it_does_asks_and_has_queued(here: Here) -> None:
+    report = r"printf '\033]7501;state=%s\007' "
+    place = here.stage.start("sh", "-c", f"{report}blocked:kind=permission:msg=cm0gLXJm; read a; {report}working; cat")
+    with connected(place) as client:
+        until(lambda: client.detail()["state"]["name"] == "permission")
+        lines = here("status", place.id).splitlines()
+        assert lines[:2] == [f"session: {place.id}", f"pid:     {place.pids()[1]}"]
+        assert lines[2].removeprefix("idle_ms: ").isdigit() and lines[3] == "alive:   true"
+        assert lines[4].startswith("state:   permission (") and lines[4].endswith("ms)")
+        assert lines[5:] == ["asks:    rm -rf"]
+        found = json.loads(here("status", place.id, "--json"))
+        assert (found["id"], found["alive"], found["state"]["name"]) == (place.id, True, "permission")
+        client.input(b"\n")
+        until(lambda: client.detail()["state"]["name"] == "thinking")
+        for text in (b"first\nmore", b"", b"w" * 100):
+            client.prompt(text, wire.WHEN_IDLE)
+    lines = here("status", place.id).splitlines()
+    assert lines[4].startswith("state:   thinking (")
+    assert lines[5:] == [f"queued until it is idle: {n}  {text}" for n, text in enumerate(("first", "", "w" * 80), 1)]
+
+
+def test_of_one_that_nobody_recognises_the_rhythm_is_told(here: Here) -> None:
+    place = here.stage.start("sh", "-c", "echo x; exec cat")
+    with connected(place) as client:
+        until(lambda: client.detail()["state"].get("hint"))
+    state = here("status", place.id).splitlines()[4]
+    assert state.startswith("state:   unknown (") and state.endswith(" by its rhythm)")

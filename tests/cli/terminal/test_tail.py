@@ -1,3 +1,4 @@
+import os
 import subprocess
 from pathlib import Path
 
@@ -5,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.cli.terminal.shells import Shell
+from tests.cli.terminal.shells import Here, Shell
 from tests.installed import TREADLE, started
 from tests.terminal.support import until
 from treadle.cli.terminal import tail
@@ -81,3 +82,33 @@ def test_reading_output_into_a_pipe_that_closes_is_no_error(shell: Shell) -> Non
     reader.stdout.close()
     assert reader.wait(50) == 141 and reader.stderr.read() == b""
     reader.stderr.close()
+
+
+def test_the_end_is_shown_and_followed_whatever_became_of_the_terminal(here: Here) -> None:
+    place = here.stage.start("sh", "-c", "seq 30; printf '\\033[31mred\\033[0m\\n'; exit 7", id="x")
+    until(lambda: os.path.exists(place.exit))
+    last = [*map(str, range(12, 31)), "\x1b[31mred\x1b[0m"]
+    assert here("tail", "x") == "".join(f"{line}\r\n" for line in last)
+    assert here("tail", "x", "-n", "1", "--strip") == "red\n" and here("tail", "x", "--lines", "0") == ""
+    for flag in ("-f", "--follow"):
+        assert here("tail", "x", flag, "-n", "2", code=7) == "30\r\n\x1b[31mred\x1b[0m\r\n"
+    here("kill", "x", "--grace", "0")
+    until(lambda: not os.path.exists(place.pid))
+    assert here("tail", "x", "-f", "-n", "1", "--strip", code=7) == "red\n"
+    Path(place.out).unlink()
+    assert here("tail", "x") == ""
+    here.ended("x", code=None)
+    assert here("tail", "x", "-f", code=1) == ""
+    assert here.run("tail")[0] == 2
+
+
+def test_older_output_is_in_the_file_before(here: Here) -> None:
+    place = here.ended("x")
+    Path(place.out).write_bytes(b"three\nfour")
+    Path(f"{place.out}.1").write_bytes(b"one\ntwo\n")
+    assert [here("tail", "x", "-n", str(count)) for count in (1, 2, 3)] == [
+        "four",
+        "three\nfour",
+        "two\nthree\nfour",
+    ]
+    assert tail.last_lines(place, 5, 6) == b"one\ntwo\nthree\n"

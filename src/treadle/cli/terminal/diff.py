@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
         changes = [{"kind": each.kind, "path": each.path, "old_path": each.old_path} for each in found.changes]
         show({"changes": changes, "patch": found.patch.decode(errors="replace")})
     elif "--stat" in given.flags:
-        sys.stdout.write(printable(found.status))
+        sys.stdout.write("".join(f"{line}\n" for line in printable(found.status).splitlines()))
     elif colourful(sys.stdout):
         sys.stdout.write("".join(map(_coloured, printable(found.patch.decode(errors="replace")).splitlines(True))))
     else:
