@@ -1,13 +1,21 @@
 """From what was typed to what a session is opened with."""
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
+from click.testing import CliRunner, Result
+from msgspec.structs import asdict, replace
 
-from treadle.cli.options import RunOptions, _split
+from treadle import __version__
+from treadle.cli.options import RunOptions, _split, confinement, run_options, serving_options, take
 from treadle.errors import ConfigError
-from treadle.session import Reasoning
+from treadle.io.paths import config_file
+from treadle.io.sandbox import methods
+from treadle.session import Confinement, Reasoning, SessionSpec
 
 
 def test_nothing_typed_is_the_default_of_the_way_it_was_run() -> None:
@@ -46,6 +54,10 @@ def test_commas_inside_a_rule_belong_to_it() -> None:
     ("typed", "said"),
     [
         (RunOptions(continue_last=True, resume="x"), "two sessions"),
+        (RunOptions(resume=""), "cannot be empty"),
+        (RunOptions(session_id=""), "cannot be empty"),
+        (RunOptions(resume_session_at="u", continue_last=True), "names a message"),
+        (RunOptions(session_id="n", continue_last=True), "for a new session"),
         (RunOptions(fork_session=True), "needs a session"),
         (RunOptions(session_id="n", resume="x"), "for a new session"),
     ],
@@ -77,3 +89,283 @@ def test_hooks_of_settings_are_refused_where_they_are_not_run() -> None:
     with pytest.raises(ConfigError, match="run with -p only"):
         options.spec(answers=True, default_mode="suggest")
     assert options.spec(answers=True, default_mode="suggest", hooks=True).mode == "suggest"
+
+
+def spec(**options: Any) -> SessionSpec:
+    return RunOptions(agent="native", **options).spec(answers=False, default_mode="suggest")
+
+
+def settings(text: str) -> None:
+    path = Path(config_file())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_by_default_nothing_is_limited_named_or_left_out() -> None:
+    found = spec()
+    assert (found.instructions.project, found.instructions.commands, found.instructions.skills) == (True, True, None)
+    assert (found.tools.offered, found.tools.denied, found.tools.only_servers) == (None, (), False)
+    assert found.inherit_env and found.looks_freely and not found.answers and not found.trusted
+    assert (found.start.resume, found.start.fork, found.start.at, found.start.persist) == (None, False, "", True)
+    assert (found.extra, found.thinking, found.instructions.sources) == ({}, Reasoning(), None)
+    assert found.confinement == Confinement() and found.subagents == () and found.env == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "place", "value"),
+    [
+        ({"safe_mode": True}, "instructions.project", False),
+        ({"safe_mode": True}, "tools.only_servers", True),
+        ({"bare": True}, "tools.only_servers", False),
+        ({"disable_slash_commands": True}, "instructions.skills", ()),
+        ({"disable_slash_commands": True}, "instructions.commands", False),
+        ({"restricted": True}, "tools.denied", ("bash", "web_fetch")),
+        ({"restricted": True, "tools": "Bash"}, "tools.denied", ()),
+        ({"restricted": True, "setting_sources": "user"}, "instructions.sources", ()),
+        ({"setting_sources": "user,project"}, "instructions.sources", ("user", "project")),
+        ({"tools": "default"}, "tools.offered", None),
+        ({"tools": ""}, "tools.offered", ()),
+        ({"tools": "Read, bash,mcp__x__y"}, "tools.offered", ("read_file", "bash", "mcp__x__y")),
+        ({"resume": "x", "resume_session_at": "u"}, "start.at", "u"),
+        ({"continue_last": True}, "start.resume", ""),
+        ({"session_id": "s", "name": "n"}, "start.id", "s"),
+        ({"session_id": "s", "name": "n"}, "start.name", "n"),
+        ({"dangerously_skip_permissions": True, "permission_mode": "plan"}, "mode", "yolo"),
+        ({"small": True}, "extra", {"small": "on"}),
+        ({"small": False}, "extra", {"small": "off"}),
+        ({"autocompact": "200k"}, "extra", {"context_tokens": 200_000}),
+        ({"autocompact": "auto"}, "extra", {}),
+        ({"trust": True}, "trusted", True),
+        ({"thinking": "adaptive"}, "thinking", Reasoning(effort="medium")),
+        ({"thinking": "adaptive", "effort": "high"}, "thinking", Reasoning(effort="high")),
+        ({"thinking": "adaptive", "max_thinking_tokens": 0}, "thinking", Reasoning(tokens=0)),
+        ({"thinking": "enabled"}, "thinking", Reasoning()),
+        ({"thinking": "disabled", "effort": "high"}, "thinking", Reasoning(tokens=0)),
+        ({"system_prompt": "a", "append_system_prompt": "b"}, "instructions.system", "a"),
+        ({"system_prompt": "a", "append_system_prompt": "b"}, "instructions.append", "b"),
+    ],
+)
+def test_each_option_changes_what_it_is_for(options: dict[str, Any], place: str, value: object) -> None:
+    found: Any = spec(**options)
+    for name in place.split("."):
+        found = getattr(found, name)
+    assert found == value
+
+
+def test_settings_in_the_form_of_claude_code_count_where_nothing_was_typed(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    theirs = json.dumps(
+        {
+            "model": "m",
+            "permissions": {
+                **{"allow": ["Read"], "ask": ["Bash"], "deny": ["Write"], "defaultMode": "plan"},
+                "additionalDirectories": [str(tmp_path / "theirs")],
+            },
+            "env": {"A": "1"},
+            "outputStyle": "terse",
+            "language": "Latin",
+        }
+    )
+    found = spec(claude_settings=theirs, allowed_tools=("Edit",), denied_tools=("Glob",), add_dir=(str(tmp_path),))
+    assert (found.model, found.mode, found.env) == ("m", "plan", {"A": "1"})
+    assert (found.rules.allow, found.rules.ask, found.rules.deny) == (("Edit", "Read"), ("Bash",), ("Glob", "Write"))
+    assert found.add_dirs == (str(tmp_path), str(tmp_path / "theirs"))
+    assert (found.extra["output_style"], found.extra["language"]) == ("terse", "Latin") and len(found.extra) == 2
+    typed = spec(claude_settings=theirs, model="mine", permission_mode="suggest")
+    assert (typed.model, typed.mode) == ("mine", "suggest")
+
+
+def test_files_and_json_become_prompts_subagents_and_plugins(tmp_path: Path) -> None:
+    (tmp_path / "p").write_text("from a file")
+    found = spec(
+        system_prompt_file=str(tmp_path / "p"),
+        append_system_prompt_file=str(tmp_path / "p"),
+        agents='{"t": {"description": "d", "prompt": "p"}}',
+        plugin_dir=(str(tmp_path / "x" / ".."),),
+    )
+    assert found.instructions.system == found.instructions.append == "from a file"
+    assert [each.name for each in found.subagents] == ["t"] and found.instructions.plugins == (str(tmp_path),)
+    options = RunOptions(agent="native", as_agent="heron").spec(answers=False, default_mode="plan", check_edits=True)
+    assert options.extra["as_agent"] == "heron" and options.extra["check_edits"] is True and options.mode == "plan"
+    assert options.extra["agent_hints"][0].startswith("programs are native, ")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"tools": "Read,telepathy"}, "no tool 'telepathy'"),
+        ({"effort": "wild"}, "no effort 'wild'"),
+        ({"autocompact": "0"}, "--autocompact 0 is no number"),
+    ],
+)
+def test_what_there_is_not_is_named(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        spec(**options)
+
+
+def test_tools_of_another_agent_are_its_own_matter() -> None:
+    other = RunOptions(agent="codex", tools="telepathy").spec(answers=False, default_mode="suggest")
+    assert other.tools.offered == ("telepathy",)
+
+
+def test_the_mode_of_the_settings_counts_before_the_default() -> None:
+    settings('permission_mode = "plan"\n')
+    assert spec().mode == "plan" and spec(permission_mode="yolo").mode == "yolo"
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "agent", "as_agent"),
+    [
+        ({}, {}, "chosen", ""),
+        ({"agent": "claude"}, {}, "claude", ""),
+        ({"agent": "acp:cat"}, {}, "acp:cat", ""),
+        ({"agent": "heron"}, {}, "native", "heron"),
+        ({}, {"TREADLE_AGENT": " codex "}, "codex", ""),
+        ({"model": "x"}, {"TREADLE_AGENT": "codex"}, "codex", ""),
+        ({}, {"TREADLE_AGENT": "codex", "TREADLE_MODEL": "openai:x"}, "codex", ""),
+        ({"model": "anthropic:x"}, {}, "native", ""),
+        ({"model": "local"}, {"TREADLE_AGENT": "codex"}, "native", ""),
+        ({}, {"TREADLE_MODEL": "openai:x"}, "native", ""),
+        ({"agent": "claude", "model": "anthropic:x"}, {}, "claude", ""),
+    ],
+)
+def test_who_runs_it_is_named_or_set_or_our_own(
+    options: dict[str, str], environment: dict[str, str], agent: str, as_agent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings('agent = "chosen"\n[agents.chosen]\nspeaks = "acp"\ncommand = "cat"\n')
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    found = RunOptions(**options).settled()  # type: ignore[arg-type]
+    assert (found.agent, found.as_agent) == (agent, as_agent)
+
+
+def test_our_own_agent_is_chosen_once_anything_says_what_it_works_with() -> None:
+    plain = RunOptions(agent="native")
+    assert not plain.chosen()
+    chosen: list[dict[str, Any]] = [{"model": "m"}, {"as_agent": "a"}, {"continue_last": True}, {"resume": ""}]
+    for options in (*chosen, {"agent": "codex"}, {"claude_settings": '{"model": "m"}'}):
+        assert replace(plain, **options).chosen()
+    settings('model = "m"\n')
+    assert plain.chosen()
+
+
+def test_a_file_of_claude_code_that_allows_everything_is_named_unless_a_mode_was_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+    allows = '{"permissions": {"defaultMode": "bypassPermissions"}}'
+    (tmp_path / "settings.json").write_text(allows)
+    said = RunOptions().unasked()
+    assert said.startswith("everything is allowed without a question: ") and "settings.json says so" in said
+    for typed in (
+        RunOptions(dangerously_skip_permissions=True),
+        RunOptions(permission_mode="yolo"),
+        RunOptions(claude_settings=allows),
+    ):
+        assert typed.unasked() == ""
+    (tmp_path / "settings.json").write_text('{"permissions": {"defaultMode": "plan"}}')
+    assert RunOptions().unasked() == ""
+    (tmp_path / "settings.json").unlink()
+    settings('permission_mode = "yolo"\n')
+    assert RunOptions().unasked() == "", "to us it was said"
+
+
+def test_only_a_sandbox_can_limit_the_network() -> None:
+    assert confinement(None) == Confinement(use="auto", network="auto")
+    assert confinement(False) == Confinement(use="off", network="auto")
+    assert confinement(False, "on") == Confinement(use="off", network="on")
+    with pytest.raises(ConfigError, match="with --no-sandbox nothing can limit the network"):
+        confinement(False, "off")
+    if methods.available().method is None:
+        with pytest.raises(ConfigError, match="cannot be enforced"):
+            confinement(True)
+    else:
+        assert confinement(True) == Confinement(use="on", network="auto")
+        assert confinement(None, "a.example") == Confinement(use="on", network="off", hosts=("a.example",))
+
+
+TAKEN: list[RunOptions] = []
+
+
+@click.command()
+@run_options
+def run(**values: Any) -> None:
+    TAKEN.append(take(values))
+    assert values == {}, "nothing else is left"
+
+
+def typed(*words: str) -> RunOptions:
+    done = CliRunner().invoke(run, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return TAKEN.pop()
+
+
+FLAGS = [
+    *("dangerously_skip_permissions", "strict_mcp_config", "bare", "disable_slash_commands", "restricted"),
+    *("safe_mode", "fork_session", "no_session_persistence", "trust", "small", "sandbox"),
+]
+
+
+@pytest.mark.parametrize("name", FLAGS)
+def test_a_flag_sets_what_it_names_and_nothing_else(name: str) -> None:
+    changed = {key: value for key, value in asdict(typed(f"--{name.replace('_', '-')}")).items() if value}
+    assert changed == {"agent": "native", name: True}
+
+
+def test_what_is_typed_is_taken_whole(tmp_path: Path) -> None:
+    assert typed() == RunOptions(agent="native") and typed("-c").continue_last and typed("-r", "x").resume == "x"
+    assert typed("--no-sandbox").sandbox is False and typed("--no-small").small is False
+    words = ["--allowedTools", "A", "--allowed-tools", "B", "--disallowedTools", "C", "--disallowed-tools", "D"]
+    found = typed(*words, "--denied-tools", "E", "--add-dir", "/", "--add-dir", "/tmp", "--plugin-dir", "/")
+    assert (found.allowed_tools, found.denied_tools, found.add_dir) == (("A", "B"), ("C", "D", "E"), ("/", "/tmp"))
+    found = typed("--mcp-config", "a", "--mcp-config", "b", "--settings", "{}", "-n", "x", "--max-thinking-tokens", "0")
+    assert (found.mcp_config, found.claude_settings, found.name) == (("a", "b"), "{}", "x")
+    assert found.max_thinking_tokens == 0 and typed("--max-turns", "1", "--timeout", "0.1").timeout == 0.1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--timeout", "nan"], "nan is no limit."),
+        (["--timeout", "0"], "0.0 is not in the range x>0"),
+        (["--max-budget-usd", "inf"], "inf is no limit."),
+        (["--max-turns", "0"], "0 is not in the range x>=1"),
+        (["--max-thinking-tokens", "-1"], "-1 is not in the range x>=0"),
+        (["--add-dir", "/nowhere"], "does not exist"),
+        (["--add-dir", __file__], "is a file"),
+        (["--plugin-dir", "/nowhere"], "does not exist"),
+        (["--plugin-dir", __file__], "is a file"),
+        (["--system-prompt-file", "/nowhere"], "does not exist"),
+        (["--system-prompt-file", "/"], "is a directory"),
+        (["--append-system-prompt-file", "/nowhere"], "does not exist"),
+        (["--append-system-prompt-file", "/"], "is a directory"),
+        (["--thinking", "hard"], "'hard' is not one of"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused(words: list[str], said: str) -> None:
+    refused: Result = CliRunner().invoke(run, words)
+    assert refused.exit_code == 2 and said in " ".join(refused.output.split())
+
+
+def test_the_help_names_what_people_type_and_not_what_only_programs_give() -> None:
+    shown = CliRunner().invoke(run, ["--help"]).output
+    assert "-r, --resume ID" in shown and "-n, --name NAME" in shown and "-c, --continue" in shown
+    assert not {"--thinking ", "--settings ", "--system-prompt-file"} & {f"{word} " for word in shown.split()}
+
+
+def test_a_served_agent_is_the_one_of_the_environment_unless_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    @click.command()
+    @serving_options
+    def serve(**values: Any) -> None:
+        click.echo(json.dumps(values))
+
+    def served(*words: str) -> Any:
+        return json.loads(CliRunner().invoke(serve, words).output)
+
+    assert served() == {"agent": "native", "sandbox": None, "network": None}
+    assert served("--no-sandbox", "--network", "off") == {"agent": "native", "sandbox": False, "network": "off"}
+    monkeypatch.setenv("TREADLE_AGENT", "codex")
+    assert served("--sandbox")["agent"] == "codex" and served("--agent", "claude")["agent"] == "claude"
+    shown = CliRunner().invoke(serve, ["--help"]).output
+    assert "[default:" in shown and "$TREADLE_AGENT" in shown
+    assert CliRunner().invoke(serve, ["--version"], prog_name="x").output == f"x {__version__}\n"

@@ -1,4 +1,4 @@
-"""`treadle fleet phone`: the code that it draws on a terminal is read by a real decoder, and signs a phone in once."""
+"""`treadle fleet search`, and `phone`: a real decoder reads the code that it draws, which signs a phone in once."""
 
 import json
 from collections.abc import Iterator
@@ -9,7 +9,10 @@ import zxingcpp
 from click.testing import CliRunner
 from PIL import Image
 
+from tests.cli.fleet.commands import stored, typed, typed_json
 from treadle.cli.fleet.away import phone
+from treadle.errors import NotFound
+from treadle.fleet.engine.bus import Bus
 from treadle.serve import running
 from treadle.serve.listening import Listening
 from treadle.serve.tokens import Tokens
@@ -60,3 +63,35 @@ def test_a_server_on_plain_http_is_none_for_a_phone(state_home: Path) -> None:
     finally:
         made.socket.close()
     assert result.exit_code and "--local-ca" in str(result.exception)
+
+
+def test_a_phone_may_do_what_was_typed_and_the_server_is_named(listening: Listening) -> None:
+    result = CliRunner().invoke(phone, ["--right", "watch"])
+    assert result.output.endswith("Then it may: watch.\n")
+    device, *_ = Tokens().exchange(read_code(result.output).rpartition("#")[2]) or pytest.fail("worth nothing")
+    assert (device.name, device.right) == ("phone", "watch")
+    assert "[default: phone]" in CliRunner().invoke(phone, ["--help"]).output
+
+
+def test_without_a_server_there_is_no_code(state_home: Path) -> None:
+    assert isinstance(CliRunner().invoke(phone).exception, NotFound)
+
+
+async def test_old_work_is_found_by_its_words_and_nothing_in_it_acts_on_the_terminal(bus: Bus) -> None:
+    for number in range(3):
+        await stored(
+            bus, f"weave{number}", {"title": f"the\ncloth{number}"}, state="failed", title=f"the\ncloth{number}"
+        )
+    body = {"n": 1, "events": [{"type": "text_delta", "text": "the loom\x1b[2J is stuck"}, {"type": "turn_ended"}]}
+    await bus.publish("fleet.ev.weave1.1.n1", json.dumps(body).encode())
+    one = await typed("search", "CLOTH2", "-n", "5", both=True)
+    assert one.splitlines()[0] == "weave2  failed     task     the cloth2" and len(one.splitlines()) == 2
+    assert "cloth2" in one.splitlines()[1] and one.splitlines()[1].startswith("    ")
+    some = await typed("search", "do", "--kind", "task", "--count", "1", both=True)
+    assert some.endswith("3 texts match; these are the best of each order\n") and len(some.splitlines()) == 3
+    found = await typed_json("search", "do", "weave0")
+    assert [hit["order"] for hit in found["hits"]] == ["weave0"] and found["total"] == 1
+    none = await typed("search", "cloth1", "--kind", "file", both=True)
+    assert none == "Nothing that was said, run or touched matches.\n"
+    assert "\x1b" not in await typed("search", "loom") and "[default: 25]" in await typed("search", "--help")
+    assert "Missing argument 'WORDS...'" in await typed("search", code=2)

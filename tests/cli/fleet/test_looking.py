@@ -3,17 +3,21 @@
 import json
 import re
 import subprocess
+import time
 from pathlib import Path
 
 from click.testing import CliRunner
 
-from tests.cli.fleet.commands import as_json, fleet
+from tests.cli.fleet.commands import as_json, fleet, stored, typed, typed_json
 from tests.fleet.conftest import repository as repository
 from tests.fleet.repositories import edits
 from tests.installed import TREADLE
 from treadle.cli.completion.command import rows
 from treadle.cli.fleet import fleet as group
+from treadle.fleet.engine.bus import Bus
+from treadle.fleet.orders import encode
 from treadle.host.store import ReceiptStore
+from treadle.wire.fleet.records import Attempt, Note, OrderReceipt, SayRecord, Used
 
 
 def told_how_to_answer(*arguments: str) -> str:
@@ -82,15 +86,142 @@ def test_a_day_with_a_fleet(running: None, tmp_path: Path) -> None:
 
 def test_changes_are_told_as_they_happen_one_in_a_line(running: None) -> None:
     before = fleet("submit", "first", "--agent", "null", "--project", "p", "--wait").split()[0]
-    argv = [TREADLE, "fleet", "ls", "--watch", "--json", "--project", "p"]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as watching:
+    argv = [TREADLE, "fleet", "ls", "--watch", "--project", "p"]
+    with (
+        subprocess.Popen([*argv, "--json"], stdout=subprocess.PIPE, text=True) as watching,
+        subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as reading,
+    ):
         try:
             assert watching.stdout is not None and json.loads(watching.stdout.readline())["id"] == before
+            assert reading.stdout is not None and reading.stdout.readline().startswith("ORDER ")
+            assert reading.stdout.readline().startswith(f"{before} ")
             fleet("submit", "of another project", "--agent", "null", "--wait")
             after = fleet("submit", "second", "--agent", "null", "--project", "p", "--wait").split()[0]
             seen = [json.loads(watching.stdout.readline())]
             while seen[-1]["state"] != "done":
                 seen.append(json.loads(watching.stdout.readline()))
             assert {order["id"] for order in seen} == {after}
+            assert re.fullmatch(rf"\d\d:\d\d:\d\d  {after}  \w+ +second\n", reading.stdout.readline())
         finally:
             watching.kill()
+            reading.kill()
+
+
+ENDED = {
+    "why": "it broke",
+    "attempts": (
+        Attempt(number=1, node="n1", placed=1.0, ended=3.5, outcome="handed_back", why="od\nd", resumed="session"),
+        Attempt(number=2, node="n2", placed=4.0, resumed="brief", output="\n".join(f"line\x1b {n}" for n in range(11))),
+        Attempt(number=3, node="n3", placed=4.0),
+    ),
+    "notes": (Note(at=3.0, by="ann", what="did\nit"),),
+    "result": {
+        **{"branch": "b1", "verified": True, "clean": False, "files": 3, "names": ["a", "b"], "stat": "x" * 301},
+        **{"capsule": "hidden", "base": "b0", "empty": "", "none": None, "list": []},
+    },
+}
+
+
+async def test_all_that_is_known_of_an_order_is_shown_and_nothing_empty(bus: Bus) -> None:
+    given = {"model": "m", "root": "/r", "base": "b0", "claims": ("c", "d"), "verify": "make", "labels": ("l",)}
+    name = await stored(bus, "order1", {**given, "after": ("x", "y")}, state="failed", **ENDED)
+    receipt = OrderReceipt(
+        order=name, outcome="failed", approvals=[{"decision": "allow", "by": "ann", "text": "fi\nne"}]
+    ).sealed()
+    await bus.put(f"receipt.{name}", encode(receipt))
+    await bus.put(f"say.{name}.1", encode(SayRecord(text="hi\nthere", by="bob", state="delivered")))
+    assert (await typed("show", "ord")).splitlines() == [
+        "order1  failed: it broke",
+        "task      do order1",
+        "agent     null",
+        "model     m",
+        "root      /r",
+        "base      b0",
+        "claims    c, d",
+        "verify    make",
+        "labels    l",
+        "after     x, y",
+        "attempt   1 on n1, in the session of the one before, handed back after 2.5 s: od d",
+        "attempt   2 on n2, with a brief of what was done",
+        *(f"          | line\ufffd {number}" for number in range(1, 11)),
+        "attempt   3 on n3",
+        f"note      {time.strftime('%H:%M:%S', time.localtime(3))} ann: did it",
+        "message   [delivered] bob: hi there",
+        "branch    b1",
+        "verified  yes",
+        "clean     no",
+        "files     3",
+        "names     a, b",
+        f"stat      {'x' * 300}",
+        "answered  allow by ann: fi ne",
+        f"receipt   sha256 {receipt.sha256}",
+    ]
+    found = await typed_json("show", name)
+    assert found["why"] == {} and found["receipt"]["sha256"] == receipt.sha256
+    await stored(bus, "young", state="queued")
+    assert (await typed("show", "young")).splitlines() == [
+        "young  queued",
+        "task      do young",
+        "agent     null",
+        "waits     no scheduler is up: `treadle fleet up`",
+    ]
+    assert await typed("explain", "young") == (
+        "state     queued\nwaits     no scheduler is up: `treadle fleet up` (scheduler)\n"
+    )
+    assert await typed("explain", name) == "state     failed: it broke\n"
+    assert (await typed_json("explain", name))["why"] == "it broke"
+
+
+async def test_orders_are_listed_latest_first_and_by_what_they_are(bus: Bus) -> None:
+    assert "There are no such orders." in await typed("ls", both=True)
+    await stored(bus, "one", state="failed", why="it\nbroke", agent="a" * 21, labels=("l",), title="t" * 71)
+    used = Used(input_tokens=1500, usd=0.5)
+    await stored(bus, "two", state="asking", why="not shown", project="p", node="n1", attempt=2, used=used)
+    await stored(bus, "three", state="done", why="not shown", changed=time.time() - 130)
+    head, *rows = [line.split() for line in (await typed("ls")).splitlines()]
+    assert head == ["ORDER", "STATE", "AGE", "AGENT", "NODE", "TRY", "USED", "TITLE"]
+    assert rows == [
+        ["three", "done", "2m", "-", "0", "-", "three"],
+        ["two", "asking!", rows[1][2], "n1", "2", "1.5k", "0.50", "USD", "two"],
+        ["one", "failed", rows[2][2], "a" * 20, "-", "0", "-", "t" * 70, "(it", "broke)"],
+    ]
+
+    async def listed(*words: str) -> list[str]:
+        return [order["id"] for order in await typed_json("ls", *words)]
+
+    assert await listed("-n", "2") == ["three", "two"] and await listed("--active") == ["two"]
+    assert await listed("--state", "done", "--state", "failed") == ["three", "one"]
+    assert await listed("--label", "l") == await listed("--agent", "a" * 21) == ["one"]
+    assert await listed("--project", "p") == ["two"] and await listed("--project", "q") == []
+    shown = await typed("ls", "--help")
+    assert "-n, --count INTEGER" in shown and "[default: 50]" in shown
+
+
+async def test_events_are_shown_by_attempt_with_what_is_missing_and_how_it_ended(bus: Bus) -> None:
+    name = await stored(bus, "order1", state="done")
+    text = [{"type": "text_delta", "text": f"word {number} "} for number in range(2)]
+    bodies = [(1, {"n": 1, "events": text}), (1, {"n": 5, "events": [{"type": "text_delta", "text": "more"}]})]
+    bodies += [(1, {"end": "lost", "why": "n1\nis gone"}), (2, {"n": 1, "events": [{"type": "odd\x1b"}]})]
+    at = [await bus.publish(f"fleet.ev.{name}.{attempt}.n1", json.dumps(body).encode()) for attempt, body in bodies]
+    whole = (
+        "-- attempt 1 --\nword 0 word 1 -- 2 events are missing here --\nmore-- lost: n1 is gone --\n"
+        "-- attempt 2 --\n{'type': 'odd\\x1b'}\n"
+    )
+    assert await typed("logs", "ord") == await typed("logs", name, "-f") == whole
+    lines = [json.loads(line) for line in (await typed("logs", name, "--json")).splitlines()]
+    assert [(line["attempt"], line["n"]) for line in lines] == [(1, 1), (1, 2), (1, 5), (1, 6), (2, 1)]
+    for more in ((), ("-f",)):
+        after = await typed("logs", name, "--from", str(lines[3]["at"]), "--json", *more)
+        assert [json.loads(line)["attempt"] for line in after.splitlines()] == [2], at
+    assert await typed("logs", await stored(bus, "none")) == ""
+
+
+async def test_waiting_ends_with_how_the_worst_ended_or_gives_up(bus: Bus) -> None:
+    for name, state in (("fine", "done"), ("red", "failed"), ("off", "cancelled"), ("ask", "asking")):
+        await stored(bus, name, state=state, open_ask=f"{name}.1")
+    assert "fine" in await typed("wait", "fine") and "red" in await typed("wait", "fine", "red", code=3)
+    assert "off" in await typed("wait", "red", "off", code=4)
+    late = await typed("wait", "fine", "ask", "--timeout", "0.1", code=124)
+    assert late == "treadle: the order ask has not ended within 0.1 s\n"
+    assert [order["id"] for order in await typed_json("wait", "ask", "fine", "--or-asks")] == ["ask", "fine"]
+    assert "asking!" in await typed("wait", "ask", "red", "--or-asks", code=3)

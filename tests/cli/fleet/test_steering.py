@@ -1,52 +1,179 @@
 """What steers orders, by unique beginnings of their ids and for programs."""
 
-from tests.cli.fleet.commands import as_json, fleet
-from tests.terminal.support import until
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tests.cli.fleet.commands import as_json, fleet, requested, stored, typed, typed_json
+from treadle.fleet import client
+from treadle.fleet.control import Budget, Control
+from treadle.fleet.engine.bus import Bus
+from treadle.fleet.orders import encode
+from treadle.wire.fleet.records import AnswerRecord, AskRecord
 
 
-def test_every_command_that_steers_tells_programs_what_it_did(running: None) -> None:
-    order = fleet("submit", "sleep", "--agent", "null:60:600").strip()
-    short = order[:7]
-    assert as_json("pause", f"order:{short}", "--now") == {"scope": f"order:{order}", "paused": True}
-    assert as_json("resume", f"order:{short}") == {"scope": f"order:{order}", "paused": False}
-    told = as_json("set", short, "--priority", "7", "--max-seconds", "50")
-    assert told == {"id": order, "priority": 7, "limits": {"seconds": 50.0}}
-    assert "asks nothing now" in fleet("answer", short, "allow", "--json", code=1)
-    assert as_json("drain", "n1") == {"node": "n1", "drained": True}
-    assert as_json("drain", "n1", "--undo") == {"node": "n1", "drained": False}
-    (ended,) = as_json("cancel", short, "--why", "enough", "--wait")
+def test_what_is_cancelled_has_ended_when_that_was_waited_for(running: None) -> None:
+    first, second = (fleet("submit", "sleep", "--agent", "null:60:600").strip() for _ in range(2))
+    assert as_json("set", first, "--priority", "7") == {"id": first, "priority": 7, "limits": {}}
+    (ended,) = as_json("cancel", first[:7], "--why", "enough", "--wait")
     assert ended["state"] == "cancelled" and any("priority 5 -> 7" in note["what"] for note in ended["notes"])
+    assert re.fullmatch(rf"{second}  cancelled: .*enough.*\n", fleet("cancel", second, "--why", "enough", "--wait"))
+    assert "ended already" in fleet("cancel", second, code=1)
 
 
-def test_budgets_limits_and_weights_are_set_and_shown(running: None) -> None:
-    assert fleet("budget", "--max-usd", "5", "--max-tokens", "100") == ""
-    part = as_json("budget", "project:p", "--max-usd", "2.5", "--share", "0.5")
-    assert part == {"scope": "project:p", "usd": 2.5, "share": 0.5}
-    until(lambda: "project:p" in fleet("budget"))
-    head, *rows = [line.split() for line in fleet("budget").splitlines()]
-    assert head == ["SCOPE", "MONEY", "TOKENS", "UNPRICED"]
-    assert sorted(rows) == [
-        ["fleet", "0.00", "of", "5.00", "USD", "0", "of", "100", "0"],
-        ["project:p", "0.00", "of", "2.50", "USD", "0", "of", "-", "0"],
+ASKED: list[tuple[tuple[str, ...], dict[str, Any], Any]] = [
+    (("cancel", "ord"), {"do": "cancel", "order": "order1"}, [{"id": "order1"}]),
+    (("cancel", "ord", "--why", "enough"), {"do": "cancel", "order": "order1", "why": "enough"}, [{"id": "order1"}]),
+    (("pause",), {"do": "pause", "scope": "fleet"}, {"scope": "fleet", "paused": True}),
+    (
+        ("pause", "order:ord", "--now"),
+        {"do": "pause", "scope": "order:order1", "now": True},
+        {"scope": "order:order1", "paused": True},
+    ),
+    (
+        ("pause", "label:ord", "--why=w"),
+        {"do": "pause", "scope": "label:ord", "why": "w"},
+        {"scope": "label:ord", "paused": True},
+    ),
+    (("resume",), {"do": "resume", "scope": "fleet"}, {"scope": "fleet", "paused": False}),
+    (
+        ("resume", "order:ord"),
+        {"do": "resume", "scope": "order:order1"},
+        {"scope": "order:order1", "paused": False},
+    ),
+    (
+        ("set", "ord", "--priority", "0"),
+        {"do": "set", "order": "order1", "priority": 0},
+        {"id": "order1", "priority": 0, "limits": {}},
+    ),
+    (
+        ("set", "ord", "--max-turns=2", "--max-tokens=3", "--max-usd=0", "--max-seconds=1", "--why=w"),
+        {"do": "set", "order": "order1", "limits": {"seconds": 1.0, "turns": 2, "tokens": 3, "usd": 0.0}, "why": "w"},
+        {"id": "order1", "priority": None, "limits": {"seconds": 1.0, "turns": 2, "tokens": 3, "usd": 0.0}},
+    ),
+    (
+        ("budget", "--usd=5", "--tokens=7"),
+        {"do": "budget", "scope": "fleet", "usd": 5.0, "tokens": 7},
+        {"scope": "fleet", "usd": 5.0, "tokens": 7},
+    ),
+    (
+        ("budget", "project:p", "--share=1"),
+        {"do": "budget", "scope": "project:p", "share": 1.0},
+        {"scope": "project:p", "share": 1.0},
+    ),
+    (
+        ("limit", "agent:a", "3"),
+        {"do": "limit", "scope": "agent:a", "most": 3},
+        {"scope": "agent:a", "most": 3},
+    ),
+    (("limit", "agent:a"), {"do": "limit", "scope": "agent:a"}, {"scope": "agent:a", "most": None}),
+    (
+        ("weight", "p", "1000"),
+        {"do": "weight", "project": "p", "weight": 1000.0},
+        {"project": "p", "weight": 1000.0},
+    ),
+]
+"""What is typed, what the scheduler is asked, and what a program is told."""
+
+
+async def test_what_is_typed_is_asked_of_the_scheduler_and_only_programs_are_told(bus: Bus) -> None:
+    await stored(bus, "order1", state="queued")
+    for words, asked, told in ASKED:
+        assert await typed(*words) == "" and await requested(bus) == [asked]
+        assert await typed_json(*words) == told and await requested(bus) == [asked]
+
+
+async def test_budgets_are_shown_with_their_limits_and_what_was_spent(bus: Bus) -> None:
+    budgets = {
+        "fleet": Budget(usd=5, tokens=100, spent_usd=1.5, spent_tokens=7, unpriced_tokens=3),
+        "project:p": Budget(),
+    }
+    await bus.put("control", encode(Control(budgets=budgets)))
+    assert [line.split() for line in (await typed("budget")).splitlines()] == [
+        ["SCOPE", "MONEY", "TOKENS", "UNPRICED"],
+        ["fleet", "1.50", "of", "5.00", "USD", "7", "of", "100", "3"],
+        ["project:p", "0.00", "of", "-", "USD", "0", "of", "-", "0"],
     ]
-    assert set(as_json("budget")) == {"fleet", "project:p"}
-    assert as_json("limit", "agent:a", "3") == {"scope": "agent:a", "most": 3}
-    assert as_json("weight", "p", "2") == {"project": "p", "weight": 2.0}
+    assert (await typed_json("budget"))["fleet"]["spent_tokens"] == 7 and await requested(bus) == []
 
 
-def test_an_order_is_told_something_changed_ended_and_given_again(running: None) -> None:
-    order = fleet("submit", "sleep", "--agent", "null:60:600").strip()
-    assert fleet("say", order, "be quick").strip() == f"{order}.1"
-    assert as_json("say", order, "then rest", "--after-turn") == {"message": f"{order}.2"}
-    assert "now or after the turn" in fleet("say", order, "x", "--now", "--after-turn", code=1)
-    assert "nothing is to be set" in fleet("set", order, code=1)
-    assert as_json("approvals") == []
-    assert fleet("cancel", order, "--why", "enough", "--wait").startswith(f"{order}  cancelled: ")
-    again = fleet("retry", order).strip()
-    assert again != order and as_json("cancel", again) == [{"id": again}]
-    fleet("cancel", again, "--wait")
-    listed = fleet("requeue", "--state", "cancelled", "--dry-run").split()
-    assert again in listed and order not in listed
-    (third,) = as_json("requeue", "--state", "cancelled")
-    assert third["id"] not in (order, again)
-    fleet("cancel", third["id"], "--wait")
+async def test_what_cannot_be_meant_is_not_asked_of_the_scheduler(bus: Bus) -> None:
+    order = await stored(bus, "order1", state="queued")
+    for words in (("budget", "--share=0"), ("budget", "--share=1.1"), ("weight", "p", "0"), ("weight", "p", "1001")):
+        assert "is not in the range" in await typed(*words, code=2)
+    assert "Missing argument 'ORDER...'" in await typed("cancel", code=2)
+    assert "give --priority or a limit" in await typed("set", order, code=1)
+    for words in (("pause", "order:"), ("resume", "nonsense")):
+        assert "is no scope" in await typed(*words, code=1)
+    assert await requested(bus) == []
+
+
+async def test_what_is_asked_is_shown_by_its_deadline_and_answered_as_typed(bus: Bus) -> None:
+    assert "Nothing waits for an answer." in await typed("approvals", both=True)
+    now, asked = time.time(), {"kind": "permission", "command": "rm x", "text": "not shown", "agent": "native"}
+    for name, deadline, more in (
+        ("later", now + 5000, {"kind": "question", "text": "Which\none\x1b?", "default": "allow"}),
+        ("first", now - 5, {"default": "deny"}),
+        ("bare", now + 9000, {"kind": "question", "text": "", "default": "deny"}),
+    ):
+        await stored(bus, name, state="asking", open_ask=f"{name}.1")
+        fields: dict[str, Any] = {**asked, "order": name, "number": 1, "title": f"the\n{name}", **more}
+        await bus.put(f"ask.{name}.1", encode(AskRecord(asked_at=now - 130, deadline=deadline, **fields)))
+    first, later, bare = re.split(r"(?m)^(?=\w)", await typed("approvals"))[1:]
+    assert first == (
+        "first  asked 2m ago by native: the first\n    rm x\n"
+        "    treadle fleet answer first allow|deny   (deny by itself in 0 s)\n"
+    )
+    assert later.startswith("later  asked 2m ago by native: the later\n    Which\n    one\ufffd?\n    treadle fleet ")
+    assert re.search(r"\(allow by itself in (4\d\d\d|5000) s\)$", later.strip()) and "    rm x\n" in bare
+    assert [ask["order"] for ask in await typed_json("approvals")] == ["first", "later", "bare"]
+    assert await typed("answer", "fir", "allow", "--text", "go on", "--scope", "session") == ""
+    assert await typed_json("answer", "later", "deny") == {"id": "later", "decision": "deny"}
+    found = [await bus.get(f"answer.{name}.1") for name in ("first", "later")]
+    answers = [msgspec.json.decode(entry.value, type=AnswerRecord) for entry in found if entry]
+    told = [(each.decision, each.text, each.scope) for each in answers]
+    assert told == [("allow", "go on", "session"), ("deny", "", "once")]
+    assert "Invalid value for '{allow|deny}'" in await typed("answer", "first", "perhaps", code=2)
+
+
+async def test_a_message_is_left_for_its_time_and_changed_in_place(bus: Bus) -> None:
+    order = await stored(bus, "order1", state="running")
+    assert await typed("say", "ord", "quick") == "order1.1\n"
+    assert await typed("say", order, "stop", "--now") == "order1.2\n"
+    assert await typed_json("say", order, "then", "--after-turn") == {"message": "order1.3"}
+    assert await typed("say", order, "quicker", "--edit", "1") == "order1.1\n"
+    assert await typed_json("say", order, "", "--edit", "2") == {"message": "order1.2"}
+    told = [(each.text, each.when, each.state) for _, each in await client.messages(bus, order)]
+    assert told == [("quicker", "", "queued"), ("stop", "now", "taken back"), ("then", "turn", "queued")]
+
+
+async def test_what_ended_is_given_again_once_with_the_comments_of_a_person(bus: Bus, tmp_path: Path) -> None:
+    await stored(bus, "red", state="failed", agent="a", labels=("l",), project="p", title="the\nred")
+    await stored(bus, "other", state="failed", agent="b")
+    await stored(bus, "again", state="failed", retried_as="other")
+    await stored(bus, "fine", state="done", result={"commit": "c1"})
+    await stored(bus, "young", state="running")
+    assert sorted((await typed("requeue", "--dry-run")).splitlines()) == ["other  other", "red  the red"]
+    for filter_ in (("--agent", "a"), ("--label", "l"), ("--project", "p")):
+        assert await typed("requeue", "--dry-run", *filter_) == "red  the red\n"
+    (only,) = await typed_json("requeue", "--agent", "b")
+    assert (await client.get_spec(bus, only["id"])).retry_of == "other" and only["new"]
+    made = (await typed("requeue", "--project", "p")).strip()
+    assert (await client.get_spec(bus, made)).retry_of == "red"
+    assert (await client.get_spec(bus, (await typed("retry", "fin")).strip())).comments == ""
+    assert (await typed_json("retry", "again"))["id"] == "other"
+    assert "has not ended" in await typed("retry", "young", code=1)
+    (tmp_path / "notes").write_text("from a file")
+    for name, words, stdin, comments in (
+        ("x1", ("shorter",), "", "shorter"),
+        ("x2", ("shorter", "--comments", str(tmp_path / "notes")), "", "from a file"),
+        ("x3", ("--comments", "-"), "from a pipe", "from a pipe"),
+    ):
+        await stored(bus, name, result={"commit": "c1"})
+        sent = await client.get_spec(bus, (await typed("send-back", name, *words, stdin=stdin)).strip())
+        assert (sent.comments, sent.continues, sent.base) == (comments, name, "c1")
+    assert "nothing to send back" in await typed("send-back", "fine", code=1)
+    assert (await typed_json("send-back", await stored(bus, "x4"), "shorter"))["new"]

@@ -145,22 +145,22 @@ def logs(name: str, follow: bool, start: int, as_json: bool) -> None:
 
     async def work(bus: Bus) -> None:
         order = await client.resolve(bus, name)
-        show = _Shown(as_json)
+        show = _Shown(as_json, start)
         if not follow:
             async for seen in client.events(bus, order, start=start):
                 show(seen)
             return
-        await _follow(bus, order, start, show)
+        await _follow(bus, order, show)
 
     with_bus(work)
 
 
-async def _follow(bus: Any, order: str, start: int, show: _Shown) -> None:
+async def _follow(bus: Any, order: str, show: _Shown) -> None:
     """Print until the order has ended and all of its events were shown."""
     from treadle.fleet import client
 
     async def read() -> None:
-        async for seen in client.events(bus, order, start=start, follow=True):
+        async for seen in client.events(bus, order, start=show.at, follow=True):
             show(seen)
 
     reading = asyncio.create_task(read())
@@ -174,8 +174,8 @@ async def _follow(bus: Any, order: str, start: int, show: _Shown) -> None:
 
 
 class _Shown:
-    def __init__(self, as_json: bool) -> None:
-        self.at = 1
+    def __init__(self, as_json: bool, start: int) -> None:
+        self.at = start
         self._as_json = as_json
         columns = shutil.get_terminal_size().columns
         self._page = Page(lambda: columns, colour=colourful(sys.stdout), flowing=True)
