@@ -114,9 +114,7 @@ def find_card(name: str, settings: Mapping[str, AgentSettings]) -> tuple[Card, s
         if speaks not in known:
             hint = f"set agents.{name}.speaks to one of {', '.join(known)}"
             raise ConfigError(f"the settings do not say how the agent {name} is driven", hint=hint)
-        like = known[speaks]
-        card = msgspec.structs.replace(like, name=name, title=name, prefix=False, recorded=(), install="")
-        return (card if settings[name].command else msgspec.structs.replace(card, program=like.program)), ""
+        return msgspec.structs.replace(known[speaks], name=name, title=name, prefix=False, recorded=(), install=""), ""
     raise ConfigError(f"there is no agent {name!r}", hint=f"the agents are {', '.join(names(settings))}")
 
 

@@ -30,5 +30,25 @@ def test_any_text_has_an_estimate_that_grows_with_it(text: str) -> None:
     assert estimate(text + "\nmore") >= estimate(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("abcdefg " * 8, 9),
+        (" abcdefgh" * 8, 10),
+        ("(ab" * 10, 12),
+        ("ab" + " ab" * 9, 10),
+        ("a\u00e9" * 20, 20),
+        ("\u00e9" * 20, 11),
+        ("\u00e9\u4eba" * 20, 28),
+        ("\u4eba" * 20, 23),
+        (" ++++++++++", 3),
+        ("a\n\nb", 3),
+    ],
+    ids=["short", "long", "marked", "spaced", "accented", "two bytes", "two and three", "three", "marks", "lines"],
+)
+def test_each_kind_of_text_has_its_own_rate(text: str, tokens: int) -> None:
+    assert estimate(text) == tokens
+
+
 def test_text_that_cannot_be_encoded_is_estimated_all_the_same() -> None:
     assert estimate("\ud800") > 0

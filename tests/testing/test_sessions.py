@@ -45,6 +45,34 @@ async def test_a_step_can_wait_ask_and_do_anything() -> None:
     assert seen == [(session.id, "go")]
 
 
+async def test_a_session_can_all_but_what_is_named_and_is_seen_by_its_agent() -> None:
+    agent = ScriptedAgent([TextDelta(text="x")], cannot=("steer",))
+    session = await agent.open(SessionSpec.of(cwd=".", tools=("bash",), session_id="s1"))
+    assert (session.id, session.info.tools, session.spec.cwd) == ("s1", ("bash",), ".")
+    able = session.info.capabilities
+    assert able["steer"] == "unsupported" and {level for name, level in able.items() if name != "steer"} == {"native"}
+    assert (await agent.probe()).name == agent.name == session.info.name and agent.sessions == [session]
+    assert not session.closed
+    await session.close()
+    assert session.closed
+    assert (await agent.open(SessionSpec(cwd="."))).id != "s1"
+
+
+async def test_a_step_can_be_played_again_and_what_was_steered_is_kept() -> None:
+    said = TextDelta(text="again")
+
+    async def steers(session: ScriptedSession, turn: Turn) -> None:
+        assert await session.steer(turn.id, "left")
+
+    agent = ScriptedAgent([said, said, steers, ProviderError("down")])
+    session = await agent.open(SessionSpec(cwd="."))
+    events = [event async for event in run_turn(session, "go")]
+    assert [event.text for event in events if isinstance(event, TextDelta)] == ["again", "again"] and said.seq == 0
+    assert isinstance(events[-1], TurnEnded) and events[-1].iterations == 1 and session.steered == ["left"]
+    completed = (await played(ScriptedAgent([Message(text="m")])))[-1]
+    assert isinstance(completed, TurnEnded) and (completed.stop_reason, completed.iterations) == ("stop", 1)
+
+
 async def test_an_agent_can_refuse_to_open() -> None:
     with pytest.raises(ProviderError):
         await ScriptedAgent(refuses=ProviderError("no")).open(SessionSpec(cwd="."))

@@ -51,7 +51,7 @@ def _rule(line: str) -> tuple[bool, bool, str] | None:
     body = body.removeprefix("/")
     if not body:
         return None
-    if not anchored and body.strip("*") == "" and len(body) > 1:
+    if not anchored and body.strip("*") == "":
         body = "*"
     try:
         regex = _path(body.split("/"))

@@ -131,7 +131,7 @@ def _git(words: Sequence[str]) -> list[str]:
     for option, value in zip(words[1:at], words[2:at], strict=False):
         if option == "-C" and (value.startswith(("/", "~")) or ".." in value):
             found.append(option)
-    found += [word for word in words[1:at] if word.startswith("--") and _is_long(word, LONG["git"])]
+    found += [word for word in words[1:at] if _is_long(word, LONG["git"])]
     command = words[at] if at < len(words) else ""
     special = GIT.get(command, ())
     short = tuple(option for option in special if len(option) == 2 and option.startswith("-"))
