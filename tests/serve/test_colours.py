@@ -1,5 +1,9 @@
 """Changes are shown with the words of their languages marked, and without where that takes too long."""
 
+import io
+import sys
+
+import msgspec
 import pytest
 
 from treadle.serve import colours
@@ -33,7 +37,7 @@ def test_each_side_is_read_as_its_language() -> None:
     assert ("n", "3") in now.parts
     for line in python.lines[1:]:
         assert "".join(text for _, text in line.parts) == line.text
-    assert all(not line.parts for line in unknown.lines)
+    assert all(not line.parts for line in unknown.lines) and colours.shown(PATCH).plain == ""
 
 
 def test_what_cannot_be_read_in_time_is_shown_plain_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,3 +51,39 @@ def test_what_is_no_text_to_read_is_shown_plain_and_says_so() -> None:
     assert "characters" in colours.shown(wide).plain
     long = "diff --git a/x.js b/x.js\n@@ -0,0 +1,20001 @@\n" + "+x\n" * 20001
     assert "20,000 lines" in colours.shown(long).plain
+
+
+def patch(*lines: str, name: str = "x.unknown") -> str:
+    return f"diff --git a/{name} b/{name}\n@@ -0,0 +1,{len(lines)} @@\n" + "".join(f"+{line}\n" for line in lines)
+
+
+def test_exactly_as_much_as_may_be_is_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(colours, "WIDEST", 20)
+    monkeypatch.setattr(colours, "LINES", 3)  # the line that begins a hunk is one of them
+    assert colours.shown(patch("x" * 20, "b")).plain == ""
+    assert "20 characters" in colours.shown(patch("x" * 21)).plain
+    assert "3 lines" in colours.shown(patch("a", "b", "c")).plain
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "lines"),
+    [
+        ("a.py", "x = 1", [[("", "x = "), ("n", "1")]]),
+        ("dir/a.py", '"""a\nb"""', [[("s", '"""a')], [("s", 'b"""')]]),
+        ("a.py", "def f(): ...\n\n", [[("k", "def"), ("", " "), ("f", "f"), ("", "(): ...")], [], []]),
+        ("a.html", "<b>", [[("", "<"), ("f", "b"), ("", ">")]]),
+        ("a.unknown", "if", []),
+    ],
+)
+def test_pieces_of_one_kind_are_joined_and_lines_stay_lines(
+    name: str, text: str, lines: list[list[tuple[str, str]]]
+) -> None:
+    assert colours._coloured(colours.Side(name, text)) == lines
+
+
+def test_the_program_reads_sides_and_writes_their_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out := io.BytesIO(), write_through=True))
+    given = io.TextIOWrapper(io.BytesIO(msgspec.json.encode([colours.Side("a.py", "# x"), colours.Side("b", "x")])))
+    monkeypatch.setattr(sys, "stdin", given)
+    colours.main()
+    assert msgspec.json.decode(out.getvalue()) == [[[["c", "# x"]]], []]

@@ -1,7 +1,11 @@
 """The page's own files: all of them in the package, small, and nothing that could run what an agent said."""
 
+import gzip
 import re
 from pathlib import Path
+
+import pytest
+from starlette.requests import Request
 
 from tests.serve.conftest import Web
 from treadle.serve import files
@@ -40,3 +44,35 @@ async def test_a_file_is_sent_packed_once_and_not_again_while_it_is_the_same(alo
     assert again.status_code == 304 and again.content == b""
     plain = await alone.http.get("/app.js", headers={"accept-encoding": "identity"})
     assert plain.content == files.load()["/app.js"].plain
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "encoding"),
+    [
+        ({}, 200, None),
+        ({"accept-encoding": "br, gzip"}, 200, "gzip"),
+        ({"accept-encoding": "br"}, 200, None),
+        ({"if-none-match": "TAG"}, 304, None),
+        ({"if-none-match": '"other"', "accept-encoding": "gzip"}, 200, "gzip"),
+    ],
+)
+def test_a_file_is_sent_as_it_is_asked_for(headers: dict[str, str], status: int, encoding: str | None) -> None:
+    file = files.WebFile("a.css", b"body {}" * 100)
+    given = [(name.encode(), value.replace("TAG", file.tag).encode()) for name, value in headers.items()]
+    response = file.response(Request({"type": "http", "headers": given}))
+    assert response.status_code == status and response.headers.get("content-encoding") == encoding
+    assert (response.headers["etag"], response.headers["cache-control"]) == (file.tag, "no-cache")
+    assert response.headers["vary"] == "accept-encoding"
+    expected = b"" if status == 304 else file.packed if encoding else file.plain
+    assert response.body == expected and gzip.decompress(file.packed) == file.plain == b"body {}" * 100
+    assert status == 304 or response.headers["content-type"] == "text/css; charset=utf-8"
+    assert files.WebFile("a.css", b"other").tag != file.tag
+
+
+def test_only_what_a_page_can_be_made_of_is_a_file_of_it_and_the_page_itself_is_the_root() -> None:
+    loaded = files.load()
+    assert loaded["/"].kind.startswith("text/html") and "/index.html" not in loaded
+    assert {path[1:] for path in loaded if path != "/"} == {
+        path.name for path in WEB.iterdir() if path.suffix[1:] in files.KINDS and path.name != "index.html"
+    }
+    assert not [path for path in loaded if path.endswith(".py")]

@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from websockets.asyncio.client import connect
@@ -11,10 +13,200 @@ from websockets.typing import Subprotocol
 
 from tests.serve.conftest import Follow, StartWeb, Web
 from treadle.serve import gate
+from treadle.serve.envelope import RequestRefused
 from treadle.serve.server import WebServer
-from treadle.serve.tokens import Right, Tokens
+from treadle.serve.tokens import Device, Right, Tokens
 
 ANONYMOUS = {"authorization": ""}
+
+
+async def sent(
+    checks: gate.Gate, path: str = "/x", *, body: tuple[bytes, ...] = (b"",), kind: str = "http", **given: str
+) -> list[Any]:
+    """What a request to it gets, without any network."""
+    headers = {"host": "x", **{name.replace("_", "-"): value for name, value in given.items()}}
+    scope = {
+        "type": kind,
+        "method": headers.pop("method", "GET"),
+        "path": path,
+        "headers": [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()],
+        "client": ("10.0.0.1", 1),
+    }
+    pieces = [{"type": "http.request", "body": each, "more_body": True} for each in body]
+    answers: list[Any] = []
+
+    async def receive() -> Any:
+        return pieces.pop(0)
+
+    async def send(message: Any) -> None:
+        answers.append(message)
+
+    await checks(scope, receive, send)
+    return answers
+
+
+def gated(tmp_path: Path, **options: Any) -> gate.Gate:
+    """A gate before an app that reads all pieces of the body, and says how much it read and for whom."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            return await send({"type": "started"})
+        size = 0
+        try:
+            while len((await receive())["body"]) and (size := size + 1):
+                pass
+            device = scope["device"].name if scope["device"] else None
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"cache-control", b"public")]})
+            await send({"type": "http.response.body", "body": f"{size} {device}".encode()})
+        except RequestRefused as refused:
+            await send({"type": "http.response.start", "status": refused.status, "headers": []})
+
+    tokens = Tokens(str(tmp_path / "tokens.json"))
+    return gate.Gate(app, tokens, names=("X",), public=lambda path: path == "/public", cookie="c", **options)
+
+
+async def test_a_request_is_judged_before_anything_is_done_for_it(tmp_path: Path) -> None:
+    checks = gated(tmp_path, hint="ask someone")
+    _, token = checks.tokens.make("script", "all")
+    bearer = f"Bearer {token}"
+
+    async def status(path: str = "/x", **options: Any) -> int:
+        return int((await sent(checks, path, **options))[0]["status"])
+
+    assert await sent(checks, kind="lifespan") == [{"type": "started"}]
+    start, body = await sent(checks, authorization=bearer, body=(b"a", b"b", b""))
+    assert body["body"] == b"2 script" and dict(start["headers"])[b"cache-control"] == b"public"
+    assert dict(start["headers"])[b"x-frame-options"] == b"DENY"
+    refused = await sent(checks)
+    assert refused[0]["status"] == 401 and b"ask someone" in refused[1]["body"]
+    assert dict(refused[0]["headers"])[b"cache-control"] == b"no-store"
+    assert (await sent(checks, "/public"))[1]["body"] == b"0 None"
+    assert await status("/public", host="y") == 421 and await status("/public", host="X:80") == 200
+    assert await status("/public", authorization="Bearer wrong") == 401, "a wrong token is never overlooked"
+    for length, answer in (("x", 413), (str(gate.BODY_MAX + 1), 413), (str(gate.BODY_MAX), 200), ("-1", 413)):
+        assert await status("/public", content_length=length) == answer
+    for last, answer in ((b"", 200), (b"x", 413)):
+        pieces = (b"x" * (gate.BODY_MAX - 1), b"x", last, b"")
+        assert await status("/public", body=pieces) == answer
+    closed = await sent(checks, kind="websocket")
+    assert closed[0]["type"] == "websocket.close" and closed[0]["code"] == 1008 and "token" in closed[0]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [
+        ({}, 200),
+        ({"method": "POST"}, 200),
+        ({"method": "POST", "sec_fetch_site": "cross-site"}, 403),
+        ({"sec_fetch_site": "cross-site"}, 200),
+        ({"method": "POST", "sec_fetch_site": "same-site"}, 200),
+        ({"method": "POST", "origin": "http://x"}, 200),
+        ({"method": "POST", "origin": "http://x:80"}, 200),
+        ({"origin": "https://x", "host": "x:443"}, 200),
+        ({"origin": "http://x:81"}, 403),
+        ({"origin": "http://y"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "http://[::1]:80"}, 403),
+    ],
+)
+async def test_where_a_request_of_a_script_may_come_from(tmp_path: Path, given: dict[str, str], status: int) -> None:
+    checks = gated(tmp_path)
+    bearer = f"Bearer {checks.tokens.make('script', 'all')[1]}"
+    assert (await sent(checks, authorization=bearer, **given))[0]["status"] == status
+
+
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [
+        ({}, 200),
+        ({"method": "HEAD"}, 200),
+        ({"method": "POST"}, 403),
+        ({"method": "POST", "sec_fetch_site": "same-origin"}, 200),
+        ({"method": "POST", "sec_fetch_site": "same-site"}, 403),
+        ({"method": "POST", "sec_fetch_site": "cross-site", "origin": "http://x"}, 403),
+        ({"method": "POST", "origin": "http://x"}, 200),
+    ],
+)
+async def test_where_a_request_of_a_page_may_come_from(tmp_path: Path, given: dict[str, str], status: int) -> None:
+    checks = gated(tmp_path)
+    _, cookie, proof = checks.tokens.make_page("page", "all")
+    found = await sent(checks, cookie=f"a=b; c={cookie}", x_treadle_proof=proof, **given)
+    assert found[0]["status"] == status
+    for wrong in ({"cookie": f"d={cookie}"}, {"cookie": f"c={cookie}", "x_treadle_proof": "wrong"}):
+        headers = {"x_treadle_proof": proof, **wrong}
+        assert (await sent(checks, **headers))[0]["status"] == 401
+
+
+def test_wrong_ones_are_counted_for_each_address_and_forgotten_after_a_minute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks, now = gated(tmp_path), [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    for _ in range(gate.FAILURES_MAX):
+        checks.note_failure("a", "one")
+    with pytest.raises(RequestRefused, match="too many wrong tokens") as refused:
+        checks.note_failure("a", "one")
+    assert refused.value.status == 429 and refused.value.retry_after_ms == 60_000
+    checks.note_failure("a", "another")
+    checks.note_failure("b", "one")
+    now[0] += 60
+    checks.note_failure("a", "one")
+    for number in range(gate.GUESSES_MAX - 1):
+        checks.note_failure("a", str(number))
+    with pytest.raises(RequestRefused):
+        checks.note_failure("a", "the last")
+
+
+def test_a_device_saves_up_turns_and_loses_them_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checks, now = gated(tmp_path), [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    device, other = checks.tokens.make("a", "all")[0], checks.tokens.make("b", "all")[0]
+
+    def turns(of: Device) -> int:
+        for number in range(1000):
+            try:
+                checks._take_turn(of)
+            except RequestRefused:
+                return number
+        raise AssertionError("without end")
+
+    assert turns(device) == gate.BURST and turns(device) == 0 and turns(other) == gate.BURST
+    now[0] += 0.0625
+    assert turns(device) == 6
+    now[0] += 3600
+    assert turns(device) == gate.BURST, "no more than that is saved up"
+
+
+@pytest.mark.parametrize(
+    ("text", "host"),
+    [("x", "x"), ("x:80", "x"), ("[::1]:80", "::1"), ("[::1]", "::1"), ("x:", ""), ("x:123456", ""), ("a b", "")],
+)
+def test_a_host_is_a_name_or_an_address_with_a_port(text: str, host: str) -> None:
+    assert gate.host_of(text) == host
+
+
+@pytest.mark.parametrize(
+    ("given", "token"),
+    [
+        ("Bearer abc", "abc"),
+        ("bearer abc", "abc"),
+        ("Basic eDphYmM=", "abc"),
+        ("basic eDphYmM=", "abc"),
+        ("Basic !", ""),
+        ("Digest abc", ""),
+        ("", ""),
+    ],
+)
+def test_a_token_comes_as_it_is_or_as_a_password(given: str, token: str) -> None:
+    assert gate._token(given) == token
+
+
+def test_a_server_is_reached_by_its_names_and_not_by_those_of_all_addresses() -> None:
+    assert gate.own_names("127.0.0.1", ("a",)) == {"a", "localhost", "127.0.0.1", "::1"}
+    assert gate.own_names("10.0.0.1", ("a", "")) == {"a", "10.0.0.1"}
+    assert gate.own_names("0.0.0.0", ()) == gate.own_names("::", ()) == set()
+    assert gate.own_names("fleet.example", ()) == {"fleet.example"}
+    assert gate.address_of({"client": ("10.0.0.1", 5)}) == "10.0.0.1" and gate.address_of({}) == "local"
 
 
 async def test_without_a_token_there_is_only_the_page_itself(alone: Web) -> None:

@@ -69,3 +69,25 @@ def test_ending_it_waits_and_ends_no_process_that_only_has_its_pid(state_home: P
         assert process.poll() is None
         running.end(note)
         assert process.wait(60) == -signal.SIGTERM
+
+
+def test_one_that_does_not_end_when_it_is_told_to_is_killed(state_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "STOP_SECONDS", 0.0)
+    with subprocess.Popen(["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"], stdout=-1) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+        found = table.look(process.pid)
+        assert found is not None
+        running.end(running.ServerNote(pid=process.pid, start=found.start, address=""))
+        assert process.wait(60) == -signal.SIGKILL
+
+
+def test_a_link_leads_to_the_server_that_runs_with_a_code_for_that_right(state_home: Path) -> None:
+    with running.noted("http://127.0.0.1:7", "/run/page", moved="it was taken", terminals="/tmp/t"):
+        note = running.find()
+        assert note is not None and (note.unix, note.background) == ("/run/page", False)
+        assert (note.moved, note.terminals) == ("it was taken", "/tmp/t")
+        address, _, code = running.link(Tokens(), "answer", "tab").partition("/#")
+        made = Tokens().exchange(code)
+        assert address == "http://127.0.0.1:7" and made is not None
+        assert (made[0].right, made[0].name) == ("answer", "tab")
+    assert running.find() is None

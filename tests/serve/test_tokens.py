@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 from treadle.errors import ConfigError, NotFound, StorageError
-from treadle.serve.tokens import Tokens, may
+from treadle.serve.tokens import (
+    LINK_SECONDS,
+    SHARE_MAX,
+    USED_EVERY,
+    PushKeys,
+    PushSubscription,
+    TokenFile,
+    Tokens,
+    may,
+)
 
 
 @pytest.fixture
@@ -82,8 +91,107 @@ def test_a_signature_is_of_one_text_until_it_expires_and_is_used_once(tokens: To
 
 
 def test_a_damaged_or_newer_file_is_told_and_left_alone(tokens: Tokens, tmp_path: Path) -> None:
-    for content in ("{", '{"format": 3}'):
+    for content, said in (
+        ("{", "is damaged: .*remove it"),
+        ('{"format": 3}', "has format 3, and this program knows 2"),
+    ):
         (tmp_path / "tokens.json").write_text(content)
-        with pytest.raises(StorageError):
+        with pytest.raises(StorageError, match=said):
             Tokens(tokens.path).read()
         assert (tmp_path / "tokens.json").read_text() == content
+
+
+def test_when_a_device_was_last_seen_is_noted_now_and_then(tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
+    (one, token), (two, _) = tokens.make("one", "all"), tokens.make("two", "all")
+    now = time.time() + 1000
+    for later, seen in ((0.0, now), (USED_EVERY, now), (USED_EVERY + 1, now + USED_EVERY + 1)):
+        monkeypatch.setattr(time, "time", lambda later=later: now + later)
+        assert tokens.check(token)
+        assert {each.id: each.used for each in tokens.read().devices} == {one.id: seen, two.id: 0.0}
+
+
+def test_a_device_is_revoked_by_its_id_or_by_a_name_that_only_it_has(tokens: Tokens) -> None:
+    (first, token), (_, other) = tokens.make("phone", "all"), tokens.make("phone", "all")
+    with pytest.raises(NotFound, match="2 devices are called 'phone'"):
+        tokens.revoke("phone")
+    assert tokens.revoke(first.id).id == first.id
+    assert tokens.check(token) is None and tokens.check(other)
+    tokens.revoke("phone")
+    with pytest.raises(NotFound, match="no devices are called 'phone'"):
+        tokens.revoke("phone")
+
+
+@pytest.mark.parametrize(
+    ("agent", "name"),
+    [
+        ("Mozilla/5.0 (iPhone) Version/17 Safari/605", "Safari on iPhone"),
+        ("Mozilla/5.0 (Windows NT 10.0) Chrome/140 Safari/537 Edg/140", "Edge on Windows"),
+        ("Mozilla/5.0 (X11; Linux x86_64) Firefox/140", "Firefox on Linux"),
+        ("curl/8", "browser"),
+        ("", "browser"),
+    ],
+)
+def test_a_page_without_a_name_is_called_after_its_browser(tokens: Tokens, agent: str, name: str) -> None:
+    made = tokens.exchange(tokens.link("", "watch"), agent)
+    assert made is not None and made[0].name == name
+    device, cookie, proof = made
+    assert tokens.check_page(cookie, proof) and tokens.read().links == ()
+
+
+def test_a_link_that_is_used_or_over_leaves_the_others(tokens: Tokens) -> None:
+    first, over, second = tokens.link("a", "all"), tokens.link("b", "all", seconds=-1), tokens.link("c", "watch")
+    assert [link.name for link in tokens.read().links] == ["a", "c"]
+    assert tokens.exchange(over) is None and tokens.exchange(first)
+    assert [link.name for link in tokens.read().links] == ["c"]
+    expires = tokens.read().links[0].expires
+    assert 500 < expires - time.time() <= LINK_SECONDS and first not in Path(tokens.path).read_text()
+    assert tokens.exchange(second)
+
+
+def test_where_a_browser_is_reached_belongs_to_one_device(tokens: Tokens) -> None:
+    one, two = tokens.make("one", "all")[0], tokens.make("two", "all")[0]
+
+    def where() -> list[str]:
+        return [each.push.endpoint if each.push else "" for each in tokens.read().devices]
+
+    here, there = (PushSubscription(endpoint=name, keys=PushKeys(p256dh="", auth="")) for name in ("here", "there"))
+    tokens.set_push(one.id, here)
+    assert where() == ["here", ""]
+    tokens.set_push(two.id, there)
+    assert where() == ["here", "there"]
+    tokens.set_push(two.id, here)
+    assert where() == ["", "here"], "one browser is one device"
+    tokens.set_push(one.id, None)
+    assert where() == ["", "here"]
+    tokens.set_push(two.id, None)
+    assert where() == ["", ""]
+
+
+def test_a_terminal_is_shared_for_a_time_that_ends_and_can_be_taken_back(tokens: Tokens) -> None:
+    made, code = tokens.share("t1", "then", 10 * SHARE_MAX)
+    other, kept = tokens.share("t2", "then", 60.0)
+    assert SHARE_MAX - 60 < made.expires - made.created <= SHARE_MAX and other.expires - other.created == 60.0
+    assert [each.id for each in tokens.shares()] == [made.id, other.id]
+    found = tokens.watcher(code)
+    assert found is not None and (found.terminal, found.started) == ("t1", "then")
+    assert tokens.unshare(made.id) == made and tokens.watcher(code) is None and tokens.watcher(kept) == other
+    with pytest.raises(NotFound, match="treadle share --list"):
+        tokens.unshare(made.id)
+
+
+def test_each_key_is_made_once_and_a_use_is_remembered_until_it_would_be_over(tokens: Tokens) -> None:
+    key = tokens.key()
+    assert len(key) == 32 and Tokens(tokens.path).key() == key
+    assert tokens.push_key("first") == "first" and Tokens(tokens.path).push_key("second") == "first"
+    assert tokens.use("over", time.time() - 1) and tokens.use("over", time.time() + 60), "the first was over by then"
+    assert not tokens.use("over", time.time() + 60)
+    assert tokens.use("other", time.time() + 60) and set(tokens.read().answered) == {"over", "other"}
+
+
+def test_what_another_process_wrote_is_read_and_without_a_file_there_is_nothing(tokens: Tokens) -> None:
+    assert tokens.read() == TokenFile() and not os.path.exists(tokens.path)
+    other = Tokens(tokens.path)
+    made = other.make("laptop", "all")[0]
+    assert tokens.read().devices == (made,) and tokens.read() is tokens.read()
+    os.unlink(tokens.path)
+    assert tokens.read() == TokenFile()

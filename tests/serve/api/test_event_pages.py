@@ -2,10 +2,25 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.serve.api.event_pages import CUT, Shown, condensed, joined, unpacked
+from tests.fleet.find.test_index import event
+from tests.serve.live.followed import write
+from treadle.errors import NotFound
+from treadle.fleet.engine.bus import Bus
+from treadle.fleet.find.index import OrderIndex
+from treadle.serve.api.event_pages import (
+    CUT,
+    EventPage,
+    Shown,
+    condensed,
+    event_page,
+    joined,
+    one_event,
+    unpacked,
+)
 
 
 def shown(*events: dict[str, Any]) -> list[Shown]:
@@ -61,3 +76,66 @@ def test_joining_loses_no_letter_and_leaves_no_neighbours_of_one_kind(events: li
     assert "".join(each.event["text"] for each in made) == "".join(event["text"] for event in events)
     kinds = [(each.event["type"], each.event["turn"]) for each in made]
     assert all(one != other for one, other in zip(kinds, kinds[1:], strict=False))
+
+
+async def test_pages_follow_each_other_in_both_directions_and_an_event_is_found_by_its_place(bus: Bus) -> None:
+    index = OrderIndex(":memory:", "f")
+    for first in (1, 4, 7):
+        await write(bus, "o", first, 3)
+        await write(bus, "other", first, 1)
+    places = {1: 1, 4: 3, 7: 5}
+    for first, seq in places.items():
+        said = [{"type": "message", "text": str(first + number)} for number in range(3)]
+        index.take_events([event("o", seq, *said, first=first)])
+    newest = await event_page(bus, index, "o", count=4)
+    assert [each.n for each in newest.events] == [4, 5, 6, 7, 8, 9]
+    assert (newest.before, newest.after, newest.total) == (3, 5, 9)
+    before = await event_page(bus, index, "o", before=newest.before, count=3)
+    assert [each.n for each in before.events] == [1, 2, 3] and (before.before, before.after) == (None, 1)
+    later = await event_page(bus, index, "o", after=1, count=3)
+    assert [each.n for each in later.events] == [4, 5, 6] and (later.before, later.after) == (3, 3)
+    end = await event_page(bus, index, "o", after=5)
+    assert end == EventPage(events=[], before=None, after=5, total=9)
+    assert (await one_event(bus, "o", 3, 5))["text"] == "5"
+    for seq, n, said in (
+        (3, 7, "no event 7 at 3"),
+        (3, 3, "no event 3 at 3"),
+        (2, 1, "no event at 2"),
+        (99, 1, "at 99"),
+    ):
+        with pytest.raises(NotFound, match=said):
+            await one_event(bus, "o", seq, n)
+    index.take_events([event("o", 99, {"type": "message"}, first=10)])
+    (gone,) = (await event_page(bus, index, "o", count=1)).events
+    assert gone.end == "missing: these events are not kept any more"
+
+
+def test_what_is_deep_or_long_is_cut_to_what_a_page_shows() -> None:
+    long = "x" * (CUT + 1)
+    deep: Any = long
+    for _ in range(5):
+        deep = {"in": deep}
+    event = {"type": "tool_ended", "deep": deep, "many": [long] * 201, "flag": True}
+    (made,) = unpacked(1, 1, {"events": [event]})
+    assert len(made.event["many"]) == 200 and made.event["flag"] is True and "many.199" in made.cut
+    assert not [name for name in made.cut if name.startswith("deep")], "deeper than four levels nothing is looked at"
+    (plain,) = unpacked(1, 1, {"events": [{"type": "message", "text": "x"}]})
+    assert plain.event == {"type": "message", "text": "x"} and plain.cut == {}
+    (raw,) = unpacked(1, 1, {"events": [{"type": "message", "raw": "x"}]})
+    assert raw.event == {"type": "message"}
+    assert unpacked(1, 1, {}) == [] and unpacked(1, 1, {"end": "done"})[0].end == "done: "
+
+
+def test_a_whole_text_of_one_attempt_or_turn_takes_nothing_from_another() -> None:
+    whole = {"type": "message", "turn": "t", "text": "ab"}
+    mixed = [Shown(seq=1, attempt=1, n=1, event=delta("a")), Shown(seq=2, attempt=2, n=1, event=whole)]
+    assert [each.event["text"] for each in condensed(mixed)] == ["a", "ab"]
+    assert [each.event["text"] for each in condensed(shown(delta("a", "u"), whole))] == ["a", "ab"]
+    thought = {"type": "message", "turn": "t", "kind": "thinking", "text": "hm"}
+    made = condensed(shown(delta("h", kind="thinking_delta"), delta("b"), thought))
+    assert [each.event["text"] for each in made] == ["b", "hm"]
+    tool = {"type": "tool_started", "turn": "t"}
+    made = condensed(shown(delta("h", kind="thinking_delta"), tool, thought))
+    assert [each.event.get("text") for each in made] == ["h", None, "hm"]
+    (one,) = joined(shown(delta("a"), delta("b")))
+    assert (one.n, one.event["text"]) == (2, "ab")

@@ -1,15 +1,25 @@
 """Streams for scripts: from any place on, nothing twice, nothing left out."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+import pytest
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
 
 from tests.fleet.conftest import Start, give, spec
 from tests.serve.conftest import WAIT, Web
 from tests.serve.live.test_socket import write
+from treadle.errors import TreadleError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
+from treadle.serve.envelope import RequestRefused
+from treadle.serve.live import stream
+from treadle.serve.site import Site
+from treadle.serve.tokens import Tokens
 
 
 async def read(web: Web, path: str, count: int, last: str = "") -> list[tuple[str, str, Any]]:
@@ -58,3 +68,64 @@ async def test_a_place_that_is_none_and_a_missing_token_are_refused(web: Web) ->
     assert (await web.http.get("/api/v1/changes", headers={"last-event-id": "x"})).status_code == 400
     assert (await web.http.get("/api/v1/changes", headers={"authorization": ""})).status_code == 401
     assert (await web.http.get("/api/v1/orders/nobody/stream")).status_code == 404
+
+
+def request(**headers: str) -> Request:
+    query = headers.pop("query", "").encode()
+    given = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    return Request({"type": "http", "headers": given, "query_string": query, "device": None})
+
+
+def test_a_place_is_a_sequence_and_a_number_in_it() -> None:
+    assert stream._last(request()) == (0, 0) and stream._last(request(last_event_id="7")) == (7, 0)
+    assert stream._last(request(last_event_id="7.3", query="after=9")) == (7, 3)
+    assert stream._last(request(query="after=9.1")) == (9, 1)
+    assert stream._last(request(last_event_id="1" * 39))[1] == 0
+    for wrong in ("x", "1.x", ".1", "-1", "1" * 40, "1.2.3"):
+        with pytest.raises(RequestRefused) as refused:
+            stream._last(request(last_event_id=wrong))
+        assert refused.value.status == 400 and "not a place in the stream" in refused.value.message
+
+
+async def test_streams_are_counted_bounded_and_only_for_who_has_a_token() -> None:
+    site, asked = Site("", "", Tokens()), request()
+    with pytest.raises(RequestRefused) as refused:
+        stream._admitted(site, asked)
+    assert refused.value.status == 401
+    asked.scope["device"] = object()
+    site.streams = stream.STREAMS_MAX
+    with pytest.raises(RequestRefused) as refused:
+        stream._admitted(site, asked)
+    assert (refused.value.status, refused.value.retry_after_ms) == (429, 5000)
+    site.streams = stream.STREAMS_MAX - 1
+    with pytest.raises(RequestRefused) as refused:
+        stream._admitted(site, asked)
+    assert refused.value.kind == "no_fleet"
+
+    async def lines() -> AsyncIterator[bytes]:
+        assert site.streams == stream.STREAMS_MAX
+        yield b"one"
+        raise TreadleError("the engine is gone")
+
+    response = stream._streamed(site, lines())
+    assert isinstance(response, StreamingResponse) and response.headers["x-accel-buffering"] == "no"
+    assert [each async for each in response.body_iterator] == [b"retry: 1000\n\n", b"one"]
+    assert site.streams == stream.STREAMS_MAX - 1
+
+
+@pytest.mark.parametrize(
+    ("body", "after", "ids"),
+    [
+        ({"n": 4, "events": [{}, {}, {}]}, 0, ["9.4", "9.5", "9.6"]),
+        ({"n": 4, "events": [{}, {}, {}]}, 5, ["9.6"]),
+        ({"end": "done", "why": ""}, 0, ["9.1"]),
+        ({"end": "done", "why": ""}, 1, []),
+    ],
+)
+def test_a_message_goes_on_after_the_event_that_was_read(body: Any, after: int, ids: list[str]) -> None:
+    message = SimpleNamespace(data=msgspec.json.encode(body), subject="fleet.ev.o.2.n1")
+    found = stream._unpacked(message, 9, after)
+    assert [line.split(b"\n")[1].decode() for line in found] == [f"id: {each}" for each in ids]
+    assert all(b'"attempt":2' in line for line in found)
+    kind = b"event: end" if "end" in body else b"event: event"
+    assert all(line.startswith(kind) and line.endswith(b"\n\n") for line in found)
