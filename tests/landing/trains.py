@@ -1,6 +1,5 @@
 """Trains of finished orders."""
 
-import asyncio
 from pathlib import Path
 
 from treadle.fleet.engine.bus import Bus
@@ -20,5 +19,4 @@ async def run(bus: Bus, repository: Path, *orders: str, verify: str = CHECK, slo
     name = await train.ensure(bus, str(repository), "", verify=verify, setup="", slots=slots)
     await train.board(bus, name, orders)
     record, _ = await train.load(bus, name)
-    async with asyncio.timeout(120):
-        return await Train(bus, name, record).run(empty)
+    return await Train(bus, name, record).run(empty)

@@ -26,7 +26,7 @@ async def test_many_orders_cost_few_batches(bus: Bus, start_node: Start) -> None
     before = await sequence(bus)
     await start_node(slots=200)
     for order in orders:
-        assert (await client.wait(bus, order.id, 60)).state == "done"
+        assert (await client.wait(bus, order.id)).state == "done"
     # Taken in: the order, and that it is active. Placed: the order and its work, or both in one stroke. Ended: the
     # order, its receipt, and two keys purged.
     batches = await sequence(bus) - before - 200 * (2 + 2 + 4)
