@@ -70,3 +70,48 @@ def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with two(tmp_path, tmp_path) as (old, new), pytest.raises(OSError, match="ordinary"):
         moving.copy(old, "pipe", new, "copy")
+
+
+def test_what_is_moved_to_another_file_system_is_on_its_disk_first_and_a_plain_copy_need_not_be(
+    tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_size))
+    (tmp_path / "one").write_bytes(b"words")
+    with two(tmp_path, elsewhere) as (old, new):
+        moving.copy(old, "one", new, "plain")
+        assert synced == []
+        moving.link_or_copy(old, "one", new, "second")
+        assert synced == [5]
+        moving.move(old, "one", new, "moved")
+        assert synced == [5, 5]
+
+
+def test_a_move_that_fails_leaves_nothing_beside(tmp_path: Path, elsewhere: Path) -> None:
+    (tmp_path / "one").write_bytes(b"words")
+    os.mkfifo(tmp_path / "pipe")
+    (elsewhere / "taken").mkdir()
+    try:
+        with two(tmp_path, elsewhere) as (old, new):
+            for name, error in (("one", IsADirectoryError), ("pipe", OSError), ("none", FileNotFoundError)):
+                with pytest.raises(error):
+                    moving.move(old, name, new, "taken")
+            with pytest.raises(FileNotFoundError):
+                moving.link_or_copy(old, "none", new, "second")
+        assert os.listdir(elsewhere) == ["taken"] and (tmp_path / "one").read_bytes() == b"words"
+    finally:
+        (elsewhere / "taken").rmdir()
+
+
+def test_a_link_gets_a_second_name_itself_and_a_copy_is_private_until_it_is_whole(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"words")
+    (tmp_path / "file").chmod(0o640)
+    (tmp_path / "link").symlink_to("file")
+    with two(tmp_path, tmp_path) as (old, new):
+        moving.link_or_copy(old, "link", new, "linked")
+        moving.copy(old, "link", new, "copied")
+        moving.copy(old, "file", new, "other")
+    assert os.readlink(tmp_path / "linked") == os.readlink(tmp_path / "copied") == "file"
+    assert (tmp_path / "linked").lstat().st_nlink == 2 and (tmp_path / "copied").lstat().st_nlink == 1
+    assert (tmp_path / "other").read_bytes() == b"words" and not (tmp_path / "other").samefile(tmp_path / "file")
+    assert (tmp_path / "other").stat().st_mode & 0o777 == 0o640

@@ -1,6 +1,7 @@
 """A path still leads where it led when it was judged, or opening it is an error."""
 
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -82,3 +83,58 @@ def test_the_kernels_way_and_the_walk_come_to_the_same(tmp_path: Path) -> None:
     fast, slow = (subprocess.run(way, capture_output=True, text=True, check=True).stdout.split() for way in ways)
     assert fast[-7:] == ["open", "ELOOP", "ELOOP", "ENOENT", "ENOTDIR", "ENOENT", "not-made"]
     assert slow == ["step", "by", "step", "open", "ENOTDIR", "ELOOP", "ENOENT", "ENOTDIR", "ENOENT", "not-made"]
+
+
+def test_directories_are_opened_from_one_that_is_open_and_made_only_if_that_is_wanted(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("a")
+    before = opened()
+    with pinned.directory(str(tmp_path)) as root:
+        for path, expected in (("", tmp_path), ("a", tmp_path / "a"), ("a/b", tmp_path / "a" / "b")):
+            for make in (False, True):
+                fd = pinned.open_below(root, path, make=make)
+                assert os.path.samestat(os.fstat(fd), expected.stat())
+                os.close(fd)
+        with pytest.raises(FileNotFoundError):
+            pinned.open_below(root, "a/new")
+        assert not (tmp_path / "a" / "new").exists()
+        os.close(pinned.open_below(root, "a//new/er", make=True))
+        assert (tmp_path / "a" / "new" / "er").is_dir()
+        for make in (False, True):
+            with pytest.raises(OSError):
+                pinned.open_below(root, "link/b", make=make)
+        made = pinned.open_from(root, "a/file", os.O_CREAT | os.O_WRONLY, 0o640)
+        assert (tmp_path / "a" / "file").stat().st_mode & 0o777 == 0o640 and not os.get_inheritable(made)
+        os.close(made)
+        made = pinned.open_in(root, "file", os.O_CREAT | os.O_WRONLY, 0o600)
+        assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
+        os.close(made)
+        with pytest.raises(OSError):
+            pinned.open_in(root, "link", os.O_RDONLY)
+        with pytest.raises(FileNotFoundError, match="none") as error:
+            pinned.open_from(root, "none", os.O_RDONLY)
+        assert error.value.filename == "none"
+    assert opened() == before
+
+
+def test_what_a_path_is_and_which_are_there(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "link").symlink_to("file")
+    assert stat.S_ISREG(pinned.lstat(f"{tmp_path}/file").st_mode)
+    assert stat.S_ISLNK(pinned.lstat(f"{tmp_path}/link").st_mode) and stat.S_ISDIR(pinned.lstat("/").st_mode)
+    wanted = [f"{tmp_path}/none/x", f"{tmp_path}/file", f"{tmp_path}/absent", f"{tmp_path}/link"]
+    assert pinned.there(wanted) == {f"{tmp_path}/file", f"{tmp_path}/link"}
+
+
+def test_without_the_kernels_call_the_walk_does_the_same_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pinned, "_openat2", lambda: None)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "link").symlink_to("a")
+    before = opened()
+    with pinned.directory(f"{tmp_path}/a") as fd:
+        os.close(pinned.open_from(fd, "file", os.O_CREAT | os.O_WRONLY, 0o640))
+    assert (tmp_path / "a" / "file").stat().st_mode & 0o777 == 0o640
+    for path in ("link", "a/none", "none/x"):
+        with pytest.raises(OSError):
+            pinned.open_directory(f"{tmp_path}/{path}")
+    assert opened() == before and not (tmp_path / "none").exists()

@@ -3,6 +3,8 @@
 Not every machine lets us create a cgroup. Where it does not, the tests check that we notice.
 """
 
+import errno
+import io
 import os
 import signal
 import subprocess
@@ -126,3 +128,133 @@ def test_a_group_that_nobody_gave_us_is_left_alone(group: Path | None) -> None:
     process.kill()
     process.communicate()
     assert [inner for inner in group.iterdir() if inner.is_dir()] == []
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Files such as the kernel shows for a group that was given to us. What is written to them stays as it is."""
+    place = tmp_path / "mount"
+    place.mkdir()
+    for name in ("cgroup.kill", "cgroup.procs", "cgroup.controllers", "cgroup.subtree_control"):
+        (place / name).touch()
+    monkeypatch.setattr(cgroup, "ROUNDS", 2)
+    return place
+
+
+def test_a_group_is_ours_if_it_can_be_killed_written_and_was_delegated(
+    written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cgroup, "_birth_group", lambda pid: "/")
+    monkeypatch.setattr(cgroup, "MOUNTS", (str(written / "none"), str(written)))
+    assert cgroup.given() == str(written) + "/", "a container's own"
+    inner = written / "slice"
+    inner.mkdir()
+    monkeypatch.setattr(cgroup, "_birth_group", lambda pid: "/slice")
+    assert cgroup.given() is None
+    for name in ("cgroup.kill", "cgroup.procs"):
+        (inner / name).touch()
+    assert cgroup.given() is None, "no one gave it to us"
+    for mark in cgroup.MARKS:
+        asked: list[str] = []
+
+        def attribute(place: str, name: str, mark: str = mark, asked: list[str] = asked) -> bytes:
+            asked.append(place)
+            if name != mark:
+                raise OSError(errno.ENODATA, "none")
+            return b"1"
+
+        monkeypatch.setattr(os, "getxattr", attribute)
+        assert cgroup.given() == str(inner) and set(asked) == {str(inner)}
+    monkeypatch.setattr(os, "getxattr", lambda place, name: b"0")
+    assert cgroup.given() is None
+    monkeypatch.setattr(cgroup, "_birth_group", lambda pid: None)
+    assert cgroup.given() is None and cgroup.divided() is None and cgroup.hold_in_background() is None
+
+
+def test_groups_in_it_can_have_limits_if_their_controllers_are_on(
+    written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cgroup, "given", lambda: str(written))
+    assert cgroup.divided() is None, "there is none that could limit anything"
+    (written / "cgroup.controllers").write_text("cpu memory pids\n")
+    assert cgroup.divided() is None
+    assert set((written / "cgroup.subtree_control").read_text().split()) == {"+memory", "+pids"}, "it was asked for"
+    (written / "cgroup.subtree_control").write_text("cpu pids memory\n")
+    assert cgroup.divided() == str(written)
+    (written / "cgroup.controllers").write_text("cpu pids\n")
+    (written / "cgroup.subtree_control").write_text("pids\n")
+    assert cgroup.divided() == str(written), "one of them is enough"
+    (written / "cgroup.subtree_control").unlink()
+    assert cgroup.divided() is None
+
+
+def test_those_in_a_group_are_moved_to_the_rest_of_it(written: Path) -> None:
+    rest = written / cgroup.REST
+    rest.mkdir()
+    (rest / "cgroup.procs").touch()
+    (written / "cgroup.procs").write_text("12\n345\n")
+    assert cgroup._clear(str(written)) and (rest / "cgroup.procs").read_text() == "345"
+    (rest / "cgroup.procs").unlink()
+    assert not cgroup._clear(str(written))
+
+
+def test_what_is_left_of_a_group_is_killed_and_one_whose_keeper_lives_is_not(written: Path) -> None:
+    def make(name: str, *pids: int) -> Path:
+        place = written / name
+        place.mkdir()
+        (place / "cgroup.procs").write_text("".join(f"{pid}\n" for pid in pids))
+        (place / "cgroup.kill").touch()
+        return place
+
+    def killed(place: Path) -> bool:
+        return (place / "cgroup.kill").read_text() == "1"
+
+    me, start = os.getpid(), table.start_time(os.getpid())
+    mine, reused, gone = make(f"treadle-{me}-{start}", 5), make(f"treadle-{me}-1", 5), make("treadle-4194305-1", 5)
+    limits, other, odd = make("treadle-limits-4194305-1", 5), make("4194305-1", 5), make("treadle-rest", 5)
+    inner = make("treadle-limits-4194305-1/inner", 5)
+    empty = written / "treadle-4194306-1"
+    empty.mkdir()
+    cgroup.end_lost(str(written))
+    assert [killed(place) for place in (mine, reused, gone, limits, inner)] == [False, True, True, True, True]
+    assert not killed(other) and not killed(odd)
+    cgroup.end(str(mine))
+    assert killed(mine)
+    alone = make("alone", me)
+    cgroup.end(str(alone))
+    assert not killed(alone), "no one else is in it"
+    cgroup.end(str(written / "absent"))
+
+
+def test_a_keeper_enters_its_group_first_and_then_what_it_has_started_in_the_same(
+    written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved: list[tuple[str, int]] = []
+    monkeypatch.setattr(cgroup, "write", lambda path, data: moved.append((path, int(data))))
+    with subprocess.Popen(["sleep", "60"]) as one, subprocess.Popen(["sleep", "60"]) as other:
+        monkeypatch.setattr(cgroup, "_birth_group", lambda pid: "/limited" if pid == other.pid else "/")
+        cgroup._enter(str(written), os.getpid())
+        one.kill()
+        other.kill()
+    procs = str(written / "cgroup.procs")
+    assert moved[0] == (procs, os.getpid()) and (procs, one.pid) in moved and (procs, other.pid) not in moved
+    assert cgroup._of("/base", os.getpid()) == f"/base/treadle-{os.getpid()}-{table.start_time(os.getpid())}"
+    cgroup.await_entered(str(written), os.getpid())
+
+
+def test_the_group_of_a_process_is_told_without_that_for_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"none": "1:cpu:/x\n", "top": "1:cpu:/x\n0::/\n", "own": "0::/a/b\n", "rest": "0::/a/treadle-rest\n"}
+    files["all"] = "0::/treadle-rest\n"
+
+    def opening(path: str, **more: object) -> io.StringIO:
+        name = path.split("/")[2]
+        if name not in files:
+            raise FileNotFoundError
+        return io.StringIO(files[name])
+
+    monkeypatch.setattr("builtins.open", opening)
+    found = [cgroup._birth_group(name) for name in ("none", "top", "own", "rest", "all", "gone")]
+    monkeypatch.undo()
+    assert found == [None, "/", "/a/b", "/a", "/", None]

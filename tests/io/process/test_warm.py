@@ -1,16 +1,24 @@
 """A warm parent does exactly what the command itself would have done, and nothing depends on it."""
 
+import contextlib
+import marshal
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.io.process.warmed import ASK, Warm
 from tests.terminal.support import alive, until
 from tests.waiting import stop
+from treadle.io.process import tied
+from treadle.io.process import warm as warming
 
 
 def test_without_one_and_unless_told_to_start_it_nothing_is_done(warm: Warm) -> None:
@@ -64,3 +72,215 @@ def test_a_process_with_another_scheduling_policy_has_another_one(state_home: Pa
         for policy in (os.SCHED_OTHER, os.SCHED_BATCH, os.SCHED_OTHER)
     ]
     assert found[0] == found[2] != found[1]
+
+
+class Answering:
+    """A warm parent of our own, in a thread: it says that a copy is ready, and answers what a test says."""
+
+    def __init__(self, path: str, ready: bytes, answer: bytes) -> None:
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(path)
+        self.listener.listen()
+        self.ready, self.answer = ready, answer
+        self.request: tuple[Any, ...] = ()
+        self.given: list[os.stat_result] = []
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        control, _ = self.listener.accept()
+        with control, contextlib.suppress(OSError):  # who asked may be gone
+            if not self.ready:
+                return
+            control.send(self.ready)
+            data, fds, _, _ = socket.recv_fds(control, 65536, 16)
+            self.given = [os.fstat(fd) for fd in fds]
+            for fd in fds:
+                os.close(fd)
+            while data and len(data) < 4 + int.from_bytes(data[:4], "big"):
+                data += control.recv(1 << 20)
+            self.request = marshal.loads(data[4:]) if data else ()
+            control.send(self.answer)
+
+    def end(self) -> None:
+        self._thread.join(60)
+        self.listener.close()
+
+
+@pytest.fixture
+def answering(state_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Answering]]:
+    monkeypatch.setenv("TREADLE_WARM", "60")
+    monkeypatch.setattr(warming, "PATIENCE", 60.0)
+    made: list[Answering] = []
+
+    def make(name: str = "", answer: bytes = b"", ready: bytes = warming.READY + (77).to_bytes(4, "big")) -> Answering:
+        path = warming.address(name)
+        Path(path).unlink(missing_ok=True)
+        made.append(Answering(path, ready, answer))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.end()
+
+
+Make = Callable[..., Answering]
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "says"),
+    [(b"3\n", 3, ""), (b"0\n", 0, ""), (warming.STALE, None, ""), (b"", 1, tied.KILLED)],
+)
+def test_the_answer_of_the_copy_is_the_exit_code(
+    answering: Make, capsys: pytest.CaptureFixture[str], answer: bytes, code: int | None, says: str
+) -> None:
+    copy = answering(answer=answer)
+    assert warming.run("os", "getpid", [1, "two"]) == code and capsys.readouterr().err == says
+    copy.end()
+    module, function, arguments, around, argv, bond = copy.request
+    assert (module, function, arguments, argv, bond) == ("os", "getpid", [1, "two"], sys.argv, warming.WATCHED)
+    assert around["pid"] == os.getpid() and around["env"] == dict(os.environ) and around["umask"] == 0o022
+    assert set(around["cpus"]) == os.sched_getaffinity(0)
+    expected = [os.stat("."), *(os.fstat(fd) for fd in (0, 1, 2))]
+    assert [(each.st_dev, each.st_ino) for each in copy.given] == [(each.st_dev, each.st_ino) for each in expected]
+    assert os.umask(0o022) == 0o022
+
+
+def test_a_copy_that_is_tied_is_asked_for_as_such(answering: Make) -> None:
+    copy = answering(answer=b"7")
+    assert warming.run("os", "getpid", [], tied=True) == 7
+    copy.end()
+    assert copy.request[-1] == warming.TIED
+
+
+def test_what_lives_on_gets_its_descriptors_and_no_stream_of_ours(answering: Make, tmp_path: Path) -> None:
+    copy = answering("workers")
+    with open(tmp_path / "file", "w") as file:
+        assert warming.spawn("os", "getpid", [], [file.fileno()], name="workers")
+        copy.end()
+    null, own = os.stat(os.devnull).st_rdev, (tmp_path / "file").stat().st_ino
+    assert [each.st_rdev for each in copy.given[1:4]] == [null] * 3 and copy.given[4].st_ino == own
+    assert copy.request[-1] == warming.ALONE and copy.request[3]["env"] == dict(os.environ)
+    beside = answering()
+    assert warming.start_beside(warming.address(), "os", "getpid", ["x"], []) == 77
+    beside.end()
+    assert beside.request[:3] == ("os", "getpid", ["x"]) and beside.request[3]["env"] == {}
+    assert warming.start_beside(f"{tmp_path}/none", "os", "getpid", [], []) == 0
+
+
+def test_a_large_request_comes_whole(answering: Make) -> None:
+    copy = answering(answer=b"0")
+    assert warming.run("os", "getpid", ["x" * 3_000_000]) == 0
+    copy.end()
+    assert copy.request[2] == ["x" * 3_000_000]
+
+
+def test_one_that_is_not_ready_or_not_wanted_does_nothing(answering: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    for ready in (b"x", b""):
+        copy = answering(ready=ready)
+        assert warming.run("os", "getpid", []) is None
+        copy.end()
+        assert copy.request == ()
+    assert (
+        not warming.spawn("os", "getpid", [], [], name="none") and warming.run("os", "getpid", [], name="none") is None
+    )
+    listening = socket.socket(socket.AF_UNIX)
+    Path(warming.address()).unlink()
+    listening.bind(warming.address())
+    listening.listen()
+    with listening:
+        monkeypatch.setenv("TREADLE_WARM", "0")
+        assert warming.run("os", "getpid", []) is None, "it is not even asked"
+        monkeypatch.setenv("TREADLE_WARM", "60")
+        monkeypatch.setattr(warming, "PATIENCE", 0.01)
+        assert warming.run("os", "getpid", []) is None, "it does not answer"
+
+
+@pytest.mark.parametrize(("value", "seconds"), [(None, 1800.0), ("5", 5.0), ("0", 0.0), ("-3", 0.0), ("soon", 1800.0)])
+def test_how_long_an_idle_one_is_kept(monkeypatch: pytest.MonkeyPatch, value: str | None, seconds: float) -> None:
+    monkeypatch.delenv("TREADLE_WARM")
+    if value is not None:
+        monkeypatch.setenv("TREADLE_WARM", value)
+    assert warming.idle() == seconds
+
+
+def test_each_name_and_each_kind_of_surroundings_has_its_own_address(
+    state_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, named = warming.address(), warming.address("one")
+    assert os.path.dirname(plain) == str(state_home / "treadle" / "warm") and plain == warming.address()
+    assert os.path.basename(named).startswith("one-") and named.endswith(".sock") and "-" not in os.path.basename(plain)
+    with monkeypatch.context() as patched:
+        patched.setenv("PYTHONPATH", "/elsewhere")
+        assert warming.address() != plain
+    workers = warming.address(warming.WORKERS)
+    usual = warming._text
+    monkeypatch.setattr(warming, "_text", lambda path: "0::/other" if path.endswith("/cgroup") else usual(path))
+    assert warming.address(warming.WORKERS) != workers, "their memory is charged to their group"
+    assert warming.address("one") == named == warming.address("one")
+    monkeypatch.setattr(warming, "_text", lambda path: "")
+    assert warming.address("one") != named, "other limits"
+    assert warming._link("/none") == "" and usual("/none") == ""
+
+
+def test_the_third_of_its_kind_pays(state_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not warming.pays("x") and warming._counted == [], "there should be none"
+    monkeypatch.setenv("TREADLE_WARM", "60")
+    try:
+        assert [warming.pays("x") for _ in range(4)] == [False, False, True, True] and len(
+            warming._counted
+        ) == warming.FEW
+        assert not warming.pays("y")
+        monkeypatch.setattr(sys, "platform", "plan9")
+        assert not warming.pays("x")
+    finally:
+        for one in warming._counted:
+            one.close()
+        warming._counted.clear()
+
+
+def test_those_of_a_name_are_found_and_sent_away(answering: Make, state_home: Path) -> None:
+    assert not warming.there_is("one")
+    copy, other = answering("one"), answering("other")
+    path = warming.address("one")
+    Path(f"{path}.starting").touch()
+    (Path(path).parent / "one-dead.sock").touch()
+    assert warming.there_is("one") and not warming.there_is("two")
+    assert not warming.begin("one", [], 1.0), "it is there"
+    copy.end()
+    again = answering("one")
+    assert warming.parents("one") == {path: os.getpid()}
+    again.end()
+    third = answering("one")
+    received: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: received.append(number))
+    try:
+        assert warming.dismiss("one") == [os.getpid()]
+        until(lambda: received == [signal.SIGTERM])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert not os.path.exists(path)
+    third.end()
+    assert warming.run("os", "getpid", [], name="other") == 1
+    other.end()
+
+
+def test_signals_that_are_ignored_or_blocked_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (
+        warming._numbers(0) == []
+        and warming._numbers(0b1000000000000101) == [1, 3, 16]
+        and warming._numbers(1 << 63) == [64]
+    )
+    before = signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGWINCH})
+    try:
+        found = warming._signals()
+        assert signal.SIGUSR2 in found[0] and signal.SIGWINCH not in found[0] and found[1] == [signal.SIGWINCH]
+        usual = open
+        monkeypatch.setattr("builtins.open", lambda path, *how: usual("/dev/null" if "status" in path else path, *how))
+        other = warming._signals()
+        monkeypatch.undo()
+        assert signal.SIGUSR2 in other[0] and other[1] == [signal.SIGWINCH]
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        signal.signal(signal.SIGUSR2, before)

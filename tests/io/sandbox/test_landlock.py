@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -58,3 +59,39 @@ def test_a_process_that_can_still_write_outside_does_not_count_as_confined() -> 
     assert not [name for name in os.listdir(home) if name.startswith(".treadle-sandbox-")]
     nowhere = subprocess.run([sys.executable, "-c", code.format("/proc")], capture_output=True, text=True, timeout=60)
     assert nowhere.returncode != 0, "a place that fails in another way proves nothing"
+
+
+def test_why_it_cannot_be_used_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def kernel(has: int) -> types.SimpleNamespace:
+        return types.SimpleNamespace(landlock_abi_version=lambda: has, min_landlock_abi=lambda: 3)
+
+    for has, why in ((3, None), (4, None), (2, "version 2 of it, 3 is needed"), (-1, "version 0 of it, 3 is needed")):
+        monkeypatch.setitem(sys.modules, "sandlock", kernel(has))
+        found = landlock.problem()
+        assert found is None if why is None else found == f"this kernel has {why}"
+    monkeypatch.setitem(sys.modules, "sandlock", None)
+    assert (landlock.problem() or "").startswith("sandlock is not usable (")
+    monkeypatch.setattr(sys, "platform", "plan9")
+    assert landlock.problem() == "not on plan9"
+
+
+def test_devices_that_are_there_can_be_written_and_others_files_only_with_the_right_for_it(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = plan(write=(str(top), str(top)))
+    assert {"/dev/null", "/dev/zero"} <= {*made["writable"]} and made["keep"] == []
+    assert len(made["writable"]) == len({*made["writable"]}) and all(map(os.path.exists, made["writable"]))
+    monkeypatch.setattr(landlock, "DEVICES", ("null", "no-such-device"))
+    assert plan()["writable"] == ["/dev/null"]
+    monkeypatch.setattr(landlock.places, "needs_override", lambda write: write == [str(top)])
+    assert plan(write=(str(top),))["keep"] == [1]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give up")
+def test_all_rights_but_those_that_are_needed_are_given_up() -> None:
+    code = (
+        "import os; from treadle.io.sandbox import landlock; landlock._give_up_capabilities([1])\n"
+        "print([line.split()[1] for line in open('/proc/self/status') if line.startswith('CapBnd')][0])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert int(done.stdout, 16) == 2, done.stderr

@@ -1,6 +1,7 @@
 """Paths that match a pattern, found repeatedly while the tree changes."""
 
 import os
+import socket
 import tempfile
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.io.sandbox import matches
-from treadle.io.sandbox.matches import Matches
+from treadle.io.sandbox.matches import Matches, SpecialFiles
 
 
 def named(name: str, root: Path) -> Matches:
@@ -79,3 +80,45 @@ def test_the_index_always_says_what_a_fresh_look_would(changes: list[tuple[str, 
             else:
                 file.unlink(missing_ok=True)
             assert kept.find() == named("key", Path(place)).find()
+
+
+def test_what_has_not_changed_is_not_read_again_and_what_cannot_be_read_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / ".env").touch()
+    (tmp_path / "file").touch()
+    read: list[str] = []
+    usual = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: (read.append(path), usual(path))[1])
+    looked = Matches([str(tmp_path), str(tmp_path / "file")], lambda path: path.endswith(".env"))
+    for coarse, reads in ((0, 2), (0, 0), (1 << 62, 2), (1 << 62, 2)):
+        monkeypatch.setattr(matches, "COARSE", coarse)
+        read.clear()
+        assert looked.find() == [str(tmp_path / "a" / ".env")] and looked.unread == [str(tmp_path / "file")]
+        assert len([path for path in read if path != str(tmp_path / "file")]) == reads
+
+
+def test_a_root_that_matches_is_found_itself_and_named_directories_are_not_searched(tmp_path: Path) -> None:
+    for name in ("skip", "keep"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / ".env").touch()
+    looked = Matches([str(tmp_path)], lambda path: path.endswith(".env"), skipped=["skip"])
+    assert looked.find() == [str(tmp_path / "keep" / ".env")] and looked.unread == []
+    roots = [str(tmp_path), str(tmp_path / "keep" / ".env"), str(tmp_path / "keep")]
+    assert Matches(roots, lambda path: path.endswith(".env")).find() == [
+        str(tmp_path / "keep" / ".env"),
+        str(tmp_path / "skip" / ".env"),
+    ]
+
+
+def test_special_files_are_sockets_and_pipes_and_nothing_else(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").touch()
+    (tmp_path / "dir").mkdir()
+    (tmp_path / "link").symlink_to("pipe")
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(tmp_path / "dir" / "s"))
+        assert SpecialFiles([str(tmp_path)]).find() == [str(tmp_path / "dir" / "s"), str(tmp_path / "pipe")]
+    assert SpecialFiles([str(tmp_path / "pipe")]).find() == [str(tmp_path / "pipe")]
+    assert SpecialFiles([str(tmp_path / "link"), str(tmp_path / "none")]).find() == []

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from treadle.errors import LocalError
+from treadle.io import scratch
 from treadle.io.sandbox import parted
 
 
@@ -59,3 +60,115 @@ def test_open_sockets_and_fifos_in_writable_places_are_found_and_dead_sockets_ar
     finally:
         os.chdir(here)
     assert parted.left_inside([str(tmp_path), str(deep)]) == [str(deep / "fifo")]
+
+
+MOUNTINFO = """1 0 8:1 / / rw - ext4 /dev/sda rw
+2 1 8:2 / /mnt/my\\040disk rw,relatime shared:1 - vfat /dev/sdb rw
+3 1 8:3 / /mnt rw - xfs /dev/sdc rw
+4 1 0:4 / /proc rw - proc proc rw
+5 1 0:5 / /tmp/x rw - tmpfs tmpfs rw
+6 3 8:4 / /mnt/file rw - ext4 /dev/sdd rw
+"""
+
+
+def test_mounts_are_read_with_their_types_the_outer_ones_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mountinfo").write_text(MOUNTINFO)
+    usual = open
+    monkeypatch.setattr(
+        "builtins.open",
+        lambda path, *a, **k: usual(tmp_path / "mountinfo" if path == "/proc/self/mountinfo" else path, *a, **k),
+    )
+    found = parted._mounts()
+    monkeypatch.undo()
+    assert found == {"/mnt": "xfs", "/mnt/file": "ext4", "/mnt/my disk": "vfat"}
+    assert list(found) == ["/mnt", "/mnt/file", "/mnt/my disk"]
+    assert parted._unescaped("a\\011b\\012c\\134040") == "a\tb\nc\\040"
+
+
+@pytest.mark.parametrize("user", [False, True])
+def test_a_directory_with_mounts_in_it_is_shown_with_them_or_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: bool
+) -> None:
+    place = tmp_path / "place"
+    for name in ("disk", "plain", "stick"):
+        (place / name).mkdir(parents=True)
+    (place / "file").touch()
+    (place / "link").symlink_to("file")
+    os.mkfifo(place / "pipe")
+    mounts = {str(place / "disk"): "xfs", str(place / "file"): "ext4", str(place / "stick"): "vfat"}
+    monkeypatch.setattr(parted, "_mounts", lambda: mounts)
+    monkeypatch.setattr(parted, "_can_mount", lambda: not user)
+    made = parted.MachineView(scope=True, network="/proc/1/ns/net")
+    made._steps.clear()
+    made._show(str(place))
+    steps = [
+        (kind, source.removeprefix(str(place)), path.removeprefix(f"root{place}")) for kind, source, path in made._steps
+    ]
+    inner = [("overlay", "/disk", "/disk"), ("bind", "/file", "/file"), ("overlay or bind", "/stick", "/stick")]
+    if user:
+        assert steps == [
+            ("directory", "", ""),
+            inner[0],
+            inner[1],
+            ("link", "file", "/link"),
+            ("overlay", "/plain", "/plain"),
+            inner[2],
+        ]
+    else:
+        assert steps == [("overlay", "", ""), *inner]
+    plan = made.plan()
+    assert (plan["user"], plan["scope"], plan["network"]) == (user, True, b"/proc/1/ns/net")
+    assert plan["place"] == os.fsencode(made.place) and made.root == f"{made.place}/root"
+    mounts[str(place)] = "squashfs"
+    made._steps.clear()
+    made._show(str(place / "disk"))
+    made._show(str(place / "stick"))
+    made._show(str(place / "pipe"))
+    assert [kind for kind, _, _ in made._steps] == ["overlay", "overlay or bind"]
+
+
+def test_who_has_no_place_for_a_view_gets_a_temporary_one(monkeypatch: pytest.MonkeyPatch, state_home: Path) -> None:
+    assert parted._place() == os.path.realpath(state_home / "treadle" / "view")
+    (state_home / "file").touch()
+    monkeypatch.setenv("TREADLE_HOME", str(state_home / "file" / "treadle"))
+    place = parted._place()
+    assert os.path.isdir(place) and parted._place() == place and str(state_home) not in place
+    scratch.remove(place)
+    parted._temporary.cache_clear()
+
+
+def test_a_directory_that_cannot_be_listed_has_no_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in "ba":
+        (tmp_path / name).touch()
+    assert parted._names(str(tmp_path)) == ["a", "b"]
+
+    def refused(path: str) -> list[str]:
+        raise PermissionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "listdir", refused)
+        assert parted._names(str(tmp_path)) == []
+
+
+def test_some_sets_of_places_are_remembered_and_what_is_inside_another_is_no_place_of_its_own(tmp_path: Path) -> None:
+    parted._found.clear()
+    (tmp_path / "in").mkdir()
+    for number in range(parted.CACHED + 2):
+        (tmp_path / str(number)).mkdir()
+        parted.left_inside([str(tmp_path / str(number))])
+        known = parted._found[(str(tmp_path / str(number)),)]
+        parted.left_inside([str(tmp_path / str(number))])
+        assert parted._found[(str(tmp_path / str(number)),)] is known
+    assert len(parted._found) == parted.CACHED and (str(tmp_path / "0"),) not in parted._found
+    parted.left_inside([str(tmp_path), str(tmp_path / "in")])
+    assert [*parted._found][-1] == (str(tmp_path),)
+    parted._found.clear()
+
+
+def test_a_socket_that_is_gone_or_refuses_is_not_in_use(tmp_path: Path) -> None:
+    assert not parted._is_in_use(str(tmp_path / "none"))
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(tmp_path / "s"))
+        one.listen()
+        assert parted._is_in_use(str(tmp_path / "s"))
+    assert not parted._is_in_use(str(tmp_path / "s"))

@@ -53,3 +53,50 @@ async def test_closing_ends_the_connections_that_are_open(tmp_path: Path) -> Non
         passage.close()
         assert await reader.read() == b""
         writer.close()
+
+
+async def test_a_passage_that_never_began_is_removed_and_its_limit_is_what_a_reader_holds() -> None:
+    passage = Granted("/inside")
+    assert passage.place == "/inside" and os.path.isdir(os.path.dirname(passage.path))
+    passage.close()
+    assert not os.path.exists(os.path.dirname(passage.path))
+    lines: list[str] = []
+
+    class Line(Passage):
+        async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                lines.append((await reader.readline()).decode())
+            except ValueError as error:
+                lines.append(type(error).__name__)
+
+    for limit in (10, 100):
+        passage = Line("/inside", "line", limit=limit)
+        await passage.start()
+        async with asyncio.timeout(60):
+            reader, writer = await asyncio.open_unix_connection(passage.path)
+            writer.write(b"x" * 50 + b"\n")
+            assert await reader.read() == b""
+            writer.close()
+        passage.close()
+    assert lines == ["ValueError", "x" * 50 + "\n"]
+
+
+async def test_the_connection_outside_ends_with_the_one_inside(tmp_path: Path) -> None:
+    ended = asyncio.Event()
+
+    async def outside(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"first")
+        assert await reader.read() == b""
+        ended.set()
+        writer.close()
+
+    place = str(tmp_path / "outside")
+    async with await asyncio.start_unix_server(outside, place), asyncio.timeout(60):
+        passage = Granted(place)
+        await passage.start()
+        reader, writer = await asyncio.open_unix_connection(passage.path)
+        assert await reader.read(5) == b"first"
+        passage.close()
+        await ended.wait()
+        assert await reader.read() == b""
+        writer.close()

@@ -3,11 +3,15 @@
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.descriptors import opened
 from tests.io.sandbox.rooms import ENV, repository, room
+from treadle.confinement import Mount
 from treadle.errors import LocalError
+from treadle.io import pinned
 from treadle.io.process import table
 from treadle.io.sandbox import bubblewrap, methods, seen
 from treadle.io.sandbox.start import start
@@ -51,3 +55,49 @@ if methods.available().method == "bubblewrap":
         os.symlink(tmp_path / "old", tmp_path / name)
         with pytest.raises(LocalError, match="was moved"):
             seen.check(*inside)
+
+
+class Planned(bubblewrap.Mounts):
+    """What was meant to be mounted, in lists that a test fills."""
+
+    def __init__(self, workspace: Path) -> None:
+        self.write = [str(workspace)]
+        self.pins: list[str] = []
+        self.read_only: list[str] = []
+        self.hidden: list[str] = []
+        self.shown: list[Mount] = []
+
+
+def test_each_place_must_be_the_same_file_read_only_or_hidden(tmp_path: Path) -> None:
+    """This process sees what it sees: all of it can be written, and nothing is hidden but what was made so."""
+    for name in ("dir", "closed"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "dir" / "x").touch()
+    (tmp_path / "link").symlink_to("dir")
+    (tmp_path / "closed").chmod(0)
+    before = opened()
+
+    def found(**places: list[Any]) -> str:
+        planned = Planned(tmp_path)
+        for name, given in places.items():
+            getattr(planned, name).extend(given)
+        try:
+            seen.check(os.getpid(), planned)
+        except LocalError as error:
+            assert error.hint == "try again; something else is at work in this directory"
+            return str(error).removeprefix("the sandbox does not hold: ").partition(" was moved while it was made")[0]
+        return ""
+
+    file, link, closed = (str(tmp_path / name) for name in ("file", "link", "closed"))
+    assert found() == "" and found(pins=[file]) == "" and found(pins=[f"{link}/x"]) == f"{link}/x"
+    assert found(write=[f"{tmp_path}/none"]) == f"{tmp_path}/none"
+    assert found(read_only=[file]) == file and found(hidden=[file]) == file and found(hidden=[str(tmp_path / "dir")])
+    assert found(hidden=[closed]) == "" and found(read_only=[closed], hidden=[closed]) == ""
+    assert found(pins=[closed + "/x"], hidden=[closed]) == "", "what is below something hidden cannot be looked at"
+    assert found(shown=[Mount(file, file, True)]) == "" and found(shown=[Mount(file, file)]) == file
+    assert found(shown=[Mount(file, closed, True)]) == closed and found(shown=[Mount("/dev/null", file, True)]) == file
+    with pinned.directory("/") as top:
+        assert [seen._is_hidden(top, f"/dev/{name}") for name in ("null", "zero")] == [True, False]
+        assert not seen._is_read_only(top, str(tmp_path)) and not seen._is_hidden(top, str(tmp_path))
+    assert opened() == before
