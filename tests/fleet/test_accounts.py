@@ -4,6 +4,7 @@ import asyncio
 import time
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -143,3 +144,101 @@ def test_an_order_needs_of_a_budget_only_what_is_left_of_its_limit() -> None:
     assert accounts.unfit(budget, limits, Used(input_tokens=350)) == ""
     assert accounts.unfit(budget, limits, Used()) == "700 tokens spent and 0 reserved of 1000"
     assert accounts.overspent(budget) == "" and "1001 of 1000" in accounts.overspent(replace(budget, spent_tokens=1001))
+
+
+@pytest.mark.parametrize(
+    ("limits", "used", "call", "why"),
+    [
+        (OrderLimits(), Used(input_tokens=10**9, usd=1e9), Used(), ""),
+        (OrderLimits(tokens=100), Used(input_tokens=99), Used(), ""),
+        (OrderLimits(tokens=100), Used(input_tokens=100), Used(), "it has used 100 of 100 tokens"),
+        (OrderLimits(tokens=100), Used(input_tokens=60), Used(input_tokens=40), ""),
+        (
+            OrderLimits(tokens=100),
+            Used(input_tokens=60),
+            Used(input_tokens=41),
+            "it has used 60 of 100 tokens, and its last call took 41",
+        ),
+        (OrderLimits(usd=1.0), Used(usd=0.5), Used(usd=0.5), ""),
+        (OrderLimits(usd=1.0), Used(usd=1.0), Used(), "it has used 1.0000 of 1 USD"),
+        (
+            OrderLimits(usd=1.0),
+            Used(usd=0.75),
+            Used(usd=0.5),
+            "it has used 0.7500 of 1 USD, and its last call took 0.5000",
+        ),
+        (OrderLimits(usd=1.0), Used(), Used(), ""),
+        (OrderLimits(usd=1.0, tokens=9), Used(input_tokens=1), Used(), ""),
+        (
+            OrderLimits(usd=1.0),
+            Used(input_tokens=1),
+            Used(),
+            "it has a limit in money, and no one knows the price of its 1 tokens: it needs --max-tokens",
+        ),
+    ],
+)
+def test_an_order_goes_on_until_it_reaches_its_limit_or_its_next_call_would_pass_it(
+    limits: OrderLimits, used: Used, call: Used, why: str
+) -> None:
+    assert accounts.beyond(limits, used, call) == why
+
+
+@pytest.mark.parametrize(
+    ("budget", "limits", "reserved_usd", "reserved_tokens", "why"),
+    [
+        (Budget(), OrderLimits(usd=9.0, tokens=9), 99.0, 99, ""),
+        (Budget(usd=10.0, spent_usd=4.0), OrderLimits(usd=4.0), 2.0, 0, ""),
+        (Budget(usd=10.0, spent_usd=4.0), OrderLimits(usd=4.5), 2.0, 0, "4.00 USD spent and 2.00 reserved of 10.00"),
+        (Budget(usd=10.0, spent_usd=4.0), OrderLimits(), 5.5, 0, ""),
+        (Budget(usd=10.0, spent_usd=4.0), OrderLimits(), 6.0, 0, "4.00 USD spent and 6.00 reserved of 10.00"),
+        (Budget(tokens=100, spent_tokens=40), OrderLimits(tokens=40), 0.0, 20, ""),
+        (
+            Budget(tokens=100, spent_tokens=40),
+            OrderLimits(tokens=41),
+            0.0,
+            20,
+            "40 tokens spent and 20 reserved of 100",
+        ),
+        (Budget(tokens=100, spent_tokens=40), OrderLimits(), 0.0, 59, ""),
+        (Budget(tokens=100, spent_tokens=40), OrderLimits(), 0.0, 60, "40 tokens spent and 60 reserved of 100"),
+    ],
+)
+def test_an_order_fits_into_a_budget_beside_what_is_reserved(
+    budget: Budget, limits: OrderLimits, reserved_usd: float, reserved_tokens: int, why: str
+) -> None:
+    assert accounts.unfit(budget, limits, Used(), reserved_usd, reserved_tokens) == why
+
+
+def test_what_an_order_needs_is_what_is_left_of_its_limit_or_a_share_of_the_budget() -> None:
+    budget, used = Budget(usd=5.0, tokens=95), Used(input_tokens=4, usd=0.25)
+    assert accounts.needs(budget, OrderLimits(), used) == (0.25, 6, False, False)
+    assert accounts.needs(budget, OrderLimits(usd=2.0, tokens=50), used) == (1.75, 46, True, True)
+    assert accounts.needs(budget, OrderLimits(usd=0.1, tokens=1), used) == (0.0, 0, True, True)
+    assert accounts.needs(Budget(), OrderLimits(), Used(input_tokens=4)) == (0.0, 0, False, False)
+
+
+def test_what_is_new_is_charged_to_the_fleet_and_the_project_and_what_has_no_price_apart() -> None:
+    spec, before = plain_spec("a", project="p"), Used(input_tokens=10, usd=0.5)
+    assert accounts.charged({}, spec, before, before) is None
+    assert accounts.charged({}, spec, before, Used(input_tokens=9, usd=0.4)) is None
+    made = accounts.charged({"fleet": Budget(tokens=7, spent_usd=1.0)}, spec, before, Used(input_tokens=15, usd=0.75))
+    assert made == {
+        "fleet": Budget(tokens=7, spent_usd=1.25, spent_tokens=5),
+        "project:p": Budget(spent_usd=0.25, spent_tokens=5),
+    }
+    assert accounts.charged({}, plain_spec("a"), Used(), Used(input_tokens=3)) == {
+        "fleet": Budget(spent_tokens=3, unpriced_tokens=3)
+    }
+    assert accounts.charged({}, plain_spec("a"), Used(), Used(usd=0.5)) == {"fleet": Budget(spent_usd=0.5)}
+
+
+def test_only_what_is_more_than_the_budget_is_overspent() -> None:
+    assert accounts.overspent(Budget(usd=1.0, tokens=5, spent_usd=1.0, spent_tokens=5)) == ""
+    assert accounts.overspent(Budget(usd=1.0, spent_usd=1.5, spent_tokens=5)) == "1.50 of 1.00 USD"
+    assert accounts.overspent(Budget(tokens=5, spent_usd=1.5, spent_tokens=6)) == "6 of 5 tokens"
+    assert accounts.overspent(Budget(spent_usd=1.5, spent_tokens=6)) == ""
+
+
+def test_an_amount_is_told_in_tokens_and_money() -> None:
+    told = [accounts.amount(OrderLimits(**each)) for each in ({}, {"tokens": 3}, {"usd": 0.5}, {"tokens": 3, "usd": 2})]  # type: ignore[arg-type]
+    assert told == ["none", "3 tokens", "0.5 USD", "3 tokens, 2 USD"]

@@ -2,10 +2,20 @@
 
 from pathlib import Path
 
+import pytest
+from msgspec.structs import replace
+
+from treadle.coordination.planning import Planning
+from treadle.coordination.table import Blackboard
+from treadle.fleet.orders import PERSON
 from treadle.goals import briefing
 from treadle.goals.deciding import GoalSeen
+from treadle.goals.imported import to_toml
+from treadle.sessions.tokens import estimate
+from treadle.wire.fleet.orders import OrderLimits
 from treadle.wire.goal.plan import GoalBudget, GoalPlan, PlannedOrder
 from treadle.wire.goal.records import DoneSeen, GoalRecord, GoalStep
+from treadle.wire.goal.verdicts import AddedTest
 
 ORDERS = (
     PlannedOrder(id="one", task="Do one.", size="s", accept=("true", "test -e one")),
@@ -27,6 +37,63 @@ def test_a_role_names_an_agent_and_a_model_and_an_order_may_name_others(tmp_path
     assert one.verify == "( true\n) && ( test -e one\n) && ( make test\n)"
 
 
+def test_the_order_of_a_step_has_what_its_plan_and_its_record_say(tmp_path: Path) -> None:
+    orders = (
+        PlannedOrder(id="look", task="Look.", land=False),
+        PlannedOrder(id="late", task="t"),
+        PlannedOrder(
+            id="one",
+            task="  First line\nmore",
+            after=("look", "late"),
+            claims=("a.py",),
+            verify="make quick",
+            on_red="drop",
+            model="small",
+        ),
+    )
+    roles = {"worker": "claude opus"}
+    plan = GoalPlan(goal="g", order=orders, verify="make test", setup="make deps", mode="auto-edit", roles=roles)
+    steps = {
+        "look": GoalStep(state="answered", orders=("o1",)),
+        "late": GoalStep(state="landed"),
+        "one": GoalStep(state="working", orders=("o2", "o3"), comments="it was red"),
+    }
+    seen = GoalSeen(now=100.0)
+    made = briefing.work(record(tmp_path, steps=steps), plan, "one", "c0", seen, {"look": "x" * 3000})
+    assert (made.id, made.title, made.root, made.mode) == ("o3", "First line", str(tmp_path), "auto-edit")
+    assert (made.setup, made.on_red, made.after, made.claims) == ("make deps", "drop", ("o1",), ("a.py",))
+    assert (made.agent, made.model, made.verify, made.by) == ("claude", "small", "( make quick\n)", "goal g")
+    assert made.limits.seconds == briefing.WORK_SECONDS and made.created > 1e9
+    assert "An earlier try (o2) did not land: it was red" in made.task and "It is accepted" not in made.task
+    assert f"What look found out:\n{'x' * briefing.FOUND_MAX}\n" in made.task
+    plain = GoalPlan(goal="g", order=(PlannedOrder(id="one", task="y" * 150, title="Short"), orders[1]))
+    made = briefing.work(record(tmp_path), plain, "one", "c0", seen, {})
+    assert (made.agent, made.model, made.mode, made.verify, made.title) == ("native", None, None, "", "Short")
+    assert "earlier try" not in made.task and made.task.endswith("y\n")
+    long = replace(plain, order=(replace(plain.order[0], title=""),))
+    assert briefing.work(record(tmp_path), long, "one", "c0", seen, {}).title == "y" * 100
+
+
+def test_a_brief_has_the_facts_of_a_repository_that_keeps_them(tmp_path: Path) -> None:
+    (tmp_path / ".planning").mkdir()
+    Blackboard(Planning(project=str(tmp_path))).set("port", "5173")
+    made = briefing.work(record(tmp_path), PLAN, "one", "c0", GoalSeen(now=100.0), {})
+    assert "Known facts of this repository:\n  port = 5173\n" in made.task
+
+
+def test_the_size_of_a_brief_is_what_is_shared_and_its_own_beside_the_plan_and_its_rules(tmp_path: Path) -> None:
+    rules = "No globals. " * 20
+    (tmp_path / "AGENTS.md").write_text(f"# Shop\n\n## Rules\n\n{rules}\n\n## Else\n\nNot this.\n")
+    for invariants, more in (("AGENTS.md#rules", estimate(rules)), ("", 0)):
+        plan = replace(PLAN, invariants=invariants)
+        task = briefing.work(record(tmp_path), plan, "one", "c0", GoalSeen(now=100.0), {}).task
+        shared, _ = briefing.parts(str(tmp_path), plan, ORDERS[0])
+        found = briefing.size(record(tmp_path), plan, "one", task)
+        assert (found.shared, found.own) == (estimate(shared), estimate(task[len(shared) :]))
+        assert 0 <= found.restated - found.own - estimate(to_toml(plan)) - more < 20
+        assert (rules.strip() in shared) == bool(invariants) and shared.endswith("GOAL: g\n\n")
+
+
 def test_the_briefs_of_a_wave_begin_with_the_same_bytes_and_end_with_what_is_new(tmp_path: Path) -> None:
     told = record(tmp_path, comments=("No haste.",))
     one, two = (
@@ -43,13 +110,23 @@ def test_limits_follow_size_and_what_is_left(tmp_path: Path) -> None:
     large = briefing.limits(record(tmp_path), PLAN, "l", GoalSeen(now=3700.0, spent_tokens=400, spent_usd=9.5), 9999.0)
     assert (small.tokens, small.seconds) == (300, 7200.0) and small.usd is not None and 2.99 < small.usd <= 3.0
     assert (large.tokens, large.seconds) == (600, 3600.0) and large.usd is not None and large.usd <= 0.5
+    spent = GoalSeen(now=1e6, spent_tokens=5000, spent_usd=50.0)
+    least = briefing.limits(record(tmp_path), PLAN, "s", spent, 9999.0)
+    assert (least.tokens, least.usd, least.seconds) == (1, 0.0001, 60.0), "it can be placed, and then asks"
+    raised = briefing.limits(record(tmp_path, raised=1, rested=900.0), PLAN, "l", GoalSeen(now=3700.0), 99999.0)
+    assert (raised.tokens, raised.seconds) == (1200, 4 * 3600 - 2700.0)
+    assert briefing.limits(record(tmp_path), PLAN, "s", GoalSeen(now=100.0), 600.0).seconds == 600.0
+    hours = replace(PLAN, budget=GoalBudget(hours=1))
+    assert briefing.limits(record(tmp_path), hours, "s", GoalSeen(now=100.0), 9999.0) == OrderLimits(seconds=3600.0)
     without = briefing.limits(record(tmp_path), GoalPlan(goal="g", order=ORDERS), "s", GoalSeen(now=1), 600.0)
     assert (without.tokens, without.seconds) == (None, 600.0), "no agent is waited for forever"
 
 
 def test_who_cannot_be_held_to_a_policy_looks_without_one() -> None:
     assert briefing.looking("native", "")["policy"].deny_write == ("**",)
-    assert briefing.looking("codex", "gpt-5")["policy"].deny_write == ()
+    other = briefing.looking("codex", "gpt-5")
+    assert other["policy"].deny_write == () and (other["agent"], other["model"]) == ("codex", "gpt-5")
+    assert briefing.looking("native", "")["model"] is None and other["mode"] == "full-auto"
 
 
 def test_reviewers_and_judges_may_not_write(tmp_path: Path) -> None:
@@ -60,3 +137,67 @@ def test_reviewers_and_judges_may_not_write(tmp_path: Path) -> None:
     assert review.policy.deny_write == judge.policy.deny_write == ("**",)
     assert (review.base, judge.base) == ("c1", "c2") and "1 failed" in judge.task and "Do one." in review.task
     assert len(review.task) < briefing.DIFF_MAX + 3000 and "git diff c0 HEAD" in review.task
+    assert (review.id, review.title, review.answer) == ("r1", "review of one", "review")
+    assert (judge.id, judge.title, judge.answer) == ("", "is the goal met?", "judgement")
+    assert (review.project, review.root, review.by) == (judge.project, judge.root, judge.by)
+    assert (review.project, review.root, review.by) == ("g", str(tmp_path), "goal g")
+    assert review.limits.seconds == judge.limits.seconds == briefing.LOOK_SECONDS
+    assert "  test -e one\n" in review.task and review.task.count(briefing.ANSWER) == 1
+    assert (review.agent, review.model, judge.agent) == ("native", None, "native")
+
+
+def test_a_diff_is_cut_only_where_it_is_too_long_and_what_has_no_commands_says_so(tmp_path: Path) -> None:
+    reviewed = record(tmp_path, steps={"two": GoalStep(state="reviewing", orders=("g-two",), review="r1")})
+    roles = {"reviewer": "codex gpt-5", "judge": "claude"}
+    plan = replace(PLAN, roles=roles)
+    exact, longer = (
+        briefing.review(reviewed, plan, "two", "c1", "c0", "x" * size, GoalSeen(now=100.0))
+        for size in (briefing.DIFF_MAX, briefing.DIFF_MAX + 1)
+    )
+    assert "the rest with the command above" not in exact.task and "the rest with the command above" in longer.task
+    assert "  (no commands)" in exact.task and (exact.agent, exact.model) == ("codex", "gpt-5")
+    done = record(tmp_path, done=DoneSeen(tip="c2", ok=True), judge="j1")
+    judge = briefing.judge(done, plan, GoalSeen(now=100.0))
+    assert "`d` passes there:\n(no output)" in judge.task and "- one: working\n- two: working" in judge.task
+    assert (judge.id, judge.agent, judge.model) == ("j1", "claude", None)
+    failed = record(tmp_path, done=DoneSeen(tip="c2", ok=False, output="red"), judge="j1")
+    assert "`d` fails there:\nred" in briefing.judge(failed, plan, GoalSeen(now=100.0)).task
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        (GoalStep(state="landed", commit="abcdef0123456", why="x"), "landed as abcdef0123"),
+        (GoalStep(state="dropped", why="no"), "dropped (no)"),
+        (GoalStep(state="answered"), "answered"),
+    ],
+)
+def test_what_became_of_an_order_is_told_in_a_few_words(step: GoalStep, words: str) -> None:
+    assert briefing.outcome_of(step) == words
+
+
+def test_a_question_is_for_a_person_and_waits_a_day(tmp_path: Path) -> None:
+    asked = briefing.question(record(tmp_path), "q1", "t" * 400, "Really?")
+    assert (asked.id, asked.title, asked.task, asked.agent) == ("q1", "t" * 300, "Really?", PERSON)
+    assert (asked.answer_seconds, asked.root, asked.project) == (briefing.QUESTION_SECONDS, str(tmp_path), "g")
+
+
+def test_who_continues_is_told_all_that_was_said_and_is_checked_by_the_reviewer_s_tests_once(tmp_path: Path) -> None:
+    tests = (AddedTest(path="tests/test_x.py", text="assert 1", command="pytest x"), AddedTest(path="y", text="z"))
+    step = GoalStep(state="red", comments="Say more.", tests=tests)
+    told = briefing.comments(step, ["And this.", ""])
+    assert told.startswith("Say more.\n\nAnd this.\n\nYour reviewer adds this test")
+    assert "Write it to tests/test_x.py as it is:\n\nassert 1" in told and "Write it to y as it is:\n\nz" in told
+    assert briefing.comments(GoalStep(), []) == "try again"
+    spec = briefing.work(record(tmp_path), PLAN, "one", "c0", GoalSeen(now=100.0), {})
+    checks = briefing.verified(spec, step)
+    assert checks == f"{spec.verify} && ( pytest x\n)"
+    assert briefing.verified(replace(spec, verify=checks), step) == checks
+    assert briefing.verified(replace(spec, verify=""), step) == "( pytest x\n)"
+
+
+def test_roles_without_an_agent_are_the_settings_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert briefing.default_agent() == "native"
+    monkeypatch.setenv("TREADLE_AGENT", "codex")
+    assert briefing.default_agent() == "codex"

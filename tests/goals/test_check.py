@@ -4,7 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from treadle.goals.check import CAPSULE_TOKENS, check
+from treadle.coordination.planning import Planning
+from treadle.coordination.table import Blackboard
+from treadle.goals.check import CAPSULE_TOKENS, before, check, placed
+from treadle.sessions.tokens import estimate
+from treadle.wire.goal.plan import GoalPlan, PlannedOrder
 
 PLAN = """goal = "Export"
 done = "true"
@@ -47,11 +51,16 @@ def test_waves_briefs_and_costs_are_worked_out_and_nothing_is_written(project: P
     assert found.mistakes == () and found.notes == ()
     assert [wave.orders for wave in found.waves] == [("a", "b"), ("c",)]
     a, b, c = found.briefs
+    assert found.plan is not None and found.overlaps == ()
+    assert [(each.order, each.own > 0) for each in found.briefs] == [("a", True), ("b", True), ("c", True)]
     assert a.shared == b.shared > c.shared > 0 and (a.capsules, c.capsules) == (0, 2 * CAPSULE_TOKENS)
     assert found.delta is not None and found.restated is not None
     assert found.delta.uncached == sum(each.shared + each.own + each.capsules for each in found.briefs)
     assert found.delta.cached == round(found.delta.uncached - 0.9 * b.shared)
-    assert found.restated.uncached > found.delta.uncached
+    whole = estimate(PLAN) + estimate("No globals.\n")
+    rest = sum(each.own + each.capsules for each in found.briefs)
+    assert 0 <= found.restated.uncached - rest - 3 * whole < 30
+    assert found.restated.cached < found.restated.uncached > found.delta.uncached
     assert sorted(project.rglob("*")) == before
 
 
@@ -71,6 +80,7 @@ def test_what_leads_nowhere_in_this_repository_is_a_mistake(
 ) -> None:
     found = check(PLAN.replace(*change), str(project))
     assert [(each.line, each.place) for each in found.mistakes] == [(line, place)] and found.waves == ()
+    assert all(each.what and each.hint for each in found.mistakes if "claims" not in each.place)
 
 
 def test_what_may_be_an_oversight_is_noted(project: Path) -> None:
@@ -79,3 +89,48 @@ def test_what_may_be_an_oversight_is_noted(project: Path) -> None:
         text = text.replace(line, "")
     found = check(text, str(project))
     assert found.mistakes == () and [each.place for each in found.notes] == ["", "order[1]", "order[1]"]
+    assert [each.what.partition(":")[0] for each in found.notes] == [
+        "no verify",
+        "b claims no files, so overlaps with it are not seen",
+        "nothing accepts b",
+    ]
+    research = check(text.replace('task = "Second."', 'task = "Second."\nland = false'), str(project))
+    assert [each.place for each in research.notes] == [""], "what does not land needs neither"
+
+
+@pytest.mark.parametrize("agent", ["native", "person", "none", "null:3:3", "acp:my-agent"])
+def test_a_role_may_be_an_agent_a_person_or_none(project: Path, agent: str) -> None:
+    assert check(PLAN.replace('"codex"', f'"{agent} big"'), str(project)).mistakes == ()
+
+
+def test_what_is_no_plan_has_mistakes_and_nothing_else(project: Path) -> None:
+    found = check("goal =", str(project))
+    assert found.plan is None and found.mistakes and not found.notes
+    assert check(PLAN.replace("budget = { orders = 5 }\n", ""), str(project)).mistakes
+    free = check(PLAN.replace("budget = { orders = 5 }\n", ""), str(project), budget_required=False)
+    assert not free.mistakes and len(free.waves) == 2
+
+
+def test_what_may_not_go_together_is_told_and_facts_count_for_each_brief(project: Path) -> None:
+    plain = check(PLAN, str(project))
+    Blackboard(Planning(project=str(project))).set("port", "5173 " * 30)
+    both = check(PLAN.replace('["b.py"]', '["a.py"]'), str(project))
+    assert [(each.first, each.second) for each in both.overlaps] == [("a", "b")] and len(both.waves) == 3
+    assert all(now.own > old.own + 20 for now, old in zip(both.briefs, plain.briefs, strict=True))
+
+
+def test_an_order_builds_on_all_that_those_before_it_build_on() -> None:
+    links = {"a": (), "b": ("a",), "c": ("a", "b"), "d": ("c",), "e": ()}
+    plan = GoalPlan(goal="g", order=tuple(PlannedOrder(id=one, task="t", after=after) for one, after in links.items()))
+    assert {one: before(plan, one) for one in links} == {
+        "a": set(),
+        "b": {"a"},
+        "c": {"a", "b"},
+        "d": {"a", "b", "c"},
+        "e": set(),
+    }
+
+
+def test_what_is_found_later_gets_the_line_of_its_place() -> None:
+    (found,) = placed(PLAN, [("order[1].accept[0]", "it passes", "write another")])
+    assert (found.line, found.place, found.what, found.hint) == (17, "order[1].accept[0]", "it passes", "write another")

@@ -4,14 +4,24 @@ import pytest
 from msgspec.structs import replace
 
 from tests.goals.worlds import ORDERS, World, plan
+from treadle.fleet.orders import new_id
 from treadle.goals import deciding
-from treadle.goals.deciding import GoalSeen, OrderSeen, moves
-from treadle.wire.goal.plan import GoalBudget
+from treadle.goals.deciding import GoalMove, GoalSeen, Happened, OrderSeen, moves
+from treadle.wire.fleet.records import Used
+from treadle.wire.goal import records
+from treadle.wire.goal.plan import GoalBudget, GoalPlan, PlannedOrder
 from treadle.wire.goal.records import (
+    DoneSeen,
+    GoalAnswer,
+    GoalJudged,
     GoalOver,
     GoalRecord,
+    GoalStep,
     PlanChanged,
+    QuestionPut,
     StepAgain,
+    StepDropped,
+    StepPlaced,
 )
 
 
@@ -172,3 +182,420 @@ def test_a_budget_that_the_fleet_was_not_told_of_is_told_before_anything_else() 
     seen = GoalSeen(now=2.0, budget_known=False)
     assert next(moves(replace(world.record, raised=1), world.plan, seen)) == deciding.TellBudget()
     assert deciding.allowance(world.plan, 1) == (None, 2000)
+
+
+# One step at a time: from a record and what is seen, what is decided...
+
+ONE = PlannedOrder(id="one", task="Do it.\nAll of it.", title="")
+TOOK = Used(input_tokens=7)
+YES, NO = GoalAnswer(allow=True, by="ana"), GoalAnswer(allow=False, by="ana")
+
+
+def decided(
+    step: GoalStep,
+    order: OrderSeen | None = None,
+    one: PlannedOrder = ONE,
+    others: dict[str, OrderSeen] | None = None,
+    planned: dict[str, object] | None = None,
+    **fields: object,
+) -> list[GoalMove]:
+    made = GoalRecord(**{"id": "g1", "goal": "g", "branch": "main", "steps": {"one": step}, **fields})  # type: ignore[arg-type]
+    seen = {**({"o1": order} if order is not None else {}), **(others or {})}
+    return [*moves(made, plan(order=(one,), **(planned or {})), GoalSeen(now=7.0, tip="t1", orders=seen))]
+
+
+def at(state: str, **fields: object) -> GoalStep:
+    return GoalStep(**{"state": state, "orders": ("o1",), **fields})  # type: ignore[arg-type]
+
+
+def happened(event: records.AnyGoalEvent) -> list[GoalMove]:
+    return [Happened(event=event)]
+
+
+def asks(about: str, title: str, text: str = "", asked: int = 0) -> list[GoalMove]:
+    title = f"{title} (g)"
+    order = deciding.question_id("g1", about, asked)
+    return happened(QuestionPut(at=7.0, about=about, order=order, title=title, text=text or title))
+
+
+ENDED = OrderSeen(ended=True, ok=True, why="w", used=TOOK, commit="c", changed=True)
+
+
+@pytest.mark.parametrize(
+    ("step", "order", "moved"),
+    [
+        (at("working"), OrderSeen(), []),
+        (at("working"), OrderSeen(stored=False), [deciding.SubmitWork(step="one")]),
+        (at("working"), None, [deciding.SubmitWork(step="one")]),
+        (
+            at("working"),
+            ENDED,
+            happened(records.StepEnded(at=7.0, step="one", ok=True, why="w", used=TOOK, commit="c")),
+        ),
+        (
+            at("working"),
+            OrderSeen(ended=True, unable=True, why="w"),
+            happened(records.StepEnded(at=7.0, step="one", ok=False, unable=True, why="w")),
+        ),
+        (
+            at("working"),
+            OrderSeen(ended=True, cancelled=True, why="by ana"),
+            happened(StepDropped(at=7.0, step="one", why="by ana")),
+        ),
+        (
+            at("working"),
+            replace(ENDED, retried_as="o2"),
+            happened(StepPlaced(at=7.0, step="one", order="o2", fresh=False)),
+        ),
+        (
+            at("landing"),
+            replace(ENDED, retried_as="o2"),
+            happened(StepPlaced(at=7.0, step="one", order="o2", fresh=False)),
+        ),
+        (
+            at("landing"),
+            replace(ENDED, landed="c9", retried_as="o2", helped={"reconciler": TOOK}),
+            happened(records.StepLanded(at=7.0, step="one", commit="c9", helped={"reconciler": TOOK})),
+        ),
+        (at("landing"), ENDED, [deciding.BoardTrain(step="one")]),
+        (at("landing"), replace(ENDED, rides=True), []),
+        (
+            at("landing"),
+            replace(ENDED, left_out="red", helped={"reconciler": TOOK}),
+            happened(records.StepLeftOut(at=7.0, step="one", why="red", helped={"reconciler": TOOK})),
+        ),
+        (
+            at("landing"),
+            replace(ENDED, left_out="red", given_up=True),
+            happened(StepDropped(at=7.0, step="one", why="red")),
+        ),
+        (at("done"), replace(ENDED, landed="c9", left_out="x"), happened(records.StepBoarded(at=7.0, step="one"))),
+    ],
+)
+def test_what_became_of_an_order_is_written_down_or_done(
+    step: GoalStep, order: OrderSeen | None, moved: list[GoalMove]
+) -> None:
+    assert decided(step, order) == moved
+
+
+@pytest.mark.parametrize(
+    ("found", "submits", "moved"),
+    [
+        (None, True, False),
+        (OrderSeen(stored=False), True, False),
+        (OrderSeen(), False, False),
+        (OrderSeen(ended=True, ok=True, allow=True, by="ana", says="go"), False, True),
+    ],
+)
+def test_reviews_judges_and_questions_are_submitted_and_their_answers_taken(
+    found: OrderSeen | None, submits: bool, moved: bool
+) -> None:
+    others = {"x": found} if found is not None else {}
+    review = decided(at("reviewing", review="x"), ENDED, others=others)
+    assert review == [*[deciding.SubmitReview(step="one")] * submits, *[deciding.TakeReview(step="one")] * moved]
+    judge = decided(at("landed"), others=others, judge="x")
+    assert judge == [*[deciding.SubmitJudge()] * submits, *[deciding.TakeJudgement()] * moved]
+    asked = decided(at("working"), OrderSeen(), others=others, questions={"wave:2": "x"})
+    answered = happened(records.QuestionAnswered(at=7.0, by="ana", about="wave:2", allow=True, text="go"))
+    assert asked == [*[deciding.SubmitQuestion(about="wave:2")] * submits, *answered * moved]
+
+
+def test_an_answer_that_did_not_come_is_the_deadline_s() -> None:
+    late = OrderSeen(ended=True, ok=False, by="ana")
+    (move,) = decided(at("working"), OrderSeen(), others={"q": late}, questions={"wave:2": "q"})
+    assert isinstance(move, Happened) and isinstance(move.event, records.QuestionAnswered)
+    assert move.event.by == "deadline"
+
+
+def test_what_is_over_or_void_is_called_off_and_a_paused_goal_only_hears() -> None:
+    assert decided(at("working"), OrderSeen(), ended=5.0) == [
+        deciding.CancelOpen(orders=("o1",), why="the goal g1 is over")
+    ]
+    for order in (OrderSeen(stored=False), OrderSeen(ended=True)):
+        assert decided(at("working"), order, ended=5.0) == []
+    open_, over = {"v": OrderSeen()}, {"v": OrderSeen(ended=True)}
+    why = "there is more to do, so it is asked later"
+    assert decided(at("working"), OrderSeen(), others=open_, void=("v", "w")) == [
+        deciding.CancelOpen(orders=("v",), why=why)
+    ]
+    assert decided(at("working"), OrderSeen(), others=over, void=("v",)) == []
+    assert decided(GoalStep(), state="paused") == []
+    assert decided(at("working"), None, state="paused") == [deciding.SubmitWork(step="one")]
+
+
+PLACED = happened(StepPlaced(at=7.0, step="one", order="g1-one"))
+ACCEPTED = replace(ONE, accept=("test -e a", "true"))
+
+
+@pytest.mark.parametrize(
+    ("one", "gates", "step", "answers", "moved"),
+    [
+        (ONE, ("none",), GoalStep(), {}, PLACED),
+        (ONE, ("plan",), GoalStep(), {"plan": YES}, PLACED),
+        (
+            ONE,
+            ("plan",),
+            GoalStep(),
+            {"plan": NO},
+            happened(GoalOver(at=7.0, met=False, why="the plan was not agreed to: ana said no")),
+        ),
+        (ONE, ("wave",), GoalStep(), {}, asks("wave:1", "Begin wave 1?")),
+        (ONE, ("wave",), GoalStep(), {"wave:1": YES}, PLACED),
+        (
+            ONE,
+            ("wave",),
+            GoalStep(),
+            {"wave:1": replace(NO, text="later")},
+            happened(StepDropped(at=7.0, step="one", why="not agreed to: ana: later")),
+        ),
+        (ONE, ("order",), GoalStep(), {}, asks("order:one", "Begin one?", ONE.task)),
+        (replace(ONE, gates=("order",)), ("none",), GoalStep(), {}, asks("order:one", "Begin one?", ONE.task)),
+        (ONE, ("order",), GoalStep(), {"order:one": YES}, PLACED),
+        (ACCEPTED, ("none",), GoalStep(), {}, [deciding.TryAcceptance(step="one")]),
+        (replace(ACCEPTED, already=True), ("none",), GoalStep(), {}, PLACED),
+        (ACCEPTED, ("none",), GoalStep(accept="fails"), {}, PLACED),
+        (
+            ACCEPTED,
+            ("none",),
+            GoalStep(accept="passes"),
+            {},
+            asks(
+                "accept:one",
+                "The acceptance of one passes before anything is done. Do it anyway?",
+                "test -e a\ntrue",
+            ),
+        ),
+        (ACCEPTED, ("none",), GoalStep(accept="passes"), {"accept:one": YES}, PLACED),
+        (
+            ONE,
+            ("none",),
+            GoalStep(orders=("o0",)),
+            {},
+            happened(StepPlaced(at=7.0, step="one", order=new_id("g1 one 1"))),
+        ),
+    ],
+)
+def test_an_order_is_placed_when_all_who_are_asked_agree(
+    one: PlannedOrder, gates: tuple[str, ...], step: GoalStep, answers: dict[str, GoalAnswer], moved: list[GoalMove]
+) -> None:
+    assert decided(step, one=one, planned={"gates": gates}, answers=answers) == moved
+
+
+def test_a_plan_is_asked_about_once_with_all_of_it() -> None:
+    text = "g\n\ndone when: true\nlands on: main\n\nwave 1\n- one: Do it."
+    asked = decided(GoalStep(), planned={"gates": ("plan",)})
+    assert asked == asks("plan", "Carry out this plan?", text)
+    assert decided(GoalStep(), others={"q": OrderSeen()}, planned={"gates": ("plan",)}, questions={"plan": "q"}) == []
+    two = replace(plan(), order=(replace(ONE, title="Short"), replace(ONE, id="two", after=("one",))))
+    assert deciding.outlined(two).endswith("\n\nwave 1\n- one: Short\n\nwave 2\n- two: Do it.")
+
+
+AGAIN = happened(StepPlaced(at=7.0, step="one", order=deciding.again_id("o1"), fresh=False))
+RED = at("red", reds=1, why="it broke", comments="it broke badly")
+
+
+@pytest.mark.parametrize(
+    ("on_red", "step", "answers", "moved"),
+    [
+        ("author", RED, {}, AGAIN),
+        ("reconciler", replace(RED, reds=deciding.SENT_BACK), {}, AGAIN),
+        ("drop", RED, {}, happened(StepDropped(at=7.0, step="one", why="it broke"))),
+        ("person", RED, {}, asks("red:one:1", "one: it broke Try again?", "it broke badly")),
+        ("person", RED, {"red:one:1": YES}, AGAIN),
+        (
+            "person",
+            RED,
+            {"red:one:1": NO},
+            happened(StepDropped(at=7.0, step="one", why="it broke (ana said no)")),
+        ),
+        (
+            "author",
+            replace(RED, reds=deciding.SENT_BACK + 1),
+            {"red:one:1": YES},
+            asks("red:one:3", "one: it broke Try again?", "it broke badly"),
+        ),
+        ("author", replace(RED, unable=True), {}, asks("red:one:1", "one: it broke Try again?", "it broke badly")),
+    ],
+)
+def test_what_is_red_goes_back_or_is_asked_about_or_dropped(
+    on_red: str, step: GoalStep, answers: dict[str, GoalAnswer], moved: list[GoalMove]
+) -> None:
+    assert decided(step, ENDED, one=replace(ONE, on_red=on_red), answers=answers) == moved
+
+
+BOARDED = happened(records.StepBoarded(at=7.0, step="one"))
+LANDED = happened(records.StepLanded(at=7.0, step="one"))
+WEAKER = "one changes what it is accepted by, or what other programs obey. Land it?"
+OBJECTED = happened(records.StepObjected(at=7.0, step="one", why="ana said no"))
+TOUCHED = replace(ENDED, touched=("a.py", "b.py"))
+
+
+def reviewed(count: int) -> list[GoalMove]:
+    return happened(records.ReviewPlaced(at=7.0, step="one", order=new_id(f"g1 reviews o1 {count}")))
+
+
+@pytest.mark.parametrize(
+    ("step", "order", "land", "gates", "answers", "moved"),
+    [
+        (at("done"), ENDED, True, (), {}, BOARDED),
+        (at("done"), ENDED, False, ("land",), {}, LANDED),
+        (at("done"), replace(ENDED, changed=False), True, ("land",), {}, LANDED),
+        (at("done"), TOUCHED, True, (), {}, asks("weaker:one:0", WEAKER, "a.py, b.py\n`treadle fleet diff o1`")),
+        (at("done", reds=2), TOUCHED, True, (), {"weaker:one:2": YES}, BOARDED),
+        (at("done"), TOUCHED, True, (), {"weaker:one:0": NO}, OBJECTED),
+        (at("done"), ENDED, True, ("land",), {}, asks("land:one:0", "Land one?", "`treadle fleet diff o1`")),
+        (at("done"), ENDED, True, ("land",), {"land:one:0": YES}, BOARDED),
+        (at("approved"), ENDED, True, ("agent:reviewer",), {}, BOARDED),
+        (at("done"), ENDED, True, ("agent:reviewer",), {}, reviewed(0)),
+        (at("reviewing", reviews=2), ENDED, True, ("agent:reviewer",), {}, reviewed(2)),
+        (at("reviewing", reviews=3, reds=1), ENDED, True, ("agent:reviewer",), {}, reviewed(3)),
+        (
+            at("reviewing", reviews=3),
+            ENDED,
+            True,
+            ("agent:reviewer",),
+            {},
+            asks("review:one:0", "Is the work of one good?", "`treadle fleet diff o1` shows it"),
+        ),
+        (at("reviewing", reviews=3), ENDED, True, ("agent:reviewer",), {"review:one:0": YES}, BOARDED),
+        (at("reviewing", reviews=3), ENDED, True, ("agent:reviewer",), {"review:one:0": NO}, OBJECTED),
+    ],
+)
+def test_what_is_done_is_reviewed_asked_about_and_queued(
+    step: GoalStep,
+    order: OrderSeen,
+    land: bool,
+    gates: tuple[str, ...],
+    answers: dict[str, GoalAnswer],
+    moved: list[GoalMove],
+) -> None:
+    one = replace(ONE, land=land, gates=gates)
+    assert decided(step, order, one=one, answers=answers) == moved
+    assert decided(step, order, replace(one, gates=()), planned={"gates": gates or ("none",)}, answers=answers) == moved
+
+
+def test_a_reviewer_that_is_a_person_is_asked_at_once() -> None:
+    roles = {"roles": {"reviewer": "person"}, "gates": ("agent:reviewer",)}
+    (asked,) = decided(at("done"), ENDED, planned=roles)
+    assert isinstance(asked, Happened) and getattr(asked.event, "about", "") == "review:one:0"
+
+
+GREEN, BROKEN = DoneSeen(tip="t1", ok=True), DoneSeen(tip="t1", ok=False, output="1 failed")
+GOOD, BAD = GoalJudged(at=6.0, met=True, why="all there"), GoalJudged(at=6.0, met=False, why="two is missing")
+
+
+def judged(agent: str, seen: DoneSeen | None, **fields: object) -> list[GoalMove]:
+    return decided(at("landed"), planned={"roles": {"judge": agent}}, done=seen, **fields)
+
+
+def over(met: bool, why: str) -> list[GoalMove]:
+    return happened(GoalOver(at=7.0, met=met, why=why))
+
+
+def test_where_nothing_is_left_it_is_proved_then_judged_and_then_asked() -> None:
+    assert judged("c", None) == judged("c", replace(GREEN, tip="t0")) == [deciding.RunDone()]
+    assert judged("c", GREEN, placed=4, round=2) == happened(records.JudgePlaced(at=7.0, order=new_id("g1 judges 2 4")))
+    assert judged("c", GREEN, judged=GOOD) == over(True, "all there")
+    assert judged("none", GREEN) == over(True, "true passes")
+    wrong = "`true` fails on main"
+    assert judged("none", BROKEN) == asks("round:1", "The goal is not met. Go on?", f"{wrong}\n\n1 failed")
+    text = f"{wrong}\ntwo is missing\n1 failed"
+    assert judged("c", BROKEN, judged=BAD) == asks("round:1", "The goal is not met. Go on?", text)
+    assert judged("c", BROKEN, judged=GOOD)[0] != over(True, "all there")[0], "its proof fails"
+    assert judged("c", GREEN, judged=BAD) == asks(
+        "round:1", "The goal is not met. Go on?", "`true` passes on main\ntwo is missing"
+    )
+    assert judged("person", GREEN) == asks("round:1", "Is it met?", "`true` passes on main")
+    assert judged("person", BROKEN) == asks("round:1", "Is it met? Go on?", f"{wrong}\n\n1 failed")
+    open_ = {"others": {"x": OrderSeen()}}
+    assert judged("c", BROKEN, judge="x", **open_) == judged("none", BROKEN, questions={"round:1": "x"}, **open_) == []
+
+
+def test_what_a_person_says_about_the_end_is_done() -> None:
+    yes, no, why = ({"answers": {"round:1": each}} for each in (YES, NO, replace(NO, text="not yet")))
+    assert judged("person", GREEN, **yes) == over(True, "ana agreed")
+    assert judged("person", GREEN, **no) == over(False, "ana said no")
+    assert judged("person", GREEN, **why) == over(False, "ana: not yet")
+    assert judged("person", BROKEN, **yes) == judged("none", BROKEN, **yes) == happened(records.RoundBegun(at=7.0))
+    assert judged("none", BROKEN, **no) == over(False, "not met: `true` fails on main")
+    assert judged("c", BROKEN, judged=BAD, **no) == over(False, "not met: two is missing")
+    assert judged("c", GREEN, judged=replace(BAD, why=""), **no) == over(False, "not met: `true` passes on main")
+
+
+def test_without_room_nothing_is_placed_and_more_is_asked_for() -> None:
+    spent: dict[str, object] = {"budget": GoalBudget(orders=2)}
+    asked = asks("budget:0", "2 of 2 orders are used. Allow as much again?")
+    judge = {"roles": {"judge": "c"}, **spent}
+    gated = {"gates": ("agent:reviewer",), **spent}
+    assert decided(GoalStep(), planned=spent, placed=2) == asked
+    assert decided(GoalStep(), planned=spent, placed=1) == PLACED
+    assert decided(RED, ENDED, planned=spent, placed=2) == asked
+    assert decided(at("done"), ENDED, planned=gated, placed=2) == asked
+    assert decided(at("landed"), planned=judge, placed=2, done=GREEN) == asked
+    denied = {"budget:0": NO}
+    stopped = "2 of 2 orders are used; ana said no"
+    assert decided(GoalStep(), planned=spent, placed=2, answers=denied) == over(False, stopped)
+    assert decided(GoalStep(), planned=spent, placed=2, raised=1) == PLACED
+    assert decided(GoalStep(), planned=spent, placed=4, raised=1, answers=denied)[0] != over(False, stopped)[0]
+
+
+@pytest.mark.parametrize(
+    ("budget", "seen", "why"),
+    [
+        (GoalBudget(hours=2), GoalSeen(now=7199.0), ""),
+        (GoalBudget(hours=2), GoalSeen(now=7200.0), "2.00 of 2 hours are over"),
+        (GoalBudget(tokens=100), GoalSeen(now=0, spent_tokens=97), ""),
+        (GoalBudget(tokens=100), GoalSeen(now=0, spent_tokens=98), "98 of 100 tokens are used"),
+        (GoalBudget(usd=100), GoalSeen(now=0, spent_usd=97.9), ""),
+        (GoalBudget(usd=100), GoalSeen(now=0, spent_usd=98.0), "98.00 of 100 USD are used"),
+        (GoalBudget(), GoalSeen(now=1e9, spent_usd=1e9, spent_tokens=10**9), ""),
+        (None, GoalSeen(now=1e9, spent_usd=1e9), ""),
+    ],
+)
+def test_each_limit_is_reached_at_its_number(budget: GoalBudget | None, seen: GoalSeen, why: str) -> None:
+    assert deciding.over_budget(GoalRecord(id="g", placed=9), plan(budget=budget), seen) == why
+
+
+def test_what_all_orders_may_use_together_grows_with_each_raise() -> None:
+    assert deciding.allowance(plan(budget=GoalBudget(usd=2.0)), 0) == (2.0, None)
+    assert deciding.allowance(plan(budget=GoalBudget(usd=2.0, tokens=5)), 2) == (6.0, 15)
+    assert deciding.allowance(plan(budget=None), 3) == (None, None)
+
+
+def test_a_role_is_an_agent_and_perhaps_a_model() -> None:
+    made = plan(roles={"worker": "codex  gpt-5 ", "judge": "c"})
+    assert [deciding.role_of(made, each) for each in ("worker", "judge", "planner")] == [
+        ("codex", "gpt-5"),
+        ("c", ""),
+        ("", ""),
+    ]
+
+
+def test_rounds_end_after_so_many_or_where_nothing_lands() -> None:
+    fresh = GoalRecord(id="g", round=deciding.ROUNDS - 1, landed=1)
+    assert deciding.enough(fresh) == []
+    assert deciding.enough(replace(fresh, round=deciding.ROUNDS)) == ["it was judged 5 times"]
+    assert deciding.enough(replace(fresh, landed=0)) == []
+    assert deciding.enough(replace(fresh, landed=0, barren=1)) == ["2 rounds have landed nothing"]
+    assert deciding.enough(replace(fresh, barren=1)) == []
+
+
+def test_an_order_waits_for_the_plan_what_it_needs_earlier_waves_and_who_has_its_files() -> None:
+    two = replace(ONE, id="two", claims=("a/*.py",))
+    three = replace(ONE, id="three", claims=("a/x.py",), after=("one",), wave=2)
+    made = GoalPlan(goal="g", order=(ONE, two, three), gates=("none",))
+    wave = {"one": 1, "two": 1, "three": 2}
+
+    def waits(planned: GoalPlan = made, answers: dict[str, GoalAnswer] | None = None, **states: str) -> str:
+        steps = {name: GoalStep(state=states.get(name, "waiting")) for name in wave}  # type: ignore[arg-type]
+        return deciding.waits_for(GoalRecord(id="g", steps=steps, answers=answers or {}), planned, three, wave)
+
+    assert waits() == "one to land" and waits(one="working") == "one to land"
+    assert waits(one="landed") == "wave 1: two" and waits(one="answered", two="dropped") == ""
+    first = replace(made, order=(ONE, two, three := replace(three, wave=0)))
+    assert waits(first, one="landed", two="working") == "two, which claims the same files"
+    assert waits(first, one="landed") == waits(first, one="landed", two="landed") == ""
+    assert waits(replace(first, gates=("wave",)), one="landed") == "wave 1: two"
+    gated = replace(first, gates=("plan",))
+    assert waits(gated, one="landed") == "an answer about the plan"
+    assert waits(gated, {"plan": YES}, one="landed") == ""

@@ -25,3 +25,11 @@ def test_what_was_never_measured_is_not_guessed() -> None:
     assert forecast(*goal(("m", "waiting", 0)), seen) is None
     once = forecast(*goal(("s", "waiting", 0)), seen)
     assert once is not None and once.spread is None, "one order has no spread"
+    assert forecast(*goal(("m", "waiting", 0), ("s", "waiting", 0)), seen) is None, "one that is unknown is enough"
+    over = forecast(*goal(("m", "landed", 7)), seen)
+    assert over is not None and (over.tokens, over.spread, over.seen) == (0, 0, 1)
+
+
+def test_what_a_plan_has_and_its_record_lacks_is_left_out() -> None:
+    record, plan = goal(("s", "landed", 100), ("s", "dropped", 50))
+    assert sizes([(GoalRecord(id="g", steps={"o1": record.steps["o1"]}), plan)])["s"] == [50]

@@ -2,13 +2,20 @@
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 from tests.fleet.conftest import Start, give
 from tests.fleet.repositories import model, says, work, write
+from treadle.errors import BudgetExceeded, Cancelled, TreadleError
+from treadle.events import Usage
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
+from treadle.fleet.run.metering import Meter
 from treadle.wire.fleet.orders import OrderLimits
-from treadle.wire.fleet.records import AskRecord
+from treadle.wire.fleet.records import AskRecord, Used
 
 
 def uses(tokens: int) -> dict[str, int]:
@@ -64,3 +71,65 @@ async def test_at_its_limit_an_order_stops_and_asks_and_goes_on_only_with_more(
     await client.cancel(bus, tight.id)
     ended = await client.wait(bus, wide.id, 90)
     assert ended.state == "done" and ended.used.tokens == 80
+
+
+def meter(limits: OrderLimits, before: Used | None = None) -> tuple[Meter, Any, list[TreadleError]]:
+    """With as much of an attempt as it looks at."""
+    order = SimpleNamespace(used=before or Used())
+    attempt: Any = SimpleNamespace(
+        limits=limits, job=SimpleNamespace(order=order), may_go_on=asyncio.Event(), stopped=None, parked=False
+    )
+    attempt.may_go_on.set()
+    stops: list[TreadleError] = []
+
+    async def stop(error: TreadleError) -> None:
+        stops.append(error)
+
+    return Meter(attempt, stop), attempt, stops
+
+
+async def test_an_agent_that_only_reports_is_stopped_once_at_its_limit_and_more_is_asked_for() -> None:
+    counts, attempt, stops = meter(OrderLimits(tokens=100), Used(input_tokens=30))
+    first = Usage(input_tokens=10, output_tokens=20, cache_read_tokens=5, cache_write_tokens=4, cost_usd=0.5)
+    await counts.count(first)
+    assert counts.used == Used(
+        input_tokens=10, output_tokens=20, cache_read_tokens=5, cache_write_tokens=4, calls=1, usd=0.5
+    )
+    assert not stops and not attempt.parked and counts.asks_for_more is None
+    await counts.count(Usage(input_tokens=31))
+    (error,) = stops
+    assert str(error) == "it has used 100 of 100 tokens" and error.code == "budget_exceeded" and attempt.parked
+    asked = counts.asks_for_more
+    assert asked is not None and (asked.kind, asked.request, asked.tool) == ("budget", "budget", "budget")
+    assert asked.text == "it has used 100 of 100 tokens. Allow as much again?"
+    await counts.count(Usage(input_tokens=31))
+    assert len(stops) == 1 and counts.used.calls == 3, "it is counted, and asked for once"
+
+
+async def test_our_own_agent_stops_before_a_call_that_would_not_fit_and_counts_from_where_it_began() -> None:
+    counts, attempt, stops = meter(OrderLimits(tokens=100))
+    for tokens in (1000, 1030, 1060, 1080):  # the last of them fits exactly
+        await counts.before_call(tokens, None)
+    await counts.count(Usage(input_tokens=500))
+    assert stops == [], "who asks before each call is not stopped as well"
+    with pytest.raises(BudgetExceeded, match="it has used 95 of 100 tokens, and its last call took 15") as refused:
+        await counts.before_call(1095, None)
+    assert attempt.parked and refused.value.code == "budget_exceeded"
+    dear, _, _ = meter(OrderLimits(usd=1.0))
+    await dear.before_call(10, 5.0)
+    await dear.before_call(20, 5.25)
+    with pytest.raises(BudgetExceeded, match="0.8000 of 1 USD, and its last call took 0.5500"):
+        await dear.before_call(30, 5.8)
+
+
+async def test_one_that_is_stopped_asks_for_nothing_and_one_that_is_paused_waits() -> None:
+    counts, attempt, stops = meter(OrderLimits(tokens=1))
+    attempt.stopped = Cancelled("by ana")
+    await counts.count(Usage(input_tokens=50))
+    assert not stops and counts.asks_for_more is None
+    attempt.may_go_on.clear()
+    call = asyncio.create_task(counts.before_call(5, None))
+    await asyncio.sleep(0)
+    assert not call.done()
+    attempt.may_go_on.set()
+    await asyncio.wait_for(call, 60)

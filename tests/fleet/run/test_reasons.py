@@ -6,10 +6,10 @@ import pytest
 
 from tests.fleet.conftest import Start, give
 from tests.fleet.repositories import bash, model, says, work, write
-from treadle.errors import AuthFailed, Cancelled
+from treadle.errors import AuthFailed, Busy, Cancelled, ConfigError, LocalError, RateLimited, StorageError, TreadleError
 from treadle.events import ErrorInfo, TurnEnded
 from treadle.fleet import client
-from treadle.fleet.engine.bus import Bus
+from treadle.fleet.engine.bus import Bus, Unreachable
 from treadle.fleet.run import reasons
 from treadle.wire.fleet.orders import OrderLimits
 
@@ -58,3 +58,48 @@ async def test_a_failed_order_says_why_and_what_to_do(
     told_again, receipt = await client.why(bus, order.id), await client.get_receipt(bus, order.id)
     assert told_again.why == ended.why and receipt is not None
     assert {ended.reason, ended.attempts[-1].reason, told_again.reason, receipt.reason} == {code}
+
+
+@pytest.mark.parametrize(
+    ("problem", "words", "fault"),
+    [
+        (AuthFailed("401."), f"401: {reasons.ADVICE['auth_failed']}", ""),
+        (StorageError("disk full"), f"disk full{reasons.OURS}", "ours"),
+        (Unreachable("away"), f"away{reasons.OURS}", "ours"),
+        (Busy("locked"), f"locked{reasons.OURS}", "ours"),
+        (LocalError("a bug"), f"a bug{reasons.OURS}", "ours"),
+        (ConfigError("no such model"), "no such model", ""),
+        (RateLimited("slow"), f"slow: {reasons.ADVICE['rate_limited']}", "provider"),
+    ],
+)
+def test_a_problem_of_the_host_says_whose_fault_it_is(problem: TreadleError, words: str, fault: str) -> None:
+    assert reasons.of(None, problem, None, "x") == words and reasons.fault_of(None, problem, None, "x") == fault
+    assert reasons.code_of(None, problem, None, "x") == problem.code
+    silent = TurnEnded(outcome="completed")
+    assert reasons.of(None, problem, silent, "x") == words and reasons.fault_of(None, problem, silent, "x") == fault
+
+
+def test_the_agent_s_own_error_comes_before_the_host_s_and_is_the_provider_s_if_it_can_be_retried() -> None:
+    for retryable, fault in ((True, "provider"), (False, "")):
+        error = ErrorInfo(code="rate_limited", message="slow down.", retryable=retryable)
+        broken = TurnEnded(outcome="failed", error=error)
+        assert reasons.of(None, LocalError("x"), broken, "y") == f"slow down: {reasons.ADVICE['rate_limited']}"
+        assert reasons.code_of(None, LocalError("x"), broken, "y") == "rate_limited"
+        assert reasons.fault_of(None, LocalError("x"), broken, "y") == fault
+        assert reasons.fault_of(Cancelled("by ana"), LocalError("x"), broken, "y") == ""
+    assert reasons.fault_of(None, None, None, "make test failed") == "verify"
+    assert reasons.fault_of(None, None, TurnEnded(outcome="completed"), "") == ""
+
+
+def test_an_end_without_an_error_has_words_of_its_own_and_advice_is_given_once() -> None:
+    assert reasons.of(None, None, None, "") == "the agent ended without saying anything"
+    for outcome, words in reasons.ENDED_AS.items():
+        ended = TurnEnded(outcome=outcome)  # type: ignore[arg-type]
+        assert reasons.of(None, None, ended, "") == words
+        assert reasons.code_of(None, None, ended, "") == reasons.AGENT[outcome]
+    limited = TurnEnded(outcome="limited", stop_reason="max_tokens")
+    assert reasons.of(None, None, limited, "") == "it reached a limit of its turn (max_tokens)"
+    advised = f"too long: {reasons.ADVICE['context_overflow']}"
+    assert reasons.of_error(ErrorInfo(code="context_overflow", message=advised)) == advised
+    assert reasons.of_error(ErrorInfo(code="odd", message="odd.")) == "odd."
+    assert reasons.not_verified("make test").startswith("its work was not verified: make test failed: `treadle fleet")

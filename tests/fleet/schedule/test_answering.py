@@ -1,16 +1,20 @@
 """What the scheduler answers from memory: to runners, to nodes, and to people who ask."""
 
 import asyncio
+import time
 from typing import Any
 
 import msgspec
+import pytest
 
 from tests.fleet.schedule.test_book import book_with, spec
 from treadle.fleet import session_keys
-from treadle.fleet.schedule.answering import Answering
+from treadle.fleet.control import Budget, Park
+from treadle.fleet.schedule.answering import Answering, outdated
 from treadle.fleet.schedule.placing import place_all
-from treadle.wire.fleet.messages import FLEET_FORMAT, CancelOrder
-from treadle.wire.fleet.records import Note
+from treadle.wire.fleet.messages import FLEET_FORMAT, CancelOrder, MachineSeen, NodeBeat, RunAsked, RunEnded
+from treadle.wire.fleet.orders import OrderLimits
+from treadle.wire.fleet.records import AgentQuestion, Note
 
 
 def answering(*names: str, slots: int = 2) -> Answering:
@@ -86,3 +90,121 @@ async def test_a_node_of_the_previous_release_is_refused_and_told_what_to_type()
     assert "too old" in next(node["says"] for node in await ask(answers, "nodes") if node["name"] == "old")
     newer = await beat(answers, "new.node", slots=3, format=FLEET_FORMAT + 1, version="9.0")
     assert "upgrade treadle where the scheduler runs" in newer["refused"]
+
+
+async def test_a_beat_tells_the_runner_all_that_holds_now_and_counts_what_it_used() -> None:
+    book = book_with(
+        spec("a", root="/r", claims=("x/**",), project="p", limits=OrderLimits(tokens=5)),
+        spec("b", root="/r", claims=("y/**",)),
+    )
+    place_all(book, 0.0)
+    answers = Answering(book, "n1", 1.0, asyncio.Event())
+    await beat(answers, "n1.b.1", changed=["z.py", "w.py"])
+    said = await beat(answers, "n1.a.1", changed=["z.py"], used={"input_tokens": 7})
+    assert (said["state"], said["limits"], said["claims"]) == ("placed", {"tokens": 5}, {"b": ["y/**"]})
+    assert said["collisions"] == {"b": ["z.py"]} and not said.get("hold_until") and not said.get("cancel")
+    assert book.control.budgets["project:p"].spent_tokens == 7 and book.rows["a"].order.counted.tokens == 7
+    book.change_control(budgets={"fleet": Budget(tokens=5, spent_tokens=7)})
+    assert (await beat(answers, "n1.a.1"))["paused"] is True
+    book.change_control(budgets={}, pauses={"project:p": Note(at=1.0, by="ana", what="x")})
+    assert (await beat(answers, "n1.a.1"))["paused"] is True and not (await beat(answers, "n1.b.1")).get("paused")
+    later = time.time() + 60
+    book.change_control(parks={"null": Park(until=later), "other": Park(until=later + 9)})
+    assert (await beat(answers, "n1.a.1"))["hold_until"] == later
+    book.change_control(parks={"null": Park(until=time.time() - 1)})
+    assert not (await beat(answers, "n1.a.1")).get("hold_until")
+    row, before = book.rows["a"], time.monotonic()
+    assert row.heard <= before <= (await beat(answers, "n1.a.1") and row.heard)
+    book.end(row, "done", "")
+    assert await beat(answers, "n1.a.1") == {"holds": False}
+
+
+async def test_what_a_node_says_of_itself_is_known_and_its_live_runners_are_seen() -> None:
+    answers = answering("a", "b")
+    runs = [["a", 1], ["b", 2], ["gone", 1]]
+    fields = {"labels": ["gpu"], "agents": ["null"], "limits": {"agent": 3}, "machine": {"cpus": 8}, "runs": runs}
+    before = time.monotonic()
+    said = await beat(answers, "n1.node", slots=5, format=FLEET_FORMAT, leaving="it restarts", **fields)
+    view = answers.book.nodes["n1"]
+    assert (view.slots, view.labels, view.agents, view.limits) == (5, {"gpu"}, {"null"}, {"agent": 3})
+    assert view.machine == MachineSeen(cpus=8) and view.leaving == "it restarts" and view.heard >= before
+    assert answers.book.rows["a"].seen == view.heard and answers.book.rows["b"].seen == 0.0
+    assert sorted(said["holds"]) == [["a", 1], ["b", 1]] and answers.wake.is_set()
+    stranger = await beat(answers, "n2.node", slots=0, format=FLEET_FORMAT, runs=runs)
+    assert stranger["holds"] == [] and answers.book.rows["a"].seen == view.heard
+    assert answers.book.nodes["n2"].agents is None
+
+
+async def test_a_full_node_that_shrinks_and_grows_back_to_full_wakes_no_one() -> None:
+    answers = answering("a", "b", slots=2)
+    for slots, woken in ((1, False), (2, False), (3, True)):
+        await beat(answers, "n1.node", slots=slots, format=FLEET_FORMAT)
+        assert answers.wake.is_set() is woken, slots
+
+
+async def test_what_runs_is_told_with_what_is_known_of_it_and_what_is_parked_with_its_question() -> None:
+    book = book_with(spec("a", root="/r", stall_seconds=9.0), spec("p", root="/r"), slots=2)
+    place_all(book, 0.0)
+    answers = Answering(book, "n1", 1.0, asyncio.Event())
+    await beat(answers, "n1.a.1", doing="model", changed=["z"])
+    await beat(answers, "n1.p.1", changed=["z"])
+    found = await ask(answers, "why.a")
+    assert (found["state"], found["node"], found["attempt"], found["lease"]) == ("placed", "n1", 1, book.lease)
+    assert (found["stall"], found["activity"]["doing"], found["collisions"]) == (9.0, "model", {"p": ["z"]})
+    assert 0 <= found["heard_seconds_ago"] < 60 and not found.get("over_budget")
+    row = book.rows["p"]
+    book.started(row, 0.0)
+    book.asked(row, RunAsked(order="p", attempt=1, ask=AgentQuestion(command="rm x", text="May it?"), nth=1))
+    book.finished(row, RunEnded(order="p", attempt=1, outcome="parked"))
+    parked = await ask(answers, "why.p")
+    (asked,) = row.asks.values()
+    assert parked["state"] == "asking" and parked["waits"] == {
+        "kind": "asking",
+        "text": "an answer: rm x; it has no runner meanwhile",
+        "until": asked.deadline,
+    }
+    row.asks.clear()
+    assert (await ask(answers, "why.p"))["waits"]["text"] == "an answer: ; it has no runner meanwhile"
+    assert set(await ask(answers, "all")) == {"a", "p"}
+
+
+@pytest.mark.parametrize(
+    ("control", "says"),
+    [
+        ({}, "all slots are taken"),
+        ({"drained": {"n1": Note(at=1.0, by="ana", what="x")}}, "drained by ana"),
+        ({"pauses": {"node:n1": Note(at=1.0, by="ben", what="x")}}, "paused by ben"),
+    ],
+)
+async def test_a_node_says_why_it_takes_nothing(control: dict[str, Any], says: str) -> None:
+    answers = answering("a", slots=1)
+    answers.book.change_control(**control)
+    fields = {"labels": ["z", "b"], "agents": ["null", "claude"], "machine": {"cpus": 8}}
+    await beat(answers, "n1.node", slots=1, format=FLEET_FORMAT, **fields)
+    (node,) = await ask(answers, "nodes")
+    assert node["says"] == says and node["alive"] is True and node["machine"] == {"cpus": 8}
+    assert (node["labels"], node["agents"], node["slots"]) == (["b", "z"], ["claude", "null"], 1)
+    answers.book.nodes["n1"].heard -= 100
+    (node,) = await ask(answers, "nodes")
+    assert node["says"] == "not heard for 100 s" and not node.get("alive") and not node.get("machine")
+
+
+async def test_an_idle_node_says_whether_anything_waits() -> None:
+    answers = answering(slots=2)
+    await beat(answers, "n1.node", slots=2, format=FLEET_FORMAT)
+    assert (await ask(answers, "nodes"))[0]["says"] == "nothing waits"
+    answers.book.accept(spec("held", labels=("gpu",)), 0.0)
+    assert "does not fit or may not start" in (await ask(answers, "nodes"))[0]["says"]
+    status = await ask(answers, "status")
+    assert (status["scheduler"], status["since"]) == ("n1", 1.0)
+
+
+def test_only_a_node_that_speaks_as_we_do_is_not_outdated() -> None:
+    assert outdated("n1", NodeBeat(format=FLEET_FORMAT)) == ""
+    assert outdated("n1", NodeBeat()).startswith("it runs another version of treadle, which is too old: on n1, type")
+    newer = outdated("n1", NodeBeat(format=FLEET_FORMAT + 1))
+    assert newer.startswith("it runs another version of treadle, which is newer than the scheduler's")
+
+
+async def test_without_a_key_of_the_fleet_no_keys_are_given() -> None:
+    assert await beat(answering("a"), "n1.a.1.keys") == {}

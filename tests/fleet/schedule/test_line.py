@@ -2,10 +2,11 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.fleet.schedule.line import FairLine
+from treadle.fleet.schedule.line import FairLine, Turns, project_of
 from treadle.wire.fleet.orders import Spec
 
 
@@ -81,3 +82,58 @@ def test_nothing_is_lost_or_doubled_and_no_project_is_passed_over(steps: list[tu
             waited = Counter({project: count for project, count in waited.items() if project in waiting})
         names = list(line.names())
         assert len(names) == len(set(names)) == len(line) and all(each in line for each in names)
+
+
+def test_a_line_knows_what_is_in_it_and_gives_no_more_of_one_submitter_than_asked() -> None:
+    line = FairLine()
+    specs = [spec("x0", by="x"), spec("x1", by="x"), spec("y0", by="y"), spec("z0", "b", by="x")]
+    for each in specs:
+        line.add(each)
+    assert len(line) == 4 and "x0" in line and "no" not in line
+    assert list(line.names(1)) == ["x0", "z0", "y0"] and list(line.names()) == [
+        "x0",
+        "z0",
+        "y0",
+        "x1",
+    ]
+    line.remove("no")
+    for name in ("x0", "x1"):
+        line.remove(name)
+    assert list(line.names()) == ["y0", "z0"] and len(line) == 2
+
+
+def test_an_order_without_a_project_takes_turns_with_its_repository() -> None:
+    assert project_of(Spec(id="a", task="t", root="/r")) == "/r"
+    assert project_of(Spec(id="a", task="t", root="/r", project="p")) == "p"
+
+
+def test_turns_go_to_who_was_served_least_and_who_comes_later_has_no_arrears() -> None:
+    turns = Turns()
+    turns.comes("a")
+    turns.served("a", 1.0)
+    turns.served("a", 1.0)
+    assert turns.at("a") == 2.0 and turns.at("new") == 1.0
+    turns.comes("b")
+    assert turns.at("b") == 1.0, "as much as the least that was served before"
+    turns.comes("a")
+    assert turns.at("a") == 2.0, "who comes back keeps what it was served"
+    turns.served("c", 0.5)
+    assert turns.at("c") == 1.5
+
+
+def test_who_waits_for_nothing_and_owes_nothing_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("treadle.fleet.schedule.line.FORGET", 2)
+    turns = Turns()
+    for who in ("a", "b", "c"):
+        turns.comes(who)
+    turns.served("b", 5.0)
+    turns.forget({"a": 1})
+    assert turns._served == {"a": 0.0, "b": 5.0, "c": 0.0}, "three are not too many beside one that waits"
+    turns.forget({})
+    assert turns._served == {"b": 5.0}
+    line, specs = FairLine(), {f"o{n}": spec(f"o{n}", f"p{n}") for n in range(5)}
+    for each in specs.values():
+        line.add(each)
+    for _ in range(5):
+        place(line, specs)
+    assert len(line._submitters) <= 3 and len(line) == 0

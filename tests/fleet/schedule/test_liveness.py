@@ -10,7 +10,7 @@ from tests.fleet.conftest import Start, give
 from tests.fleet.repositories import DONE, model, says, work
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.schedule.liveness import LOOPS, as_lines, judged, stuck
+from treadle.fleet.schedule.liveness import BUSY_LEASES, LOOPS, STALLED_SECONDS, as_lines, judged, silent, stuck
 from treadle.wire.fleet.messages import RunActivity, TreeSeen, Wait, Why
 from treadle.wire.fleet.states import State
 
@@ -95,3 +95,66 @@ async def test_a_stalled_run_is_noted_and_interrupted_or_tried_again_as_was_aske
     ended = await client.wait(bus, again.id, 90)
     assert ended.attempts[0].outcome == "lost" and "stalled" in ended.attempts[0].why
     assert len(ended.attempts) == 2
+
+
+@pytest.mark.parametrize(
+    ("heard", "seen", "gone"),
+    [
+        (95.0, 0.0, False),
+        (94.9, 0.0, True),
+        (40.0, 95.0, False),
+        (39.9, 95.0, True),
+        (94.9, 94.9, True),
+    ],
+)
+def test_a_runner_whose_process_is_seen_may_be_silent_for_longer(heard: float, seen: float, gone: bool) -> None:
+    assert silent(100.0, heard, seen, 5.0) is gone and BUSY_LEASES == 12
+
+
+def test_a_stall_begins_after_its_seconds_and_says_what_is_open() -> None:
+    quiet = RunActivity(last_event=NOW - STALLED_SECONDS)
+    assert stuck(quiet, now=NOW) == ""
+    assert stuck(quiet, now=NOW + 1) == "stalled: nothing came from the agent for 301 s"
+    open_ = replace(quiet, open_tools=["bash make", "read"])
+    assert stuck(open_, 10.0, NOW) == "stalled: the tool bash make is open and its processes do nothing for 300 s"
+    assert stuck(replace(quiet, busy=NOW - 10), 10.0, NOW) == ""
+    loops = RunActivity(repeats=LOOPS, doing="ls", asks=1)
+    assert stuck(loops) == "looping: the same call 6 times in a row: ls"
+    assert "in a row: ?" in stuck(replace(loops, doing="")) and stuck(replace(loops, repeats=LOOPS - 1)) == ""
+    assert stuck(RunActivity(last_event=1.0)).startswith("stalled"), "at the present time"
+    assert judged(found(last_event=1.0)).verdict == "stalled" and judged(found(heard=5.0), NOW).verdict != "lost"
+
+
+@pytest.mark.parametrize(
+    ("given", "then"),
+    [
+        (found(heard=6.0, more={"over_budget": "x"}), "another runner takes over"),
+        (found(more={"over_budget": "x"}, asks=1), "it goes on when that is raised: `treadle fleet budget`"),
+        (found(asks=1), "the deadline answers if no one does: `treadle fleet approvals`"),
+        (replace(found(), activity=RunActivity()), "another node takes over when this one is gone"),
+        (found(held="paused", last_event=1.0), "it goes on when that is over"),
+        (found(last_event=1.0), "what --on-stall said; or cancel it, say something, or wait"),
+        (found(open_tools=["x"]), "it goes on when the tool ends"),
+        (found(), "it goes on with the model's answer"),
+        (found(doing="setup"), "it goes on"),
+    ],
+)
+def test_each_verdict_says_what_happens_next(given: Why, then: str) -> None:
+    assert judged(given, NOW).next == then
+
+
+def test_evidence_has_only_what_was_seen() -> None:
+    plain = judged(found(), NOW).evidence
+    assert plain == ["heard 0.1 s ago", "last event 0.0 s ago"]
+    assert judged(replace(found(), activity=RunActivity()), NOW).evidence == []
+    more = {"over_budget": "all is spent", "stall": 5.0}
+    full = judged(found(last_event=NOW - 60, busy=NOW - 30, more=more), NOW).evidence
+    assert full == [
+        "heard 0.1 s ago",
+        "last event 60.0 s ago",
+        "its processes worked 30 s ago",
+        "stalled: nothing came from the agent for 30 s",
+        "all is spent",
+    ]
+    unheard = judged(replace(found(last_event=0.0), heard_seconds_ago=None), NOW)
+    assert unheard.evidence == ["heard 0.0 s ago", "last event 0.0 s ago"] and unheard.verdict != "lost"

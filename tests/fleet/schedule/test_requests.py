@@ -1,17 +1,28 @@
 """What people wish reaches the scheduler, holds at once, and is kept with who and why."""
 
 import asyncio
+from typing import cast
 
+import msgspec
 import pytest
 
 from tests.fleet.conftest import Start, give, spec, until_state
 from tests.fleet.repositories import SLOW
+from tests.fleet.schedule.test_book import book_with
+from tests.fleet.schedule.test_book import spec as plain_spec
 from treadle.errors import ConfigError
 from treadle.fleet import client
+from treadle.fleet.control import Budget, Control, Park
 from treadle.fleet.engine.bus import STATE, Bus
 from treadle.fleet.engine.pull import Pull
+from treadle.fleet.schedule import requests
+from treadle.fleet.schedule.book import Book
+from treadle.fleet.schedule.cleaning import Cleaning
+from treadle.fleet.schedule.placing import place_all
+from treadle.wire.fleet import messages
 from treadle.wire.fleet.messages import Wait
 from treadle.wire.fleet.orders import OrderLimits
+from treadle.wire.fleet.records import Note
 
 
 async def waits_for(bus: Bus, name: str, kind: str) -> Wait:
@@ -116,3 +127,72 @@ async def test_what_holds_orders_is_told_with_who_and_gone_when_it_is_undone(bus
         await client.wait(bus, each.id, 60)
     with pytest.raises(ConfigError, match="no scope"):
         await client.pause(bus, "everything")
+
+
+async def applied(book: Book, request: messages.AnyRequest) -> Control:
+    await requests.apply(book, Cleaning(cast(Bus, None), book), request)
+    return book.control
+
+
+async def test_each_request_changes_what_it_names_and_nothing_else() -> None:
+    book = Book(5.0, lambda: 7.0)
+    book.change_control(
+        budgets={"fleet": Budget(usd=3.0, tokens=9, spent_usd=1.0)}, drained={"n2": Note(at=1, by="x", what="")}
+    )
+    book.change_control(parks={"a": Park(until=1.0), "b": Park(until=2.0)}, limits={"agent:x": 2})
+    book.back_at.update({"a": 5.0, "b": 6.0})
+    before, ana = book.control, {"by": "ana", "why": "release day"}
+    note = Note(at=7.0, by="ana", what="release day")
+    assert (await applied(book, messages.PauseRequest(scope="fleet", **ana))).pauses == {"fleet": note}
+    assert (await applied(book, messages.ResumeRequest(scope="fleet"))) == before and book.control_changed
+    drained = (await applied(book, messages.DrainRequest(node="n1", **ana))).drained
+    assert drained == {**before.drained, "n1": note}
+    assert (await applied(book, messages.UndrainRequest(node="n1"))) == before
+    raised = await applied(book, messages.BudgetRequest(scope="fleet", tokens=None, share=0.5))
+    assert raised.budgets == {"fleet": Budget(usd=3.0, share=0.5, spent_usd=1.0)}, "what was spent stays spent"
+    assert (await applied(book, messages.BudgetRequest(scope="project:p", usd=2.0))).budgets["project:p"] == Budget(
+        usd=2.0
+    )
+    assert (await applied(book, messages.LimitRequest(scope="repo:/r", most=1))).limits == {"agent:x": 2, "repo:/r": 1}
+    assert (await applied(book, messages.LimitRequest(scope="agent:x"))).limits == {"repo:/r": 1}
+    assert (await applied(book, messages.WeightRequest(project="p", weight=2.0))).weights == {"p": 2.0}
+    assert (await applied(book, messages.WeightRequest(project="p"))).weights == {}
+    unparked = await applied(book, messages.UnparkRequest(account="a"))
+    assert set(unparked.parks) == {"b"} and book.back_at == {"b": 6.0}
+    assert await applied(book, messages.UnparkRequest(account="never-was"))
+    for about_an_order in (
+        messages.CancelOrder(order="a"),
+        messages.SetRequest(order="a"),
+        messages.NoteRequest(order="a"),
+    ):
+        with pytest.raises(AssertionError, match="about an order"):
+            await applied(book, about_an_order)
+
+
+async def test_how_long_is_kept_is_set_one_by_one_and_looked_at_at_once() -> None:
+    book = Book(5.0, lambda: 7.0)
+    cleaning = Cleaning(cast(Bus, None), book)
+    cleaning.next = 99.0
+    await requests.apply(book, cleaning, messages.KeepRequest(keep_seconds=0.0))
+    assert (book.control.keep_seconds, book.control.keep_bytes) == (0.0, Control().keep_bytes) and cleaning.next == 0.0
+    await requests.apply(book, cleaning, messages.KeepRequest(keep_bytes=5))
+    assert (book.control.keep_seconds, book.control.keep_bytes) == (0.0, 5)
+
+
+async def test_who_is_held_now_is_told_and_what_is_only_paused_is_not() -> None:
+    book = book_with(plain_spec("a", project="p"), plain_spec("b", labels=("x",)), plain_spec("c", project="p"))
+    book.nodes["n1"].labels = frozenset({"x"})
+    place_all(book, 0.0)
+    told = {"a": "fleet.tell.n1.a", "b": "fleet.tell.n1.b"}
+
+    async def says(request: messages.AnyRequest) -> dict[str, object]:
+        book.says.clear()
+        await applied(book, request)
+        return {say.subject: msgspec.json.decode(say.data)["do"] for say in book.says}
+
+    assert await says(messages.PauseRequest(scope="project:p")) == {}
+    assert await says(messages.PauseRequest(scope="project:p", now=True)) == {told["a"]: "hold"}
+    assert await says(messages.ResumeRequest(scope="project:p")) == {told["a"]: "go_on"}, "what waits has no runner"
+    assert await says(messages.PauseRequest(scope="label:x", now=True)) == {told["b"]: "hold"}
+    assert await says(messages.PauseRequest(scope="node:n1", now=True)) == dict.fromkeys(told.values(), "hold")
+    assert await says(messages.PauseRequest(scope="node:n2", now=True)) == {}

@@ -6,9 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fleet.schedule.test_book import book_with, spec
+from treadle.fleet.schedule import retrying
 from treadle.fleet.schedule.placing import place_all
 from treadle.wire.fleet.messages import RunActivity, RunEnded
 from treadle.wire.fleet.orders import RetryOn
+from treadle.wire.fleet.records import Attempt, Order
 from treadle.wire.fleet.states import Fault
 
 
@@ -49,3 +51,40 @@ def test_a_stall_is_a_reason_for_another_attempt_where_that_was_asked_for() -> N
     row.activity = RunActivity(last_event=time.time() - 60, began=True)
     book.tick(1.0)
     assert row.order.state == "queued" and row.order.attempts[0].outcome == "lost"
+
+
+def ended(*outcomes: str, **fields: object) -> Order:
+    attempts = tuple(Attempt(number=n, node="n", placed=1.0, outcome=each) for n, each in enumerate(outcomes, 1))  # type: ignore[arg-type]
+    return Order(id="a", state="running", changed=1.0, attempts=attempts)
+
+
+@pytest.mark.parametrize(
+    ("report", "tried", "worth"),
+    [
+        (RunEnded(order="a", attempt=1, fault="ours"), ("failed",), True),
+        (RunEnded(order="a", attempt=1, fault="ours", outcome="cancelled"), ("failed",), False),
+        (RunEnded(order="a", attempt=1, fault="ours"), ("failed", "failed"), False),
+        (RunEnded(order="a", attempt=1, fault="ours"), ("failed", "parked", "handed_back"), True),
+        (RunEnded(order="a", attempt=1, retryable=True), ("failed",), True),
+        (RunEnded(order="a", attempt=1, retryable=True, fault="verify"), ("failed",), False),
+        (RunEnded(order="a", attempt=1), ("failed",), False),
+    ],
+)
+def test_only_a_failure_that_is_worth_it_is_tried_again_within_its_attempts(
+    report: RunEnded, tried: tuple[str, ...], worth: bool
+) -> None:
+    assert retrying.again(spec("a", attempts=2), ended(*tried), report) is worth
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "seconds"),
+    [
+        ((), 0.0),
+        (("lost",), 0.0),
+        (("failed",), 10.0),
+        (("failed", "lost", "failed"), 20.0),
+        (("failed",) * 40, 3600.0),
+    ],
+)
+def test_each_failure_doubles_the_wait_up_to_an_hour(outcomes: tuple[str, ...], seconds: float) -> None:
+    assert retrying.pause(spec("a", backoff=10.0), ended(*outcomes)) == seconds
