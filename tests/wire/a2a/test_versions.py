@@ -115,3 +115,124 @@ def test_names_of_the_proto_file_are_taken_too_but_not_within_what_is_free() -> 
 
 def test_every_method_of_0_3_has_one_in_1_0() -> None:
     assert set(METHODS["0.3"].values()) < set(METHODS["1.0"].values())
+
+
+def test_the_text_of_a_message_is_its_parts_that_are_text() -> None:
+    parts_given = (records.A2aPart(text="a"), records.A2aPart(url="u"), records.A2aPart(text="b"))
+    assert records.A2aMessage(id="m", role="user", parts=parts_given).text == "a\nb"
+    assert records.A2aArtifact(id="a", parts=parts_given).text == "ab"
+    sent = records.SendParams(message=records.A2aMessage(id="m", role="user", parts=parts_given))
+    update = records.ArtifactUpdate(task="t", context="c", artifact=records.A2aArtifact(id="a", parts=parts_given))
+    assert sent.waits and not update.append and not update.last
+
+
+@pytest.mark.parametrize(
+    ("part", "new", "old"),
+    [
+        (records.A2aPart(text="", filename="f"), {"text": "", "filename": "f"}, {"kind": "text", "text": ""}),
+        (records.A2aPart(raw=b""), {"raw": ""}, {"kind": "file", "file": {"bytes": ""}}),
+        (
+            records.A2aPart(url="u", media_type="m"),
+            {"url": "u", "mediaType": "m"},
+            {"kind": "file", "file": {"uri": "u", "mimeType": "m"}},
+        ),
+        (records.A2aPart(data=[1]), {"data": [1]}, {"kind": "data", "data": {"value": [1]}}),
+        (records.A2aPart(data={"a": 1}), {"data": {"a": 1}}, {"kind": "data", "data": {"a": 1}}),
+    ],
+)
+def test_each_kind_of_part_has_its_form(part: records.A2aPart, new: Any, old: Any) -> None:
+    message = records.A2aMessage(id="m", role="agent", parts=(part,))
+    assert versions.plain(message, "1.0")["parts"] == [new] and versions.plain(message, "0.3")["parts"] == [old]
+
+
+def test_what_is_empty_is_not_written() -> None:
+    message = records.A2aMessage(id="m", role="agent", parts=(records.A2aPart(text="x"),))
+    assert versions.plain(message, "1.0").keys() == {"messageId", "role", "parts"}
+    assert versions.plain(message, "0.3") == {
+        "messageId": "m", "role": "agent", "kind": "message", "parts": [{"kind": "text", "text": "x"}],
+    }  # fmt: skip
+    task = records.A2aTask(id="t", context="c", status=records.A2aStatus(state="working"))
+    assert versions.plain(task, "1.0") == {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}
+    assert versions.plain(task, "0.3")["kind"] == "task"
+    working = records.StatusUpdate(task="t", context="c", status=task.status, metadata={"a": 1})
+    assert versions.plain(working, "0.3")["final"] is False and versions.plain(working, "1.0")["metadata"] == {"a": 1}
+    asking = records.StatusUpdate(task="t", context="c", status=records.A2aStatus(state="input-required"))
+    assert versions.plain(asking, "0.3")["final"] is True and versions.plain(asking, "0.3")["kind"] == "status-update"
+    piece = records.ArtifactUpdate(task="t", context="c", artifact=records.A2aArtifact(id="a", parts=()), append=True)
+    assert versions.plain(piece, "0.3") == {**versions.plain(piece, "1.0"), "kind": "artifact-update"}
+    assert versions.plain(piece, "1.0").items() >= {"append": True, "lastChunk": False, "taskId": "t"}.items()
+    bare = records.PushTarget(url="u")
+    assert versions.push_written("t", bare, "1.0") == {"taskId": "t", "id": "", "url": "u"}
+    signed = records.PushTarget(url="u", scheme="Bearer")
+    assert versions.push_written("t", signed, "1.0")["authentication"] == {"scheme": "Bearer"}
+    assert versions.push_written("t", signed, "0.3")["pushNotificationConfig"]["authentication"] == {
+        "schemes": ["Bearer"]
+    }
+    assert versions.method_of("1.0", "get") == "GetTask" and versions.method_of("0.3", "get") == "tasks/get"
+
+
+HI = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
+
+
+@pytest.mark.parametrize(
+    ("read", "found", "words"),
+    [
+        (versions.read_event, {"other": 1}, "neither a task, a message nor an update"),
+        (versions.read_event, {"task": 7}, "task is no object"),
+        (versions.read_message, {**HI, "role": "ROLE_BOSS"}, "message.role is 'ROLE_BOSS'"),
+        (versions.read_message, {**HI, "parts": []}, "at least one part"),
+        (versions.read_message, {**HI, "parts": {}}, "parts is no list"),
+        (versions.read_message, {**HI, "messageId": ""}, "messageId is no text"),
+        (versions.read_message, {**HI, "contextId": 7}, "contextId is no text"),
+        (versions.read_message, {"role": "ROLE_USER", "parts": [{"text": "hi"}]}, "messageId is missing"),
+        (versions.read_message, {**HI, "parts": [{"text": "a", "url": "b"}]}, "exactly one of"),
+        (versions.read_message, {**HI, "parts": [{}]}, "exactly one of"),
+        (versions.read_message, {**HI, "parts": [{"raw": "a"}]}, "part.raw is no base64"),
+        (versions.read_message, {**HI, "parts": [{"raw": "a b="}]}, "part.raw is no base64"),
+        (versions.read_message, {**HI, "parts": [{"url": ""}]}, "url is no text"),
+        (versions.read_send, {"message": {**HI, "role": "ROLE_AGENT"}}, "is from a user"),
+        (versions.read_send, {"message": HI, "configuration": {"historyLength": -1}}, "from 0"),
+        (versions.read_send, {"message": HI, "configuration": {"historyLength": True}}, "from 0"),
+        (versions.read_task, {"id": "t", "status": {"state": "TASK_STATE_LOST"}}, "status.state is 'TASK_STATE_LOST'"),
+    ],
+)
+def test_what_is_malformed_is_named(read: Any, found: Any, words: str) -> None:
+    with pytest.raises(Malformed, match=words):
+        read(found, "1.0")
+
+
+def test_what_is_asked_for_beside_a_message_is_read_in_each_versions_words() -> None:
+    old = {**HI, "role": "user", "parts": [{"kind": "text", "text": "hi"}]}
+    for version, message, wait, hurry, push in (
+        ("1.0", HI, {"returnImmediately": False}, {"returnImmediately": True}, "taskPushNotificationConfig"),
+        ("0.3", old, {"blocking": True}, {"blocking": False}, "pushNotificationConfig"),
+    ):
+        read = [versions.read_send({"message": message, "configuration": asked}, version) for asked in (wait, hurry)]  # type: ignore[arg-type]
+        assert [each.waits for each in read] == [True, False]
+        bare = versions.read_send({"message": message}, version)  # type: ignore[arg-type]
+        assert bare.waits and bare.history is None and bare.push is None
+        configuration = {"historyLength": 0, push: {"url": "u", "authentication": {"schemes": ["Basic"]}}}
+        full = versions.read_send({"message": message, "configuration": configuration}, version)  # type: ignore[arg-type]
+        assert full.history == 0 and full.push == records.PushTarget(url="u", scheme="Basic")
+    with pytest.raises(Malformed, match="message.role"):
+        versions.read_message({**old, "role": "ROLE_USER"}, "0.3")
+
+
+def test_a_part_of_0_3_is_read_by_its_kind() -> None:
+    def read(part: Any) -> records.A2aPart:
+        return versions.read_message({"messageId": "m", "role": "user", "parts": [part]}, "0.3").parts[0]
+
+    file = {"bytes": "aGk=", "uri": None, "name": "f", "mimeType": "image/png", "later": 1}
+    assert read({"kind": "file", "file": file}) == records.A2aPart(raw=b"hi", filename="f", media_type="image/png")
+    assert read({"kind": "text", "text": "", "metadata": {}}) == records.A2aPart(text="")
+    for odd in ({"kind": "text"}, {"kind": "sound", "sound": 1}, {"text": "x"}):
+        with pytest.raises(Malformed, match="is not known"):
+            read(odd)
+
+
+def test_what_is_nested_too_deeply_to_be_renamed_is_malformed() -> None:
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(Malformed, match="nested too deeply"):
+        versions.as_camel({"a": deep})

@@ -11,6 +11,7 @@ from treadle.events import (
     Asked,
     ErrorInfo,
     Event,
+    ImageFile,
     Message,
     Outcome,
     TextDelta,
@@ -24,7 +25,7 @@ from treadle.events import (
     Warned,
 )
 from treadle.session import CommandInfo
-from treadle.wire.acp.outgoing import TAIL, AcpOutgoing, commands_update, plan_of, stop_reason
+from treadle.wire.acp.outgoing import SHOWN, TAIL, AcpOutgoing, commands_update, plan_of, stop_reason
 
 DIFF = {"type": "diff", "path": "/w/a", "oldText": "1", "newText": "2"}
 WRITE = ToolStarted(call="c1", name="write_file", args={"file_path": "a"}, kind="write", paths=("/w/a",))
@@ -170,3 +171,77 @@ def test_commands_have_a_description_and_perhaps_a_hint() -> None:
 )
 def test_how_a_turn_ended_is_a_stop_reason_unless_it_failed(outcome: Outcome, stop: str | None) -> None:
     assert stop_reason(TurnEnded(outcome=outcome, error=ErrorInfo(code="e", message="m"))) == stop
+
+
+def test_a_question_shows_the_kind_of_its_tool_and_a_question_in_words_none() -> None:
+    out = AcpOutgoing(lambda args: [])
+    run = Asked(
+        request="r",
+        kind="permission",
+        text="",
+        call="c",
+        name=None,
+        tool_kind="execute",
+        command="make  all",
+        args={"a": 1},
+    )
+    [shown], tool = out.asked(run)
+    assert (tool["kind"], tool["title"], tool["content"], tool["rawInput"]) == (
+        "execute",
+        "tool: make all",
+        [],
+        {"a": 1},
+    )
+    assert (shown["kind"], shown["title"], shown["toolCallId"]) == ("execute", "tool: make all", "c")
+    words = Asked(request="q", kind="question", text="x" * 300, tool_kind="write", paths=("/a",))
+    _, question = out.asked(words)
+    assert question["kind"] == "other" and len(question["title"]) == 200 and question["locations"] == [{"path": "/a"}]
+
+
+def test_only_commands_have_terminals_and_only_where_the_editor_has_them() -> None:
+    [plain] = told(RUN)
+    assert "content" not in plain and "_meta" not in plain and plain["title"] == "bash: make"
+    [shown] = told(WRITE, terminals=True)
+    assert "_meta" not in shown and shown["content"] == [DIFF]
+    [run] = told(RUN, terminals=True)
+    assert run["_meta"] == {"terminal_info": {"terminal_id": "c2"}}
+
+
+def test_a_result_has_its_images_and_as_much_text_as_an_editor_can_show() -> None:
+    images = (
+        ImageFile(path="/i", media_type="image/png", size=1),
+        ImageFile(path="/gone", media_type="image/png", size=1),
+    )
+    ended = ToolEnded(call="c", name="view", result="x" * (SHOWN + 1), images=images)
+    out = AcpOutgoing(lambda args: [], load={"/i": b"png"}.get)
+    [update] = out.updates(ended)
+    kinds = [part["content"]["type"] for part in update["content"]]
+    assert kinds == ["text", "image"] and len(update["content"][0]["content"]["text"]) == SHOWN
+    assert (update["sessionUpdate"], update["title"], update["kind"]) == ("tool_call", "view", "other")
+    assert told(ended)[0]["content"][1:] == []
+
+
+def test_a_call_that_has_ended_is_forgotten() -> None:
+    updates = told(
+        RUN,
+        ToolOutput(call="c2", text="a"),
+        ToolEnded(call="c2", name="bash", result=""),
+        RUN,
+        ToolOutput(call="c2", text="b"),
+    )
+    assert [update["sessionUpdate"] for update in updates] == [
+        "tool_call",
+        *["tool_call_update"] * 2,
+        "tool_call",
+        "tool_call_update",
+    ]
+    assert updates[2]["content"] == [] and updates[4]["content"][0]["content"]["text"] == "b"
+    denied = told(RUN, ToolDenied(call="c2", name="bash", reason="no"))[1]
+    assert denied["sessionUpdate"] == "tool_call_update" and "title" not in denied
+
+
+def test_a_tool_that_is_called_like_a_list_and_has_none_is_a_tool() -> None:
+    [update] = told(ToolStarted(call="t", name="todo", args={"todos": "none"}))
+    assert update["sessionUpdate"] == "tool_call" and update["title"] == "todo"
+    [again] = told(TextDelta(text="a"), Message(text="a"), Message(text="b"))[1:]
+    assert again["content"]["text"] == "b"

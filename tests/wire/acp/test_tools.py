@@ -158,3 +158,52 @@ def test_whatever_is_told_can_be_read(pieces: list[dict[str, Any]]) -> None:
     assert all(isinstance(path, str) for path in record.paths) and isinstance(record.effects("x"), list)
     assert record.exit_code is None or isinstance(record.exit_code, int)
     assert isinstance(record.new_output(), str) and isinstance(record.terminals, list)
+
+
+def test_texts_of_exactly_the_most_lines_are_compared() -> None:
+    same = "x\n" * (DIFF_LINES // 2)
+    assert unified("a", same, same.replace("x", "y", 1)) != "" and unified("a", same, same + "x\n") == ""
+    assert unified("/w/a", "x\n", "y\n").startswith("--- a/w/a\n+++ b/w/a\n")
+
+
+@pytest.mark.parametrize(
+    ("meta", "parent"),
+    [
+        ({"parentToolCallId": "p"}, "p"),
+        ({"claudeCode": {"parentToolUseId": "q"}}, "q"),
+        ({"parentToolCallId": "p", "claudeCode": {"parentToolUseId": "q"}}, "p"),
+        ({"parentToolCallId": 7}, None),
+        ({"parentToolCallId": "c1"}, None),
+        ({"claudeCode": "odd"}, None),
+        ("odd", None),
+    ],
+)
+def test_whose_call_it_is_is_found_where_two_agents_put_it(meta: Any, parent: str | None) -> None:
+    record = told({"_meta": meta})
+    assert record.parent == parent
+    record.merge({"title": "later"})
+    assert record.parent == parent and record.title == "later"
+
+
+def test_a_record_begins_with_nothing_and_keeps_what_is_empty_later() -> None:
+    fresh = ToolRecord("c")
+    assert not (fresh.started or fresh.ended or fresh.denied or fresh.permitted) and fresh.status == "pending"
+    record = told(
+        {"title": "one", "rawOutput": "o", "_meta": {"a": 1}}, {"title": "", "rawOutput": None, "_meta": {"b": 2}}
+    )
+    assert (record.title, record.raw_output, record.meta) == ("one", "o", {"a": 1, "b": 2})
+    assert told({"kind": "think"}).kind == "other" and told({"kind": "search"}).kind == "read"
+    assert told({"kind": "read", "locations": [{"path": 7}, "x", {"path": "/a"}, {"path": "/a"}]}).paths == ["/a"]
+    assert told({"content": [text("{}")]}).args == {} and told({"content": [text("[1]")]}).args is None
+    known = told({"rawInput": {"a": 1}, "content": [text('{"b": 2}')]})
+    assert known.args == {"a": 1}
+
+
+def test_what_an_edit_or_a_command_did_is_told_of_that_kind_only() -> None:
+    diff = {"type": "diff", "path": "a", "newText": "x"}
+    assert told({"kind": "read", "status": "completed", "content": [diff]}).effects(None) == []
+    ran = {"status": "completed", "rawOutput": {"exit_code": 0}}
+    assert told({"kind": "read", **ran}).effects("ls") == [] and told({"kind": "execute", **ran}).effects(None) == []
+    assert len(told({"kind": "execute", **ran}).effects("ls")) == 1
+    assert told({"rawOutput": {"text": "t", "message": "m"}}).result == "t" and told({"rawOutput": 7}).result == ""
+    assert told({"_meta": {"terminal_output": {"data": 7}}}).new_output() == ""

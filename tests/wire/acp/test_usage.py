@@ -102,3 +102,44 @@ def test_an_agent_without_counts_gives_none() -> None:
 def test_buckets_are_never_negative(told: dict[str, int]) -> None:
     usage = read_counts(told)
     assert usage is None or min(buckets(usage)) >= 0
+
+
+def test_how_full_the_conversation_is_needs_both_numbers() -> None:
+    meter = UsageMeter()
+    for told in ({"used": 5}, {"size": 9}, {"used": 0, "size": 9}):
+        meter.updated(told)
+        assert meter.context == (None, None)
+    meter.updated({"used": 5, "size": 9, "cost": {"amount": 2, "currency": "USD"}})
+    assert meter.context == (5, 9) and meter.turn({"usage": CLAUDE})[0].cost_usd == 2.0
+
+
+def test_a_session_whose_cost_so_far_is_not_known_has_no_price_for_its_next_turn() -> None:
+    meter = UsageMeter("turn")
+    meter.resumed()
+    prices = []
+    for spent in (0.5, 0.75, 0.25, 0.75):
+        meter.cost({"amount": spent, "currency": "USD"})
+        prices.append(meter.turn({"usage": CLAUDE})[0].cost_usd)
+    assert prices == [None, 0.25, None, None], "0.5 began before us, 0.25 is less than before, 0.75 was billed"
+    free = UsageMeter("turn")
+    free.cost({"amount": 0, "currency": "USD"})
+    assert free.turn({"usage": CLAUDE})[0].cost_usd is None
+
+
+def test_a_step_without_counts_leaves_those_of_the_answer() -> None:
+    meter = UsageMeter("turn")
+    meter.model = "m"
+    assert meter.step(None, 5) is None and meter.turn({"usage": CLAUDE})[0].model == "m"
+    odd = meter.step({"input_tokens": 1, "cachedInputTokens": 2, "reasoningOutputTokens": 3}, True)
+    assert odd is not None and (odd.duration_ms, odd.reasoning_tokens, odd.model) == (0, 3, "m")
+    assert buckets(odd) == (1, 0, 2, 0) and meter.turn("no object") == [] and meter.turn({"usage": CLAUDE}) == []
+
+
+def test_counts_of_which_one_fell_began_anew() -> None:
+    meter = UsageMeter()
+    meter.turn({"usage": {"inputTokens": 5, "outputTokens": 5}})
+    assert [buckets(usage) for usage in meter.turn({"usage": {"inputTokens": 9, "outputTokens": 4}})] == [(9, 4, 0, 0)]
+    assert [buckets(usage) for usage in meter.turn({"usage": {"inputTokens": 9, "outputTokens": 6}})] == [(0, 2, 0, 0)]
+    assert buckets(read_counts({"cachedReadTokens": 7, "totalTokens": 0})) == (0, 0, 7, 0)
+    both = {"inputTokens": 9, "outputTokens": 1, "cachedReadTokens": 2, "cachedWriteTokens": 3, "totalTokens": 10}
+    assert buckets(read_counts(both)) == (4, 1, 2, 3)

@@ -5,7 +5,15 @@ from typing import Any
 import pytest
 
 from treadle.events import TaskChanged
-from treadle.wire.claude.events import ClaudeTasks, ending, exit_code, file_change, result_text, usages
+from treadle.wire.claude.events import (
+    ClaudeTasks,
+    context_window,
+    ending,
+    exit_code,
+    file_change,
+    result_text,
+    usages,
+)
 from treadle.wire.claude.records import ClaudeResult, System
 
 MODEL = {"inputTokens": 300, "outputTokens": 30, "cacheReadInputTokens": 60, "cacheCreationInputTokens": 6}
@@ -125,3 +133,89 @@ def test_a_background_task_is_told_from_its_start_to_its_end() -> None:
     assert (ended.change, ended.task.output) == ("completed", "exit 0")
     assert tasks.heard(System(subtype="task_notification", task_id="b", status="completed")) is None, "it has ended"
     assert tasks.heard(System(subtype="status")) is None
+
+
+def test_totals_count_from_the_last_result_only_when_both_are_known() -> None:
+    used = {"input_tokens": 0, "output_tokens": 2}
+    (usage,) = usages(result(usage=used, modelUsage={}), {})
+    assert (usage.output_tokens, usage.model) == (2, "")
+    (several,) = usages(result(usage=used, modelUsage={"a": MODEL, "b": MODEL}), None)
+    assert several.model == "", "which of them it was is not known"
+    assert usages(result(modelUsage={"a": {**MODEL, "costUSD": 0.1}}), {"a": MODEL}) == []
+    (written,) = usages(result(model_usage_since_last_result={"a": {"outputTokens": 1, "costUSD": 0.1}}), {})
+    (read,) = usages(result(model_usage_since_last_result={"a": {"inputTokens": 1}}), {})
+    assert (written.output_tokens, read.input_tokens, read.cost_usd) == (1, 1, None)
+    (less,) = usages(result(modelUsage={"a": {**MODEL, "costUSD": 0.1}}), {"a": {"costUSD": 0.5, "inputTokens": 400}})
+    assert (less.cost_usd, less.input_tokens) == (0.0, 0), "never negative"
+    for name in ("cache_read_input_tokens", "cache_creation_input_tokens", "input_tokens"):
+        assert len(usages(result(usage={name: 1}), None)) == 1
+
+
+def test_how_large_a_conversation_may_be_is_known_for_a_model_that_says_so() -> None:
+    told = result(modelUsage={"opus": {"contextWindow": 200_000}, "odd": 7, "none": {}})
+    assert [context_window(told, name) for name in ("opus", "odd", "none", "other")] == [200_000, None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("told", "message", "retryable"),
+    [
+        ({"subtype": "error_max_turns", "errors": ["2 turns"]}, "2 turns", False),
+        ({"subtype": "error_max_turns", "terminal_reason": "max"}, "the turn was ended: max", False),
+        ({"subtype": "error_max_turns"}, "the turn was ended: error_max_turns", False),
+        ({"result": "words", "errors": ["other"], "api_error_status": 500}, "words", True),
+        ({"errors": ["other"], "api_error_status": 499}, "other", False),
+        ({"api_error_status": 429}, "the turn failed: success", True),
+        ({"terminal_reason": "why"}, "the turn failed: why", False),
+        ({"subtype": "error_during_execution", "terminal_reason": "aborted"}, "the turn was interrupted", False),
+        ({"api_error_status": 401}, "the turn failed: success", False),
+        ({"api_error_status": 403}, "the turn failed: success", False),
+    ],
+)
+def test_an_error_says_what_the_service_said_else_why_it_ended(
+    told: dict[str, Any], message: str, retryable: bool
+) -> None:
+    _, error = ending(result(is_error=True, **told), stopped=False)
+    assert error is not None and (error.message, error.retryable) == (message, retryable)
+    if error.code != "cancelled" and "subtype" not in told:
+        assert error.details == {"status": told.get("api_error_status")}
+
+
+def test_a_failure_without_a_status_is_the_services_only_where_it_says_so() -> None:
+    for reason, code in (("api_error", "provider_error"), ("other", "remote_error"), (None, "remote_error")):
+        _, error = ending(result(is_error=True, terminal_reason=reason), stopped=False)
+        assert error is not None and error.code == code
+    _, known = ending(result(is_error=True, terminal_reason="other", api_error_status=500), stopped=True)
+    assert known is not None and known.code == "provider_error", "only what it was doing was interrupted"
+
+
+def test_whether_a_file_is_new_is_said_by_its_type_else_by_what_it_held() -> None:
+    base = {"filePath": "/w/a", "structuredPatch": []}
+    kinds = [
+        ({"type": "update"}, "modified"),
+        ({}, "added"),
+        ({"originalFile": "x"}, "modified"),
+        ({"type": "create", "originalFile": "x"}, "added"),
+    ]
+    for more, kind in kinds:
+        change = file_change("c", {**base, **more})
+        assert change is not None and (change.change, change.diff, change.call) == (kind, "", "c")
+    assert file_change("c", {"filePath": "/w/a"}) is None
+    odd = file_change("c", {**base, "type": "update", "structuredPatch": [{"lines": ["+x", 7]}]})
+    assert odd is not None and odd.diff == "--- /w/a\n+++ /w/a\n@@ -0,0 +0,0 @@\n+x\n"
+    none = file_change("c", {**base, "type": "update", "content": "x", "structuredPatch": 7})
+    assert none is not None and none.diff == ""
+
+
+def test_a_subagent_is_known_by_the_call_that_started_it_and_a_stopped_one_was_cancelled() -> None:
+    tasks = ClaudeTasks()
+    more = {"task_type": "local_agent", "tool_use_id": "c1", "subagent_type": "owl"}
+    started = tasks.heard(System(subtype="task_started", task_id="a", **more))  # type: ignore[arg-type]
+    assert isinstance(started, TaskChanged) and started.task is not None
+    assert (started.task.kind, started.task.label, started.task.agent_type) == ("agent", "a", "owl")
+    tasks.heard(System(subtype="task_started", task_id="b"))
+    assert tasks.starters == {"a": "c1"}
+    updated = tasks.heard(System(subtype="task_updated", task_id="a", patch={"status": "running"}))
+    assert isinstance(updated, TaskChanged) and updated.change == "updated" and updated.task == started.task
+    ended = tasks.heard(System(subtype="task_notification", task_id="a", status="stopped", patch={"status": "running"}))
+    assert isinstance(ended, TaskChanged) and ended.change == "cancelled"
+    assert tasks.heard(System(subtype="status", task_id="b")) is None, "it is about something else"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.errors import InvalidJson, RemoteProtocolError, Violation
-from treadle.wire.claude.records import ClaudeResult, System, UnknownRecord, decode
+from treadle.wire.claude.records import ClaudeResult, System, UnknownRecord, User, decode
 
 
 def test_keys_come_in_any_order() -> None:
@@ -48,3 +48,13 @@ def test_any_json_is_a_record_or_a_protocol_error(value: object) -> None:
         decode(json.dumps(value).encode())
     except RemoteProtocolError:
         pass
+
+
+def test_a_prompt_is_no_replay_and_no_one_elses_unless_it_says_so() -> None:
+    prompt = User(message={})
+    assert not prompt.isReplay and not prompt.isSynthetic and not prompt.client_composed
+    with pytest.raises(Violation, match="a result record is not valid"):
+        decode(b'{"type":"result"}')
+    with pytest.raises(InvalidJson, match="not a JSON object"):
+        decode(b"[1]")
+    assert decode(b'{"type":7}') == UnknownRecord(record={"type": 7})

@@ -11,7 +11,18 @@ from treadle.errors import RemoteProtocolError
 from treadle.fleet.engine.bus import Entry
 from treadle.fleet.orders import read_answer, read_order, read_spec
 from treadle.wire.fleet.connection import read
-from treadle.wire.fleet.messages import BudgetRequest, KeepRequest, NodeBeat, RunActivity, SetRequest
+from treadle.wire.fleet.messages import (
+    BudgetRequest,
+    KeepRequest,
+    NodeAnswer,
+    NodeBeat,
+    PauseRequest,
+    RunActivity,
+    RunBeatAnswer,
+    RunEnded,
+    SetRequest,
+    TerminalAnswer,
+)
 from treadle.wire.fleet.records import AskRecord, NodeRecord, SayRecord
 
 DEFAULTS = {"format": 1, "agent": "native"}
@@ -72,3 +83,8 @@ def test_a_runner_that_has_said_nothing_is_told_from_one_that_works() -> None:
 def test_an_answer_that_is_no_permission_is_a_denial(data: bytes) -> None:
     found = read_answer(data, "answer.a.1")
     assert found.decision == "deny" and found.stands
+
+
+def test_a_flag_that_no_one_set_is_off() -> None:
+    assert not RunEnded(order="a", attempt=1).retryable and not PauseRequest(scope="fleet").now
+    assert not NodeAnswer(name="n").alive and not RunBeatAnswer(holds=True).paused and not TerminalAnswer().ended

@@ -12,7 +12,7 @@ from treadle.cli.fleet.orders import submit
 from treadle.errors import ConfigError
 from treadle.fleet.orders import read_spec, submitted
 from treadle.serve.api.openapi import document
-from treadle.wire.fleet.orders import OURS, OrderFields, OrderRequest, Spec, declared, read_request
+from treadle.wire.fleet.orders import OURS, OrderFields, OrderRequest, Spec, declared, read_request, tolerant
 
 LATER = b'{"format":1,"id":"a","task":"t","limits":{"usd":1,"joules":5},"policy":{"deny_dreams":["x"]},"colour":"red"}'
 
@@ -74,3 +74,40 @@ def test_any_table_is_an_order_or_is_refused(table: dict[str, Any]) -> None:
     else:
         assert set(table) <= set(OrderRequest.__struct_fields__)
         assert msgspec.convert(msgspec.to_builtins(found), OrderRequest) == found
+
+
+def test_every_field_has_its_meaning_in_words_and_its_option_and_placeholder_apart() -> None:
+    fields = {field.path: field for field in declared()}
+    for path, field in fields.items():
+        assert field.meaning[0].isupper() or field.meaning[0].isdigit(), path
+        assert field.meaning.endswith("."), path
+        assert field.option == "" or field.option.startswith("--"), path
+        assert not field.metavar.startswith("-") and " " not in field.metavar, path
+    usd, task, labels = fields["limits.usd"], fields["task"], fields["labels"]
+    assert (usd.name, usd.inside, usd.option, usd.metavar, usd.number) == ("usd", "limits", "--max-usd", "USD", float)
+    assert (task.inside, task.default, task.option, task.number, task.many) == ("", None, "", None, False)
+    assert labels.many and labels.default == () and labels.choices == ()
+    assert fields["if_failed"].choices == ("block", "skip", "run") and fields["priority"].number is int
+    assert fields["every"].reads == "schedule" and fields["agent"].default == "native" and "limits" not in fields
+
+
+def test_an_order_works_in_a_worktree_and_without_a_terminal_unless_it_says_otherwise() -> None:
+    spec = Spec(id="a", task="t", agent="acp:some", root="/r")
+    assert not spec.in_place and not spec.terminal
+    assert (spec.account, spec.place) == ("acp", "/r")
+    other = msgspec.structs.replace(spec, credential="team", repo="https://r.example/x.git")
+    assert (other.account, other.place) == ("team", "https://r.example/x.git")
+
+
+@pytest.mark.parametrize(("field", "advice"), [("id", "leave id out; `key` makes"), ("by", "leave by out")])
+def test_one_who_gives_what_is_ours_is_told_what_to_do(field: str, advice: str) -> None:
+    with pytest.raises(ConfigError) as found:
+        read_request({"task": "x", field: "mine"}, "here")
+    assert (found.value.hint or "").startswith(advice) and ("key" in (found.value.hint or "")) == (field == "id")
+
+
+def test_what_a_type_does_not_have_is_left_out_at_every_depth_and_the_rest_stays() -> None:
+    tree = {"task": "t", "limits": {"usd": 1, "joules": 5}, "labels": ["a"], "colour": "red"}
+    assert tolerant(tree, Spec) == {"task": "t", "limits": {"usd": 1}, "labels": ["a"]}
+    assert tolerant({"a": {"b": 1}}, dict) == {"a": {"b": 1}} and tolerant(["x"], Spec) == ["x"]
+    assert tolerant({"policy": {"deny_read": ["x"], "deny_dreams": []}}, Spec) == {"policy": {"deny_read": ["x"]}}

@@ -63,3 +63,8 @@ def test_a_train_of_which_little_was_stored_runs_two_checks_at_once_and_moves_th
 def test_a_record_that_says_something_else_is_refused(wrong: bytes) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(wrong, type=train.TrainRecord)
+
+
+def test_a_flag_that_no_one_set_is_off() -> None:
+    assert not train.QueuedChange(order="a", commit="c").anyway and not FULL.row[0].apart
+    assert not FULL.back[0].forge and not FULL.left_out[0].forge

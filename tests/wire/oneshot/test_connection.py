@@ -51,3 +51,26 @@ def test_a_last_line_without_its_newline_counts() -> None:
     run = Connection("run")
     run.receive(PROMPT.rstrip())
     assert [record["type"] for record in run.end()] == ["user"]
+
+
+def test_a_prompt_that_is_taken_back_is_owed_nothing() -> None:
+    run = Connection("run")
+    run.receive(PROMPT * 2)
+    run.withdrawn()
+    assert run.state == "answering"
+    run.withdrawn()
+    assert run.state == "ready"
+    with pytest.raises(LocalProtocolError):
+        run.send(RESULT)
+
+
+def test_a_result_of_a_tool_is_of_the_same_type_as_a_prompt_and_owes_nothing() -> None:
+    run, script = Connection("run"), Connection("script")
+    user = {"type": "user", "message": {"content": []}}
+    line = run.send(user)
+    assert script.receive(line) == [user] and run.state == script.state == "ready"
+    assert Connection("script").send(user) == line and Connection("run").receive(b'{"type":"keep_alive"}\n')
+    late = Connection("script")
+    assert late.receive(b'{"type":"later"}\n') == [{"type": "later"}], "a later run may say more"
+    [mine] = Connection("run").receive(b'{"type":"assistant"}\n')
+    assert isinstance(mine, RemoteProtocolError)

@@ -39,3 +39,7 @@ def test_a_line_of_the_wrong_shape_and_one_that_is_not_json_are_told_apart() -> 
     wrong, bad, cut, good = Connection("host").receive(b'{"type":7}\n\xff\n' + deep + b'{"type":"agent_end","new":1}\n')
     assert isinstance(wrong, Violation) and isinstance(bad, InvalidJson) and isinstance(cut, InvalidJson)
     assert good == PiMessage(type="agent_end")
+
+
+def test_a_tool_that_does_not_say_so_has_not_failed() -> None:
+    assert not PiMessage(type="tool_execution_end").isError

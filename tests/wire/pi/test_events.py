@@ -51,3 +51,24 @@ def test_what_has_no_content_has_no_text(told: Any) -> None:
 def test_the_status_is_the_first_number(message: str, code: str, retryable: bool) -> None:
     found = error_info(message)
     assert (found.code, found.retryable) == (code, retryable)
+
+
+def test_what_is_neither_text_nor_a_thought_is_left_out() -> None:
+    mixed = {"content": [{"type": "image", "text": "no"}, "odd", {"type": "text"}, {"type": "text", "text": "yes"}]}
+    assert text_of(mixed) == "yes" and text_of({"content": "plain"}) == "plain"
+    thoughts = {"content": ["odd", {"type": "text", "thinking": "no"}, {"type": "thinking"}]}
+    assert thinking_of(thoughts) == "" and thinking_of(None) == "" and thinking_of({}) == ""
+
+
+def test_a_reply_of_which_only_one_side_was_counted_was_used() -> None:
+    sent, written = usage({"usage": {"input": 1}}), usage({"usage": {"output": 1}, "model": None})
+    assert sent is not None and sent.prompt_tokens == 1 and sent.model == ""
+    assert written is not None and written.output_tokens == 1
+
+
+@pytest.mark.parametrize(("message", "retryable"), [("500 down", True), ("499 gone", False), ("403 no", False)])
+def test_from_500_on_it_is_worth_another_try(message: str, retryable: bool) -> None:
+    found = error_info(message)
+    assert found.retryable is retryable and found.message == message
+    assert found.details == {"status": int(message[:3])} and error_info("no number").details == {"status": None}
+    assert error_info("403 no").code == "auth_failed"

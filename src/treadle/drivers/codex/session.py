@@ -407,6 +407,8 @@ class CodexSession(DrivenSession):
         item = self._items.get(id) or {"type": "commandExecution", "id": id, "command": params.get("command")}
         if item.get("type") == "commandExecution" and params.get("command"):
             item = {**item, "command": params["command"]}
+            if id in self._items:
+                self._items[id] = item  # what is allowed is what is reported as started
         access = self._about(item)
         reason = str(params.get("reason") or "")
         answer = await self.permit(access, call=id, text=reason, parent=self._parents.get(id))
