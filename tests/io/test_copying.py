@@ -1,5 +1,6 @@
 """A copy is the same file, including holes, unless copying was stopped."""
 
+import errno
 import os
 import stat
 import threading
@@ -9,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.descriptors import opened
 from treadle.errors import Cancelled
-from treadle.io import stopping
+from treadle.io import copying, stopping
 from treadle.io.copying import copy_file
 
 
@@ -55,3 +57,59 @@ def test_a_link_is_not_followed_and_nothing_is_overwritten(tmp_path: Path) -> No
         with pytest.raises(OSError):
             copy_file(str(tmp_path / source), str(tmp_path / target))
     assert (tmp_path / "b").read_text() == "b" and not (tmp_path / "c").exists()
+
+
+def test_a_copy_is_private_while_it_is_made_and_nothing_stays_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").write_bytes(b"x" * 10)
+    modes: list[int] = []
+    usual = os.fchmod
+
+    def noted(fd: int, mode: int) -> None:
+        modes.append(stat.S_IMODE(os.fstat(fd).st_mode))
+        usual(fd, mode)
+
+    monkeypatch.setattr(os, "fchmod", noted)
+    monkeypatch.setattr(copying, "PIECE", 3)
+    before = opened()
+    copy_file(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert modes == [0o600] and (tmp_path / "b").read_bytes() == b"x" * 10
+    with pytest.raises(FileNotFoundError):
+        copy_file(str(tmp_path / "none"), str(tmp_path / "c"))
+    with pytest.raises(FileExistsError):
+        copy_file(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert opened() == before and not (tmp_path / "c").exists()
+
+
+def test_open_files_are_copied_whole_with_their_times_where_holes_are_not_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").write_bytes(b"some words")
+    (tmp_path / "a").chmod(0o640)
+    os.utime(tmp_path / "a", ns=(5_000_000_001, 7_000_000_001))
+    usual = os.lseek
+
+    def refused(fd: int, at: int, how: int) -> int:
+        if how in (os.SEEK_DATA, os.SEEK_HOLE):
+            raise OSError(errno.EINVAL, "not here")
+        return usual(fd, at, how)
+
+    monkeypatch.setattr(os, "lseek", refused)
+    with open(tmp_path / "a", "rb") as source, open(tmp_path / "b", "wb") as target:
+        target.write(b"longer than the other was")
+        target.flush()
+        copying.copy_between(source.fileno(), target.fileno())
+    found = (tmp_path / "b").stat()
+    assert (tmp_path / "b").read_bytes() == b"some words" and stat.S_IMODE(found.st_mode) == 0o640
+    assert (found.st_atime_ns, found.st_mtime_ns) == (5_000_000_001, 7_000_000_001)
+    monkeypatch.delattr(os, "SEEK_DATA")
+    copy_file(str(tmp_path / "a"), str(tmp_path / "c"))
+    assert (tmp_path / "c").read_bytes() == b"some words"
+
+
+def test_a_file_that_became_shorter_is_copied_as_far_as_it_goes(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"words")
+    with open(tmp_path / "a", "rb") as source, open(tmp_path / "b", "wb") as target:
+        copying._copy(source.fileno(), target.fileno(), 2, 100)
+    assert (tmp_path / "b").read_bytes() == b"\0\0rds"

@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+import pytest
+
 from treadle.io.disk import DISK, RememberingDisk
 
 
@@ -43,3 +45,29 @@ def test_a_link_that_may_not_be_read_is_where_the_way_ends() -> None:
     except PermissionError:
         expected = "/proc/1/cwd"
     assert DISK.real("/proc/1/cwd/x") == expected
+
+
+def test_each_directory_is_looked_at_once_until_it_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "way").symlink_to("real")
+    disk, looked, usual = RememberingDisk(), [], os.path.realpath
+    monkeypatch.setattr(os.path, "realpath", lambda path: (looked.append(path), usual(path))[1])
+    for name in "xy":
+        assert disk.real(f"{tmp_path}/way/{name}") == f"{tmp_path}/real/{name}"
+    assert looked == [f"{tmp_path}/way"]
+    disk.forget()
+    assert disk.real(f"{tmp_path}/way/x") == f"{tmp_path}/real/x" and len(looked) == 2
+    assert disk.real(f"{tmp_path}/way") == f"{tmp_path}/real" and disk.real("/x") == "/x"
+
+
+@pytest.mark.parametrize(("named", "end"), [("/proc/1/cwd", "/proc/1/cwd"), (None, "/")])
+def test_what_may_not_be_read_is_the_end_of_the_way(
+    monkeypatch: pytest.MonkeyPatch, named: str | None, end: str
+) -> None:
+    def refused(path: str) -> str:
+        raise PermissionError(13, "no", named)
+
+    monkeypatch.setattr(os.path, "realpath", refused)
+    assert DISK.real("/proc/1/cwd/x") == end

@@ -6,8 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.descriptors import opened
 from treadle.errors import StorageError
-from treadle.io.reading import follow_lines, pieces, read, read_if_there, sha256, state_number, state_numbers
+from treadle.io.reading import (
+    follow_lines,
+    pieces,
+    read,
+    read_ends,
+    read_if_there,
+    sha256,
+    state_number,
+    state_numbers,
+    text_if_there,
+)
 
 
 def test_a_file_is_read_whole_and_hashed(tmp_path: Path) -> None:
@@ -82,3 +93,38 @@ def test_a_file_whose_old_time_was_put_back_is_another_state(tmp_path: Path) -> 
         path.write_text("two")
         os.utime(path, ns=(10**18, 10**18))
     assert state_number(str(path)) != before
+
+
+def test_of_a_long_file_both_ends_are_read_and_no_byte_twice(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    for size, expected in ((3, b"abc"), (4, b"abcd"), (5, b"abcd\ne"), (8, b"abcd\nefgh"), (9, b"abcd\nfghi")):
+        path.write_bytes(b"abcdefghi"[:size])
+        assert read_ends(str(path), 4) == expected
+    with pytest.raises(StorageError, match=f"cannot read {tmp_path}/none"):
+        read_ends(str(tmp_path / "none"), 4)
+
+
+def test_text_is_read_whatever_its_bytes_are(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"caf\xc3\xa9 \xff")
+    assert text_if_there(str(tmp_path / "f")) == "caf\u00e9 \ufffd" and text_if_there(str(tmp_path / "none")) is None
+
+
+def test_a_file_that_comes_later_is_waited_for_and_a_last_half_line_is_none(tmp_path: Path) -> None:
+    place, looks = tmp_path / "log", []
+
+    def look() -> bool:
+        looks.append(1)
+        if len(looks) == 3:
+            place.write_bytes(b"one\n\nhalf")
+        return len(looks) < 6
+
+    assert list(follow_lines(str(place), look, 0.0)) == [b"one", b""] and len(looks) >= 6
+
+
+def test_a_number_is_that_of_a_state_and_looking_leaves_nothing_open(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("{}")
+    before = opened()
+    assert state_numbers(str(tmp_path), ".json") == {"a.json": state_number(str(tmp_path / "a.json"))}
+    assert opened() == before
+    with pytest.raises(NotADirectoryError):
+        state_numbers(str(tmp_path / "a.json"), ".json")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.errors import NotFound, PeerStalled, StorageError
+from treadle.errors import Denied, NotFound, PeerStalled, StorageError
 from treadle.io import sockets
 
 
@@ -79,3 +79,47 @@ def test_who_finds_the_file_can_connect(tmp_path: Path) -> None:
     for listener in listeners:
         listener.close()
     assert sorted(os.listdir(tmp_path)) == sorted(map(os.path.basename, paths))
+
+
+def test_a_listener_does_not_block_is_private_from_the_first_and_clears_what_a_killed_one_left(tmp_path: Path) -> None:
+    (tmp_path / "one.soc~").touch()
+    with sockets.listen(str(tmp_path / "one.sock")) as listener:
+        assert listener.gettimeout() == 0.0 and sockets.peer_pid(listener) == os.getpid()
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+    assert sorted(os.listdir(tmp_path)) == ["one.sock", "one.sock.lock"]
+    assert not sockets.is_served(str(tmp_path / "one.sock")) and not sockets.is_served(str(tmp_path / "none"))
+
+
+def test_why_no_one_could_be_reached_is_told() -> None:
+    for error, kind, says in (
+        (FileNotFoundError(2, "not there"), NotFound, "no one listens at /s: not there"),
+        (NotADirectoryError(20, "no directory"), NotFound, "no one listens at /s: no directory"),
+        (ConnectionRefusedError(111, "refused"), NotFound, "no one listens at /s: refused"),
+        (PermissionError(13, "no"), Denied, "/s belongs to another user"),
+        (TimeoutError(110, "late"), PeerStalled, "the process that serves /s does not take connections"),
+        (BlockingIOError(11, "full"), PeerStalled, "the process that serves /s does not take connections"),
+        (OSError(71, "odd"), StorageError, "cannot connect to /s: odd"),
+    ):
+        found = sockets.no_connection("/s", error)
+        assert type(found) is kind and found.message == says
+
+
+def test_whether_the_other_end_has_left_is_seen_without_taking_anything() -> None:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    assert not sockets.has_left(ours)
+    theirs.send(b"last")
+    theirs.close()
+    assert not sockets.has_left(ours) and ours.recv(10) == b"last" and sockets.has_left(ours)
+    ours.close()
+    assert sockets.has_left(ours), "what is closed leads to no one"
+
+
+def test_a_connection_waits_as_long_as_its_caller_says(tmp_path: Path) -> None:
+    with sockets.listen(str(tmp_path / "s")), sockets.connect(str(tmp_path / "s"), 0.01) as client:
+        with pytest.raises(TimeoutError):
+            client.recv(1)
+        with sockets.connect(str(tmp_path / "s")) as patient:
+            assert patient.gettimeout() is None
+            assert sockets.same_user(patient) and sockets.peer_uid(patient) == os.geteuid()

@@ -53,3 +53,26 @@ async def test_what_is_done_together_has_one_limit_of_time() -> None:
     assert stopping.at_most(60.0) == 60.0
     with stopping.limited(3600.0):
         assert stopping.at_most(60.0) == 60.0
+
+
+def test_a_limit_is_what_is_left_of_it_and_ends_with_its_block() -> None:
+    word, other = threading.Event(), threading.Event()
+    asked = stopping.stop_requested()
+    with stopping.heeding(word):
+        assert not stopping.stop_requested()() and not asked()
+        with stopping.heeding(other):
+            word.set()
+            stopping.check()
+        assert stopping.stop_requested()() and not asked()
+        with pytest.raises(Cancelled, match="it was stopped"):
+            stopping.check()
+    assert not stopping.can_be_stopped()
+    with stopping.limited(10.0):
+        assert 9.0 < stopping.at_most(60.0) <= 10.0 and stopping.at_most(1.0) == 1.0
+        with stopping.limited(None):
+            assert stopping.at_most(60.0) == 60.0
+        assert stopping.at_most(60.0) <= 10.0
+    with pytest.raises(ZeroDivisionError), stopping.limited(-5.0), stopping.heeding(word):
+        assert stopping.at_most(60.0) == 0.0
+        raise ZeroDivisionError
+    assert stopping.at_most(60.0) == 60.0 and not stopping.can_be_stopped()
