@@ -72,3 +72,44 @@ def test_a_renamed_file_takes_the_place_of_another(tmp_path: Path) -> None:
     (tmp_path / "new").write_bytes(b"new")
     opening.rename(str(tmp_path / "old"), str(tmp_path / "new"))
     assert (tmp_path / "new").read_bytes() == b"old" and not (tmp_path / "old").exists()
+
+
+def test_a_new_file_takes_no_name_that_is_taken_and_appears_whole(tmp_path: Path) -> None:
+    path = str(tmp_path / "new")
+    with opening.create_new(path) as file:
+        file.write(b"one")
+    with opening.create_new(str(tmp_path / "shared"), 0o644):
+        pass
+    assert [os.stat(tmp_path / name).st_mode & 0o777 for name in ("new", "shared")] == [0o600, 0o644]
+    os.symlink("nowhere", tmp_path / "link")
+    opening.place_new(str(tmp_path / "placed"), b"words")
+    for name in ("new", "link", "placed"):
+        with pytest.raises(FileExistsError):
+            opening.create_new(str(tmp_path / name))
+        with pytest.raises(FileExistsError):
+            opening.place_new(str(tmp_path / name), b"other")
+    assert (tmp_path / "placed").read_bytes() == b"words" and (tmp_path / "placed").stat().st_mode & 0o777 == 0o600
+    assert sorted(os.listdir(tmp_path)) == ["link", "new", "placed", "shared"], "nothing is left beside"
+
+
+def test_where_there_are_no_hard_links_a_file_is_placed_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(old: str, new: str) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "link", refused)
+    opening.place_new(str(tmp_path / "placed"), b"words")
+    with pytest.raises(FileExistsError):
+        opening.place_new(str(tmp_path / "placed"), b"other")
+    assert (tmp_path / "placed").read_bytes() == b"words" and os.listdir(tmp_path) == ["placed"]
+    assert (tmp_path / "placed").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_is_written_is_on_the_disk_if_that_is_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_size))
+    opening.write(str(tmp_path / "f"), b"one")
+    assert synced == []
+    opening.write(str(tmp_path / "f"), b"words", sync=True)
+    assert synced == [5]

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from treadle.io import scratch
+from tests.descriptors import opened
+from treadle.errors import StorageError
+from treadle.io import removing, scratch
 
 HOLDS = """
 import sys
@@ -70,12 +72,42 @@ def test_one_that_was_never_held_goes_after_a_while_and_others_things_are_left_a
     assert (tmp_path / "treadle-tmp-link").is_symlink()
 
 
-def test_directories_deeper_than_python_recurses_are_removed_too() -> None:
-    place = scratch.make("deep")
-    os.makedirs(os.path.join(place, *["d"] * 100))
-    for _ in range(10):
-        os.rename(os.path.join(place, "d"), os.path.join(place, "e"))
-        os.makedirs(os.path.join(place, *["d"] * 100))
-        os.rename(os.path.join(place, "e"), os.path.join(place, *["d"] * 100, "d"))
+def test_what_this_process_holds_goes_at_once_and_its_lock_with_it(tmp_path: Path) -> None:
+    before = opened()
+    one, two = scratch.make("one"), scratch.make("two")
+    assert os.path.basename(one).startswith("treadle-tmp-one-") and os.path.basename(two).startswith("treadle-tmp-two-")
+    (tmp_path / "treadle-tmp-left").mkdir()
+    (tmp_path / ".treadle-tmp-new").mkdir()
+    scratch.remove_all()
+    assert os.listdir(tmp_path) == [".treadle-tmp-new"] and opened() == before
+    with pytest.raises(ZeroDivisionError), scratch.directory("three"):
+        raise ZeroDivisionError
+    scratch.remove(str(tmp_path / "none"))
+    assert os.listdir(tmp_path) == [".treadle-tmp-new"] and opened() == before
+
+
+def test_one_that_cannot_be_named_leaves_nothing(tmp_path: Path) -> None:
+    before = opened()
+    with pytest.raises(OSError):
+        scratch.make("no/such/kind")
+    assert os.listdir(tmp_path) == [] and opened() == before
+
+
+def test_what_belongs_to_another_user_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "treadle-tmp-x").mkdir()
+    own = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: own + 1)
+    scratch.remove_all()
+    assert os.listdir(tmp_path) == ["treadle-tmp-x"]
+
+
+def test_what_cannot_be_removed_is_removed_as_far_as_possible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = scratch.make("x")
+    (Path(place) / "file").touch()
+
+    def refused(path: str) -> None:
+        raise StorageError("no")
+
+    monkeypatch.setattr(removing, "remove_tree", refused)
     scratch.remove(place)
-    assert not os.path.exists(place)
+    assert os.listdir(tmp_path) == []

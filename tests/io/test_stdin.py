@@ -72,3 +72,28 @@ def test_a_closed_stdin_is_no_stdin() -> None:
 def test_no_prompt_at_all_says_how_to_give_one(given: str | None, piped: Piped) -> None:
     with pytest.raises(ConfigError, match="treadle -p"):
         prompt(given, note=notes.append, fd=piped(b" "))
+
+
+def test_a_terminal_is_not_read_and_its_end_is_no_input(piped: Piped) -> None:
+    master, slave = os.openpty()
+    try:
+        assert prompt("hi", note=notes.append, fd=slave) == "hi" and notes == []
+        with pytest.raises(ConfigError, match="there is no prompt") as error:
+            prompt(None, note=notes.append, fd=slave)
+        assert error.value.hint == 'give one: treadle -p "...", or pipe it in'
+    finally:
+        os.close(master)
+        os.close(slave)
+    with pytest.raises(ConfigError, match="the prompt is empty") as empty:
+        prompt("", note=notes.append, fd=piped(b""))
+    assert empty.value.hint == 'give one: treadle -p "..."'
+    with pytest.raises(ConfigError, match="the prompt is empty"):
+        prompt(None, note=notes.append, fd=987)
+
+
+def test_a_file_is_added_to_what_was_given_and_nothing_is_noted(tmp_path: Path) -> None:
+    notes.clear()
+    (tmp_path / "f").write_bytes(b"from a file")
+    fd = os.open(tmp_path / "f", os.O_RDONLY)
+    assert prompt("sum up", note=notes.append, fd=fd, patience=0.0) == "sum up\n\nfrom a file" and notes == []
+    os.close(fd)

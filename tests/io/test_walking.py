@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import need
-from treadle.io.walking import Walk
+from treadle.io.walking import Walk, parents, read_rules
 
 
 def walked(root: Path, **more: bool) -> list[str]:
@@ -81,7 +81,9 @@ def test_random_rules_leave_out_what_git_leaves_out(
 ) -> None:
     git = need("git")
     root = tmp_path_factory.mktemp("repo")
-    subprocess.run([git, "init", "-q", str(root)], check=True)
+    for name in ("objects", "refs"):
+        (root / ".git" / name).mkdir(parents=True)
+    (root / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     chooser = random.Random(data.draw(st.integers(0, 10_000)))
     for _ in range(25):
         path = root.joinpath(*(chooser.choice(NAMES) for _ in range(chooser.randint(1, 4))))
@@ -98,3 +100,32 @@ def test_random_rules_leave_out_what_git_leaves_out(
         [git, "-C", str(root), "ls-files", "-z", "--others", "--exclude-standard"], check=True, capture_output=True
     ).stdout
     assert sorted(walked(root)) == sorted(os.fsdecode(name) for name in said.split(b"\0") if name)
+
+
+def test_links_and_further_rules_count_if_they_are_asked_for_and_a_walk_can_be_ended(tmp_path: Path) -> None:
+    tree(tmp_path, "a.log", "b.txt", "d/c.log", "d/d.txt", ".git/HEAD")
+    (tmp_path / "link").symlink_to("b.txt")
+    (tmp_path / "way").symlink_to("d")
+    assert walked(tmp_path, links=True) == ["a.log", "b.txt", "d/c.log", "d/d.txt", "link", "way"]
+    (tmp_path / "d" / ".gitignore").write_text("!c.log\n")
+    rules = Walk(str(tmp_path), excludes="*.log\n/d/d.txt\n")
+    assert [name for name, _ in rules] == ["b.txt", "d/.gitignore", "d/c.log"]
+    assert [name for name, _ in Walk(f"{tmp_path}/", ignore=False, excludes="*.log\n")] == [
+        "b.txt",
+        "d/.gitignore",
+        "d/d.txt",
+    ]
+    walk, found = Walk(str(tmp_path), ignore=False), []
+    for name, entry in walk:
+        found.append(name)
+        assert entry.path == str(tmp_path / name)
+        walk.stopped = name == "d/.gitignore"
+    assert found[:3] == ["a.log", "b.txt", "d/.gitignore"] and "link" not in found and walk.unreadable == 0
+
+
+def test_rules_that_cannot_be_read_are_none(tmp_path: Path) -> None:
+    tree(tmp_path, "a/x")
+    (tmp_path / ".gitignore").mkdir()
+    (tmp_path / "a" / ".gitignore").symlink_to("nowhere")
+    assert walked(tmp_path) == ["a/x"] and walked(tmp_path / "a") == ["x"]
+    assert read_rules(str(tmp_path)).ignored("x", "x") is None and parents("/") == ()
