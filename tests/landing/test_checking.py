@@ -3,7 +3,9 @@
 import asyncio
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -17,8 +19,17 @@ from tests.landing.test_reverting import changes
 from tests.landing.trains import CHECK, empty
 from treadle.fleet import client, node, up
 from treadle.fleet.engine.bus import Bus
-from treadle.landing import train
+from treadle.fleet.orders import encode
+from treadle.fleet.run.resume.continuing import TRAIN
+from treadle.landing import checking, train
+from treadle.landing.bench import Bench
+from treadle.landing.sending import bring, change_of
 from treadle.landing.train import Train
+from treadle.receipts.trace import Check
+from treadle.wire.fleet.orders import Spec
+from treadle.wire.fleet.records import Order
+from treadle.wire.fleet.train import Car, TrainRecord
+from treadle.workspace.checkouts import around
 
 
 async def checks_of(bus: Bus) -> list[str]:
@@ -99,3 +110,71 @@ async def test_a_node_on_another_machine_is_sent_what_it_checks(bus: Bus, reposi
     finally:
         far.terminate()
         await asyncio.to_thread(far.wait, 60)
+
+
+def test_the_same_commit_check_and_try_are_one_order_and_any_other_is_another() -> None:
+    record = TrainRecord(repository="/r", branch="main", verify="make", setup="make deps")
+    car = Car(orders=("a", "b"), on="1" * 40, commit="2" * 40, tree="3" * 40)
+    made = checking._spec("t", record, car, ("x",), 0)
+    assert made == Spec(
+        id=made.id,
+        task="Check a, b on main of /r",
+        agent="null",
+        root="/r",
+        base="2" * 40,
+        verify="make",
+        setup="make deps",
+        bring=("x",),
+        priority=9,
+        by=TRAIN,
+    )
+    assert checking._spec("t", record, replace(car, orders=("c",)), (), 0).id == made.id
+    others = [
+        checking._spec("u", record, car, (), 0),
+        checking._spec("t", replace(record, verify="true"), car, (), 0),
+        checking._spec("t", replace(record, setup=""), car, (), 0),
+        checking._spec("t", record, replace(car, commit="4" * 40), (), 0),
+        checking._spec("t", record, replace(car, reds=1), (), 0),
+        checking._spec("t", record, car, (), 1),
+    ]
+    assert len({made.id, *(each.id for each in others)}) == 7
+
+
+async def test_a_verdict_is_what_the_order_came_to_and_without_one_it_is_asked_again(
+    bus: Bus, repository: Path, finished: Finished
+) -> None:
+    one = await finished.order("one", {"x.txt": "x\n"})
+    bench = await asyncio.to_thread(Bench, "t", around(str(repository)), "main")
+    change = await change_of(bus, await client.get_order(bus, one))
+    await bring(bus, bench, one, change.commit)
+    built = await asyncio.to_thread(partial(bench.build, [change], finished.base, finished.base, "make", apart=False))
+    assert built.car is not None
+    record, asked = TrainRecord(repository=str(repository), branch="main", verify="make", tip=finished.base), 0
+
+    async def verdict(*ends: dict[str, Any]) -> Check:
+        """Of a check whose orders come to these ends, one after the other."""
+        nonlocal record, asked
+        asked += 1
+        record = replace(record, verify=f"make {asked}")
+        assert built.car is not None
+        task = asyncio.create_task(checking.check(bus, bench, "t", record, built.car, ()))
+        for number, end in enumerate(ends):
+            name = checking._spec("t", record, built.car, (), number).id
+            async with asyncio.timeout(60):
+                while await bus.get(f"spec.{name}", latest=True) is None:
+                    await asyncio.sleep(0.01)
+            await bus.put(f"order.{name}", encode(Order(id=name, changed=1.0, **end)))
+        async with asyncio.timeout(60):
+            found = await task
+        assert git(repository, "for-each-ref", "refs/treadle") == "" and found.command == record.verify
+        return found
+
+    lost = {"state": "cancelled", "why": "its node was lost"}
+    green = await verdict({"state": "done", "result": {"verified": True}})
+    assert green.ok and green.output_tail == ""
+    red = await verdict({"state": "failed", "why": "why", "result": {"verified": False, "says": "2 failed"}})
+    assert not red.ok and red.output_tail == "2 failed"
+    failed = await verdict({"state": "failed", "why": "no such directory"})
+    assert not failed.ok and failed.output_tail == "no such directory"
+    assert (await verdict(lost, {"state": "done", "result": {"verified": True, "says": "fine"}})).output_tail == "fine"
+    assert (await verdict(lost, lost, lost)).output_tail == "its node was lost"

@@ -6,18 +6,26 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from tests.fleet.conftest import Start, give, spec
 from tests.fleet.conftest import start_node as start_node
 from tests.fleet.repositories import git, model, read, says, work, write
+from tests.landing.blamed import costing
+from tests.landing.test_merging import Finished
 from tests.landing.test_train import proof
 from treadle.cli.root import treadle
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
-from treadle.landing import train
+from treadle.fleet.orders import PERSON, encode
+from treadle.fleet.run.resume.continuing import TRAIN
+from treadle.landing import sending, train
+from treadle.landing.bench import Bench
+from treadle.landing.sending import SendingBack
 from treadle.landing.train import Train
-from treadle.wire.fleet.records import Order
-from treadle.wire.fleet.train import TrainRecord
+from treadle.wire.fleet.records import Order, Used
+from treadle.wire.fleet.train import LandedRecord, QueuedChange, ReturnedChange, TrainRecord
+from treadle.workspace.checkouts import around
 
 CHECK = "! grep -rqs bad *.txt"
 
@@ -180,3 +188,156 @@ async def test_an_order_that_says_drop_is_left_out_and_nobody_is_asked(
     async with asyncio.timeout(60):
         while not (await client.get_order(bus, bad.id)).result.get("not_landed"):
             await asyncio.sleep(0.02)
+
+
+class Steps:
+    """What is sent back of a finished order, step by step, with no node at work."""
+
+    def __init__(self, bus: Bus, repository: Path) -> None:
+        self.bus, self.repository = bus, repository
+        self.said: list[str] = []
+        self.bench = Bench("t", around(str(repository)), "main")
+        self.sending = SendingBack(bus, "t", self.bench, self.said.append)
+
+    async def entry(self, name: str, **fields: Any) -> ReturnedChange:
+        order = await client.get_order(self.bus, name)
+        given = {"kind": "red", "why": "it was red", "at": 5.0, "base": order.result["base"], **fields}
+        return ReturnedChange(order=name, first=name, commit=order.result["commit"], **given)
+
+    async def step(self, *entries: ReturnedChange, **fields: Any) -> TrainRecord:
+        record = TrainRecord(repository=str(self.repository), branch="main", verify="make", back=entries, **fields)
+        found = await self.sending.step(record)
+        assert found is not None
+        return found
+
+    async def ended(self, name: str, state: str, **fields: Any) -> None:
+        """The scheduler's record of an order that has come to this end."""
+        made = Order(id=name, state=state, changed=1.0, title=name, **fields)  # type: ignore[arg-type]
+        await self.bus.put(f"order.{name}", encode(made))
+
+
+@pytest.fixture
+async def steps(bus: Bus, repository: Path) -> Steps:
+    return await asyncio.to_thread(Steps, bus, repository)
+
+
+async def test_what_is_queued_of_an_order_says_whose_work_it_is(bus: Bus, finished: Finished) -> None:
+    one = await finished.order("one", {"a.txt": "x\n"}, project="goal", agent="codex", model="m")
+    two = await finished.order("two", {"a.txt": "x\n"}, agent="codex")
+    await costing(bus, one, Used(input_tokens=1))
+    order, receipt = await client.get_order(bus, one), await client.get_receipt(bus, one)
+    assert receipt is not None
+    made = await sending.change_of(bus, order, anyway=True)
+    assert made.at > 0 and replace(made, at=0.0) == QueuedChange(
+        order=one,
+        commit=order.result["commit"],
+        base=finished.base,
+        title="one",
+        goal="goal",
+        agent="codex (m)",
+        receipt=receipt.sha256,
+        anyway=True,
+    )
+    plain = await sending.change_of(bus, await client.get_order(bus, two))
+    assert (plain.agent, plain.receipt, plain.anyway, plain.goal) == ("codex", "", False, "")
+
+
+async def test_each_helper_gets_an_order_of_its_kind_and_what_came_of_it_is_taken_up(
+    bus: Bus, finished: Finished, repository: Path, steps: Steps
+) -> None:
+    notes = await bus.client.subscribe("fleet.in.>")
+    one = await finished.order("one", {"a.txt": "x\n"}, agent="codex", model="m", setup="make deps")
+    entry = await steps.entry(one)
+    sent = await steps.step(entry)
+    (waiting,) = sent.back
+    helper = await client.get_spec(bus, waiting.by)
+    assert (waiting.to, waiting.tries, waiting.tip) == ("author", 1, finished.base)
+    assert (helper.agent, helper.model, helper.continues, helper.retry_of) == ("codex", "m", one, one)
+    assert (helper.land, helper.verify, helper.setup, helper.by) == ("main", "make", "make deps", TRAIN)
+    assert helper.comments.startswith("Your work did not land on main: it was red.") and helper.task == "one"
+    assert git(repository, "for-each-ref", "--format=%(objectname)", "refs/treadle") == helper.base
+    assert steps.said == [f"back     one to its author as {helper.id}: it was red"]
+    words = b""
+    while b"went to its author as" not in words:
+        words = (await notes.next_msg(timeout=60)).data
+    assert b'"sent_back"' in words and b"did not land on main" in words
+    await steps.ended(helper.id, "running")
+    assert await steps.sending.step(sent) is None
+
+    await steps.ended("again", "failed", why="it gave up")
+    await steps.ended(helper.id, "done", retried_as="again", result={"commit": "c" * 40})
+    (left,) = (await steps.step(waiting)).back
+    assert (left.by, left.order, left.tried) == ("", "again", ("author (again): it gave up",))
+    assert steps.said[-1] == "no help  one, its author in again: it gave up"
+    await steps.ended("again", "done")
+    assert (await steps.step(waiting)).back[0].tried == ("author (again): it changed nothing",)
+
+    two = await finished.order("two", {"b.txt": "x\n"}, agent="codex", model="m", setup="make deps")
+    entry = await steps.entry(two, tries=2, to="author")
+    (waiting,) = (await steps.step(entry, reconciler="claude", setup="make it")).back
+    helper = await client.get_spec(bus, waiting.by)
+    assert (waiting.to, helper.agent, helper.model, helper.continues) == ("reconciler", "claude", None, "")
+    assert helper.title == "reconcile two: two" and "You wrote neither side" in helper.task and not helper.comments
+    assert helper.setup == "make it" and steps.said[-1].startswith("back     two to a reconciler as ")
+
+
+async def test_a_person_is_asked_once_and_the_answer_decides(bus: Bus, finished: Finished, steps: Steps) -> None:
+    one = await finished.order("one", {"a.txt": "x\n"}, on_red="person", agent="codex", project="goal")
+    entry = await steps.entry(one, output="the end")
+    (waiting,) = (await steps.step(entry)).back
+    question = await client.get_spec(bus, waiting.by)
+    assert (waiting.to, question.agent, question.project, question.by) == ("person", PERSON, "goal", TRAIN)
+    assert question.title == "one cannot land on main" and question.answer_seconds == sending.ANSWER_SECONDS
+    assert "one (one) cannot land on main: it was red." in question.task and "its agent tries again" in question.task
+    assert (await steps.step(entry)).back[0].by == waiting.by, "asked twice it is one question"
+    await steps.ended(waiting.by, "done", result={"decision": "allow", "says": "try this"})
+    (again,) = (await steps.step(waiting)).back
+    assert (again.by, again.words, again.tries, again.to) == ("", "try this", 0, "person")
+    notes = await bus.client.subscribe("fleet.in.>")
+    for state, result, expected in (
+        ("done", {"decision": "deny", "says": "no", "by": "ann"}, b"it was red; ann left it out: no"),
+        ("failed", {"decision": "allow"}, b"it was red; a person left it out"),
+    ):
+        await steps.ended(waiting.by, state, result=result)
+        assert (await steps.step(waiting)).back == ()
+        words = (await notes.next_msg(timeout=60)).data
+        assert expected in words and b'"not_landed"' in words
+    null = await finished.order("null", {"b.txt": "x\n"}, agent="null")
+    waiting = replace(await steps.entry(null), to="person", by=waiting.by)
+    await steps.ended(waiting.by, "done", result={"decision": "allow"})
+    record = await steps.step(waiting)
+    assert record.back == () and [each.order for each in record.queue] == [null]
+    assert record.queue[0].tried == ("a person had it tried as it is",)
+
+
+async def test_what_no_one_can_help_with_is_given_up_and_what_has_landed_needs_no_help(
+    bus: Bus, finished: Finished, steps: Steps
+) -> None:
+    notes = await bus.client.subscribe("fleet.in.>")
+    one = await finished.order("one", {"a.txt": "x\n"}, agent="codex")
+    dropped = await finished.order("dropped", {"b.txt": "x\n"}, on_red="drop")
+    assert (await steps.step(await steps.entry(dropped))).back == ()
+    assert b"did not land: it was red" in (await notes.next_msg(timeout=60)).data
+    ghost = replace(await steps.entry(one), order="ghost", first="ghost")
+    assert (await steps.step(ghost)).back == ()
+    assert b"it was red; no one can be asked to help: " in (await notes.next_msg(timeout=60)).data
+    (waiting,) = (await steps.step(await steps.entry(one))).back
+    await steps.ended(waiting.by, "running")
+    landed = LandedRecord(order=one, train="t", branch="main", commit="c", tree="d", seq=1, at=5.0)
+    await bus.put("landed.one.t", encode(landed))
+    assert await steps.sending.step(TrainRecord(repository="r", branch="main", back=(waiting,))) is None
+    await bus.put("landed.one.t", encode(replace(landed, at=5.5)))
+    assert (await steps.step(waiting)).back == ()
+    words = b""
+    while b"its work was taken out of the train" not in words:
+        words = (await notes.next_msg(timeout=60)).data
+    assert waiting.by.encode() in words
+    await sending.call_off(bus, [replace(waiting, by=""), replace(waiting, by="ghost")])
+
+
+async def test_what_an_order_was_for_is_its_title_and_what_its_agent_decided(bus: Bus, steps: Steps) -> None:
+    await steps.ended("plain", "done")
+    await steps.ended("odd", "done", result={"capsule": "text"})
+    await steps.ended("told", "done", result={"capsule": {"decision": "made it first"}})
+    found = [await steps.sending._intent(name) for name in ("plain", "odd", "told", "ghost")]
+    assert found == ["plain: plain", "odd: odd", "told: told (made it first)", "ghost"]
