@@ -1,5 +1,7 @@
 """A directory becomes one tree, by our own reading: nothing in it is followed or run, and what is odd is stated."""
 
+import errno
+import hashlib
 import os
 import socket
 import subprocess
@@ -15,11 +17,11 @@ from hypothesis import strategies as st
 
 from tests.conftest import need
 from tests.workspace.repositories import git, make
-from treadle.errors import Cancelled
+from treadle.errors import Cancelled, StorageError, WorkspaceError
 from treadle.io import pinned
 from treadle.io.files import write_atomic
-from treadle.io.removing import remove_tree
 from treadle.io.stopping import heeding
+from treadle.workspace import look as looking
 from treadle.workspace import taking
 from treadle.workspace.changes import TreeEntry
 from treadle.workspace.copied import DEPTH_CAP
@@ -97,7 +99,9 @@ def test_ignored_files_are_those_that_git_ignores(
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(path)
     look = take(Store.make(str(tmp_path_factory.mktemp("store"))), str(root))
-    git("init", "--quiet", cwd=str(root))
+    for name in ("objects", "refs"):
+        (root / ".git" / name).mkdir(parents=True)
+    (root / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     git("add", "-A", cwd=str(root))
     assert look.tree == git("write-tree", cwd=str(root)).stdout.decode().strip()
 
@@ -182,9 +186,8 @@ def test_a_very_deep_directory_is_stated_and_keeps_what_the_base_has(root: Path,
         f"{deep[: 2 * DEPTH_CAP]}g": TreeEntry(mode="100644", blob=store.put("blob", b"g")),
     }
     with pinned.directory(os.path.realpath(root)) as fd:
-        os.close(pinned.open_below(fd, "d/" * 1400, make=True))
+        os.close(pinned.open_below(fd, "d/" * (DEPTH_CAP + 20), make=True))
     look = take(store, str(root), base=base)
-    remove_tree(str(root))  # pytest cannot remove it
     assert [kind for kind, _ in kinds(look)] == ["too_long"]
     assert {"a.txt", "deep/b.txt", f"{deep}f"} == set(look.files)  # the other is gone, and that can be seen
     assert store.files(look.tree) == look.files
@@ -209,3 +212,165 @@ def test_a_link_in_place_of_a_directory_is_not_followed(root: Path, store: Store
     (root / "deep").symlink_to(secret)
     look = take(store, str(root), base=base)
     assert set(look.files) == {"a.txt", "deep"} and look.files["deep"].is_link
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One for each file that is opened. What was looked at is believed at once, not only after a tick of the clock."""
+    opened: list[int] = []
+    usual = taking.opened
+    monkeypatch.setattr(taking, "opened", lambda file: (opened.append(1), usual(file))[1])
+    for module in (taking, looking):
+        monkeypatch.setattr(module, "TICK", -(10**12))
+    return opened
+
+
+def test_what_has_not_changed_since_the_earlier_look_is_not_read_again(
+    root: Path, store: Store, reads: list[int]
+) -> None:
+    (root / "other.txt").write_text("three\n")
+    first = take(store, str(root))
+    assert len(reads) == 3
+    reads.clear()
+    again = take(store, str(root), earlier=first)
+    assert (again.tree, again.files, again.seen) == (first.tree, first.files, first.seen) and reads == []
+    (root / "a.txt").write_text("changed\n")
+    found = take(store, str(root), earlier=again)
+    assert len(reads) == 1 and found.tree == take(store, str(root)).tree != first.tree
+    reads.clear()
+    (root / "deep" / "c.txt").write_text("new\n")
+    found = take(store, str(root), earlier=found)
+    assert len(reads) == 1 and set(found.files) == {"a.txt", "other.txt", "deep/b.txt", "deep/c.txt"}
+    (root / ".gitignore").write_text("*.txt\n")
+    found = take(store, str(root), earlier=found)
+    assert set(found.files) == {".gitignore"} and found.tree == take(store, str(root)).tree
+    (root / ".gitignore").write_text("a.txt\n")
+    found = take(store, str(root), earlier=found)
+    assert set(found.files) == {".gitignore", "other.txt", "deep/b.txt", "deep/c.txt"}
+    (root / ".gitignore").unlink()
+    found = take(store, str(root), earlier=found)
+    assert set(found.files) == {"a.txt", "other.txt", "deep/b.txt", "deep/c.txt"}
+    assert set(take(store, str(root), earlier=found, excludes="deep/\n").files) == {"a.txt", "other.txt"}
+    assert set(take(store, str(root), earlier=take(store, str(root), excludes="a.txt\n")).files) == set(found.files)
+
+
+def test_hidden_files_that_are_watched_are_hashed_and_no_others(root: Path, store: Store) -> None:
+    (root / ".gitignore").write_text("*.log\nout/\n")
+    (root / "one.log").write_text("x")
+    (root / "two.log").write_text("x")
+    (root / "out").mkdir()
+    (root / "out" / "watched").write_text("x" * 10)
+    (root / "to.log").symlink_to("a.txt")
+    os.mkfifo(root / "pipe.log")
+
+    def watched(path: str) -> bool:
+        return path in ("one.log", "out/watched", "to.log", "pipe.log", "a.txt")
+
+    look = take(store, str(root), watched=watched)
+    assert look.hashes == {
+        "one.log": hashlib.sha256(b"x").hexdigest(),
+        "out/watched": hashlib.sha256(b"x" * 10).hexdigest(),
+        "to.log": "a.txt",
+        "pipe.log": "",
+    }
+    assert set(look.files) == {"a.txt", "deep/b.txt", ".gitignore"} and take(store, str(root)).hashes == {}
+
+
+def test_its_own_git_directory_is_looked_at_only_if_that_is_wanted(root: Path, store: Store) -> None:
+    (root / ".git" / "hooks").mkdir(parents=True)
+    (root / ".git" / "hooks" / "x").touch()
+    (root / "deep" / ".Git").mkdir()
+    with_git, without = take(store, str(root)), take(store, str(root), git_files=False)
+    assert ".git/hooks/x" in with_git.seen and ".git/hooks/x" not in without.seen
+    assert with_git.tree == without.tree
+    (stated,) = without.oddities
+    assert (stated.kind, stated.path) == ("git_directory", "deep/.Git")
+    assert stated.note == "some systems take it for .git; it is not in the tree"
+
+
+def test_what_a_lender_has_is_not_put_into_the_store(root: Path, store: Store, tmp_path: Path) -> None:
+    blob = store.id_of("blob", b"one\n")
+    look = take(store, str(root), lent={blob})
+    assert look.files["a.txt"].blob == blob and look.tree == take(Store.make(str(tmp_path / "s")), str(root)).tree
+    with pytest.raises(WorkspaceError):
+        store.blobs([blob])
+    assert store.blobs([look.files["deep/b.txt"].blob])
+
+
+def test_what_cannot_be_read_keeps_what_the_base_has_and_is_stated(
+    root: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(StorageError, match=f"cannot read {root}/none"):
+        take(store, str(root / "none"))
+    base = take(store, str(root)).files
+    (root / "deep" / "b.txt").write_text("changed\n")
+    (root / ".gitignore").write_text("hidden/\n")
+    for name in ("hidden", "gone"):
+        (root / name).mkdir()
+        (root / name / "x").touch()
+    usual_folder, usual_file = pinned.open_from, pinned.open_in
+
+    def folder(at: int, path: str, *flags: int) -> int:
+        if path in ("deep/", "hidden/"):
+            raise PermissionError(errno.EACCES, "not for you")
+        if path == "gone/":
+            raise FileNotFoundError
+        return usual_folder(at, path, *flags)
+
+    def file(at: int, name: str, flags: int) -> int:
+        if name == "a.txt":
+            raise PermissionError(errno.EACCES, "not for you")
+        return usual_file(at, name, flags)
+
+    monkeypatch.setattr(pinned, "open_from", folder)
+    monkeypatch.setattr(pinned, "open_in", file)
+    look = take(store, str(root), base=base)
+    assert {(one.kind, one.path, one.note) for one in look.oddities} == {
+        ("unreadable", "deep/", "not for you"),
+        ("unreadable", "a.txt", "not for you"),
+    }
+    assert {name: look.files[name] for name in base} == base and set(look.files) == {*base, ".gitignore"}
+    assert look.seen["deep/."] == look.seen["hidden/."] == (0, 0, 0, 0, 0)
+    assert store.files(look.tree) == look.files
+
+
+def test_a_large_file_is_put_in_pieces_and_limits_hold_exactly(
+    root: Path, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = take(store, str(root))
+    monkeypatch.setattr(taking, "PIECE", 3)
+    other = Store.make(str(tmp_path / "other"))
+    found = take(other, str(root))
+    assert found.tree == whole.tree and other.blobs([found.files["a.txt"].blob]) == {
+        found.files["a.txt"].blob: b"one\n"
+    }
+    for cap, total, kept in ((4, 8, 2), (3, 8, 0), (4, 7, 1), (4, 3, 0)):
+        monkeypatch.setattr(taking, "FILE_CAP", cap)
+        monkeypatch.setattr(taking, "TOTAL_CAP", total)
+        found = take(other, str(root))
+        assert len(found.files) == kept and len(kinds(found)) == 2 - kept
+    note = "it has 4 bytes; at most 4 of one file and 3 of all are taken"
+    assert {one.note for one in found.oddities} == {note}
+
+
+def test_an_empty_directory_stands_for_the_submodule_that_the_base_has_there(root: Path, store: Store) -> None:
+    for name in ("lib", "deep/er", "plain"):
+        (root / name).mkdir()
+    module = TreeEntry(mode="160000", blob="1" * 40)
+    base = {"lib": module, "deep/er": module, "gone": module}
+    look = take(store, str(root), base=base)
+    assert look.files == {**take(store, str(root)).files, "lib": module, "deep/er": module}
+    assert store.files(look.tree) == look.files
+    (root / "lib" / "x").touch()
+    assert "lib/x" in take(store, str(root), base=base).files
+
+
+def test_a_program_is_one_that_its_owner_may_run_and_the_bits_of_others_are_stated(root: Path, store: Store) -> None:
+    (root / "a.txt").chmod(0o655)
+    (root / "run").touch()
+    (root / "run").chmod(0o7700)
+    look = take(store, str(root))
+    assert look.files["a.txt"].mode == "100644" and look.files["run"].mode == "100755"
+    assert [one.note for one in look.oddities] == [
+        "has setuid and setgid and the sticky bit; a tree does not hold that"
+    ]
