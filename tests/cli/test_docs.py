@@ -2,15 +2,19 @@
 
 import json
 
+import pytest
 from click.testing import CliRunner
 
-from treadle.cli.docs import docs, pages
+from treadle.cli.docs import _drawn, docs, pages
 from treadle.errors import NotFound
 
 
 def test_the_pages_are_listed_by_kind() -> None:
     shown = CliRunner().invoke(docs).output
-    assert "Tutorials:" in shown and "one-shot" in shown
+    kinds = [line for line in shown.splitlines() if not line.startswith(" ")]
+    assert kinds == ["Tutorials:", "How to:", "Why it is so:", "Reference:"]
+    assert "\n  one-shot                           One-shot runs" in shown.partition("Reference:")[2]
+    assert len(shown.splitlines()) == len(pages()) + 4
     names = [page["name"] for page in json.loads(CliRunner().invoke(docs, ["--json"]).output)]
     assert names == [page.name for page in pages()] and len(set(names)) == len(names)
 
@@ -23,4 +27,20 @@ def test_a_page_is_plain_markdown_in_a_pipe_whatever_way_it_is_named() -> None:
 
 def test_a_page_that_is_not_there_is_told_with_what_is_near() -> None:
     result = CliRunner().invoke(docs, ["one-shoot"])
-    assert isinstance(result.exception, NotFound) and "treadle docs one-shot" in str(result.exception)
+    assert isinstance(result.exception, NotFound) and "perhaps `treadle docs one-shot`" in str(result.exception)
+    assert "there is no page 'one-shoot'" in str(result.exception)
+    by_title = CliRunner().invoke(docs, ["do the tests notice"])
+    assert "perhaps `treadle docs mutation`" in str(by_title.exception)
+    assert "`treadle docs` lists them" in str(CliRunner().invoke(docs, ["zzz"]).exception)
+
+
+def test_on_a_terminal_a_page_is_drawn_without_comments_and_with_words_for_pictures(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = "<!-- made by hand -->\n# Weaving\n\nSee ![a loom](loom.svg) and [there](x).\n\n" + "word " * 60
+    monkeypatch.setenv("COLUMNS", "40")
+    narrow = _drawn(text)
+    assert "made by hand" not in narrow and "(a picture: a loom)" in narrow and "Weaving" in narrow
+    assert max(map(len, narrow.splitlines())) <= 40 and "\x1b" not in narrow
+    monkeypatch.setenv("COLUMNS", "300")
+    assert 60 < max(map(len, _drawn(text).splitlines())) <= 100

@@ -26,18 +26,46 @@ from treadle.errors import ConfigError
             {"config": ('model_reasoning_effort="high"', "approval_policy=never"), "add_dir": ("/a",)},
             ["-p", "--permission-mode", "suggest", "--add-dir", "/a", "--effort", "high"],
         ),
+        ((), {"sandbox": "danger-full-access"}, ["-p", "--permission-mode", "yolo"]),
+        ((), {"full_auto": True, "sandbox": "read-only"}, ["-p", "--permission-mode", "suggest"]),
+        (("resume", "abc", "go"), {}, ["-p", "--permission-mode", "suggest", "--resume", "abc", "--", "go"]),
+        (("resume",), {"last": True}, ["-p", "--permission-mode", "suggest", "--continue"]),
+        (("resume", "-"), {"last": True}, ["-p", "--permission-mode", "suggest", "--continue"]),
+        (("go",), {"last": True}, ["-p", "--permission-mode", "suggest", "--", "go"]),
+        (
+            ("go",),
+            {"model": "m", "agent": "a", "output_schema": "s", "output_last_message": "l", "ephemeral": True},
+            [
+                *("-p", "--permission-mode", "suggest", "--no-session-persistence", "--model", "m", "--agent", "a"),
+                *("--json-schema", "s", "--last-message", "l", "--", "go"),
+            ],
+        ),
+        (
+            (),
+            {"config": (" model_reasoning_effort = low", "web_search=x"), "add_dir": ("/a", "/b")},
+            ["-p", "--permission-mode", "suggest", "--add-dir", "/a", "--add-dir", "/b", "--effort", " low"],
+        ),
     ],
 )
 def test_what_codex_is_given_becomes_a_run(
-    words: tuple[str, ...], given: dict[str, object], arguments: list[str]
+    words: tuple[str, ...], given: dict[str, object], arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert oneshot_arguments(words, **given) == arguments  # type: ignore[arg-type]
+    assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize("words", [("a", "b"), ("resume",)])
-def test_what_cannot_be_meant_is_refused(words: tuple[str, ...]) -> None:
-    with pytest.raises(ConfigError):
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("a", "b"), "there is more than one prompt: 'a' and 'b' (quote it)"),
+        (("resume",), "resume needs the id of a session (or --last)"),
+        (("resume", "id", "a", "b"), "'a' and 'b'"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(words: tuple[str, ...], said: str) -> None:
+    with pytest.raises(ConfigError) as refused:
         oneshot_arguments(words)
+    assert said in str(refused.value)
 
 
 def test_a_setting_of_codex_that_is_not_used_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.cli.given import claude_settings, joined, servers, subagents
+from treadle.cli.given import claude_settings, joined, servers, sources, subagents, text_or_file, tokens
 from treadle.errors import ConfigError, StorageError
 
 
@@ -16,6 +16,11 @@ from treadle.errors import ConfigError, StorageError
         ("--allowedTools Read -p fix", "--allowedTools Read -p fix"),
         ("--disallowed-tools Read, Edit,Write done", "--disallowed-tools Read,,Edit,Write done"),
         ("--allowedTools", "--allowedTools"),
+        ("--allowed-tools fix Read it", "--allowed-tools fix,Read it"),
+        ("--disallowedTools A --denied-tools B bash", "--disallowedTools A --denied-tools B,bash"),
+        ("--model Read Edit", "--model Read Edit"),
+        ("--allowedTools Read Edit,fix Grep", "--allowedTools Read Edit,fix Grep"),
+        ("--allowedTools Read , Edit", "--allowedTools Read,,,Edit"),
         ("-p x -- --allowedTools Read Edit", "-p x -- --allowedTools Read Edit"),
     ],
 )
@@ -89,3 +94,37 @@ def test_a_file_that_holds_something_else_is_named(tmp_path: Path) -> None:
     (tmp_path / "list.json").write_text("[]")
     with pytest.raises(ConfigError, match=r"--settings .*list\.json is not a JSON object"):
         claude_settings(str(tmp_path / "list.json"))
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("200000", 200_000), (" 200K ", 200_000), ("1M", 1_000_000), ("3m", 3_000_000), ("1", 1)]
+)
+def test_a_number_of_tokens_may_be_short(text: str, number: int) -> None:
+    assert tokens(text, "--x") == number
+
+
+@pytest.mark.parametrize("text", ["", "k", "0", "0k", "1.5k", "-1", "\u0663", "1g"])
+def test_what_is_no_number_of_tokens_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="is no number of tokens") as refused:
+        tokens(text, "--x")
+    assert "such as 200000, 200k or 1M" in str(refused.value) and str(refused.value).startswith("--x ")
+
+
+def test_a_prompt_is_given_as_text_or_as_a_file(tmp_path: Path) -> None:
+    (tmp_path / "p").write_bytes(b"from a file\xff")
+    assert text_or_file(None, None) is None and text_or_file("", None) == ""
+    assert text_or_file("typed", None) == "typed" and text_or_file(None, str(tmp_path / "p")) == "from a file\ufffd"
+    with pytest.raises(ConfigError, match="a system prompt and a file of one were given"):
+        text_or_file("", str(tmp_path / "p"))
+
+
+def test_the_sources_of_settings_are_named_with_commas_between() -> None:
+    assert sources(None) is None and sources("") == () and sources(" user, ,local ") == ("user", "local")
+    with pytest.raises(ConfigError, match="there is no setting source 'mine'"):
+        sources("user,yours,mine")
+
+
+def test_a_file_may_be_named_from_home_and_spaces_before_json_do_not_matter(state_home: Path) -> None:
+    (state_home / "a.json").write_text('{"one": {"command": "x"}}')
+    assert servers(("~/a.json", ' \n{"two": {"command": "y"}}')) == {"one": {"command": "x"}, "two": {"command": "y"}}
+    assert servers(()) == {} and claude_settings("{}").hooks == ()

@@ -2,24 +2,29 @@
 
 import asyncio
 import json
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
+from tests.cli.fleet.commands import requested, stored
 from tests.fleet.conftest import bus as bus
 from tests.fleet.conftest import fleet as fleet
 from tests.fleet.conftest import give, spec
 from tests.fleet.conftest import nothing_left as nothing_left
 from tests.fleet.conftest import repository as repository
-from treadle.cli.goal_running import _GoalNews
+from treadle.cli.goal_running import _GoalNews, _source, budget_words
 from treadle.cli.root import treadle
 from treadle.errors import ConfigError
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import begun, encode
-from treadle.goals import commands
-from treadle.wire.fleet.records import AskRecord
+from treadle.goals import commands, store
+from treadle.wire.fleet.records import AskRecord, Used
+from treadle.wire.goal.plan import GoalBudget
+from treadle.wire.goal.records import GoalRecord, GoalStep
 
 
 async def test_what_agents_of_the_goal_ask_is_said_once_and_what_others_ask_is_not(
@@ -59,3 +64,176 @@ async def test_a_report_is_markdown_or_the_facts_behind_it(bus: Bus, repository:
     assert (facts["goal"]["id"], facts["plan"]["order"][0]["id"]) == (name, "rows")
     assert [each["event"] for each in facts["history"]] == ["begun"]
     assert isinstance((await report("--json", "--html")).exception, ConfigError)
+
+
+def test_what_changed_is_said_once_and_a_pause_each_time(capsys: pytest.CaptureFixture[str]) -> None:
+    news = _GoalNews()
+    begun = GoalRecord(id="g1", steps={"a": GoalStep(), "b": GoalStep(state="working")})
+    red = GoalStep(state="red", why="first\nsecond")
+    asking = replace(begun, steps={**begun.steps, "a": red}, questions={"plan": "q1"})
+    paused = replace(asking, state="paused", why="no money")
+    said = []
+    for record in (begun, begun, asking, asking, paused, paused, begun, paused):
+        news(record)
+        said.append(capsys.readouterr())
+    assert [out for out, _ in said] == [
+        "  b: working\n",
+        "",
+        "  a: red: first\n",
+        "",
+        "",
+        "",
+        "  a: waiting\n",
+        "  a: red: first\n",
+    ]
+    pause = "paused: no money; `treadle goal resume g1`\n"
+    asks = "asks about plan: `treadle fleet answer q1 allow|deny`\n"
+    assert [err for _, err in said] == ["", "", asks, "", pause, "", "", pause]
+
+
+def test_a_budget_is_said_in_its_units() -> None:
+    assert budget_words(None) == "none"
+    assert budget_words(GoalBudget(tokens=1_000_000, usd=2.5)) == "1,000,000 tokens, 2.5 USD"
+    assert budget_words(GoalBudget(hours=0.5, orders=0)) == "0.5 h, 0 orders"
+
+
+HEAD = 'goal = "Export"\ndone = "true"\nverify = "true"\n'
+ORDERS = "".join(f'[[order]]\nid = "{name}"\ntask = "{name}"\n' for name in ("rows", "api", "docs"))
+BUDGET = "budget = { orders = 3, tokens = 5000 }\n"
+
+
+class Typed:
+    def __init__(self, plan: Path) -> None:
+        self.plan = plan
+
+    async def __call__(self, *words: str, code: int = 0) -> str:
+        done = await asyncio.to_thread(CliRunner().invoke, treadle, ["goal", *words])
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        assert done.exit_code == code, done.output
+        return done.stdout
+
+    async def as_json(self, *words: str, code: int = 0) -> Any:
+        return json.loads(await self(*words, "--json", code=code))
+
+
+@pytest.fixture
+def goal(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Typed:
+    monkeypatch.chdir(repository)
+    (tmp_path / "goal.toml").write_text(HEAD + BUDGET + ORDERS)
+    return Typed(tmp_path / "goal.toml")
+
+
+async def test_a_goal_is_begun_once_listed_and_shown_as_it_stands(bus: Bus, goal: Typed, repository: Path) -> None:
+    said = await goal("run", str(goal.plan), "--detach")
+    ((name, record),) = (await store.goals(bus)).items()
+    assert said == f"goal {name} begins\n"
+    assert await goal("run", str(goal.plan), "--detach") == f"goal {name} is under way already\n"
+    assert (await goal.as_json("run", name[:5], "--detach"))["id"] == name
+    goal.plan.write_text(HEAD + ORDERS)
+    with pytest.raises(ConfigError, match="there is no budget"):
+        await goal("run", str(goal.plan), "--detach")
+    assert (await goal.as_json("run", str(goal.plan), "--detach", "--no-budget"))["id"] != name
+    landed = [
+        GoalStep(state="landed", commit="c" * 40, orders=("o1",), used=Used(input_tokens=count)) for count in (100, 300)
+    ]
+    steps = {"rows": landed[0], "api": GoalStep(why="x\ny"), "docs": landed[1]}
+    now = replace(record, steps=steps, placed=2, used={"worker": Used(input_tokens=400), "planner": Used(usd=0.5)})
+    asking = replace(now, questions={"plan": "q1"}, began=time.time() - 130)
+    await bus.put(f"goal.{name}", encode(asking))
+    head, *rows = [line.split() for line in (await goal("ls")).splitlines()]
+    assert head == ["GOAL", "STATE", "LANDED", "ORDERS", "USED", "AGE", "WHAT"]
+    assert [name, *"asking 2 of 3 2 400 0.50 USD 2m Export".split()] in rows
+    assert {each["id"] for each in await goal.as_json("ls")} == {name, rows[0][0]}
+    assert (await goal("show", name[:6])).splitlines() == [
+        f"goal    {name}: Export",
+        "state   running, for 2m",
+        f"lands   on main of {repository}",
+        "used    400 0.50 USD, 2 orders of 5,000 tokens, 3 orders",
+        "expects 200 ± 141 tokens more, from 2 orders of these sizes here",
+        "",
+        "wave 1",
+        "  rows  landed as cccccccccc  o1",
+        "  api   waiting (x",
+        "  docs  landed as cccccccccc  o1",
+        "",
+        "asks about plan: `treadle fleet answer q1 allow|deny`",
+    ]
+    found = await goal.as_json("show", name)
+    assert (found["goal"]["id"], found["plan"]["goal"], found["forecast"]["tokens"]) == (name, "Export", 200)
+    await bus.put(f"goal.{name}", encode(replace(asking, state="stopped", why="enough", ended=time.time())))
+    over = (await goal("show", name)).splitlines()
+    assert over[1] == "state   stopped: enough, for 2m" and not any(
+        "asks" in line or "expects" in line for line in over
+    )
+    assert await goal("run", name, code=3) == "  rows: landed\n  docs: landed\nstopped: enough\n"
+    assert (await goal.as_json("run", name, code=3))["state"] == "stopped"
+    assert [row.split()[1] for row in (await goal("ls")).splitlines() if row.startswith(name)] == ["stopped"]
+
+
+async def test_a_goal_is_steered_as_typed(bus: Bus, goal: Typed, tmp_path: Path) -> None:
+    await goal("run", str(goal.plan), "--detach")
+    ((name, record),) = (await store.goals(bus)).items()
+    await requested(bus)
+    short = name[:6]
+    assert await goal("pause", short, "--why", "lunch", "--now") == ""
+    assert await requested(bus) == [{"do": "pause", "scope": f"project:{name}", "why": "lunch", "now": True}]
+    assert (await goal.as_json("pause", short))["why"] == "lunch" and await requested(bus)
+    assert (await goal("explain", short)).splitlines()[0] == "paused: lunch"
+    assert "state" not in await goal.as_json("resume", short), "it runs, which is the default"
+    await stored(bus, "at-work", state="running")
+    working = GoalStep(state="working", orders=("at-work",))
+    now, _ = await store.load(bus, name)
+    await bus.put(
+        f"goal.{name}", encode(replace(now, steps={**now.steps, "rows": working, "docs": GoalStep(state="dropped")}))
+    )
+    assert await goal("say", short, "be quick") == "rows: told\n" and await goal.as_json("say", short, "x") == {
+        "rows": "told"
+    }
+    assert (await goal("explain", short)).splitlines()[1:] == [
+        "  rows: working: at-work is running, no scheduler is up: `treadle fleet up`",
+        "  api: waits for an answer about the plan",
+    ]
+    assert set(await goal.as_json("explain", short)) == {"", "rows", "api"}
+    assert await goal("retry", short, "docs") == ""
+    assert (await store.load(bus, name))[0].steps["docs"].state == "waiting"
+    goal.plan.write_text(goal.plan.read_text() + '[[order]]\nid = "more"\ntask = "more"\n')
+    assert await goal("change", short, str(goal.plan)) == f"goal {name} has version 2 of its plan, 4 orders\n"
+    page = tmp_path / "page.html"
+    assert await goal("report", short, "--html", "--out", str(page)) == f"{page}\n"
+    assert "<title>" in page.read_text() and "# " not in page.read_text().partition("<title>")[2].partition("<")[0]
+    with pytest.raises(ConfigError, match="--json is printed"):
+        await goal("report", short, "--json", "--out", str(page))
+    assert (await goal.as_json("stop", short, "--why", "enough"))["why"].endswith(": enough")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "say what is wanted"),
+        (["x", "--from", "TODO.md"], "say what is wanted"),
+        (["x", "--out", "here"], "here is there already"),
+        (["x", "--go"], "needs a budget"),
+        (["x", "--from", "", "--go", "--tokens", "0"], "needs a budget"),
+        (["x", "--out", "here", "--force"], "belongs to no fleet"),
+        (["x", "--go", "--hours", "1"], "belongs to no fleet"),
+    ],
+)
+def test_a_plan_is_not_begun_without_what_it_needs(
+    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").write_text("mine")
+    done = CliRunner().invoke(treadle, ["goal", "plan", *words])
+    assert done.exit_code == 1 and said in str(done.exception) and (tmp_path / "here").read_text() == "mine"
+
+
+def test_what_a_file_or_a_directory_asks_for_is_its_text(tmp_path: Path) -> None:
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "one.md").write_text("# One\n")
+    (tmp_path / "tasks" / "skip.txt").write_text("not this")
+    assert _source(f"{tmp_path}/tasks/", ".", "") == (
+        "tasks",
+        "All that the tasks in tasks ask for\n\none.md:\n\n# One",
+    )
+    assert _source(str(tmp_path / "tasks" / "one.md"), ".", "") == ("one.md", "# One\n")

@@ -20,6 +20,9 @@ def test_a_schema_is_printed_or_all_of_them_are_written(tmp_path: Path) -> None:
     assert json.loads(printed)["title"] == "abp/v0.1 receipt"
     assert ran("schema", "--write", str(tmp_path / "new" / "schemas")).exit_code == 0
     written = {path.name: path.read_text() for path in (tmp_path / "new" / "schemas").iterdir()}
+    assert (tmp_path / "new" / "schemas" / "receipt.schema.json").stat().st_mode & 0o777 == 0o644
+    assert ran("schema", "--write", str(tmp_path / "new" / "schemas")).exit_code == 0, "once more"
+    assert ran("schema", "--write", __file__).exit_code == 2 and ran("schema", "nothing").exit_code == 2
     assert written.keys() == {f"{name}.schema.json" for name in TYPES} and written["receipt.schema.json"] == printed
 
 
@@ -35,4 +38,11 @@ def test_a_file_is_valid_or_each_problem_is_named(tmp_path: Path) -> None:
     bad.write_bytes(good.read_bytes().replace(b'"run_id"', b'"run"'))
     fine, wrong = ran("validate", str(good)), ran("validate", str(bad), "--json")
     assert (fine.exit_code, fine.output) == (0, f"{good}: receipt, valid\n")
-    assert wrong.exit_code == 1 and json.loads(wrong.output)["problems"]
+    problems = json.loads(wrong.output)["problems"]
+    assert wrong.exit_code == 1 and problems
+    text = ran("validate", str(bad))
+    assert text.exit_code == 1 and text.output.splitlines()[1:] == [f"  {problem}" for problem in problems]
+    assert text.output.startswith(f"{bad}: receipt, not valid\n")
+    assert json.loads(ran("validate", str(good), "--json").output)["valid"] is True
+    for missing in (tmp_path / "gone.json", tmp_path):
+        assert ran("validate", str(missing)).exit_code == 2

@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from tests.cli.fleet.commands import stored
 from tests.fleet.conftest import bus as bus
 from tests.fleet.conftest import fleet as fleet
 from tests.fleet.conftest import nothing_left as nothing_left
@@ -16,9 +18,13 @@ from tests.fleet.repositories import git
 from tests.landing.test_merging import Finished
 from tests.landing.test_merging import finished as finished
 from treadle.cli.root import treadle
-from treadle.errors import NotFound
+from treadle.errors import ConfigError, NotFound
 from treadle.fleet.engine.bus import Bus
-from treadle.landing import explaining
+from treadle.fleet.orders import encode
+from treadle.landing import explaining, train
+from treadle.wire.fleet.records import Note
+from treadle.wire.fleet.train import Car, LeftOut, QueuedChange, ReturnedChange, TrainRecord
+from treadle.wire.goal.records import GoalRecord, GoalStep
 
 CHECK = "! grep -qs bad *.txt"
 
@@ -121,3 +127,135 @@ async def test_it_is_among_the_fleets_commands_too(bus: Bus, finished: Finished,
         "treadle fleet land"
         in (await asyncio.to_thread(CliRunner().invoke, treadle, ["fleet", "land", "--help"])).output
     )
+
+
+def red(order: str, **more: Any) -> ReturnedChange:
+    return ReturnedChange(order=order, first=f"{order}0", commit="c", kind="red", why="red", at=1.0, **more)
+
+
+RECORD = TrainRecord(
+    repository="/shop",
+    branch="main",
+    verify="make",
+    tip="t" * 40,
+    landed=7,
+    slots=3,
+    checks=9,
+    flaky=2,
+    flaky_tests={f"test_{count}": count for count in range(1, 7)},
+    paused=Note(at=1.0, by="ann", what="lunch"),
+    queue=(
+        QueuedChange(order="a", commit="c", title="first", at=time.time() - 130),
+        QueuedChange(order="b", commit="c", title="second", at=time.time() - 7300),
+    ),
+    row=(Car(orders=("a", "x"), on="o" * 40, commit="c", tree="t"),),
+    apart=(Car(orders=("y",), on="p" * 40, commit="c", tree="t", verdict="green"),),
+    back=(red("d", to="author", by="helper"), red("e")),
+    left_out=(
+        *(LeftOut(order=f"old{number}", kind="red", why="old", at=1.0) for number in range(20)),
+        LeftOut(order="z", kind="red", why="bad", at=1.0, output="\n".join(map(str, range(7)))),
+    ),
+)
+
+
+async def test_a_train_is_shown_with_all_that_is_in_it_and_why(bus: Bus) -> None:
+    await bus.put("train.abcd", encode(RECORD))
+    await bus.put("train.efgh", encode(TrainRecord(repository="/other", branch="next")))
+    assert [line.split() for line in (await land("ls"))[1].splitlines()] == [
+        ["TRAIN", "BRANCH", "WAITING", "OLDEST", "CHECKING", "LANDED", "LEFT", "OUT", "REPOSITORY"],
+        ["abcd", "main", "2", "2h", "paused", "7", "21", "/shop"],
+        ["efgh", "next", "0", "-", "0", "0", "0", "/other"],
+    ]
+    first, second = await as_json("ls")
+    assert (first["name"], first["checking"], first["waiting"], first["back"][1]["order"]) == (
+        "abcd",
+        1,
+        ["a", "b"],
+        "e",
+    )
+    assert (second["oldest"], second["checking"]) == (None, 0)
+    assert (await land("show", "ab"))[1].splitlines() == [
+        "train    abcd: main of /shop, at tttttttttt",
+        "check    make, 3 at once; 9 so far, 2 flaky",
+        *(f"flaky    test_{count}: {count} times" for count in range(6, 1, -1)),
+        "paused   by ann: lunch",
+        "row      a, x on oooooooooo: not checked yet",
+        "alone    y on pppppppppp: green",
+        "waits    b  second  for 2h",
+        "back     d0: red; with author helper",
+        "back     e0: red; waits for help in its turn",
+        *(f"left out old{number}: old" for number in range(1, 20)),
+        "left out z: bad",
+        *(f"           {number}" for number in range(2, 7)),
+    ]
+    assert (await land("show", "next"))[1].splitlines() == [
+        "train    efgh: next of /other, at not looked at yet",
+        "check    none, 2 at once; 0 so far, 0 flaky",
+    ]
+    found = await as_json("show", "abcd")
+    assert (len(found["row"]), len(found["apart"]), found["name"]) == (1, 1, "abcd")
+
+
+async def test_of_several_trains_the_one_of_this_checkout_is_meant(bus: Bus, repository: Path) -> None:
+    for name, where in (("aa", "/other"), ("ab", "/third")):
+        await bus.put(f"train.{name}", encode(TrainRecord(repository=where, branch="main")))
+    with pytest.raises(NotFound, match="2 trains fit 'main'") as several:
+        await land("show", "main")
+    assert "there are: aa (main), ab (main)" in str(several.value)
+    await bus.put("train.ac", encode(TrainRecord(repository=str(repository), branch="main")))
+    assert (await as_json("show", "main"))["name"] == "ac"
+
+
+async def test_what_changed_nothing_is_told_and_what_is_given_stays_with_the_train(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    idle = await stored(bus, "idle", {"root": str(repository)})
+    one = await finished.order("one", {"new.txt": "x\n"})
+    with pytest.raises(ConfigError, match="no check is set for main"):
+        await land(one)
+    words = ("--verify", "true", "--setup", "true", "--slots", "4", "--reconciler", "codex")
+    code, said = await land(idle, *words)
+    assert code == 0 and (repository / "new.txt").exists(), "what waits lands too"
+    nothing, landed = said.splitlines()[-2:]
+    assert nothing == f"{idle}  nothing: it changed nothing" and landed.startswith(f"{one}  landed as ")
+    ((name, record),) = (await train.trains(bus)).items()
+    assert (record.verify, record.setup, record.slots, record.reconciler) == ("true", "true", 4, "codex")
+    for option, value, forge, token in (("--forge", "github", "github", ""), ("--token", "KEY", "github", "KEY")):
+        with pytest.raises(ConfigError, match="a branch of the repository itself"):
+            await land(idle, option, value)
+        record = (await train.trains(bus))[name]
+        assert (record.forge, record.forge_token) == (forge, token)
+    assert (await land("set", name, "--reconciler", ""))[0] == 0
+    changed = (await train.trains(bus))[name]
+    assert (changed.reconciler, changed.verify, changed.slots, changed.policy) == ("", "true", 4, "auto")
+
+
+async def test_work_is_taken_out_by_its_order_and_tried_again_only_after_that(bus: Bus, finished: Finished) -> None:
+    one = await finished.order("one", {"new.txt": "x\n"})
+    assert (await land("--verify", "true"))[0] == 0 and (await land("pause", "main"))[0] == 0
+    paused = await as_json("show", "main")
+    assert paused["paused"]["what"] == "paused"
+    code, said = await land(one)
+    assert code == 3 and said == f"{one}  waits\nthe train of main stands still: paused\n"
+    with pytest.raises(NotFound, match=f"no change of {one} was left out of any train"):
+        await land("retry", one)
+    assert (await land("eject", one))[0] == 0 and (await as_json("show", "main"))["left_out"][0]["why"]
+    assert (await land("retry", one, "--anyway"))[0] == 0
+    ((_, record),) = (await train.trains(bus)).items()
+    assert record.queue[0].anyway and (await land("resume", "main"))[0] == 0
+    assert (await as_json("show", "main"))["paused"] is None
+
+
+async def test_what_is_to_be_taken_back_is_named_once(bus: Bus, finished: Finished) -> None:
+    one = await finished.order("one", {"new.txt": "x\n"})
+    for words in (("revert",), ("revert", one, "--goal", "g")):
+        code, said = await land(*words)
+        assert code == 2 and "Name the orders, or a goal with --goal." in said
+    with pytest.raises(NotFound, match=f"{one} has not landed on next"):
+        await land("revert", one, "--branch", "next")
+    record = GoalRecord(id="g1", branch="main", steps={"s": GoalStep(orders=(one,))})
+    await bus.put("goal.g1", encode(record))
+    for more, where in (([], "main"), (["--branch", "next"], "next")):
+        with pytest.raises(NotFound, match=f"the goal g1 has landed nothing on {where}") as nothing:
+            await land("revert", "--goal", "g", *more)
+        assert "`treadle goal show g1`" in str(nothing.value)

@@ -1,8 +1,10 @@
 """Text of agents, made fit to be shown."""
 
+import io
+
 import pytest
 
-from treadle.cli.render import brief, first_line, one_line, printable, short_time
+from treadle.cli.render import brief, colourful, first_line, one_line, printable, short_time
 from treadle.events import ToolStarted
 
 
@@ -16,11 +18,17 @@ def test_a_call_is_told_by_its_command_or_its_arguments() -> None:
     assert brief(ToolStarted(call="c", name="bash", command="ls -l\nwc")) == "ls -l (+1 lines)"
     assert brief(ToolStarted(call="c", name="edit", args={"file_path": "a", "count": 3})) == "a 3"
     assert brief(ToolStarted(call="c", name="odd", args=[1])) == ""
+    write = {"content": "x", "file_path": "a"}
+    assert brief(ToolStarted(call="c", name="write", kind="write", args=write)) == "a"
+    assert brief(ToolStarted(call="c", name="read", kind="read", args=write)) == "x a"
+    assert brief(ToolStarted(call="c", name="write", kind="write", args={"file_path": 3})) == "3"
+    assert brief(ToolStarted(call="c", name="many", args={"names": ["a", ["b", 1]], "n": None})) == "a, b, 1 None"
 
 
 def test_a_long_text_is_told_by_its_first_line() -> None:
     assert first_line("  \n") == "(nothing)"
-    assert first_line("x" * 200) == "x" * 99 + "…"
+    assert first_line("x" * 200) == "x" * 99 + "…" and first_line("x" * 100) == "x" * 100
+    assert first_line("one\ntwo\nthree\n") == "one (+2 lines)" and first_line(" one ") == "one"
 
 
 def test_ages_are_short() -> None:
@@ -36,3 +44,19 @@ def test_what_cannot_be_seen_is_shown_by_its_number(hidden: str) -> None:
 def test_joiners_that_belong_to_a_text_stay() -> None:
     for text in ("\U0001f469\u200d\U0001f4bb", "\u2764\ufe0f", "\u0645\u06cc\u200c\u0634\u0648\u062f"):
         assert printable(text) == text
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_only_a_terminal_that_can_and_may_show_colours_gets_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert colourful(Terminal()) and not colourful(io.StringIO())
+    monkeypatch.setenv("NO_COLOR", "")
+    assert colourful(Terminal())
+    monkeypatch.setenv("TERM", "dumb")
+    assert not colourful(Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not colourful(Terminal())

@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from treadle.cli.serve import _announce, serve
 from treadle.errors import NotFound
+from treadle.serve import running
 from treadle.serve.tokens import Tokens
 
 
@@ -66,7 +67,10 @@ def test_the_link_is_told_with_what_another_device_has_to_do(
 ) -> None:
     listening = SimpleNamespace(address="https://fleet.example", port=1, unix="", authority=authority)
     _announce(Tokens(), listening, "watch", False)
-    lines = capsys.readouterr().out.splitlines()
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
+    device, *_ = Tokens().exchange(lines[1].rpartition("#")[2]) or pytest.fail("the link is worth nothing")
+    assert (device.name, device.right, err) == ("browser", "watch", "Ctrl-C ends it.\n")
     assert lines[0] == "Open this link, once, within ten minutes:" and lines[1].startswith("  https://fleet.example/#")
     assert lines[2:] == (
         []
@@ -78,6 +82,23 @@ def test_the_link_is_told_with_what_another_device_has_to_do(
             "  AB:CD",
         ]
     )
+    listening.unix = "/s"
+    _announce(Tokens(), listening, "watch", False)
+    assert capsys.readouterr().err == "It listens on /s\nCtrl-C ends it.\n"
+    listening.unix = ""
     _announce(Tokens(), listening, "watch", True)
     told = json.loads(capsys.readouterr().out)
     assert (told["port"], told["unix"]) == (1, "") and told["url"].startswith("https://fleet.example/#")
+
+
+def test_a_link_to_the_server_that_runs_has_the_right_that_was_typed(state_home: Any) -> None:
+    with running.noted("http://127.0.0.1:7", ""):
+        typed, told = run("--link", "--right", "watch").stdout.strip(), json.loads(run("--link", "--json").stdout)
+    for url, right in ((typed, "watch"), (told["url"], "all")):
+        assert url.startswith("http://127.0.0.1:7/#")
+        device, *_ = Tokens().exchange(url.rpartition("#")[2]) or pytest.fail("the link is worth nothing")
+        assert device.right == right
+    assert "[default: 127.0.0.1]" in (shown := run("--help").stdout) and "[default: 7474]" in shown
+    made, _ = Tokens().make("", "all")
+    assert run("--revoke", made.id).stderr == f"{made.id} may do nothing any more\n"
+    assert run("--token").stdout.strip() and run("--devices").stdout.splitlines()[1].split()[-1] != "-"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from treadle.agent.messages import AssistantMessage, UserMessage
+from treadle.agent.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from treadle.agent.records import MessageRecord, TurnBegan
 from treadle.agent.session_list import list_sessions
 from treadle.agent.transcript import Transcript, history_of
@@ -20,14 +20,23 @@ def test_no_sessions_says_how_to_start_one() -> None:
     assert "treadle -p PROMPT" in CliRunner().invoke(sessions).output
 
 
-def test_sessions_are_listed_for_people_and_for_programs(tmp_path: Path) -> None:
+def test_sessions_are_listed_for_people_and_for_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     transcript = Transcript.create(cwd=str(tmp_path), model="m", session_id="abc", name="mine")
     transcript.append(TurnBegan(turn="t", prompt="hello"))
     transcript.close()
-    assert "abc" in CliRunner().invoke(sessions).output
+    (listed,) = list_sessions()
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(listed.updated))
+    assert CliRunner().invoke(sessions).output == f"abc  {when}    1 turns  {tmp_path}  mine\n"
     [entry] = json.loads(CliRunner().invoke(sessions, ["--json"]).output)
     assert entry["id"] == "abc" and entry["name"] == "mine" and entry["prompt"] == "hello"
     assert json.loads(CliRunner().invoke(sessions, ["--json", "--here"]).output) == []
+    monkeypatch.chdir(tmp_path)
+    assert len(json.loads(CliRunner().invoke(sessions, ["--json", "--here"]).output)) == 1
+    for name, prompt, title in (("long", "a\nb " + "x" * 99, "a b " + "x" * 56), ("mute", "", "(nothing said)")):
+        transcript = Transcript.create(cwd="/x", model="m", session_id=name)
+        transcript.append(TurnBegan(turn="t", prompt=prompt))
+        transcript.close()
+        assert f"  /x  {title}\n" in CliRunner().invoke(sessions).output
 
 
 @pytest.fixture
@@ -51,19 +60,32 @@ def test_a_session_is_shown_and_nothing_in_it_acts_on_the_terminal(kept: str) ->
 
 
 def test_the_form_of_an_export_follows_the_files_name(kept: str, tmp_path: Path) -> None:
-    for name, begin in (("x.html", "<!doctype html>"), ("x.json", "{"), ("x.md", "# mine"), ("x", "# mine")):
+    forms = (
+        ("x.html", "<!doctype html>"),
+        ("x.HTM", "<!doctype html>"),
+        ("x.json", "{\n"),
+        ("x.md", "# mine"),
+        ("x", "# mine"),
+    )
+    for name, begin in forms:
         result = CliRunner().invoke(sessions, ["export", kept, "-o", str(tmp_path / name)])
         assert result.exit_code == 0 and (tmp_path / name).read_text().startswith(begin)
     assert (tmp_path / "x.md").stat().st_mode & 0o777 == 0o600
     assert CliRunner().invoke(sessions, ["export", kept, "--format", "html"]).output.startswith("<!doctype")
+    assert CliRunner().invoke(sessions, ["export", kept]).output.startswith("# mine")
+    forced = CliRunner().invoke(sessions, ["export", kept, "--format", "json", "--output", str(tmp_path / "y.html")])
+    assert forced.output == "" and json.loads((tmp_path / "y.html").read_text())["messages"]
 
 
 def test_sessions_are_found_by_what_was_said(kept: str) -> None:
     found = CliRunner().invoke(sessions, ["search", "LOOM"])
     assert found.exit_code == 0 and "abc" in found.output and "**loom**" in found.output
     assert json.loads(CliRunner().invoke(sessions, ["search", "loom", "--json"]).output)[0]["session"]["id"] == "abc"
-    assert CliRunner().invoke(sessions, ["search", "nothing"]).exit_code == 1
+    none = CliRunner().invoke(sessions, ["search", "nothing"])
+    assert (none.exit_code, none.stdout, none.stderr) == (1, "", "nothing found\n")
+    assert CliRunner().invoke(sessions, ["search", "nothing", "--json"]).exit_code == 1
     assert CliRunner().invoke(sessions, ["search", "loom", "--here"]).exit_code == 1
+    assert CliRunner().invoke(sessions, ["search"]).exit_code == 2 and "\x1b" not in found.output
 
 
 def test_named_sessions_are_removed_at_once(kept: str) -> None:
@@ -75,7 +97,11 @@ def test_named_sessions_are_removed_at_once(kept: str) -> None:
 def test_old_ones_go_only_when_told_twice_and_young_ones_stay(kept: str) -> None:
     Transcript.create(cwd="/x", model="m", session_id="young").close()
     os.utime(history_of(kept), (time.time() - 40 * 86400,) * 2)
-    assert "would remove abc" in CliRunner().invoke(sessions, ["rm", "--older-than", "30d"]).output
+    would = CliRunner().invoke(sessions, ["rm", "--older-than", "30d"])
+    assert would.output == "would remove abc\n1 session; say --force to do it\n" and would.exit_code == 0
+    assert CliRunner().invoke(sessions, ["rm", "--older-than", "30d", "--here"]).output == "0 sessions\n"
+    listed = json.loads(CliRunner().invoke(sessions, ["rm", "--older-than", "30d", "--json"]).output)
+    assert listed == {"removed": [], "would_remove": ["abc"], "open": []}
     assert len(list_sessions()) == 2
     told = json.loads(CliRunner().invoke(sessions, ["rm", "--older-than", "30d", "--force", "--json"]).output)
     assert told == {"removed": ["abc"], "would_remove": [], "open": []}
@@ -85,7 +111,10 @@ def test_old_ones_go_only_when_told_twice_and_young_ones_stay(kept: str) -> None
 def test_one_that_is_open_stays_and_is_named() -> None:
     transcript = Transcript.create(cwd="/x", model="m", session_id="busy")
     result = CliRunner().invoke(sessions, ["rm", "busy"])
-    assert result.exit_code == 1 and "busy is open in another process" in result.output
+    assert result.exit_code == 1 and "busy is open in another process" in result.stderr
+    assert result.stdout == "0 sessions\n"
+    told = json.loads(CliRunner().invoke(sessions, ["rm", "busy", "--json"]).stdout)
+    assert told == {"removed": [], "would_remove": [], "open": ["busy"]}
     transcript.close()
     assert len(list_sessions()) == 1
 
@@ -94,3 +123,25 @@ def test_rm_alone_removes_nothing(kept: str) -> None:
     assert CliRunner().invoke(sessions, ["rm"]).exit_code == 2
     assert CliRunner().invoke(sessions, ["rm", "abc", "--older-than", "1d"]).exit_code == 2
     assert len(list_sessions()) == 1
+
+
+def test_what_tools_were_given_and_said_is_shown_and_searched_only_when_asked_for() -> None:
+    transcript = Transcript.create(cwd="/x", model="m", session_id="tools")
+    call = ToolCall(id="c", name="bash", arguments='{"command": "weave"}')
+    result = ToolResult(call="c", name="bash", text="a shuttle")
+    transcript.append(
+        TurnBegan(turn="t", prompt="go"),
+        MessageRecord(message=AssistantMessage(text="I do. " * 3, calls=(call,))),
+        MessageRecord(message=result),
+        *(MessageRecord(message=AssistantMessage(text=f"loom {number}")) for number in range(9)),
+    )
+    transcript.close()
+    plain, whole = (CliRunner().invoke(sessions, ["show", "tools", *words]).output for words in ([], ["--tools"]))
+    assert "shuttle" not in plain and "shuttle" in whole and "weave" in whole
+    assert CliRunner().invoke(sessions, ["search", "shuttle"]).exit_code == 1
+    assert "shuttle" in CliRunner().invoke(sessions, ["search", "shuttle", "--tools"]).output
+    found = CliRunner().invoke(sessions, ["search", "loom"]).output.splitlines()
+    more = 9 - len(found[1:-1])
+    assert found[-1] == f"    (and {more} more)" and more > 0
+    both = CliRunner().invoke(sessions, ["rm", "tools", "tools"])
+    assert both.output == "removed tools\n1 session\n"

@@ -28,3 +28,17 @@ def test_a_person_trusts_lists_and_takes_back(tmp_path: Path) -> None:
 def test_a_missing_directory_is_said_so(tmp_path: Path) -> None:
     result = CliRunner().invoke(treadle, ["trust", str(tmp_path / "nowhere")])
     assert isinstance(result.exception, ConfigError) and "is not a directory" in str(result.exception)
+
+
+def test_programs_are_told_what_was_trusted_and_taken_back(tmp_path: Path) -> None:
+    here = str(tmp_path)
+    code, said = run(here)
+    assert code == 0 and said.splitlines()[1] == "  it has no project files yet; when it gets some, trust it again"
+    (entry,) = json.loads(run(here, "--json")[1])
+    assert entry["path"] == here and entry["files"] == []
+    listed = run("--list")[1]
+    assert listed.endswith(f"  {here}\n") and len(listed.splitlines()) == 1
+    assert json.loads(run(here, "--remove", "--json")[1]) == {"path": here, "removed": True}
+    assert json.loads(run(here, "--remove", "--json")[1]) == {"path": here, "removed": False}
+    assert run(here, "--remove") == (0, f"{here} was not trusted\n")
+    assert run(__file__)[0] == 2, "only a directory is trusted"

@@ -104,8 +104,8 @@ async def _loop(bus: Any, screen: Any, chosen: str, problem: str) -> Attachment 
     from treadle.fleet import client
     from treadle.fleet import glance as glances
 
-    glance, due = await glances.look(bus), 0.0
     loop = asyncio.get_running_loop()
+    glance, due = await glances.look(bus), loop.time() + EVERY
     while True:
         if loop.time() >= due:
             try:
@@ -137,7 +137,7 @@ async def _act(bus: Any, screen: Any, glance: Any, name: str, key: str) -> str:
 
     row = next(row for _, rows in glance.sections for row in rows if row.id == name)
     try:
-        if key in "yn" and row.ask:
+        if key in ("y", "n") and row.ask:
             decision = "allow" if key == "y" else "deny"
             await client.answer(bus, name, decision, number=row.ask.number)
             return f"{decision}: {row.now}"

@@ -75,10 +75,10 @@ async def test_what_is_kept_is_shown_set_and_cleaned_as_typed(bus: Bus, tmp_path
     await stored(bus, "busy", changed=time.time() - 7200, state="running")
     await stored(bus, "new")
     archive = tmp_path / "archive"
-    words = ["clean", "--older-than", "1h", "--archive", str(archive)]
-    assert await typed(*words, "--dry-run") == "1 orders would be removed; what others wait for stays\n"
+    clean = ["clean", "--older-than", "1h", "--archive", str(archive)]
+    assert await typed(*clean, "--dry-run") == "1 orders would be removed; what others wait for stays\n"
     assert await requested(bus) == [] and not archive.exists()
-    assert await typed(*words) == "1 orders are removed; what others wait for stays\n"
+    assert await typed(*clean) == "1 orders are removed; what others wait for stays\n"
     assert await requested(bus) == [{"do": "clean", "orders": ["old"]}]
     assert json.loads(archive.read_text()).keys() == {"spec.old", "order.old"}
     assert await typed_json("clean", "--older-than", "1h", "--keep", "1d") == {"orders": ["old"]}

@@ -3,17 +3,23 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
-from tests.cli.fleet.commands import as_json, fleet
+from tests.cli.fleet.commands import as_json, fleet, stored, typed, typed_json
 from tests.conftest import need
 from tests.fleet.conftest import repository as repository
 from tests.fleet.repositories import git
 from treadle.cli.fleet import fleet as group
+from treadle.fleet import client
 from treadle.fleet.engine import places
+from treadle.fleet.engine.bus import Bus
+from treadle.fleet.orders import encode
 from treadle.settings import trust
 
 
@@ -120,3 +126,79 @@ def test_what_an_order_may_reach_is_checked_where_it_is_given() -> None:
     (shown,) = as_json("submit", "x", "--network", "npm,*.example.com", "--dry-run")
     assert shown["network"] == "npm,*.example.com"
     assert "'a b' is not a host" in fleet("submit", "x", "--network", "a b", "--dry-run", code=1)
+
+
+def shown(*words: str, **more: Any) -> Any:
+    return as_json("submit", *words, "--agent", "null", "--dry-run", **more)
+
+
+def test_each_order_of_a_race_has_a_key_and_an_agent_of_its_own() -> None:
+    raced = as_json("submit", "x", "--race", " null, ,null:1 ", "--idempotency-key", "k", "--dry-run")
+    assert [each["agent"] for each in raced] == ["null", "null:1"] and raced[0]["id"] != raced[1]["id"]
+    (one,) = shown("x", "--best-of", "1", "--idempotency-key", "k")
+    assert one["id"] == raced[0]["id"] and "race" not in one and one["task"] == "x"
+    keyed, plain = ("x", "--best-of", "2", "--idempotency-key", "k"), ("x", "--best-of", "2")
+    assert [each["id"] for each in shown(*keyed)] == [each["id"] for each in raced]
+    assert len({each["id"] for _ in range(2) for each in shown(*plain)}) == 4
+    assert len({each["race"] for each in shown("x", "--best-of", "2")}) == 1
+
+
+def test_the_task_comes_from_a_file_and_a_file_overrides_what_was_typed(tmp_path: Path) -> None:
+    (tmp_path / "task").write_text("from a file")
+    assert shown("--prompt-file", str(tmp_path / "task"))[0]["task"] == "from a file"
+    (tmp_path / "one.toml").write_text('task = "a"\npriority = 7\n')
+    (one,) = shown("--file", str(tmp_path / "one.toml"), "--priority", "3", "--title", "T")
+    assert (one["task"], one["priority"], one["title"]) == ("a", 7, "T")
+    (tmp_path / "some.json").write_text('[{"task": "a"}, {"task": "b"}]')
+    assert [each["task"] for each in shown("--file", str(tmp_path / "some.json"))] == ["a", "b"]
+    assert [each["task"] for each in shown("--file", "-", stdin='\n{"task": "c"}\n \n{"task": "d"}')] == ["c", "d"]
+    assert "line 2 is not JSON" in fleet("submit", "--file", "-", stdin='{"task": "c"}\nnonsense', code=1)
+    (tmp_path / "some.json").write_text('[{"task": "a"}, {"tsk": "b"}]')
+    wrong = fleet("submit", "--file", str(tmp_path / "some.json"), code=1)
+    assert f"{tmp_path / 'some.json'}: order 2: this is not an order" in wrong
+
+
+@pytest.mark.parametrize(
+    ("words", "field", "value"),
+    [
+        (["--not-before", "2026-12-01T06:00+00:00"], "not_before", 1796104800.0),
+        (["--every", "90s"], "every", 90.0),
+        (["--park"], "park", 10.0),
+        (["--park", "1m"], "park", 60.0),
+        (["--in-place"], "in_place", True),
+        (["--network", "off"], "network", "off"),
+    ],
+)
+def test_a_value_is_read_as_its_field_wants_it(words: list[str], field: str, value: object) -> None:
+    assert shown("x", *words)[0][field] == value
+
+
+def test_a_time_that_is_none_is_refused_and_a_crontab_line_has_the_zone_of_this_machine() -> None:
+    assert "'soon' is no time" in fleet("submit", "x", "--not-before", "soon", code=1)
+    (cron,) = shown("x", "--every", "0 6 * * *")
+    assert cron["cron"] == "0 6 * * *" and cron["zone"] and "every" not in cron
+    (later,) = shown("x", "--not-before", "+90m")
+    assert 5300 < later["not_before"] - time.time() <= 5400
+    help_ = " ".join(fleet("submit", "--help").split())
+    for part in ("[default: native]", "[default: 5]", "[auto|wait]", "--priority 0-9", "[default: 3]"):
+        assert part in help_, part
+    assert "--in-place Work in" in help_
+
+
+async def test_what_was_stored_is_named_and_waited_for_with_its_exit_code(bus: Bus) -> None:
+    await stored(bus, "before1", state="failed", why="it broke")
+    given = (await typed("submit", "x", "--agent", "null", "--after", "befo", "--idempotency-key", "k")).strip()
+    assert (await client.get_spec(bus, given)).after == ("before1",)
+    assert await typed("submit", "x", "--agent", "null", "--after", "befo", "--idempotency-key", "k") == (
+        f"{given}  (given before)\n"
+    )
+    late = await typed("submit", "y", "--agent", "null", "--wait", "--timeout", "0.1", code=124)
+    assert "has not ended within 0.1 s" in late
+    (new,) = await typed_json("submit", "z", "--agent", "null")
+    assert new["new"] is True and len(new["id"]) == 12
+    order = await client.get_order(bus, given)
+    await bus.put(f"order.{given}", encode(replace(order, state="failed", why="no")))
+    again = ("submit", "x", "--agent", "null", "--after", "befo", "--idempotency-key", "k", "--wait")
+    assert await typed(*again, code=3) == f"{given}  (given before)\n{given}  failed: no\n"
+    (ended,) = await typed_json(*again, code=3)
+    assert (ended["id"], ended["state"]) == (given, "failed")

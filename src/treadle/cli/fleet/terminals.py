@@ -1,6 +1,7 @@
 """`treadle fleet shell` and `attach`: terminals of orders, on whatever machine they are."""
 
 import asyncio
+import contextlib
 import os
 import sys
 import tempfile
@@ -69,7 +70,8 @@ class _Carrier(threading.Thread):
 
     def end(self) -> None:
         if self._loop is not None and self._over is not None:
-            self._loop.call_soon_threadsafe(self._over.set)
+            with contextlib.suppress(RuntimeError):  # it has ended by itself, with a problem
+                self._loop.call_soon_threadsafe(self._over.set)
         self.join(10.0)
 
     def run(self) -> None:
