@@ -14,6 +14,7 @@ from tests.serve.receiver import receiving
 from treadle.doors.a2a.door import A2aDoor
 from treadle.doors.a2a.push import Allowed
 from treadle.events import Asked, Message, TextDelta
+from treadle.serve import a2a
 from treadle.serve.a2a import A2aServer
 from treadle.serve.gate import BODY_MAX
 from treadle.serve.listening import Listening
@@ -108,6 +109,21 @@ async def test_what_is_no_request_gets_the_error_of_json_rpc(tmp_path: Path) -> 
             assert answer.json()["error"]["code"] == code, body
         assert await client.refused("ListTasks", **{"content-type": "text/plain"}) == -32005
         assert await client.refused("ListTasks", **{"a2a-version": "7.0"}) == -32009
+        whole = b'{"jsonrpc":"2.0","id":"seven","method":"ListTasks"}'
+        for kind in ("Application/JSON; charset=utf-8", "application/a2a+json", "application/json-rpc"):
+            answer = await client.http.post("/", content=whole, headers={"content-type": kind})
+            assert answer.json()["id"] == "seven" and answer.json()["result"]["totalSize"] == 0
+        for id, told in ((b"null", None), (b"true", None), (b"3", 3)):
+            answer = await client.http.post("/", content=whole.replace(b'"seven"', id), headers={"content-type": kind})
+            assert answer.json()["id"] == told and ("error" in answer.json()) is (id == b"true")
+        wrong = (await client.raw("ListTasks", {}, **{"a2a-version": "7.0"})).json()
+        assert wrong["id"] == 1 and "'7.0' is not spoken here" in wrong["error"]["message"]
+        assert wrong["error"]["data"][0]["domain"] == "a2a-protocol.org"
+        unknown = (await client.raw("no/such", {})).json()["error"]
+        assert "data" not in unknown
+        asked = "/?A2A-Version=7.0"
+        by_query = await client.http.post(asked, content=whole, headers={"content-type": kind, "a2a-version": ""})
+        assert by_query.json()["error"]["code"] == -32009
         large = await client.http.post("/", content=b" " * (BODY_MAX + 1))
         assert large.status_code == 413
 
@@ -194,3 +210,31 @@ async def test_without_allowed_hosts_there_are_no_webhooks(tmp_path: Path) -> No
         assert (await client.http.get(CARD_PATH)).json()["capabilities"]["pushNotifications"] is False
         push = {"taskPushNotificationConfig": {"url": "https://hooks.example/"}}
         assert await client.refused("SendMessage", {"message": HELLO, "configuration": push}) == -32003
+
+
+async def test_a_stream_on_which_nothing_happens_says_that_it_is_there_and_there_is_an_end_to_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(a2a, "ALIVE_SECONDS", 0.01)
+    monkeypatch.setattr(a2a, "STREAMS_MAX", 1)
+    go = asyncio.Event()
+    async with served_agent(tmp_path, [TextDelta(text="One"), go, Message(text="One")], [Message(text="Two")]) as (
+        client,
+        _,
+    ):
+        body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": HELLO}}
+        async with asyncio.timeout(60), client.http.stream("POST", "/", json=body) as answer:
+            assert answer.headers["cache-control"] == "no-cache"
+            lines = answer.aiter_lines()
+            while await anext(lines) != ": alive":
+                pass
+            refused = (await client.raw("SendStreamingMessage", {"message": HELLO})).json()["error"]
+            assert refused["code"] == -32603 and "1 streams are open" in refused["message"]
+            go.set()
+            rest = [line async for line in lines]
+            assert "TASK_STATE_COMPLETED" in rest[-2]
+        again = await client.raw("SendStreamingMessage", {"message": HELLO})
+        assert "TASK_STATE" in again.text, "one that has ended is not counted any more"
+        card = (await client.http.get(CARD_PATH)).json()
+        assert card["version"] == "1.2" and "securityRequirements" not in card
+        assert (await client.http.get("/")).status_code == 405 and (await client.http.get("/x")).status_code == 404

@@ -5,9 +5,10 @@ import socket
 from pathlib import Path
 
 import httpx2
+import pytest
 
 from treadle.io.process import table
-from treadle.serve import background, running
+from treadle.serve import background, listening, running
 from treadle.serve.tokens import Tokens, directory
 
 
@@ -36,3 +37,27 @@ def test_it_keeps_its_port_or_says_why_it_has_another(page: running.ServerNote) 
         url = background.started_link(said.append)
     assert url is not None and not url.startswith(page.address + "/")
     assert "on another port than before" in said[0] and f":{port}: Address already in use" in said[0]
+
+
+def free() -> int:
+    with socket.socket() as some:
+        some.bind(("127.0.0.1", 0))
+        return int(some.getsockname()[1])
+
+
+@pytest.mark.parametrize("saved", ["", "nonsense", "65536", "²"])
+def test_without_a_port_of_last_time_it_is_the_usual_one_and_it_is_remembered(
+    saved: str, state_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "PORT", usual := free())
+    path = Path(directory()) / "port"
+    path.write_text(saved)
+    found, moved = background._listening()
+    assert (found.port, moved, path.read_text()) == (usual, "", str(usual))
+    taken, why = background._listening()
+    assert taken.port != usual and f"on another port than before, {taken.port}: cannot listen on" in why
+    found.socket.close()
+    taken.socket.close()
+    again, moved = background._listening()
+    assert (again.port, moved) == (taken.port, "")
+    again.socket.close()

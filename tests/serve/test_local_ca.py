@@ -1,6 +1,7 @@
 """A certificate by this machine's own authority: a browser that trusts the authority trusts the server, and no more."""
 
 import asyncio
+import datetime
 import os
 import ssl
 from pathlib import Path
@@ -13,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from tests.serve.conftest import StartWeb
 from treadle.errors import TreadleError
+from treadle.serve import local_ca
 from treadle.serve.listening import Listening
 from treadle.serve.local_ca import _pem, ensure
 
@@ -29,7 +31,8 @@ async def test_who_trusts_the_authority_trusts_the_server_and_its_page_explains_
     async with httpx2.AsyncClient(base_url=address, verify=trusting, timeout=60, trust_env=False) as phone:
         shown = await phone.get("/ca")
         assert authority.fingerprint in shown.text and "iPhone" in shown.text
-        assert (await phone.get("/ca.crt")).content == authority.authority
+        file = await phone.get("/ca.crt")
+        assert file.content == authority.authority and "treadle-authority.crt" in file.headers["content-disposition"]
     async with httpx2.AsyncClient(base_url=address, timeout=60, trust_env=False) as stranger:
         with pytest.raises(httpx2.ConnectError):
             await stranger.get("/ca")
@@ -49,10 +52,45 @@ def test_the_authority_stays_while_the_names_do_and_is_good_for_no_other() -> No
     assert ensure(["other.example"]).fingerprint != first.fingerprint
 
 
+def test_each_certificate_says_what_it_is_for_and_for_how_long() -> None:
+    made = ensure(["fleet.example", "10.0.0.1"])
+    assert made.fingerprint.count(":") == 31
+    authority = x509.load_der_x509_certificate(made.authority)
+    server = x509.load_pem_x509_certificate(Path(made.certificate).read_bytes())
+    assert server.issuer == authority.subject != server.subject and "Treadle on" in authority.subject.rfc4514_string()
+    for each, signs, days in ((authority, True, 3650), (server, False, 397)):
+        found = each.extensions
+        basic = found.get_extension_for_class(x509.BasicConstraints)
+        assert basic.critical and (basic.value.ca, basic.value.path_length) == (signs, 0 if signs else None)
+        usage = found.get_extension_for_class(x509.KeyUsage)
+        assert usage.critical and (usage.value.key_cert_sign, usage.value.crl_sign) == (signs, signs)
+        assert usage.value.digital_signature is not signs
+        others = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement")
+        assert not any(getattr(usage.value, name) for name in others)
+        assert not found.get_extension_for_class(x509.SubjectKeyIdentifier).critical
+        left = each.not_valid_after_utc - datetime.datetime.now(datetime.UTC)
+        assert datetime.timedelta(days=days - 1) < left <= datetime.timedelta(days=days)
+        assert each.not_valid_before_utc < datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=59)
+    names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    assert not names.critical and names.value.get_values_for_type(x509.DNSName) == ["fleet.example"]
+    purposes = server.extensions.get_extension_for_class(x509.ExtendedKeyUsage)
+    assert not purposes.critical and list(purposes.value) == [x509.ExtendedKeyUsageOID.SERVER_AUTH]
+    issuer = server.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier)
+    own = authority.extensions.get_extension_for_class(x509.SubjectKeyIdentifier)
+    assert not issuer.critical and issuer.value.key_identifier == own.value.digest
+
+
+def test_an_authority_that_would_end_before_its_next_certificate_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_ca, "AUTHORITY_DAYS", local_ca.SERVER_DAYS)
+    first = ensure(["fleet.example"])
+    monkeypatch.undo()
+    second = ensure(["fleet.example"])
+    assert second.fingerprint != first.fingerprint == first.fingerprint.upper()
+    assert ensure(["fleet.example"]).fingerprint == second.fingerprint
+
+
 @pytest.mark.parametrize(("names", "forged"), [(["127.0.0.1"], "bank.example"), (["fleet.example"], "127.0.0.1")])
 def test_a_stolen_authority_makes_no_certificate_that_others_believe(names: list[str], forged: str) -> None:
-    from treadle.serve import local_ca
-
     authority, key = local_ca._authority(names)
     good, good_key = local_ca._server(names, authority, key)
     bad, bad_key = local_ca._server([forged], authority, key)

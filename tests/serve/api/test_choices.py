@@ -1,12 +1,17 @@
 """What can be chosen for a new order."""
 
+import os
 from pathlib import Path
+
+import pytest
 
 from tests.fleet.conftest import Start, give, spec, until_offers
 from tests.fleet.repositories import git
-from tests.serve.conftest import Web
+from tests.serve.conftest import Web, calls_of
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
+from treadle.serve.api import choices
+from treadle.serve.api.choices import RepositoryChoices, repository_at
 from treadle.settings import trust
 
 
@@ -23,6 +28,9 @@ async def test_agents_are_those_of_the_nodes_and_places_those_of_earlier_orders(
     found = await web.get("/choices")
     agents = {each["name"]: each["nodes"] for each in found["agents"]}
     assert agents["native"] == ["n1"] and agents["null"] == ["n2"]
+    assert len({model for each in found["agents"] for model in each["models"]}) == sum(
+        len(each["models"]) for each in found["agents"]
+    )
     assert set(found["places"]) == {"/src/shop", "/src/loom"}
     assert found["projects"] == ["cloth"] and found["labels"] == ["gpu"]
 
@@ -52,3 +60,32 @@ async def test_what_is_no_repository_here_has_nothing_to_choose(web: Web, tmp_pa
 async def test_a_device_that_only_watches_is_not_shown_repositories(web: Web, repository: Path) -> None:
     answer = await web.http.get("/api/v1/repository", params={"root": str(repository)}, headers=web.headers("watch"))
     assert answer.status_code == 403
+
+
+def test_the_branch_that_is_checked_out_comes_first_and_a_bare_repository_has_no_file(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("zeta", "alpha"):
+        git(repository, "branch", name)
+    git(repository, "checkout", "-q", "zeta")
+    monkeypatch.setenv("HOME", str(repository.parent))
+    found = repository_at(f"~/{repository.name}")
+    assert (found.head, found.branches, found.top) == ("zeta", ("zeta", "alpha", "main"), str(repository))
+    git(repository, "checkout", "-q", "--detach")
+    assert repository_at(str(repository)).head == ""
+    monkeypatch.setattr(choices, "SHOWN", 2)
+    assert len(repository_at(str(repository)).branches) == 2
+    bare = tmp_path / "bare.git"
+    git(tmp_path, "clone", "-q", "--bare", str(repository), str(bare))
+    found = repository_at(str(bare))
+    assert found.branches and (found.project, found.templates, found.ignored) == ({}, {}, ())
+    (tmp_path / "file").write_text("")
+    for nothing in (str(tmp_path / "file"), str(tmp_path / "none"), os.sep):
+        assert repository_at(nothing) == RepositoryChoices()
+
+
+def test_who_may_do_what() -> None:
+    assert calls_of(choices) == [
+        "GET /choices watch",
+        "GET /repository all",
+    ]

@@ -12,13 +12,14 @@ from tests.fleet.repositories import git
 from tests.landing.test_conductor import driving
 from tests.landing.test_merging import Finished
 from tests.landing.test_merging import finished as finished
-from tests.serve.conftest import WAIT, StartWeb, Web
+from tests.serve.conftest import WAIT, StartWeb, Web, calls_of
 from tests.serve.receiver import receiving
 from treadle.fleet import client
 from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.landing import conductor, train
+from treadle.serve.api import landing
 from treadle.wire.fleet.records import Note, Used
 
 
@@ -71,9 +72,12 @@ async def test_what_cannot_land_is_refused_and_a_train_is_paused_and_resumed(
     name = await train.ensure(bus, str(repository), "main", verify="true")
     async with driving(bus):
         await web.post(f"/trains/{name}/pause", {"why": "a release"})
-        assert (await until(web, lambda each: "paused" in each))["paused"]["what"] == "a release"
+        paused = (await until(web, lambda each: "paused" in each))["paused"]
+        assert paused["what"] == "a release" and "(test)" in paused["by"]
         await web.post(f"/trains/{name}/resume")
         await until(web, lambda each: "paused" not in each)
+        await web.post(f"/trains/{name}/pause")
+        assert (await until(web, lambda each: "paused" in each))["paused"]["what"] == "paused"
     assert (await web.http.post("/api/v1/trains/nothing/resume")).status_code == 404
 
 
@@ -99,3 +103,12 @@ async def test_a_train_that_stops_by_itself_is_told_once_and_one_that_a_person_p
         await paused("train", "again")
         await hook.until(lambda each: b"again" in each.body)
         assert [b"a release" in each.body or b"still so" in each.body for each in hook.heard] == [False, False]
+
+
+def test_who_may_do_what() -> None:
+    assert calls_of(landing) == [
+        "GET /trains watch",
+        "POST /orders/{id}/land all optional",
+        "POST /trains/{id}/pause all optional",
+        "POST /trains/{id}/resume all",
+    ]

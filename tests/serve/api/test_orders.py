@@ -3,9 +3,10 @@
 import asyncio
 
 from tests.fleet.conftest import Start, give, spec, until_state
-from tests.serve.conftest import WAIT, Web, until_listed
+from tests.serve.conftest import WAIT, Web, calls_of, until_listed
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
+from treadle.serve.api import orders
 
 SLOW = "null:600:600"
 
@@ -22,6 +23,10 @@ async def test_an_order_is_given_watched_and_its_receipt_read(web: Web, bus: Bus
     assert shown["spec"]["by"].endswith("(test)")
     receipt = await web.get(f"/orders/{given['id']}/receipt")
     assert receipt["outcome"] == "done" and receipt == shown["receipt"]
+    assert (shown["deaf"], shown["ask"], shown["answer"], shown["first_error"]) == (False, None, None, None)
+    assert shown["why"]["state"] == "done" == (await web.get(f"/orders/{given['id']}/why"))["state"]
+    alone = await web.http.get(f"/api/v1/orders/{given['id']}/race")
+    assert alone.status_code == 404 and "is in no race" in alone.text
     async with asyncio.timeout(WAIT):
         while len((page := await web.get(f"/orders/{given['id']}/events"))["events"]) < 3:
             await asyncio.sleep(0.02)
@@ -29,6 +34,9 @@ async def test_an_order_is_given_watched_and_its_receipt_read(web: Web, bus: Bus
     last = page["events"][-1]
     whole = await web.get(f"/orders/{given['id']}/event?seq={last['seq']}&n={last['n']}")
     assert whole["text"] == "3 of 3"
+    one = await web.get(f"/orders/{given['id']}/events?after={page['events'][0]['seq']}&count=1")
+    assert one["events"] == [] or one["events"][0]["n"] > page["events"][0]["n"]
+    assert shown["events"] <= 3 and (await web.get(f"/orders/{given['id']}"))["events"] == page["total"] == 3
 
 
 async def test_the_same_key_gives_the_same_order(web: Web) -> None:
@@ -68,12 +76,20 @@ async def test_an_order_is_steered(web: Web, bus: Bus, start_node: Start) -> Non
             await asyncio.sleep(0.02)
         while (await web.get(f"/orders/{waits}/why")).get("waits", {}).get("kind") != "slot":
             await asyncio.sleep(0.02)
+    await web.post(f"/orders/{waits}/set", {"usd": 2.5, "turns": 4})
+    async with asyncio.timeout(WAIT):
+        while not (found := (await web.get(f"/orders/{waits}"))["order"]).get("limits", {}).get("usd"):
+            await asyncio.sleep(0.02)
+    assert (found["limits"]["usd"], found["limits"]["turns"]) == (2.5, 4) and found["limits"].get("tokens") is None
+    assert found["priority"] == 8, "what is not named stays"
     await web.post(f"/orders/{busy}/cancel", {"why": "enough"})
     ended = await client.wait(bus, busy, WAIT)
     assert ended.state == "cancelled" and "(test)" in ended.why and "enough" in ended.why
     again = await web.post(f"/orders/{busy}/retry")
     assert again["new"] and (await web.post(f"/orders/{busy}/retry"))["id"]
     await web.post(f"/orders/{again['id']}/cancel")
+    stored = (await web.get(f"/orders/{waits}"))["order"]
+    assert "late" in str(stored["notes"]) and "(test)" in str(stored["notes"])
 
 
 async def test_every_field_of_an_order_arrives(web: Web, bus: Bus) -> None:
@@ -119,3 +135,31 @@ async def test_a_field_that_an_order_does_not_have_is_refused_with_its_place(web
     differs = await web.http.post("/api/v1/orders", json={"task": "x", "key": "two"}, headers=headers)
     assert differs.status_code == 422 and "$.key" in differs.text
     assert await bus.keys("spec.*") == []
+
+
+async def test_an_order_is_shown_before_the_scheduler_has_seen_it_and_one_for_a_try_is_made(web: Web, bus: Bus) -> None:
+    (name,) = await give(bus, spec(project="p"))
+    shown = await web.get(f"/orders/{name}")
+    assert (shown["order"]["state"], shown["order"]["title"], shown["order"]["project"]) == ("queued", "do it", "p")
+    assert shown["receipt"] is None and shown["why"]["waits"]["kind"] in ("scheduler", "order")
+    assert await web.get(f"/orders/{name}/messages") == shown["messages"] == []
+    made = await web.post("/demo", status=201)
+    stored = await client.get_spec(bus, made["id"])
+    assert made["new"] and "(test)" in stored.by and stored.root
+
+
+def test_who_may_do_what() -> None:
+    assert calls_of(orders) == [
+        "GET /orders watch",
+        "POST /orders all",
+        "POST /demo all",
+        "GET /orders/{id} watch",
+        "GET /orders/{id}/why watch",
+        "GET /orders/{id}/receipt watch",
+        "GET /orders/{id}/race watch",
+        "GET /orders/{id}/events watch",
+        "GET /orders/{id}/event watch",
+        "POST /orders/{id}/cancel all optional",
+        "POST /orders/{id}/retry all",
+        "POST /orders/{id}/set all",
+    ]

@@ -2,11 +2,15 @@
 
 from pathlib import Path
 
+import msgspec
+
 from tests.fleet.conftest import Start, give, spec, until_state
 from tests.fleet.repositories import edits, work
-from tests.serve.conftest import Web
+from tests.serve.conftest import Web, calls_of
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
+from treadle.serve.api import questions
+from treadle.wire.fleet.records import AnswerRecord
 
 
 async def test_a_question_is_answered_once_and_the_second_is_told_who_was_first(
@@ -21,7 +25,11 @@ async def test_a_question_is_answered_once_and_the_second_is_told_who_was_first(
     path = f"/orders/{order.id}"
     watcher = await web.http.post(f"/api/v1{path}/answer", json={"decision": "allow"}, headers=web.headers("watch"))
     assert watcher.status_code == 403
-    await web.post(f"{path}/answer", {"decision": "allow", "number": ask["number"]})
+    await web.post(f"{path}/answer", {"decision": "allow", "number": ask["number"], "text": "go on"})
+    entry = await bus.get(f"answer.{order.id}.{ask['number']}")
+    assert entry is not None
+    stored = msgspec.json.decode(entry.value, type=AnswerRecord)
+    assert (stored.decision, stored.text, stored.scope) == ("allow", "go on", "once") and "(test)" in stored.by
     late = await web.http.post(f"/api/v1{path}/answer", json={"decision": "deny", "number": ask["number"]})
     assert late.status_code == 409 and "answered by" in late.json()["detail"]
     assert (await client.wait(bus, order.id, 90)).state == "done"
@@ -54,8 +62,22 @@ async def test_a_message_is_queued_changed_and_taken_back_until_it_is_delivered(
     number = said["key"].rpartition(".")[2]
     await web.http.put(f"/api/v1/orders/{name}/messages/{number}", json={"text": "be careful"})
     (message,) = await web.get(f"/orders/{name}/messages")
-    assert (message["text"], message["state"]) == ("be careful", "queued")
+    assert (message["text"], message["state"], message["key"]) == ("be careful", "queued", said["key"])
+    assert "(test)" in message["by"] and not message.get("when")
+    await web.post(f"/orders/{name}/messages", {"text": "stop", "when": "now"}, status=201)
+    assert (await web.get(f"/orders/{name}/messages"))[1]["when"] == "now"
     await web.http.put(f"/api/v1/orders/{name}/messages/{number}", json={"text": ""})
     assert (await web.get(f"/orders/{name}/messages"))[0]["state"] == "taken back"
     gone = await web.http.put(f"/api/v1/orders/{name}/messages/{number}", json={"text": "x"})
     assert gone.status_code == 409
+
+
+def test_who_may_do_what() -> None:
+    assert calls_of(questions) == [
+        "GET /approvals watch",
+        "POST /orders/{id}/answer answer",
+        "POST /orders/{id}/withdraw answer",
+        "POST /orders/{id}/messages answer",
+        "GET /orders/{id}/messages watch",
+        "PUT /orders/{id}/messages/{number} answer",
+    ]

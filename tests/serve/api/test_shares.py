@@ -6,9 +6,13 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-from tests.serve.conftest import WAIT, StartWeb, Web
+import pytest
+
+from tests.serve.conftest import WAIT, StartWeb, Web, calls_of
 from tests.terminal.conftest import stage
 from tests.terminal.support import Stage
+from treadle.serve import gate
+from treadle.serve.api import shares
 from treadle.serve.api.shares import HEADER, STREAM
 from treadle.serve.tokens import Tokens
 
@@ -68,12 +72,20 @@ async def test_a_link_that_was_taken_back_shows_nothing_more(stage: Stage, servi
     code, made = await shared(web, place.id)
     (listed,) = await web.get("/shares")
     assert listed["id"] == made["id"] and listed["terminal"] == place.id
+    assert listed["expires"] == made["expires"] and round(made["expires"] - listed["created"]) == 3600
+    web.server.site.streams = shares.STREAMS_MAX
+    assert await refused(web, code) == 429
+    web.server.site.streams = shares.STREAMS_MAX - 1
     watching = lines(web, code)
     await anext(watching)
+    assert web.server.site.streams == shares.STREAMS_MAX
     assert (await web.http.delete(f"/api/v1/shares/{made['id']}")).status_code == 200
     while "over" not in (message := await anext(watching)):
         pass
     assert "taken back" in message["over"]
+    async with asyncio.timeout(WAIT):
+        while web.server.site.streams != shares.STREAMS_MAX - 1:
+            await asyncio.sleep(0.01)
     assert await refused(web, code) == 401 and await web.get("/shares") == []
     assert (await web.http.delete(f"/api/v1/shares/{made['id']}")).status_code == 404
 
@@ -87,14 +99,17 @@ async def test_a_link_is_not_for_the_next_program_of_the_same_name(stage: Stage,
     assert await refused(web, code) == 404
 
 
-async def test_only_who_may_do_everything_shares_and_only_for_a_time(stage: Stage, serving: StartWeb) -> None:
+async def test_only_who_may_do_everything_shares_and_only_for_a_time(
+    stage: Stage, serving: StartWeb, monkeypatch: pytest.MonkeyPatch
+) -> None:
     web = await serving(terminals=str(stage.directory))
     place = await asyncio.to_thread(stage.python, ECHO)
     path = f"/api/v1/terminals/{place.id}/share"
     assert (await web.http.post(path, json={}, headers=web.headers("answer"))).status_code == 403
     assert (await web.http.get("/api/v1/shares", headers=web.headers("watch"))).status_code == 403
     assert (await web.http.post(path, json={"seconds": 8 * 86400})).status_code == 400
-    assert await refused(web, "guessed") == 401
+    monkeypatch.setattr(gate, "FAILURES_MAX", 2)
+    assert [await refused(web, "guessed") for _ in range(3)] == [401, 401, 429]
 
 
 def test_an_expired_link_is_none() -> None:
@@ -104,3 +119,11 @@ def test_an_expired_link_is_none() -> None:
     _, code = tokens.share("a", "then", 60.0)
     found = tokens.watcher(code)
     assert found is not None and found.terminal == "a" and code not in str(tokens.read())
+
+
+def test_who_may_do_what() -> None:
+    assert calls_of(shares) == [
+        "POST /terminals/{id}/share all optional",
+        "GET /shares all",
+        "DELETE /shares/{id} all",
+    ]

@@ -3,9 +3,10 @@
 import asyncio
 from typing import Any
 
-from tests.serve.conftest import WAIT, Follow, StartWeb, Web
+from tests.serve.conftest import WAIT, Follow, StartWeb, Web, calls_of
 from tests.terminal.conftest import stage
 from tests.terminal.support import Stage
+from treadle.serve.api import terminals
 
 __all__ = ["stage"]
 
@@ -31,11 +32,25 @@ async def test_a_terminal_is_listed_seen_typed_into_and_ended(stage: Stage, serv
     await screen_with(web, place.id, "heard hello")
     await web.post(f"/terminals/{place.id}/input", {"keys": ["x", "y", "Enter"]})
     await screen_with(web, place.id, "heard xy")
-    for body in ({}, {"text": "x", "keys": ["y"]}, {"keys": ["NoSuchKey"]}):
+    for body, said in (
+        ({}, "nothing to type"),
+        ({"text": "x", "keys": ["y"]}, "text and keys at once"),
+        ({"enter": True, "keys": ["y"]}, "text and keys at once"),
+        ({"keys": ["x", "NoSuchKey"]}, "there is no key 'NoSuchKey' (Enter, Escape"),
+    ):
         response = await web.http.post(f"/api/v1/terminals/{place.id}/input", json=body)
-        assert response.status_code == 422, body
+        assert response.status_code == 422 and said in response.json()["detail"], body
+    await web.post(f"/terminals/{place.id}/input", {"keys": ["ü", "Space", "b"]})
+    await web.post(f"/terminals/{place.id}/input", {"enter": True, "anyway": True})
+    await screen_with(web, place.id, "heard ü b")
+    everything = await web.get(f"/terminals/{place.id}/scrollback")
+    assert everything["first"] == 0 and everything["total"] == len(everything["lines"]) >= 6
+    assert everything["lines"][0] == "ready"
     scrolled = await web.get(f"/terminals/{place.id}/scrollback?count=2")
-    assert len(scrolled["lines"]) == 2 and scrolled["total"] >= 4
+    assert scrolled["lines"] == everything["lines"][-2:] and scrolled["first"] == everything["total"] - 2
+    earlier = await web.get(f"/terminals/{place.id}/scrollback?count=2&before=3")
+    assert (earlier["lines"], earlier["first"]) == (everything["lines"][1:3], 1)
+    assert (await web.get(f"/terminals/{place.id}/scrollback?before=100000"))["lines"] == everything["lines"]
     await web.post(f"/terminals/{place.id}/stop")
     assert await web.get("/terminals") == []
     assert [row["id"] for row in await web.get("/terminals?all=true")] == [place.id]
@@ -49,7 +64,8 @@ async def test_only_who_took_the_size_may_change_it(stage: Stage, serving: Start
     assert (await web.http.post(path, json=size)).status_code == 409
     assert (await web.http.post(path, json={**size, "take": True})).status_code == 200
     assert (await web.http.post(path, json=size)).status_code == 200
-    assert (await web.http.post(path, json=size, headers=web.headers())).status_code == 409
+    denied = await web.http.post(path, json=size, headers=web.headers())
+    assert denied.status_code == 409 and "not yours to change" in denied.text and "take" in denied.json()["detail"]
     shown = await web.get(f"/terminals/{place.id}/screen")
     assert (shown["cols"], shown["rows"]) == (90, 30)
 
@@ -99,3 +115,33 @@ async def test_a_program_that_writes_without_end_holds_up_nobody(
     await tab.until(lambda message: message["t"] == "pong")
     assert (await web.http.get("/healthz")).status_code == 200
     await web.post(f"/terminals/{place.id}/stop")
+
+
+ASKS = r"echo may I?; printf '\033]7501;state=blocked:kind=permission\033\\'; exec cat"
+
+
+async def test_a_text_never_answers_a_dialog_unless_it_is_typed_anyway(stage: Stage, serving: StartWeb) -> None:
+    web = await serving(terminals=str(stage.directory))
+    place = await asyncio.to_thread(stage.start, "sh", "-c", ASKS)
+    await screen_with(web, place.id, "may I?")
+    path = f"/api/v1/terminals/{place.id}/input"
+    async with asyncio.timeout(WAIT):
+        while "permission" not in str((await web.get("/terminals"))[0]["state"]):
+            await asyncio.sleep(0.02)
+    refused = await web.http.post(path, json={"text": "yes", "enter": True})
+    assert refused.status_code == 409 and "nothing was typed" in refused.json()["detail"]
+    assert f"{place.id} is in the state" in refused.json()["detail"]
+    await web.post(f"/terminals/{place.id}/input", {"text": "yes", "enter": True, "anyway": True})
+    await screen_with(web, place.id, "yes")
+
+
+def test_who_may_do_what() -> None:
+    assert calls_of(terminals) == [
+        "GET /terminals watch",
+        "GET /terminals/{id}/screen watch",
+        "GET /terminals/{id}/scrollback watch",
+        "POST /terminals/{id}/input all",
+        "POST /terminals/{id}/size all",
+        "POST /terminals/{id}/stop all",
+        "POST /orders/{id}/shell all",
+    ]

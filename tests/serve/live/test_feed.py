@@ -1,13 +1,18 @@
 """The streams of the engine, read once for all watchers: without a gap and nothing twice."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from tests.fleet.conftest import give, spec
 from tests.serve.conftest import WAIT, Follow, Web
 from tests.serve.live.followed import numbers, write
-from treadle.fleet.engine.bus import Bus
+from treadle.fleet.engine.bus import Bus, Entry
+from treadle.fleet.find.index import OrderIndex
+from treadle.fleet.find.order_rows import OrderRow
+from treadle.serve.live import feed as feeds
+from treadle.serve.live.feed import Feed
 
 
 async def test_a_run_that_is_opened_while_events_come_has_no_gap_before_the_index_has_them(
@@ -61,3 +66,37 @@ async def test_after_200_cuts_nothing_is_lost_and_nothing_comes_twice(web: Web, 
         message = await tab.until(lambda message: message["t"] == f"run:{name}" and message.get("events"))
         seen += [each["n"] for each in message["events"]]
     assert seen == list(range(seen[0], written + 1))
+
+
+@pytest.mark.parametrize("few", [0, 64])
+async def test_what_changed_is_in_the_index_when_it_is_told_and_events_soon_after(
+    bus: Bus, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeds, "FEW", few)
+    monkeypatch.setattr(feeds, "MUCH", few * 1000)
+    monkeypatch.setattr(feeds, "AHEAD", 1)
+    (name,) = await give(bus, spec(project="p"))
+    index = OrderIndex(":memory:", "f")
+    feed, changed, told = Feed(bus, index), list[tuple[list[Entry], list[OrderRow], int]](), list[Any]()
+    feed.on_state.add(lambda entries, rows: changed.append((entries, rows, sum(index.counts().values()))))
+    feed.on_events.add(lambda *given: told.append(given))
+    feed.start()
+    async with asyncio.timeout(WAIT):
+        await feed.caught_up.wait()
+        assert {entry.key for entries, _, _ in changed for entry in entries} >= {f"spec.{name}"}
+        assert [row.id for _, rows, _ in changed for row in rows][:1] == [name] and changed[0][2] == 1
+        for first in (1, 3, 5):
+            await write(bus, name, first, 2)
+        while len(told) < 3:
+            await asyncio.sleep(0.01)
+        await feed.indexed()
+    assert index.event_count(name) == 6 and [(each[0], each[2], each[3]["n"]) for each in told] == [
+        (name, 1, 1),
+        (name, 1, 3),
+        (name, 1, 5),
+    ]
+    seqs = [each[1] for each in told]
+    assert seqs == sorted(seqs) and index.events_at == seqs[-1] + 1
+    await feed.close()
+    await write(bus, name, 7, 1)
+    assert len(told) == 3

@@ -1,14 +1,18 @@
 """The socket of a tab: cursors go on, nothing is lost or told twice, and no one who is slow costs others anything."""
 
+import asyncio
 from pathlib import Path
 
 import msgspec
+import pytest
+from websockets.exceptions import InvalidStatus
 
 from tests.fleet.conftest import give, spec
-from tests.serve.conftest import Follow, StartWeb, Web
+from tests.serve.conftest import WAIT, Follow, Follower, StartWeb, Web
 from tests.serve.live.followed import numbers, write
 from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import Bus
+from treadle.serve.live import socket
 
 
 async def test_a_hello_says_which_server_this_is_and_beats_follow(web: Web, follow: Follow) -> None:
@@ -75,3 +79,44 @@ async def test_after_a_restart_of_the_server_a_tab_goes_on_from_its_place(
     await back.sub(f"run:{name}", after=page["after"])
     await back.until(lambda message: 10 in numbers([message], f"run:{name}"))
     assert numbers(back.seen, f"run:{name}") == [6, 7, 8, 9, 10]
+
+
+async def answered(tab: Follower, number: int) -> None:
+    """Until the tab has an answer to all that it said so far."""
+    await tab.do(do="ping", n=number)
+    await tab.until(lambda message: message["t"] == "pong" and message["n"] == number)
+
+
+async def test_what_a_tab_follows_begins_and_ends_with_it(
+    alone: Web, follow: Follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket, "BEAT", 0.02)
+    monkeypatch.setattr(socket, "TOPICS_MAX", 2)
+    site = alone.server.site
+    tab = await follow(alone)
+    for _ in range(2):
+        await tab.sub("board")
+        shown = await tab.until(lambda message: message["t"] == "board")
+        assert shown["full"] and (site.board.watchers, len(site.tabs)) == (1, 1)
+    await tab.do(do="unsub", topic="never followed")
+    await tab.do(do="unsub", topic="board")
+    await answered(tab, 1)
+    assert site.board.watchers == 0 and not site.board.changed
+    await tab.sub("order:x")
+    assert (await tab.until(lambda message: message["t"] == "order:x"))["error"]["code"] == "no_fleet"
+    await tab.sub("board")
+    await tab.sub("terminals")
+    assert (await tab.until(lambda message: message["t"] == "terminals"))["value"] == []
+    await tab.sub("terminals:other")
+    refused = await tab.until(lambda message: message["t"] == "refused")
+    assert "too many are followed" in refused["message"] and "terminals:other" in refused["message"]
+    await tab.do(do="visible", visible=False)
+    await answered(tab, 2)
+    assert len([each for each in tab.seen if each["t"] == "beat"]) > 1
+    monkeypatch.setattr(socket, "TABS_MAX", 1)
+    with pytest.raises(InvalidStatus):
+        await follow(alone)
+    await tab.socket.close()
+    async with asyncio.timeout(WAIT):
+        while site.tabs or site.board.watchers:
+            await asyncio.sleep(0.01)

@@ -1,14 +1,21 @@
 """What a tab follows: the newest first, then everything once, and never old states."""
 
 import asyncio
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 from tests.fleet.conftest import Start, give, spec, until_state
 from tests.serve.conftest import WAIT, Follow, Web
 from tests.serve.live.followed import numbers, write
 from treadle.fleet import client
-from treadle.fleet.engine.bus import Bus
+from treadle.fleet.engine.bus import Bus, Entry
+from treadle.serve.api.event_pages import Shown
 from treadle.serve.live import topics
+from treadle.serve.site import Site
+from treadle.serve.tokens import Tokens
 
 
 async def test_a_run_is_told_from_its_end_and_then_live_without_a_gap(web: Web, bus: Bus, follow: Follow) -> None:
@@ -83,3 +90,116 @@ async def test_an_order_is_told_whole_whenever_it_changes(
     await start_node()
     await until_state(bus, name, "running")
     await tab.until(lambda message: (message.get("detail") or {}).get("order", {}).get("state") == "running")
+
+
+def events(text: str, *places: tuple[int, int]) -> list[Shown]:
+    return [Shown(seq=seq, attempt=1, n=n, event={"text": text}) for seq, n in places]
+
+
+def test_one_message_holds_the_newest_events_from_where_a_message_of_the_stream_begins() -> None:
+    big, places = "x" * (topics.CHUNK // 2), ((1, 1), (1, 2), (2, 1), (2, 2), (3, 1))
+    assert topics._newest(events("x", *places)) == events("x", *places)
+    assert topics._newest(events(big, *places)) == events(big, *places)[4:]
+    assert topics._newest(events(big, (1, 1), (2, 1), (2, 2))) == events(big, (2, 1), (2, 2)), "it is never cut in two"
+    assert topics._newest([]) == []
+
+
+async def test_a_run_is_told_in_pieces_and_one_who_is_far_behind_gets_the_newest_page(
+    web: Web, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topics, "BEHIND_MAX", 3)
+    (name,) = await give(bus, spec())
+    tab = SimpleNamespace(visible=True, wake=asyncio.Event())
+    topic = topics.make(web.server.site, tab, f"run:{name}", {})
+    assert isinstance(topic, topics.RunTopic)
+    await topic.open()
+    first = await topic.message()
+    assert first is not None and first["reset"] and (first["events"], first["total"], first["before"]) == ([], 0, None)
+    assert await topic.message() is None
+
+    def come(seq: int, *numbers: int, order: str = name) -> None:
+        said = [{"type": "message", "text": str(number)} for number in numbers]
+        topic._on_events(order, seq, 1, {"n": numbers[0], "events": said})
+
+    topic.dirty = False
+    tab.wake.clear()
+    come(5, 1, 2, order="another")
+    assert not topic.dirty and not tab.wake.is_set()
+    come(5, 1, 2)
+    assert topic.dirty and tab.wake.is_set()
+    made = await topic.message()
+    assert made is not None and [each["n"] for each in made["events"]] == [1, 2] and made["after"] == 5
+    monkeypatch.setattr(topics, "CHUNK", 1)
+    come(6, 3, 4)
+    topic.dirty = False
+    made = await topic.message()
+    assert made is not None and [each["n"] for each in made["events"]] == [3] and topic.dirty, "the rest comes later"
+    come(7, 5, 6, 7)
+    come(8, 8)
+    come(9, 9)
+    made = await topic.message()
+    assert made is not None and made["reset"], "too much waits, so what is stored is told instead"
+    topic.close()
+    assert not web.server.site.fleet.feed.on_events  # type: ignore[union-attr]
+
+
+async def test_a_table_shows_another_window_at_once_and_is_opened_anew_for_another_filter(web: Web, bus: Bus) -> None:
+    names = await give(bus, *[spec(project="p") for _ in range(5)])
+    index = web.server.site.fleet.require_index()
+    async with asyncio.timeout(WAIT):
+        while index.counts() != {"queued": 5}:
+            await asyncio.sleep(0.01)
+    tab = SimpleNamespace(visible=True, wake=asyncio.Event())
+    topic = topics.make(web.server.site, tab, "table", {"wanted": {"project": "p"}, "offset": -3, "count": 2})
+    assert isinstance(topic, topics.TableTopic)
+    await topic.open()
+    first = await topic.message()
+    assert first is not None and (first["offset"], first["total"], len(first["rows"])) == (0, 5, 2)
+    assert first["facets"]["project"] == {"p": 5} and await topic.message() is None
+    topic.dirty, topic.sent_at = False, 5.0
+    assert topic.adapt({"wanted": {"project": "p"}, "offset": 4}) and topic.dirty and topic.sent_at == 0.0
+    second = await topic.message()
+    assert second is not None and (second["offset"], len(second["rows"])) == (4, 1)
+    assert {row["id"] for row in first["rows"] + second["rows"]} <= set(names) and second["facets"] == first["facets"]
+    assert not topic.adapt({"wanted": {"project": "q"}})
+    topic.adapt({"wanted": {"project": "p"}, "count": 1000})
+    assert topic._count == 200
+    topic.dirty = False
+    topic._on_state([Entry("spec.x", b"{}", 1)], [])
+    assert not topic.dirty
+    topic._on_state([Entry("order.x", b"", 1)], [])
+    assert topic.dirty, "one that was removed is not shown any more"
+    topic.close()
+    empty = topics.make(web.server.site, tab, "table", {"wanted": {"project": "none"}})
+    assert empty is not None
+    await empty.open()
+    found = await empty.message()
+    assert found is not None and (found["total"], found["rows"]) == (0, [])
+    empty.close()
+
+
+@pytest.mark.parametrize("name", ["nodes", "claims", "money", "trains", "goals"])
+async def test_what_is_looked_at_is_sent_when_it_changed(web: Web, name: str) -> None:
+    tab = SimpleNamespace(visible=True, wake=asyncio.Event())
+    topic = topics.make(web.server.site, tab, name, {})
+    assert topic is not None and topic.needs_fleet and topic.every
+    await topic.open()
+    first: Any = await topic.message()
+    assert first is not None and (first["value"] == [] or set(first["value"]) == {"control", "spent"})
+    assert await topic.message() is None
+    assert not topic.adapt({})
+
+
+async def test_terminals_need_no_fleet_and_a_topic_that_fails_says_so(tmp_path: Path) -> None:
+    site, tab = Site("", str(tmp_path), Tokens()), SimpleNamespace(visible=True, wake=asyncio.Event())
+    terminals, nodes = (topics.make(site, tab, name, {}) for name in ("terminals", "nodes"))
+    assert terminals is not None and not terminals.needs_fleet and nodes is not None
+    await terminals.open()
+    await nodes.open()
+    assert await topics.message_of(terminals) == {"value": []} and await topics.message_of(terminals) is None
+    failed = await topics.message_of(nodes)
+    assert failed is not None and failed["error"]["code"] == "no_fleet"
+    assert topics.make(site, tab, "nothing", {}) is None and topics.make(site, tab, "nothing:x", {}) is None
+    goal = topics.make(site, tab, "goal:a:b", {})
+    assert goal is not None and goal.argument == "a:b"
+    await site.close()

@@ -1,5 +1,8 @@
 """Each place that can be told: what arrives there, on a real HTTP server."""
 
+import hmac
+
+import httpx2
 import msgspec
 import pytest
 
@@ -62,7 +65,9 @@ async def test_what_is_too_long_is_cut_and_says_so() -> None:
 
 
 async def test_a_command_that_fails_is_an_error_so_that_it_is_tried_again() -> None:
-    await parse("command:true")(ASKED, b"k")
+    await parse("command:test 'mend <!channel> & more: native asks: rm -r build <http://evil.example|click>' =")(
+        ASKED, b"k"
+    )
     with pytest.raises(OSError, match="failed"):
         await parse("command:false")(ASKED, b"k")
 
@@ -87,3 +92,49 @@ def test_only_a_place_that_can_be_told_is_taken(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(ConfigError) as told:
         parse("slack:http://hooks.example/SECRET")
     assert "SECRET" not in str(told.value)
+
+
+async def test_a_webhook_gets_the_whole_notice_signed_with_the_key() -> None:
+    async with receiving() as place:
+        for target in (f"{place.url}/hook", place.url.replace("127.0.0.1", "localhost") + "/hook"):
+            assert await parse(target)(ASKED, b"k") is None
+        heard = place.heard[0]
+        assert (heard.path, heard.headers["content-type"]) == ("/hook", "application/json")
+        assert heard.headers["x-treadle-signature"] == f"sha256={hmac.new(b'k', heard.body, 'sha256').hexdigest()}"
+        assert msgspec.json.decode(heard.body, type=Notice) == ASKED
+        place.status = "500 Broken"
+        with pytest.raises(httpx2.HTTPStatusError):
+            await parse(f"{place.url}/hook")(ASKED, b"k")
+
+
+async def test_what_is_no_question_has_one_button_that_leads_to_it() -> None:
+    done = msgspec.structs.replace(ASKED, links={}, kind="finished", words="x" * TEXT_MAX)
+    assert done.buttons() == [("Look", ASKED.url)] and done.cut() == done.words
+    assert [word for word, _ in ASKED.buttons()] == ["Allow", "Deny"]
+    longer = msgspec.structs.replace(done, words="x" * (TEXT_MAX + 1))
+    assert longer.cut() == f"{'x' * TEXT_MAX}… (the link shows all of it)"
+
+
+async def test_a_chat_that_answers_with_no_json_has_a_message_that_cannot_be_changed() -> None:
+    async with receiving() as place:
+        for reply in (b"", b"[]"):
+            place.reply = reply
+            with pytest.raises(KeyError):
+                await parse(f"telegram:{place.url}/botT#1")(ASKED, b"k")
+        sent = msgspec.json.decode(place.heard[0].body)
+        assert sent["text"] == f"{ASKED.title}\n\n{ASKED.words}"
+        assert sent["link_preview_options"] == {"is_disabled": True}
+        await parse(f"slack:{place.url}/s")(ASKED, b"k")
+        slack = msgspec.json.decode(place.heard[-1].body)
+        assert slack["unfurl_links"] is False and slack["blocks"][0]["text"]["emoji"] is False
+
+
+def test_a_target_from_the_environment_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONE", "env:TWO")
+    monkeypatch.setenv("TWO", "https://x.example")
+    with pytest.raises(ConfigError, match="the environment has no ONE"):
+        parse("env:ONE")
+    with pytest.raises(ConfigError, match="needs the chat"):
+        parse("telegram:https://x/b")
+    with pytest.raises(ConfigError, match=r"the kind 'ftp' is not a target .*command:PROGRAM or env:NAME"):
+        parse("ftp://x")

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import hmac
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,16 @@ from tests.serve.notify.test_push import browser, read_by
 from tests.serve.receiver import receiving
 from treadle.fleet import client
 from treadle.fleet.engine import places
-from treadle.fleet.engine.bus import Bus
-from treadle.serve.notify import push
-from treadle.serve.tokens import Device
+from treadle.fleet.engine.bus import Bus, Entry
+from treadle.fleet.find.order_rows import OrderRow
+from treadle.fleet.orders import encode
+from treadle.serve.notify import notices, push
+from treadle.serve.notify.notice_targets import Notice
+from treadle.serve.notify.notices import Notices
+from treadle.serve.site import Site
+from treadle.serve.tokens import Device, Tokens
+from treadle.wire.fleet.records import AnswerRecord, AskRecord, Note
+from treadle.wire.fleet.train import TrainRecord
 
 
 async def test_a_question_is_told_once_everywhere_and_answered_from_its_link(
@@ -127,3 +135,122 @@ async def test_a_subscription_that_was_given_up_is_forgotten(alone: Web, monkeyp
 
         await push.send(alone.server.site, device(), {"tag": "x"}, seconds=1)
         assert device().push is None
+
+
+def ask(name: str, deadline: float) -> Entry:
+    made = AskRecord(
+        order=name, number=1, asked_at=0.0, deadline=deadline, default="deny", agent="codex", text="may I?"
+    )
+    return Entry(f"ask.{name}.1", encode(made), 1)
+
+
+def row(name: str, needs: str, **fields: Any) -> OrderRow:
+    return OrderRow(**{"id": name, "state": "failed", "changed": time.time(), "revision": 1, "needs": needs, **fields})
+
+
+async def test_each_cause_is_told_once_while_it_is_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notices, "FIRST_PAUSE", 0.001)
+    now = time.time()
+    async with receiving() as hook:
+        hook.refusals = 2
+        site = Site("https://fleet.example", "", Tokens())
+        told = Notices(site, (f"{hook.url}/x",))
+        rows = [
+            row("f", "failed", why="it broke"),
+            row("r", "review", stat="1 file"),
+            row("s", "review", title="bare\u200b"),
+            row("old", "failed", changed=now - notices.NEWS_SECONDS - 1),
+            row("q", "asks"),
+            row("n", ""),
+        ]
+        told.on_state([ask("a", now + 60), ask("late", now - 1), Entry("ask.gone.1", b"", 3)], rows)
+        told.on_state([ask("a", now + 60)], rows)
+        told.on_state([], [row("f", "failed", attempt=2)])
+        await hook.until(lambda _: True, count=5)
+        heard = {
+            (each.order, each.key): each for each in (msgspec.json.decode(one.body, type=Notice) for one in hook.heard)
+        }
+        assert set(heard) == {
+            ("a", "a.1"),
+            ("f", "f.failed.0"),
+            ("f", "f.failed.2"),
+            ("r", "r.review.0"),
+            ("s", "s.review.0"),
+        }
+        asked, failed = heard["a", "a.1"], heard["f", "f.failed.0"]
+        assert (asked.kind, asked.title, asked.words, asked.number) == ("asked", "a", "codex asks: may I?", 1)
+        assert set(asked.links) == {"allow", "deny"} and asked.url == "https://fleet.example/#/order/a"
+        assert (failed.kind, failed.title, failed.words, failed.links) == ("failed", "f", "failed: it broke", {})
+        assert [heard[name, f"{name}.review.0"].words for name in "rs"] == [
+            "finished: 1 file",
+            "finished: to be reviewed",
+        ]
+        assert heard["s", "s.review.0"].title == "bare⟨U+200B⟩" and heard["r", "r.review.0"].kind == "finished"
+        await site.close()
+
+
+async def test_a_notice_that_was_sent_is_taken_back_by_an_answer_that_stands_or_a_train_that_goes_on() -> None:
+    now = time.time()
+    async with receiving() as chat:
+        chat.reply = b'{"ok": true, "result": {"message_id": 7}}'
+        site = Site("https://fleet.example", "", Tokens())
+        told = Notices(site, (f"telegram:{chat.url}/botT#42",))
+
+        def answer(**fields: Any) -> Entry:
+            return Entry("answer.a.1", encode(AnswerRecord(decision="deny", by="Ana", **fields)), 2)
+
+        def train(by: str, at: float = now) -> Entry:
+            paused = Note(at=at, by=by, what="red") if by else None
+            return Entry("train.t", encode(TrainRecord(repository="r", branch="main", tip="t", paused=paused)), 3)
+
+        told.on_state([answer(), ask("a", now + 60)], [])
+        await chat.until(lambda each: each.path == "/botT/sendMessage")
+        told.on_state([answer(withdrawn=1.0)], [])
+        told.on_state([answer()], [])
+        changed = await chat.until(lambda each: each.path == "/botT/editMessageText")
+        assert b"Ana answered: deny" in changed.body
+        told.on_state([answer()], [])
+        told.on_state([train("train", now - notices.NEWS_SECONDS - 1), train("ana")], [])
+        told.on_state([train("train")], [])
+        stopped = await chat.until(lambda each: b"stands still" in each.body)
+        assert b"0 wait: red" in stopped.body
+        told.on_state([train("train"), train("")], [])
+        await chat.until(lambda each: b"the train of main goes on" in each.body)
+        told.on_state([train("train")], [])
+        await chat.until(lambda each: b"stands still" in each.body and each.path == "/botT/sendMessage", count=2)
+        assert [each.path for each in chat.heard].count("/botT/sendMessage") == 3
+        assert [each.path for each in chat.heard].count("/botT/editMessageText") == 2
+        await site.close()
+
+
+@pytest.mark.parametrize(("right", "length", "number"), [("answer", 1500, 1), ("watch", 10, None), ("all", 1501, None)])
+async def test_a_browser_offers_an_answer_only_where_all_of_it_is_shown_and_may_be_given(
+    right: Any, length: int, number: int | None
+) -> None:
+    async with receiving() as service:
+        site = Site("https://fleet.example", "", Tokens())
+        key, subscription = browser(f"{service.url}/send")
+        site.tokens.make("other", "all")
+        site.tokens.set_push(site.tokens.make("phone", right)[0].id, subscription)
+        words = "x" * (length - len("codex asks: "))
+        entry = Entry(
+            "ask.a.1",
+            encode(
+                AskRecord(
+                    order="a",
+                    number=1,
+                    asked_at=0.0,
+                    deadline=time.time() + 600,
+                    default="deny",
+                    agent="codex",
+                    text=words,
+                )
+            ),
+            1,
+        )
+        Notices(site, ()).on_state([entry], [])
+        heard = await service.until(lambda _: True)
+        told = msgspec.json.decode(read_by(key, subscription, heard.body))
+        assert (told["number"], told["order"], told["tag"], told["title"]) == (number, "a", "a.1", "a")
+        assert told["body"].endswith("…") is (length > push.TEXT_MAX) and 500 < int(heard.headers["ttl"]) <= 600
+        await site.close()

@@ -1,7 +1,10 @@
 """Web Push: what is sent can be read by its browser alone, and goes nowhere but to push services."""
 
 import base64
+import time
 
+import httpx2
+import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -9,10 +12,12 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from tests.serve.conftest import Web
+from tests.serve.conftest import Web, calls_of
+from tests.serve.receiver import receiving
 from treadle.errors import ConfigError
-from treadle.serve.notify.push import checked, encrypt
-from treadle.serve.tokens import PushKeys, PushSubscription
+from treadle.serve.notify import push
+from treadle.serve.notify.push import checked, encrypt, server_key, signed_header
+from treadle.serve.tokens import PushKeys, PushSubscription, Tokens
 
 SECRET = bytes(range(16))
 
@@ -111,3 +116,60 @@ async def test_a_device_subscribes_gives_it_up_and_is_one_browser(alone: Web) ->
     assert (await alone.get("/push"))["on"] is False
     refused = await alone.http.put("/api/v1/push", json={**body, "endpoint": "https://127.0.0.1/"})
     assert refused.status_code == 422
+
+
+def test_the_keys_of_a_subscription_are_of_their_exact_length() -> None:
+    _, good = browser("https://fcm.googleapis.com/x")
+    assert checked(good) is good
+    for keys, said in (
+        (PushKeys(p256dh=good.keys.p256dh, auth=text(bytes(15))), "not of the right length"),
+        (PushKeys(p256dh=text(bytes(64)), auth=good.keys.auth), "not of the right length"),
+        (PushKeys(p256dh="é", auth=good.keys.auth), "cannot be read"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            checked(PushSubscription(endpoint=good.endpoint, keys=keys))
+    for host in ("a.push.services.mozilla.com", "db5p.notify.windows.com"):
+        checked(browser(f"https://{host}/x")[1])
+    with pytest.raises(ConfigError, match="this is not a push service"):
+        checked(browser("https:///x")[1])
+
+
+@pytest.mark.parametrize(
+    ("address", "sender"),
+    [("https://fleet.example", "https://fleet.example"), ("http://127.0.0.1:1", "mailto:treadle@localhost")],
+)
+def test_the_push_service_is_told_who_sends_for_half_a_day(address: str, sender: str) -> None:
+    key = server_key(Tokens())
+    header = signed_header(key, "https://push.example:8443/send/x?y", address)
+    head, claims = (msgspec.json.decode(data(part)) for part in header.removeprefix("vapid t=").split(".")[:2])
+    assert head == {"typ": "JWT", "alg": "ES256"} and claims["aud"] == "https://push.example:8443"
+    assert claims["sub"] == sender and 0 < claims["exp"] - time.time() <= 12 * 3600
+    assert header.endswith(f", k={text(public(key))}") and public(server_key(Tokens())) == public(key)
+
+
+async def test_what_is_sent_says_how_long_it_is_news_and_a_service_that_fails_is_told(alone: Web) -> None:
+    site = alone.server.site
+    made, _ = site.tokens.make("phone", "answer")
+    async with receiving() as service:
+        site.tokens.set_push(made.id, browser(f"{service.url}/send")[1])
+        (device,) = [each for each in site.tokens.read().devices if each.id == made.id]
+        await push.send(site, device, {"tag": "a" * 100}, seconds=5)
+        await push.send(site, device, {"tag": "a" * 100}, seconds=99.9)
+        first, second = service.heard
+        assert (first.headers["ttl"], second.headers["ttl"]) == ("60", "99")
+        assert len(first.headers["topic"]) == 32 and first.headers["content-encoding"] == "aes128gcm"
+        assert site.tokens.read().devices[-1].push is not None
+        service.status = "500 Broken"
+        with pytest.raises(httpx2.HTTPStatusError):
+            await push.send(site, device, {"tag": "x"}, seconds=5)
+        service.status = "404 Not Found"
+        await push.send(site, device, {"tag": "x"}, seconds=5)
+    assert site.tokens.read().devices[-1].push is None, "its browser has cancelled it"
+
+
+def test_who_may_do_what() -> None:
+    assert calls_of(push) == [
+        "GET /push watch",
+        "PUT /push watch",
+        "DELETE /push watch",
+    ]
