@@ -24,15 +24,19 @@ def test_wall_time_is_kept() -> None:
     budget = TurnBudget(Limits(max_seconds=5), clock=lambda: now)
     budget.check(0, Totals())
     assert budget.seconds_left() == 5
+    now = 104.9
+    budget.check(0, Totals())
     now = 105.0
+    assert TurnBudget(Limits()).seconds_left() is None
     with pytest.raises(TimedOut, match="more than 5 s"):
         budget.check(0, Totals())
 
 
 def test_tokens_of_every_bucket_count() -> None:
     spent = Totals(input_tokens=1, output_tokens=1, cache_read_tokens=97, cache_write_tokens=1, calls=1)
-    with pytest.raises(BudgetExceeded, match="100 tokens"):
+    with pytest.raises(BudgetExceeded, match="100 tokens are used, the limit is 100"):
         TurnBudget(Limits(max_tokens=100)).check(1, spent)
+    TurnBudget(Limits(max_tokens=101)).check(1, spent)
 
 
 def test_money_is_kept() -> None:

@@ -3,19 +3,41 @@
 import asyncio
 import os
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.agent.conftest import Opened
 from tests.agent.opened import DELEGATE_WRITE, SAY, WRITE, of, turn
+from tests.scripts import calls, reply, says
+from tests.waiting import until
+from treadle.agent.context import estimate
+from treadle.agent.native import NativeAgent
+from treadle.errors import Denied, NotFound, TreadleError
 from treadle.events import (
     Asked,
     FileChanged,
     ToolDenied,
     ToolEnded,
     ToolStarted,
+    TurnEnded,
+    TurnStarted,
     Warned,
 )
 from treadle.io import paths
-from treadle.session import Answer, Change, Rules
+from treadle.session import (
+    Answer,
+    Change,
+    HookVerdict,
+    Instructions,
+    OwnProgram,
+    OwnTool,
+    Prompt,
+    Reasoning,
+    Rules,
+    SessionSpec,
+    Subagent,
+)
 from treadle.sessions.session import run_turn
 from treadle.settings import config
 
@@ -110,3 +132,196 @@ async def test_what_a_person_allowed_for_the_session_survives_a_change_of_mode(o
     await session.configure(Change(mode="plan"))
     await session.configure(Change(mode="suggest"))
     assert of(await turn(session, "again"), Asked) == []
+
+
+class Heard:
+    """A program that hears every event, and denies those that it is told to."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, dict[str, Any]]] = []
+        self.against: set[str] = set()
+
+    async def event(self, name: str, payload: dict[str, Any]) -> HookVerdict | None:
+        self.told.append((name, payload))
+        return HookVerdict(decision="deny", reason="not now") if name in self.against else None
+
+    def of(self, name: str) -> list[dict[str, Any]]:
+        return [payload for one, payload in self.told if one == name]
+
+    @property
+    def program(self) -> OwnProgram:
+        return OwnProgram(event=self.event)
+
+
+async def test_hooks_are_told_of_another_model_and_may_be_against_it(opened: Opened, tmp_path: Path) -> None:
+    heard = Heard()
+    session = await opened(SAY, program=heard.program)
+    (tmp_path / "other.toml").write_text('model = "other"\ncontext_window = 5000\n' + SAY)
+    name, first = f"scripted:{tmp_path}/other.toml", session.provider
+    heard.against = {"PreModelSwitch"}
+    with pytest.raises(Denied, match=f"the model stays {first.model}, because a hook is against another: not now"):
+        await session.configure(Change(model=name))
+    assert session.provider is first and session.model != name and not heard.of("PostModelSwitch")
+    heard.against = set()
+    await session.configure(Change(model=name, thinking=Reasoning(effort="high")))
+    facts = {
+        "from_model": first.model,
+        "to_model": "other",
+        "requested_model": name,
+        "source": "sdk",
+        "context_tokens": 0,
+    }
+    assert heard.of("PreModelSwitch") == [facts, facts] and heard.of("PostModelSwitch") == [facts]
+    assert (session.provider.model, session.model, session.transcript.model) == ("other", name, name)
+    assert session.weak is session.provider and session.context.window == 5000
+    assert session.spec.thinking.effort == "high" and session.mode == "suggest"
+
+
+async def test_a_hook_may_be_against_a_command_of_the_project(opened: Opened, work: Path) -> None:
+    heard = Heard()
+    heard.against = {"UserPromptExpansion"}
+    session = await opened(SAY, program=heard.program)
+    (work / ".treadle" / "commands").mkdir(parents=True)
+    (work / ".treadle" / "commands" / "fix.md").write_text("Fix it.")
+    result = await session.command("fix", "a b")
+    assert result is not None and not result.ok and result.message == "a hook is against /fix: not now"
+    [told] = heard.of("UserPromptExpansion")
+    assert told == {
+        "expansion_type": "slash_command",
+        "command_name": "fix",
+        "command_args": "a b",
+        "command_source": "projectSettings",
+        "prompt": "/fix a b",
+    }
+    heard.against = set()
+    assert (result := await session.command("fix", "")) is not None and result.turn
+    assert heard.of("UserPromptExpansion")[1]["prompt"] == "/fix"
+
+
+async def test_hooks_are_told_once_which_instructions_are_read(opened: Opened, work: Path) -> None:
+    (work / ".git").mkdir()
+    (work / "AGENTS.md").write_text("See @more.local.md and @docs.md")
+    (work / "more.local.md").write_text("more")
+    (work / "docs.md").write_text("docs")
+    own = Path(paths.config_file()).parent / "AGENTS.md"
+    own.parent.mkdir(exist_ok=True)
+    own.write_text("mine")
+    heard = Heard()
+    session = await opened(SAY + SAY, program=heard.program)
+    await turn(session)
+    await turn(session)
+    assert [(one["file_path"], one["memory_type"], one["load_reason"]) for one in heard.of("InstructionsLoaded")] == [
+        (str(own), "User", "session_start"),
+        (str(work / "AGENTS.md"), "Project", "session_start"),
+        (str(work / "more.local.md"), "Local", "include"),
+        (str(work / "docs.md"), "Project", "include"),
+    ]
+
+
+async def test_hooks_are_told_of_a_turn_that_failed(opened: Opened) -> None:
+    heard = Heard()
+    session = await opened(reply(error={"status": 400, "message": "no"}), program=heard.program)
+    await turn(session)
+    [told] = heard.of("StopFailure")
+    assert told["error"] == "unknown" and "last_assistant_message" in told
+
+
+async def test_a_hooks_question_is_answered_by_the_small_model_or_by_the_one_that_it_names(
+    opened: Opened, tmp_path: Path
+) -> None:
+    session = await opened(says("weak", system="judge", when="fine\\?"))
+    (tmp_path / "other.toml").write_text('model = "other"\n' + says("one") + says("two"))
+    assert await session.judge("judge", "fine?", "") == "weak"
+    assert await session.judge("judge", "fine?", f"scripted:{tmp_path}/other.toml") == "one"
+    assert await session.judge("judge", "fine?", "other") == "two", "the same one goes on"
+    with pytest.raises(TreadleError):
+        await session.judge("judge", "fine?", "scripted:/nowhere")
+
+
+async def test_a_turn_is_stopped_with_its_reason_and_without_one_nothing_is(opened: Opened) -> None:
+    session = await opened(says("late", delay=60))
+    await session.stop_turn("nothing runs")
+    events = session.events(after=-1)
+    await session.prompt(Prompt(text="go"))
+    async with asyncio.timeout(60):
+        async for event in events:
+            if isinstance(event, TurnStarted):
+                assert session.hook_facts()["prompt_id"] == session.hook_facts()["prompt_id"]
+                await session.stop_turn("enough")
+            if isinstance(event, TurnEnded):
+                break
+    assert isinstance(event, TurnEnded) and event.outcome == "interrupted"
+    events.close()
+
+
+async def test_hooks_know_the_prompt_the_effort_and_what_runs_in_the_background(opened: Opened, work: Path) -> None:
+    session = await opened(says("late", when="wait", delay=60) + says("3", when="count"))
+    facts = session.hook_facts()
+    assert facts["background_tasks"] == facts["session_crons"] == [] and not {"prompt_id", "effort"} & set(facts)
+    await session.configure(Change(thinking=Reasoning(effort="high")))
+    session.begin_prompt()
+    first = session.hook_facts()
+    assert first["effort"] == {"level": "high"} and first["prompt_id"] == session.hook_facts()["prompt_id"]
+    session.begin_prompt()
+    assert session.hook_facts()["prompt_id"] != first["prompt_id"]
+    await session.command("agent", "run count")
+    await session.command("agent", "run --background wait")
+    await session.tasks.start_process("sleep 1000", cwd=str(work), env={"PATH": "/usr/bin:/bin"})
+    await until(lambda: session.tasks.get("process_1").status == "running")
+    assert session.hook_facts()["background_tasks"] == [
+        {"id": "agent_2", "type": "subagent", "status": "running", "description": "wait"},
+        {"id": "process_1", "type": "shell", "status": "running", "description": "sleep 1000"},
+    ]
+
+
+async def test_variables_that_look_like_secrets_are_named_once_when_a_command_runs(tmp_path: Path, work: Path) -> None:
+    script = tmp_path / "s.toml"
+    script.write_text(calls("glob", {"pattern": "x"}) + calls("bash", {"command": "true"}) * 2 + SAY)
+    spec = SessionSpec.of(cwd=str(work), model=f"scripted:{script}", mode="yolo", inherit_env=True)
+    session = await NativeAgent({"SOME_API_KEY": "k", "PATH": "/usr/bin:/bin"}).open(spec)
+    warned = [event for event in of(await turn(session), Warned) if event.code == "environment"]
+    await session.close()
+    hint = "name one in `env` of the settings to pass it on"
+    assert [event.message for event in warned] == [
+        f"commands do not see what looks like a secret: SOME_API_KEY ({hint})"
+    ]
+
+
+async def test_rules_instructions_and_tools_are_added_to_a_session_that_runs(opened: Opened, work: Path) -> None:
+    async def call(given: dict[str, Any]) -> str:
+        return f"called with {given}"
+
+    session = await opened(SAY, rules=Rules(allow=("Bash(ls)",)))
+    session.add_rule("deny", "Read(secret*)")
+    session.add_rule("deny", "Read(key*)")
+    with pytest.raises(TreadleError):
+        session.add_rule("deny", "Read(((")
+    assert sorted(session.every_rule()) == [("allow", "Bash(ls)"), ("deny", "Read(key*)"), ("deny", "Read(secret*)")]
+    (work / "link").symlink_to("secret.txt")
+    assert [session.may_read(str(work / name)) for name in ("a.txt", "secret.txt", "link")] == [True, False, False]
+    session.adapt(subagents=(Subagent(name="scout", description="looks", prompt="look"),))
+    session.adapt(instructions=Instructions(append="Mind the gap."))
+    assert [one.name for one in session.spec.subagents] == ["scout"] and "Mind the gap." in session.system()
+    await session.add_tools((OwnTool(name="mcp__a__b", description="d", parameters={}, call=call),))
+    assert await session.reserve_tool("mcp__a__b", there=True)({"x": 1}) == "called with {'x': 1}"
+    with pytest.raises(NotFound):
+        session.reserve_tool("mcp__a__c", there=True)
+    session.reserve_tool("mcp__a__c", there=False)
+    await session.switch_server("a", on=False)
+    assert session.toolbox.states == {"a": "disabled"}
+    await session.switch_server("a", on=True)
+    assert session.toolbox.states == {} and list((await session.set_servers({"x": {}})).errors) == ["x"]
+
+
+async def test_what_was_used_and_what_fills_the_context_can_be_asked(opened: Opened, work: Path) -> None:
+    session = await opened(WRITE + SAY, mode="auto-edit")
+    events = await turn(session)
+    assert session.place() == str(work) and session.earlier_usage()[-1].input_tokens == 7
+    parts = dict(session.context_parts())
+    assert parts["System prompt"] == len(session.system().encode()) // 4 and parts["Tools"] > 500
+    assert parts["Messages"] == sum(map(estimate, session.context.messages))
+    turn_id = events[0].turn
+    assert turn_id is not None and session.restore_files(turn_id) == [str(work / "made.txt")]
+    assert not (work / "made.txt").exists() and session.context.messages
+    session.rewind(turn_id)
+    assert session.context.messages == []

@@ -86,3 +86,33 @@ async def test_it_is_part_of_our_own_prompt_only(repository: Path) -> None:
     assert "Git branch" not in await prompt(repository, start=start, instructions=Instructions(system="Be brief."))
     assert "Git branch" not in await prompt(repository, start=start, instructions=Instructions(project=False))
     assert "keys" not in await prompt(repository, start=start, rules=Rules(deny=("Read(keys/**)",)))
+
+
+def test_exactly_as_much_as_fits_is_shown_whole(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "INSIDE", 2)
+    monkeypatch.setattr(module, "ENTRIES", 3)
+    assert overview(str(repository), nothing).endswith("Files:\nREADME.md\nkeys/: secret\nsrc/: a.py, deep/")
+    (repository / "src" / "b.py").write_text("")
+    (repository / "empty").mkdir()
+    assert overview(str(repository), nothing).endswith("README.md\nempty/\nkeys/: secret\nand 1 more")
+    monkeypatch.setattr(module, "ENTRIES", 4)
+    assert overview(str(repository), nothing).endswith("src/: a.py, b.py and 1 more")
+    names = len(os.listdir(repository))
+    monkeypatch.setattr(module, "READ", names)
+    assert "README.md" in overview(str(repository), nothing)
+    monkeypatch.setattr(module, "READ", names - 1)
+    assert "README.md" not in overview(str(repository), nothing)
+
+
+def test_a_directory_with_nothing_to_say_says_nothing(tmp_path: Path) -> None:
+    assert overview(str(tmp_path), nothing) == ""
+    (tmp_path / "a").write_text("")
+    assert overview(str(tmp_path), nothing).splitlines() == [
+        "When this session began (look again before you rely on it):",
+        "Files:",
+        "a",
+    ]
+    (tmp_path / "a").unlink()
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    assert overview(str(tmp_path), nothing).endswith(":\nGit branch: main")

@@ -26,7 +26,7 @@ def turn(name: str) -> list[TurnBegan | MessageRecord]:
 
 def test_a_turn_has_its_prompt_its_words_and_its_tools() -> None:
     asked, thought, said, began, ended = replay(turn("t1"), where)
-    assert isinstance(asked, TurnStarted) and asked.prompt == "do t1"
+    assert isinstance(asked, TurnStarted) and (asked.prompt, asked.turn) == ("do t1", "t1")
     assert isinstance(thought, Message) and thought.kind == "thinking"
     assert isinstance(said, Message) and said.text == "Looking."
     assert isinstance(began, ToolStarted) and (began.command, began.kind) == ("ls", "execute")
@@ -41,6 +41,14 @@ def prompts(*records: object) -> list[str]:
 def test_what_was_cleared_or_taken_back_is_not_told() -> None:
     assert prompts(*turn("a"), Cleared(), *turn("b")) == ["do b"]
     assert prompts(*turn("a"), *turn("b"), *turn("c"), Rewound(turn="b")) == ["do a"]
+    assert prompts(*turn("a"), Rewound(turn="x")) == ["do a"]
+
+
+def test_what_was_said_before_any_turn_or_in_no_words_is_left_out() -> None:
+    silent = AssistantMessage(thinking=(Thinking(text="", signature="s"),))
+    assert replay([turn("a")[2], TurnBegan(turn="t", prompt="p"), MessageRecord(message=silent)], where) == [
+        TurnStarted(prompt="p", turn="t")
+    ]
 
 
 def test_arguments_that_are_no_json_stay_text() -> None:

@@ -107,3 +107,65 @@ async def test_each_kind_of_hook_can_refuse_a_call_that_the_others_allow(transcr
     by_own = hooks(transcript, ("PreToolUse", "true"), ours=(Hook(command="echo never >&2; exit 2"),))
     assert (await by_own.judge("1", "bash", {"command": "ls"}, LIST)).decision == ""
     assert "never" in (await by_own.pre_tool("bash", {"command": "ls"}, LIST) or "")
+
+
+async def test_what_checkers_say_is_added_to_the_result_of_a_call_that_succeeded(transcript: Transcript) -> None:
+    cwd = Path(transcript.header.cwd)
+    (cwd / "bin").mkdir()
+    (cwd / "bin" / "tsc").write_text("#!/bin/sh\necho wrong; exit 2\n")
+    (cwd / "bin" / "tsc").chmod(0o755)
+    (cwd / "tsconfig.json").write_text("{}")
+    (cwd / "a.ts").write_text("")
+    wrote = Access(tool="write_file", kind="write", paths=(str(cwd / "a.ts"),))
+    env = {"PATH": f"{cwd}/bin:/usr/bin:/bin"}
+    for checks, ok, said in ((True, True, "done\n[tsc says:]\nwrong"), (True, False, "done"), (False, True, "done")):
+        made = hooks(transcript, checks=checks, env=env)
+        assert await made.post_tool("c", "write_file", {}, wrote, "done", ok) == said
+
+
+async def test_those_who_look_at_calls_are_known_whatever_they_look_at(transcript: Transcript) -> None:
+    async def after(use: Use, result: str, ok: bool) -> None: ...
+
+    for event in ("PostToolUse", "PostToolUseFailure", "PermissionRequest"):
+        assert hooks(transcript, (event, "true")).judging
+    assert hooks(transcript, program=OwnProgram(post_tool=after)).judging and not hooks(transcript).judging
+
+
+async def test_a_subagents_history_is_beside_that_of_its_session_and_its_hooks_know_more(
+    transcript: Transcript,
+) -> None:
+    made = hooks(
+        transcript, ("PreToolUse", "cat > heard.json"), agent=("agent_7", "Explore"), about=lambda: {"effort": "high"}
+    )
+    own = Transcript.create(cwd=transcript.header.cwd, model="m", persist=False)
+    path = Path(made.written(own))
+    assert path.name == "agent-agent_7.jsonl" and path.parent.name == "subagents" and path.is_file()
+    assert path.parents[1] == Path(transcript.directory) / transcript.header.id
+    await made.judge("1", "bash", {"command": "ls"}, LIST)
+    found = heard(transcript)
+    assert (found["effort"], found["agent_id"], found["agent_type"]) == ("high", "agent_7", "Explore")
+
+
+async def test_a_hook_can_end_the_turn_ask_a_model_and_be_watched(transcript: Transcript) -> None:
+    ended: list[str] = []
+    asked: list[str] = []
+    steps: list[str] = []
+
+    async def stop(reason: str) -> None:
+        ended.append(reason)
+
+    async def judge(instructions: str, question: str, model: str) -> str:
+        asked.append(question)
+        return '{"ok": true}'
+
+    made = hooks(transcript, ("PreToolUse", """echo '{"continue": false, "stopReason": "late"}'"""), stop_turn=stop)
+    made.watch(lambda step: steps.append(step.name))
+    await made.judge("1", "bash", {"command": "ls"}, LIST)
+    assert ended == ["late"] and steps == ["PreToolUse:Bash"] * 2
+    question = CommandHook(event="PreToolUse", matcher="", command="", prompt="fine?")
+    settings = HookSettings(events=(question,))
+    started = {"warn": print, "env": ENV, "judge": judge}
+    asking = SessionHooks(
+        OwnProgram(), settings, lambda: transcript, lambda: None, cwd=transcript.header.cwd, **started
+    )
+    assert (await asking.judge("1", "bash", {"command": "ls"}, LIST)).decision == "" and len(asked) == 1

@@ -1,16 +1,18 @@
 """Which tools a session has, and which of them the model is offered at the moment."""
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.agent.test_mcp_client import SERVER
 from tests.waiting import until
 from treadle.agent.configuration import Configuration
 from treadle.agent.subagents import kinds
-from treadle.agent.toolbox import Toolbox
+from treadle.agent.toolbox import Toolbox, schema_of
 from treadle.agent.tools.base import AnyArgs, AnyTool
 from treadle.errors import NotFound
 from treadle.session import Access, OwnTool, Rules, SessionSpec, Toolset
@@ -122,3 +124,95 @@ def heard(message):
         assert tool.name not in box.registry
     finally:
         await box.close()
+
+
+async def test_a_list_of_our_own_tools_starts_no_servers_and_servers_by_name_are_offered_whole(tmp_path: Path) -> None:
+    server = {"command": sys.executable, "args": ["-c", SERVER.replace("MORE", "")]}
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"x": server}}))
+
+    async def offered(**tools: Any) -> tuple[set[str], dict[str, str], list[str]]:
+        spec = SessionSpec(cwd=str(tmp_path), model="scripted:x", trusted=True, tools=Toolset(**tools))
+        box = Toolbox(await Configuration.load(spec, {}), env={}, warn=print, confinement=lambda: None)
+        warnings: list[str] = []
+        await box.start(warnings.append)
+        await box.connected()
+        try:
+            return names(box.offered(answers=False, skills=False)), dict(box.states), warnings
+        finally:
+            await box.close()
+
+    assert await offered(offered=("glob",)) == ({"glob"}, {}, [])
+    assert (await offered())[1] == {"x": "connected"}
+    assert (await offered(only_servers=True))[1] == {}
+    assert (await offered(offered=("glob", "mcp__x__one"), later=True))[0] == {"glob", "mcp__x__one"}
+    assert (await offered(offered=("glob",), servers={"y": server}))[0] == {"glob", "mcp__x__one", "mcp__y__one"}
+    whole, _, warnings = await offered(denied=("mcp__x__one",), servers={"bad": {"command": 3}})
+    assert "mcp__x__one" not in whole and len(warnings) == 1 and "bad" in warnings[0]
+
+
+async def test_exactly_what_was_set_is_there_and_errors_are_named(tmp_path: Path) -> None:
+    server = {"command": sys.executable, "args": ["-c", SERVER.replace("MORE", "")]}
+    box = await toolbox(tmp_path)
+    try:
+        changed = await box.set_servers({"a": server, "bad": {}, "gone": {"command": "/nowhere"}})
+        assert changed.added == ("a",) and changed.removed == () and set(changed.errors) == {"bad", "gone"}
+        assert "mcp__a__one" in box.registry
+        again = await box.set_servers({"a": server})
+        assert (again.added, again.removed, again.errors) == ((), (), {})
+        changed = await box.set_servers({"a": {**server, "env": {"X": "1"}}})
+        assert (changed.added, changed.removed) == (("a",), ()) and "mcp__a__one" in box.registry
+        await box.switch("a", on=False)
+        assert box.states == {"a": "disabled"} and "mcp__a__one" not in box.registry
+        await box.switch("a", on=True)
+        assert box.states == {"a": "connected"}
+        gone = await box.set_servers({})
+        assert (gone.added, gone.removed) == ((), ("a",)) and box.registry.known("mcp__a__one") is None
+    finally:
+        await box.close()
+
+
+async def test_a_tool_for_the_host_alone_is_kept_from_the_model(tmp_path: Path) -> None:
+    async def call(given: dict[str, Any]) -> str:
+        return "answered"
+
+    box = await toolbox(tmp_path)
+    with pytest.raises(NotFound) as caught:
+        box.reserve("mcp__a__b", there=True)
+    assert caught.value.hint == "there are none"
+    ask = box.reserve("mcp__a__b", there=False)
+    with pytest.raises(NotFound, match="there is no MCP tool 'mcp__a__b'"):
+        await ask({})
+    box.add_own([OwnTool(name=name, description="d", parameters={}, call=call) for name in ("mcp__a__b", "mcp__a__c")])
+    assert await ask({}) == "answered" and "mcp__a__b" not in box.registry and "mcp__a__c" in box.registry
+    with pytest.raises(NotFound) as caught:
+        box.reserve("read_file", there=True)
+    assert caught.value.hint == "there are mcp__a__b, mcp__a__c"
+
+
+@pytest.mark.parametrize(("over", "deferred"), [(0, 0), (4, 1)])
+async def test_tools_of_servers_are_deferred_only_when_they_fill_more_than_their_share(
+    tmp_path: Path, over: int, deferred: int
+) -> None:
+    box = await toolbox(tmp_path, remote=1)
+    most = box._configuration.settings.context.mcp_tokens
+    [tool] = [one for one in box.registry if one.name.startswith("mcp__")]
+    tool.description = ""
+    size = len(msgspec.json.encode(schema_of(tool)))
+    tool.description = "x" * (4 * most + 3 - size + over)
+    assert len(msgspec.json.encode(schema_of(tool))) == 4 * most + 3 + over
+    box.offered(answers=False, skills=False)
+    assert len(box.deferred) == deferred
+
+
+async def test_only_the_task_tool_names_the_kinds_of_subagent(tmp_path: Path) -> None:
+    box = await toolbox(tmp_path)
+    plain = {schema.name: schema for schema in box.registry.schemas()}
+    made = {schema.name: schema for schema in box.schemas(box.offered(answers=True, skills=True), kinds(()).values())}
+    assert [name for name in made if made[name] != plain[name]] == ["task"]
+    assert set(made) == names(box.offered(answers=True, skills=True)) and "apply_patch" not in made
+    box.edits = lambda: "patch"
+    assert {"apply_patch"} == names(box.offered(answers=False, skills=False)) & {
+        "apply_patch",
+        "edit_file",
+        "multi_edit",
+    }

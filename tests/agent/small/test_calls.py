@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.agent.messages import ToolSchema
-from treadle.agent.small.calls import CAPS, offered, read, reply_schema
+from treadle.agent.small.calls import CAPS, OTHER_CAP, offered, read, reply_schema
 from treadle.agent.small.profile import SmallProfile
 from treadle.agent.tools import registry
 
@@ -87,7 +87,77 @@ def test_any_text_is_a_call_or_an_answer(text: str) -> None:
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(),
         lambda inner: st.dictionaries(st.sampled_from(["tool", "calls", "text", "x"]), inner | st.lists(inner)),
+        max_leaves=6,
     )
 )
 def test_any_json_is_read_without_failing(value: Any) -> None:
     read(json.dumps(value))
+
+
+def test_what_is_offered_to_write_is_exact() -> None:
+    tool = ToolSchema(
+        name="odd",
+        description="",
+        parameters={
+            "properties": {
+                "other": {"type": "string", "description": "d", "title": "t", "default": ""},
+                "kind": {"type": "string", "enum": ["a"]},
+                "short": {"type": "string", "maxLength": 3},
+                "count": {"type": "integer"},
+                "file_path": {"type": "string"},
+                "free": {"type": "string"},
+            },
+            "required": ["other", "kind", "short", "count", "file_path"],
+        },
+    )
+    properties = {
+        "tool": {"const": "odd"},
+        "file_path": {"type": "string", "maxLength": CAPS["file_path"]},
+        "other": {"type": "string", "maxLength": OTHER_CAP},
+        "kind": {"type": "string", "enum": ["a"]},
+        "short": {"type": "string", "maxLength": 3},
+        "count": {"type": "integer"},
+    }
+    [call] = reply_schema([tool], SmallProfile(), answer=False)["anyOf"]
+    assert call == {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+    assert list(call["properties"]) == list(properties)
+    assert (
+        list(reply_schema([tool], SmallProfile(path_first=False), answer=False)["anyOf"][0]["properties"])[1] == "other"
+    )
+    *calls, many = reply_schema([tool], SmallProfile(one_step=False))["anyOf"]
+    assert [one["properties"]["tool"]["const"] for one in calls] == ["odd", "answer"]
+    assert many["required"] == ["calls"] and many["additionalProperties"] is False
+    several = many["properties"]["calls"]
+    assert several["items"] == {"anyOf": [call]} and (several["minItems"], several["maxItems"]) == (1, 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "calls", "answer"),
+    [
+        ('{"tool": "answer", "text": 3}', (), '{"tool": "answer", "text": 3}'),
+        ('{"tool": "", "text": "x"}', (), "x"),
+        ('{"calls": [{"tool": "answer", "text": "x"}]}', (), "x"),
+        (
+            '{"calls": [{"tool": "bash", "command": "ls"}, {"tool": "answer", "text": "x"}, 3]}',
+            (("bash", '{"command":"ls"}'),),
+            None,
+        ),
+        ('{"calls": 3, "tool": "bash"}', (("bash", '{"calls":3}'),), None),
+        ('{"other": 1}', (), '{"other": 1}'),
+        ("[1]", (), "[1]"),
+        ('so: {"tool" : "bash", "command": "l', (("bash", 'so: {"tool" : "bash", "command": "l'),), None),
+    ],
+)
+def test_what_was_written_is_read_as_it_was_meant(text: str, calls: tuple[Any, ...], answer: str | None) -> None:
+    written = read(text)
+    assert (written.calls, written.answer) == (calls, answer)
+
+
+def test_an_answer_of_another_tool_of_that_name_is_not_offered() -> None:
+    mine = ToolSchema(name="answer", description="", parameters={})
+    assert offered([mine]) == []

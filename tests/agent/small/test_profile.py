@@ -2,7 +2,20 @@
 
 import pytest
 
-from treadle.agent.small.profile import PARTS, SmallProfile, chosen, is_small, parse
+from treadle.agent.providers.names import ModelSettings, resolve
+from treadle.agent.small.profile import (
+    PARTS,
+    SMALL_WINDOW,
+    TOOLS,
+    SmallProfile,
+    chosen,
+    is_small,
+    parse,
+    small_persona,
+    small_tools,
+)
+from treadle.agent.small.provider import SmallModel
+from treadle.agent.small.words import PERSONA
 from treadle.errors import ConfigError
 
 
@@ -45,3 +58,48 @@ def test_each_part_can_be_left_out() -> None:
 def test_a_wish_that_nobody_understands_is_refused(wish: str) -> None:
     with pytest.raises(ConfigError):
         parse(wish)
+
+
+@pytest.mark.parametrize(
+    ("model", "window", "small"),
+    [
+        ("m", SMALL_WINDOW, True),
+        ("m", SMALL_WINDOW + 1, False),
+        ("m-9b", None, True),
+        ("m-9.1b", None, False),
+        ("m-70b-1b", None, False),
+        ("M-3B", None, True),
+    ],
+)
+def test_exactly_at_the_limits_a_model_is_small(model: str, window: int | None, small: bool) -> None:
+    assert is_small("chat", model, window) is small
+
+
+@pytest.mark.parametrize(
+    ("word", "on"), [("1", True), ("TRUE", True), (" yes ", True), ("0", False), ("false", False), ("No", False)]
+)
+def test_other_words_for_on_and_off(word: str, on: bool) -> None:
+    assert parse(word) == (SmallProfile() if on else None)
+    assert chosen(on, "chat", "m", None) == (SmallProfile() if on else None)
+
+
+def test_the_old_name_of_a_part_is_known_and_a_wrong_one_is_told_with_all_there_are() -> None:
+    assert parse("-mend") == SmallProfile(repair=False)
+    with pytest.raises(ConfigError, match="has no part 'nothing'") as caught:
+        parse("-nothing")
+    assert caught.value.hint == f"there are {', '.join(PARTS)}"
+    with pytest.raises(ConfigError, match="small is 'caps'") as caught:
+        parse("caps")
+    assert caught.value.hint == "write on, off, or the parts to leave out: -caps,-vary"
+
+
+def test_its_tools_and_its_prompt_are_offered_unless_they_are_left_out() -> None:
+    plain = resolve("chat:m", {"TREADLE_BASE_URL": "http://127.0.0.1:9/v1"}, ModelSettings())
+    assert small_tools(plain) is None and small_persona(plain) is None
+    for profile, tools, persona in (
+        (SmallProfile(), TOOLS, PERSONA),
+        (SmallProfile(tools=False), None, PERSONA),
+        (SmallProfile(prompt=False), TOOLS, None),
+    ):
+        made = SmallModel(plain, profile, ".")
+        assert (small_tools(made), small_persona(made)) == (tools, persona)

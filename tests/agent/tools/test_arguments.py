@@ -43,6 +43,9 @@ def test_every_alias_is_of_a_tool_there_is_and_is_written_plainly() -> None:
         ("bash", {"command": "ls", "timeout": 30}, "timeout", 30),
         ("bash", {"command": "ls", "timeout": 30_000}, "timeout", 30),
         ("bash", {"command": "ls", "timeout": "30"}, "timeout", 30),
+        ("bash", {"command": "ls", "timeout": 3600}, "timeout", 3600),
+        ("bash", {"command": "ls", "timeout": 3601}, "timeout", 3.601),
+        ("bash", {"command": "ls", "timeout": 3_600_000}, "timeout", 3600),
         ("bash", {"command": "ls", "timeout": None, "unknown": 1}, "command", "ls"),
         ("edit_file", {"path": "a", "old_str": "x", "new_str": "y"}, "old_string", "x"),
         ("grep", {"query": "x", "-i": True}, "ignore_case", True),
@@ -50,6 +53,27 @@ def test_every_alias_is_of_a_tool_there_is_and_is_written_plainly() -> None:
 )
 def test_what_was_meant_is_understood(tool: str, given: object, name: str, value: object) -> None:
     assert read(tool, given)[name] == value
+
+
+def test_what_is_null_is_left_out_only_where_it_may_be() -> None:
+    assert read("bash", {"command": "ls", "timeout": None})["timeout"] is None
+    with pytest.raises(ToolError, match="argument 'command': Expected 'str', got 'null'"):
+        read("bash", {"command": None})
+    with pytest.raises(ToolError, match="'timeout'"):
+        read("bash", {"command": "ls", "timeout": 3_600_001})
+
+
+def test_a_right_call_has_an_example_of_each_kind_and_a_server_is_told_only_the_form() -> None:
+    with pytest.raises(ToolError) as caught:
+        read("multi_edit", {})
+    assert caught.value.hint == 'a right call is multi_edit {"file_path": "...", "edits": [...]}'
+    with pytest.raises(ToolError, match=r"argument 'edits\[0\]': missing argument 'old_string'"):
+        read("multi_edit", {"file_path": "a", "edits": [{}]})
+    for tool in (None, FromElsewhere()):
+        with pytest.raises(ToolError) as caught:
+            values("x", "[1]", tool)  # type: ignore[arg-type]
+        assert caught.value.hint == "send one JSON object"
+    assert values("x", ' "" ') == values("x", " ") == {}
 
 
 def test_one_argument_under_two_names_must_be_the_same() -> None:

@@ -160,3 +160,38 @@ def test_a_tool_that_is_added_later_is_offered_too() -> None:
     assert [schema.name for schema in tools.schemas()] == ["read_file"]
     tools.add(registry.load("glob"))
     assert [schema.name for schema in tools.schemas()] == ["read_file", "glob"]
+
+
+def test_what_is_removed_or_withheld_is_neither_known_nor_named() -> None:
+    tools = registry.builtin(("read_file", "glob", "grep"))
+    assert len(tools.schemas()) == 3
+    tools.remove("read")
+    assert tools.names == ("glob", "grep") and [schema.name for schema in tools.schemas()] == ["glob", "grep"]
+    tools.withheld = lambda name: name == "glob"
+    assert "glob" not in tools and "grep" in tools and "bash" not in tools and len(tools) == 2
+    assert (tools.known("glob"), tools.known("findfiles"), tools.known("rg")) == (None, None, "grep")
+    with pytest.raises(ToolError) as caught:
+        tools.get("glob")
+    assert (caught.value.message, caught.value.hint) == ("there is no tool 'glob'; the tools here are grep", None)
+    tools.withheld = lambda name: True
+    with pytest.raises(ToolError, match="no tools are enabled"):
+        tools.get("grep")
+
+
+class Odd(msgspec.Struct):
+    either: int | str | None = None
+    flag: bool = False
+    names: list[str] = []
+    one: int | None = None
+
+
+def test_null_and_empty_defaults_are_left_out_and_others_are_not() -> None:
+    class Tool:
+        Args = Odd
+
+    assert registry.parameters(Tool())["properties"] == {  # type: ignore[arg-type]
+        "either": {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+        "flag": {"type": "boolean", "default": False},
+        "names": {"type": "array", "items": {"type": "string"}},
+        "one": {"type": "integer"},
+    }
