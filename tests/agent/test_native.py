@@ -5,10 +5,12 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.agent.conftest import Opened
@@ -16,12 +18,13 @@ from tests.agent.opened import DELEGATE_WRITE, SAY, WRITE, of, turn
 from tests.scripts import calls, reply, says
 from tests.waiting import until
 from treadle.agent.budget import TurnBudget
+from treadle.agent.claude_lines import lines
 from treadle.agent.messages import UserMessage
 from treadle.agent.native import NativeAgent
 from treadle.agent.subagents import AGENT_TYPES
 from treadle.agent.tools.base import AnyArgs
 from treadle.agent.transcript import Transcript
-from treadle.errors import ConfigError
+from treadle.errors import ConfigError, NotFound
 from treadle.events import (
     Asked,
     FileChanged,
@@ -33,7 +36,7 @@ from treadle.events import (
     Usage,
 )
 from treadle.io import paths
-from treadle.session import Access, Agent, Answer, Change, Limits, OwnTool, Prompt, Rules, SessionSpec
+from treadle.session import Access, Agent, Answer, Change, Limits, OwnTool, Prompt, Rules, SessionSpec, Start
 from treadle.sessions.session import Turn, run_turn
 
 
@@ -374,3 +377,102 @@ async def test_where_a_permitted_address_leads_is_judged_by_the_rules_too(opened
     session = await opened(SAY, rules=Rules(deny=("WebFetch(evil.example)",)))
     context = session._tool_context(Turn(Prompt(text="x")), "call")
     assert "WebFetch(evil.example)" in context.refused("http://evil.example/x") and not context.refused("http://a.b/")
+
+
+async def test_kept_sessions_are_listed_by_name_or_first_prompt(opened: Opened, work: Path) -> None:
+    first = await opened(SAY)
+    await turn(first, "what is here?")
+    second = await opened(SAY, name="night shift")
+    await turn(second)
+    titles = {one.id: (one.title, one.cwd) for one in await NativeAgent({}).stored_sessions(str(work))}
+    assert titles == {first.id: ("what is here?", str(work)), second.id: ("night shift", str(work))}
+    assert await NativeAgent({}).stored_sessions("/elsewhere") == []
+
+
+async def test_the_model_is_that_asked_for_else_of_the_resumed_session_else_of_the_settings(
+    opened: Opened, tmp_path: Path, work: Path
+) -> None:
+    for name in ("one", "two", "three"):
+        (tmp_path / f"{name}.toml").write_text(f'model = "{name}"\n' + SAY)
+    Path(paths.config_file()).parent.mkdir(exist_ok=True)
+    Path(paths.config_file()).write_text(f'model = "scripted:{tmp_path}/three.toml"\n')
+    used = []
+    first = await opened(SAY, model=f"scripted:{tmp_path}/one.toml")
+    await turn(first)
+    await first.close()
+    for more in (
+        {"resume": first.id, "model": None},
+        {"model": None},
+        {"resume": first.id, "model": f"scripted:{tmp_path}/two.toml"},
+    ):
+        session = await opened(SAY, **more)
+        used.append(session.provider.model)
+        await session.close()
+    assert used == ["one", "three", "two"]
+
+
+async def test_what_was_denied_when_a_session_began_stays_denied(opened: Opened) -> None:
+    first = await opened(SAY, rules=Rules(deny=("Bash(a)",)))
+    await turn(first)
+    await first.close()
+    again = await opened(SAY, resume=first.id, rules=Rules(deny=("Bash(b)", "Bash(a)")))
+    assert again.permissions.rules.deny == ("Bash(a)", "Bash(b)")
+
+
+async def test_a_session_is_guarded_as_the_one_who_made_the_agent_wants(tmp_path: Path, work: Path) -> None:
+    (tmp_path / "s.toml").write_text(SAY)
+    seen: list[dict[str, str]] = []
+
+    def bind(spec: SessionSpec, env: Mapping[str, str]) -> SessionSpec:
+        seen.append(dict(env))
+        return msgspec.structs.replace(spec, rules=Rules(deny=("Bash",)))
+
+    spec = SessionSpec(cwd=str(work), model=f"scripted:{tmp_path}/s.toml", env={"B": "spec"})
+    session = await NativeAgent({"A": "ours", "B": "ours"}, bind).open(spec)
+    await session.close()
+    assert seen == [{"A": "ours", "B": "spec"}] and session.permissions.rules.deny == ("Bash",)
+
+
+async def test_the_conversation_is_that_of_the_agent_that_is_named(opened: Opened, work: Path) -> None:
+    (work / ".claude" / "agents").mkdir(parents=True)
+    (work / ".claude" / "agents" / "scout.md").write_text("---\ntools: Grep\n---\nYou scout.")
+    (work / ".claude" / "agents" / "bad.md").write_text("---\npermissionMode: plan\n---\nx")
+    for named in ({"as_agent": "Scout"}, {"main_agent": "scout"}):
+        session = await opened(SAY, extra=named)
+        assert session.info.tools == ("grep",) and session.system().startswith("You scout.")
+    with pytest.raises(NotFound, match="there is no agent 'nobody'") as caught:
+        await opened(SAY, extra={"as_agent": "nobody", "agent_hints": ("ask ann",)})
+    hint = caught.value.hint or ""
+    assert (
+        "bad.md is not used" in hint
+        and "; defined here are general-purpose, " in hint
+        and hint.endswith("scout; ask ann")
+    )
+    Path(paths.config_file()).parent.mkdir(exist_ok=True)
+    Path(paths.config_file()).write_text('main_agent = "nobody"\n')
+    session = await opened(SAY)
+    [note] = [one for one in session.configuration.notes if "nobody" in one]
+    assert "which the settings name: this is the usual one" in note and "read_file" in session.info.tools
+
+
+async def test_a_session_goes_on_from_its_middle_or_in_a_copy_with_its_own_name(opened: Opened) -> None:
+    first = await opened(SAY + SAY)
+    await turn(first, "one")
+    await turn(first, "two")
+    uuid = [str(line["uuid"]) for line in lines(first.transcript, "x")][1]
+    await first.close()
+    fork = await opened(SAY, resume=first.id, fork=True, name="another", session_id="my-own-id")
+    assert (fork.id, fork.transcript.name, len(fork.context.messages)) == ("my-own-id", "another", 4)
+    again = await opened(SAY, start=Start(resume=first.id, at=uuid))
+    assert again.id == first.id and [message.text for message in again.context.messages] == ["one", "done"]
+    await again.close()
+    assert len(Transcript.read(first.id).view()) == 2, "it is stored"
+
+
+async def test_a_session_that_cannot_begin_lets_its_history_go(opened: Opened) -> None:
+    first = await opened(SAY)
+    await turn(first)
+    await first.close()
+    with pytest.raises(ConfigError):
+        await opened(SAY, resume=first.id, rules=Rules(deny=("Bash(((",)))
+    assert (await opened(SAY, resume=first.id)).id == first.id

@@ -32,6 +32,7 @@ def test_what_the_settings_name_is_offered_once_and_what_is_empty_never(tmp_path
     assert own_models(settings, {}) == ("vendor:mine", "quick")
     assert own_models(settings, {"TREADLE_MODEL": "quick"}) == ("quick",), "the variable goes first"
     assert own_models(Settings(), {}) == ()
+    assert own_models(Settings(), {"OPENAI_API_KEY": ""}) == ()
     menu = menu_of("", str(tmp_path), settings, {})
     assert [(one.id, one.name) for one in menu.offered] == [("vendor:mine", "vendor:mine"), ("quick", "quick")]
     assert menu_of("quick", str(tmp_path), settings, {}).offered[0].id == "quick"

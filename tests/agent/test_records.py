@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.agent.messages import UserMessage
+from treadle.agent.messages import ModelRequest, ToolResult, UserMessage
 from treadle.agent.records import (
     LISTED,
     Cleared,
@@ -80,3 +80,7 @@ def test_record_by_record_the_list_comes_to_the_same(found: list[Record]) -> Non
 @given(records)
 def test_a_history_is_read_as_it_was_written(found: list[Record]) -> None:
     assert decode(map(msgspec.json.encode, found)) == found
+
+
+def test_a_result_is_good_and_a_request_is_cached_unless_they_say_otherwise() -> None:
+    assert ToolResult(call="c", name="n", text="").ok and ModelRequest(system="", messages=()).cached

@@ -4,9 +4,13 @@ import pytest
 from msgspec.structs import replace
 
 from tests.agent.providers.helpers import ONCE, collect, serving, text
-from treadle.agent.providers.client import ServiceClient
+from treadle import __version__
+from treadle.agent.providers.client import LOCAL_PATIENCE, ServiceClient
 from treadle.agent.providers.endpoint import Endpoint, loopback
+from treadle.agent.providers.script import parse
 from treadle.errors import ConfigError, LineTooLong, ProviderError
+from treadle.io.http import BadAddress, BrokenAnswer, CannotConnect, TooSilent
+from treadle.testing.server import ModelServer
 
 NOWHERE = Endpoint(name="acme", base_url="http://127.0.0.1:9/v1")
 
@@ -52,3 +56,63 @@ async def test_a_reply_that_is_too_large_cannot_be_tried_again() -> None:
 async def test_a_stream_that_still_talks_has_no_time_limit() -> None:
     async with serving("chat", "reply=[{text='a b c d e f g h', pace=0.4}]", idle=2, retry=ONCE) as (provider, _):
         assert text(await collect(provider)) == "a b c d e f g h"
+
+
+@pytest.mark.parametrize(
+    ("error", "says", "retryable"),
+    [
+        (CannotConnect("refused"), "cannot reach acme at http://127.0.0.1:9/v1: refused", True),
+        (CannotConnect(""), "cannot reach acme at http://127.0.0.1:9/v1: no answer", True),
+        (TooSilent("x"), "acme said nothing for 120 s", True),
+        (BrokenAnswer("half"), "the connection to acme broke: half", True),
+        (BrokenAnswer(""), "the connection to acme broke: BrokenAnswer", True),
+        (BadAddress("no host"), "acme at http://127.0.0.1:9/v1: no host", False),
+    ],
+)
+async def test_each_failure_has_its_words(error: Exception, says: str, retryable: bool) -> None:
+    failed = ServiceClient(NOWHERE, {})._failed(error)
+    assert (failed.message, failed.retryable, failed.provider) == (says, retryable, "acme")
+
+
+async def test_a_server_of_this_machine_is_waited_for_a_moment_and_another_as_long_as_there_is_time() -> None:
+    for url, patience in (("http://127.0.0.1:9/v1", LOCAL_PATIENCE), ("http://example.com/v1", float("inf"))):
+        client = ServiceClient(replace(NOWHERE, base_url=url), {})
+        assert client._failed(CannotConnect("x")).patience == patience
+
+
+@pytest.mark.parametrize(("variable", "said"), [("ACME_KEY", "ACME_KEY has"), ("", "the API key has")])
+def test_a_wrong_key_is_named_by_its_variable(variable: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{said} characters") as caught:
+        ServiceClient(replace(NOWHERE, key="a\nb", key_variable=variable), {})
+    assert caught.value.hint == "was it copied whole and alone?"
+
+
+async def test_what_is_sent_says_who_we_are_and_the_settings_go_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with ModelServer(parse("reply=[{text='x', times='always'}]")) as server:
+        there = replace(NOWHERE, base_url=f"{server.url}/v1/", headers={"x-two": "settings"})
+        client = ServiceClient(there, {"x-one": "format", "x-two": "format"})
+        async with client.post("/chat/completions", b'{"messages": [], "stream": true}') as response:
+            assert response.status == 200
+        await client.aclose()
+        headers = server.asked[0].headers
+        assert headers["user-agent"] == f"treadle/{__version__}" and headers["content-type"] == "application/json"
+        assert (headers["x-one"], headers["x-two"], headers["accept-encoding"]) == ("format", "settings", "identity")
+
+
+@pytest.mark.parametrize(("no_proxy", "proxied"), [(None, False), ("", True), ("other", False)])
+async def test_this_machine_is_behind_the_proxy_only_where_no_proxy_is_empty(
+    monkeypatch: pytest.MonkeyPatch, no_proxy: str | None, proxied: bool
+) -> None:
+    for name in ("NO_PROXY", "no_proxy", "ALL_PROXY", "all_proxy", "HTTP_PROXY", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    if no_proxy is not None:
+        monkeypatch.setenv("no_proxy", no_proxy)
+    async with ModelServer(parse("reply=[{text='x', times='always'}]")) as server:
+        monkeypatch.setenv("http_proxy", server.url)
+        client = ServiceClient(NOWHERE, {})
+        try:
+            response, _ = await client.get("/models")
+            assert proxied and response.status == 200
+        except ProviderError as error:
+            assert not proxied and "cannot reach acme" in error.message
+        await client.aclose()

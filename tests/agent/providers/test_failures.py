@@ -108,3 +108,95 @@ def test_a_key_that_a_service_repeats_is_not_in_the_error() -> None:
     assert "p answered 401: wrong key: '[redacted]'" in str(failed.value)
     with pytest.raises(ProviderError, match="as it was"), without_key(""):
         raise ProviderError("as it was")
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "kind", "retryable"),
+    [
+        (403, "no", AuthFailed, False),
+        (413, "prompt is too long", ContextOverflow, False),
+        (422, "prompt is too long", ContextOverflow, False),
+        (404, "prompt is too long", ProviderError, False),
+        (499, "x", ProviderError, False),
+        (500, "x", ProviderError, True),
+        (500, "image input is not supported", ProviderError, False),
+        (429, "your credit balance is low", RateLimited, False),
+        (429, "slow down", RateLimited, True),
+    ],
+)
+def test_a_status_is_judged_with_its_words(
+    status: int, message: str, kind: type[ProviderError], retryable: bool
+) -> None:
+    error = from_status(status, message, provider="acme", hint="h")
+    assert type(error) is kind and error.retryable is retryable and error.hint == "h"
+    assert (error.message, error.status, error.provider) == (f"acme answered {status}: {message}", status, "acme")
+    assert error.details == {"status": status} and error.retry_after_ms is None
+    typed = from_status(status, message, provider="acme", kind="t", retry_after=-1)
+    assert typed.details == {"status": status, "type": "t"} and typed.retry_after_ms == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "judged"), [(399, False), (400, True), (599, True), (600, False), ("429", False), (None, False)]
+)
+def test_a_code_inside_a_stream_counts_where_it_is_a_status(code: object, judged: bool) -> None:
+    error = from_event({"code": code, "message": "m"}, provider="acme")
+    assert error.message == (f"acme answered {code}: m" if judged else "acme failed while answering: m")
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after-ms": "-5"}, 0),
+        ({"retry-after": "-5"}, 0),
+        ({"retry-after-ms": "soon"}, None),
+        ({"x-ratelimit-reset": "130"}, 30),
+        ({"x-ratelimit-reset": "90"}, 0),
+        ({"x-ratelimit-reset": "10000000000"}, 9_999_999_900),
+        ({"x-ratelimit-reset": "100000000000"}, 99_999_900),
+        ({"x-ratelimit-reset": "later"}, None),
+        (
+            {
+                "anthropic-ratelimit-tokens-reset": "1970-01-01T00:02:10+00:00",
+                "anthropic-ratelimit-tokens-remaining": "0",
+            },
+            30,
+        ),
+        (
+            {
+                "anthropic-ratelimit-tokens-reset": "1970-01-01T00:02:10+00:00",
+                "anthropic-ratelimit-tokens-remaining": "1",
+            },
+            None,
+        ),
+        ({"other-ratelimit-tokens-reset": "1970-01-01T00:02:10+00:00", "other-ratelimit-tokens-remaining": "0"}, None),
+        ({"retry-after": "5", "x-ratelimit-reset": "130"}, 5),
+    ],
+)
+def test_the_time_of_a_reset_is_read_where_no_other_is_named(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after(headers, 100) == seconds
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (b'{"error": {"error": "deep"}}', ("deep", "")),
+        (b'{"error": {"message": "m", "type": "t", "code": 5}}', ("m", "t")),
+        (b'{"error": {"message": "m", "type": "t", "code": "c"}}', ("m", "c")),
+        (b'{"error": {"message": "m", "metadata": {"raw": ""}}}', ("m", "")),
+        (b'{"error": {"message": "m", "metadata": "x"}}', ("m", "")),
+        (b'{"error": "", "detail": "d"}', ("d", "")),
+        (b"[]", ("[]", "")),
+        (b"3", ("3", "")),
+        (b'{"a": 1}', ('{"a":1}', "")),
+        (b'"%b"' % (b"x" * 3000), ("x" * 2000, "")),
+        (b"x" * 3000, ("x" * 2000, "")),
+    ],
+)
+def test_words_are_found_in_odd_bodies_and_are_never_long(body: bytes, found: tuple[str, str]) -> None:
+    assert message_and_kind(body) == found
+
+
+def test_an_error_of_another_kind_passes_and_only_true_or_false_overrule_us() -> None:
+    with pytest.raises(ValueError, match="sk-key"), without_key("sk-key"):
+        raise ValueError("sk-key")
+    assert answer(503, x_should_retry="perhaps").retryable

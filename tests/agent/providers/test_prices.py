@@ -17,3 +17,11 @@ def test_every_bucket_has_its_price() -> None:
 def test_one_bucket_without_a_price_makes_the_whole_unknown() -> None:
     assert cost(Usage(input_tokens=1, cache_read_tokens=1), Price(input=1, output=1)) is None
     assert cost(Usage(input_tokens=1_000_000), Price(input=1, output=1)) == 1.0
+
+
+def test_no_tokens_cost_nothing_and_each_kind_counts_by_itself() -> None:
+    price = Price(input=1, output=2, cache_read=4, cache_write=8)
+    assert cost(Usage(), price) == 0.0
+    for field, each in {"input_tokens": 1, "output_tokens": 2, "cache_read_tokens": 4, "cache_write_tokens": 8}.items():
+        assert cost(Usage(**{field: 1_000_000}), price) == each  # type: ignore[arg-type]
+    assert cost(Usage(cache_write_tokens=1), Price(input=1, output=1, cache_read=1)) is None

@@ -5,7 +5,7 @@ import pytest
 from treadle.agent.providers.base import ReplyItem
 from treadle.agent.providers.retry import RetryPolicy, SystemClock, retrying
 from treadle.errors import ProviderError
-from treadle.events import ModelRouted, Retrying, TextDelta
+from treadle.events import ModelRouted, Retrying, TextDelta, ThinkingDelta
 from treadle.testing.clock import ManualClock
 
 
@@ -110,3 +110,49 @@ async def test_the_system_clock_really_waits() -> None:
     before = clock.now()
     await clock.sleep(0.01)
     assert clock.now() - before >= 0.01
+
+
+@pytest.mark.parametrize(
+    ("tried", "passed", "wait", "after", "gives_up"),
+    [
+        (3, 0, 0, None, False),
+        (4, 0, 0, None, True),
+        (1, 290, 10, None, False),
+        (1, 290, 10.1, None, True),
+        (1, 300, 60, 60_000, False),
+        (1, 300.1, 60, 60_000, True),
+        (1, 0, 3600, 60_000, False),
+        (1, 0, 3600.1, 60_000, True),
+        (1, 250, 59.9, 60_000, True),
+        (1, 0, 301, None, True),
+    ],
+)
+def test_exactly_at_its_limits_a_policy_goes_on(
+    tried: int, passed: float, wait: float, after: int | None, gives_up: bool
+) -> None:
+    assert RetryPolicy(tries=4).gives_up(tried, passed, wait, busy(after)) is gives_up
+
+
+def test_a_wait_is_spread_and_never_longer_than_the_longest() -> None:
+    policy = RetryPolicy()
+    for tried, least, most in ((1, 0.25, 0.5), (2, 0.5, 1.0), (100, 15.0, 30.0)):
+        assert all(least <= policy.wait(tried, busy()) <= most for _ in range(50))
+    assert all(1.0 <= policy.wait(9, busy(1000)) <= 1.1 for _ in range(50))
+
+
+async def test_blanks_and_thoughts_do_not_count_as_said_and_the_error_is_announced_whole() -> None:
+    clock = ManualClock()
+    attempts = Attempts([busy(7000)], TextDelta(text=" \n"), ThinkingDelta(text="hm"))
+    items = await run(attempts, clock)
+    assert attempts.made == 2
+    [again] = [item for item in items if isinstance(item, Retrying)]
+    assert again.delay_ms == round(clock.slept[0] * 1000) and (again.error.message, again.error.retryable) == (
+        "busy",
+        True,
+    )
+
+
+async def test_what_was_waited_for_a_reset_is_not_counted() -> None:
+    clock = ManualClock()
+    await run(Attempts([busy(250_000), busy(250_000), busy()]), clock)
+    assert len(clock.slept) == 3

@@ -69,3 +69,26 @@ async def test_it_lists_the_model_it_plays() -> None:
     provider = scripted("model='m'\ncontext_window=1000\nreply=[{}]")
     assert (await provider.models(), provider.model, provider.context_window) == (["m"], "m", 1000)
     await provider.aclose()
+
+
+async def test_a_reply_without_thoughts_and_usage_has_none_and_waits_for_nothing() -> None:
+    clock = ManualClock()
+    items = await play(scripted("model='m'\nreply=[{text='a', call=[{name='x'}]}]", clock))
+    last = items[-1]
+    assert isinstance(last, Reply) and last.usage is None and last.message.thinking == () and clock.slept == []
+    assert (last.message.model, last.message.calls[0].id, last.finish) == ("m", "call_1_0", "tool_calls")
+
+
+async def test_a_cost_makes_it_priced_and_how_long_it_took_is_told() -> None:
+    free, paid = scripted("reply=[{}]"), scripted("reply=[{}, {text='a', cost=0.0}]")
+    assert not free.priced and paid.priced and free.sees
+    await play(paid)
+    last = (await play(paid))[-1]
+    assert isinstance(last, Reply) and last.usage is not None and (last.usage.duration_ms or 0) < 60_000
+    assert last.usage.duration_ms is not None and last.usage.cost_usd == 0.0
+
+
+async def test_an_error_has_its_status_and_words() -> None:
+    with pytest.raises(ProviderError, match="^scripted answered 400: no$") as caught:
+        await play(scripted("reply=[{error={status=400, message='no'}}]"))
+    assert caught.value.status == 400

@@ -124,3 +124,22 @@ def test_the_place_in_a_stream_is_known_and_kept_for_the_one_that_continues_it()
     ]
     again = decoder.again()
     assert (again.last_id, again.retry, again.feed(b"data: z\n\n")) == (b"8", 20, [b"z"])
+
+
+def test_an_event_of_exactly_the_cap_is_read_also_in_a_stream_that_continues() -> None:
+    event = b"data: " + b"x" * 94
+    for decoder in (EventDecoder(cap=100), EventDecoder(cap=100).again()):
+        assert decoder.feed(event) + decoder.feed(b"\n\n") == [b"x" * 94]
+        with pytest.raises(LineTooLong):
+            decoder.feed(event + b"x")
+
+
+def test_a_place_with_a_nul_and_a_time_that_is_no_number_are_passed_over() -> None:
+    decoder = EventDecoder()
+    decoder.feed(b"id: 7\nretry: 5\ndata: x\n\nid: 8\0\nretry: soon\nx: 3\ndata: y\n\n")
+    assert (decoder.last_id, decoder.retry) == (b"7", 5)
+    assert (
+        EventDecoder().retry is None
+        and decoder.end() == []
+        and isinstance(decoder_for("text/event-stream"), EventDecoder)
+    )

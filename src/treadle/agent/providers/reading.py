@@ -74,7 +74,8 @@ def count(table: Any, *names: str) -> int:
     """A number of tokens, through nested tables; anything else that a service puts there counts as 0."""
     for name in names:
         table = table.get(name) if isinstance(table, dict) else None
-    return int(table) if isinstance(table, (int, float)) and 0 <= table < MOST else 0
+    known = isinstance(table, (int, float)) and not isinstance(table, bool) and 0 <= table < MOST
+    return int(table) if known else 0
 
 
 def dollars(table: Any) -> float | None:

@@ -37,7 +37,9 @@ async def test_it_answers_for_nothing_and_leaves_no_process(weights: Weights) ->
         socket = provider._server.socket
         assert provider._server._child is not None
         pid = provider._server._child.pid
+        assert await provider.models() == ["m"] and provider.priced and not provider.sees
     finally:
+        await provider.aclose()
         await provider.aclose()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)

@@ -1,18 +1,22 @@
 """The process of a local model: started when needed, shared, started again when it died, gone at the end."""
 
+import asyncio
 import hashlib
 import os
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from tests.waiting import until
+from treadle.agent.providers.local import server as module
 from treadle.agent.providers.local.catalog import Weights
+from treadle.agent.providers.local.serve import WITHOUT
 from treadle.agent.providers.local.server import LocalServer, hold
 from treadle.agent.providers.local.settings import LocalSettings
-from treadle.errors import ConfigError, ProviderError
+from treadle.errors import ConfigError, MissingExtra, ProviderError
 
 STAND_IN = (sys.executable, str(Path(__file__).with_name("stand_in.py")))
 SETTINGS = LocalSettings(threads=1)
@@ -137,3 +141,80 @@ async def test_a_library_of_the_system_that_is_missing_is_named(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(ProviderError, match=r"lacks what it needs: libgomp\.so\.1"):
         await LocalServer(weights, SETTINGS).running()
+
+
+async def test_several_first_requests_start_one_server_and_a_pin_that_fits_is_checked_once(weights: Weights) -> None:
+    digest = hashlib.sha256(Path(weights.path).read_bytes()).hexdigest()
+    server = hold(Weights(name="m", path=weights.path, sha256=digest), SETTINGS, STAND_IN)
+    try:
+        places = await asyncio.gather(*(server.running() for _ in range(3)))
+        assert len(set(places)) == 1 and os.path.exists(places[0])
+        socket = places[0]
+    finally:
+        await server.release()
+    assert not os.path.exists(socket)
+    checked = LocalServer(Weights(name="m", path=weights.path, sha256="0" * 64, checked=True), SETTINGS, STAND_IN)
+    checked.holders = 1
+    assert os.path.exists(await checked.running()), "what was checked when it was fetched is not read again"
+    await checked.release()
+
+
+async def test_a_server_that_nobody_holds_is_not_found_again_and_other_settings_have_their_own(
+    weights: Weights,
+) -> None:
+    one = hold(weights, SETTINGS, STAND_IN)
+    other = hold(weights, LocalSettings(threads=2), STAND_IN)
+    assert other is not one
+    await one.release()
+    await other.release()
+    again = hold(weights, SETTINGS, STAND_IN)
+    assert again is not one and again.holders == 1
+    await again.release()
+
+
+async def test_one_that_is_not_loaded_in_time_is_ended(weights: Weights, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "START_SECONDS", 0.1)
+    server = LocalServer(weights, SETTINGS, ("/bin/sh", "-c", "exec sleep 600"))
+    with pytest.raises(ProviderError, match=r"the local model m was not loaded within 0\.1 s"):
+        await server.running()
+    assert server._child is None
+
+
+@pytest.mark.parametrize(
+    ("script", "error", "says"),
+    [
+        (f"exit {WITHOUT}", MissingExtra, "a local model"),
+        ("exit 5", ProviderError, "the local model m could not be loaded: exit code 5"),
+        ("echo first >&2; echo last >&2; exit 1", ProviderError, "the local model m could not be loaded: last"),
+    ],
+)
+async def test_why_it_could_not_be_loaded_is_said(
+    weights: Weights, script: str, error: type[Exception], says: str
+) -> None:
+    server = LocalServer(weights, SETTINGS, ("/bin/sh", "-c", script))
+    with pytest.raises(error, match=says):
+        await server.running()
+
+
+async def test_only_sockets_of_processes_that_are_gone_are_removed(
+    weights: Weights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="t-") as base:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", base)
+        place = Path(base, "treadle")
+        place.mkdir(mode=0o700)
+        names = (
+            "llama-999999999-0.sock",
+            f"llama-{os.getpid()}-0.sock",
+            "llama-x-0.sock",
+            "llama-999999999.sock",
+            "other-999999999-0.sock",
+        )
+        for name in names:
+            (place / name).touch()
+        server = hold(weights, SETTINGS, STAND_IN)
+        try:
+            assert (await server.running()).startswith(f"{place}/llama-{os.getpid()}-")
+        finally:
+            await server.release()
+        assert sorted(os.listdir(place)) == sorted(names[1:])
