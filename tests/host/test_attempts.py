@@ -33,7 +33,16 @@ async def test_a_crash_is_tried_again_and_each_attempt_has_its_receipt(source: P
     assert len(runs) == 3 and [link.run_id for link in store.links()] == [run.run_id for run in runs]
     earlier = more(receipt)["earlier_attempts"]
     assert [tried["run_id"] for tried in earlier] == [run.run_id for run in runs[:2]]
-    assert {tried["code"] for tried in earlier} == {"peer_exited"} and earlier[0]["outcome"] == "failed"
+    assert {tried["code"] for tried in earlier} == {"peer_exited"}
+    first = store.get(runs[0].run_id)
+    assert earlier[0] == {
+        "run_id": runs[0].run_id,
+        "agent": "exit_without_final",
+        "outcome": "failed",
+        "code": "peer_exited",
+        "message": str(runs[0].observed.failure),
+        "duration_ms": first.meta.duration_ms,
+    }
     assert {run.job.order.id for run in runs} == {receipt.meta.work_order_id}
 
 
@@ -70,7 +79,12 @@ def test_which_failures_may_pass() -> None:
     assert _may_pass(RateLimited("later", provider="p"))
     assert _may_pass(PeerFatal("later", details={"error_code": "backend_unavailable"}))
     assert not _may_pass(PeerFatal("never", details={"error_code": "backend_auth_failed"}))
-    assert not _may_pass(Denied("no")) and not _may_pass(Cancelled("enough")) and not _may_pass(None)
+    assert (
+        not _may_pass(Cancelled("enough", retryable=True))
+        and not _may_pass(Denied("no"))
+        and not _may_pass(Cancelled("enough"))
+        and not _may_pass(None)
+    )
 
 
 async def test_a_pause_is_as_long_as_the_service_asked_for_and_ends_when_all_is_stopped(

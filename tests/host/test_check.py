@@ -1,12 +1,14 @@
 """Whether the work is good, by a command of a person's."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.io.sandbox.rooms import WRITES_TOO_MUCH, writing_counts
 from treadle.confinement import ResourceLimits
 from treadle.host.check import run_check
+from treadle.io.sandbox import methods
 from treadle.session import Confinement
 
 
@@ -28,6 +30,21 @@ async def test_one_that_does_not_end_is_stopped_with_all_it_started(tmp_path: Pa
     if (tmp_path / "pid").exists():  # on a busy machine it may not have come so far
         pid = (tmp_path / "pid").read_text().strip()
         assert not pid or not Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.skipif(methods.available().method is None, reason="nothing to confine with")
+@pytest.mark.parametrize(
+    ("network", "code", "said"),
+    [("off", 1, True), ("off", 0, False), ("on", 1, False)],
+)
+async def test_one_that_fails_for_want_of_a_network_says_so(
+    tmp_path: Path, network: Any, code: int, said: bool
+) -> None:
+    walls = Confinement(use="on", write=(str(tmp_path),), network=network)
+    for text in ("Could not resolve host", "something else"):
+        check = await run_check(f"echo {text}; exit {code}", str(tmp_path), confinement=walls)
+        assert ("[commands have no network here" in check.output_tail) is (said and "resolve" in text)
+        assert check.exit_code == code and check.command.startswith("echo")
 
 
 @writing_counts

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from treadle.errors import ConfigError, StorageError
-from treadle.host.signing import Signer, load_signer, make_key, read_seed, verify
+from treadle.host.signing import Signer, key_path, load_signer, make_key, read_seed, verify
 
 
 def test_a_signature_fits_its_key_and_its_data_and_nothing_else() -> None:
@@ -22,18 +22,43 @@ def test_a_signature_fits_its_key_and_its_data_and_nothing_else() -> None:
 
 def test_a_key_is_never_replaced_and_a_bad_one_is_named(tmp_path: Path) -> None:
     path = str(tmp_path / "keys" / "k")
-    make_key(path)
-    with pytest.raises(StorageError, match="already"):
+    made = make_key(path)
+    with pytest.raises(StorageError, match=f"there is a key at {path} already .move it away first"):
         make_key(path)
-    assert os.stat(path).st_mode & 0o777 == 0o600
-    Path(path).write_text("hello")
-    with pytest.raises(ConfigError):
-        load_signer(path)
+    assert os.stat(path).st_mode & 0o777 == 0o600 and os.stat(tmp_path / "keys").st_mode & 0o777 == 0o700
+    loaded = load_signer(path)
+    assert (
+        loaded is not None and loaded.public_key == made.public_key and verify(made.public_key, loaded.sign(b"x"), b"x")
+    )
+    for text, said in (
+        ("hello", "holds no key .make a new one"),
+        ("aGVsbG8=", "holds no key of 32 bytes .make a new one"),
+    ):
+        Path(path).write_text(text)
+        with pytest.raises(ConfigError, match=f"{path} {said}: treadle receipt keygen"):
+            load_signer(path)
     assert load_signer(str(tmp_path / "none")) is None
 
 
-@pytest.mark.parametrize("form", ["base64", "pem", "openssh", "command"])
-def test_a_key_is_read_in_the_forms_that_people_have(tmp_path: Path, form: str) -> None:
+def test_a_key_that_someone_has_is_kept_as_it_is_in_the_place_for_it(state_home: Path) -> None:
+    assert load_signer() is None
+    made = make_key(seed=b"7" * 32)
+    assert made.public_key == Signer(b"7" * 32).public_key == make_key(seed=b"7" * 32).public_key
+    assert Path(key_path()).read_bytes() == base64.b64encode(b"7" * 32) + b"\n" and key_path().startswith(
+        str(state_home)
+    )
+    loaded = load_signer()
+    assert loaded is not None and loaded.public_key == made.public_key
+    with pytest.raises(StorageError):
+        make_key(seed=b"8" * 32)
+    Path(key_path()).unlink()
+    assert make_key().public_key != make_key(f"{key_path()}2").public_key
+
+
+@pytest.mark.parametrize("form", ["base64", "pem", "openssh", "command", "env"])
+def test_a_key_is_read_in_the_forms_that_people_have(
+    tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
@@ -42,7 +67,9 @@ def test_a_key_is_read_in_the_forms_that_people_have(tmp_path: Path, form: str) 
     plain = base64.b64encode(b"7" * 32)
     text = key.private_bytes(Encoding.PEM, forms[form], NoEncryption()) if form in forms else plain
     (tmp_path / "key").write_bytes(text)
-    assert read_seed(f"command:cat {tmp_path}/key" if form == "command" else str(tmp_path / "key")) == b"7" * 32
+    monkeypatch.setenv("SIGNING", text.decode())
+    given = {"command": f"command:cat {tmp_path}/key", "env": "env:SIGNING"}
+    assert read_seed(given.get(form, str(tmp_path / "key"))) == b"7" * 32
 
 
 def test_what_is_no_key_is_named_with_where_it_is(tmp_path: Path) -> None:
@@ -50,10 +77,23 @@ def test_what_is_no_key_is_named_with_where_it_is(tmp_path: Path) -> None:
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
     other = X25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    for text in (b"short", b"-----BEGIN PRIVATE KEY-----\nx\n-----END PRIVATE KEY-----\n", other):
+    none = "is no Ed25519 key .PEM, OpenSSH's form, or 32 bytes in base64"
+    for text, said in (
+        (b"short", none),
+        (base64.b64encode(b"7" * 31), none),
+        (b"-----BEGIN PRIVATE KEY-----\nx\n-----END PRIVATE KEY-----\n", "is no private key that can be used: "),
+        (other, none),
+    ):
         (tmp_path / "key").write_bytes(text)
-        with pytest.raises(ConfigError, match="key"):
+        with pytest.raises(ConfigError, match=f"{tmp_path}/key {said}"):
             read_seed(str(tmp_path / "key"))
-    for wrong in ("env:NO_SUCH_VARIABLE", "command:exit 3"):
-        with pytest.raises(ConfigError):
+    for wrong, said in (
+        ("env:NO_SUCH_VARIABLE", "there is no variable NO_SUCH_VARIABLE .name it as your CI does"),
+        ("command:echo why >&2; exit 3", "'echo why >&2; exit 3' exits with 3: why"),
+        ("command:echo x", "what 'echo x' prints is no Ed25519 key"),
+    ):
+        with pytest.raises(ConfigError, match=said):
             read_seed(wrong)
+    for kind in ("env", "command"):
+        with pytest.raises(StorageError):
+            read_seed(kind), "without a colon it is a file"

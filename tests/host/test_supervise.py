@@ -44,14 +44,27 @@ def test_a_turn_is_what_is_said_between_rounds_of_tools(tmp_path: Path) -> None:
     talk = (DELTA, DELTA, MESSAGE, CALL, CALL, RESULT, RESULT, DELTA, MESSAGE, MESSAGE)
     assert watch(tmp_path, *talk)[1].turns == 2
     assert watch(tmp_path, *talk, max_turns=2)[0] is None
-    assert isinstance(watch(tmp_path, *talk, max_turns=1)[0], MaxIterations)
+    error = watch(tmp_path, *talk, max_turns=1)[0]
+    assert isinstance(error, MaxIterations) and str(error) == "the order allows 1 turns, and this is the next one"
+    supervisor = watch(tmp_path)[1]
+    assert supervisor.watch([]) is None and supervisor.turns == 0
+    seen = []
+    for events in ([DELTA], [DELTA, DELTA], [RESULT], [DELTA], [RESULT, CALL], [RESULT, MESSAGE]):
+        supervisor.watch(events)
+        seen.append(supervisor.turns)
+    assert seen == [1, 1, 1, 2, 3, 4]
 
 
 def test_totals_in_ext_and_in_foreign_usage_events_count(tmp_path: Path) -> None:
     told = replace(MESSAGE, ext={"usage": {"estimated_cost_usd": 2.0}})
     foreign = WarningGiven(ts=T, message="", ext={"unknown_event": {"type": "usage", "estimated_cost_usd": 3}})
     assert watch(tmp_path, told, cost=2.0)[0] is None
-    assert isinstance(watch(tmp_path, told, foreign, cost=2.0)[0], BudgetExceeded)
+    error = watch(tmp_path, told, foreign, cost=2.0)[0]
+    assert isinstance(error, BudgetExceeded) and str(error) == "the order allows 2 USD, and 3 USD are spent"
+    piece = replace(DELTA, ext={"usage": {"estimated_cost_usd": 4}, "unknown_event": "text"})
+    assert watch(tmp_path, piece)[1].cost == 4.0 and watch(tmp_path, piece)[1].turns == 1
+    assert watch(tmp_path, DELTA)[1].cost is None and watch(tmp_path, DELTA, cost=0.0)[0] is None
+    assert watch(tmp_path, replace(MESSAGE, ext={"usage": {"estimated_cost_usd": "4"}}))[1].cost is None
     assert watch(tmp_path, foreign, told)[1].cost == 3.0, "what is spent does not come back"
     odd = replace(MESSAGE, ext={"usage": {"estimated_cost_usd": True}})
     assert watch(tmp_path, odd)[1].cost is None, "true is no price"
@@ -76,7 +89,14 @@ def test_what_was_really_changed_is_judged_by_its_name(tmp_path: Path) -> None:
     supervisor = RunSupervisor(order(tmp_path, policy=replace(NO_POLICY, deny_write=["a/**"])))
     assert supervisor.judge([PathChange(kind="added", path="link"), PathChange(kind="modified", path="b")]) is None
     denied = supervisor.judge([PathChange(kind="renamed", path="b", old_path="a/c")])
-    assert isinstance(denied, Denied) and "a/c" in str(denied)
+    assert isinstance(denied, Denied) and str(denied).startswith("a/c was changed; ")
+    hidden = supervisor.judge([PathChange(kind="added", path="b")], ["c", "a/d"])
+    assert isinstance(hidden, Denied) and str(hidden).startswith("a/d was changed; ")
+    assert (
+        supervisor.judge([], ["c"]) is None
+        and supervisor.denied_writes()("a/x")
+        and not supervisor.denied_writes()("b")
+    )
 
 
 CHANGED = FileWritten(ts=T, path="a.py", summary="modified")
@@ -117,7 +137,10 @@ def test_the_lists_of_tools_are_held_against_what_was_really_changed(tmp_path: P
     found = [PathChange(kind="modified", path="a.py")]
     for lists in ({"allowed_tools": ["Read"]}, {"disallowed_tools": ["Write"]}, {"require_approval_for": ["Edit"]}):
         supervisor = watch(tmp_path, **lists)[1]
-        assert isinstance(supervisor.judge(found), Denied)
+        assert isinstance(supervisor.judge(found), Denied) and str(supervisor.judge(found)).startswith(
+            "a.py was changed; "
+        )
+        assert isinstance(supervisor.judge([], ["hidden"]), Denied)
         assert supervisor.judge([]) is None
     assert watch(tmp_path, allowed_tools=["Bash"])[1].judge(found) is None
 

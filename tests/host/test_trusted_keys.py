@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from treadle.errors import ConfigError
+from treadle.errors import ConfigError, StorageError
 from treadle.host.signing import Signer
-from treadle.host.trusted_keys import default_path, trusted_keys
+from treadle.host.trusted_keys import TrustedKeys, default_path, trusted_keys
 from treadle.receipts.statement import key_id
 
 ONE, OTHER = Signer(b"1" * 32), Signer(b"2" * 32)
@@ -22,21 +22,33 @@ def written(path: Path, text: str) -> str:
 def test_only_a_key_that_is_listed_counts(tmp_path: Path) -> None:
     keys = trusted_keys(path=written(tmp_path / "keys", 'who = "ci"\n'))
     assert keys is not None and keys.problem(ONE.public_key, T) is None and keys.who(ONE.public_key) == "ci"
-    assert keys.problem(OTHER.public_key, T) == "it is signed with another key"
+    assert keys.problem(OTHER.public_key, T) == "it is signed with another key" and keys.who(OTHER.public_key) is None
+    only = trusted_keys(ONE.public_key)
+    assert only is not None and only.who(ONE.public_key) == ONE.public_key
+    assert trusted_keys(OTHER.public_key, written(tmp_path / "keys", "")) == only, "a file that is named goes first"
+    with pytest.raises(StorageError, match="none"):
+        trusted_keys(path=str(tmp_path / "none"))
 
 
 @pytest.mark.parametrize(
     ("text", "good"),
     [
         ("until = 2026-06-01\n", False),
+        ("until = 2026-06-01T00:00:00\n", False),
+        ("until = 2026-06-01T00:00:00-01:00\n", True),
+        ("since = 2026-06-01\n", True),
+        ("since = 2026-06-01T00:00:00+01:00\n", True),
+        ("since = 2027-01-01\n[[key]]\npublic = 'ONE'\nuntil = 2027-01-01\n", True),
         ("until = 2026-06-02\n", True),
         ("since = 2026-06-01T00:00:01Z\n", False),
         ("since = 2026-01-01\nuntil = 2027-01-01\n", True),
     ],
 )
 def test_a_key_is_good_for_a_time(tmp_path: Path, text: str, good: bool) -> None:
-    keys = trusted_keys(path=written(tmp_path / "keys", text))
-    assert keys is not None and (keys.problem(ONE.public_key, T) is None) == good
+    for who, called in (("", "its signer"), ("who = 'ann'\n", "ann")):
+        keys = trusted_keys(path=written(tmp_path / "keys", who + text.replace("ONE", ONE.public_key)))
+        assert keys is not None
+        assert keys.problem(ONE.public_key, T) == (None if good else f"the key of {called} was not good at {T}")
 
 
 def test_a_signature_in_an_envelope_has_its_signer(tmp_path: Path) -> None:
@@ -52,7 +64,11 @@ def test_a_signature_in_an_envelope_has_its_signer(tmp_path: Path) -> None:
 def test_the_persons_own_file_counts_if_it_is_there(state_home: Path) -> None:
     assert trusted_keys() is None
     written(Path(default_path()), "")
-    assert trusted_keys() is not None
+    found = trusted_keys()
+    assert found is not None and found.seen is None and [one.public for one in found.key] == [ONE.public_key]
+    assert default_path() == str(state_home / "treadle" / "trusted-keys.toml")
+    Path(default_path()).write_text('seen = "abc"\n')
+    assert trusted_keys() == TrustedKeys(seen="abc")
 
 
 NOT_KEYS = ["short", "c2hvcnQ=", f"*{ONE.public_key}", ONE.public_key[:-4], f"{ONE.public_key}{ONE.public_key}"]
@@ -69,5 +85,9 @@ def test_what_is_no_key_is_refused_on_the_command_line_too(public: str) -> None:
 )
 def test_what_is_no_list_of_keys_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "keys").write_text(text)
-    with pytest.raises(ConfigError):
+    listed = "colour" not in text and "[[key]]" in text
+    said = (
+        ": '.* is no public key .treadle receipt key prints yours" if listed else " is no list of keys: .*receipts.md"
+    )
+    with pytest.raises(ConfigError, match=f"{tmp_path}/keys{said}"):
         trusted_keys(path=str(tmp_path / "keys"))

@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from treadle.errors import ConfigError
-from treadle.host.validate import check_file
+from treadle.host.order import TASK_MAX
+from treadle.host.validate import Validation, check_file
 from treadle.testing.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
 
 
@@ -25,7 +26,12 @@ def test_each_kind_is_known_by_its_content(tmp_path: Path) -> None:
     assert check(tmp_path, receipt) == ("receipt", True, 0)
     assert check(tmp_path, order["policy"]) == ("policy", True, 0)
     assert check(tmp_path, {"deny_read": []}) == ("policy", True, 0)
-    assert check(tmp_path, 'default_backend = "x"\n', "backplane.toml") == ("backplane.toml", True, 0)
+    for text in ('default_backend = "x"\n', '[backends.x]\ntype = "sidecar"\ncommand = "x"\n'):
+        assert check(tmp_path, text, "b.toml") == ("backplane.toml", True, 0)
+    assert check(tmp_path, 'deny_read = [".env"]\n', "p.toml") == ("policy", True, 0)
+    assert check(tmp_path, {**order, "task": "x" * TASK_MAX}) == ("work order", True, 0)
+    with pytest.raises(ConfigError, match="b.toml cannot be used"):
+        check(tmp_path, "default_backend = 3\n", "b.toml")
 
 
 def test_what_is_wrong_is_named(tmp_path: Path) -> None:
@@ -37,6 +43,30 @@ def test_what_is_wrong_is_named(tmp_path: Path) -> None:
     receipt = msgspec.to_builtins(SAMPLE_RECEIPT)
     later = {**receipt, "meta": {**receipt["meta"], "contract_version": "abp/v9.9"}}
     assert check(tmp_path, later) == ("receipt", False, 1)
-    for nothing in ({"x": 1}, [], "nonsense"):
-        with pytest.raises(ConfigError):
+    assert check(tmp_path, {**order, "task": "x" * (TASK_MAX + 1)}) == ("work order", False, 1)
+    assert check(tmp_path, {"receipt_sha256": "x"})[:2] == ("receipt", False)
+    assert check(tmp_path, {**receipt, "meta": {**receipt["meta"], "run_id": "7"}}) == ("receipt", False, 1)
+    assert check(tmp_path, {"deny_read": [], "later": 1}) == ("policy", False, 1)
+    assert check(tmp_path, {"deny_read": "x"})[:2] == ("policy", False)
+    for nothing in ({"x": 1}, [], {"t": "run"}, {"t": "event", "work_order": order}):
+        with pytest.raises(ConfigError, match="f.json is not a work order, receipt, policy or backplane.toml"):
             check(tmp_path, nothing)
+    with pytest.raises(ConfigError, match="f.json cannot be read"):
+        check(tmp_path, "nonsense")
+
+
+def test_a_problem_is_said_in_the_words_of_the_contract(tmp_path: Path) -> None:
+    order, path = msgspec.to_builtins(SAMPLE_ORDER), tmp_path / "f"
+
+    def found(**changes: object) -> Validation:
+        path.write_text(json.dumps({**order, **changes}))
+        return check_file(str(path))
+
+    assert found(task=" ").problems == ("work_order.task must have from 1 to 100000 characters",)
+    assert "later" in found(later=1).problems[0] and "work_order" in found(later=1).problems[0]
+    assert not found(task=3).valid and "str" in found(task=3).problems[0]
+    receipt = msgspec.to_builtins(SAMPLE_RECEIPT)
+    path.write_text(json.dumps({**receipt, "meta": {**receipt["meta"], "contract_version": "abp/v9.9"}}))
+    assert check_file(str(path)).problems == (
+        "receipt.meta.contract_version is 'abp/v9.9', which abp/v0.1 does not cover",
+    )

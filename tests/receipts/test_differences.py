@@ -58,6 +58,7 @@ def test_a_receipt_of_another_run_order_or_program_is_named() -> None:
             ["its receipt leaves out events that it sent: 1 command_executed"],
         ),
         ([command("a")], None, []),
+        ([command("a")] * 2, None, []),
         ([command("a")] * 3, None, ["its receipt has 3 events, and it sent 2"]),
     ],
 )
@@ -72,7 +73,10 @@ def test_files_are_compared_both_ways_unless_not_all_that_it_said_is_known() -> 
         "changed one.txt and did not say so",
     ]
     (unknown,) = differences.about_files(set(), SEEN, complete=False)
-    assert "could not be compared" in unknown
+    assert unknown == "it reported so many files that 1 changed ones could not be compared with its word"
+    assert list(differences.about_files({"one.txt"}, SEEN, complete=False)) == []
+    moved = replace(SEEN, changes=(PathChange(kind="renamed", path="new", old_path="old"),))
+    assert list(differences.about_files({"new"}, moved, complete=True)) == ["changed old and did not say so"]
 
 
 @pytest.mark.parametrize(
@@ -80,6 +84,8 @@ def test_files_are_compared_both_ways_unless_not_all_that_it_said_is_known() -> 
     [
         (None, []),
         ("", []),
+        ("+names no file\n", []),
+        (PATCH.replace("-old\n", ""), []),
         (PATCH, []),
         (PATCH.replace("one.txt", "two.txt"), ["its patch changes two.txt, which did not change"]),
         (PATCH.replace("+new", "+other"), ["its patch has lines that are not in the workspace"]),
@@ -89,6 +95,32 @@ def test_files_are_compared_both_ways_unless_not_all_that_it_said_is_known() -> 
 def test_its_own_patch_is_compared_with_ours(patch: str | None, says: list[str]) -> None:
     claim = replace(SAMPLE_RECEIPT, verification=receipts.Verification(harness_ok=True, git_diff=patch))
     assert list(differences.about_patch(claim, SEEN)) == says
+
+
+def test_what_it_says_is_recorded_with_whether_its_hash_fits() -> None:
+    said = differences.claims(SAMPLE_RECEIPT, ["f"] * 201, ["c"] * 201)
+    assert said == {
+        "outcome": "complete",
+        "run_id": RUN,
+        "work_order_id": ORDER,
+        "backend": "my-sidecar",
+        "harness_ok": True,
+        "trace_events": 2,
+        "files": ["f"] * 200,
+        "commands": ["c"] * 200,
+        "sha256": None,
+        "sha256_matches": None,
+    }
+    good = receipts.receipt_hash(receipts.normal(SAMPLE_RECEIPT))
+    nonsense = replace(SAMPLE_RECEIPT, meta=replace(SAMPLE_RECEIPT.meta, run_id="nonsense"))
+    for claim, sha256, matches in (
+        (SAMPLE_RECEIPT, good, True),
+        (SAMPLE_RECEIPT, "0" * 64, False),
+        (nonsense, good, False),
+    ):
+        said = differences.claims(replace(claim, receipt_sha256=sha256), [], [])
+        assert (said["sha256"], said["sha256_matches"]) == (sha256, matches)
+    assert list(differences.about_identity(SAMPLE_RECEIPT, RUN, ORDER, None)) == []
 
 
 def test_paths_are_relative_to_the_workspace() -> None:

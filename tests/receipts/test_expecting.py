@@ -97,17 +97,57 @@ def test_without_a_sandbox_it_is_not_confined_and_differences_are_counted() -> N
     limited = expecting.facts(stated(confinement={**WALLS, "hosts": ["a.org", "b.org"]}))
     assert limited["network"] == "a.org,b.org"
 
+    assert expecting.facts(stated(confinement={**WALLS, "network": "on", "hosts": ["a.org"]}))["network"] == "on"
+    failed = expecting.facts(
+        stated(observed={"check": {"ok": False}}, workspace={"base_tree": TREE}, policy={"rules": {}})
+    )
+    assert (failed["verified"], failed["sealed"], failed["base"], failed["policy"]) == ("no", "no", TREE, "none")
+    assert failed["enforced"] == "not applied" and "repo" not in failed and "changed" not in failed
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted", "said"),
+    [
+        ("base", BASE[:7], None),
+        ("base", BASE[:6], f"base: bbbbbb is expected, and it is {BASE}"),
+        ("tree", TREE.upper(), None),
+        ("tree", TREE[:7] + "d", f"tree: cccccccd is expected, and it is {TREE}"),
+        ("commit", "d" * 7, None),
+        ("commit", "e" * 7, "commit: eeeeeee is expected, and it is " + "d" * 40),
+        ("confined", "bubblewrap", None),
+        ("confined", "no", "confined: no is expected, and it is bubblewrap"),
+        ("enforced", "guard", None),
+        ("enforced", "anyhow", "enforced: anyhow is expected, and it is guard"),
+        ("model", "n", "model: n is expected, and it is m"),
+        ("model", "n|m", None),
+    ],
+)
+def test_how_near_is_near_enough(name: str, wanted: str, said: str | None) -> None:
+    place = {"base_commit": BASE, "base_tree": "x", "result_tree": TREE, "result_commit": "d" * 40}
+    assert expecting.unmet(name, wanted, expecting.facts(stated(workspace=place))) == said
+    unknown = expecting.facts(stated(policy={"rules": RULES, "enforced": "somehow"}))
+    assert expecting.unmet("enforced", "observed", unknown)
+
 
 def test_expectations_are_read_in_one_order_and_what_nobody_can_expect_is_refused() -> None:
     assert list(expecting.parse(("verified=yes,repo=x", "base=y"))) == ["repo", "base", "verified"]
-    for wrong in ("colour=red", "verified"):
-        with pytest.raises(ConfigError):
+    assert expecting.parse((" verified = yes ,,model=a=b",)) == {"verified": "yes", "model": "a=b"}
+    for wrong, said in (("colour=red", "nothing called 'colour' can be"), ("verified", "--expect verified: not NAME=")):
+        with pytest.raises(ConfigError, match=f"{said}.*names: repo, base, agent"):
             expecting.parse((wrong,))
 
 
 @pytest.mark.parametrize(
     ("wanted", "touched"),
-    [("tests", "tests/old.py"), ("*.py", "src/a.py"), ("build/**", "build/out"), ("test/**", None), ("a.pyc", None)],
+    [
+        ("/src/", "src/a.py"),
+        ("a/src", None),
+        ("tests", "tests/old.py"),
+        ("*.py", "src/a.py"),
+        ("build/**", "build/out"),
+        ("test/**", None),
+        ("a.pyc", None),
+    ],
 )
 def test_what_must_stay_is_compared_with_old_names_and_ignored_files_too(wanted: str, touched: str | None) -> None:
     found = expecting.unmet("unchanged", wanted, expecting.facts(stated()))

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.events import (
+    ErrorInfo,
     Event,
     FileChanged,
     Message,
@@ -19,7 +20,7 @@ from treadle.events import (
     Usage,
 )
 from treadle.session import Limits
-from treadle.sessions.totals import Totals, over, totals, unmetered
+from treadle.sessions.totals import Totals, TurnTotals, over, totals, unmetered
 
 
 def at(ts: float, make: type[Event], **fields: Any) -> Event:
@@ -55,6 +56,20 @@ def test_one_unknown_price_makes_the_cost_unknown_for_good() -> None:
     assert totals([unpriced, priced]).usage.cost_usd is None
     assert totals([priced, priced]).usage.cost_usd == 2.0
     assert totals([]).usage.cost_usd is None
+    assert totals([Usage(model="m", cost_usd=0.0)]).usage.cost_usd == 0.0, "for nothing is a price"
+
+
+def test_totals_are_added_bucket_by_bucket_and_one_unknown_cost_makes_the_sum_unknown() -> None:
+    names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens", "calls")
+    one = Totals(**dict(zip(names, (1, 2, 3, 4, 5, 6), strict=True)), cost_usd=0.5)
+    other = Totals(**dict(zip(names, (10, 20, 30, 40, 50, 60), strict=True)), cost_usd=0.25, estimated=True)
+    both = Totals(**dict(zip(names, (11, 22, 33, 44, 55, 66), strict=True)), cost_usd=0.75, estimated=True)
+    assert one.together(other) == other.together(one) == both
+    assert one.together(Totals()) == Totals().together(one) == one and Totals().together(Totals()) == Totals()
+    assert one.together(Totals(calls=1)).cost_usd is Totals(calls=1).together(one).cost_usd is None
+    usage = Usage(input_tokens=1, output_tokens=2, cache_read_tokens=3, cache_write_tokens=4, reasoning_tokens=5)
+    counts = dict(zip(names, (2, 4, 6, 8, 10, 7), strict=True))
+    assert one.plus(usage) == Totals(**counts, cost_usd=None)
 
 
 @pytest.mark.parametrize("told", [-1.0, -0.0001, float("inf"), float("-inf"), float("nan")])
@@ -115,7 +130,49 @@ def test_turns_that_make_one_run_fold_into_one_summary() -> None:
     first = [at(1, TurnStarted, prompt="a"), at(2, TurnEnded, outcome="completed", text="x", iterations=2)]
     second = [at(3, TurnStarted, prompt="b"), at(5, TurnEnded, outcome="failed", text="y", iterations=1)]
     summary = totals(first + second)
+    assert (summary.turn, summary.prompt) == ("t1", "a")
     assert (summary.text, summary.outcome, summary.iterations, summary.total_ms) == ("y", "failed", 3, 4000)
+
+
+def test_a_turn_that_runs_has_its_time_so_far_and_says_whether_a_tool_works() -> None:
+    turn = TurnTotals()
+    turn.add(at(1, TurnStarted, prompt="go"))
+    turn.add(at(2, ToolEnded, call="strange", name="x", result=""))
+    assert not turn.in_tools and turn.summary().tools == ()
+    working = []
+    for event in (
+        at(3, ToolStarted, call="a", name="x"),
+        at(4, ToolStarted, call="b", name="x"),
+        at(6, ToolEnded, call="a", name="x", result=""),
+        at(7, ToolEnded, call="b", name="x", result=""),
+        at(7, Message, text="thought", kind="thinking"),
+        at(8, Message, text="said"),
+        at(9, TextDelta, text="more"),
+    ):
+        turn.add(event)
+        working.append(turn.in_tools)
+    assert working == [True, True, True, False, False, False, False]
+    found = turn.summary()
+    assert (found.turn, found.prompt, found.outcome, found.error, found.stop_reason) == ("t1", "go", None, None, "")
+    assert (found.total_ms, found.tool_ms, found.model_ms, found.text) == (8000, 4000, 4000, "more")
+    error = ErrorInfo(code="c", message="m")
+    turn.add(at(0, TurnEnded, outcome="failed", error=error, stop_reason="stop"))
+    found = turn.summary()
+    assert (found.error, found.stop_reason, found.total_ms, found.model_ms) == (error, "stop", 0, 0)
+
+
+def test_estimates_and_subagents_are_told_apart_from_what_was_counted() -> None:
+    found = totals(
+        [
+            Usage(model="m", input_tokens=1, request_id="r1"),
+            Usage(model="m", input_tokens=2, request_id="r2", parent="task_1"),
+            Usage(model="m", input_tokens=4, request_id="r3", source="estimate"),
+            at(1, ToolDenied, call="c", name="bash", reason="no", parent="task_1"),
+        ]
+    )
+    assert [each.input_tokens for each in (found.usage, found.own, found.counted, found.by_model["m"])] == [7, 5, 3, 7]
+    assert found.request_id == "r1" and len(found.denials) == 1
+    assert (found.turn, found.prompt) == ("", "")
 
 
 def test_nothing_folds_into_an_empty_running_turn() -> None:

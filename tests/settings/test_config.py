@@ -1,3 +1,5 @@
+import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -6,7 +8,7 @@ import pytest
 
 from treadle.errors import ConfigError
 from treadle.io.paths import config_file
-from treadle.settings import config, trust
+from treadle.settings import claude, config, trust
 from treadle.settings.config import LoadedSettings
 
 
@@ -39,7 +41,11 @@ def load(
 def test_without_any_file_the_defaults_hold(repo: Path) -> None:
     loaded = load(repo)
     assert loaded == LoadedSettings(settings=config.Settings())
-    assert loaded.settings.mode is None
+    settings = loaded.settings
+    assert settings.mode is None and settings.bypass and not settings.web_fetch_private and not settings.chat.vim
+    assert (loaded.trusted, loaded.project, loaded.origins) == (False, None, {})
+    assert not config.McpServer().disabled and config.AgentSettings().mode is None
+    assert config.AgentSettings(permission_mode="acceptEdits").mode == "auto-edit"
 
 
 def test_each_layer_beats_the_one_below(repo: Path) -> None:
@@ -52,6 +58,98 @@ def test_each_layer_beats_the_one_below(repo: Path) -> None:
     assert (settings.model, settings.weak_model) == ("flag", "environment")
     assert (settings.system_prompt, settings.append_system_prompt) == ("project", "user")
     assert loaded.files == (config_file(), str(repo / ".treadle" / "config.toml"))
+    assert loaded.origins == {"model": "the command line"} and loaded.trusted
+    with pytest.raises(ConfigError, match="the command line: model: Expected"):
+        load(repo, flags={"model": 3})
+
+
+def test_where_a_model_and_a_mode_come_from_is_known(repo: Path) -> None:
+    path = project_says(repo, 'model = "project"\npermission_mode = "plan"')
+    assert load(repo, trusted=True).origins == {"model": path, "permission_mode": path}
+    assert load(repo, {"TREADLE_PERMISSION_MODE": "plan"}).origins == {"permission_mode": "TREADLE_PERMISSION_MODE"}
+
+
+def test_directories_add_up_and_what_is_no_such_list_is_replaced(repo: Path) -> None:
+    user_says('env = ["A"]\nadd_dirs = ["/a"]\ntools = ["bash"]\n[models]\nx = 1\ny = 1\n[sandbox]\nread = ["~/.a"]')
+    project_says(
+        repo, 'env = ["B"]\nadd_dirs = ["/b", "/a"]\ntools = ["grep"]\n[models]\ny = 2\n[sandbox]\nread = ["~/.b"]'
+    )
+    settings = load(repo, trusted=True).settings
+    assert (settings.env, settings.tools, settings.models) == (("B",), ("grep",), {"x": 1, "y": 2})
+    assert (settings.add_dirs, settings.sandbox.read) == (("/a", "/b"), ("~/.a", "~/.b")), "these add up"
+
+
+def test_sources_say_whose_files_count_but_what_the_user_forbids_always_holds(repo: Path) -> None:
+    user = user_says(
+        'model = "m"\n[permissions]\ndeny = ["Write"]\nask = ["Edit"]\nallow = ["Bash"]\n'
+        '[[hooks.pre_tool]]\ncommand = "a"\n[mcp_servers.one]\ncommand = "x"'
+    )
+    project = project_says(repo, 'weak_model = "w"')
+    for sources, files in ((("user",), (user,)), (("project",), (user, project)), (("local",), (user,)), ((), (user,))):
+        loaded = load(repo, trusted=True, sources=sources)
+        settings, used = loaded.settings, "user" in sources
+        assert loaded.files == files and (settings.weak_model is not None) == ("project" in sources)
+        assert (settings.model, settings.permissions.deny, settings.permissions.ask) == ("m", ("Write",), ("Edit",))
+        assert [bool(each) for each in (settings.permissions.allow, settings.hooks.pre_tool, settings.mcp_servers)] == [
+            used
+        ] * 3
+
+
+def test_a_project_of_another_user_is_left_out_and_said(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project_says(repo, 'permission_mode = "plan"')
+    monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    loaded = load(repo)
+    assert loaded.settings.mode is None and loaded.files == ()
+    assert len(loaded.ignored) == 1 and loaded.ignored[0].startswith(
+        f"{repo}: {repo} belongs to user {os.getuid()}, so"
+    )
+    assert load(repo, trusted=True).settings.mode == "plan"
+
+
+def test_a_mistake_in_a_projects_file_stops_only_who_trusts_it(repo: Path) -> None:
+    project_says(repo, "model = ")
+    loaded = load(repo)
+    assert len(loaded.ignored) == 1 and "is not valid TOML" in loaded.ignored[0]
+    with pytest.raises(ConfigError, match="is not valid TOML"):
+        load(repo, trusted=True)
+
+
+def test_files_of_claude_code_come_below_ours_and_are_narrowed_like_them(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def says(place: Path, **table: Any) -> str:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(json.dumps(table))
+        return str(place)
+
+    other = [{"hooks": [{"type": "agent"}]}]
+    theirs = says(
+        repo / ".claude" / "settings.json", model="opus", permissions={"deny": ["Write"], "allow": ["Bash"]}, x=1
+    )
+    user = says(repo.parent / "user" / "settings.json", model="opusplan", hooks={"Stop": other, "PreToolUse": other})
+    managed = says(repo.parent / "managed.json", permissions={"deny": ["Edit"]})
+    monkeypatch.setattr(claude, "MANAGED", managed)
+    env = {"CLAUDE_CONFIG_DIR": str(repo.parent / "user")}
+    key = {**env, "ANTHROPIC_API_KEY": "k"}
+    loaded = load(repo, env)
+    assert (loaded.files, loaded.project, loaded.trusted) == ((user, theirs, managed), str(repo), False)
+    assert loaded.settings.permissions == config.Rules(deny=("Write", "Edit"))
+    assert {line.removeprefix(f"{theirs}: ") for line in loaded.ignored} == {"model", "permissions.allow"}
+    assert f"{theirs}: not used here: x" in loaded.warnings and "a hook of Stop is" in "".join(loaded.warnings)
+    assert len(loaded.missed_hooks) == 1 and loaded.unreachable == ()
+    assert load(repo, key).unreachable == (f"{user}: the model 'opusplan' of Claude Code cannot be used here",)
+    for reached, model in ((env, None), (key, "opus"), ({**env, "ANTHROPIC_BASE_URL": "u"}, "opus")):
+        loaded = load(repo, reached, trusted=True)
+        assert (
+            loaded.settings.model == model and loaded.settings.permissions.allow == ("Bash",) and not loaded.unreachable
+        )
+    assert load(repo, {**key, "TREADLE_BASE_URL": "u"}, trusted=True).settings.model is None
+    user_says('[models]\nbase_url = "u"')
+    assert load(repo, key, trusted=True).settings.model is None
+    says(repo / ".claude" / "settings.json", permissions={"deny": ["(("]})
+    assert "not a permission rule" in load(repo, env).ignored[0]
+    with pytest.raises(ConfigError, match="not a permission rule"):
+        load(repo, env, trusted=True)
 
 
 def test_rules_hooks_and_servers_of_all_layers_add_up(repo: Path) -> None:
@@ -88,6 +186,10 @@ def test_an_unknown_key_is_a_warning_that_names_it_and_the_file(repo: Path) -> N
         f"{path}: there is no setting limits.max_itterations",
         f"{path}: there is no setting hooks.pre_tool.when",
     )
+    user_says('[agents.mine]\nspeaks = "acp"\ncolour = 1\n[models]\nanything = 1\n[mcp_servers.one]\ncwd = "/"\nx = 2')
+    loaded = load(repo)
+    assert [line.rpartition(" ")[2] for line in loaded.warnings] == ["agents.mine.colour", "mcp_servers.one.x"]
+    assert loaded.settings.agents["mine"].speaks == "acp" and loaded.settings.mcp_servers["one"].cwd == "/"
 
 
 @pytest.mark.parametrize(
@@ -101,6 +203,10 @@ def test_an_unknown_key_is_a_warning_that_names_it_and_the_file(repo: Path) -> N
         ("[[hooks.pre_tool]]\ntimeout = 3", "hooks.pre_tool"),
         ("[mcp_servers]\nx = 3", "mcp_servers"),
         ("hooks = [1]", "hooks"),
+        ("network = 'a b'", "is not a host (write on, off"),
+        ("[agents.mine]\npermission_mode = 'x'", "permission mode"),
+        *((f"[[hooks.{name}]]\ncommand = 'x'\nmatcher = '(('", "((") for name in ("pre_tool", "post_tool", "turn_end")),
+        *((f"[permissions]\n{name} = ['((']", "((") for name in ("allow", "ask")),
         ("model = ", "TOML"),
     ],
 )
@@ -113,7 +219,10 @@ def test_a_wrong_value_is_an_error_that_names_the_file_and_the_key(repo: Path, t
 
 @pytest.mark.parametrize(
     "environ",
-    [{"TREADLE_MAX_ITERATIONS": "x"}, {"TREADLE_SANDBOX": "perhaps"}, {"TREADLE_PERMISSION_MODE": "x"}],
+    [
+        *({"TREADLE_MAX_ITERATIONS": "x"}, {"TREADLE_SANDBOX": "perhaps"}, {"TREADLE_PERMISSION_MODE": "x"}),
+        *({"TREADLE_MAX_TOKENS": "1.5"}, {"TREADLE_MAX_SECONDS": "long"}),
+    ],
 )
 def test_a_wrong_variable_is_named(repo: Path, environ: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="TREADLE_|environment"):
@@ -124,10 +233,19 @@ def test_variables_set_typed_values(repo: Path) -> None:
     environ = {
         "TREADLE_MAX_COST_USD": "1.5",
         "TREADLE_MAX_ITERATIONS": "7",
-        "TREADLE_TOOLS": "bash, grep",
+        "TREADLE_MAX_SECONDS": "2.5",
+        "TREADLE_TOOLS": "bash, ,grep",
         "TREADLE_SANDBOX": "1",
+        "TREADLE_AGENT": " ",
+        "TREADLE_MODEL": " m ",
     }
     settings = load(repo, environ).settings
+    assert (settings.limits.max_seconds, settings.agent, settings.model) == (2.5, None, "m")
+    assert [load(repo, {"TREADLE_SANDBOX": text}).settings.sandbox.use for text in ("0", "False", "TRUE")] == [
+        False,
+        False,
+        True,
+    ]
     assert (settings.limits.max_cost_usd, settings.limits.max_iterations) == (1.5, 7)
     assert (settings.tools, settings.sandbox.use) == (("bash", "grep"), True)
 
@@ -176,6 +294,33 @@ def test_an_untrusted_project_can_only_narrow(repo: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "changes", "ignored"),
+    [
+        ("[limits]\nrepeats = 2", {"limits": config.Limits(repeats=2)}, set()),
+        ("[limits]\nrepeats = 3", {}, {"limits.repeats"}),
+        ("[limits]\nmax_tokens = 7", {"limits": config.Limits(max_tokens=7)}, set()),
+        ("network = 'off'", {"network": "off"}, set()),
+        ("network = 'on'", {}, {"network"}),
+        ("bypass = false", {"bypass": False}, set()),
+        ("bypass = true", {}, {"bypass"}),
+        ("sandbox = true", {"sandbox": config.SandboxSettings(use=True)}, set()),
+        ("[sandbox]\nuse = true\nread = ['~/.x']", {"sandbox": config.SandboxSettings(use=True)}, {"sandbox.read"}),
+        ("[sandbox]\nread = ['~/.x']", {}, {"sandbox"}),
+        ("tools = ['bash']", {"tools": ("bash",)}, set()),
+        ("permission_mode = 'suggest'", {"permission_mode": "suggest"}, set()),
+        ("[permissions]\nallow = []", {}, set()),
+    ],
+)
+def test_what_narrows_is_applied_and_what_does_not_is_named(
+    repo: Path, text: str, changes: dict[str, Any], ignored: set[str]
+) -> None:
+    path = project_says(repo, text)
+    loaded = load(repo)
+    assert loaded.settings == config.Settings(**changes)
+    assert {line.removeprefix(f"{path}: ") for line in loaded.ignored} == ignored
+
+
+@pytest.mark.parametrize(
     ("user", "project", "result"),
     [
         (None, "plan", "plan"),
@@ -203,14 +348,18 @@ def test_trust_lets_a_project_widen_until_it_changes(repo: Path) -> None:
 
 
 def test_a_key_is_never_taken_from_a_project(repo: Path) -> None:
-    path = project_says(repo, 'key_command = "evil"\n[models]\napi_key = "k"\nbase_url = "http://x"')
+    path = project_says(
+        repo, 'key_command = "evil"\n[models]\napi_key = "k"\nbase_url = "http://x"\nheaders = { A = "b" }'
+    )
     loaded = load(repo, trusted=True)
     assert loaded.settings.key_command is None
     assert loaded.settings.models == {"base_url": "http://x"}
     assert [warning.split(" is never")[0] for warning in loaded.warnings] == [
         f"{path}: key_command",
         f"{path}: models.api_key",
+        f"{path}: models.headers",
     ]
+    assert loaded.warnings[0].endswith(f"is never taken from a project; set it in {config_file()}")
 
 
 def test_every_setting_and_variable_stands_in_the_docs() -> None:

@@ -8,7 +8,7 @@ import pytest
 from treadle.errors import ConfigError, StorageError
 from treadle.io.paths import config_file
 from treadle.settings import config
-from treadle.settings.edit import add_allow_rules
+from treadle.settings.edit import add_allow_rules, choose, keep_agent
 
 RULE = "Bash(echo \"a\\b\" > 'c'\n\x7f ü)"
 
@@ -79,6 +79,37 @@ def test_what_cannot_be_added_to_stays_as_it_is(state_home: Path, text: str) -> 
     with pytest.raises(ConfigError, match=str(path)):
         add_allow_rules(["Bash(make)"])
     assert path.read_bytes() == text.encode("latin-1")
+
+
+def test_a_choice_of_agent_or_model_replaces_the_last_one_and_nothing_else(tmp_path: Path, state_home: Path) -> None:
+    path = user_says('# mine\nweak_model = "w"\n')
+    seen = []
+    for chosen in ({"agent": "claude", "model": "m"}, {"agent": "codex"}, {"model": "n"}, {"model": "o"}):
+        assert choose(**chosen) == str(path)
+        settings = config.load(str(tmp_path), {}).settings
+        seen.append((settings.agent, settings.model))
+    assert seen == [("claude", "m"), ("codex", "m"), (None, "n"), (None, "o")]
+    assert path.read_text() == '# mine\nweak_model = "w"\nmodel = "o"\n'
+
+
+def test_an_agent_is_added_and_its_other_settings_stay(tmp_path: Path, state_home: Path) -> None:
+    path = user_says('[agents.other]\nspeaks = "acp"\n')
+    assert keep_agent("mine", {"speaks": "claude", "command": "x", "env": ["A"]}) == str(path)
+    keep_agent("mine", {"command": "y"})
+    agents = config.load(str(tmp_path), {}).settings.agents
+    assert agents == {
+        "other": config.AgentSettings(speaks="acp"),
+        "mine": config.AgentSettings(speaks="claude", command="y", env=("A",)),
+    }
+    assert "[agents]" not in path.read_text()
+
+
+@pytest.mark.parametrize("text", ["agents = 3\n", "[agents]\nmine = 3\n"])
+def test_an_agent_that_is_no_table_is_left_to_the_person(state_home: Path, text: str) -> None:
+    path = user_says(text)
+    with pytest.raises(ConfigError, match=f"agents.mine in {path} is not a table .fix it by hand"):
+        keep_agent("mine", {})
+    assert path.read_text() == text
 
 
 def test_a_link_to_the_file_stays_a_link(tmp_path: Path, state_home: Path) -> None:

@@ -10,7 +10,7 @@ from treadle.confinement import ResourceLimits
 from treadle.errors import ConfigError
 from treadle.session import Confinement
 from treadle.settings import config
-from treadle.settings.sandboxing import size
+from treadle.settings.sandboxing import size, written_out
 
 
 def test_a_size_is_a_number_with_a_unit() -> None:
@@ -18,7 +18,14 @@ def test_a_size_is_a_number_with_a_unit() -> None:
         *[4 << 30] * 3,
         *(512 << 20, 7, 1 << 40),
     ]
-    assert size(None) is None and size("off") == 0
+    assert size(None) is None and size("off") == 0 and size("3 K") == 3072
+
+
+@pytest.mark.parametrize("use", [True, False])
+def test_true_and_false_are_short_for_its_use(use: bool) -> None:
+    assert written_out({"sandbox": use, "model": "m"}) == {"sandbox": {"use": use}, "model": "m"}
+    for table in ({"sandbox": {"use": use, "read": []}}, {"model": "m"}):
+        assert written_out(table) is table
 
 
 def test_the_limits_of_the_settings_hold_unless_others_were_asked_for(tmp_path: Path) -> None:

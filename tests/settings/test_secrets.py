@@ -15,7 +15,8 @@ headers = { Authorization = "Bearer key-of-the-header", Accept = "application/js
 
 [mcp_servers.notes]
 command = "notes"
-env = { NOTES_TOKEN = "key-of-the-server", NOTES_DIR = "/notes" }
+env = { NOTES_TOKEN = "key-of-the-server", NOTES_DIR = "/notes", EMPTY_TOKEN = " " }
+headers = { X-Auth = "key-of-its-header", Accept = "text/plain" }
 
 [agents.codex]
 set = { OPENAI_API_KEY = "key-of-the-agent", RUST_LOG = "warnings" }
@@ -32,6 +33,7 @@ def settings_file() -> Path:
 def test_every_value_that_its_name_calls_a_secret_is_known_and_no_other(settings_file: Path) -> None:
     settings_file.write_text(TEXT)
     assert sorted(secrets.known()) == [
+        "key-of-its-header",
         "key-of-the-agent",
         "key-of-the-header",
         "key-of-the-model",

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from treadle.errors import ConfigError, StorageError
 from treadle.io.paths import state_dir
@@ -32,13 +33,19 @@ def test_nothing_is_trusted_until_somebody_says_so(repo: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [".treadle/config.toml", ".treadle/hooks/check.sh", ".mcp.json", ".treadle/new", "gone"]
+    "change",
+    [
+        *(".treadle/config.toml", ".treadle/hooks/check.sh", ".mcp.json", ".treadle/new", "gone", "backplane.toml"),
+        *(".claude/settings.json", ".claude/settings.local.json"),
+    ],
 )
 def test_any_change_to_a_file_that_matters_ends_it(repo: Path, change: str) -> None:
-    trust.trust(str(repo))
+    [entry] = trust.trust(str(repo))
+    assert trust.entries() == [replace(entry, files=())]
     if change == "gone":
         (repo / ".mcp.json").unlink()
     else:
+        (repo / change).parent.mkdir(exist_ok=True)
         (repo / change).write_text("different")
     assert not trust.is_trusted(str(repo))
     assert [entry.changed for entry in trust.entries()] == [True]
@@ -61,7 +68,38 @@ def test_other_files_may_change(repo: Path) -> None:
 
 def test_trusting_a_subdirectory_trusts_the_places_above_that_have_files(repo: Path) -> None:
     (repo / "sub").mkdir()
-    assert [entry.path for entry in trust.trust(str(repo / "sub"))] == [str(repo / "sub"), str(repo)]
+    (repo / "sub" / "deep").mkdir()
+    entries = trust.trust(str(repo / "sub" / "deep"))
+    assert [entry.path for entry in entries] == [str(repo / "sub" / "deep"), str(repo)]
+    assert list(trust.up_to_top(str(repo / "sub"))) == [str(repo / "sub"), str(repo)]
+    assert list(trust.up_to_top(str(repo.parent))) == [str(repo.parent)], "outside of a repository it is alone"
+
+
+def test_only_a_directory_can_be_trusted(repo: Path) -> None:
+    with pytest.raises(ConfigError, match="config.toml is not a directory"):
+        trust.trust(str(repo / ".treadle" / "config.toml"))
+
+
+def test_what_belongs_to_another_user_is_not_used_unless_a_person_trusts_it(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert trust.foreign_owner(str(repo)) is None and trust.foreign_owner(str(repo.parent)) is None
+    owner = os.getuid() or 4242
+    if owner == 4242:
+        os.chown(repo / ".git", 4242, -1)
+    place = str(repo / ".git") if owner == 4242 else str(repo)
+    for user, sudo, ours in ((0, "", False), (0, "x", False), (0, str(owner), True), (7, str(owner), False)):
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        monkeypatch.setenv("SUDO_UID", sudo)
+        found = trust.foreign_owner(str(repo / ".treadle"))
+        assert (found is None) is ours
+        assert (
+            ours or user == 7 or f"{place} belongs to user {owner}, so what this project says is not used" in str(found)
+        )
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    trust.trust(str(repo))
+    monkeypatch.setattr(os, "geteuid", lambda: 7)
+    assert trust.foreign_owner(str(repo)) is None and trust.foreign_owner(str(repo / ".treadle"))
 
 
 def test_trust_can_be_taken_back(repo: Path) -> None:
@@ -81,17 +119,28 @@ def test_what_cannot_be_hashed_cannot_be_trusted(repo: Path) -> None:
         trust.trust(str(repo))
 
 
-def test_a_directory_full_of_files_is_refused(repo: Path) -> None:
-    for number in range(trust.MAX_FILES + 1):
-        (repo / ".treadle" / str(number)).touch()
-    with pytest.raises(ConfigError, match="files"):
+def test_a_directory_full_of_files_or_bytes_is_refused(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trust, "MAX_FILES", 3)
+    monkeypatch.setattr(trust, "MAX_BYTES", 10)
+    (repo / ".treadle" / "third").write_text("ab")
+    assert trust.trust(str(repo)), "three files, and ten bytes with `exit 0` and `{}`"
+    (repo / ".mcp.json").write_text("{ }")
+    with pytest.raises(ConfigError, match="holds more than 0 MiB .it is for settings"):
+        trust.trust(str(repo))
+    assert not trust.is_trusted(str(repo))
+    (repo / ".treadle" / "fourth").touch()
+    with pytest.raises(ConfigError, match="holds more than 3 files .it is for settings"):
         trust.trust(str(repo))
 
 
 def test_a_damaged_or_newer_store_is_refused_untouched(repo: Path) -> None:
     trust.trust(str(repo))
     store = Path(state_dir(), "trust.json")
-    for content in ("{", json.dumps({"format": 2, "trusted": {}})):
+    for content in (
+        "{",
+        "[]",
+        *(json.dumps(one) for one in ({"format": 2, "trusted": {}}, {"format": 1, "trusted": []})),
+    ):
         store.write_text(content)
         with pytest.raises(StorageError, match="trust.json"):
             trust.trust(str(repo))

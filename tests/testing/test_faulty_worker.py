@@ -1,9 +1,16 @@
 """A worker that follows a script, right or wrong."""
 
+import io
 import json
+import signal
 import subprocess
 import sys
+import time
 from typing import Any
+
+import pytest
+
+from treadle.testing.faulty_worker import FaultyWorker
 
 INIT = {"type": "init", "id": "i"}
 SEND = {"type": "send", "id": "s", "message": "hello"}
@@ -39,6 +46,40 @@ def test_each_action_of_a_script_is_done_in_its_order() -> None:
     assert (done.returncode, done.stderr) == (3, "oh no\n")
 
 
-def test_the_normal_answer_may_come_after_all_and_nothing_is_said_to_what_is_not_known() -> None:
-    done = worked({"send": [{"stderr": "first"}, {"normal": True}]}, {"type": "dance", "id": "d"}, SEND)
-    assert done.stderr == "first\n" and json.loads(done.stdout.splitlines()[-1])["status"] == "ok"
+def test_the_normal_answer_may_come_after_all_and_nothing_is_said_to_what_is_not_known(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    script: dict[str, list[dict[str, Any]]] = {
+        "send": [
+            {"stderr": "first"},
+            {"sleep": 7},
+            {"await": "cancel"},
+            {"say": {"to": "$target_id", "text": "$message $id", "all": "$message"}},
+            {"result": {"status": "error", "iterations": 0}},
+            {"raw": "\udcff"},
+            {"normal": True},
+        ],
+        "init": [{"deaf": True}],
+    }
+    asked = [{"type": "dance"}, INIT, SEND, INIT, {"type": "cancel", "id": "c"}, {"type": "status", "id": "x"}]
+    text = "".join(json.dumps(each) + "\n" for each in asked)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        FaultyWorker(script).run()
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    out, err = capfdbinary.readouterr()
+    assert err == b"first\n" and slept == [7]
+    first, status, *again = out.split(b"\xff")
+    assert [json.loads(line) for line in first.splitlines()] == [
+        {"to": "", "text": "$message $id", "all": "hello"},
+        {"type": "result", "id": "s", "tool_calls_made": [], "iterations": 0, "status": "error"},
+    ]
+    kinds = [json.loads(line) for line in status.splitlines()]
+    assert [line["type"] for line in kinds] == ["event", "event", "result", "status_ok"] and not again
+    assert [line["event_seq"] for line in kinds[:2]] == [0, 1] and kinds[0]["send_id"] == "s"
+    assert kinds[2]["status"] == "ok" and not kinds[3]["active"]

@@ -1,12 +1,13 @@
 """A recorder between a host and an agent: it passes everything on, and writes down what may be kept."""
 
+import io
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-from treadle.testing.record import HIDE, LONG, MANY, shortened
+from treadle.testing.record import HIDE, LONG, MANY, Recorder, shortened
 
 AGENT = """
 import sys
@@ -33,3 +34,30 @@ def test_long_texts_and_lists_are_shortened_at_any_depth() -> None:
     made = shortened({"a": ["x" * (LONG + 1)] * (MANY + 1), "b": ["y"] * MANY, "c": "z" * LONG, "d": 1})
     assert made["a"] == ["x" * (LONG // 2) + f" ...({LONG + 1})"] * 2
     assert (made["b"], made["c"], made["d"]) == (["y"] * MANY, "z" * LONG, 1)
+
+
+def test_each_line_is_there_as_soon_as_it_was_said_and_the_agent_sees_the_end_of_its_host(tmp_path: Path) -> None:
+    said = b'{"a": "\xc3\xbc s3cret s3cret"}\n[1, "\xff'
+    raw = io.BytesIO()
+    sink = io.BufferedWriter(raw)
+    with open(tmp_path / "r", "w", encoding="utf-8") as file:
+        recorder = Recorder(file, [("s3cret", "KEY"), ("1", "ONE")])
+        recorder.pump("out", io.BytesIO(said), sink)
+        assert raw.getvalue() == said and not sink.closed
+        recorder.pump("in", io.BytesIO(b"{}\n\n"), sink)
+        assert sink.closed
+        recorder.pump("in", io.BytesIO(b"7\n8\n"), Gone())
+        assert (tmp_path / "r").read_text().splitlines() == [
+            '{"dir": "out", "line": {"a": "\u00fc KEY KEY"}}',
+            '{"dir": "out", "line": "[ONE, \\"\ufffd"}',
+            '{"dir": "in", "line": {}}',
+            '{"dir": "in", "line": ""}',
+            '{"dir": "in", "line": 7}',
+        ]
+
+
+class Gone(io.BytesIO):
+    """An agent that has ended."""
+
+    def write(self, data: object) -> int:
+        raise BrokenPipeError

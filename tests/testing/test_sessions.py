@@ -36,9 +36,15 @@ async def test_a_step_can_wait_ask_and_do_anything() -> None:
     session = await agent.open(SessionSpec.of(cwd=".", answers=True))
     reader = session.events()
     await session.prompt(Prompt(text="go"))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not [event for event in reader.ready() if isinstance(event, Asked)], "it waits before it asks"
     gate.set()
     async for event in reader:
         if isinstance(event, Asked):
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert not seen, "it waits for the answer"
             await session.answer("q", Answer(decision="allow"))
         if isinstance(event, TurnEnded):
             break

@@ -202,7 +202,8 @@ ENVIRONMENT: dict[str, tuple[str, ...]] = {
 """Environment variables for settings. Providers read their own variables themselves."""
 _SECRETS = (("key_command",), ("models", "api_key"), ("models", "headers"))
 _GROWING = ("permissions", "hooks", "mcp_servers", "add_dirs", "sandbox")
-"""Tables whose entries from all layers are combined; elsewhere a later layer replaces an earlier one."""
+"""Lists, and tables with lists, whose entries from all layers are combined; elsewhere a later layer replaces an earlier
+one."""
 
 
 def load(
@@ -408,10 +409,10 @@ def _convert(table: dict[str, Any], path: str) -> Settings:
 def _merge(below: dict[str, Any], above: dict[str, Any], grows: bool = False) -> dict[str, Any]:
     merged = dict(below)
     for key, value in above.items():
-        old = merged.get(key)
+        old, adds = merged.get(key), grows or key in _GROWING
         if isinstance(value, dict) and isinstance(old, dict):
-            merged[key] = _merge(old, value, grows or key in _GROWING)
-        elif grows and isinstance(value, list | tuple) and isinstance(old, list | tuple):
+            merged[key] = _merge(old, value, adds)
+        elif adds and isinstance(value, list | tuple) and isinstance(old, list | tuple):
             merged[key] = [*old, *(item for item in value if item not in old)]
         else:
             merged[key] = value

@@ -35,8 +35,8 @@ def shortened(value: Any) -> Any:
 
 
 class Recorder:
-    def __init__(self, path: str, hidden: list[tuple[str, str]]) -> None:
-        self._file = open(path, "w", encoding="utf-8")
+    def __init__(self, file: IO[str], hidden: list[tuple[str, str]]) -> None:
+        self._file = file
         self._hidden = hidden
         self._turn = threading.Lock()
         """Both directions are pumped by threads of their own, and a line is written whole."""
@@ -68,7 +68,7 @@ class Recorder:
 def main() -> int:
     path, *argv = sys.argv[1:]
     pairs = [line.rpartition("=") for line in os.environ.pop(HIDE, "").splitlines()]
-    recorder = Recorder(path, [(secret, name) for secret, _, name in pairs if secret])
+    recorder = Recorder(open(path, "w", encoding="utf-8"), [(secret, name) for secret, _, name in pairs if secret])
     child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert child.stdin is not None and child.stdout is not None
     threading.Thread(target=recorder.pump, args=("in", sys.stdin.buffer, child.stdin), daemon=True).start()

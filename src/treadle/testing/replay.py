@@ -75,9 +75,10 @@ class Replay:
                 if shape(line) == shape(self.mapped(recorded)) and (not exact or line["result"] == recorded["result"]):
                     del self.unread[at]
                     self.learn(recorded, line)
-                    self.prompted = self.prompted or is_prompt(line)
-                    if self.prompted and self.options.child and is_prompt(line):
-                        subprocess.Popen(["/bin/sh", "-c", self.options.child], start_new_session=True)
+                    if is_prompt(line):
+                        self.prompted = True
+                        if self.options.child:
+                            subprocess.Popen(["/bin/sh", "-c", self.options.child], start_new_session=True)
                     return True
             line = self.read()
             if line is None:
