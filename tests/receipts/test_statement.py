@@ -84,6 +84,54 @@ def test_the_subjects_are_what_a_verifier_may_have() -> None:
     assert statement(kept())["predicate"]["receipt_sha256"] == kept().receipt_sha256
 
 
+def test_the_provenance_says_what_was_made_from_what_and_how() -> None:
+    receipt = kept(base_tree=TREE, repository="https://example.com/x", mode="staged")
+    raw = receipt.usage_raw["treadle"]
+    order = {"task": "t", "agent": "a", "model": "a b:c", "max_turns": 3, "max_budget_usd": 1.5}
+    more = {"order": order, "policy": {"rules": {"deny_read": ["x"]}, "lists": {"deny_read": "kernel"}}}
+    more |= {"observed": {"check": {"command": "make"}}, "confinement": {"method": "m"}}
+    backend = replace(receipt.backend, id="my agent", backend_version="1", adapter_version="2")
+    made = provenance(replace(receipt, usage_raw={"treadle": {**raw, **more}}, backend=backend))
+    source = {"name": "source", "uri": "git+https://example.com/x", "digest": {"gitCommit": BASE, "gitTree": TREE}}
+    meta = receipt.meta
+    assert made["predicate"] == {
+        "buildDefinition": {
+            "buildType": "urn:treadle:host-run:1",
+            "externalParameters": {
+                **{"task": "t", "agent": "a", "model": "a b:c", "policy": {"deny_read": ["x"]}, "check": "make"},
+                **{"limits": {"max_turns": 3, "max_budget_usd": 1.5}, "source": source},
+            },
+            "internalParameters": {
+                **{"workspace": "staged", "confinement": {"method": "m"}, "enforced": {"deny_read": "kernel"}}
+            },
+            "resolvedDependencies": [
+                source,
+                {
+                    "name": "agent",
+                    "uri": "urn:treadle:agent:my_agent",
+                    "annotations": {"version": "1", "adapter_version": "2"},
+                },
+                {"name": "model", "uri": "urn:treadle:model:a_b:c"},
+            ],
+        },
+        "runDetails": {
+            "builder": {"id": "urn:treadle:host:1", "version": {"treadle": "9"}},
+            "metadata": {"invocationId": meta.run_id, "startedOn": meta.started_at, "finishedOn": meta.finished_at},
+            "byproducts": [{"name": f"receipt/{meta.run_id}", "digest": {"sha256": receipt.receipt_sha256}}],
+        },
+    }
+    little = {"workspace": {"result_tree": TREE}}
+    definition = provenance(replace(receipt, usage_raw={"treadle": little}))["predicate"]["buildDefinition"]
+    assert definition["externalParameters"]["source"] is None
+    (agent,) = definition["resolvedDependencies"]
+    assert agent["annotations"] == {"version": "1.0.0"}
+    without = kept(base_commit=None, base_tree=TREE)
+    assert provenance(without)["predicate"]["buildDefinition"]["resolvedDependencies"][0] == {
+        "name": "source",
+        "digest": {"gitTree": TREE},
+    }
+
+
 def test_the_provenance_names_no_place_of_this_machine() -> None:
     text = dumps(provenance(kept()))
     assert "/home" not in text and "/runs" not in text and "/state" not in text
@@ -118,6 +166,11 @@ def test_what_nothing_vouches_for_has_no_statement() -> None:
         ("file:///srv/git/a", None),
         ("../a", None),
         ("https://[", None),
+        ("https://example.com:x/a", None),
+        ("https:///a", None),
+        ("http://example.com/a?b", "http://example.com/a"),
+        ("git://example.com/a", "git://example.com/a"),
+        ("example.com:/a", "ssh://example.com/a"),
     ],
 )
 def test_an_address_is_shown_without_who_asks_and_a_path_is_none(given: str, shown: str | None) -> None:
@@ -132,8 +185,32 @@ def test_a_repository_is_the_same_however_it_is_reached() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{}, [], {"payloadType": "text/plain"}, {"payloadType": "application/vnd.in-toto+json"}]
+    ("wrong", "why"),
+    [
+        ({}, "no envelope with a payload of the type application/vnd.in-toto"),
+        ([], "no envelope"),
+        ({"payloadType": "text/plain"}, "no envelope"),
+        ({"dsseEnvelope": 3, "payloadType": "text/plain"}, "no envelope"),
+        ({"payloadType": "application/vnd.in-toto+json"}, "."),
+        *(
+            ({"payloadType": "application/vnd.in-toto+json", "payload": base64.b64encode(text).decode()}, "no in-toto")
+            for text in (
+                b"[]",
+                b'{"_type": "x", "subject": []}',
+                b'{"_type": "https://in-toto.io/Statement/v1", "subject": {}}',
+            )
+        ),
+    ],
 )
-def test_what_is_no_envelope_is_refused(wrong: Any) -> None:
-    with pytest.raises(ValueError):
+def test_what_is_no_envelope_is_refused(wrong: Any, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
         unwrapped(wrong)
+
+
+def test_signatures_are_given_with_their_keys_and_what_is_none_is_passed_over() -> None:
+    made = envelope(statement(kept()), SIGNER.sign, SIGNER.public_key)
+    (signature,) = made["signatures"]
+    _, signed, found = unwrapped({**made, "signatures": [signature, "x", {"keyid": "k", "sig": "s"}]})
+    assert found == [(key_id(SIGNER.public_key), signature["sig"]), ("k", "s")]
+    assert signed.startswith(b"DSSEv1 28 application/vnd.in-toto+json ") and SIGNER.sign(signed) == signature["sig"]
+    assert unwrapped({**made, "signatures": None})[2] == []

@@ -192,6 +192,60 @@ def test_what_every_session_asks_for_alike_is_warned_about(ability: str) -> None
     assert gaps("x", dict.fromkeys(ABILITIES, "native"), wish) == []
 
 
+@pytest.mark.parametrize(
+    ("ability", "spec"),
+    [
+        ("", SessionSpec(cwd="/", tools=Toolset(denied=("ask_user",)))),
+        ("toolset", SessionSpec(cwd="/", tools=Toolset(denied=("ask_user", "bash")))),
+        ("toolset", SessionSpec(cwd="/", tools=Toolset(offered=()))),
+        ("", SessionSpec(cwd="/", start=Start(id="x", resume="x"))),
+        ("session_id", SessionSpec(cwd="/", start=Start(id="x", resume="y"))),
+        ("system_prompt", SessionSpec.of(cwd="/", system_prompt="")),
+        ("", SessionSpec(cwd="/", extra={"small": "off", "language": "", "output_style": None, "other": "on"})),
+        *(
+            ("tuning", SessionSpec(cwd="/", extra={name: "x"}))
+            for name in ("context_tokens", "output_style", "language")
+        ),
+        ("effort", SessionSpec(cwd="/", thinking=Reasoning(tokens=0))),
+        ("", SessionSpec(cwd="/", model="", limits=Limits(max_seconds=1.0))),
+    ],
+)
+def test_what_asks_for_an_ability_and_what_does_not(ability: str, spec: SessionSpec) -> None:
+    levels = {"resume": "native"}
+    if not ability:
+        return check("x", levels, spec)
+    with pytest.raises(Unsupported) as caught:
+        check("x", levels, spec)
+    known = ABILITIES[ability]
+    assert (caught.value.message, caught.value.hint) == (f"x {known.refusal}", known.hint)
+    assert caught.value.details == {"ability": ability}
+
+
+def test_an_effort_is_one_that_the_agent_knows() -> None:
+    offered = ("low", "high")
+    assert [abilities.effort_of("x", Reasoning(effort=effort), offered) for effort in (None, "low")] == [None, "low"]  # type: ignore[arg-type]
+    assert abilities.changed_effort("x", Reasoning(effort="high"), offered) == "high"
+    for wanted, words in ((Reasoning(effort="max"), "max"), (Reasoning(effort="low", tokens=5), "5 tokens")):
+        with pytest.raises(Unsupported) as caught:
+            abilities.effort_of("x", wanted, offered)
+        assert str(caught.value) == f"x cannot be told to think with {words} (the efforts that it knows are low, high)"
+        assert caught.value.details == {"ability": "effort"}
+    with pytest.raises(Unsupported, match="x cannot go back to the effort .*name one of low, high, or open") as caught:
+        abilities.changed_effort("x", Reasoning(), offered)
+    assert caught.value.details == {"ability": "effort"}
+
+
+@pytest.mark.parametrize(("length", "shown"), [(abilities.WORDS - 2, ""), (abilities.WORDS - 1, "...")])
+def test_a_long_input_is_repeated_up_to_its_limit(length: int, shown: str) -> None:
+    given = Answer(decision="allow", changed_args="x" * length, by="ann")  # type: ignore[arg-type]
+    text = abilities.instead_of_changed("x", given).text
+    assert text.endswith(": " + f'"{"x" * length}"'[: abilities.WORDS] + shown)
+    assert (
+        abilities.instead_of_changed("x", msgspec.structs.replace(given, text="now")).text == f"{text} They added: now"
+    )
+    assert abilities.instead_of_changed("x", given).by == "ann"
+
+
 @pytest.mark.parametrize("hook", ["pre_tool", "post_tool", "event"])
 def test_a_hook_of_any_kind_is_a_hook(hook: str) -> None:
     program = treadle.session.OwnProgram(**{hook: lambda *given: asyncio.sleep(0, None)})

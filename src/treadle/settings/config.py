@@ -202,8 +202,7 @@ ENVIRONMENT: dict[str, tuple[str, ...]] = {
 """Environment variables for settings. Providers read their own variables themselves."""
 _SECRETS = (("key_command",), ("models", "api_key"), ("models", "headers"))
 _GROWING = ("permissions", "hooks", "mcp_servers", "add_dirs", "sandbox")
-"""Lists, and tables with lists, whose entries from all layers are combined; elsewhere a later layer replaces an earlier
-one."""
+"""Lists, and tables with them, to which every layer adds; elsewhere a later layer replaces an earlier one."""
 
 
 def load(
