@@ -1,11 +1,17 @@
-"""What a check gets of the source beside the result. How a workspace is copied is in test_workspace.py."""
+"""A copy for a run to work in, and what a check gets of the source beside the result."""
 
+import errno
+import os
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from treadle.errors import WorkspaceError
-from treadle.workspace.copied import bring_files, files_under
+from treadle.errors import Cancelled, StorageError, WorkspaceError
+from treadle.io import stopping
+from treadle.workspace import copied as copying
+from treadle.workspace.copied import Copy, bring_files, files_under
 
 
 @pytest.fixture
@@ -74,3 +80,119 @@ def test_no_link_of_the_source_is_followed_unless_that_is_wanted(source: Path, t
     bring_files(str(source), str(tmp_path / "target"), ["keys", "node_modules", ".env"], linked=True)
     assert (tmp_path / "target" / "keys").resolve() == secret.resolve()
     assert (tmp_path / "target" / "node_modules").is_symlink() and (tmp_path / "target" / ".env").is_file()
+
+
+def copied(
+    source: Path, target: Path, *, include: tuple[str, ...] = (), exclude: tuple[str, ...] = (), cap: int = 100
+) -> list[str]:
+    target.mkdir(exist_ok=True)
+    return Copy(str(source), str(target), include, exclude, cap).run()
+
+
+def listed(root: Path) -> list[str]:
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*"))
+
+
+def test_a_copy_has_files_links_inside_and_empty_directories_and_says_what_it_leaves_out(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "source" / "copy"
+    for name in (".git", "src/.git", "src/deep", "empty"):
+        (source / name).mkdir(parents=True)
+    (source / "run").write_text("x")
+    (source / "run").chmod(0o755)
+    (source / "src" / "a.py").write_text("a")
+    (source / ".git" / "config").write_text("x")
+    os.mkfifo(source / "pipe")
+    (source / "in").symlink_to("src/a.py")
+    (source / "src" / "whole").symlink_to("..")
+    (source / "out").symlink_to("../elsewhere")
+    (source / "absolute").symlink_to(source / "run")
+    (tmp_path / "source-beside").mkdir()
+    (source / "beside").symlink_to("../source-beside")
+    notes = copied(source, target)
+    assert notes == [
+        f"{name} was left out: it is a link that leads out of the directory" for name in ("absolute", "beside", "out")
+    ]
+    assert listed(target) == ["empty", "in", "run", "src", "src/a.py", "src/deep", "src/whole"]
+    assert os.access(target / "run", os.X_OK) and os.readlink(target / "in") == "src/a.py"
+
+
+def test_what_is_included_is_copied_and_nothing_that_is_excluded(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    for name in ("a.py", "b.txt", "deep/c.py", "deep/d.txt", "skip/e.py"):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text("x")
+    (source / "empty").mkdir()
+    assert copied(source, tmp_path / "one", include=("*.py", "deep/*.py"), exclude=("skip",)) == []
+    assert listed(tmp_path / "one") == ["a.py", "deep", "deep/c.py"]
+    assert copied(source, tmp_path / "two", exclude=("*.py", "deep")) == [] and "b.txt" in listed(tmp_path / "two")
+    assert "deep" not in listed(tmp_path / "two")
+    notes = copied(source, tmp_path / "three", include=("*.rs", "*.go"))
+    assert notes == ["nothing was copied: no file fits *.rs, *.go"] and listed(tmp_path / "three") == []
+
+
+def test_a_copy_has_a_limit_and_can_be_stopped(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in "ab":
+        (source / name).write_bytes(b"12345")
+    assert copied(source, tmp_path / "one", cap=10) == []
+    with pytest.raises(WorkspaceError, match=f"{source} holds more than 9 bytes, which is the most") as error:
+        copied(source, tmp_path / "two", cap=9)
+    assert error.value.hint == "leave things out with --exclude, or use --workspace-mode worktree"
+    word = threading.Event()
+    word.set()
+    with stopping.heeding(word), pytest.raises(Cancelled):
+        copied(source, tmp_path / "three")
+    with stopping.heeding(word), pytest.raises(Cancelled):
+        bring_files(str(source), str(tmp_path / "four"), ["a"])
+
+
+def test_what_may_not_be_read_or_lies_too_deep_is_left_out_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "source"
+    (source / "closed").mkdir(parents=True)
+    (source / "file").write_text("x")
+    deep = "d/" * (copying.DEPTH_CAP + 1)
+    (source / deep).mkdir(parents=True)
+    (source / deep / "x").touch()
+    usual_scan, usual_copy = os.scandir, copying.copy_file
+
+    def scan(path: str) -> Any:
+        if str(path).endswith("/closed"):
+            raise PermissionError(errno.EACCES, "not for you")
+        return usual_scan(path)
+
+    def copy(old: str, new: str) -> None:
+        if old.endswith("/file"):
+            raise PermissionError(errno.EACCES, "not for you")
+        usual_copy(old, new)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "scandir", scan)
+        patched.setattr(copying, "copy_file", copy)
+        notes = copied(source, tmp_path / "one")
+    assert notes[0] == "closed was left out: not for you" and notes[2] == "file was left out: not for you"
+    assert notes[1].endswith(f"... was left out: it lies more than {copying.DEPTH_CAP} directories deep")
+    assert not (tmp_path / "one" / deep / "x").exists()
+    with pytest.raises(StorageError, match="cannot read .*/none"):
+        copied(tmp_path / "none", tmp_path / "two")
+
+
+def test_what_is_brought_counts_together_and_nothing_of_git_is(source: Path, tmp_path: Path) -> None:
+    (source / "a").write_bytes(b"12345")
+    (source / "b").write_bytes(b"12345")
+    (source / ".git").mkdir()
+    (source / ".git" / "config").write_text("x")
+    os.mkfifo(source / "pipe")
+    (source / "in").symlink_to("a")
+    paths = ["a", "b", ".git/config", "pipe", "in", "none", "a/x"]
+    bring_files(str(source), str(tmp_path / "one"), paths, cap=10)
+    assert listed(tmp_path / "one") == ["a", "b", "in"] and os.readlink(tmp_path / "one" / "in") == "a"
+    with pytest.raises(WorkspaceError, match=f"what is to be brought from {source} has more than 9 bytes") as error:
+        bring_files(str(source), str(tmp_path / "two"), paths, cap=9)
+    assert error.value.hint == "name what the check needs with --bring"
+    assert files_under(str(source), "in") == ["in"] and files_under(str(source), "./b") == ["b"]
+    assert sorted(files_under(str(source), ".")) == [
+        ".env", ".git/config", "a", "b", "in", "node_modules/.bin", "node_modules/a/x.js", "pipe",
+    ]  # fmt: skip

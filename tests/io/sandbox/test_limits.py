@@ -4,8 +4,10 @@ The kernel of the machine decides whether memory can be limited; where it cannot
 """
 
 import os
+import resource
 import subprocess
 import sys
+import types
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,7 @@ from tests.io.process.test_cgroup import made
 from tests.io.sandbox.rooms import ENV, room, writing_counts
 from tests.safety import as_nobody
 from treadle.confinement import ResourceLimits
+from treadle.errors import LocalError
 from treadle.io.process import cgroup
 from treadle.io.sandbox import limits, methods
 from treadle.io.sandbox.start import start
@@ -151,3 +154,150 @@ async def test_a_command_that_fills_the_disk_is_stopped_while_some_is_left(tmp_p
         assert await tried(tmp_path, "fallocate -l 60M x; sleep 0.5", disk=0) == (0, "", "")
     finally:
         subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+def group(base: Path, **allowed: int) -> limits.LimitedGroup:
+    return limits.LimitedGroup(str(base), ResourceLimits(**allowed))
+
+
+def test_a_group_has_the_limits_that_its_files_can_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ordinary files in the place of the kernel's."""
+    bare = group(tmp_path)
+    assert (bare.memory, bare.processes, bare.exceeded()) == (0, 0, "") and os.listdir(bare.path) == []
+    assert os.path.basename(bare.path).startswith(f"{cgroup.LIMITED}{os.getpid()}-")
+    bare.close()
+    assert not os.path.exists(bare.path)
+    usual = os.mkdir
+
+    def made(path: str, mode: int = 0o777) -> None:
+        usual(path, mode)
+        for name in ("memory.max", "memory.swap.max", "pids.max", "cgroup.procs", "cgroup.kill"):
+            Path(path, name).touch()
+
+    monkeypatch.setattr(os, "mkdir", made)
+
+    def files(one: limits.LimitedGroup) -> list[str]:
+        return [Path(one.path, name).read_text() for name in ("memory.max", "memory.swap.max", "pids.max")]
+
+    one = group(tmp_path, memory=5 << 20, processes=7)
+    assert files(one) == [str(5 << 20), "0", "7"] and (one.memory, one.processes) == (5 << 20, 7)
+    usual_share = group(tmp_path)
+    assert files(usual_share)[1:] == ["", "8192"] and 0 < usual_share.memory == int(files(usual_share)[0])
+    none = group(tmp_path, memory=0, processes=0)
+    assert files(none) == ["", "", ""] and (none.memory, none.processes) == (0, 0)
+    for each in (one, none):
+        Path(each.path, "memory.events").write_text("oom 3\noom_kill 0\n")
+        Path(each.path, "pids.events").write_text("max 0\n")
+        assert each.exceeded() == ""
+        Path(each.path, "pids.events").write_text("max 2\n")
+    assert one.exceeded() == "it was refused another process: it had 7 of them and of threads" and none.exceeded() == ""
+    Path(one.path, "memory.events").write_text("oom_kill 1\n")
+    assert one.exceeded() == "the kernel ended the process that had most: it used more than 5 MB of memory"
+    one.hold(123)
+    assert Path(one.path, "cgroup.procs").read_text() == "123"
+    one.close()
+    assert Path(one.path, "cgroup.kill").read_text() == "1", "what is in it is ended"
+
+
+def test_the_smallest_limit_around_a_group_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    monkeypatch.setattr(cgroup, "MOUNTS", (str(tmp_path),))
+    (tmp_path / "memory.max").write_text("1\n")
+    (tmp_path / "a" / "memory.max").write_text("1000\n")
+    (inner / "memory.max").write_text("max\n")
+    assert limits.memory(ResourceLimits(), str(inner)) == 900 and limits.memory(ResourceLimits(memory=5), "/") == 5
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert limits.memory(ResourceLimits(), "/") == int(0.9 * whole)
+
+
+@pytest.mark.parametrize(
+    ("release", "user", "counts"), [("5.14.0-x", 1, True), ("5.13.9", 1, False), ("6.1", 0, False)]
+)
+def test_what_has_no_limit_is_said(monkeypatch: pytest.MonkeyPatch, release: str, user: int, counts: bool) -> None:
+    monkeypatch.setattr(os, "uname", lambda: types.SimpleNamespace(release=release))
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(limits, "divided", lambda: None)
+    assert limits.counts_in_namespaces() is counts
+    said = limits.unlimited
+    both = "limit memory and the number of processes (no cgroup is ours to divide)"
+    alone = "limit memory (no cgroup is ours to divide)"
+    assert said(ResourceLimits(), namespace=True) == ((alone if counts else both),)
+    assert said(ResourceLimits(), namespace=False) == (both,) and said(
+        ResourceLimits(processes=0), namespace=False
+    ) == (alone,)
+    assert said(ResourceLimits(memory=0, processes=0), namespace=False) == ()
+    monkeypatch.setattr(limits, "divided", lambda: "/group")
+    assert said(ResourceLimits(), namespace=False) == ()
+
+
+async def test_a_program_is_held_and_what_it_came_up_to_is_told_at_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(limits, "divided", lambda: None)
+    monkeypatch.setattr(limits, "counts_in_namespaces", lambda: True)
+    with subprocess.Popen(["sleep", "60"]) as child:
+        for namespace, allowed in ((False, 5), (True, 0), (True, 5000)):
+            one = limits.BoundedProgram(ResourceLimits(processes=allowed, disk=0), [])
+            await one.hold(child.pid, namespace=namespace)
+            held = resource.prlimit(child.pid, resource.RLIMIT_NPROC)[0] == 5000
+            assert held is (allowed == 5000) and bool(one.exceeded("sh: cannot fork")) is held
+        child.kill()
+    assert one.exceeded("cannot fork") == "commands may have at most 5000 processes and threads at once"
+    assert one.exceeded("fine") == "" and not one._watches
+    monkeypatch.setattr(limits, "divided", lambda: str(tmp_path / "none"))
+    with pytest.raises(LocalError, match="the limits of the sandbox cannot be set: "):
+        await one.hold(1, namespace=False)
+    monkeypatch.setattr(limits, "divided", lambda: str(tmp_path))
+    with pytest.raises(LocalError, match="the limits of the sandbox cannot be set: "):
+        await one.hold(1, namespace=False)
+    assert os.listdir(tmp_path) == [], "a group that does not hold is removed"
+    one._stopped = "stopped: it had written too much"
+    one.close()
+    assert "a limit of the sandbox: stopped: it had written too much" in caplog.text
+    assert one.exceeded("") == "stopped: it had written too much"
+
+
+def test_how_much_is_left_on_a_disk_decides_how_long_we_need_not_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = 100 << 30
+    monkeypatch.setattr(limits, "_free", lambda place: free)
+    one = limits.BoundedProgram(ResourceLimits(), [str(tmp_path), str(tmp_path), str(tmp_path / "none")])
+    assert one._disks == {str(tmp_path): 100 << 30} and one._watches and one._left() == ("", limits.LONGEST)
+    free = (1 << 30) + (1 << 31)
+    assert one._left() == ("", 1.0)
+    free = 1 << 30
+    assert one._left() == ("", limits.SHORTEST)
+    free = (1 << 30) - 1
+    why = f"stopped: 1024 MB are left on the disk of {tmp_path}, 99 GB less than when it began"
+    assert one._left() == (why, limits.SHORTEST)
+    free = 1 << 30
+    small = limits.BoundedProgram(ResourceLimits(), [str(tmp_path)])
+    free = (1 << 30) // 10
+    assert small._left()[0] == ""
+    free -= 1
+    assert small._left()[0] != "" and not limits.BoundedProgram(ResourceLimits(disk=0), [str(tmp_path)])._watches
+
+
+def test_what_a_process_has_written_is_read_and_sizes_are_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "io").write_text("rchar: 1\nwrite_bytes: 500\ncancelled_write_bytes: 100\n")
+    usual = open
+    monkeypatch.setattr("builtins.open", lambda path, **how: usual(str(path).replace("/proc/7", str(tmp_path)), **how))
+    assert limits.written(7) == 400
+    (tmp_path / "io").write_text("write_bytes: 5\ncancelled_write_bytes: 100\n")
+    assert limits.written(7) == 0 and limits.written(8 << 20) == 0
+    monkeypatch.undo()
+    sizes = {
+        1 << 30: "1 GB",
+        (1 << 30) - 1: "1024 MB",
+        3 << 29: "1.5 GB",
+        1 << 20: "1 MB",
+        (1 << 20) - 1: "1023 KB",
+        0: "0 KB",
+    }
+    assert {count: limits.shown(count) for count in sizes} == sizes
+    assert limits._free(str(tmp_path / "none")) == 1 << 62
+    assert 0 < limits._free(str(tmp_path)) == os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize
