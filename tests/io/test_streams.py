@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.io.process.trees import SOURCES
 from tests.streams import pair
 from treadle.errors import NotFound, PeerClosed, StorageError
 from treadle.io.streams import FdStream, Printing, Stream, connect_unix, listen_unix
 
-ROOT = Path(__file__).parents[2]
 Ends = tuple[Stream, Stream]
 
 
@@ -239,7 +239,7 @@ async def main():
 asyncio.run(main())
 """
 ECHO_ARGV = [sys.executable, "-c", ECHO]
-ECHO_ENV = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+ECHO_ENV = {**os.environ, "PYTHONPATH": SOURCES}
 
 
 def test_own_stdio_works_over_pipes_and_stray_prints_go_to_stderr() -> None:
@@ -364,3 +364,15 @@ async def test_printing_where_nobody_reads_or_nothing_fits_is_an_error_of_ours(
     if stdout is not None:
         with pytest.raises(OSError):
             stdout.close()
+
+
+def test_output_can_go_to_a_file_that_no_one_else_can_read(tmp_path: Path) -> None:
+    code = ECHO.replace("take_stdio()", f"take_stdio({str(tmp_path / 'out')!r})")
+    (tmp_path / "out").write_text("what was there before, and longer")
+    (tmp_path / "out").unlink()
+    done = subprocess.run([sys.executable, "-c", code], input=b"abc", capture_output=True, env=ECHO_ENV, timeout=60)
+    assert (done.stdout, done.stderr, done.returncode) == (b"", b"stray\n", 0)
+    assert (tmp_path / "out").read_bytes() == b"ABC" and (tmp_path / "out").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "out").write_text("what was there before, and longer")
+    subprocess.run([sys.executable, "-c", code], input=b"abc", capture_output=True, env=ECHO_ENV, check=True)
+    assert (tmp_path / "out").read_bytes() == b"ABC"

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.io.process.hostile import SELF, left
-from tests.io.process.trees import OWNER, ROOT
+from tests.io.process.trees import OWNER, SOURCES
 from tests.terminal.support import until
 from treadle.io.process import cgroup, table
 
@@ -57,7 +57,7 @@ def emptied(place: Path) -> bool:
 
 def started(group: Path, mark: str, *modes: str) -> tuple["subprocess.Popen[bytes]", int]:
     """The owner of a hostile tree, in this cgroup; and its keeper."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "HOSTILE_MARK": mark, "OWNER_FORKS": ""}
+    env = {**os.environ, "PYTHONPATH": SOURCES, "HOSTILE_MARK": mark, "OWNER_FORKS": ""}
     argv = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh", sys.executable, "-c", OWNER, SELF, *modes]
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, start_new_session=True, env=env)
     assert process.stdout is not None

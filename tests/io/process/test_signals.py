@@ -4,14 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
+from tests.io.process.trees import SOURCES
 
 
 def printed(code: str) -> list[str]:
     program = "import os, signal, subprocess, sys\nfrom treadle.io.process import signals\n" + code
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    env = {**os.environ, "PYTHONPATH": SOURCES}
     return subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=env
     ).stdout.split()

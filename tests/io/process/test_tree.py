@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.io.process.hostile import MODES, SELF, await_none_left, left
-from tests.io.process.trees import OWNER, ROOT, hostile, output, owner
+from tests.io.process.trees import OWNER, SOURCES, hostile, output, owner
 from tests.terminal.support import until
 from tests.waiting import stop
 from treadle.errors import LocalError, NotFound, TimedOut
@@ -286,7 +286,16 @@ def test_a_fork_of_the_owner_does_not_hide_its_death(mark: str) -> None:
 
 def test_an_owner_that_exits_normally_leaves_nothing(mark: str) -> None:
     code = OWNER.replace("time.sleep(100)", "")
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    env = {**os.environ, "PYTHONPATH": SOURCES}
     argv = [sys.executable, "-W", "ignore", "-c", code, SELF, "deaf", "daemon"]
     subprocess.run(argv, stdout=subprocess.PIPE, env=env, check=True)
     assert await_none_left(mark) == []
+
+
+def test_the_defaults_of_a_request_are_those_of_an_ordinary_tree(mark: str) -> None:
+    started = tree.request(["sh", "-c", "sleep 60; exit 7"])
+    started.await_started()
+    keeper = table.look(started.reaper)
+    assert keeper is not None and keeper.parent == own.pid
+    started.stop(60)
+    assert started.exit_code == -signal.SIGTERM

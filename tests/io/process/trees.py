@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+import treadle
 from tests.io.process.hostile import SELF, await_none_left
 from treadle.io.process import tree
 
-ROOT = Path(__file__).parents[3]
+SOURCES = str(Path(treadle.__file__).parents[1])
+"""Of the treadle that is tested, which need not be the one that is installed."""
 
 
 @pytest.fixture
@@ -75,7 +77,7 @@ def owner(
 
     Its fork, if it has one, lives until the stdin of both is closed.
     """
-    env = {**(env or os.environ), "PYTHONPATH": str(ROOT / "src"), "OWNER_FORKS": "1" if forks else ""}
+    env = {**(env or os.environ), "PYTHONPATH": SOURCES, "OWNER_FORKS": "1" if forks else ""}
     argv = [sys.executable, "-c", OWNER, SELF, *modes]
     pipe = subprocess.PIPE
     process = subprocess.Popen(argv, stdin=pipe if forks else None, stdout=pipe, start_new_session=True, env=env)
