@@ -51,7 +51,6 @@ ELSEWHERE = {
     "io/sandbox/keeping.py": "io/sandbox/test_running.py",
     # Only a whole goal with its fleet shows what these do.
     "cli/fleet/demo_goal.py": "cli/fleet/test_demo.py",
-    "goals/views.py": "serve/web/test_goals.py",
     "serve/api/goals.py": "serve/web/test_goals.py",
 }
 """Modules without a test file of their own, and the file that tests them."""

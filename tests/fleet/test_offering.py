@@ -59,3 +59,14 @@ def test_an_agent_of_the_settings_is_there_with_its_models(programs: Path, setti
 def test_settings_that_cannot_be_read_leave_our_own_agent(programs: Path, settings: Path) -> None:
     settings.write_text("[agents")
     assert offering.of_machine() == {"native": ()}
+
+
+def test_models_are_named_once_and_no_more_than_a_person_reads(programs: Path, settings: Path) -> None:
+    install(programs, "weave")
+    models = ", ".join(f'm{number} = "x"' for number in range(offering.MOST + 5))
+    settings.write_text(
+        f'[agents.weaver]\nspeaks = "acp"\ncommand = "weave"\nmodel = "m3"\nmodels = {{ {models} }}\n'
+        '[agents.broken]\nspeaks = "acp"\n'
+    )
+    found = offering.of_machine({"HOME": str(settings.parent), "PATH": str(programs)})
+    assert len(found["weaver"]) == offering.MOST and found["weaver"][:3] == ("m3", "m0", "m1") and "broken" not in found

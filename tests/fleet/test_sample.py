@@ -18,12 +18,21 @@ def test_the_shop_is_a_repository_whose_check_fails_and_each_order_has_its_scrip
         assert (spec.base, spec.root, spec.title) == (tip.strip(), str(shop), name)
         assert spec.claims and os.path.isfile(str(spec.model).removeprefix("scripted:"))
         assert all((shop / path).is_file() for path in spec.claims)
+        assert (spec.task, spec.by, spec.mode) == (
+            sample.ORDERS[name]["task"],
+            "demo",
+            "auto-edit" if name == "stock" else "full-auto",
+        )
+        assert spec.created > 1e9
+    assert (shop / ".gitignore").read_text() == "__pycache__/\n" and not list(shop.glob("*.txt"))
+    about = subprocess.run(["git", "log", "--format=%s"], cwd=shop, capture_output=True, text=True, check=True).stdout
+    assert about == "A shop with four mistakes\n"
 
 
 def test_the_first_order_gets_a_shop_of_its_own_and_replaces_none(tmp_path: Path) -> None:
     first, second = (sample.first_order(str(tmp_path), by="me") for _ in range(2))
     assert [Path(str(each.root)).name for each in (first, second)] == ["shop-1", "shop-2"]
-    assert first.mode == "auto-edit" and first.by == "me" and first.id != second.id
+    assert first.title == "stock" and first.mode == "auto-edit" and first.by == "me" and first.id != second.id
 
 
 def test_an_order_that_is_not_there_is_none() -> None:

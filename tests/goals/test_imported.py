@@ -138,3 +138,115 @@ def test_a_plan_goes_to_other_tools_and_back_with_what_comes_after_what(plan: Go
         again = {order.id: number for number, order in enumerate(back)}
         assert [sorted(again[each] for each in order.after) for order in back] == expected
         assert all(order.task.strip() in other.task for order, other in zip(plan.order, back, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("1. [ ] first\n", "checklist"),
+        ("  2) [X] second\n", "checklist"),
+        ('{"id": 1, "title": "x"}\n{"id": 2}', "beads"),
+        ('{"tasks": []}', "taskmaster"),
+        ('{"id": 1, "tasks": []}', "taskmaster"),
+    ],
+)
+def test_a_list_is_known_by_its_contents(text: str, kind: str) -> None:
+    assert kind_of("x", text) == kind
+
+
+def test_what_stands_between_the_items_of_a_checklist_belongs_to_none_or_to_the_one_above() -> None:
+    text = "  Words.\n  - [ ] One\n    more\n\n    after a line\nOut of it.\n  - [ ] Two\n- [ ] One\n  - [x] sub\n"
+    plan = read_list("checklist", "TODO.md", text)
+    assert plan.goal == "TODO.md"
+    assert [(each.id, each.task) for each in plan.order] == [
+        ("one", "One\nmore\n\nafter a line"),
+        ("two", "Two"),
+        ("one-2", "One\n- [x] sub"),
+    ]
+    with pytest.raises(ConfigError, match="TODO.md has no open tasks") as refused:
+        read_list("checklist", "TODO.md", "words\n")
+    assert refused.value.hint == "tasks that are done are left out"
+
+
+def test_ids_are_short_plain_and_never_the_same() -> None:
+    titles = ["Größe & Preis!", "a" * 31 + "-b", "---", "??", "x_1"]
+    plan = read_list("checklist", "x", "".join(f"- [ ] {title}\n" for title in titles))
+    assert [each.id for each in plan.order] == ["gr-e-preis", "a" * 31, "task", "task-2", "x_1"]
+
+
+def test_one_markdown_file_is_a_task_and_beads_of_many_epics_are_named_by_their_file() -> None:
+    (one,) = read_list("tasks", "todo.md", "# Title\n\nwords\n").order
+    assert (one.id, one.title, one.task) == ("todo", "Title", "# Title\n\nwords")
+    rows = [
+        {"id": "e1", "title": "One", "issue_type": "epic"},
+        {"id": "e2", "title": "Two", "issue_type": "epic"},
+        {"id": "b", "title": "Same", "description": "Same", "issue_type": "bug", "notes": "N"},
+        {"id": "m", "title": "Other kind", "issue_type": "merge-request"},
+        {"id": "gone", "title": "x", "status": "tombstone"},
+        {"id": "w", "title": "W", "dependencies": ["odd", {"depends_on_id": "b", "type": "waits-for"}]},
+    ]
+    plan = read_list("beads", "issues.jsonl", "\n\n".join(json.dumps(each) for each in rows))
+    assert plan.goal == "issues.jsonl" and [(each.id, each.task) for each in plan.order] == [
+        ("b", "Same\n\nN"),
+        ("w", "W"),
+    ]
+    assert plan.order[1].after == ("b",) and plan.order[1].discovered_from == plan.order[0].discovered_from == ""
+    with pytest.raises(ConfigError, match="x, line 2: this is no issue with an id"):
+        read_list("beads", "x", '{"id": "a", "title": "t"}\n{"title": "t"}')
+    with pytest.raises(ConfigError, match="x, line 1: this is no issue"):
+        read_list("beads", "x", "[]")
+    with pytest.raises(ConfigError, match="has no list `tasks`") as refused:
+        read_list("taskmaster", "x", '{"tasks": 3}')
+    assert ".taskmaster/tasks/tasks.json" in (refused.value.hint or "")
+
+
+def test_open_steps_of_a_task_are_listed_and_odd_entries_are_skipped() -> None:
+    steps = [{"title": "done", "status": "done"}, {"title": "open"}, "odd"]
+    tasks = {
+        "tasks": [{"id": 1, "title": "T", "testStrategy": "try it", "subtasks": steps, "dependencies": [9]}, "odd"]
+    }
+    (one,) = read_list("taskmaster", "x", json.dumps({"meta": {}, "first": tasks})).order
+    assert (one.title, one.task, one.after) == ("T", "T\n\ntry it\n- open", ())
+
+
+def test_a_plan_for_other_tools_has_their_fields() -> None:
+    orders = (
+        PlannedOrder(id="a", task=" First line\nmore", accept=("x", "y")),
+        PlannedOrder(id="b", task="t", title="Title", after=("a",), discovered_from="a"),
+    )
+    plan = GoalPlan(goal="g", order=orders)
+    one, two = (json.loads(line) for line in to_beads(plan).splitlines())
+    assert one == {
+        **{"id": "a", "title": "First line", "description": " First line\nmore", "acceptance_criteria": "x\ny"},
+        **{"status": "open", "priority": 2, "issue_type": "task", "dependencies": []},
+    }
+    assert two["title"] == "Title" and two["dependencies"] == [
+        {"issue_id": "b", "depends_on_id": "a", "type": "blocks"},
+        {"issue_id": "b", "depends_on_id": "a", "type": "discovered-from"},
+    ]
+    first, second = json.loads(to_taskmaster(plan))["master"]["tasks"]
+    assert (first["id"], first["testStrategy"], first["status"], first["title"]) == (1, "x\ny", "pending", "First line")
+    assert (second["dependencies"], second["description"], second["subtasks"]) == ([1], "t", [])
+    umlaut = GoalPlan(goal="g", order=(PlannedOrder(id="a", task="ä" * 120),))
+    assert "ä" * 100 in to_beads(umlaut) and json.loads(to_beads(umlaut))["title"] == "ä" * 100
+    assert "ä" in to_taskmaster(umlaut)
+
+
+def test_a_plan_is_laid_out_as_a_person_would() -> None:
+    task = "two\nlines"
+    orders = (PlannedOrder(id="a", task=task), PlannedOrder(id="b", task='with "quotes"\nand lines'))
+    plan = GoalPlan(goal="g", order=orders, budget=GoalBudget(orders=3), roles={"worker": "codex"})
+    assert to_toml(plan).splitlines() == [
+        'goal = "g"',
+        "budget = {orders = 3}",
+        'roles = {worker = "codex"}',
+        "",
+        "[[order]]",
+        'id = "a"',
+        'task = """two',
+        'lines"""',
+        "",
+        "[[order]]",
+        'id = "b"',
+        'task = "with \\"quotes\\"\\nand lines"',
+    ]

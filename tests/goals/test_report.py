@@ -1,5 +1,9 @@
 """The report says what was asked, what landed, for how much, and what was dropped and why."""
 
+import time
+
+from msgspec.structs import replace
+
 from treadle.goals.report import markdown, page
 from treadle.wire.fleet.records import Used
 from treadle.wire.goal.plan import GoalPlan, PlannedOrder
@@ -77,3 +81,57 @@ def test_headings_tables_and_lists_are_closed_and_nothing_in_them_is_taken_for_a
         "</html>",
     ]
     assert page("- one", "t").endswith("<li>one</li>\n</ul>\n</html>\n") and "t &lt;i&gt;" in page("", "t <i>")
+
+
+def test_a_goal_that_runs_says_so_and_what_is_not_there_is_left_out() -> None:
+    began = time.time() - 600
+    record = GoalRecord(
+        id="g1", goal="g", by="ana", began=began, round=2, branch="next", steps={"one": GoalStep(), "two": GoalStep()}
+    )
+    plan = GoalPlan(goal="g", done="make test", verify="make quick", order=PLAN.order)
+    text = markdown(record, plan, (), {}, {})
+    day = time.strftime("%Y-%m-%d %H:%M", time.localtime(began))
+    assert text.splitlines()[:8] == [
+        "# g",
+        "",
+        "**running**",
+        "",
+        f"- goal `g1`, begun by ana on {day}",
+        "- 10.0 minutes of work, 2 rounds of judging",
+        "- proved by `make test`",
+        "- landed on `next`, each change checked by `make quick`",
+    ]
+    assert "| 1 | two | t | waiting | - | 0 | 0 | - | 0 | - |" in text and "| together | 0 | 0 | 0 | unknown |" in text
+    for absent in ("## Dropped", "## Asked", "briefs took"):
+        assert absent not in text
+
+
+def test_one_round_one_brief_a_refusal_and_a_total_are_told_as_such() -> None:
+    step = GoalStep(state="landed", orders=("a", "b"), reviews=3, brief=BriefSize(shared=100, own=20, restated=320))
+    used = {
+        "worker": Used(input_tokens=1, cache_write_tokens=2, cache_read_tokens=3, output_tokens=4, usd=0.25),
+        "judge": Used(input_tokens=10, usd=0.5),
+    }
+    record = replace(RECORD, steps={"one": step, "two": GoalStep()}, used=used, done=DoneSeen(tip="c", ok=False))
+    events = (*EVENTS, QuestionAnswered(at=3.0, by="ben", about="land:one:0", allow=False))
+    text = markdown(record, replace(PLAN, order=(replace(PLAN.order[0], title="Title"), PLAN.order[1])), events, {}, {})
+    assert "9.0 minutes of work, 1 round of judging" in text and "`make test`: fails" in text
+    assert "each change checked by `the check of the branch`" in text
+    assert "| one | Title | landed | - | 2 | 3 | - | 0 | - |" in text
+    assert "| worker | 3 | 3 | 4 | 0.2500 |" in text and "| together | 13 | 3 | 4 | 0.7500 |" in text
+    assert "1 brief took 120 tokens" in text and "120 against 320" in text
+    assert "- land:one:0: no, by ben\n" in text and "- two:" not in text
+
+
+def test_words_in_bold_and_code_and_lines_of_a_page_are_told_apart() -> None:
+    body = page("para\n\n- a\n| x |\n|---|\nend `c` **b**", "t").partition("</style>\n")[2]
+    assert body.splitlines() == [
+        "<p>para</p>",
+        "<ul>",
+        "<li>a</li>",
+        "</ul><table>",
+        "<tr><td>x</td></tr>",
+        "</table>",
+        "<p>end <code>c</code> <b>b</b></p>",
+        "</html>",
+    ]

@@ -100,3 +100,89 @@ def test_facts_are_in_briefs_and_answers_are_facts_for_who_asks_by_name(planning
         Blackboard(planning).set(f"k{number}", "v" * 500)
     lines = trail.facts(planning.project).splitlines()
     assert len(lines) == 42 and "21 more" in lines[-1] and max(map(len, lines)) < 220
+
+
+def sent(planning: Planning) -> list[dict[str, object]]:
+    return [entry["message"] for entry in Inbox(planning).read("ana/cli")]
+
+
+def test_what_stands_in_the_way_and_what_the_plan_wanted_asked_are_told_apart(planning: Planning) -> None:
+    put = {"at": 2.0, "title": "T?", "text": ""}
+    about = ("plan", "red:one:1", "budget:0", "round:1", "land:one:0")
+    events: list[records.AnyGoalEvent] = [
+        EVENTS[0],
+        *(records.QuestionPut(about=each, order=f"q{number}", **put) for number, each in enumerate(about)),
+        records.StepPlaced(at=3, step="one", order="o1"),
+        records.StepEnded(at=4, step="one", ok=True),
+        records.ReviewPlaced(at=5, step="one", order="r1"),
+        records.ReviewGiven(at=6, step="one", verdict="none", comments="x"),
+        records.ReviewPlaced(at=7, step="one", order="r2"),
+        records.ReviewGiven(at=8, step="one", verdict="object", comments="Say more."),
+        records.GoalJudged(at=9, met=None, why="x"),
+        records.GoalJudged(at=10, met=True, why="all there"),
+        records.GoalOver(at=11, met=True, why="x"),
+    ]
+    trail.leave(planning, "g", events, {1: PLAN})
+    found = sent(planning)
+    kinds = [each["type"] for each in found]
+    assert kinds[:5] == ["question", "escalation", "escalation", "escalation", "question"]
+    assert kinds[5:] == ["checkpoint", "task_claim", "task_result", "gate_report", "gate_report"]
+    review, judge = found[-2:]
+    assert (review["gate_id"], review["status"], judge["gate_id"], judge["status"]) == (
+        "review:one",
+        "fail",
+        "judge",
+        "pass",
+    )
+    assert "Say more." in Path(str(review["report_ref"])).read_text() and all(
+        each["from"] == "goal-g" for each in found
+    )
+    assert found[7]["criteria"] and "commit" not in found[7], "it passed, and left nothing"
+    over = records.GoalOver(at=12, met=False)
+    trail.leave(planning, "h", [EVENTS[0], over], {1: PLAN})
+    assert sent(planning)[-1]["reason"] == "stopped"
+
+
+def test_a_wave_ends_when_all_of_it_are_over_and_research_that_only_answers_lands_nothing(planning: Planning) -> None:
+    plan = GoalPlan(goal="g", done="true", order=(PlannedOrder(id="one", task="t"), PlannedOrder(id="two", task="t")))
+    events: list[records.AnyGoalEvent] = [
+        EVENTS[0],
+        records.StepDropped(at=2, step="two", why="no"),
+        records.StepPlaced(at=3, step="one", order="o1"),
+        records.StepEnded(at=4, step="one", ok=True),
+        records.StepBoarded(at=5, step="one"),
+        records.StepLeftOut(at=6, step="one", why="it conflicts"),
+        records.StepPlaced(at=7, step="one", order="o2"),
+        records.StepEnded(at=8, step="one", ok=True),
+        records.StepLanded(at=9, step="one"),
+    ]
+    trail.leave(planning, "g", events, {1: plan})
+    found = [{key: each[key] for key in each if key not in ("from", "ts", "report_ref")} for each in sent(planning)]
+    assert found[0] == {
+        "type": "escalation",
+        "msg_id": "g-2",
+        "reason": "two was dropped: no",
+        "severity": "warning",
+        "refs": [],
+    }
+    assert [each["type"] for each in found[1:]] == [
+        "checkpoint",
+        "task_claim",
+        "task_result",
+        "gate_report",
+        "task_claim",
+        "task_result",
+        "checkpoint",
+    ]
+    assert (found[4]["gate_id"], found[4]["status"]) == ("train:one", "fail")
+    last = {"type": "checkpoint", "msg_id": "g-9", "wave": "1", "state": "blocked", "capsules": ["o2"]}
+    assert found[-1] == last, "an answer lands nothing, and no gate passed it"
+
+
+def test_forty_facts_are_not_too_many(planning: Planning) -> None:
+    for number in range(trail.FACTS_MAX):
+        Blackboard(planning).set(f"k{number}", "v")
+    lines = trail.facts(planning.project).splitlines()
+    assert len(lines) == trail.FACTS_MAX + 1 and "more" not in lines[-1]
+    Blackboard(planning).set("answerable", "v")
+    assert "1 more, by `heimdall-blackboard list`" in trail.facts(planning.project)

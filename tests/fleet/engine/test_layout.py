@@ -4,7 +4,7 @@ import pytest
 
 from treadle.errors import StorageError
 from treadle.fleet.engine import layout
-from treadle.fleet.engine.bus import EVENTS, INBOX, STATE, Bus
+from treadle.fleet.engine.bus import EVENTS, INBOX, STATE, Bus, EngineRefused
 
 
 async def test_the_state_has_no_limit_that_would_drop_orders_and_keeps_one_value_of_each_key(bus: Bus) -> None:
@@ -43,3 +43,40 @@ async def test_the_scheduler_is_given_each_message_until_it_has_dealt_with_it(bu
     for stream, name in ((STATE, "intake"), (INBOX, "inbox")):
         config = (await bus.api(f"CONSUMER.INFO.{stream}.{name}"))["config"]
         assert config["max_deliver"] == -1 and config["ack_policy"] == "explicit"
+
+
+def test_the_state_can_be_written_in_batches_by_key_and_is_never_deleted_by_others() -> None:
+    made = {each["name"]: each for each in layout.streams(3)}
+    assert list(made) == [STATE, INBOX, EVENTS, layout.OBJECTS]
+    for each in made.values():
+        assert (each["num_replicas"], each["storage"], each["allow_direct"]) == (3, "file", True)
+        assert each["metadata"] == {"treadle_format": "1"}
+    state = made[STATE]
+    flags = ("allow_rollup_hdrs", "allow_msg_ttl", "allow_atomic", "deny_delete")
+    assert all(state[name] is True for name in flags) and made[layout.OBJECTS]["allow_rollup_hdrs"] is True
+    assert (made[INBOX]["retention"], made[INBOX]["discard"]) == ("workqueue", "new"), "full, it says no"
+    waits = [config["ack_wait"] for lease in (1.0, 5.0) for _, config in layout.consumers(lease)]
+    assert waits == [2 * 10**9, 2 * 10**9, 5 * 10**9, 5 * 10**9]
+
+
+async def test_what_is_up_to_date_is_left_alone_and_keeps_what_others_noted_on_it(bus: Bus) -> None:
+    config = (await bus.api(f"STREAM.INFO.{EVENTS}"))["config"]
+    noted = {**config["metadata"], "theirs": "1"}
+    await bus.api(f"STREAM.UPDATE.{EVENTS}", {**config, "metadata": noted, "description": "ours"})
+    before = (await bus.api(f"STREAM.INFO.{EVENTS}"))["config"]
+    await layout.ensure(bus)
+    assert (await bus.api(f"STREAM.INFO.{EVENTS}"))["config"] == before
+    await bus.api(f"STREAM.UPDATE.{EVENTS}", {**before, "metadata": {"theirs": "1"}})
+    await layout.ensure(bus)
+    after = (await bus.api(f"STREAM.INFO.{EVENTS}"))["config"]
+    assert after["metadata"]["theirs"] == "1" and after["metadata"]["treadle_format"] == "1"
+    assert after["description"] == "ours"
+
+
+async def test_where_there_is_no_room_it_is_said_how_much_is_needed(bus: Bus) -> None:
+    wanted = {**layout.streams(1)[2], "name": "HUGE", "subjects": ["huge.>"], "max_bytes": 10**15}
+    with pytest.raises(StorageError, match="the engine has no room for the stream HUGE") as refused:
+        await layout._ensure_stream(bus, wanted)
+    assert refused.value.hint == "set max_file_store in its JetStream settings to more than 18 GB"
+    with pytest.raises(EngineRefused):
+        await layout._ensure_stream(bus, {**wanted, "max_bytes": 10**6, "retention": "nonsense"})

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from treadle.errors import NotFound, StorageError
+from treadle.errors import Busy, NotFound, StorageError
 from treadle.fleet import session_keys
 from treadle.fleet.engine import places
 from treadle.fleet.engine.places import Fleet
@@ -64,3 +64,37 @@ def test_on_a_server_of_others_the_same_login_gives_the_same_key_and_nothing_is_
     (tmp_path / "me.creds").write_text("signed\n")
     places.save(Fleet(url="tls://one", private=False, creds=os.fspath(tmp_path / "me.creds")))
     assert places.session_key() == session_keys.from_secret("signed")
+
+
+def test_what_is_changed_by_one_waits_for_the_other(state_home: Path) -> None:
+    places.save(OURS)
+    with places.changing() as held, pytest.raises(Busy):
+        type(held)(os.path.join(places.root(), "users.lock"), 0).__enter__()
+    with pytest.raises(NotFound) as refused:
+        os.unlink(os.path.join(places.root(), "fleet.json"))
+        places.load()
+    assert refused.value.hint == "`treadle fleet up` makes one"
+
+
+def test_a_login_counts_only_on_a_server_of_others_and_a_stored_key_comes_first(state_home: Path) -> None:
+    own = replace(OURS, url="nats://me:pass@127.0.0.1:1")
+    places.save(own)
+    made = places.session_key()
+    assert made != session_keys.from_secret("pass") and places.load() == replace(own, session_key=made)
+    stored = Fleet(url="tls://me:pass@one", private=False, session_key="a-key-of-before")
+    places.save(stored)
+    assert places.session_key() == "a-key-of-before"
+    places.save(Fleet(url="tls://one", private=False))
+    made = places.session_key()
+    assert made and places.load().session_key == made, "no login: a key of its own"
+
+
+def test_the_widest_role_is_the_first_that_there_is() -> None:
+    assert [replace(OURS, users={role: "x"}).widest() for role in ("admin", "submit", "watch", "worker:n")] == [
+        "admin",
+        "submit",
+        "watch",
+        "admin",
+    ]
+    address = replace(OURS, ca="ca.pem", creds="me.creds").address("admin")
+    assert (address.url, address.ca, address.creds) == (OURS.url, "ca.pem", "me.creds")

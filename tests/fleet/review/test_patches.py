@@ -43,3 +43,51 @@ def test_any_text_is_read(text: str) -> None:
     for file in patches.parse(f"diff --git a/x b/x\n@@ -1,9 +1,9 @@\n{text}"):
         numbers = [line.now for line in file.lines if line.now]
         assert numbers == sorted(numbers)
+
+
+def test_hunks_are_given_one_by_one_without_their_headers() -> None:
+    text = "diff --git a/x b/x\nnew file mode 100644\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+one\n"
+    text += "@@ -5,2 +6 @@\n-two\n-three\n+four\n\\ No newline at end of file\n"
+    (file,) = patches.parse(text)
+    assert [[(line.kind, line.text, line.old, line.now) for line in hunk] for hunk in patches.hunks(file)] == [
+        [("add", "one", 0, 1)],
+        [("del", "two", 5, 0), ("del", "three", 6, 0), ("add", "four", 0, 6)],
+    ]
+    assert (file.path, file.added, file.removed) == ("x", 2, 2)
+    assert [line.text for line in file.lines if line.kind == "hunk"] == [
+        "new file mode 100644",
+        "@@ -0,0 +1 @@",
+        "@@ -5,2 +6 @@",
+    ]
+    assert list(patches.hunks(patches.ChangedFile(path="x", lines=[]))) == []
+
+
+def test_files_without_lines_are_named_by_their_header_and_what_is_before_the_first_is_none() -> None:
+    text = "\n".join(
+        [
+            "From 1234",
+            "@@ -1 +1 @@",
+            "diff --git a/old name b/new name",
+            "similarity index 100%",
+            "rename from old name",
+            "rename to new name",
+            "index 1..2",
+            "diff --git a/pic.png b/pic.png",
+            "Binary files a/pic.png and b/pic.png differ",
+            'diff --git "a/\\303\\244\\t\\"" "b/\\303\\244\\t\\""',
+            "deleted file mode 100644",
+            "--- a/x",
+            "+++ /dev/null",
+            "diff --git a/y b/y",
+            "--- a/y",
+            "+++ b/other\t2026",
+        ]
+    )
+    found = {file.path: [line.text for line in file.lines] for file in patches.parse(text)}
+    assert found == {
+        "new name": ["similarity index 100%", "rename from old name", "rename to new name"],
+        "pic.png": ["Binary files a/pic.png and b/pic.png differ"],
+        'ä\t"': ["deleted file mode 100644"],
+        "other": [],
+    }
+    assert patches._name('"') == '"' and patches._name("b/plain") == "plain"

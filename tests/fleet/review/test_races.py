@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from tests.fleet.conftest import Start, give, spec
 from treadle.errors import NotFound
-from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
+from treadle.fleet.orders import encode
 from treadle.fleet.review import races
+from treadle.wire.fleet.orders import Spec
+from treadle.wire.fleet.records import Order, Used
 
 
 def row(state: str = "done", verified: bool | None = True, files: int = 1, usd: float | None = 1.0) -> dict[str, Any]:
@@ -28,13 +29,21 @@ def test_done_and_verified_comes_before_small_and_cheap() -> None:
     assert sorted(reversed(best), key=races._place) == best
 
 
-async def test_a_race_is_found_by_any_of_its_orders(bus: Bus, start_node: Start) -> None:
-    await start_node()
-    one, two, alone = spec(race="r"), spec(race="r"), spec()
-    await give(bus, one, two, alone)
-    for each in (one, two, alone):
-        await client.wait(bus, each.id, 60)
-    found = await races.standings(bus, one.id)
-    assert {each["order"] for each in found} == {one.id, two.id} and all(each["state"] == "done" for each in found)
-    with pytest.raises(NotFound, match="in no race"):
-        await races.standings(bus, alone.id)
+async def test_a_race_is_found_by_any_of_its_orders_and_its_best_is_first(bus: Bus) -> None:
+    used = Used(input_tokens=7, usd=0.5)
+    result = {"verified": True, "files": 2, "stat": "+1"}
+    rows = (("a", "r", "failed", {}), ("b", "r", "done", result), ("c", "other", "done", {}), ("d", "", "done", {}))
+    for name, race, state, left in rows:
+        await bus.put(f"spec.{name}", encode(Spec(id=name, task="t", agent="codex", race=race)))
+        order = Order(id=name, state=state, changed=1.0, used=used, result=left)  # type: ignore[arg-type]
+        await bus.put(f"order.{name}", encode(order))
+    first, second = await races.standings(bus, "a")
+    assert first == {
+        **{"order": "b", "agent": "codex", "state": "done", "verified": True},
+        **{"files": 2, "stat": "+1", "tokens": 7, "usd": 0.5},
+    }
+    assert (second["order"], second["verified"], second["files"], second["stat"]) == ("a", None, 0, "")
+    assert [each["order"] for each in await races.standings(bus, "c")] == ["c"]
+    with pytest.raises(NotFound, match="the order d is in no race") as refused:
+        await races.standings(bus, "d")
+    assert refused.value.hint == "submit with --race A,B or --best-of N"

@@ -5,8 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.errors import ConfigError
+from treadle.fleet import client
+from treadle.fleet.engine import objects
+from treadle.fleet.engine.bus import Bus
+from treadle.fleet.orders import encode
 from treadle.fleet.review import reviews
 from treadle.fleet.review.reviews import Comment
+from treadle.wire.fleet.orders import Spec
+from treadle.wire.fleet.records import Order
 
 PATCH = """diff --git a/shop.py b/shop.py
 index 1..2 100644
@@ -60,3 +66,32 @@ def test_any_text_is_comments_or_refused(text: str) -> None:
         return
     assert all(isinstance(each, Comment) for each in found)
     reviews.lines_of(text)
+
+
+def test_what_is_about_all_of_it_comes_without_a_place_and_a_file_without_a_line() -> None:
+    comments = [Comment(text="All."), Comment(path="shop.py", text="File."), Comment(path="new.py", line=1, text="x")]
+    assert reviews.written(comments, PATCH) == "All.\n\nshop.py\nFile.\n\nnew.py:1\nx"
+    assert reviews.parse("  one\n\n two ") == [Comment(text="one\ntwo")] and reviews.parse(" \n") == []
+    with pytest.raises(ConfigError) as refused:
+        reviews.parse(" [3]")
+    assert refused.value.hint == '[{"path": ..., "line": 3, "text": ...}]'
+
+
+async def test_comments_go_back_together_where_the_order_changed_those_files(bus: Bus) -> None:
+    for name in ("o1", "o2"):
+        await bus.put(f"spec.{name}", encode(Spec(id=name, task="t", base="b0")))
+    await objects.put(bus, "patch.o1", PATCH.encode())
+    done = Order(id="o1", state="done", changed=1.0, result={"patch": "patch.o1", "commit": "c1"})
+    await bus.put("order.o1", encode(done))
+    await bus.put("order.o2", encode(Order(id="o2", state="done", changed=1.0)))
+    with pytest.raises(ConfigError, match="the order did not change shop.txt") as refused:
+        await reviews.send(bus, "o1", [Comment(path="shop.txt", text="x")])
+    assert refused.value.hint == "it changed added.txt, shop.py"
+    with pytest.raises(ConfigError) as refused:
+        await reviews.send(bus, "o2", [Comment(path="shop.py", text="x")])
+    assert refused.value.hint == "it changed nothing"
+    given = await reviews.send(bus, "o1", reviews.parse("All.\nshop.py:3: needed?"), by="ana")
+    again = await client.get_spec(bus, given.id)
+    assert (again.comments, again.by, again.base) == ("All.\n\nshop.py:3\n> more = 2\nneeded?", "ana", "c1")
+    plain = await client.get_spec(bus, (await reviews.send(bus, "o2", [Comment(text="All.")])).id)
+    assert (plain.comments, plain.base, plain.continues) == ("All.", "b0", "o2")

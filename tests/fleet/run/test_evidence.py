@@ -13,5 +13,9 @@ def test_a_tree_shows_its_processes_their_work_and_their_connections() -> None:
             assert child.stdout is not None and child.stdout.readline() == b"1\n"
             seen = evidence.of_tree(os.getpid())
             assert seen.processes >= 1 and seen.cpu > 0 and seen.sockets >= 1
+            alone = evidence.of_tree(child.pid)
+            assert (alone.processes, alone.sockets) == (0, 0), "below it, not it"
+            assert evidence._sockets(child.pid) == 1
         finally:
             child.kill()
+    assert evidence._sockets(child.pid) == 0, "it is gone"

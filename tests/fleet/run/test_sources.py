@@ -8,12 +8,18 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from tests.fleet.conftest import spec
 from tests.fleet.repositories import git
 from treadle.errors import WorkspaceError
+from treadle.fleet.engine import objects
 from treadle.fleet.engine.bus import Bus
+from treadle.fleet.intake import bundles
+from treadle.fleet.orders import encode
 from treadle.fleet.run import sources
+from treadle.wire.fleet.orders import OrderPolicy
+from treadle.wire.fleet.records import Order
 
 NO_ENGINE = cast(Bus, None)
 DYING = """#!/bin/sh
@@ -71,3 +77,51 @@ async def test_what_a_killed_node_left_of_a_clone_is_not_taken_for_the_repositor
     assert node.returncode == -signal.SIGKILL
     place = await find(repo=str(repository), base=sources.commit_of(str(repository)))
     assert git(Path(place), "rev-parse", "HEAD") == git(repository, "rev-parse", "HEAD")
+
+
+async def test_a_bundle_is_unpacked_once_and_work_of_another_order_is_fetched_from_it(
+    bus: Bus, repository: Path, tmp_path: Path
+) -> None:
+    head = sources.commit_of(str(repository))
+    sent = await bundles.send(bus, spec(root=str(repository), base=head))
+    far = replace(sent, root="/nowhere")
+    place = await sources.find(bus, far)
+    assert git(Path(place), "cat-file", "-t", head) == "commit" and await sources.find(bus, far) == place
+    with pytest.raises(WorkspaceError, match="the repository that was brought here has no commit 0123"):
+        await sources.find(bus, replace(far, base="0123" * 10))
+    clone = tmp_path / "clone"
+    git(repository, "clone", "-q", str(repository), str(clone))
+    git(clone, "commit", "-q", "--allow-empty", "-m", "made elsewhere")
+    made = git(clone, "rev-parse", "HEAD")
+    git(clone, "update-ref", f"refs/treadle/{made}", made)
+    git(clone, "bundle", "create", "-q", str(tmp_path / "made"), f"refs/treadle/{made}", f"^{head}")
+    await objects.put(bus, "made", (tmp_path / "made").read_bytes())
+    order = Order(id="o1", state="done", changed=1.0, result={"commit": made})
+    going_on = spec(root=str(repository), base=made, continues="o1")
+    results: list[dict[str, str]] = [{"commit": made}, {"commit": head, "bundle": "made"}]
+    for result in results:
+        await bus.put("order.o1", encode(replace(order, result=result)))
+        with pytest.raises(sources.NotHere):
+            await sources.find(bus, going_on)
+    for other in (replace(going_on, continues=""), replace(going_on, continues="never-was")):
+        with pytest.raises(sources.NotHere):
+            await sources.find(bus, other)
+    await objects.put(bus, "broken", b"no bundle")
+    await bus.put("order.o1", encode(replace(order, result={"commit": made, "bundle": "broken"})))
+    with pytest.raises(sources.NotHere):
+        await sources.find(bus, going_on)
+    await bus.put("order.o1", encode(replace(order, result={"commit": made, "bundle": "made"})))
+    assert await sources.find(bus, going_on) == str(repository)
+    assert git(repository, "rev-parse", f"refs/treadle/{made}") == made
+
+
+async def test_what_is_nowhere_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(sources.NotHere, match="this node has no directory for the order") as refused:
+        await find()
+    assert refused.value.hint == "submit with --bundle, or --repo URL, or a label of a node that has it"
+    assert sources.commit_of("/nowhere") == "" and await sources.see_branch(spec(land="main"), str(tmp_path)) == ""
+
+
+def test_an_order_s_policy_is_that_of_its_session() -> None:
+    made = sources.policy_of(spec(policy=OrderPolicy(deny_write=("*.lock",), allow_network=("a.example",))))
+    assert (made.deny_write, made.allow_network, made.deny_read) == (["*.lock"], ["a.example"], [])

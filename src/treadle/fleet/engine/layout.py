@@ -110,12 +110,10 @@ async def _ensure_stream(bus: Bus, wanted: dict[str, Any]) -> None:
             raise
         try:
             await bus.api(f"STREAM.CREATE.{name}", wanted)
-        except EngineRefused as refused:
-            if "insufficient" not in str(refused):
-                raise
+        except StorageError as full:
             need = sum(each.get("max_bytes", 0) for each in streams(1)) / 1024**3
             hint = f"set max_file_store in its JetStream settings to more than {need:g} GB"
-            raise StorageError(f"the engine has no room for the stream {name}", hint=hint) from refused
+            raise StorageError(f"the engine has no room for the stream {name}", hint=hint) from full
         return
     found = info["config"]
     format_ = int((found.get("metadata") or {}).get(_FORMAT_KEY, "0"))

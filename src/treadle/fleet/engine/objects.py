@@ -17,6 +17,8 @@ from treadle.fleet.engine.layout import OBJECTS
 from treadle.fleet.engine.pull import Pull
 
 CHUNK = 128 * 1024
+WAIT_SECONDS = 10.0
+"""How long the engine may take for the next part."""
 
 
 async def put(bus: Bus, name: str, data: bytes, *, slot: str = "") -> dict[str, Any]:
@@ -55,7 +57,7 @@ async def get(bus: Bus, name: str) -> bytes:
         pull = Pull(bus, OBJECTS, filters=(_chunks(name, info["nuid"]),))
         try:
             while len(parts) < info["chunks"]:
-                some = await pull.next(10.0)
+                some = await pull.next(WAIT_SECONDS)
                 if not some:
                     raise StorageError(f"the object {name!r} has only {len(parts)} of its {info['chunks']} parts")
                 parts += [each.data for each in some]
