@@ -112,3 +112,23 @@ def test_an_identity_is_noted_with_its_process_once_and_again_when_that_is_anoth
         found = [each for each in bindings.all() if each.haid == f"{ROOT}/coder"]
         assert [(each.process, each.name, each.of) for each in found] == [(process, "coder", "")]
     assert bindings.family(f"{ROOT}/coder") == {f"{ROOT}/coder"}
+
+
+def test_a_session_that_writes_itself_again_keeps_since_when_it_is_here(tmp_path: Path) -> None:
+    now = [1_781_179_647.0]
+    planning = Planning(str(tmp_path / ".planning"), project=str(tmp_path), clock=lambda: now[0])
+    bindings = IdentityBindings(planning, ROOT, remote=True)
+    haid = bindings.enter("claude", "claude:s1", None)
+    first = bindings.of(haid)
+    assert first is not None and first.fields["since"] == first.fields["seen"] and first.fields["cwd"] == str(tmp_path)
+    assert "pid" not in first.fields and "of" not in first.fields and first.process is None
+    now[0] += 60
+    mine = (os.getpid(), table.start_time(os.getpid()))
+    assert bindings.enter("claude", "claude:s1", mine) == haid
+    again = bindings.of(haid)
+    assert again is not None and again.fields["since"] == first.fields["since"]
+    bindings.note(f"{ROOT}/coder", mine)
+    assert bindings.of(f"{ROOT}/none") is None
+    (tmp_path / ".planning" / "seats").mkdir(exist_ok=True)
+    Path(again.path).write_text("{")
+    assert bindings.of(haid) is None, "one that is damaged is none"

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from treadle.coordination.claim import (
     DEFAULT_TTL_MINUTES,
     MAX_TTL_MINUTES,
+    MOST_SHOWN,
     Claim,
     Collision,
     Held,
+    Overlap,
     inside,
     owns,
     summed,
@@ -111,3 +113,18 @@ def test_whatever_another_tool_writes_into_a_claim_it_can_be_listed(fields: dict
 
 def test_a_fence_is_a_whole_number_and_true_is_none() -> None:
     assert (claim("a", fence=7).fence, claim("a", fence=True).fence, claim("a", fence="7").fence) == (7, 0, 0)
+
+
+def test_a_collision_names_each_holder_once_and_says_when_there_may_be_more() -> None:
+    one = Overlap("a", "a", claim("a"))
+    found = Collision([one, one])
+    assert found.message.startswith(f"COLLISION: cannot claim what {ANN} holds\n  a overlaps a held by {ANN}")
+    assert "there may be more" not in found.message and len(found.details) == 2
+    assert found.details[0]["asked"] == "a" and "not_connected_since" not in found.details[0]
+    many = Collision([one] * MOST_SHOWN, "push")
+    assert (
+        many.message.startswith("COLLISION: cannot push")
+        and f"the first {MOST_SHOWN}; there may be more" in many.message
+    )
+    one.gone = "2026-01-01T00:00:00Z"
+    assert one.as_json()["not_connected_since"] == one.gone and "not connected since 2026" in str(one)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.coordination.conftest import trail
 from treadle.coordination import decisions
 from treadle.coordination.planning import Planning
 from treadle.errors import ConfigError
@@ -59,7 +60,22 @@ def test_the_same_conflict_on_the_same_day_is_refused_and_the_record_stays(plann
     made = decisions.raise_conflict(planning, "c1", "one", ["a"], ANN)
     with pytest.raises(ConfigError, match="already"):
         decisions.raise_conflict(planning, "c1", "two", ["a"], BOB)
-    assert "one" in Path(made["conflict_file"]).read_text()
+    assert "one" in Path(made["conflict_file"]).read_text() and "two" not in text(planning)
+    assert made["preserved_branch"] == "displaced/unknown-c1"
+    record = Path(made["conflict_file"]).read_text()
+    assert "Displaced HAID: `(unspecified)`" in record and record.count("(unspecified)") == 4
+    assert trail(planning) == [["decision", "append", "conflict c1 raised"]]
+
+
+def test_intents_are_told_by_whose_they_are_and_a_conflict_needs_a_title(planning: Planning) -> None:
+    made = decisions.raise_conflict(
+        planning, "c2", " t ", ["a"], ANN, overriding_intent=" mine ", displaced_intent=" theirs ", via="by x"
+    )
+    record = Path(made["conflict_file"]).read_text()
+    assert "**Overriding:** mine\n" in record and "**Displaced:** theirs\n" in record and "- t\n" not in record
+    assert text(planning).endswith("(conflicts/2026-06-11-c2.md): t\n\n_by x_\n")
+    with pytest.raises(ConfigError, match="needs a title"):
+        decisions.raise_conflict(planning, "c3", "  ", ["a"], ANN)
 
 
 @pytest.mark.parametrize("name", ["../x", "", "a b"])

@@ -60,3 +60,45 @@ def test_a_torn_line_costs_nothing_else(planning: Planning) -> None:
         file.write('{"by":"x","message":{"type"')
     inbox.post(ANN, {**GOOD, "msg_id": "m2"})
     assert [entry["message"]["msg_id"] for entry in inbox.read(BOB)] == ["m1", "m2"]
+
+
+def test_a_thread_is_everything_that_answers_one_another_and_a_search_finds_words(planning: Planning) -> None:
+    inbox = Inbox(planning)
+    for name, answers in (("a", ""), ("b", "a"), ("other", ""), ("c", "b"), ("d", "a")):
+        more = {"reply_to": answers} if answers else {}
+        inbox.post(ANN, {**GOOD, "msg_id": name, "question": f"Say {name.upper()}!", **more})
+    for name in "abcd":
+        assert [entry["message"]["msg_id"] for entry in inbox.thread(name)] == ["a", "b", "c", "d"]
+    assert [entry["message"]["msg_id"] for entry in inbox.thread("other")] == ["other"]
+    assert inbox.thread("none") == []
+    assert [entry["message"]["msg_id"] for entry in inbox.search("say OTHER")] == ["other"]
+    assert len(inbox.search("SAY")) == 5 and inbox.search("nowhere") == []
+
+
+def test_what_is_posted_refused_read_and_acknowledged_is_in_the_trail(planning: Planning) -> None:
+    inbox = Inbox(planning)
+    with pytest.raises(ConfigError, match="not a valid message: "):
+        inbox.post(ANN, {})
+    inbox.post(ANN, GOOD, "reviewer")
+    inbox.post(ANN, GOOD, "reviewer", once=True)
+    assert inbox.acknowledge(BOB, ["none"]) == []
+    assert inbox.acknowledge(BOB, ["m1"]) == ["m1"]
+    rows = trail(planning)
+    assert [row[1] for row in rows] == ["reject", "post", "read", "read", "ack"]
+    assert rows[1] == ["message", "post", f"m1 {ANN}->reviewer"] and rows[4] == ["message", "ack", f"m1 {BOB}"]
+    assert rows[2] == ["message", "read", f"{BOB} count=1"]
+
+
+def test_lines_that_are_no_entries_are_left_out(planning: Planning) -> None:
+    inbox = Inbox(planning)
+    inbox.post(ANN, GOOD)
+    with open(inbox.path, "a") as file:
+        for line in (
+            "[]",
+            '{"message": {}}',
+            '{"by": "x", "message": 3}',
+            '{"by": "x", "message": {}}',
+            '{"ack": "m1"}',
+        ):
+            file.write(f"{line}\n")
+    assert len(inbox.read(BOB)) == 1

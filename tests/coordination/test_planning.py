@@ -13,7 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.coordination.conftest import at_once, git
-from treadle.coordination.planning import Document, Planning, one_line, places, seconds_of, timestamp
+from treadle.coordination.planning import (
+    Document,
+    Planning,
+    one_line,
+    places,
+    read_newer,
+    seconds_of,
+    timestamp,
+    write_both,
+)
 from treadle.errors import StorageError
 
 
@@ -68,6 +77,76 @@ def test_agents_in_several_worktrees_meet_in_the_main_one(
     assert places(str(tmp_path))[0] == str(tmp_path / ".planning")
 
 
+def test_a_directory_elsewhere_says_when_claims_are_not_seen_from_it(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Planning(project=str(project)).blind() == ""
+    plans = tmp_path / "plans"
+    monkeypatch.setenv("HEIMDALL_PLANNING_DIR", str(plans))
+    assert f"{plans}, which was not there" in Planning(project=str(project)).blind()
+    plans.mkdir()
+    assert Planning(project=str(project)).blind() == ""
+    other = tmp_path / "other"
+    git(tmp_path, "init", "-q", str(other))
+    (other / "plans").mkdir()
+    monkeypatch.setenv("HEIMDALL_PLANNING_DIR", str(other / "plans"))
+    assert f"in another repository than {project}" in Planning(project=str(project)).blind()
+    assert Planning(project=str(tmp_path)).blind() == ""
+    own = project / ".git" / "heimdall" / "ledger" / "claims"
+    own.mkdir(parents=True)
+    monkeypatch.setenv("HEIMDALL_PLANNING_DIR", str(plans))
+    assert Planning(project=str(project)).blind() == ""
+    (own / "x.json").write_text("{}")
+    assert f"{project} has claims of its own" in Planning(project=str(project)).blind()
+    monkeypatch.setenv("HEIMDALL_PLANNING_DIR", str(project / ".planning"))
+    same = Planning(project=str(project))
+    assert same.blind() == "" and same.live == str(project / ".git" / "heimdall"), "it is where it would be anyway"
+
+
+def test_what_only_reads_is_noted_without_touching_the_worktree_and_where_nothing_can_be_written(
+    project: Path, tmp_path: Path
+) -> None:
+    planning = Planning(project=str(project))
+    planning.note("claim", "list")
+    assert not (project / ".planning").exists() and (project / ".git/heimdall/protocol.log").exists()
+    planning.log("claim", "take", "x")
+    assert (project / ".planning/protocol.log").is_symlink()
+    assert len((project / ".planning/protocol.log").read_text().splitlines()) == 2
+    assert planning.copy_path("a", "b") == str(project / ".git/heimdall/kept/a/b")
+    assert not planning.claimed()
+    (tmp_path / "file").write_text("")
+    nowhere = Planning(str(tmp_path / "file" / "x"), project=str(tmp_path))
+    nowhere.note("claim", "list")
+    with pytest.raises(StorageError, match="make the directory"):
+        nowhere.log("claim", "list")
+    assert nowhere.copy_path("a") == "" and nowhere.live == nowhere.root
+
+
+def test_locks_are_kept_out_of_git_and_stand_beside_those_of_the_original_tools(planning: Planning) -> None:
+    with planning.lock("things"):
+        assert Path(planning.live_path(".locks", ".gitignore")).read_text() == "*\n"
+    with planning.lock_beside("agents", "ledger", "agents.json.lock"):
+        assert os.path.isdir(planning.live_path("ledger", "agents.json.lock"))
+    assert not os.path.exists(planning.live_path("ledger", "agents.json.lock"))
+
+
+def test_of_a_record_and_its_copy_the_newer_is_read_and_both_are_written(tmp_path: Path) -> None:
+    path, copy = str(tmp_path / "a" / "record"), str(tmp_path / "b" / "copy")
+    assert read_newer(path, copy) is None and read_newer(path, "") is None
+    write_both(path, copy, "one")
+    assert Path(path).read_text() == Path(copy).read_text() == "one"
+    Path(copy).write_text("two")
+    os.utime(path, (1, 1))
+    os.utime(copy, (2, 2))
+    assert read_newer(path, copy) == "two" and read_newer(path, "") == "one"
+    os.utime(copy, (1, 1))
+    assert read_newer(path, copy) == "one", "of two of one time, the record itself"
+    os.unlink(path)
+    assert read_newer(path, copy) == "two"
+    write_both(path, "", "three")
+    assert Path(path).read_text() == "three" and Path(copy).read_text() == "two"
+
+
 # Documents...
 
 
@@ -95,7 +174,7 @@ def test_what_others_added_to_it_stays(document: Document) -> None:
 def test_one_that_cannot_be_used_is_left_as_it_is(document: Document, text: str) -> None:
     document.create()
     Path(document.path).write_text(text)
-    with pytest.raises(StorageError):
+    with pytest.raises(StorageError, match="newer format 3.0.0" if "3.0.0" in text else "cannot be used: "):
         document.change(lambda things: things.update(y="2"))
     assert Path(document.path).read_text() == text
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.coordination.conftest import git
-from treadle.coordination.repository import find
+from treadle.coordination import repository
+from treadle.coordination.repository import find, locate, sealed_top
 from treadle.errors import ConfigError
 
 
@@ -60,3 +61,61 @@ def test_a_worktree_whose_repository_was_moved_says_so(project: Path, tmp_path: 
     project.rename(tmp_path / "elsewhere")
     with pytest.raises(ConfigError, match="git worktree repair"):
         find(str(tmp_path / "other"))
+
+
+def test_the_git_directory_of_an_agent_is_not_the_users(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project)
+    found = find()
+    assert found is not None and found.top == str(project) and sealed_top() is None
+    (project / ".git" / repository.MARK).write_text("")
+    assert sealed_top(str(project / "src")) == str(project)
+    with pytest.raises(ConfigError, match=r"which a sandbox does not show \(run this outside"):
+        find(str(project))
+    assert locate(str(project)) == (str(project), str(project / ".git"))
+
+
+def test_in_a_sandbox_the_relay_is_asked_where_the_git_directory_is_not_there_or_cannot_be_written(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    relay = tmp_path / "relay"
+    monkeypatch.setattr(repository, "RELAY", str(relay))
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    assert sealed_top(str(plain)) is None
+    relay.write_text("")
+    assert sealed_top(str(plain)) == str(plain)
+    monkeypatch.chdir(plain)
+    assert sealed_top() == str(plain) and sealed_top(str(project)) is None, "it can be written"
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert sealed_top(str(project / "src")) == str(project)
+    relay.unlink()
+    assert sealed_top(str(project)) is None
+
+
+def test_what_only_looks_like_a_repository_is_none(tmp_path: Path) -> None:
+    top = tmp_path / "top"
+    (top / ".git").mkdir(parents=True)
+    assert find(str(top)) is None
+    (top / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    assert find(str(top)) is None
+    (top / ".git" / "objects").mkdir()
+    found = find(str(top / "none" / "deeper"))
+    assert found is not None and (found.top, found.git, found.main) == (str(top), str(top / ".git"), str(top))
+    (tmp_path / "file").mkdir()
+    (tmp_path / "file" / ".git").write_text("not a link")
+    assert find(str(tmp_path / "file")) is None
+    inside = find(str(top / ".git" / "objects"))
+    assert inside is not None and inside.top == str(top / ".git")
+
+
+def test_a_repository_elsewhere_names_its_worktree(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "modules" / "lib"
+    (elsewhere / "objects").mkdir(parents=True)
+    (elsewhere / "HEAD").write_text("ref: x\n")
+    for text, main in (
+        ('[core]\n\tWorkTree = "../../lib"\n', tmp_path / "lib"),
+        ("[core]\n\tbare = true\n", elsewhere),
+    ):
+        (elsewhere / "config").write_text(text)
+        found = find(str(elsewhere))
+        assert found is not None and found.main == str(main)

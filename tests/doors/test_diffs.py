@@ -58,3 +58,25 @@ def test_where_it_cannot_be_told_nothing_is_shown(file: Path, args: Any) -> None
     (file.parent / "big").write_bytes(b"x" * (MOST + 1))
     (file.parent / "binary").write_bytes(b"a\0b")
     assert proposed(args, str(file.parent)) == []
+
+
+def test_the_largest_file_and_text_that_are_shown(file: Path) -> None:
+    whole = file.parent / "large"
+    whole.write_bytes(b"x" * MOST)
+    [diff] = proposed({"file_path": "large", "content": "y" * MOST}, str(file.parent))
+    assert (diff["oldText"], diff["newText"]) == ("x" * MOST, "y" * MOST)
+    [one] = proposed(
+        {"file_path": "a.txt", "old_string": "one", "new_string": "1", "replace_all": True}, str(file.parent)
+    )
+    assert one["newText"] == "1\ntwo\n1\n"
+    empty = file.parent / "empty"
+    empty.write_text("")
+    [filled] = proposed({"file_path": "empty", "old_string": "", "new_string": "x"}, str(file.parent))
+    assert (filled["oldText"], filled["newText"]) == ("", "x")
+    assert (
+        proposed({"file_path": "a.txt", "edits": [{"old_string": "no", "new_string": ""}, {}]}, str(file.parent)) == []
+    )
+    [cut] = proposed({"file_path": "a.txt", "old_string": "two\n", "new_string": ""}, str(file.parent))
+    assert cut["newText"] == "one\none\n"
+    (file.parent / "odd").write_bytes(b"\xff")
+    assert proposed({"file_path": "odd", "content": "x"}, str(file.parent))[0]["oldText"] == "\ufffd"

@@ -1,6 +1,8 @@
 import asyncio
 import os
 
+import pytest
+
 from tests.streams import pair
 from treadle.doors.outbox import Outbox
 from treadle.io.streams import FdStream
@@ -70,3 +72,28 @@ async def test_who_says_much_waits_for_room() -> None:
             await asyncio.sleep(0)
     assert got > 100_000
     writing.cancel()
+
+
+async def test_room_is_what_may_wait_exactly_and_more_times_as_much() -> None:
+    ours, _ = pair()
+    outbox = Outbox(ours, str, room=10)
+    assert outbox.empty
+    await asyncio.wait_for(outbox.flushed(), 60)
+    outbox.put(b"x" * 10)
+    assert not outbox.empty
+    await asyncio.wait_for(outbox.room(), 60)
+    outbox.put(b"x")
+    held = asyncio.create_task(outbox.room())
+    await asyncio.sleep(0)
+    assert not held.done()
+    await asyncio.wait_for(outbox.room(2), 60)
+    held.cancel()
+
+
+async def test_an_error_that_no_one_expected_is_not_swallowed_and_lets_nobody_wait() -> None:
+    ours, _ = pair()
+    outbox = Outbox(ours, str)
+    outbox.put("not bytes")  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        await asyncio.wait_for(outbox.run(), 60)
+    await asyncio.wait_for(outbox.flushed(), 60)

@@ -108,3 +108,32 @@ async def test_when_the_client_is_gone_its_sessions_are_closed(client: Client) -
     client.stream.close()
     assert await asyncio.wait_for(client.running, 60) == 0
     assert client.door.one.seen[-1] == "close"
+
+
+async def test_what_is_no_message_is_warned_of_and_ends_the_door(client: Client) -> None:
+    await client.stream.write(b"x" * (80 << 20))
+    client.stream.close_write()
+    assert await asyncio.wait_for(client.running, 60) == 0
+    assert len(client.warnings) <= 1 and client.door.one.seen[-1] == "close"
+
+
+async def test_a_helper_is_ended_with_the_door_and_forgotten_when_it_is_done(client: Client) -> None:
+    ended = asyncio.Event()
+
+    async def endless() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async def short() -> None:
+        return None
+
+    client.door._help(endless())
+    client.door._help(short())
+    async with asyncio.timeout(60):
+        while len(client.door._helpers) != 1:
+            await asyncio.sleep(0)
+    client.stream.close_write()
+    assert await asyncio.wait_for(client.running, 60) == 0
+    assert ended.is_set()

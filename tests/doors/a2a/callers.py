@@ -43,11 +43,16 @@ class Caller:
 
 @asynccontextmanager
 async def opened(
-    agent: ScriptedAgent, cwd: Path, *, able: Sequence[str] = ("resume",), warned: list[str] | None = None
+    agent: ScriptedAgent,
+    cwd: Path,
+    *,
+    able: Sequence[str] = ("resume",),
+    warned: list[str] | None = None,
+    hosts: Sequence[str] = (),
 ) -> AsyncIterator[Caller]:
     info = AgentInfo(name="scripted", capabilities=dict.fromkeys(able, "native"))
     spec = SessionSpec(cwd=str(cwd), answers=True)
-    door = A2aDoor(agent, info, base=spec, webhooks=Allowed(()), warn=(warned if warned is not None else []).append)
+    door = A2aDoor(agent, info, base=spec, webhooks=Allowed(hosts), warn=(warned if warned is not None else []).append)
     try:
         yield Caller(door)
     finally:

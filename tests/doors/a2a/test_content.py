@@ -42,3 +42,16 @@ def test_what_the_agent_cannot_be_given_is_refused(part: A2aPart, code: int) -> 
     with pytest.raises(Fault) as refused:
         prompt_of(message(part), images=True)
     assert refused.value.code == code
+
+
+def test_files_of_text_come_with_their_names_and_others_say_why_not() -> None:
+    plain = A2aPart(raw=b"hi", media_type="text/x-any")
+    assert prompt_of(message(plain, A2aPart(text=""), PICTURE), images=True).text == "hi"
+    for part, why in (
+        (A2aPart(raw=b"x"), "of the type 'unknown'"),
+        (A2aPart(raw=b"\xff", media_type="text/plain", filename="t"), "t is not text in UTF-8"),
+        (A2aPart(raw=b"\xff", media_type="application/json"), "a file is not text"),
+        (A2aPart(url="http://x"), "no file is fetched from an address"),
+    ):
+        with pytest.raises(Fault, match=why):
+            prompt_of(message(part), images=True)

@@ -139,3 +139,95 @@ async def test_the_oldest_tasks_that_have_ended_are_forgotten(tmp_path: Path, mo
         with pytest.raises(Fault):
             await client.call("GetTask", id=made[0])
         assert (await client.call("GetTask", id=made[-1]))["id"] == made[-1]
+
+
+async def test_webhooks_are_named_listed_replaced_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doors, "WEBHOOKS", 2)
+    url = "http://127.0.0.1:9/"
+    async with opened(ScriptedAgent([ASK]), tmp_path, hosts=["127.0.0.1"]) as client:
+        task = (await client.send())["id"]
+        made = await client.call("CreateTaskPushNotificationConfig", taskId=task, url=url, token="t")
+        assert made["taskId"] == task and made["id"] and made["token"] == "t"
+        again = await client.call("CreateTaskPushNotificationConfig", taskId=task, id=made["id"], url=url)
+        assert again["id"] == made["id"] and "token" not in again
+        second = await client.call("CreateTaskPushNotificationConfig", taskId=task, url=url)
+        assert second["id"] != made["id"]
+        with pytest.raises(Fault, match="at most 2 webhooks"):
+            await client.call("CreateTaskPushNotificationConfig", taskId=task, url=url)
+        listed = await client.call("ListTaskPushNotificationConfigs", taskId=task)
+        assert [each["id"] for each in listed["configs"]] == [made["id"], second["id"]] and listed[
+            "nextPageToken"
+        ] == ""
+        assert await client.call("GetTaskPushNotificationConfig", taskId=task, id=made["id"]) == again
+        assert await client.call("DeleteTaskPushNotificationConfig", taskId=task, id=made["id"]) == {}
+        for name in (made["id"], None, 3):
+            with pytest.raises(Fault, match="the task has no webhook") as refused:
+                await client.call("GetTaskPushNotificationConfig", taskId=task, id=name)
+            assert refused.value.code == records.TASK_NOT_FOUND
+        with pytest.raises(Fault, match="taskId is missing"):
+            await client.call("ListTaskPushNotificationConfigs")
+        old = Caller(client.door, "0.3")
+        config = {"taskId": task, "pushNotificationConfig": {"url": url}}
+        assert (
+            await old.call("tasks/pushNotificationConfig/delete", id=task, pushNotificationConfigId=second["id"])
+            is None
+        )
+        for _ in range(2):
+            told = await old.call("tasks/pushNotificationConfig/set", **config)
+            assert told["pushNotificationConfig"]["id"] == "default"
+        assert await old.call("tasks/pushNotificationConfig/get", id=task) == told
+        assert await old.call("tasks/pushNotificationConfig/list", id=task) == [told]
+
+
+async def test_without_webhooks_each_of_their_methods_says_so(tmp_path: Path) -> None:
+    async with opened(ScriptedAgent(), tmp_path) as client:
+        task = (await client.send())["id"]
+        for method, params in (
+            ("CreateTaskPushNotificationConfig", {"taskId": task, "url": "https://x.example/"}),
+            ("GetTaskPushNotificationConfig", {"taskId": task, "id": "x"}),
+            ("DeleteTaskPushNotificationConfig", {"taskId": task, "id": "x"}),
+            ("ListTaskPushNotificationConfigs", {"taskId": task}),
+        ):
+            with pytest.raises(Fault, match="calls no webhooks") as refused:
+                await client.call(method, **params)
+            assert refused.value.code == records.PUSH_NOT_SUPPORTED
+
+
+async def test_a_task_is_followed_cancelled_and_gone_on_with_only_as_it_can_be(tmp_path: Path) -> None:
+    async with opened(ScriptedAgent([ASK], [Message(text="x")]), tmp_path) as client:
+        task = await client.send()
+        with pytest.raises(Fault, match="contextId is not that of the task"):
+            await client.send("allow", taskId=task["id"], contextId="other")
+        with pytest.raises(Fault, match="more than 200 characters"):
+            await client.send("x", contextId="c" * 201)
+        assert state_of(await client.send("x", contextId="c" * 200)) == "COMPLETED"
+        cancelled = await client.call("CancelTask", id=task["id"])
+        assert state_of(cancelled) == "CANCELED"
+        with pytest.raises(Fault, match="the task is canceled") as refused:
+            await client.call("CancelTask", id=task["id"])
+        assert refused.value.code == records.TASK_NOT_CANCELABLE
+        with pytest.raises(Fault, match="nothing to follow"):
+            await client.call("SubscribeToTask", id=task["id"])
+        for name in (None, "", 3):
+            with pytest.raises(Fault, match="id is missing"):
+                await client.call("GetTask", id=name)
+        with pytest.raises(Fault, match="there is no method 'no/such' in version 1.0$"):
+            await client.call("no/such")
+
+
+async def test_when_all_conversations_are_busy_none_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doors, "SESSIONS", 1)
+    agent = ScriptedAgent([ASK])
+    async with opened(agent, tmp_path) as client:
+        await client.send("a")
+        with pytest.raises(Fault, match="1 conversations are busy"):
+            await Caller(client.door, owner="another").send("b")
+        assert not agent.sessions[0].closed
+    assert agent.sessions[0].closed, "all are closed with the door"
+
+
+async def test_one_who_does_not_wait_gets_the_task_as_it_is(tmp_path: Path) -> None:
+    async with opened(ScriptedAgent([ASK]), tmp_path) as client:
+        begun = await client.send(now=True)
+        assert state_of(begun) in ("SUBMITTED", "WORKING")
+        await client.until(begun["id"], "INPUT_REQUIRED")

@@ -8,6 +8,7 @@ from tests.doors.a2a.callers import opened
 from treadle.doors.a2a.listing import listed
 from treadle.testing.sessions import ScriptedAgent
 from treadle.wire.a2a.versions import Malformed
+from treadle.wire.common.jsonrpc import Fault
 
 
 async def test_pages_of_tasks_follow_each_other(tmp_path: Path) -> None:
@@ -19,7 +20,23 @@ async def test_pages_of_tasks_follow_each_other(tmp_path: Path) -> None:
             page = await client.call("ListTasks", pageSize=2, pageToken=token, includeArtifacts=True)
             seen += [task["id"] for task in page["tasks"]]
             token = page["nextPageToken"]
-        assert sorted(seen) == sorted(made) and token == ""
+        assert seen == made[::-1] and token == "", "the latest change first"
+        assert (page["totalSize"], page["pageSize"]) == (5, 2) and all("artifacts" in task for task in page["tasks"])
+        plain = await client.call("ListTasks", pageSize=5)
+        assert plain["nextPageToken"] == "" and not [task for task in plain["tasks"] if "artifacts" in task]
+        context = plain["tasks"][0]["contextId"]
+        assert [task["id"] for task in (await client.call("ListTasks", contextId=context))["tasks"]] == [made[-1]]
+        for status, count in (
+            ("TASK_STATE_COMPLETED", 5),
+            ("TASK_STATE_INPUT_REQUIRED", 0),
+            ("TASK_STATE_UNSPECIFIED", 5),
+            ("", 5),
+        ):
+            assert (await client.call("ListTasks", status=status))["totalSize"] == count, status
+        latest = plain["tasks"][0]["status"]["timestamp"]
+        assert (await client.call("ListTasks", statusTimestampAfter=latest))["totalSize"] >= 1
+        assert (await client.call("ListTasks", statusTimestampAfter="2999-01-01T00:00:00"))["totalSize"] == 0
+        assert (await client.call("ListTasks", statusTimestampAfter="1999-01-01"))["totalSize"] == 5
 
 
 @pytest.mark.parametrize("size", [True, 0, 101, -1, "5", 2.0, None])
@@ -27,3 +44,24 @@ def test_a_page_has_a_whole_number_of_tasks_within_bounds(size: object) -> None:
     with pytest.raises(Malformed, match="from 1 to 100"):
         listed([], {"pageSize": size})
     assert listed([], {"pageSize": 100})["tasks"] == []
+
+
+@pytest.mark.parametrize(
+    ("params", "why"),
+    [
+        ({"status": "done"}, "status is 'done'"),
+        ({"status": 3}, "status is no text"),
+        ({"contextId": None}, "contextId is no text"),
+        ({"statusTimestampAfter": "soon"}, "no time in ISO 8601"),
+    ],
+)
+def test_what_cannot_be_looked_for_is_refused(params: dict[str, object], why: str) -> None:
+    with pytest.raises(Malformed, match=why):
+        listed([], params)
+
+
+async def test_a_place_that_is_none_of_ours_is_refused(tmp_path: Path) -> None:
+    async with opened(ScriptedAgent(), tmp_path) as client:
+        await client.send("x")
+        with pytest.raises(Fault, match="none of ours"):
+            await client.call("ListTasks", pageToken="x")

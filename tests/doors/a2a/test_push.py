@@ -3,8 +3,11 @@
 import asyncio
 import logging
 
+import msgspec
 import pytest
 
+from tests.serve.receiver import receiving
+from treadle.doors.a2a import push
 from treadle.doors.a2a.push import WAITING, Allowed, Webhook
 from treadle.wire.a2a.records import A2aStatus, PushTarget, StatusUpdate
 from treadle.wire.a2a.versions import Malformed
@@ -71,3 +74,54 @@ async def test_an_address_that_takes_nothing_costs_a_bounded_memory(caplog: pyte
     assert "too slow" in caplog.text
     hook.finish()  # there is no room for the end either, and that is no error
     await asyncio.wait_for(hook.close(), 60)
+
+
+def update(state: str) -> StatusUpdate:
+    status = A2aStatus(state=state, timestamp="2026-01-01T00:00:00Z")  # type: ignore[arg-type]
+    return StatusUpdate(task="t", context="c", status=status)
+
+
+async def test_changes_are_posted_in_their_order_and_it_ends_when_all_were_delivered() -> None:
+    async with receiving() as place:
+        hook = Webhook(target(f"{place.url}/x", token="t", scheme="Bearer", credentials="c"), "1.0")
+        for state in ("working", "completed"):
+            hook.tell(update(state))
+        hook.finish()
+        await asyncio.wait_for(hook._work, 60)
+        states = [msgspec.json.decode(each.body)["statusUpdate"]["status"]["state"] for each in place.heard]
+        assert states == ["TASK_STATE_WORKING", "TASK_STATE_COMPLETED"]
+        headers = place.heard[0].headers
+        assert (headers["authorization"], headers["x-a2a-notification-token"]) == ("Bearer c", "t")
+        assert headers["content-type"] == "application/a2a+json" and place.heard[0].path == "/x"
+        old = Webhook(target(place.url, scheme="Bearer"), "0.3")
+        old.tell(update("working"))
+        old.finish()
+        await asyncio.wait_for(old._work, 60)
+        bare = place.heard[-1].headers
+        assert bare["content-type"] == "application/json" and "authorization" not in bare
+        assert "x-a2a-notification-token" not in bare
+
+
+@pytest.mark.parametrize(("status", "given_up"), [("299 Odd", False), ("300 Elsewhere", True), ("500 Broken", True)])
+async def test_what_is_not_taken_is_given_up_with_a_word(
+    status: str, given_up: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(push, "TRIES", 1)
+    caplog.set_level(logging.INFO)
+    async with receiving() as place:
+        place.status = status
+        hook = Webhook(target(place.url), "1.0")
+        hook.tell(update("working"))
+        hook.finish()
+        await asyncio.wait_for(hook._work, 60)
+    assert ("was given up for one change after 1 tries" in caplog.text) is given_up
+    assert (f"it answered {status[:3]}" in caplog.text) is given_up
+
+
+def test_a_port_is_that_of_the_scheme_unless_it_is_named() -> None:
+    allowed = Allowed(("one.example:443", "127.0.0.1:80"))
+    allowed.check(target("https://one.example/"))
+    allowed.check(target("http://127.0.0.1/"))
+    for url in ("https://one.example:80/", "https://127.0.0.1/", "http://one.example:443/"):
+        with pytest.raises(Malformed):
+            allowed.check(target(url))

@@ -255,7 +255,10 @@ async def test_what_an_agent_can_do_is_what_is_announced(tmp_path: Path) -> None
         told = await door._initialize({})
         assert set(told["agentCapabilities"]["sessionCapabilities"]) == can
         assert told["agentCapabilities"]["loadSession"] is ("resume" in can)
-        assert told["agentCapabilities"]["promptCapabilities"]["image"] is ("resume" in can)
+        prompts = told["agentCapabilities"]["promptCapabilities"]
+        assert prompts == {"image": "resume" in can, "audio": False, "embeddedContext": True}
+        assert told["agentCapabilities"]["mcpCapabilities"] == {"http": False, "sse": False}
+        assert told["agentInfo"]["title"] == f"Treadle ({agent.name})" and told["authMethods"] == []
 
 
 async def test_an_image_that_a_tool_showed_is_shown_in_the_editor(tmp_path: Path) -> None:

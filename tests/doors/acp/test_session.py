@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from treadle.doors.acp.session import ClientAbilities, Served
-from treadle.events import Message, TextDelta, TurnStarted
+from treadle.errors import AuthFailed, MaxIterations, ProviderError
+from treadle.events import Asked, Message, TextDelta, TurnStarted, Usage
 from treadle.session import Change, CommandInfo, CommandResult, Mode, SessionSpec
 from treadle.sessions.session import Turn
 from treadle.testing.sessions import ScriptedSession
@@ -39,8 +40,11 @@ class Editor:
             self.session, "/w", "suggest", client=ClientAbilities({}), call=self.call, tell=self.tell, warn=print
         )
 
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+
     async def call(self, method: str, params: dict[str, Any]) -> Any:
-        raise AssertionError("nothing is asked here")
+        self.asked.append((method, params))
+        return {"outcome": {"outcome": "selected", "optionId": "once"}}
 
     async def tell(self, method: str, params: dict[str, Any]) -> None:
         self.updates.append(params["update"])
@@ -115,4 +119,61 @@ async def test_a_mode_that_changed_during_a_turn_is_told() -> None:
     editor = Editor([approve, TextDelta(text="a")])
     await editor.served.prompt([{"type": "text", "text": "go"}])
     assert editor.updates[-2] == {"sessionUpdate": "current_mode_update", "currentModeId": "auto-edit"}
+    await editor.served.close()
+
+
+async def test_a_question_is_shown_as_its_call_and_its_answer_goes_to_the_agent() -> None:
+    ask = Asked(request="q", kind="permission", text="May it?", call="c", name="bash", command="rm x")
+    editor = Editor([ask, Message(text="done")])
+    result = await editor.served.prompt([{"type": "text", "text": "go"}])
+    assert result["stopReason"] == "end_turn" and [method for method, _ in editor.asked] == [
+        "session/request_permission"
+    ]
+    shown = [update for update in editor.updates if update["sessionUpdate"] == "tool_call"]
+    assert len(shown) == 1 and "rm x" in str(shown[0])
+    assert editor.asked[0][1]["toolCall"]["toolCallId"] == shown[0]["toolCallId"]
+    await editor.served.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "data"),
+    [
+        (AuthFailed("no key"), -32000, {"code": "auth_failed", "retryable": False}),
+        (ProviderError("down", retryable=True), -32603, {"code": "provider_error", "retryable": True}),
+    ],
+)
+async def test_a_turn_that_fails_is_an_error_that_says_why(error: Exception, code: int, data: dict[str, Any]) -> None:
+    editor = Editor([error])
+    with pytest.raises(Fault) as refused:
+        await editor.served.prompt([{"type": "text", "text": "go"}])
+    assert (refused.value.code, refused.value.message, refused.value.data) == (code, str(error), data)
+    await editor.served.close()
+
+
+async def test_a_limit_is_told_in_the_conversation_and_what_was_used_with_the_end() -> None:
+    usage = Usage(input_tokens=3, output_tokens=2, cache_read_tokens=5, cache_write_tokens=7)
+    editor = Editor([usage, MaxIterations("after 3 calls")], [TextDelta(text="a")])
+    result = await editor.served.prompt([{"type": "text", "text": "go"}])
+    said = [update["content"]["text"] for update in editor.updates if update["sessionUpdate"] == "agent_message_chunk"]
+    assert said == ["\n\n[stopped: after 3 calls]"] and result["stopReason"] == "max_turn_requests"
+    assert {name: count for name, count in result["usage"].items() if name != "totalTokens"} == {
+        "inputTokens": 3,
+        "outputTokens": 2,
+        "thoughtTokens": 0,
+        "cachedReadTokens": 5,
+        "cachedWriteTokens": 7,
+    }
+    assert "current_mode_update" not in editor.kinds()
+    await editor.served.close()
+    assert editor.session.closed
+
+
+async def test_images_with_a_command_and_sound_in_a_prompt_are_refused() -> None:
+    editor = Editor([TextDelta(text="a")])
+    picture = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+    with pytest.raises(Fault, match="images came with the command /say"):
+        await editor.served.prompt([{"type": "text", "text": "/say x"}, picture])
+    with pytest.raises(Fault, match="cannot contain audio"):
+        await editor.served.prompt([{"type": "text", "text": "x"}, {"type": "audio", "data": ""}])
+    assert "usage" not in await editor.served.prompt([{"type": "text", "text": "x"}])
     await editor.served.close()

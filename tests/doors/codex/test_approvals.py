@@ -96,3 +96,34 @@ async def test_a_question_is_answered_in_words_and_a_plan_by_its_approval() -> N
     assert (await asked({"id": "c"}, answers(APPROVE), kind="plan"))[2].answer == Answer(decision="allow")
     assert (await asked({"id": "c"}, answers(KEEP_PLANNING), kind="plan"))[2].answer.decision == "deny"
     assert (await asked({"id": "c"}, answers("first this"), kind="plan"))[2].answer.text == "first this"
+
+
+async def test_what_is_asked_names_the_call_its_time_and_what_can_be_chosen() -> None:
+    _, params, _ = await asked(COMMAND, {"decision": "accept"}, ts=1.5)
+    assert (params["startedAtMs"], params["kind"], params["environmentId"]) == (1500, "command", None)
+    assert params["availableDecisions"] == ["accept", "acceptForSession", "decline", "cancel"]
+    assert (params["threadId"], params["turnId"], params["command"]) == ("t", "u", COMMAND["command"])
+    _, params, _ = await asked(FILE, {"decision": "accept"}, text="")
+    assert params["reason"] is None and params["grantRoot"] is None
+    _, params, decided = await asked(TOOL, {"action": "accept", "_meta": {"persist": "once"}})
+    assert decided.answer.scope == "once" and params["message"].endswith('tool "read"? why')
+    assert params["_meta"] == {"codex_approval_kind": "mcp_tool_call", "tool_params": {"n": 1}}
+    assert (await asked(TOOL, {"action": "accept", "_meta": {"persist": "always"}}))[2].answer.scope == "session"
+    assert (await asked(TOOL, {"action": "decline"}))[2].answer.text == ""
+    assert (await asked(TOOL, {"action": "cancel"}))[2].answer.text == "no one decided"
+
+
+async def test_one_who_could_not_be_asked_did_not_decide_and_a_question_may_have_any_answer() -> None:
+    gone = (await asked(COMMAND, RemoteError("gone")))[2]
+    assert (gone.answer.by, gone.answer.text, gone.stop) == ("nobody", "the client could not be asked: gone", False)
+    assert (await asked(COMMAND, {"decision": "decline"}))[2].answer.by == "person"
+    _, params, decided = await asked({"id": "c"}, {"answers": {"r": {"answers": "x"}}}, kind="question")
+    (question,) = params["questions"]
+    assert (question["isOther"], question["isSecret"], question["options"]) == (True, False, None)
+    assert (question["id"], question["header"], params["isBlocking"]) == ("r", "Question", True)
+    assert (decided.answer.decision, decided.answer.text) == ("deny", "not answered")
+    _, params, decided = await asked({"id": "c"}, {"answers": {"r": {"answers": []}}}, kind="plan")
+    (question,) = params["questions"]
+    assert question["isOther"] is False and [each["label"] for each in question["options"]] == [APPROVE, KEEP_PLANNING]
+    kept = (await asked({"id": "c"}, {"answers": {"r": {"answers": [KEEP_PLANNING]}}}, kind="plan"))[2]
+    assert decided.answer.decision == "deny" and kept.answer.text == ""

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.doors.codex.callers import opened, said
-from treadle.errors import NotFound
+from treadle.errors import NotFound, ToolError
+from treadle.events import TextDelta
 from treadle.io.rpc import CallFailed
-from treadle.session import AgentInfo, SessionSpec, StoredSession
+from treadle.session import AgentInfo, CommandInfo, CommandResult, SessionSpec, StoredSession
 from treadle.testing.sessions import ScriptedAgent, ScriptedSession
 
 
@@ -83,3 +84,44 @@ class Keeper(ScriptedAgent):
         if spec.start.resume == "gone":
             raise NotFound("it is gone")
         return await super().open(spec)
+
+
+class Compacting(ScriptedSession):
+    """Can compact its conversation, once."""
+
+    compacted = 0
+
+    def commands(self) -> list[CommandInfo]:
+        return [CommandInfo(name="compact", description="Shorten it")]
+
+    async def _command(self, name: str, args: str) -> CommandResult | None:
+        self.compacted += 1
+        if self.compacted > 1:
+            raise ToolError("there is nothing to shorten")
+        return CommandResult(message="done")
+
+
+class Compacter(ScriptedAgent):
+    async def open(self, spec: SessionSpec) -> ScriptedSession:
+        self.made = Compacting(spec, [[TextDelta(text="x")]])
+        return self.made
+
+
+async def test_a_conversation_is_compacted_after_the_answer_and_what_goes_wrong_is_a_warning(tmp_path: Path) -> None:
+    agent = Compacter()
+    async with opened(agent, tmp_path) as client:
+        thread = await client.thread(tmp_path)
+        for _ in range(2):
+            assert await client.call("thread/compact/start", threadId=thread) == {}
+        told = await client.until("warning")
+        assert (told["threadId"], told["message"]) == (thread, "there is nothing to shorten")
+        assert agent.made.compacted == 2
+        turn = await client.turn(thread, "hello", outputSchema=None)
+        assert turn["status"] == "completed"
+        for params, why in (
+            ({"threadId": "none"}, "thread not found: none"),
+            ({"threadId": ""}, "a threadId is needed"),
+            ({}, "a threadId is needed"),
+        ):
+            with pytest.raises(CallFailed, match=why):
+                await client.call("turn/interrupt", **params)

@@ -104,3 +104,54 @@ def test_texts_mentions_and_images_are_a_prompt(tmp_path: Path) -> None:
 def test_an_input_that_cannot_be_given_to_an_agent_is_refused(given: Any) -> None:
     with pytest.raises(Fault):
         prompt_of(given)
+
+
+def test_the_sandbox_is_told_in_the_form_of_codex() -> None:
+    for mode, policy in (
+        ("suggest", {"type": "readOnly", "networkAccess": False}),
+        ("yolo", {"type": "dangerFullAccess"}),
+        (
+            "auto-edit",
+            {
+                "type": "workspaceWrite",
+                "writableRoots": [],
+                "networkAccess": False,
+                "excludeTmpdirEnvVar": False,
+                "excludeSlashTmp": False,
+            },
+        ),
+    ):
+        agreed = terms({}, mode)  # type: ignore[arg-type]
+        assert agreed.as_policy() == policy and (agreed.mode, agreed.policy) == (mode, "on-request")
+    before = terms({"approvalPolicy": "never", "sandbox": "danger-full-access"}, "plan")
+    after = terms({"sandbox": "read-only"}, before)
+    assert (after.policy, after.sandbox, after.mode) == ("never", "read-only", "suggest")
+    again = terms({"approvalPolicy": "on-request"}, before)
+    assert (again.policy, again.sandbox, again.mode) == ("on-request", "danger-full-access", "yolo")
+
+
+def test_only_what_is_asked_for_and_not_given_is_named() -> None:
+    for quiet in (
+        {"sandboxPolicy": {"type": "workspaceWrite", "writableRoots": [], "networkAccess": False}},
+        {"sandboxPolicy": {"networkAccess": "restricted"}},
+        {"config": {"model_reasoning_effort": "low"}},
+        {"modelProvider": None},
+        {},
+    ):
+        assert list(not_used(quiet)) == []
+    assert list(not_used({"sandboxPolicy": {"writableRoots": ["/x"]}}))[0].startswith("writableRoots is not used")
+    assert list(not_used({"sandboxPolicy": {"networkAccess": True}}))[0].startswith("networkAccess is not used")
+    assert "you are asked" in list(not_used({"approvalsReviewer": "auto"}))[0]
+
+
+def test_what_is_empty_or_of_another_kind_is_as_if_it_was_not_said() -> None:
+    base = SessionSpec(cwd="/", model="own", thinking=Reasoning(effort="high"))
+    spec = spec_of({"model": "", "baseInstructions": 3, "config": "x"}, base, terms({}, "plan"))
+    assert (spec.model, spec.instructions, spec.thinking) == ("own", base.instructions, base.thinking)
+    spec = spec_of({"config": {"mcp_servers": [], "model_reasoning_effort": "default"}}, base, terms({}, "plan"))
+    assert spec.tools.servers == {} and spec.thinking == base.thinking
+    odd = spec_of({"config": {"mcp_servers": {"a": "x", "b": {"http_headers": "y"}}}}, base, terms({}, "plan"))
+    assert odd.tools.servers == {"a": {}, "b": {}}
+    assert prompt_of([{"type": "image", "url": "data:image/png;base64,b25l"}]).text == ""
+    with pytest.raises(Fault, match="an input of type 'x' is not offered"):
+        prompt_of(["x"])

@@ -21,3 +21,19 @@ def test_the_instructions_name_tools_that_exist() -> None:
 
 def test_only_looking_is_called_harmless() -> None:
     assert {name for name, tool in TOOLS.items() if tool["annotations"]["readOnlyHint"]} == {"status", "read"}
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_tool_takes_what_it_says_and_nothing_else(name: str) -> None:
+    tool = TOOLS[name]
+    assert tool["inputSchema"]["additionalProperties"] is False and tool["name"] == name
+    looks = name in ("status", "read")
+    assert tool["annotations"] == {"readOnlyHint": looks, "destructiveHint": not looks, "openWorldHint": not looks}
+    required = {"run": ["prompt"], "start": ["prompt"], "status": [], "read": ["run"], "cancel": ["run"]}
+    assert tool["inputSchema"].get("required", []) == required.get(name, ["run", "decision"])
+
+
+def test_an_answer_and_a_mode_are_among_those_that_there_are() -> None:
+    answers = TOOLS["answer"]["inputSchema"]["properties"]
+    assert answers["decision"]["enum"] == ["allow", "deny"] and answers["scope"]["enum"] == ["once", "session"]
+    assert TOOLS["run"]["inputSchema"]["properties"]["mode"]["enum"][0] == "plan"

@@ -26,3 +26,10 @@ async def test_both_lines_come_before_the_result(code: int | None, outcome: str)
     assert (ended["subtype"], ended["outcome"], ended["output"]) == ("hook_response", outcome, "a")
     assert out.records[-1]["type"] == "result" and ended.get("exit_code") == code
     await session.close()
+
+
+async def test_without_hooks_of_a_host_and_with_a_session_that_has_none_nothing_is_watched() -> None:
+    session, out = ScriptedSession(SessionSpec.of(cwd="/", session_id="s1"), []), Sink()
+    write_hook_lines(session, None, OneShot(session, "stream-json", out=out))
+    await session.close()
+    assert out.records == []

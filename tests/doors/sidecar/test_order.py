@@ -6,7 +6,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from treadle.doors.sidecar.order import identity, manifest, passthrough, prompt_of, rules_of, session_spec
+from treadle.doors.sidecar.order import (
+    best_effort,
+    identity,
+    manifest,
+    not_enforceable,
+    passthrough,
+    prompt_of,
+    rules_of,
+    session_spec,
+)
 from treadle.errors import ConfigError
 from treadle.session import AgentInfo
 from treadle.testing.conversations.sidecar import SAMPLE_ORDER
@@ -84,3 +93,69 @@ def test_a_request_that_is_passed_through_is_the_prompt(tmp_path: Path, settings
     work = vendor(tmp_path, **settings)
     assert prompt_of(work) == prompt
     assert passthrough(work) == ("passthrough" in str(settings))
+
+
+@pytest.mark.parametrize(
+    ("settings", "best"),
+    [
+        ({}, False),
+        ({"abp": {"best_effort_policy": True}}, True),
+        ({"abp.best_effort_policy": True}, True),
+        ({"abp": {"best_effort_policy": 1}}, False),
+        ({"abp": {"best_effort_policy": False}, "abp.best_effort_policy": True}, False),
+        ({"abp": {"mode": "mapped"}, "abp.best_effort_policy": True}, True),
+    ],
+)
+def test_only_one_who_says_so_gives_up_the_policy(tmp_path: Path, settings: dict[str, Any], best: bool) -> None:
+    assert best_effort(vendor(tmp_path, **settings)) is best
+
+
+def test_what_is_for_the_backplane_is_not_given_to_the_agent(tmp_path: Path) -> None:
+    made = vendor(tmp_path, **{"abp": {}, "abp.mode": "x", "abpx": 1, "other.abp": 2})
+    assert session_spec(made).extra == {"abpx": 1, "other.abp": 2}
+    assert session_spec(made).confinement.use == "possible" and session_spec(made).mode is None
+
+
+def test_an_agent_with_guards_is_held_to_all_and_another_to_nothing(tmp_path: Path) -> None:
+    made = order(tmp_path, policy=replace(NO_POLICY, deny_write=["a", "b"], allowed_tools=["Read"]))
+    assert not_enforceable(made, AgentInfo(name="x", capabilities={"guards": "native"})) == []
+    for able in ({}, {"guards": "emulated"}):
+        found = not_enforceable(made, AgentInfo(name="x", capabilities=able))  # type: ignore[arg-type]
+        assert found == ["allowed_tools Read", "deny_write a", "deny_write b"]
+
+
+def test_a_manifest_knows_tools_by_any_of_their_names() -> None:
+    offered = manifest(AgentInfo(name="n", tools=("Shell", "WebFetch", "write-file", "web_search")))
+    assert {name for name, level in offered.items() if level == "native"} == {
+        "tool_bash",
+        "code_execution",
+        "tool_web_fetch",
+        "tool_write",
+        "tool_web_search",
+        "system_message",
+    }
+    assert "code_execution" not in manifest(AgentInfo(name="n", tools=("read",)))
+    assert manifest(AgentInfo(name="n", capabilities={"hooks": "unsupported"}))["hooks_pre_tool_use"] == "unsupported"
+    assert identity(AgentInfo(name="n")).backend_version is None
+
+
+def test_a_prompt_has_its_context_and_of_a_conversation_the_last_words_of_the_user(tmp_path: Path) -> None:
+    whole = prompt_of(replace(order(tmp_path), task="T"))
+    assert whole.startswith("T\n\n")
+    patch = replace(vendor(tmp_path), lane="patch_first", context=ContextPacket(files=["a", "b"], snippets=[]))
+    first, files, last = prompt_of(patch).split("\n\n")
+    assert (first, files) == ("the task", "Files to look at first:\n- a\n- b") and "do not commit" in last
+    talk = [
+        {"role": "user", "content": "one"},
+        {"role": "user", "content": [{"text": "two"}, "x", {"text": "three"}]},
+        {"role": "assistant", "content": "four"},
+    ]
+    request = {"mode": "passthrough", "request": {"messages": talk}}
+    assert prompt_of(vendor(tmp_path, abp=request)) == "two\nthree"
+    for odd in ({"messages": [{"role": "user", "content": 3}]}, {"messages": []}, 3, {"prompt": 3}):
+        assert prompt_of(vendor(tmp_path, abp={"mode": "passthrough", "request": odd})) == "the task"
+
+
+def test_rules_for_paths_that_are_written_and_tools_of_servers() -> None:
+    policy = replace(NO_POLICY, deny_write=["x"], require_approval_for=["Web*", "mcp__*", "Bash"])
+    assert rules_of(policy).deny == ("Write(x)",) and rules_of(policy).ask == ("mcp__*", "Bash")
