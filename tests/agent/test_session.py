@@ -1,8 +1,10 @@
 """A session of our own agent: resumed, forked, changed, interrupted, closed."""
 
 import asyncio
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,7 @@ from tests.agent.opened import SAY, WRITE, of, turn
 from tests.scripts import calls, reply, says
 from treadle.agent.context import estimate
 from treadle.agent.messages import UserMessage
+from treadle.agent.session import GOES_ON, NativeSession
 from treadle.agent.transcript import Transcript, well_formed
 from treadle.errors import Busy, LocalError, NotFound
 from treadle.events import (
@@ -19,6 +22,7 @@ from treadle.events import (
     ContextCompacted,
     ContextPruned,
     FileChanged,
+    Task,
     TextDelta,
     ToolDenied,
     ToolEnded,
@@ -27,7 +31,8 @@ from treadle.events import (
     TurnStarted,
     Warned,
 )
-from treadle.session import Answer, Change, Prompt, Rules
+from treadle.io.paths import config_file
+from treadle.session import Answer, Change, HookVerdict, OwnProgram, Prompt, Rules, Subagent
 from treadle.sessions.session import run_turn
 
 
@@ -235,3 +240,136 @@ async def test_after_a_change_to_a_smaller_model_the_conversation_fits_its_windo
     events = await turn(session, "and now?")
     assert any(isinstance(event, ContextPruned | ContextCompacted) for event in events)
     assert sum(map(estimate, session.context.messages)) < 16_000
+
+
+def warned(session: NativeSession) -> list[str]:
+    return [event.message for event in session.events(after=0, observer=True).ready() if isinstance(event, Warned)]
+
+
+async def test_what_the_settings_and_the_caller_want_said_is_in_the_prompt(opened: Opened, work: Path) -> None:
+    (work / ".claude" / "output-styles").mkdir(parents=True)
+    (work / ".claude" / "output-styles" / "terse.md").write_text("Be brief.")
+    config = Path(config_file())
+    config.parent.mkdir(exist_ok=True)
+    config.write_text('append_system_prompt = "From the file."\nlanguage = "German"\noutput_style = "terse"\n')
+    german = "Always answer in German, whatever language the files are in."
+    session = await opened(SAY)
+    assert session.system().endswith(f"\n\nBe brief.\n\nFrom the file.\n\n{german}") and warned(session) == []
+    more = {"language": "French", "output_style": "none"}
+    session = await opened(SAY, append_system_prompt="Mine.", extra=more)
+    assert session.system().endswith("\n\nMine.\n\n" + german.replace("German", "French"))
+    assert "Be brief." not in session.system()
+    assert warned(session) == ["there is no output style 'none': the usual one is used"]
+    session = await opened(SAY, project=False)
+    assert "Be brief." not in session.system() and warned(session) == []
+
+
+async def test_skills_and_agents_of_files_are_read_where_their_tools_are_offered(opened: Opened, work: Path) -> None:
+    for folder, name in (("skills/weave", "SKILL.md"), ("agents", "scout.md")):
+        (work / ".claude" / folder).mkdir(parents=True)
+        (work / ".claude" / folder / name).write_text("---\ndescription: d\n---\nx")
+    (work / ".claude" / "agents" / "bad.md").write_text("---\npermissionMode: plan\n---\nx")
+    session = await opened(SAY)
+    assert "- weave: d" in session.system() and "scout" in session.info.subagents and "skill" in session.info.tools
+    assert len(warned(session)) == 1 and "bad.md is not used" in warned(session)[0]
+    session = await opened(SAY, tools=("bash",))
+    assert "weave" not in session.system() and "scout" not in session.info.subagents and warned(session) == []
+    assert (session.info.tools, session.info.models, session.info.mode) == (("bash",), ("scripted",), "suggest")
+
+
+async def test_hooks_hear_how_a_session_starts_and_add_to_prompts_or_block_them(opened: Opened, work: Path) -> None:
+    asked = "grep -q secret && { echo no >&2; exit 2; }; echo remember"
+    hooks = {"SessionStart": "cat > started.json; echo be quick", "UserPromptSubmit": asked}
+    entries = {event: [{"hooks": [{"command": command}]}] for event, command in hooks.items()}
+    (work / ".claude").mkdir()
+    (work / ".claude" / "settings.json").write_text(json.dumps({"hooks": entries}))
+    session = await opened(SAY, trusted=True)
+    started = json.loads((work / "started.json").read_text())
+    assert (started["source"], started["model"]) == ("startup", "scripted")
+    ended = (await turn(session, "the secret"))[-1]
+    assert isinstance(ended, TurnEnded)
+    assert (ended.outcome, ended.text) == ("completed", "a hook blocked the prompt: no")
+    await turn(session, "go")
+    assert [message.text.strip() for message in session.context.messages] == ["be quick", "remember", "go", "done"]
+    await session.close()
+    await opened(SAY, trusted=True, resume=session.id)
+    assert json.loads((work / "started.json").read_text())["source"] == "resume"
+
+
+async def test_a_program_makes_a_turn_go_on_a_few_times_and_is_heard_before_and_after_compacting(
+    opened: Opened,
+) -> None:
+    told: list[tuple[str, dict[str, Any]]] = []
+    against: set[str] = set()
+
+    async def stop(outcome: str, text: str) -> str:
+        return "more"
+
+    async def event(name: str, payload: dict[str, Any]) -> HookVerdict | None:
+        told.append((name, payload))
+        return HookVerdict(decision="deny", reason="not now") if name in against else None
+
+    script = says("short", system="Summarise", times="always") + says("done", times="always")
+    session = await opened(script, program=OwnProgram(stop=stop, event=event))
+    await turn(session)
+    assert [message.text for message in session.context.messages] == ["go", "done", *["more", "done"] * GOES_ON]
+    against.add("PreCompact")
+    assert not await session.compact("the colours")
+    assert warned(session) == ["not compacted, because a hook is against it: not now"]
+    against.clear()
+    assert await session.compact("")
+    assert [one for one in told if "Compact" in one[0]] == [
+        ("PreCompact", {"trigger": "manual", "custom_instructions": "the colours"}),
+        ("PreCompact", {"trigger": "manual", "custom_instructions": None}),
+        ("PostCompact", {"trigger": "manual", "compact_summary": "short"}),
+    ]
+
+
+async def test_a_hook_may_say_more_to_a_subagent_whose_tools_are_those_of_its_kind(opened: Opened) -> None:
+    told: list[dict[str, Any]] = []
+
+    async def event(name: str, payload: dict[str, Any]) -> HookVerdict | None:
+        told.append({"event": name, **payload})
+        return HookVerdict(context="Mind the gap.") if name == "SubagentStart" else None
+
+    script = says("minded", system="You carry out one task(?s:.*)Mind the gap", times="always")
+    session = await opened(script, program=OwnProgram(event=event))
+    result = await session.command("agent", "run count")
+    assert result is not None and result.message == "minded"
+    assert {"event": "SubagentStart", "agent_id": "agent_1", "agent_type": "general-purpose"} in told
+    task = Task(id="t", kind="agent", label="l", status="running", cwd=session.spec.cwd)
+    kind = Subagent(name="k", description="", prompt="p", tools=("grep", "task", "none", "bash"), denied=("bash",))
+    child = await session.open_child("t", kind, task)
+    assert child.tools.names == ("grep",) and child.provider is session.provider
+    await child.close()
+    assert (await session.command("agent", "run count")).message == "minded", "the model is not closed with it"  # type: ignore[union-attr]
+
+
+async def test_what_files_a_person_mentions_is_shown_only_where_it_could_be_read(opened: Opened, work: Path) -> None:
+    (work / "notes.txt").write_text("remember the heron")
+    shown = []
+    for verbatim, tools in ((False, None), (False, ("bash",)), (True, None)):
+        session = await opened(SAY, tools=tools)
+        reader = session.events(after=-1)
+        await session.prompt(Prompt(text="see @notes.txt", verbatim=verbatim))
+        async for event in reader:
+            if isinstance(event, TurnEnded):
+                break
+        reader.close()
+        shown.append("heron" in session.context.messages[0].text)
+    assert shown == [True, False, False]
+
+
+async def test_the_menu_names_the_model_that_was_asked_for_and_a_weak_one_serves_small_things(
+    opened: Opened, tmp_path: Path
+) -> None:
+    (tmp_path / "weak.toml").write_text('model = "weak"\n' + says("a short summary", times="always"))
+    config = Path(config_file())
+    config.parent.mkdir(exist_ok=True)
+    config.write_text(f'weak_model = "scripted:{tmp_path}/weak.toml"\n')
+    session = await opened(SAY)
+    assert (await session.menu()).current == session.model and session.weak.model == "weak"
+    await turn(session)
+    assert await session.compact("") and session.context.summary == "a short summary"
+    session.clear()
+    assert session.context.messages == [] and [type(event) for event in session.history()] == []

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.agent.tools.workspace import Workspace
@@ -83,3 +84,57 @@ async def test_what_another_holds_is_not_written(workspace: Workspace) -> None:
     with pytest.raises(Denied):
         await run(workspace, "*** Update File: a.py", "@@", "-one", "+two")
     assert (workspace.root / "a.py").read_text() == "one\n"
+
+
+async def test_what_was_done_before_a_failure_is_told(workspace: Workspace) -> None:
+    def backup(path: Path) -> None:
+        (workspace.root / "late.txt").write_text("theirs")
+
+    workspace.context = msgspec.structs.replace(workspace.context, backup=backup)
+    with pytest.raises(ToolError, match=r"at this very moment; nothing was written; already done: Made new\.txt"):
+        await run(workspace, "*** Add File: new.txt", "+made", "*** Add File: late.txt", "+x")
+    assert (workspace.root / "new.txt").exists() and len(workspace.events) == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "why", "hint"),
+    [
+        (("*** Update File: a.py", "@@", " one"), "the patch leaves .*a.py as it is; nothing was written", None),
+        (
+            ("*** Update File: a.py", "*** Move to: old", "@@", "-one", "+two"),
+            "old is there already",
+            "choose another name",
+        ),
+        (("*** Add File: old", "+x"), "old is there already; nothing was written", "use '*** Update File:'"),
+        (("*** Delete File: none",), "does not exist", None),
+        (("*** Update File: half", "@@", "-x", "+y"), "is not text in any encoding known here", None),
+        (("*** Update File: latin", "@@", "-caf\xe9", "+日"), "not in the file|cp1252, which has no", None),
+    ],
+)
+async def test_each_refusal_says_why(workspace: Workspace, lines: tuple[str, ...], why: str, hint: str | None) -> None:
+    (workspace.root / "a.py").write_text("one\n")
+    (workspace.root / "old").write_text("old\n")
+    (workspace.root / "half").write_bytes(b"\xff\xfea")
+    (workspace.root / "latin").write_bytes(b"caf\xe9\n")
+    with pytest.raises(ToolError, match=why) as caught:
+        await run(workspace, *lines)
+    assert (hint is None or caught.value.hint == hint) and not workspace.events
+
+
+async def test_a_file_is_moved_as_it_is_and_others_are_patched_in_their_encoding(workspace: Workspace) -> None:
+    (workspace.root / "latin").write_bytes(b"caf\xe9\n")
+    (workspace.root / "bin").write_bytes(b"\0\1")
+    await run(workspace, "*** Update File: latin", "@@", "-café", "+thé", "*** Delete File: bin")
+    assert (workspace.root / "latin").read_bytes() == b"th\xe9\n" and not (workspace.root / "bin").exists()
+    gone = workspace.events[1]
+    assert isinstance(gone, FileChanged) and gone.change == "deleted" and gone.diff == ""
+    said = await run(workspace, "*** Update File: latin", "*** Move to: moved")
+    assert said == "Made moved\nRemoved latin" and (workspace.root / "moved").read_bytes() == b"th\xe9\n"
+
+
+async def test_what_rules_hide_is_not_shown_by_a_patch_that_does_not_fit(workspace: Workspace) -> None:
+    hiding = Workspace(workspace.root, hidden=lambda path: True)
+    hiding.write("a.py", "secret = 1\n")
+    with pytest.raises(ToolError) as caught:
+        await run(hiding, "*** Update File: a.py", "@@", "-secrets = 1", "+x")
+    assert "secret = 1" not in str(caught.value) and "a.py: hunk 1: its lines are not in the file" in str(caught.value)

@@ -21,3 +21,13 @@ async def test_an_empty_question_is_not_asked(workspace: Workspace) -> None:
     with pytest.raises(ToolError, match="empty"):
         await workspace.run("ask_user", question=" ")
     assert not workspace.questions
+
+
+async def test_an_answer_without_words_is_a_yes_and_a_denial_without_words_is_that_no_one_answered(
+    workspace: Workspace,
+) -> None:
+    workspace.answer = Answer(decision="allow")
+    assert await workspace.run("ask_user", question="Go on?") == "yes" and workspace.questions == [("Go on?", ())]
+    workspace.answer = Answer(decision="deny")
+    with pytest.raises(ToolError, match="^no answer: no one answered"):
+        await workspace.run("ask_user", question="Go on?")

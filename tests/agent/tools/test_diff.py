@@ -44,3 +44,27 @@ def test_lines_that_are_all_the_same_take_no_time_either() -> None:
     few, many = "x\n" * 3900, "x\n" * 200_000
     assert diff.unified(f"a\n{few}b\n", f"c\n{many}d\n", "f").endswith("[the rest of the diff is left out]\n")
     assert "-a\n" in diff.unified(f"a\n{few}b\n", f"c\n{few}x\nd\n", "f")
+
+
+def test_the_head_names_both_sides_and_what_has_no_last_newline_says_so() -> None:
+    assert diff.unified("", "a\n", "f") == "--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+a\n"
+    assert diff.unified("a\n", "", "f") == "--- a/f\n+++ b/f\n@@ -1 +0,0 @@\n-a\n"
+    end = "\\ No newline at end of file\n"
+    assert diff.unified("a", "a\n", "f") == f"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n{end}+a\n"
+
+
+@pytest.mark.parametrize(("over", "whole"), [(0, True), (1, False)])
+def test_a_diff_of_exactly_the_largest_size_is_whole(monkeypatch: pytest.MonkeyPatch, over: int, whole: bool) -> None:
+    text = diff.unified("a\nb\n", "a\nc\n", "f")
+    body = text.split("+++ b/f\n")[1]
+    monkeypatch.setattr(diff, "MAX_BYTES", len(body) - over)
+    assert (diff.unified("a\nb\n", "a\nc\n", "f") == text) is whole
+
+
+@pytest.mark.parametrize(("most", "compared"), [(8, True), (7, False)])
+def test_exactly_as_many_lines_as_may_be_are_compared(
+    monkeypatch: pytest.MonkeyPatch, most: int, compared: bool
+) -> None:
+    monkeypatch.setattr(diff, "MAX_LINES", most)
+    found = diff.unified("a\nx\ny\nb\n", "c\nx\ny\nd\n", "f")
+    assert ("\n x\n" in found) is compared and ("-x\n" in found) is not compared

@@ -118,3 +118,28 @@ async def test_a_file_that_is_too_big_to_edit_says_what_to_use(workspace: Worksp
         file.truncate(files.MAX_EDIT + 1)
     with pytest.raises(ToolError, match="use bash"):
         await workspace.edit("edit_file", file_path="big", old_string="a", new_string="b")
+
+
+async def test_what_cannot_be_written_in_the_files_encoding_is_named_with_what_to_do(workspace: Workspace) -> None:
+    workspace.write("latin.txt", b"caf\xe9\n")
+    with pytest.raises(ToolError) as caught:
+        await workspace.edit("edit_file", file_path="latin.txt", old_string="café", new_string="caf日")
+    assert "latin.txt is cp1252, which has no '日'; nothing was written" in caught.value.message
+    assert (caught.value.hint or "").startswith("use characters that the file's encoding has")
+    workspace.write("half.txt", b"\xff\xfea")
+    with pytest.raises(ToolError, match="is not text in any encoding known here"):
+        await workspace.edit("edit_file", file_path="half.txt", old_string="a", new_string="b")
+
+
+async def test_an_edit_that_changes_nothing_and_one_of_several_are_told(workspace: Workspace) -> None:
+    workspace.write("a.txt", "x\nx\n")
+    with pytest.raises(ToolError) as caught:
+        await workspace.edit("edit_file", file_path="a.txt", old_string="y", new_string="z")
+    assert "edit 1 of" not in caught.value.message and "no edit was made" not in caught.value.message
+    edits = [{"old_string": "x", "new_string": "y", "replace_all": True}, {"old_string": "y \ny", "new_string": "z\nz"}]
+    said = await workspace.edit("multi_edit", file_path="a.txt", edits=edits)
+    assert said.startswith(
+        "Edited a.txt\n[edit 1 of 2: 2 places]\n[edit 2 of 2: found only with white space evened out;"
+    )
+    made = await workspace.edit("edit_file", file_path="new.txt", old_string="", new_string="x\n")
+    assert made.startswith("Made new.txt\n--- /dev/null")

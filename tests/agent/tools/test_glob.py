@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.tools.workspace import Workspace
-from treadle.agent.tools import registry
+from treadle.agent.tools import glob, registry
 from treadle.errors import ToolError
 
 
@@ -93,16 +93,16 @@ async def test_no_directory_there_is_an_error_that_helps(sources: Workspace) -> 
         await sources.run("glob", pattern="")
 
 
-async def test_tens_of_thousands_of_files_are_no_trouble(workspace: Workspace) -> None:
+async def test_ten_thousand_files_are_no_trouble(workspace: Workspace) -> None:
     for number in range(100):
         (workspace.root / f"d{number:02}").mkdir()
     seeds = [workspace.write(f"seed{number}", "") for number in range(2)]
-    for number in range(30_000):
+    for number in range(10_000):
         os.link(seeds[number % 2], workspace.root / f"d{number % 100:02}" / f"f{number}.txt")
     workspace.write(".gitignore", "*7.txt\n/d42/\n")
     result = await workspace.run("glob", pattern="**/*.txt")
     lines = result.split("\n")
-    assert lines[-1] == f"[the {len(lines) - 1:,} newest of 26,700 files; narrow the pattern or the path to see others]"
+    assert lines[-1] == f"[the {len(lines) - 1:,} newest of 8,900 files; narrow the pattern or the path to see others]"
     assert len(lines) == 1001 and len(result.encode()) <= workspace.context.output_cap
 
 
@@ -112,3 +112,34 @@ async def test_what_may_not_be_read_is_not_listed(tmp_path: Path) -> None:
     workspace.write("secrets/key", "")
     workspace.write("open", "")
     assert await workspace.run("glob", pattern="**") == "open"
+
+
+async def test_exactly_as_many_as_may_be_listed_are_listed_without_a_note(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(glob, "MAX_FILES", 2)
+    for name in ("a", "b"):
+        workspace.write(name, "")
+    assert "[" not in await workspace.run("glob", pattern="*")
+    workspace.write("c", "")
+    assert (await workspace.run("glob", pattern="*")).splitlines()[2].startswith("[the 2 newest of 3 files; narrow")
+
+
+@pytest.mark.parametrize(("cap", "listed"), [(256 + 4, 2), (256 + 3, 1)])
+async def test_as_many_are_listed_as_there_is_room_for(tmp_path: Path, cap: int, listed: int) -> None:
+    (tmp_path / "w").mkdir()
+    workspace = Workspace(tmp_path / "w", output_cap=cap)
+    for name in ("a", "b"):
+        workspace.write(name, "")
+    lines = (await workspace.run("glob", pattern="*")).splitlines()
+    assert len([line for line in lines if not line.startswith("[")]) == listed
+
+
+async def test_a_pattern_that_cannot_be_read_and_a_root_of_the_system_are_understood(workspace: Workspace) -> None:
+    with pytest.raises(ToolError, match="a pattern may have at most"):
+        await workspace.run("glob", pattern="a" * 100_000)
+    tool = registry.load("glob")
+    for pattern, touched in (("/*.none", "/"), ("/etc/*.none", "/etc"), ("*/x", str(workspace.root))):
+        args = registry.decode(tool, f'{{"pattern": "{pattern}"}}')
+        access = tool.access(args, workspace.context.resolve)
+        assert (access.paths, access.kind) == ((touched,), "read")

@@ -72,3 +72,16 @@ def test_a_hostile_page_takes_linear_time(piece: str) -> None:
 )
 def test_anything_is_text(parts: list[str]) -> None:
     assert isinstance(to_text("".join(parts), "http://x/"), str)
+
+
+def test_a_title_is_one_line_of_text_and_a_page_without_words_is_its_title() -> None:
+    assert to_text("<TITLE lang=en>a &amp;\n b</TITLE><p>c") == "a & b\n\nc"
+    assert to_text("<title>only</title>") == "only" and to_text("") == ""
+    assert to_text("<p>a\udcffb") == "a?b"
+
+
+def test_links_stay_as_they_are_without_an_address_and_images_and_metadata_are_left_out() -> None:
+    page = (
+        '<html><head><meta name="description" content="m"></head><body><a href="/x">l</a><img src="i" alt="a"></body>'
+    )
+    assert to_text(page) == "[l](/x)" and to_text(page, "https://h/d/") == "[l](https://h/x)"

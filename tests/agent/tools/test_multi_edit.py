@@ -1,6 +1,8 @@
 import pytest
 
 from tests.agent.tools.workspace import Workspace
+from treadle.agent.tools import registry
+from treadle.agent.tools.multi_edit import TOOL
 from treadle.errors import ToolError
 
 
@@ -40,3 +42,10 @@ async def test_no_edits_and_edits_that_cancel_out_are_refused(workspace: Workspa
 async def test_a_fault_deep_in_the_arguments_is_named_by_its_place(workspace: Workspace) -> None:
     with pytest.raises(ToolError, match=r"edits\[0\]"):
         await workspace.edit("multi_edit", file_path="a.py", edits=[{"old_string": 3}])
+
+
+async def test_what_is_touched_is_the_file_with_its_arguments(workspace: Workspace) -> None:
+    args = registry.decode(TOOL, '{"file_path": "a.py", "edits": []}')
+    access = TOOL.access(args, workspace.context.resolve)
+    assert (access.tool, access.kind, access.paths) == ("multi_edit", "write", (str(workspace.root / "a.py"),))
+    assert access.args is args

@@ -195,3 +195,9 @@ def test_null_and_empty_defaults_are_left_out_and_others_are_not() -> None:
         "names": {"type": "array", "items": {"type": "string"}},
         "one": {"type": "integer"},
     }
+
+
+def test_a_tool_is_hidden_nothing_and_shown_no_documents_unless_its_context_says_so(workspace: Workspace) -> None:
+    context = workspace.context
+    assert not context.hidden("/x") and not context.documents and context.refused("http://x") == ""
+    assert context.confinement() is None and context.reaching is None and context.keep_image is None

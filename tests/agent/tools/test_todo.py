@@ -29,5 +29,7 @@ async def test_an_empty_list_clears_it(workspace: Workspace) -> None:
 async def test_a_wrong_status_and_an_endless_list_are_refused(workspace: Workspace) -> None:
     with pytest.raises(ToolError, match=r"todos\[0\].status"):
         await workspace.run("todo", todos=[{"content": "x", "status": "done"}])
-    with pytest.raises(ToolError, match="at most 100"):
+    with pytest.raises(ToolError, match="the list has 101 items; at most 100 are kept"):
         await workspace.run("todo", todos=[{"content": "x"}] * 101)
+    assert todo.STATE not in workspace.context.state
+    assert (await workspace.run("todo", todos=[{"content": "x"}] * 100)).endswith("\n0 of 100 done")
