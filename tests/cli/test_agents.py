@@ -1,15 +1,18 @@
 """`treadle agents`, with agents that play recordings."""
 
+import asyncio
 import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from tests.installed import treadle
-from treadle.cli.agents import agents, installed
+from treadle.cli.agents import FoundAgent, _line, agents, greeted, installed
+from treadle.errors import ConfigError, NotFound
 from treadle.io.paths import config_file
 from treadle.settings.config import AgentSettings
 
@@ -52,7 +55,10 @@ def test_the_list_says_what_each_says_of_itself() -> None:
 
 @pytest.mark.usefixtures("settings")
 def test_an_agent_that_is_named_and_does_not_answer_is_a_failure() -> None:
-    assert CliRunner().invoke(agents, ["broken"]).exit_code == 1
+    broken = CliRunner().invoke(agents, ["broken"])
+    assert broken.exit_code == 1 and broken.output.startswith("broken     3.")
+    assert "does not answer: " in broken.output and "\n  driven by " in broken.output
+    assert CliRunner().invoke(agents, ["absent"]).exit_code == 1
     done = CliRunner().invoke(agents, ["claude", "--ask"])
     assert done.exit_code == 0 and "driven by stream-json" in done.output
 
@@ -81,3 +87,63 @@ def test_agents_that_say_nothing_have_one_time_together(monkeypatch: pytest.Monk
     settings = {f"mute{number}": AgentSettings(speaks="acp", command=str(mute)) for number in range(7)}
     silent = [each for each in installed(settings, greet=True) if each.name.startswith("mute")]
     assert len(silent) == 7 and all(each.answers is False and "no answer within" in each.error for each in silent)
+
+
+@pytest.mark.usefixtures("settings")
+def test_our_own_agent_answers_and_only_what_is_named_is_looked_at() -> None:
+    done = CliRunner().invoke(agents, ["native", "--json"])
+    (own,) = json.loads(done.output)
+    assert (own["name"], own["answers"], own["path"], done.exit_code) == ("native", True, sys.executable, 0)
+    assert isinstance(CliRunner().invoke(agents, ["nothing"]).exception, ConfigError | NotFound)
+    wrong = CliRunner().invoke(agents, ["--over", "worker"])
+    assert isinstance(wrong.exception, ConfigError) and "--over needs --losses AGENT" in str(wrong.exception)
+    assert "treadle agents --losses claude --over worker" in str(wrong.exception)
+    assert CliRunner().invoke(agents, ["look", "native"]).output == CliRunner().invoke(agents, ["native"]).output
+    assert "Usage: agents" in CliRunner().invoke(agents, ["--help"]).output.partition("\n")[0]
+
+
+@pytest.mark.usefixtures("settings")
+async def test_only_agents_that_are_installed_are_greeted_and_asking_for_versions_greets_none(tmp_path: Path) -> None:
+    found = {each.name: each for each in await greeted(str(tmp_path), 60.0)}
+    assert found["claude"].answers is True and found["broken"].answers is False
+    assert not {"native", "absent"} & set(found)
+    known = {"mine": AgentSettings(speaks="claude", command=f"{sys.executable} -c 'print(7)'")}
+    versions = {each.name: each for each in await asyncio.to_thread(installed, known)}
+    assert versions["mine"].answers is None and versions["mine"].path == sys.executable and "native" not in versions
+
+
+FOUND: dict[str, Any] = {"name": "a", "title": "A", "how": "acp", "path": "/a", "version": "2", "recorded": ("1", "3")}
+
+
+@pytest.mark.parametrize(
+    ("agent", "line"),
+    [
+        (
+            {"path": None, "version": "", "error": "not installed: get it"},
+            "a          -          not installed: get it",
+        ),
+        ({"answers": True}, "a          2          answers"),
+        ({"answers": True, "account": ""}, "a          2          answers, not signed in"),
+        ({"answers": True, "account": "me", "models": ("x", "y")}, "a          2          answers, me; x, y"),
+        ({"answers": False, "error": "odd"}, "a          2          does not answer: odd"),
+        ({"answers": False}, "a          2          "),
+        ({"answers": True, "newer": True}, "a          2          (newer than our recordings: 3) answers"),
+        ({"answers": True, "older": True}, "a          2          (older than our recordings: 1) answers"),
+        ({"answers": True, "untested": "why"}, "a          2          (untested) answers"),
+    ],
+)
+def test_an_agent_is_one_line(agent: dict[str, Any], line: str) -> None:
+    assert " ".join(_line(FoundAgent(**{**FOUND, **agent}), whole=False).split()) == " ".join(line.split())
+
+
+def test_all_that_is_known_of_an_agent_is_shown_when_it_is_named() -> None:
+    able = {"tools": "native", "hooks": "unsupported", "undo": "native"}
+    found = FoundAgent(**FOUND, answers=True, capabilities=able, notes=("a note",), untested="why")  # type: ignore[arg-type]
+    assert _line(found, whole=True).splitlines()[1:] == [
+        "  /a",
+        "  driven by acp",
+        "  native       tools, undo",
+        "  unsupported  hooks",
+        "  a note",
+        "  why",
+    ]

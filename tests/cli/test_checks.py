@@ -1,11 +1,20 @@
 """What each area of the doctor finds where something is missing, and what it says to do about it."""
 
+import asyncio
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.agent.checkouts import Working, checkout
+from tests.agent.test_leftovers import MERGING
+from treadle import __version__
+from treadle.agent.providers.names import ModelSettings
 from treadle.cli import checks
+from treadle.cli.agents import FoundAgent
 from treadle.io.paths import config_file
+from treadle.io.sandbox import methods
 
 
 @pytest.fixture(autouse=True)
@@ -89,3 +98,142 @@ def test_offline_no_service_is_contacted_and_no_agent_started(monkeypatch: pytes
 def test_a_fleets_engine_is_named_with_where_it_came_from() -> None:
     engine = found("the fleet")["nats-server"]
     assert engine.ok and " at /" in engine.says
+
+
+def test_the_machine_is_said_with_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = found("the machine")
+    assert (
+        ours["treadle"].ok and ours["treadle"].needed and ours["treadle"].says.startswith(f"{__version__} on Python ")
+    )
+    assert ours["Linux"].ok and ours["Linux"].says == "complete"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    other = found("the machine")["Linux"]
+    assert not other.ok and not other.needed and "without the sandbox" in other.says
+
+
+@pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
+def test_what_a_session_left_is_named_with_what_takes_it_over(tmp_path: Path) -> None:
+    top = checkout(tmp_path / "w")
+
+    async def leave() -> None:
+        agent = Working(top)
+        await agent.run(MERGING)
+        agent.confining.close()
+
+    asyncio.run(leave())
+    left = found("the state directory")["kept repository"]
+    assert not left.ok and not left.needed and f"work in {top} was taken over" in left.says
+    assert "(unfinished: MERGE_HEAD)" in left.says and left.fix.startswith(
+        "treadle git adopt s1 (or treadle git drop s1"
+    )
+
+
+def test_settings_are_said_with_their_files_and_what_is_odd_in_them(tmp_path: Path) -> None:
+    (fine,) = checks.settings(True)
+    assert fine.ok and fine.needed and fine.says == f"none at {config_file()}: defaults hold"
+    file = Path(config_file())
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("nonsense = 1\n")
+    checks._configuration.cache_clear()
+    here, warning = checks.settings(True)
+    assert here.ok and here.says == str(file)
+    assert (warning.name, warning.ok, warning.fix) == ("warning", False, "") and "nonsense" in warning.says
+
+
+def test_a_model_is_said_as_chosen_and_a_service_with_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TREADLE_MODEL", "chat:m")
+    monkeypatch.setenv("TREADLE_BASE_URL", "http://127.0.0.1:9/v1")
+    models = found("models")
+    assert models["chosen"].ok and models["chosen"].says == "chat:m"
+    assert models["chat"].says == "http://127.0.0.1:9/v1 (not contacted)" and set(models) == {"chosen", "chat"}
+    asked = {each.name: each for each in checks.models(False)}["chat"]
+    assert not asked.ok and asked.says.startswith("http://127.0.0.1:9/v1: ")
+    assert asked.fix == "chat: check that its server runs, then `treadle models chat`"
+
+
+def test_a_service_that_is_not_set_up_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = checks._service("chat", [], ModelSettings(), offline=True)
+    assert not nowhere.ok and nowhere.fix and nowhere.area == "models"
+    unset = checks._service("openai", [], ModelSettings(), offline=False)
+    assert not unset.ok and unset.says == "there is no key for openai" and unset.fix.startswith("set OPENAI_API_KEY")
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    refused = checks._service("openai", ["OPENAI_API_KEY", "OPENAI_BASE_URL"], ModelSettings(), offline=False)
+    assert refused.says.startswith("http://127.0.0.1:9/v1, OPENAI_API_KEY, OPENAI_BASE_URL set: ")
+    assert refused.fix.startswith("openai: check OPENAI_API_KEY and OPENAI_BASE_URL, then ")
+
+
+AGENT: dict[str, Any] = {
+    "name": "a",
+    "path": "/a",
+    "version": "2",
+    "how": "acp",
+    "recorded": ("1", "3"),
+    "error": "odd",
+}
+
+
+@pytest.mark.parametrize(
+    ("agent", "ok", "says", "fix"),
+    [
+        ({"path": None}, False, "odd", ""),
+        ({"answers": None}, True, "2 at /a, driven by acp", ""),
+        ({"answers": True, "account": "me"}, True, "2 at /a, driven by acp; answers; me", ""),
+        ({"answers": True, "account": None}, True, "2 at /a, driven by acp; answers", ""),
+        (
+            {"answers": True, "account": ""},
+            False,
+            "2 at /a, driven by acp; answers; not signed in",
+            "sign in to a, or give it its key",
+        ),
+        (
+            {"answers": False, "newer": True},
+            False,
+            "2 at /a, driven by acp; newer than our recordings (3), so what is new in it is not known; "
+            "cannot be driven: odd",
+            "treadle agents a: odd",
+        ),
+        (
+            {"answers": None, "older": True},
+            True,
+            "2 at /a, driven by acp; older than our recordings (1), so it may lack what is declared",
+            "",
+        ),
+    ],
+)
+def test_an_agent_is_said_with_what_keeps_it_from_being_driven(
+    agent: dict[str, Any], ok: bool, says: str, fix: str
+) -> None:
+    found = checks.agent_finding(FoundAgent(**{"title": "A", **AGENT, **agent}))
+    assert (found.ok, found.says, found.fix, found.needed) == (ok, says, fix, False)
+
+
+@pytest.mark.parametrize(
+    ("method", "problems", "ok", "git", "says"),
+    [
+        ("bubblewrap", (), True, True, "bubblewrap, tried"),
+        ("landlock", ("no bwrap",), True, False, "landlock, tried; no bwrap"),
+        (None, ("no bwrap",), False, False, "nothing to confine commands with; no bwrap"),
+    ],
+)
+def test_the_sandbox_is_said_with_what_runs_then_write_to(
+    method: Any, problems: tuple[str, ...], ok: bool, git: bool, says: str
+) -> None:
+    tried = methods.Availability(method=method, problems=problems)
+    sandbox = {each.name: each for each in checks.sandboxing(tried, (), None)}
+    assert (sandbox["--sandbox"].ok, sandbox["--sandbox"].says) == (ok, says) and sandbox["git"].ok is git
+    assert sandbox["git"].says.startswith("confined runs" if git else "runs are not sealed: ")
+    assert ("`.git` is read-only" in sandbox["git"].says) is (ok and not git)
+    assert ("limits" in sandbox) is ok and "bubblewrap" in sandbox["git"].fix and "cgroup" not in sandbox
+
+
+def test_what_the_sandbox_cannot_do_is_said_of_each() -> None:
+    tried = methods.Availability(method="bubblewrap", cannot=("fly",))
+    sandbox = {each.name: each for each in checks.sandboxing(tried, ("limit memory",), "/group")}
+    assert not sandbox["cannot"].ok and sandbox["cannot"].says == "fly"
+    assert sandbox["limits"].ok and sandbox["limits"].says.startswith("the disk is watched; it cannot limit memory: ")
+    assert sandbox["cgroup"].ok and sandbox["cgroup"].says.startswith("/group: ")
+    (limited,) = [each for each in checks.sandboxing(tried, (), None) if each.name == "limits"]
+    assert limited.says.startswith("memory, processes and the disk are limited")
+    here = found("the sandbox")
+    assert here["--sandbox"].ok is (methods.available().method is not None)

@@ -5,7 +5,13 @@ import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import pytest
+from click import UsageError, unstyle
+
 from tests.installed import treadle as run
+from treadle.cli.conform import _absolute, _show, _tell, _variables, _write
+from treadle.conform.kit import Ruling
+from treadle.conform.worker import KIT
 
 WORKER = str(Path(sys.executable).parent / "treadle-worker")
 BAD = [sys.executable, "-m", "treadle.testing.faulty_worker"]
@@ -54,3 +60,51 @@ def test_words_that_no_clause_has_and_a_variable_without_a_value_are_refused() -
     assert "--env KEY has no =" in run("conform", "worker", "--env", "KEY", "--", WORKER).stderr
     gone = run("conform", "worker", "--only", LAST, "--", "no-such-program-here")
     assert gone.returncode == 2 and "there is no program no-such-program-here" in gone.stderr
+
+
+RULINGS = [
+    Ruling(section="S", sentence="it is kept", outcome="kept", seen="", seconds=0),
+    Ruling(section="S", sentence="it is not", outcome="broken", seen="nothing", seconds=0),
+    Ruling(section="T", sentence="no one knows", outcome="untried", seen="no way", seconds=0),
+]
+
+
+def test_each_clause_has_a_mark_and_what_was_seen_where_it_is_not_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    for ruling in RULINGS:
+        _tell(ruling)
+    assert unstyle(capsys.readouterr().out) == (
+        "ok S: it is kept\nNO S: it is not\n     nothing\n-- T: no one knows\n     no way\n"
+    )
+    _show(KIT, {"one": RULINGS}, as_json=False)
+    alone = capsys.readouterr().out
+    assert alone.startswith("\none: worker: 1 of 2 clauses kept") and "|" not in alone
+    _show(KIT, {"one": RULINGS, "two": RULINGS}, as_json=False)
+    both = capsys.readouterr().out
+    assert "| clauses kept | 1 of 2 | 1 of 2 |" in both and "\ntwo: worker: 1 of 2" in both
+    _show(KIT, {"one": RULINGS}, as_json=True)
+    assert json.loads(capsys.readouterr().out)["kept"] == 1
+
+
+def test_reports_are_written_only_where_they_are_wanted(tmp_path: Path) -> None:
+    _write(KIT, {"one": RULINGS, "two": RULINGS[:1]}, None, None)
+    assert list(tmp_path.iterdir()) == []
+    _write(KIT, {"one": RULINGS, "two": RULINGS[:1]}, str(tmp_path / "j"), None)
+    assert ET.parse(tmp_path / "j").getroot().get("failures") == "1" and len(list(tmp_path.iterdir())) == 1
+    _write(KIT, {"one": RULINGS}, None, str(tmp_path / "b"))
+    assert "1/2" in (tmp_path / "b").read_text()
+
+
+def test_variables_have_a_value_and_programs_of_this_directory_whole_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _variables(["A=1=2", "B="]) == {"A": "1=2", "B": ""}
+    with pytest.raises(UsageError, match="--env C has no =: write --env NAME=VALUE"):
+        _variables(["A=1", "C"])
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").write_text("#!/bin/sh\n")
+    (tmp_path / "mine").chmod(0o755)
+    assert _absolute(["./mine", "mine", "./gone", "sh"]) == (str(tmp_path / "mine"), "mine", "./gone", "sh")
+    for url in ("http://x/y", "https://x/y"):
+        assert _absolute([url]) == (url,)
+    with pytest.raises(UsageError, match="there is no program ./gone"):
+        _absolute(["./gone"])

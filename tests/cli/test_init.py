@@ -6,10 +6,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
 from tests.cli.chat.terminal import ChatTerminal
 from tests.installed import TREADLE, treadle
-from treadle.cli.init import check_command
+from treadle.cli.init import _guide, check_command, init
 from treadle.settings import config, trust
 
 
@@ -75,9 +76,21 @@ def test_a_person_answers_for_each_file(work: Path) -> None:
         ("go.mod", "", "go test ./..."),
         ("pyproject.toml", "[tool.pytest.ini_options]", "python3 -m pytest"),
         ("test_shop.py", "", "python3 -m unittest"),
+        ("shop_test.py", "", ""),
+        ("makefile", "test:\n", "make test"),
+        ("Makefile", "check:\ntest:\n", "make test"),
+        ("package.json", "{", ""),
+        ("package.json", '{"scripts": []}', ""),
+        ("tox.ini", "[pytest]", "python3 -m pytest"),
+        ("setup.cfg", "[tool:pytest]", "python3 -m pytest"),
+        ("pytest.ini", "pytest", "python3 -m pytest"),
+        ("tests/test_a.py", "", "python3 -m unittest"),
+        ("test/test_a.py", "", "python3 -m unittest"),
+        ("src/test_a.py", "", ""),
     ],
 )
 def test_the_check_is_found_by_the_build_files(tmp_path: Path, name: str, text: str, command: str) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text(text)
     assert check_command(str(tmp_path)) == command
 
@@ -92,3 +105,51 @@ def test_a_project_without_a_known_check_is_not_said_to_have_settings(work: Path
     assert treadle("init", "--yes", cwd=work).returncode == 0
     said = treadle("init", "--yes", cwd=work).stdout
     assert "AGENTS.md is here already" in said and "No command that tests this project was found" in said
+
+
+def test_the_guide_names_the_check_and_the_directories_that_are_no_secret(tmp_path: Path) -> None:
+    top = tmp_path / "shop"
+    for name in (".git", "_build", *(f"d{number:02}" for number in range(21))):
+        (top / name).mkdir(parents=True)
+    (top / "file").write_text("")
+    shown = ", ".join(f"`d{number:02}/`" for number in range(20))
+    small = "Keep changes small, and add a test for what you change.\n"
+    assert _guide(str(top), "make test") == (
+        "# shop\n\n- Run `make test` before you say that something is done; it must pass.\n\n"
+        f"Directories: {shown}.\n\n{small}"
+    )
+    (tmp_path / "empty").mkdir()
+    assert _guide(str(tmp_path / "empty"), "") == f"# empty\n\n{small}"
+
+
+def run(work: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> Result:
+    monkeypatch.chdir(work)
+    return CliRunner().invoke(init, words, catch_exceptions=False)
+
+
+def test_only_what_is_new_is_proposed_and_programs_see_what_was_done(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proposed = json.loads(run(work, monkeypatch, "--json").stdout)
+    assert [(each["what"], each["done"]) for each in proposed] == [
+        ("AGENTS.md", False),
+        (".treadle/config.toml", False),
+        ("treadle coord setup claude", False),
+    ]
+    assert proposed[1]["text"].startswith('[permissions]\nallow = ["Bash(make test)"]') and proposed[2]["text"] == ""
+    assert not (work / "AGENTS.md").exists() and not trust.is_trusted(str(work))
+    (work / "AGENTS.md").write_text("mine")
+    done = json.loads(run(work, monkeypatch, "--json", "--yes").stdout)
+    assert [each["what"] for each in done] == [each["what"] for each in proposed[1:]] and all(
+        each["done"] for each in done
+    )
+    assert (work / "AGENTS.md").read_text().startswith("mine\n") and trust.is_trusted(str(work))
+    again = run(work, monkeypatch)
+    assert again.output == "Nothing to do: AGENTS.md and .treadle/config.toml are here already.\n"
+
+
+def test_what_was_written_is_told_at_the_end(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(work, monkeypatch).output.endswith("Nothing was written. `treadle init --yes` writes all of it.\n")
+    said = run(work, monkeypatch, "--yes").output
+    assert said.endswith("Done; `git status` shows what was written. `treadle` opens a chat.\n")
+    assert "\nAGENTS.md: what every agent reads before it begins" in said and "\n    # shop\n" in said

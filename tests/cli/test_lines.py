@@ -8,6 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.cli.choosing.conftest import typed
+from treadle.cli.lines import TypedLines
+
 READING = """
 import asyncio, sys
 from treadle.cli.lines import TypedLines
@@ -89,3 +92,24 @@ def test_what_is_typed_ahead_is_the_next_line_unless_it_is_to_be_fresh(person: P
     person.sees("<end>")
     person.sees("<end>")
     assert person.after() == person.before
+
+
+async def test_what_was_typed_before_is_taken_line_by_line_and_the_end_stays_the_end(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with typed("one\rtw\xc3\xb6\n\nunfinished"):
+        lines = TypedLines()
+        assert [await lines.line(f"{number}? ") for number in range(3)] == ["one", "tw\xc3\xb6", ""]
+        for _ in range(2):
+            with pytest.raises(EOFError):
+                await lines.line("end? ")
+        lines.close()
+    assert capsys.readouterr().out == "0? one\n1? tw\xc3\xb6\n2? \nend? \nend? \n"
+
+
+async def test_a_fresh_question_is_not_answered_by_what_was_typed_before() -> None:
+    with typed("yes\nyes\n"):
+        lines = TypedLines()
+        assert await lines.line("one? ") == "yes"
+        with pytest.raises(EOFError):
+            await lines.line("sure? ", fresh=True)

@@ -24,6 +24,8 @@ from treadle.io.process.programs import run_program
 if TYPE_CHECKING:
     from treadle.agent.configuration import Configuration
     from treadle.agent.providers.names import ModelSettings
+    from treadle.cli.agents import FoundAgent
+    from treadle.io.sandbox.methods import Availability
 
 CHOOSE = "treadle models use: choose a model or an agent, among what is found here, or set TREADLE_MODEL"
 
@@ -164,26 +166,28 @@ def agents(offline: bool) -> Iterator[Finding]:
     except TreadleError as error:  # already reported under settings
         yield Finding(area="agents", name="all", ok=False, says=error.message)
         return
-    for found in every:
-        if found.path is None:
-            yield Finding(area="agents", name=found.name, ok=False, says=found.error)
-            continue
-        says = f"{found.version} at {found.path}, driven by {found.how}"
-        if found.newer:
-            says += f"; newer than our recordings ({found.recorded[-1]}), so what is new in it is not known"
-        elif found.older:
-            says += f"; older than our recordings ({found.recorded[0]}), so it may lack what is declared"
-        if found.answers is False:
-            fix = f"treadle agents {found.name}: {found.error}"
-            says += f"; cannot be driven: {found.error}"
-            yield Finding(area="agents", name=found.name, ok=False, says=says, fix=fix)
-        elif found.account == "":
-            fix = f"sign in to {found.name}, or give it its key"
-            yield Finding(area="agents", name=found.name, ok=False, says=f"{says}; answers; not signed in", fix=fix)
-        else:
-            answers = "; answers" if found.answers else ""
-            signed = f"; {found.account}" if found.account else ""
-            yield Finding(area="agents", name=found.name, ok=True, says=f"{says}{answers}{signed}")
+    yield from map(agent_finding, every)
+
+
+def agent_finding(found: FoundAgent) -> Finding:
+    if found.path is None:
+        return Finding(area="agents", name=found.name, ok=False, says=found.error)
+    says = f"{found.version} at {found.path}, driven by {found.how}"
+    if found.newer:
+        says += f"; newer than our recordings ({found.recorded[-1]}), so what is new in it is not known"
+    elif found.older:
+        says += f"; older than our recordings ({found.recorded[0]}), so it may lack what is declared"
+    if found.answers is False:
+        fix = f"treadle agents {found.name}: {found.error}"
+        return Finding(
+            area="agents", name=found.name, ok=False, says=f"{says}; cannot be driven: {found.error}", fix=fix
+        )
+    if found.account == "":
+        fix = f"sign in to {found.name}, or give it its key"
+        return Finding(area="agents", name=found.name, ok=False, says=f"{says}; answers; not signed in", fix=fix)
+    answers = "; answers" if found.answers else ""
+    signed = f"; {found.account}" if found.account else ""
+    return Finding(area="agents", name=found.name, ok=True, says=f"{says}{answers}{signed}")
 
 
 def parts(offline: bool) -> Iterator[Finding]:
@@ -211,6 +215,12 @@ def sandbox(offline: bool) -> Iterator[Finding]:
     from treadle.io.sandbox import limits, methods
 
     found = methods.available()
+    missing = limits.unlimited(ResourceLimits(), namespace=found.method == "bubblewrap")
+    yield from sandboxing(found, missing, cgroup.given())
+
+
+def sandboxing(found: Availability, missing: tuple[str, ...], group: str | None) -> Iterator[Finding]:
+    """With what has no limit, and the cgroup that was given to us."""
     ok = found.method is not None
     says = "; ".join([f"{found.method}, tried" if ok else "nothing to confine commands with", *found.problems])
     fix = "install bubblewrap, and see `treadle docs sandbox`"
@@ -224,13 +234,12 @@ def sandbox(offline: bool) -> Iterator[Finding]:
     yield Finding(area="sandbox", name="git", ok=sealed, says=says, fix=fix)
     for one in found.cannot:
         yield Finding(area="sandbox", name="cannot", ok=False, says=one)
-    missing = limits.unlimited(ResourceLimits(), namespace=found.method == "bubblewrap")
     says = "memory, processes and the disk are limited for each command"
     if missing:
         says = f"the disk is watched; it cannot {missing[0]}: `treadle docs sandbox` has how to give one"
     if ok:
         yield Finding(area="sandbox", name="limits", ok=True, says=says)
-    if (group := cgroup.given()) is not None:
+    if group is not None:
         says = f"{group}: what is left when everything of ours is killed at once is ended by the next that starts"
         yield Finding(area="sandbox", name="cgroup", ok=True, says=says)
 

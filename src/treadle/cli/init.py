@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext, redirect_stdout
 from functools import partial
 
 import click
@@ -77,7 +78,8 @@ def _settle(proposal: Proposal, write: Callable[[], None], yes: bool, asks: bool
             click.echo(printable(f"    {line}"))
     if not yes and not (asks and click.confirm("Write it?" if proposal.text else "Do it?", default=True)):
         return proposal
-    write()
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():  # a program reads the JSON alone
+        write()
     return msgspec.structs.replace(proposal, done=True)
 
 

@@ -79,8 +79,9 @@ class TypedLines:
 
     def close(self) -> None:
         """Restore the terminal: while a line is being edited, its own echo is off."""
-        with contextlib.suppress(termios.error):
-            termios.tcsetattr(0, termios.TCSADRAIN, self._terminal)
+        if self._terminal:
+            with contextlib.suppress(termios.error):
+                termios.tcsetattr(0, termios.TCSADRAIN, self._terminal)
 
 
 def _read(prompt: str, begun: str, loop: asyncio.AbstractEventLoop, future: asyncio.Future[str]) -> None:

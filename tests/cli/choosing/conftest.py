@@ -3,7 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,6 +25,32 @@ def bare(tmp_path: Path) -> dict[str, str]:
     assert git is not None
     (programs / "git").symlink_to(git)
     return {**os.environ, "PATH": str(programs), "OLLAMA_HOST": "127.0.0.1:9", "TERM": "xterm-256color"}
+
+
+@pytest.fixture
+def nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same for this process. Programs can be put into the directory."""
+    programs = tmp_path / "bin"
+    programs.mkdir(exist_ok=True)
+    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:9")
+    return programs
+
+
+@contextmanager
+def typed(text: str) -> Iterator[None]:
+    """What a person has typed on standard input, and then left."""
+    reading, writing = os.pipe()
+    os.write(writing, text.encode())
+    os.close(writing)
+    before = os.dup(0)
+    os.dup2(reading, 0)
+    try:
+        yield
+    finally:
+        os.dup2(before, 0)
+        os.close(before)
+        os.close(reading)
 
 
 @pytest.fixture

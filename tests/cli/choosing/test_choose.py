@@ -7,13 +7,90 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.cli.chat.terminal import ChatTerminal
 from tests.cli.choosing.chosen import once
+from tests.cli.choosing.conftest import typed
 from tests.installed import treadle
+from treadle import installation
+from treadle.agent.providers.local.catalog import DEFAULT, KNOWN, ModelRecord, file_of, record_of
+from treadle.agent.providers.names import VENDORS
 from treadle.agent.providers.script import parse
+from treadle.cli.choosing import fetch
+from treadle.cli.choosing.choose import settle
+from treadle.cli.options import RunOptions
+from treadle.errors import NoModel
+from treadle.settings import config
 from treadle.testing.server import ModelServer
+
+OURS = RunOptions(agent="native")
+
+
+async def test_what_was_chosen_is_left_as_it_is() -> None:
+    chosen = RunOptions(agent="native", model="m")
+    assert await settle(chosen, talks=True) is chosen
+
+
+async def test_the_only_way_is_taken_and_named_in_a_pipe_and_at_a_terminal(
+    nothing: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    looking = "treadle: No model is configured yet; looking for keys, agents and local models...\n"
+    for talks, before in ((False, ""), (True, looking)):
+        found = await settle(OURS, talks=talks)
+        assert (found.agent, found.model) == ("native", "openai:gpt-6-sol")
+        assert capsys.readouterr().err == (
+            f"{before}treadle: using openai:gpt-6-sol: OPENAI_API_KEY is set. `treadle models use openai:gpt-6-sol`"
+            " keeps it; --model NAME or --agent NAME takes another.\n"
+        )
+    assert config.load(".").settings.model is None, "nothing was kept"
+
+
+async def test_of_several_a_person_picks_one_which_is_kept_and_a_script_is_refused(
+    nothing: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    names = f"anthropic:{VENDORS['anthropic'].default}, openai:gpt-6-sol"
+    with pytest.raises(NoModel, match=f"several could be used here: {names}") as refused:
+        await settle(OURS, talks=False)
+    assert "choose one with `treadle models use NAME`" in str(refused.value)
+    with typed(""), pytest.raises(NoModel, match="No model was chosen") as left:
+        await settle(OURS, talks=True, plain=True)
+    assert "choose later with `treadle models use`" in str(left.value) and config.load(".").settings.model is None
+    capsys.readouterr()
+    with typed("2\n"):
+        assert (await settle(OURS, talks=True, plain=True)).model == "openai:gpt-6-sol"
+    out, err = capsys.readouterr()
+    assert (
+        "2  openai:gpt-6-sol" in out and "  OPENAI_API_KEY is set" in out and "`treadle models use` changes it." in err
+    )
+    assert "the server at http://127.0.0.1:9/v1: " in err and config.load(".").settings.model == "openai:gpt-6-sol"
+
+
+async def test_where_nothing_is_found_it_says_what_to_type_and_offers_the_local_model(
+    nothing: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(NoModel, match="no key, agent, server or local model was found here") as refused:
+        await settle(OURS, talks=False)
+    assert "set a key such as ANTHROPIC_API_KEY" in str(refused.value) and "; the server at http" in str(refused.value)
+    with typed("q\n"), pytest.raises(NoModel, match="No model is configured") as left:
+        await settle(OURS, talks=True, plain=True)
+    assert "`treadle demo` shows it at work" in str(left.value)
+    assert "l  fetch the small local model now (1.1 GB to fetch" in capsys.readouterr().out
+    monkeypatch.setattr(fetch, "OPENMP", "libc.so.6")
+    known = KNOWN[DEFAULT]
+    with open(file_of(DEFAULT), "wb") as file:
+        file.truncate(known.size)
+    record = ModelRecord(name=DEFAULT, sha256=known.sha256, size=known.size)
+    monkeypatch.setitem(installation.PROVIDES, "local", "absent_part")  # so it is no way yet
+    Path(record_of(DEFAULT)).write_bytes(msgspec.json.encode(record))
+    monkeypatch.setitem(installation.PROVIDES, "local", "json")
+    await fetch.fetch_local(plain=True)
+    assert config.load(".").settings.model == "local" and "local is used from now on" in capsys.readouterr().err
+
 
 SERVED = parse('model = "loom-1"\n[[reply]]\ntext = "I heard."\ntimes = "always"\n')
 

@@ -3,8 +3,12 @@
 import json
 from pathlib import Path
 
+import pytest
+from click.testing import CliRunner, Result
+
 from tests.cli.choosing.chosen import once
 from tests.installed import treadle
+from treadle.cli.models import models
 from treadle.io.paths import config_file
 from treadle.settings import config
 
@@ -51,3 +55,52 @@ def test_a_short_name_of_a_model_can_be_kept_and_what_is_neither_says_so(bare: d
     assert (
         "TREADLE_MODEL=anthropic" not in (said := treadle("models", env=bare).stderr) and "treadle models use" in said
     )
+
+
+def use(*words: str) -> Result:
+    return CliRunner().invoke(models, ["use", *words])
+
+
+def test_a_name_is_kept_as_a_model_or_as_an_agent_and_programs_are_told(
+    nothing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "a")
+    done = use("anthropic:x", "--json")
+    assert json.loads(done.output) == [{"name": "anthropic:x", "because": "named", "chosen": True}]
+    found = config.load(".").settings
+    assert (found.agent, found.model) == (None, "anthropic:x")
+    done = use("claude")
+    assert done.output == f"claude is used from now on (saved in {config_file()}).\n" and done.exit_code == 0
+    assert config.load(".").settings.agent == "claude" and use("acp:cat").exit_code == 0
+    assert config.load(".").settings.agent == "acp:cat" and use("anthropic").exit_code == 0
+    assert config.load(".").settings.agent is None
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("native", "our own agent needs a model"),
+        ("nonsense", "there is no agent and no known model 'nonsense'"),
+        ("acp:", "names no command"),
+        ("openai:x", "OPENAI_API_KEY"),
+        ("odd:x", "odd"),
+    ],
+)
+def test_what_cannot_be_used_is_not_kept(nothing: Path, name: str, said: str) -> None:
+    done = use(name)
+    assert done.exit_code == 1 and said in str(done.exception) and not Path(config_file()).exists()
+
+
+def test_what_is_found_is_listed_one_in_a_line_and_nothing_ends_with_2(
+    nothing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    none = use()
+    assert (none.exit_code, none.stdout) == (2, "") and "Nothing is set up on this machine yet." in none.stderr
+    as_json = use("--json")
+    assert (as_json.exit_code, as_json.stdout, as_json.stderr) == (2, "[]\n", "")
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    one = use()
+    assert (one.exit_code, one.stdout, one.stderr) == (0, "openai:gpt-6-sol\tOPENAI_API_KEY is set\n", "")
+    told = json.loads(use("--json").stdout)
+    assert told == [{"name": "openai:gpt-6-sol", "because": "OPENAI_API_KEY is set", "chosen": False}]
+    assert config.load(".").settings.model is None

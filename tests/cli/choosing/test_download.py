@@ -3,9 +3,11 @@
 import io
 from contextlib import redirect_stderr
 
+import msgspec
 import pytest
 
-from treadle.agent.providers.local.catalog import KNOWN
+from treadle import installation
+from treadle.agent.providers.local.catalog import KNOWN, ModelRecord, file_of, record_of
 from treadle.cli.choosing.download import DownloadBar, _before, fetch
 from treadle.errors import ConfigError
 
@@ -57,6 +59,35 @@ async def test_a_model_that_is_not_known_is_refused_with_those_that_are() -> Non
 
 
 @pytest.mark.parametrize("name", sorted(KNOWN))
-def test_before_a_gigabyte_is_fetched_it_is_said_what_it_takes(name: str) -> None:
+def test_before_a_gigabyte_is_fetched_it_is_said_what_it_takes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     said, known = _before(KNOWN[name]), KNOWN[name]
     assert said.startswith(f"{known.title}: {known.size / 1e9:.1f} GB to fetch") and "of memory while it runs" in said
+    monkeypatch.setitem(installation.PROVIDES, "local", "absent_part")
+    assert "; to run it: " in _before(known)
+    monkeypatch.setitem(installation.PROVIDES, "local", "json")
+    assert "; to run it: " not in _before(known)
+
+
+async def test_what_is_here_already_is_not_fetched_again_and_an_address_needs_a_hash(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    known = next(iter(KNOWN.values()))
+    with open(file_of(known.name), "wb") as file:
+        file.truncate(known.size)
+    record = ModelRecord(name=known.name, sha256=known.sha256, size=known.size)
+    with open(record_of(known.name), "wb") as file:
+        file.write(msgspec.json.encode(record))
+    assert await fetch(next(iter(KNOWN))) == record and capsys.readouterr().err == ""
+    with pytest.raises(ConfigError, match="only with its SHA-256"):
+        await fetch("https://127.0.0.1:9/x.gguf")
+    assert capsys.readouterr().err.startswith("https://127.0.0.1:9/x.gguf: it needs at least as much memory")
+    with pytest.raises(ConfigError, match="is not the address of a model"):
+        await fetch("https://127.0.0.1:9/x.gguf", "0" * 64, "a/b")
+
+
+def test_in_a_log_a_step_is_shown_once_it_is_reached(capsys: pytest.CaptureFixture[str]) -> None:
+    bar = DownloadBar()
+    for size in (0, 0, 99_999_999, 100_000_000, 199_999_999):
+        bar.show(size, 1_000_000_000)
+    bar.close()
+    assert capsys.readouterr().err == "0 of 1,000 MB (0 %)\n100 of 1,000 MB (10 %)\n"

@@ -13,8 +13,8 @@ from tests.cli.chat.terminal import ChatTerminal
 from tests.conftest import need
 from treadle.agent.records import TurnBegan
 from treadle.agent.transcript import Transcript
-from treadle.cli.completion.scripts import script
-from treadle.cli.words import every
+from treadle.cli.completion.scripts import choices, script
+from treadle.cli.words import CommandWords, Option, every
 
 BIN = str(Path(sys.executable).parent)
 BASH = """source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _treadle; printf '%s\\n' "${COMPREPLY[@]}" """
@@ -90,3 +90,51 @@ def test_zsh_completes_with_descriptions(scripts: Path, tmp_path: Path, state_ho
         terminal.until("treadle sessions export --format markdown")
         terminal.keys("\x15treadle docs one\t")
         terminal.until("treadle docs one-shot")
+
+
+COMMANDS = [
+    CommandWords(
+        path=("x",),
+        summary="the program",
+        options=(
+            Option(("-f", "--form"), "[a|b-c]", "It's a form"),
+            Option(("--agent",), "NAME", "Who"),
+            Option(("--out",), "FILE", ""),
+            Option(("--json",), "", "For programs"),
+            Option(("--one",), "[a]", ""),
+        ),
+        commands=("y", "gone"),
+    ),
+    CommandWords(path=("x", "y"), summary="it's \\ below", words="orders"),
+]
+
+
+def test_values_are_known_where_the_help_lists_all_of_them() -> None:
+    assert [choices(option) for option in COMMANDS[0].options] == [["a", "b-c"], [], [], [], []]
+
+
+def test_a_script_has_each_command_with_its_options_values_and_words() -> None:
+    cases = script("bash", COMMANDS).partition('case "$1" in\n')[2].partition("\n  esac")[0]
+    assert cases == (
+        '    "x")\n      commands="y gone" options="-f --form --agent --out --json --one"'
+        ' valued="-f --form --agent --out --one" choices="-f=a,b-c --form=a,b-c" words="" ;;\n'
+        '    "x y")\n      commands="" options="" valued="" choices="" words="orders" ;;'
+    )
+    assert script("bash", COMMANDS).endswith("complete -o default -F _treadle x\n")
+    zsh = script("zsh", COMMANDS)
+    assert zsh.startswith("#compdef x\n") and "commands=('y:it'\\''s \\ below' 'gone:')" in zsh
+    assert "choices=(-f=a,b-c --form=a,b-c) kind= ;;" in zsh and "kind=orders ;;" in zsh
+    assert "valued=(-f --form --agent --out --one)\n" in zsh and "'--json:For programs'" in zsh
+    lines = [line for line in script("fish", COMMANDS).splitlines() if line.startswith("complete ")]
+    here, below = "complete -c x -n \"__treadle_at 'x'\"", "complete -c x -n \"__treadle_at 'x y'\""
+    assert lines == [
+        f"{here} -f -a y -d 'it'\\''s \\\\ below'",
+        f"{here} -f -a gone -d ''",
+        f"{here} -s f -l form -x -a 'a b-c' -d 'It'\\''s a form'",
+        f"{here} -l agent -x -a '(__treadle_list agents)' -d 'Who'",
+        f"{here} -l out -r",
+        f"{here} -l json -d 'For programs'",
+        f"{here} -l one -r",
+        f"{below} -f -a '(__treadle_list orders)'",
+    ]
+    assert "set -g __treadle_paths 'x y'\n" in script("fish", COMMANDS)
