@@ -1,9 +1,9 @@
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.terminal.support import Stage
+from tests.terminal.support import Desk, Stage
 from tests.terminal.tmux import Tmux
 
 
@@ -21,3 +21,19 @@ def tmux(tmp_path: Path) -> Iterator[Tmux]:
     server = Tmux(tmp_path)
     yield server
     server("kill-server")
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    made = Desk()
+    yield made
+    made.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    desk = pyfuncitem.funcargs.get("desk")
+    if not isinstance(desk, Desk):
+        return (yield)
+    with desk.used():
+        return (yield)

@@ -6,7 +6,9 @@ import os
 import socket
 import subprocess
 import sys
+import termios
 import time
+import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -133,3 +135,59 @@ def alive(pid: int) -> bool:
 
 def log_lines(place: Place) -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path(place.log).read_text().splitlines()]
+
+
+class Desk:
+    """A terminal that is this process's own while a test runs, which types before its keys are read.
+
+    What is drawn goes into a pipe, because the kernel passes on what is written to a pty only some time later.
+    """
+
+    def __init__(self, cols: int = 40, rows: int = 10) -> None:
+        self._keyboard, self._inner = os.openpty()
+        tty.setraw(self._inner)
+        self._drawn, self._paper = os.pipe()
+        os.set_blocking(self._drawn, False)
+        self.resize(cols, rows)
+        self.signals, self._signaller = os.pipe()
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """As standard input and output. pytest itself changes these between a fixture and its test."""
+        before = [os.dup(fd) for fd in (0, 1)]
+        os.dup2(self._inner, 0)
+        os.dup2(self._paper, 1)
+        os.close(self._inner)
+        try:
+            yield
+        finally:
+            for fd, stream in enumerate(before):
+                os.dup2(stream, fd)
+                os.close(stream)
+
+    def types(self, keys: bytes) -> None:
+        os.write(self._keyboard, keys)
+
+    def resize(self, cols: int, rows: int) -> None:
+        termios.tcsetwinsize(self._keyboard, (rows, cols))
+
+    def signalled(self, number: int) -> None:
+        os.write(self._signaller, bytes([number]))
+
+    def hangs_up(self) -> None:
+        os.close(self._keyboard)
+        self._keyboard = -1
+
+    def written(self) -> str:
+        """What was drawn since the last time."""
+        data = b""
+        try:
+            while True:
+                data += os.read(self._drawn, 65536)
+        except BlockingIOError:
+            return data.decode()
+
+    def close(self) -> None:
+        for fd in (self._keyboard, self._drawn, self._paper, self.signals, self._signaller):
+            if fd >= 0:
+                os.close(fd)

@@ -3,12 +3,15 @@
 import os
 import socket
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.terminal.support import Stage, until
-from treadle.errors import NotFound, PeerExited, PeerStalled, RemoteProtocolError, TimedOut
+from treadle.errors import NotFound, PeerExited, PeerStalled, RemoteProtocolError, TimedOut, Unsupported
 from treadle.terminal.client import Client
 from treadle.wire.terminal import frames as wire
 
@@ -137,3 +140,103 @@ def test_a_text_is_typed_only_when_it_can_approve_nothing(stage: Stage) -> None:
             if b"1and this\r\n1and this" in seen:
                 break
     assert b"yes" not in seen
+
+
+@contextmanager
+def played(path: Path, *steps: bytes | int) -> Iterator[None]:
+    """A supervisor that says these bytes one after the other, and reads so many where a number stands."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+
+        def play() -> None:
+            sock, _ = listener.accept()
+            with sock:
+                for step in steps:
+                    if isinstance(step, bytes):
+                        sock.sendall(step)
+                    else:
+                        while step > 0 and (data := sock.recv(step)):
+                            step -= len(data)
+
+        thread = threading.Thread(target=play)
+        thread.start()
+        yield
+        thread.join(50)
+
+
+def hello(version: int) -> bytes:
+    return wire.encode(wire.HelloReply(version, 0, 0, 0, 80, 24))
+
+
+def test_stages_of_a_prompt_come_one_after_the_other_whatever_is_between(tmp_path: Path) -> None:
+    size = len(wire.encode(wire.ClientHello(0, 0)))
+    queued, typed, over = (wire.encode(wire.Prompted(b'{"stage": "%s"}' % stage)) for stage in (b"q", b"t", b"o"))
+    output = wire.encode(wire.ProgramOutput(b"x"))
+    asked = len(wire.encode(wire.SubmitPrompt(0, 20_000, b"hi"))) + len(wire.encode(wire.StatusQuestion()))
+    status = wire.encode(wire.StatusReply.of(1, 2, True, 0, 3))
+    with played(tmp_path / "s", b"\0", size, hello(2), asked, output + queued + typed + status, 1000):
+        with Client(str(tmp_path / "s"), timeout=50) as client:
+            client.subscribe()
+            assert client.prompt(b"hi")["stage"] == "q" and client.version == 2
+            client.status()
+            assert client.prompted()["stage"] == "t", "it came while the status was awaited"
+            with pytest.raises(TimedOut):
+                client.prompted(time.monotonic() + 0.05)
+            assert [type(message) for message in client.waiting()] == [wire.ProgramOutput] and client.waiting() == []
+    assert over
+
+
+def test_an_earlier_version_is_sent_no_prompt(tmp_path: Path) -> None:
+    with played(tmp_path / "s", b"\0", len(wire.encode(wire.ClientHello(0, 0))), hello(1), 1000):
+        with Client(str(tmp_path / "s"), timeout=50) as client:
+            with pytest.raises(Unsupported, match="earlier version") as refused:
+                client.prompt(b"hi")
+            assert "send --anyway" in str(refused.value.hint)
+
+
+def test_one_that_does_not_read_is_stalled_and_one_that_left_has_ended(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+        made: list[Client] = []
+        thread = threading.Thread(target=lambda: made.append(Client(str(tmp_path / "s"), timeout=50)))
+        thread.start()
+        sock, _ = listener.accept()
+        sock.sendall(b"\0")
+        thread.join(50)
+        (client,) = made
+        client.subscribe()
+        client.timeout = 0.05
+        client.sock.setblocking(False)
+        assert client.receive() == []
+        with pytest.raises(PeerStalled, match="does not read"):
+            client.input(b"x" * 10_000_000)
+        sock.sendall(wire.encode(wire.Exit(4)))
+        client.sock.setblocking(True)
+        assert client.receive() == [wire.Exit(4)]
+        sock.close()
+        with pytest.raises(PeerExited):
+            client.input(b"x")
+        client.close()
+        with pytest.raises(PeerExited):
+            client.receive()
+
+
+def test_one_deadline_bounds_every_wait(tmp_path: Path) -> None:
+    with played(tmp_path / "s", b"\0", 10_000):
+        with Client(str(tmp_path / "s"), timeout=None, until=time.monotonic() + 0.2) as client:
+            with pytest.raises(PeerStalled, match="does not answer StatusQuestion"):
+                client.status()
+            with pytest.raises(TimedOut):
+                list(client.messages())
+
+
+def test_a_terminal_is_renamed_resized_and_asked_what_it_is(stage: Stage) -> None:
+    place = stage.start("cat", id="old")
+    with Client(place.sock) as client:
+        assert client.version == 0 and client.hello().version == client.version >= 2
+        client.resize(91, 17)
+        until(lambda: client.detail()["size"]["cols"] == 91 and client.detail()["size"]["rows"] == 17)
+        assert client.rename("new")["id"] == "new" and client.rename("../x")["why"]
+        assert client.cancel_prompt(99)["stage"] == "gone"

@@ -1,12 +1,19 @@
 """The keys after the prefix of `attach`, as a person presses them."""
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
-from tests.terminal.support import Stage, alive, connected, until
+import pytest
+
+from tests.terminal.support import Desk, Stage, alive, connected, until
 from tests.terminal.tmux import Tmux, attach
+from treadle.terminal.commands import obey
 from treadle.terminal.listing import row
+from treadle.terminal.panel import Panel
+from treadle.terminal.places import Place
+from treadle.terminal.settings import AttachOptions
 
 ASKS = r"printf '\033]7501;state=blocked:kind=permission\033\\'"
 
@@ -74,21 +81,6 @@ def test_one_key_goes_to_the_terminal_that_asks_and_one_back(stage: Stage, tmux:
     tmux.shows("me", "[detached from session home]")
 
 
-def test_another_terminal_is_chosen_from_the_list(stage: Stage, tmux: Tmux) -> None:
-    first = stage.start("sh", "-c", "echo this is one; exec cat", id="one")
-    second = stage.start("sh", "-c", "echo this is two; exec cat", id="two")
-    until(lambda: all("this is" in (row(place).get("last_line") or "") for place in (first, second)))
-    tmux.window("me", attach(first))
-    tmux.shows("me", "this is one")
-    tmux.type("me", "C-]", "s")
-    listed = tmux.shows("me", "go there")
-    assert "1  one" in listed and "2  two" in listed
-    tmux.type("me", "Down", "Enter")
-    until(lambda: "this is two" in (screen := tmux.screen("me")) and "this is one" not in screen)
-    tmux.type("me", "C-\\")
-    tmux.shows("me", "[detached from session two]")
-
-
 def test_it_is_renamed_and_ended_from_inside(stage: Stage, tmux: Tmux) -> None:
     place = stage.start("sh", "-c", "echo ready; exec cat", id="old")
     child = place.pids()[1]
@@ -108,17 +100,6 @@ def test_it_is_renamed_and_ended_from_inside(stage: Stage, tmux: Tmux) -> None:
     tmux.type("me", "yes", "Enter")
     tmux.shows("me", "session exited with code")
     assert not alive(child)
-
-
-def test_one_who_only_watches_is_refused_to_end_it(stage: Stage, tmux: Tmux) -> None:
-    place = stage.start("sh", "-c", "echo ready; exec cat")
-    tmux.window("me", attach(place, "--read-only"))
-    tmux.shows("me", "ready")
-    tmux.type("me", "C-]", "k")
-    tmux.shows("me", "You only watch")
-    tmux.type("me", "q")
-    tmux.shows("me", "ready")
-    assert alive(place.pids()[1])
 
 
 def test_what_has_scrolled_away_is_looked_at_and_searched(stage: Stage, tmux: Tmux) -> None:
@@ -151,3 +132,72 @@ def test_the_bar_names_the_branch_and_comes_and_goes_with_a_key(stage: Stage, tm
     tmux.type("me", "C-]", "b")
     until(lambda: "[treadle]" not in tmux.screen("me"))
     assert os.path.exists(place.sock)
+
+
+class Asked:
+    """What a command shows at a desk, and where it leads."""
+
+    def __init__(self, desk: Desk, here: Place) -> None:
+        self.desk, self.here = desk, here
+        self.options = AttachOptions()
+
+    def __call__(self, command: str, keys: bytes, before: Place | None = None) -> tuple[str, str]:
+        self.desk.types(keys)
+        found = obey(command, self.here, before, Panel(self.desk.signals), self.options)
+        return found.id, re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", self.desk.written())
+
+
+@pytest.fixture
+def asked(desk: Desk, stage: Stage) -> Asked:
+    desk.resize(100, 20)
+    return Asked(desk, stage.start("sh", "-c", "echo at home; exec cat", id="home"))
+
+
+def test_each_key_leads_to_the_terminal_to_show(asked: Asked, stage: Stage) -> None:
+    assert asked("n", b"x")[0] == "home" and asked("s", b"q")[0] == "home"
+    other = stage.start("sh", "-c", f"echo may I?; {ASKS}; exec cat", id="asker")
+    until(lambda: row(other)["state"] == "permission")
+    assert asked("n", b"")[0] == "asker" and asked("l", b"", other)[0] == "asker"
+    found, shown = asked("l", b"x")
+    assert found == "home" and "There is no terminal before this one." in shown
+    until(lambda: "at home" in (row(asked.here).get("last_line") or ""))
+    found, shown = asked("s", b"\r")
+    assert found == "home", "the one that is shown is marked at first"
+    assert re.search(r"  1  asker  permission  ", shown) and re.search(r"  2  home   \w+ +at home", shown)
+    assert asked("s", b"\x1b[A\r")[0] == asked("s", b"1")[0] == "asker"
+    found, shown = asked("?", b"x")
+    assert found == "home" and "Ctrl-] n   go to the terminal" in shown and "type Ctrl-] itself" in shown
+
+
+def test_it_is_renamed_only_to_what_can_be_an_id_and_is_free(asked: Asked, stage: Stage) -> None:
+    stage.start("cat", id="taken")
+    for keys in (b"\r", b"\x15\r", b"x\x1b"):
+        found, shown = asked("r", keys)
+        assert found == "home" and "another id for home: home" in shown
+    found, shown = asked("r", b"/\rx")
+    assert found == "home" and "cannot be the id" in shown and "letters, digits, dots" in shown
+    found, shown = asked("r", b"\x15taken\rx")
+    assert found == "home" and "home keeps its id: " in shown
+    assert asked("r", b"2\r")[0] == "home2" and os.path.exists(stage.directory / "home2.pid")
+
+
+def test_it_is_ended_only_by_yes_and_never_by_one_who_watches(asked: Asked) -> None:
+    child = asked.here.pids()[1]
+    asked.options.read_only = True
+    for command in ("k", "r"):
+        found, shown = asked(command, b"x")
+        assert found == "home" and "You only watch this terminal" in shown
+    assert "go to the terminal" in asked("?", b"x")[1], "what changes nothing is not refused"
+    asked.options.read_only = False
+    for keys in (b"\r", b"no\r", b"Yes\r", b"\x1b"):
+        assert "Type yes:" in asked("k", keys)[1] and alive(child)
+    assert "home is being ended..." in asked("k", b"yes\r")[1]
+    until(lambda: not alive(child))
+
+
+def test_what_has_scrolled_away_is_there(asked: Asked) -> None:
+    with connected(asked.here) as client:
+        client.input(b"".join(b"line-%d\n" % number for number in range(40)))
+        until(lambda: client.detail()["last_line"] == "line-39")
+    assert "81 of 81" in asked("[", b"q")[1] and "search:" not in asked("[", b"q")[1]
+    assert "search:" in asked("/", b"\rq")[1]

@@ -8,7 +8,7 @@ from tests.terminal.recordings import NAMES as RECORDINGS
 from tests.terminal.recordings import load
 from treadle.terminal.detectors import NAMES, named
 from treadle.terminal.grid import Grid
-from treadle.terminal.judge import Evidence, by_report, explain, find_box, judge
+from treadle.terminal.judge import FIRST_SCREEN, Evidence, by_report, explain, find_box, judge, says
 from treadle.terminal.reports import Report
 from treadle.terminal.times import STALE
 
@@ -264,3 +264,60 @@ RULE = "─" * 20
 def test_a_prompt_counts_where_the_cursor_is_and_nowhere_else(lines: list[str], state: str) -> None:
     """The last line is the one with the cursor."""
     assert judge(named("aider"), Evidence(lines, box_seen=True)).state == state
+
+
+def reported(state: str, kind: str = "", message: str = "why") -> Report:
+    report = Report("osc 7501", state, f"state={state}", 0)
+    report.kind, report.message = kind, message
+    return report
+
+
+@pytest.mark.parametrize(
+    ("report", "quiet", "state", "message"),
+    [
+        (reported("blocked"), STALE, "permission", "why"),
+        (reported("blocked", "question"), 0, "question", "why"),
+        (reported("blocked", "auth"), 0, "error", "why"),
+        (reported("working"), STALE - 1, "thinking", "why"),
+        (reported("working"), STALE, "unknown", ""),
+        (reported("error"), STALE, "error", "why"),
+        (reported("idle"), STALE, "idle", "why"),
+        (reported("done"), 0, "idle", "why"),
+    ],
+)
+def test_a_program_without_a_table_is_judged_by_its_report(
+    report: Report, quiet: int, state: str, message: str
+) -> None:
+    verdict = by_report(report, quiet)
+    assert (verdict.state, verdict.source, verdict.message) == (state, "osc 7501", message)
+    assert verdict.words.startswith(report.words) and verdict.sure
+    assert repr(verdict) == f"Verdict({state}, osc 7501: {verdict.words!r})"
+
+
+@pytest.mark.parametrize(
+    ("report", "box_seen", "lines", "age", "state", "words"),
+    [
+        (reported("working"), True, ["x"], 0, "thinking", "state=working"),
+        (reported("error"), True, ["x"], 0, "error", "state=error"),
+        (reported("idle"), True, ["x"], 0, "idle", "state=idle"),
+        (reported("done"), True, ["x"], 0, "idle", "state=done"),
+        (None, False, [""], FIRST_SCREEN, "starting", "nothing is drawn yet"),
+        (None, False, ["x"], FIRST_SCREEN - 1, "starting", "no input box is drawn yet"),
+        (None, False, ["x"], FIRST_SCREEN, "unknown", "there is no input box"),
+        (None, True, ["x"], 0, "unknown", "there is no input box"),
+        (None, True, ["", ""], 0, "thinking", "the screen is blank"),
+    ],
+)
+def test_without_a_box_it_is_what_the_agent_reports_or_not_known(
+    report: Report | None, box_seen: bool, lines: list[str], age: int, state: str, words: str
+) -> None:
+    verdict = judge(named("claude"), Evidence(lines, "", report, "", box_seen=box_seen, quiet=0, age=age))
+    assert verdict.state == state and verdict.words.startswith(words)
+
+
+def test_a_text_at_a_place_is_a_sign_of_one_state() -> None:
+    sign = next(sign for sign in named("claude").signs if sign.text == "esc to interrupt" or "interrupt" in sign.text)
+    assert says(named("claude"), sign.where, "esc to interrupt", sign.state)
+    assert not says(named("claude"), sign.where, "esc to interrupt", "error")
+    assert not says(named("claude"), "progress", "esc to interrupt", sign.state)
+    assert not says(named("claude"), sign.where, "nothing", sign.state)

@@ -1,9 +1,14 @@
 """What a list says of each terminal, and who is next for a person."""
 
 import os
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.terminal.support import Stage, until
-from treadle.terminal.listing import row, waiting
+from treadle.io import files
+from treadle.terminal.listing import in_line, row, rows, waiting
 from treadle.terminal.places import Place
 
 ASKS = r"printf '\033]7501;state=blocked:kind=permission\033\\'; exec cat"
@@ -29,3 +34,48 @@ def test_the_first_to_ask_is_the_first_in_line_whichever_is_read_first(stage: St
         asking(stage, name)
     stage.start("cat", id="b")
     assert [found["id"] for found in waiting(str(stage.directory))] == ["z", "a", "m"]
+
+
+@pytest.mark.parametrize(
+    ("found", "place"),
+    [
+        ({"id": "a", "state": "permission", "began": 5}, (False, 5, "a")),
+        ({"id": "a", "state": "question"}, (False, 0, "a")),
+        ({"id": "a", "state": "idle", "began": 5}, (True, 0, "a")),
+    ],
+)
+def test_only_those_who_wait_have_a_place_by_when_they_began(
+    found: dict[str, Any], place: tuple[bool, int, str]
+) -> None:
+    assert in_line(found) == place
+
+
+def test_one_that_has_ended_has_its_record_and_one_without_says_so(tmp_path: Path) -> None:
+    place = Place(str(tmp_path), "x")
+    Path(place.exit).write_text('{"format": 1, "code": 3, "reason": "why", "ended": "then", "pid": 7}')
+    dead = {"id": "x", "alive": False, "state": "dead"}
+    assert row(place) == {**dead, "code": 3, "reason": "why", "ended": "then"}
+    Path(place.exit).write_text("broken")
+    assert row(place) == {**dead, "code": None, "reason": "its supervisor left no exit record", "ended": None}
+    assert [found["id"] for found in rows(str(tmp_path))] == ["x"] and waiting(str(tmp_path)) == []
+
+
+def test_a_lock_says_that_it_lives_whatever_its_socket_says(tmp_path: Path) -> None:
+    place = Place(str(tmp_path), "x")
+    with files.locked(place.pid):
+        Path(place.pid).write_text("11\n12")
+        silent = {"id": "x", "alive": True, "state": "unknown", "idle_ms": None}
+        assert row(place) == {**silent, "pid": 12, "reason": "its socket was removed, and is being made anew"}
+        Path(place.pid).write_text("11")
+        assert row(place)["pid"] is None
+
+
+def test_what_is_read_from_a_supervisor_is_what_its_summary_says(stage: Stage) -> None:
+    place = asking(stage, "a")
+    summed_up = row(place)
+    os.unlink(place.summary)
+    asked_of = row(place)
+    assert {key: asked_of[key] for key in ("id", "alive", "pid", "state", "agent", "message", "hint", "command")} == {
+        key: summed_up[key] for key in ("id", "alive", "pid", "state", "agent", "message", "hint", "command")
+    }
+    assert asked_of["workdir"] == summed_up["workdir"] and asked_of["prompts"] == []

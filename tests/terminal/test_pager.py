@@ -1,12 +1,15 @@
 """Looking through lines on a small screen."""
 
 import re
+import signal
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.terminal.pager import Pager
-from treadle.terminal.panel import width
+from tests.terminal.support import Desk
+from treadle.terminal.pager import KEYS, Pager, look_through
+from treadle.terminal.panel import Panel, width
 
 LINES = st.lists(st.text(st.characters(categories=["L", "N", "P", "Zs", "So"]), max_size=40), max_size=40)
 
@@ -67,3 +70,67 @@ def test_it_finds_a_text_exactly_where_there_is_one(lines: list[str], sought: st
     there = any(sought in (line.lower() if small else line) for line in pager.lines)
     if all(len(letter.lower()) == 1 for line in lines for letter in line):
         assert pager.search(sought) == there
+
+
+def test_a_search_without_words_and_one_that_is_at_its_end_find_nothing() -> None:
+    pager = Pager(["one", "two", "one", "", " "], 10, 2)
+    assert pager.lines == ["one", "two", "one"], "empty lines at the end are not shown"
+    assert not pager.search("") and not pager.next(1)
+    assert pager.search("one") and pager.top == 1 and not pager.next(1)
+    assert pager.next(-1) and pager.top == 0 and not pager.next(-1)
+    assert pager.next(1) and pager.top == 1
+
+
+def test_a_line_in_several_rows_is_found_once_at_its_first_row() -> None:
+    pager = Pager(["aaaaaxbb", "x", "漢字漢字"], 4, 10)
+    assert [part for _, part in pager.rows] == ["aaaa", "axbb", "x", "漢字", "漢字"]
+    assert pager.search("X".lower()) and pager._found == 2 and pager.next(-1) and pager._found == 0
+    assert pager.page()[1] == "a\x1b[7mx\x1b[0mbb" and pager.page()[5] == "    "
+
+
+def looked_through(desk: Desk, keys: bytes, lines: list[str], **how: bool) -> list[tuple[list[str], str]]:
+    """Each picture: its rows and its last line."""
+    desk.types(keys)
+    look_through(Panel(desk.signals), "t", lines, **how)
+    found = []
+    for drawn in desk.written().split("\x1b[?2026h")[1:]:
+        *rows, footer = re.split(r"\x1b\[\d+;1H", drawn.partition("\x1b[?2026l")[0])
+        found.append((plain(rows[1:]), re.sub(r"\x1b\[\d*m", "", footer).strip()))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("keys", "tops"),
+    [
+        (b"q", [91]),
+        (b"k\x1b[Ajq", [91, 90, 89, 90]),
+        (b"g\x1b[B\rGq", [91, 0, 1, 2, 91]),
+        (b"\x1b[H\x1b[Fq", [91, 0, 91]),
+        (b"b\x1b[5~ \x1b[6~\x03", [91, 82, 73, 82, 91]),
+        (b"z\x1b", [91, 91]),
+    ],
+)
+def test_keys_move_by_lines_and_pages_within_the_text(desk: Desk, keys: bytes, tops: list[int]) -> None:
+    pictures = looked_through(desk, keys, [f"line {number}" for number in range(100)])
+    assert [rows for rows, _ in pictures] == [[f"line {top + at}" for at in range(9)] for top in tops]
+    assert [footer.split("   ")[0] for _, footer in pictures] == [f"t  {top + 9} of 100" for top in tops]
+
+
+def test_a_search_says_what_it_does_not_find(desk: Desk) -> None:
+    desk.resize(120, 10)
+    lines = [f"{'Error' if number % 50 == 5 else 'fine'} {number}" for number in range(100)]
+    pictures = looked_through(desk, b"/error\rnnNq", lines)
+    shown = ["Error 55" in rows for rows, _ in pictures]
+    assert shown == [False, False, True, False, False, True]
+    footers = [footer.partition("of 100")[2].strip() for _, footer in pictures]
+    assert footers[2] == KEYS
+    assert footers[4] == "'error' is not further up" and pictures[1][1] == ""
+    assert looked_through(desk, b"\x15none\rq", lines, searching=True)[-1][1].endswith("'none' is not in it")
+    last = looked_through(desk, b"N\x1b", lines)[-1][1]
+    assert last.partition("of 100")[2].strip().startswith("arrows")
+    assert looked_through(desk, b"\rq", lines, searching=True)[-1][1].partition("of 100")[2].strip() != ""
+
+
+def test_another_window_is_filled_anew_and_a_signal_ends_it(desk: Desk) -> None:
+    desk.signalled(signal.SIGTERM)
+    assert len(looked_through(desk, b"", ["one"])) == 1

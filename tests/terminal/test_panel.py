@@ -1,18 +1,14 @@
 """What is shown to a person cannot act on their terminal, and keys are known by their names."""
 
-import os
 import signal
-import subprocess
-import sys
-import termios
-import tty
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.terminal.panel import fitted, harmless, keys_in, width
+from tests.terminal.support import Desk
+from treadle.terminal.panel import GONE, RESIZED, Panel, fitted, harmless, keys_in, width
+from treadle.terminal.screen import INVERSE, Screen
 
 
 @given(st.text(), st.integers(0, 30))
@@ -38,69 +34,120 @@ def test_keys_are_known_by_name_and_what_is_no_key_is_left_out(typed: bytes, key
     assert keys_in(typed) == keys
 
 
-SHOWN = """
-import os, sys
-from treadle.terminal.panel import Panel
-panel = Panel(int(sys.argv[1]))
-for _ in range(3):
-    os.write(1, f"<ask {panel.ask('name?', 'x')!r}>".encode())
-for _ in range(3):
-    os.write(1, f"<choose {panel.choose(['one', 'two'], 'foot')!r}>".encode())
-os.write(1, f"<gone {panel.gone}>".encode())
-"""
-
-
-class Person:
-    """Types at a terminal on which a process of its own shows a panel."""
-
-    def __init__(self) -> None:
-        theirs, self._signals = os.pipe()
-        self._terminal, inner = os.openpty()
-        tty.setraw(inner)
-        termios.tcsetwinsize(inner, (10, 40))
-        argv = [sys.executable, "-c", SHOWN, str(theirs)]
-        self._process = subprocess.Popen(argv, stdin=inner, stdout=inner, pass_fds=[theirs])
-        os.close(inner)
-        os.close(theirs)
-        self._seen = b""
-
-    def types(self, keys: bytes, result: str) -> None:
-        """These keys, and this comes of it."""
-        os.write(self._terminal, keys)
-        self.sees(result)
-
-    def sees(self, words: str) -> None:
-        while words.encode() not in self._seen:
-            self._seen += os.read(self._terminal, 4096)
-        self._seen = self._seen.partition(words.encode())[2]
-
-    def signals(self, number: int) -> None:
-        os.write(self._signals, bytes([number]))
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        os.close(self._terminal)
-        os.close(self._signals)
-
-
 @pytest.fixture
-def person() -> Iterator[Person]:
-    made = Person()
-    yield made
-    made.close()
+def panel(desk: Desk) -> Panel:
+    return Panel(desk.signals)
 
 
-def test_a_person_types_a_line_chooses_one_and_leaves(person: Person) -> None:
-    person.sees("name? x")
-    person.types(b"yz\x7f\x1b[5~\r", "<ask 'xy'>")
-    person.types(b"\x15new\r", "<ask 'new'>")
-    person.types(b"\x03", "<ask None>")
-    person.types(b"jjj\r", "<choose 1>")
-    person.types(b"k\x1b[B\x1b[A92", "<choose 1>")
-    person.sees("one")
-    person.signals(signal.SIGWINCH)
-    person.sees("one")
-    person.signals(signal.SIGTERM)
-    person.sees("<choose None>")
-    person.sees("<gone True>")
+def marked(desk: Desk) -> tuple[list[str], list[int]]:
+    """The rows of the terminal, and which of them are marked."""
+    with Screen(40, 10) as screen:
+        screen.feed(desk.written().encode())
+        rows = screen.lines()
+        return rows, [number for number in range(len(rows)) if any(run[3] & INVERSE for run in screen.runs(number))]
+
+
+def test_it_has_a_screen_of_its_own_while_it_is_open(desk: Desk, panel: Panel) -> None:
+    with panel as same:
+        assert same is panel and desk.written() == "\x1b[?1049h\x1b[?25l\x1b[2J"
+    assert desk.written() == "\x1b[0m\x1b[?25h\x1b[?1049l"
+    assert panel.size == (40, 10)
+    desk.resize(1, 1)
+    assert panel.size == (2, 2)
+    panel.write("\ud800é")
+    assert desk.written() == "?é"
+
+
+def test_lines_fill_the_screen_with_the_chosen_one_in_sight_and_marked(desk: Desk, panel: Panel) -> None:
+    lines = [f"line {number}" for number in range(12)]
+    panel.draw(lines, "the end")
+    assert marked(desk) == ([*lines[:9], "the end"], [9])
+    for chosen, first in ((0, 0), (8, 0), (9, 1), (11, 3)):
+        panel.draw(lines, "", chosen=chosen)
+        assert marked(desk) == ([*lines[first : first + 9], ""], [chosen - first, 9])
+    panel.draw(["one"], "foot")
+    assert marked(desk) == (["one", *[""] * 8, "foot"], [9])
+
+
+@pytest.mark.parametrize(
+    ("number", "key", "gone"),
+    [
+        (signal.SIGWINCH, RESIZED, False),
+        (signal.SIGTERM, GONE, True),
+        (signal.SIGHUP, GONE, True),
+        (signal.SIGQUIT, GONE, True),
+    ],
+)
+def test_a_signal_is_told_as_if_it_were_a_key(desk: Desk, panel: Panel, number: int, key: str, gone: bool) -> None:
+    desk.signalled(number)
+    assert panel.key() == key and panel.gone is gone
+
+
+def test_keys_come_one_by_one_until_the_terminal_is_gone(desk: Desk, panel: Panel) -> None:
+    desk.types(b"a\x1b[5~\x1b[99~b")
+    assert [panel.key() for _ in range(3)] == ["a", "page up", "b"] and not panel.gone
+    desk.hangs_up()
+    assert panel.key() == GONE and panel.gone
+
+
+@pytest.mark.parametrize(
+    ("typed", "text"),
+    [
+        (b"yz\x7f\x1b[5~\r", "xy"),
+        (b"\x15new\n", "new"),
+        (b"\x7f\x7f\b\r", ""),
+        (b"\x01 \xc3\xa9\r", "x é"),
+        (b"z\x03", None),
+        (b"\x1b", None),
+    ],
+)
+def test_a_line_is_typed_at_the_bottom_or_left(desk: Desk, panel: Panel, typed: bytes, text: str | None) -> None:
+    desk.types(typed)
+    assert panel.ask("name?", "x") == text
+    assert desk.written().startswith(f"\x1b[10;1H\x1b[0m{'name? x█':40}")
+
+
+def test_a_line_that_is_being_typed_follows_the_window_and_ends_with_it(desk: Desk, panel: Panel) -> None:
+    desk.signalled(signal.SIGWINCH)
+    desk.types(b"a\r")
+    assert panel.ask("q?") == "a"
+    desk.signalled(signal.SIGTERM)
+    assert panel.ask("q?") is None and panel.gone
+
+
+@pytest.mark.parametrize(
+    ("typed", "chosen"),
+    [
+        (b"\r", 1),
+        (b"jjj\r", 2),
+        (b"\x1b[B\r", 2),
+        (b"\t\r", 2),
+        (b"kkk\r", 0),
+        (b"\x1b[A\r", 0),
+        (b"\x1b[Z\r", 0),
+        (b"043", 2),
+        (b"1", 0),
+        (b"xq", None),
+        (b"\x1b", None),
+        (b"\x03", None),
+    ],
+)
+def test_a_line_is_chosen_by_arrows_or_by_its_number(
+    desk: Desk, panel: Panel, typed: bytes, chosen: int | None
+) -> None:
+    desk.types(typed)
+    assert panel.choose(["one", "two", "three"], "foot", 1) == chosen
+    desk.types(b"\r")
+    desk.written()
+    assert panel.choose(["one", "two"], "foot") == 0
+    assert marked(desk) == (["one", "two", *[""] * 7, "foot"], [0, 9])
+
+
+def test_something_is_shown_until_a_key_is_pressed(desk: Desk, panel: Panel) -> None:
+    desk.signalled(signal.SIGWINCH)
+    desk.types(b"x")
+    panel.tell(["", "  look"])
+    assert marked(desk) == (["", "  look", *[""] * 7, "any key: back"], [9])
+    desk.signalled(signal.SIGTERM)
+    panel.tell(["look"])
+    assert panel.gone

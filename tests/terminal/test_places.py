@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from treadle.errors import ConfigError, NotFound
-from treadle.terminal.places import Place, check_id, find, free_id, ids
+from treadle.io import files
+from treadle.terminal.places import BUSY, FOREIGN, Place, check_id, find, free_id, ids, stale
 
 
 @pytest.mark.parametrize("name", ["a", "a1", "Build_2.x-3", "x" * 100])
@@ -47,3 +48,40 @@ def test_an_unknown_id_is_not_found_and_a_pid_file_is_read_with_mercy(tmp_path: 
     assert find(str(tmp_path), "x").pids() == (12, 0)
     (tmp_path / "x.pid").write_bytes(b"\xff\xfe 1\n-2")
     assert Place(str(tmp_path), "x").pids() == (0, 0)
+
+
+def test_a_mistyped_id_is_corrected_and_a_strange_one_is_not(tmp_path: Path) -> None:
+    (tmp_path / "builder.exit").touch()
+    with pytest.raises(NotFound) as refused:
+        find(str(tmp_path), "bulider")
+    assert refused.value.hint == "did you mean builder?"
+    with pytest.raises(NotFound) as refused:
+        find(str(tmp_path), "zzz")
+    assert refused.value.hint == "`treadle ls --all` lists them"
+    assert find(str(tmp_path), "builder").id == "builder" and find(str(tmp_path), "builder").known()
+
+
+def test_one_that_keeps_a_summary_is_ours_and_has_more_time_to_answer(tmp_path: Path) -> None:
+    place = Place(str(tmp_path), "x")
+    assert not place.is_ours and place.patience == FOREIGN and place.pids() == (0, 0) and not place.known()
+    Path(place.summary).touch()
+    assert place.is_ours and place.patience == BUSY > FOREIGN
+    (tmp_path / "x.pid").write_bytes(b"12\n13")
+    assert place.pids() == (12, 13) and place.known()
+
+
+def test_only_sockets_without_a_supervisor_are_left_over(tmp_path: Path) -> None:
+    assert stale(str(tmp_path / "nowhere")) == []
+    for name in ("b.sock", "a.sock", "runs.sock", "notes.txt"):
+        (tmp_path / name).touch()
+    with files.locked(str(tmp_path / "runs.pid")):
+        assert stale(str(tmp_path)) == [str(tmp_path / "a.sock"), str(tmp_path / "b.sock")]
+
+
+def test_an_id_in_the_list_is_one_that_could_be_given(tmp_path: Path) -> None:
+    for name in (f"{'x' * 100}.pid", f"{'y' * 101}.pid", "-a.pid"):
+        (tmp_path / name).touch()
+    assert ids(str(tmp_path)) == ["x" * 100]
+    (tmp_path / "cat.pid").touch()
+    (tmp_path / "cat-2.pid").touch()
+    assert free_id(str(tmp_path), "cat") == "cat-3" and free_id(str(tmp_path), "z" * 50) == "z" * 40

@@ -7,8 +7,21 @@ import pytest
 
 from tests.terminal.recordings import NAMES, load
 from tests.terminal.support import Stage, connected, until, watch
-from treadle.terminal.picture import save
-from treadle.terminal.screen import Screen, palette, snapshot, story
+from treadle.terminal.places import Place
+from treadle.terminal.screen import (
+    BOLD,
+    FAINT,
+    INVERSE,
+    ITALIC,
+    STRUCK,
+    UNDERLINED,
+    Screen,
+    Story,
+    colour,
+    palette,
+    snapshot,
+    story,
+)
 
 BULK = "head -c 17000000 /dev/zero | tr '\\0' x"
 
@@ -82,20 +95,90 @@ def test_a_screen_of_more_output_than_one_file_holds_is_still_shown(stage: Stage
     assert os.path.exists(f"{place.out}.1")
 
 
-def test_a_picture_has_the_colours_of_the_screen(tmp_path: Path) -> None:
-    from PIL import Image
-
-    with Screen(10, 3) as screen:
-        screen.feed("\x1b[41mred\x1b[0m \x1b[38;2;0;255;0mgrün\x1b[0m\r\n\x1b[7minverse\x1b[0m 界".encode())
-        assert [cell.text for cell in screen.cells(1)[:10]] == [*"inverse", " ", "界", ""]
-        save(screen, str(tmp_path / "x.png"))
-    image = Image.open(tmp_path / "x.png").convert("RGB")
-    colours = {colour for _, colour in image.getcolors(100_000) or []}
-    assert {palette(1), (0, 255, 0), (18, 18, 18), (229, 229, 229)} <= colours
-
-
 def test_the_story_of_a_session_that_said_nothing_is_an_empty_screen(stage: Stage) -> None:
     place = stage.start("sleep", "60", cols=10, rows=2)
     with story(place).screen() as screen:
         assert screen.lines() == ["", ""]
     assert watch(stage.start("true"))[0] == b""
+
+
+@pytest.mark.parametrize(
+    ("number", "value"),
+    [
+        (0, (0, 0, 0)),
+        (15, (255, 255, 255)),
+        (16, (0, 0, 0)),
+        (17, (0, 0, 95)),
+        (22, (0, 95, 0)),
+        (52, (95, 0, 0)),
+        (232, (8,) * 3),
+        (255, (238,) * 3),
+        (196, (255, 0, 0)),
+        (231, (255,) * 3),
+        (244, (128,) * 3),
+    ],
+)
+def test_the_palette_is_the_usual_one(number: int, value: tuple[int, int, int]) -> None:
+    assert palette(number) == value
+
+
+def test_a_colour_is_none_a_number_or_three() -> None:
+    assert colour(None) is None
+    assert colour(("palette", 196)) == colour(("rgb", (255, 0, 0))) == (255, 0, 0)
+
+
+def test_a_row_is_given_in_pieces_of_one_style_each() -> None:
+    with Screen(16, 3) as screen:
+        screen.feed("\x1b[1;31mab\x1b[0m c\x1b[7m  \x1b[0m漢字\x1b[38;2;1;2;3;48;5;16mz\x1b[0m  ".encode())
+        screen.feed(b"\r\n\x1b[2ma\x1b[0;3mb\x1b[0;4mc\x1b[0;9md\x1b[0m\r\n")
+        assert screen.runs(0) == [
+            ("ab", "#cd3131", "", BOLD),
+            (" c", "", "", 0),
+            ("  ", "", "", INVERSE),
+            ("漢字", "", "", 0),
+            ("z", "#010203", "#000000", 0),
+        ]
+        flags = (FAINT, ITALIC, UNDERLINED, STRUCK)
+        assert screen.runs(1) == [(letter, "", "", flag) for letter, flag in zip("abcd", flags, strict=True)]
+        assert screen.runs(2) == []
+        cell = screen.cells(0)[0]
+        assert (cell.text, cell.colour, cell.background) == ("a", palette(1), None)
+        assert (cell.bold, cell.faint, cell.inverse, cell.underline) == (True, False, False, False)
+        assert screen.cells(0)[4].inverse and screen.cells(1)[2].underline and screen.cells(1)[0].faint
+        screen.feed(b"\x1b[44m   ")
+        assert screen.runs(2) == [("   ", "", "#2472c8", 0)], "spaces with a background are seen"
+
+
+def test_what_has_scrolled_away_is_kept_when_asked_for_and_wrapped_lines_are_joined() -> None:
+    with Screen(4, 2, 100) as screen:
+        screen.feed(b"abcdef\r\none\r\ntwo")
+        assert screen.everything() == ["abcdef", "one", "two"] and screen.lines() == ["one", "two"]
+        assert screen.size == (4, 2) and screen.title == ""
+
+
+def test_each_size_holds_from_its_place_in_the_output_on() -> None:
+    def shown(sizes: list[tuple[int, int, int]], start: int, *parts: bytes) -> tuple[tuple[int, int], list[str]]:
+        with Story(sizes, start, iter(parts)).screen() as screen:
+            return screen.size, screen.lines()
+
+    assert shown([(0, 3, 3)], 0, b"abcdef") == ((3, 3), ["abc", "def", ""])
+    assert shown([(0, 3, 2), (0, 9, 2)], 0, b"abc", b"def") == ((9, 2), ["abcdef", ""])
+    assert shown([(0, 9, 2), (3, 5, 2)], 0, b"abcdef") == ((5, 2), ["abcde", "f"])
+    assert shown([(0, 3, 2), (3, 9, 2)], 3, b"defghi") == ((9, 2), ["defghi", ""])
+    assert shown([(0, 9, 2), (6, 4, 2)], 0, b"abc", b"def") == ((4, 2), ["abcd", "ef"])
+    assert shown([(0, 9, 2), (7, 4, 2), (8, 2, 1)], 0, b"abc")[0] == (2, 1)
+
+
+def test_one_that_has_ended_is_read_from_its_files(tmp_path: Path) -> None:
+    place = Place(str(tmp_path), "x")
+    Path(place.exit).write_text('{"format": 1, "code": 0}')
+    found = snapshot(place)
+    assert (found["id"], found["cols"], found["rows"], found["lines"]) == ("x", 80, 24, [""] * 24)
+    assert (found["cursor"], found["alternate"], found["title"]) == ({"x": 0, "y": 0, "visible": True}, False, None)
+    Path(place.exit).write_text('{"format": 1, "sizes": [[0, 9, 3], [9, 5, 3]], "output_bytes": 11}')
+    Path(f"{place.out}.1").write_bytes(b"old\r\n")
+    Path(place.out).write_bytes(b"new\x1b]0;t\x07")
+    assert story(place).start == 0 and story(place).end == 11
+    assert snapshot(place)["lines"] == ["old", "new", ""] and snapshot(place)["title"] == "t"
+    Path(f"{place.out}.1").unlink()
+    assert snapshot(place)["cols"] == 5

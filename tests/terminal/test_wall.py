@@ -1,18 +1,24 @@
 """Several terminals in one view."""
 
+import asyncio
 import re
 import shlex
+import signal
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.installed import TREADLE, treadle
-from tests.terminal.support import Stage, alive, connected, until
+from tests.installed import TREADLE
+from tests.terminal.support import Desk, Stage, alive, connected, until
 from tests.terminal.tmux import Tmux
+from tests.waiting import until as soon
 from treadle.terminal.listing import row
-from treadle.terminal.panel import width
+from treadle.terminal.panel import Panel, width
 from treadle.terminal.places import Place
-from treadle.terminal.wall import layout, order, painted
+from treadle.terminal.screen import Screen
+from treadle.terminal.wall import Wall, layout, order, painted
 
 ASKS = r"printf '\033]7501;state=blocked:kind=permission\033\\'"
 WORKS = ASKS.replace("blocked:kind=permission", "working")
@@ -113,23 +119,139 @@ def test_keys_go_only_to_the_terminal_that_one_types_into(stage: Stage, tmux: Tm
     assert alive(one.pids()[1])
 
 
-def test_one_is_joined_with_the_whole_screen_and_left_for_the_wall_again(stage: Stage, tmux: Tmux) -> None:
-    shell(stage, "one", "echo this is one; exec cat")
-    shell(stage, "two", "echo this is two; exec cat")
-    wall(stage, tmux)
-    until(lambda: titles(tmux) == ["one", "two"])
-    tmux.type("me", "Down")
-    until(lambda: titles(tmux) == ["two", "one"])
-    tmux.type("me", "Enter")
-    tmux.shows("me", "[treadle] two")
-    tmux.type("me", "typed", "Enter")
-    until(lambda: tmux.screen("me").count("typed") == 2)
-    tmux.type("me", "C-\\")
-    until(lambda: titles(tmux) == ["two", "one"])
-    tmux.type("me", "q")
-    tmux.shows("me", "code:0")
+@pytest.mark.parametrize(
+    ("count", "cols", "lines", "areas"),
+    [
+        (0, 80, 24, []),
+        (1, 3, 24, []),
+        (1, 4, 1, []),
+        (1, 4, 2, [(0, 0, 4, 2)]),
+        (2, 100, 24, [(0, 0, 60, 24), (61, 0, 39, 24)]),
+        (2, 99, 24, [(0, 0, 99, 12), (0, 12, 99, 12)]),
+        (4, 100, 12, [(0, 0, 60, 12), (61, 0, 39, 4), (61, 4, 39, 4), (61, 8, 39, 4)]),
+        (9, 100, 11, [(0, 0, 60, 11), (61, 0, 39, 5), (61, 5, 39, 6)]),
+        (9, 80, 16, [(0, 0, 80, 8), (0, 8, 80, 4), (0, 12, 80, 4)]),
+        (2, 80, 3, [(0, 0, 80, 2), (0, 2, 80, 1)]),
+    ],
+)
+def test_who_has_which_place(count: int, cols: int, lines: int, areas: list[tuple[int, int, int, int]]) -> None:
+    assert layout(count, cols, lines) == areas
 
 
-def test_without_a_terminal_it_says_what_to_do(stage: Stage) -> None:
-    done = treadle("wall", "--socket-dir", str(stage.directory))
-    assert done.returncode == 1 and "ls --watch" in done.stderr
+@pytest.mark.parametrize(
+    ("runs", "shown"),
+    [
+        ([], "\x1b[0m    "),
+        ([("ab", "", "", 0)], "\x1b[0mab\x1b[0m  "),
+        ([("ab", "#ff0080", "", 0)], "\x1b[0;38;2;255;0;128mab\x1b[0m  "),
+        ([("a", "", "#00ff00", 1 | 16), ("b", "", "", 2)], "\x1b[0;1;7;48;2;0;255;0ma\x1b[0;2mb\x1b[0m  "),
+        ([("abcd", "", "", 0), ("e", "", "", 0)], "\x1b[0mabcd\x1b[0m"),
+        ([("abc", "", "", 0), ("def", "", "", 4 | 8 | 32)], "\x1b[0mabc\x1b[0;3;4;9md\x1b[0m"),
+    ],
+)
+def test_a_row_has_its_colours(runs: list[tuple[str, str, str, int]], shown: str) -> None:
+    assert painted(runs, 4) == shown
+    assert "38;5;198m" in painted([("a", "#ff0080", "", 0)], 4, False)
+
+
+class Paper(Panel):
+    """A panel that no terminal shows."""
+
+    def __init__(self, cols: int, rows: int) -> None:
+        super().__init__(-1)
+        self.shape = cols, rows
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self.shape
+
+
+def drawn(wall: Wall) -> list[str]:
+    with Screen(*wall.panel.size) as screen:
+        screen.feed("".join(wall.picture()).encode())
+        return screen.lines()
+
+
+async def test_keys_choose_what_is_in_front_and_the_title_says_what_each_does(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel = Paper(130, 10)
+    wall = Wall(str(tmp_path), panel, 0x1C)
+    assert drawn(wall)[1] == "  No terminal runs here. `treadle run -- COMMAND` starts one."
+    for key in (b"\t", b"i", b"n"):
+        press(desk, wall, key)
+    assert (wall.chosen, wall.typing) == ("", "") and "no terminal waits for a person" in drawn(wall)[9]
+    wall.found = [
+        {"id": "a", "state": "idle", "state_ms": 61_000},
+        {"id": "b", "state": "permission", "began": 5, "message": "rm?", "agent": "codex"},
+        {"id": "c", "state": "question", "began": 2, "message": "why?"},
+        {"id": "d", "state": "thinking"},
+    ]
+    press(desk, wall, b"x")
+    picture = drawn(wall)
+    assert picture[0].startswith(" c  question 0s  why?") and "│ b  codex  permission 0s  rm?" in picture[0]
+    assert "│ a  idle 1m1s" in picture[4] and picture[9].startswith(" 1 more   arrows: choose")
+    text = "".join(wall.picture())
+    assert "\x1b[1;1H\x1b[0;1;97;41m c " in text and "\x1b[0;97;41m b " in text and "\x1b[0;97;100m a " in text
+    fronts = []
+    for key in (b"\x1b[B", b"\x1b[C", b"j", b"\t", b"\x1b[A", b"\x1b[D", b"k", b"\x1b[Z", b"\x1b", b"n", b"n", b"n"):
+        press(desk, wall, key)
+        fronts.append(wall.shown()[0]["id"])
+    assert fronts == ["d", "a", "b", "c", "b", "a", "d", "c", "c", "b", "c", "b"]
+    press(desk, wall, b"\x1b")
+    press(desk, wall, b"j")
+    assert "\x1b[0;1;97;44m d " in "".join(wall.picture())
+    press(desk, wall, b"n")
+    assert wall.chosen == "c", "from one that does not ask, to the first that does"
+    press(desk, wall, b"i")
+    assert wall.typing == "c" and "you type into c; Ctrl-\\ ends that" in drawn(wall)[9]
+    press(desk, wall, b"q")
+    assert wall.typing == "" and wall.words.startswith("c: "), "it was sent to a terminal that is gone"
+    press(desk, wall, b"i")
+    press(desk, wall, b"\x1c")
+    assert wall.typing == "" and wall.words == ""
+    panel.shape = 40, 8
+    assert drawn(wall)[0].startswith(" c  question") and not any("│" in line for line in drawn(wall))
+
+
+def press(desk: Desk, wall: Wall, key: bytes) -> None:
+    desk.types(key)
+    wall._typed()
+
+
+async def test_a_wall_is_drawn_typed_into_and_left(desk: Desk, stage: Stage) -> None:
+    place = stage.start("sh", "-c", "stty -echo; echo this is one; read a; echo got $a; exec cat", id="one")
+    desk.resize(60, 8)
+    panel = Panel(desk.signals)
+    with Screen(60, 8) as screen:
+        wall = Wall(str(stage.directory), panel, 0x1C)
+        running = asyncio.create_task(wall.run())
+
+        def shows(text: str) -> bool:
+            screen.feed(desk.written().encode())
+            return text in "\n".join(screen.lines())
+
+        await soon(lambda: shows("this is one"))
+        assert not screen.cursor_visible and screen.lines()[0].startswith(" one  ")
+        desk.types(b"i")
+        await soon(lambda: shows("you type into one"))
+        await soon(lambda: shows("") or screen.cursor_visible)
+        assert screen.cursor == (0, 2), "the cursor is where the program has it"
+        desk.types(b"hello\n")
+        await soon(lambda: shows("got hello"))
+        desk.signalled(signal.SIGWINCH)
+        await soon(lambda: "\x1b[2J" in desk.written())
+        desk.types(b"\x1c")
+        await soon(lambda: wall.typing == "")
+        desk.types(b"\r")
+        assert await running == "one"
+    wall = Wall(str(stage.directory), panel, 0x1C, "one")
+    running = asyncio.create_task(wall.run())
+    await soon(lambda: wall.tiles)
+    wall.typing = "one"
+    with connected(place) as client:
+        await asyncio.to_thread(client.stop, 0.0)
+    await soon(lambda: wall.words == "one has ended")
+    assert wall.typing == "" and wall.tiles == {}
+    desk.signalled(signal.SIGTERM)
+    assert await running == ""

@@ -90,9 +90,8 @@ def _read(text: str, now: int) -> Report | None:
         return _read_json(text, now)
     word, _, rest = text.partition(" ")
     if "=" in word:
-        word, rest = text, ""
         try:
-            return parse(word, "state file", now)[1]
+            return parse(text, "state file", now)[1]
         except ValueError:
             return None
     return _report(word, "", rest, text, now)

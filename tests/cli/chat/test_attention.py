@@ -2,6 +2,8 @@
 
 import io
 
+import pytest
+
 from treadle.cli.chat import attention
 from treadle.cli.chat.attention import RESTORE_TITLE, SAVE_TITLE, Attention
 from treadle.events import Asked
@@ -62,3 +64,23 @@ def test_the_title_is_given_back_and_a_pipe_gets_nothing() -> None:
     piped.asked(asked("x"))
     piped.close()
     assert pipe.getvalue() == ""
+
+
+def test_the_title_says_what_goes_on_and_nothing_else_touches_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+    out = Terminal()
+    calling = Attention(("title",), out, {"TERM": "xterm"})
+    calling.working()
+    calling.asked(asked("x"))
+    calling.rested()
+    calling.close()
+    titles = [f"\x1b]2;treadle: {state} (/)\x1b\\" for state in ("working", "waits for you", "done")]
+    assert out.getvalue() == "".join([SAVE_TITLE, *titles, RESTORE_TITLE])
+    out = Terminal()
+    calling = Attention(("bell",), out, {"TERM": "xterm"})
+    calling.working()
+    calling.close()
+    assert out.getvalue() == ""
+    out = Terminal()
+    Attention(("title", "bell"), out, {}).asked(asked("x"))
+    assert out.getvalue() == "", "a terminal that does not say what it is can do nothing"

@@ -42,3 +42,14 @@ def test_files_that_came_later_are_found_by_the_next_at(tmp_path: Path) -> None:
     (tmp_path / "new.txt").write_text("")
     assert find("@new") == [], "a look at every key would be slow in a large repository"
     assert find("@") == ["new.txt"] and find("@new") == ["new.txt"]
+
+
+def test_a_command_is_offered_with_what_it_takes_and_does(tmp_path: Path) -> None:
+    completer = ChatCompleter(str(tmp_path), lambda: COMMANDS)
+    mode, model = completer.get_completions(Document("/mo"), CompleteEvent())
+    assert (model.text, model.start_position, model.display_text) == ("model", -2, "/model")
+    assert model.display_meta_text == "[NAME] Change it." and mode.display_meta_text == ""
+    assert offered(tmp_path, "/mo\n") == [] and offered(tmp_path, "/x") == []
+    (tmp_path / "file").write_text("")
+    (found,) = completer.get_completions(Document("see @fi"), CompleteEvent())
+    assert (found.text, found.start_position) == ("file", -2)

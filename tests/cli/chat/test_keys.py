@@ -1,11 +1,20 @@
 """What the keys do, on a real terminal."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.cli.chat.terminal import ChatTerminal
+from tests.cli.chat.typing import typing
+from tests.waiting import until
+from treadle.cli.chat import keys as chat_keys
+from treadle.cli.chat import screen as chat_screen
+from treadle.cli.chat.keys import check_keys, key_of
+from treadle.errors import ConfigError
+from treadle.events import Asked
+from treadle.session import Answer
 
 Chat = Callable[..., ChatTerminal]
 ESC, CTRL_C, CTRL_D, CTRL_G, CTRL_O, CTRL_R, TAB, UP = "\x1b", "\x03", "\x04", "\x07", "\x0f", "\x12", "\t", "\x1b[A"
@@ -120,3 +129,166 @@ def test_the_editor_of_the_person_writes_the_prompt(chat: Chat, tmp_path: Path) 
     terminal = chat(EDITOR=str(editor))
     terminal.keys(CTRL_G)
     terminal.until("> still there, said the editor")
+
+
+async def test_enter_sends_a_backslash_goes_on_and_up_brings_back_what_was_sent() -> None:
+    async with typing() as me:
+        me.types("one\\\r")
+        await me.holds("one\n")
+        me.types("two\x1b\rthree\r")
+        await me.did("enter one\ntwo\nthree")
+        assert me.screen.input.text == ""
+        me.types("a\\b\x1b[D\x1b[D\r")  # the backslash is not at the end
+        await me.did("enter a\\b")
+        me.types("\x1b[A")
+        await me.holds("a\\b")
+
+
+async def test_tab_queues_while_the_agent_works_and_completes_otherwise() -> None:
+    async with typing() as me:
+        me.types("/he\t")
+        await me.holds("/help")
+        me.types("\x15/mod")
+        await until(lambda: me.screen.input.complete_state)  # what is offered is shown as one types
+        me.types("\t")
+        await me.holds("/mode")
+        me.types("\t")
+        await me.holds("/model")
+        me.done.busy = True
+        me.types("\x15later\t")
+        await me.did("queue later")
+        assert me.screen.input.text == ""
+        me.types("/he\x01\x0b  \t")  # nothing but blanks is not queued
+        me.types("\x15x\t")
+        await me.did("queue x")
+        me.done.waiting = ["first", "last"]
+        me.types("\x1b[A")
+        await me.holds("last")
+        assert me.done.waiting == ["first"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "busy", "acts"),
+    [
+        ("\x1b[Z", False, ["mode"]),
+        ("?", False, ["queue ?"]),
+        ("\x1b\x1b", False, ["queue /rewind"]),
+        ("\x04", False, ["leave"]),
+        ("\x1b", True, ["interrupt"]),
+        ("\x1b\x1b", True, ["interrupt", "interrupt"]),
+        ("?\r", True, ["enter ?"]),
+        ("a?\r", False, ["enter a?"]),
+        ("a\x04\r", False, ["enter a"]),
+        ("\x03\x03", True, ["interrupt", "quit"]),
+        ("\x03\x03", False, ["interrupt", "quit"]),
+        ("a\x03\x03\x03", False, ["interrupt", "quit"]),
+    ],
+)
+async def test_what_a_key_does_depends_on_the_line_and_on_what_runs(keys: str, busy: bool, acts: list[str]) -> None:
+    async with typing() as me:
+        me.done.busy = busy
+        me.types(keys)
+        await me.did(*acts)
+
+
+async def test_ctrl_c_says_what_the_next_one_does_and_only_a_quick_one_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with typing() as me:
+        me.types("\x03")
+        await until(lambda: me.screen.hint == "Ctrl-C again leaves")
+        me.done.busy = True
+        monkeypatch.setattr(chat_keys, "AGAIN", -1.0)
+        me.types("\x03")
+        await until(lambda: me.screen.hint == "interrupted; Ctrl-C again leaves")
+        await me.did("interrupt", "interrupt")
+        me.types("\x0f")
+        await until(lambda: me.screen.hint == "nothing more to show")
+        me.types("x")
+        await until(lambda: me.screen.hint == "")
+
+
+async def test_keys_are_those_of_the_settings() -> None:
+    async with typing(keys={"mode": "c-t", "keys": "f5"}) as me:
+        me.types("\x14\x1b[Z?\x15\x1b[15~")
+        await me.did("mode", "queue ?")
+
+
+def test_only_what_exists_is_put_on_a_key_that_exists() -> None:
+    check_keys({"mode": "c-t", "rewind": "escape f2"})
+    with pytest.raises(ConfigError, match="'fly', which is nothing to do") as refused:
+        check_keys({"fly": "c-t"})
+    assert "one of mode, unfold" in str(refused.value.hint)
+    with pytest.raises(ConfigError, match="mode = 'ctrl\\+t' is no key") as refused:
+        check_keys({"mode": "ctrl+t"})
+    assert "written as c-t" in str(refused.value.hint)
+    assert key_of("rewind", {}) == ["escape", "escape"] and key_of("mode", {"mode": "c-t"}) == ["c-t"]
+    assert key_of("mode", {"mode": ""}) == ["s-tab"]
+
+
+ASKED = Asked(
+    request="r", kind="permission", text="?", name="bash", args={"command": "ls"}, command="ls", changeable=True
+)
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys count for a question as soon as it is there."""
+    monkeypatch.setattr(chat_screen, "GLANCE", -1.0)
+    monkeypatch.setattr(chat_screen, "CALM", -1.0)
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        ("y", Answer(decision="allow")),
+        ("S", Answer(decision="allow", scope="session")),
+        ("a", Answer(decision="allow", scope="always")),
+        ("nuse make\r", Answer(decision="deny", text="use make")),
+        ("e -l\r", Answer(decision="allow", changed_args={"command": "ls -l"})),
+        ("\ry", Answer(decision="allow")),
+    ],
+)
+async def test_a_question_is_answered_by_its_keys(keys: str, answer: Answer, at_once: None) -> None:
+    async with typing() as me:
+        me.types("half a li")
+        await me.holds("half a li")
+        answering = await me.asked(ASKED)
+        me.types(keys)
+        assert await answering == answer
+        assert me.screen.input.text == "half a li" and me.done.did == [] and me.screen.question is None
+
+
+async def test_escape_goes_back_to_the_keys_and_then_interrupts(at_once: None) -> None:
+    async with typing() as me:
+        answering = await me.asked(ASKED)
+        me.types("n")
+        await until(lambda: me.screen.question is not None and me.screen.question.want == "reason")
+        me.types("\x1b")
+        await until(lambda: me.screen.question is not None and me.screen.question.want == "keys")
+        me.types("\r")
+        await until(lambda: me.screen.hint == "answer with one of the keys above; what you typed is kept")
+        me.types("\x1b")
+        await me.did("interrupt")
+        me.types("\x04")
+        await me.did("leave")
+        with pytest.raises(EOFError):
+            await answering
+
+
+async def test_a_key_that_comes_with_the_question_is_typed() -> None:
+    async with typing() as me:
+        answering = await me.asked(ASKED)
+        me.types("y")
+        await me.holds("y")
+        assert not answering.done()
+        answering.cancel()
+
+
+async def test_options_are_chosen_with_the_arrows(at_once: None) -> None:
+    async with typing() as me:
+        answering = await me.asked(Asked(request="r", kind="question", text="?", options=("red", "green", "grey")))
+        me.types("\x1b[B\x1b[B\x1b[A\r")
+        assert (await answering).text == "green"
+        choosing = asyncio.create_task(me.screen.choose("Which?", [("1", "one"), ("2", "two")]))
+        await until(lambda: me.screen.question is not None)
+        me.types("\x03")
+        assert await choosing is None and me.done.did == []

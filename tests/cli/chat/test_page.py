@@ -1,9 +1,10 @@
 """What a person sees of a run."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.cli.chat.page import Page
+from treadle.cli.chat.page import MOST_BYTES, MOST_CALLS, Page
 from treadle.events import (
     Answered,
     AnyEvent,
@@ -15,6 +16,8 @@ from treadle.events import (
     FileChanged,
     Message,
     Retrying,
+    Task,
+    TaskChanged,
     TextDelta,
     ThinkingDelta,
     ToolDenied,
@@ -199,3 +202,107 @@ def test_what_happens_to_the_context_is_said_as_it_is() -> None:
     assert shown(ContextCompacted(tokens_before=9, tokens_after=5, summary="s")).strip() == (
         "context compacted: 9 -> 5 tokens"
     )
+
+
+@pytest.mark.parametrize(
+    ("event", "text", "flowing"),
+    [
+        (ToolDenied(call="c", name="bash", reason="no"), "✗ bash was not allowed: no", "bash was not allowed: no"),
+        (Warned(message="low"), "! low", "note: low"),
+        (
+            Retrying(attempt=1, delay_ms=1500, error=ErrorInfo(code="x", message="busy")),
+            "↻ busy; trying again in 1.5 s",
+            "retry: busy; trying again in 1.5 s",
+        ),
+        (Failed(error=ErrorInfo(code="x", message="broke")), "error: broke", "error: broke"),
+        (TurnEnded(outcome="interrupted"), "interrupted", "interrupted"),
+        (TurnEnded(outcome="completed"), "", ""),
+        (ToolEnded(call="c", name="bash", result=""), "● bash  └ nothing", "  result: (nothing)"),
+        (ToolEnded(call="c", name="bash", result="no\nway", ok=False), "✗ bash  └ 2 lines", "  failed: no (+1 lines)"),
+        (ToolEnded(call="c", name="todo", result="ok"), "● todo  └ ok", "  result: ok"),
+        (ToolStarted(call="c", name="bash", command="ls"), "", "tool: bash ls"),
+    ],
+)
+def test_each_event_has_its_line(event: AnyEvent, text: str, flowing: str) -> None:
+    assert shown(event).rstrip("\n") == text
+    assert shown(event, flowing=True).rstrip("\n").rstrip() == flowing.rstrip()
+
+
+def test_a_long_call_is_cut_and_what_came_of_it_is_not() -> None:
+    (line,) = shown(
+        ToolStarted(call="c", name="bash", command="x" * 100), ToolEnded(call="c", name="bash", result="done")
+    ).splitlines()
+    assert len(line) <= 60 and line.endswith("…  └ done")
+
+
+def test_thinking_that_was_not_streamed_is_folded_once() -> None:
+    made = page()
+    assert made.feed(Message(kind="thinking", text="hm")) == "✻ thought (Ctrl-O shows it)\n"
+    assert made.feed(Message(kind="thinking", text="hm")) == "" and len(made.folded) == 1
+    assert made.feed(Message(kind="thinking", text=" \n")) == "" and len(made.folded) == 1
+    now = [0.0]
+    for seconds, words in ((0.4, "thought"), (0.5, "thought for 0 s"), (1.6, "thought for 2 s")):
+        made = Page(lambda: 60, colour=False, flowing=True, clock=lambda: now[0])
+        now[0] = 0.0
+        made.feed(ThinkingDelta(text="hm"))
+        now[0] = seconds / 2
+        made.feed(ThinkingDelta(text="m"))
+        now[0] = seconds
+        assert made.feed(TextDelta(text="x")) == f"{words}\nx"
+        assert made.folded[0].title == words and made.folded[0].text == "hmm"
+
+
+def test_a_prompt_is_cut_only_when_that_saves_a_line() -> None:
+    assert page().prompt("x\n" * 12 + "x").count("x") == 13
+    assert page().prompt("x\n" * 13 + "x").splitlines()[-2] == "  … 2 more lines"
+    assert page(flowing=True).prompt("x") == "" and page().waits() == ""
+    assert page(flowing=True).waits() == "waiting for the model\n"
+
+
+def test_the_live_part_is_the_end_of_what_goes_on() -> None:
+    made = page()
+    made.feed(ThinkingDelta(text="1\n2\n3\n4\n"))
+    assert made.live().splitlines()[:3] == ["2", "3", "4"]
+    for number in range(20):
+        made.feed(ToolStarted(call=str(number), name=f"t{number}"))
+    lines = made.live().splitlines()
+    assert len(lines) == 12 and "◐ t19" in lines and "◐ t0" not in lines and lines[-1].endswith("interrupts)")
+
+
+def test_only_so_much_is_kept_folded() -> None:
+    made = page()
+    for number in range(60):
+        made.feed(ToolEnded(call="c", name=f"t{number}", result="x" * (MOST_BYTES + 1)))
+    assert len(made.folded) == MOST_CALLS and made.folded[-1].title == "t59"
+    assert len(made.folded[0].text) == MOST_BYTES
+
+
+def test_tasks_and_a_new_beginning_are_said_and_a_lot_of_small_news_is_not() -> None:
+    task = Task(id="agent_1", kind="agent", label="look", status="running")
+    assert shown(TaskChanged(task_id="agent_1", change="started", task=task)) == "◇ agent_1 (look) started\n"
+    assert shown(TaskChanged(task_id="agent_1", change="updated", task=task)) == ""
+    assert shown(TaskChanged(task_id="agent_1", change="started", task=task), flowing=True).startswith("task: agent_1")
+
+
+def test_the_total_counts_calls_tools_tokens_and_cost() -> None:
+    made = Page(lambda: 100, colour=False)
+    used = [Usage(model="m", input_tokens=5, output_tokens=2, cost_usd=0.5)]
+    one = made.total(totals([*used, ToolStarted(call="c", name="bash"), ToolEnded(call="c", name="bash", result="")]))
+    assert one.endswith("1 tool · 5 tokens in, 2 out · $0.5000\n\n") and "about" not in one
+    assert "0 tools" in made.total(totals(used))
+
+
+def test_of_a_diff_all_is_shown_when_no_limit_is_said() -> None:
+    made = page(colour=True)
+    text = made.diff("--- a\n+++ b\n@@ -1 +1 @@\n" + "+x\n" * 50 + "-y\n z\n")
+    assert text.count("+x") == 50 and "more lines" not in text and made.diff("--- a\n") == ""
+    assert "\x1b[32m" in text and "\x1b[31m" in text and "\x1b[36m" in text
+
+
+def test_a_blank_line_comes_once_before_text_that_follows_tools() -> None:
+    made = page()
+    made.feed(ToolEnded(call="c", name="bash", result="ok"))
+    assert made.gap() == "\n" and made.gap() == ""
+    made.feed(ToolEnded(call="c", name="bash", result="ok"))
+    made.prompt("x")
+    assert made.gap() == ""

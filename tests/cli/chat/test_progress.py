@@ -47,3 +47,23 @@ def test_only_the_end_of_a_long_output_is_kept() -> None:
 
 def test_time_in_words() -> None:
     assert [clock_words(seconds) for seconds in (0, 59.9, 61, 3600)] == ["0:00", "0:59", "1:01", "60:00"]
+
+
+def test_output_is_gone_with_its_call_and_everything_with_the_turn() -> None:
+    now = [0.0]
+    progress = Progress(lambda: now[0])
+    progress.begin("bash")
+    now[0] = 0.99
+    assert progress.says() == "⠧ waiting for bash 0:00 (Esc interrupts)"
+    progress.begin("bash")
+    now[0] = 1.5
+    assert progress.says().endswith("0:01 (Esc interrupts)"), "the same wait goes on"
+    for call in ("a", "b"):
+        progress.feed(events.ToolStarted(call=call, name="bash"))
+        progress.feed(events.ToolOutput(call=call, text="x"))
+    progress.feed(events.ToolEnded(call="a", name="bash", result=""))
+    assert (progress.output("a"), progress.output("b")) == ("", "x")
+    progress.end()
+    assert progress.output("b") == "" and not progress.active
+    progress.feed(events.TurnStarted(prompt="x"))
+    assert "waiting for the model " in progress.says()

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from treadle.cli.chat.question import Question
+from treadle.cli.chat.question import Question, confinement_words
 from treadle.events import Asked
 from treadle.session import Answer
 
@@ -91,3 +91,44 @@ def test_options_are_chosen_by_arrows_by_number_or_by_their_words() -> None:
 def test_no_words_are_no_answer() -> None:
     question = asked(Asked(request="r", kind="question", text="Why?"))
     assert question.enter("  ") == Answer(decision="deny", text="no answer")
+
+
+def test_what_can_be_pressed_is_said_for_each_kind() -> None:
+    assert asked().keys == "y yes · n no, and why · s for this session · a always · e change it first"
+    plan = asked(Asked(request="r", kind="plan", text="x", always=("A",), changeable=True))
+    assert plan.keys == "y go ahead · n not like this" and plan.rule == ""
+    assert plan.press("s") is None and plan.press("n") is None and plan.want == "reason"
+    words = Asked(request="r", kind="question", text="x")
+    assert asked(words).keys == "your answer" and asked(words).begin() == ""
+    assert asked(msgspec.structs.replace(words, options=("a",))).keys == "arrows and Enter choose, or type an answer"
+    assert asked(msgspec.structs.replace(words, request="", options=("a",))).keys.endswith("Esc leaves it")
+    question = asked()
+    question.press("n")
+    assert question.keys.startswith("why not?") and question.rule == "" and question.back()
+    question.press("e")
+    assert question.keys.startswith("change it, Enter runs it") and question.enter("x") is not None
+    assert asked(msgspec.structs.replace(COMMAND, always=())).rule == ""
+
+
+def test_a_mistake_is_forgotten_when_one_goes_back() -> None:
+    question = asked(WRITE)
+    question.press("e")
+    question.enter("{")
+    assert question.back() and question.problem == "" and question.want == "keys"
+    words = asked(Asked(request="r", kind="question", text="?"))
+    assert not words.back() and words.want == "words"
+
+
+def test_numbers_and_arrows_stay_within_the_options() -> None:
+    question = asked(Asked(request="r", kind="question", text="?", options=("red", "green")))
+    for typed, text in (("0", "0"), ("1", "red"), ("2", "green"), ("3", "3"), ("GREEN", "green"), ("", "red")):
+        assert question.enter(typed).text == text  # type: ignore[union-attr]
+    question.move(9, "")
+    assert question.chosen == 1 and question.enter("").text == "green"  # type: ignore[union-attr]
+    question.move(1, "nothing like it")
+    assert question.chosen == 0
+
+
+def test_how_a_command_is_confined_is_said() -> None:
+    assert confinement_words("to /w") == ("green", "confined to /w")
+    assert confinement_words("") == ("yellow", "not confined: it can do anything that you can")

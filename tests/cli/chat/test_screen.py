@@ -1,9 +1,11 @@
 """`treadle` on a real terminal, as a person uses it."""
 
+import asyncio
 import os
 import re
 import signal
 import termios
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +13,12 @@ import pytest
 
 from tests.cli.chat.conftest import TREADLE
 from tests.cli.chat.terminal import ChatTerminal
+from tests.cli.chat.typing import typing
+from tests.waiting import until
+from treadle.cli.chat import screen as chat_screen
+from treadle.cli.chat.page import Folded
 from treadle.cli.chat.screen import wrapped
+from treadle.events import Asked
 
 Chat = Callable[..., ChatTerminal]
 ESC, CTRL_C, CTRL_D, CTRL_G, CTRL_O, CTRL_R, TAB, UP = "\x1b", "\x03", "\x04", "\x07", "\x0f", "\x12", "\t", "\x1b[A"
@@ -261,3 +268,137 @@ def test_a_signal_to_leave_gives_the_terminal_back(chat: Chat, signum: signal.Si
     terminal.process.send_signal(signum)
     assert terminal.ended() == 1
     assert termios.tcgetattr(terminal.master)[3] & termios.ECHO
+
+
+async def test_the_lower_part_shows_what_is_queued_asked_and_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    async with typing() as me:
+        me.types("words")
+        assert (await me.sees("> words")).endswith("the status")
+        me.done.waiting = [f"prompt {number}" for number in range(6)] + ["w" * 80]
+        seen = await me.sees(f"  next: {'w' * 49}…")
+        assert "next: prompt 2" in seen and "next: prompt 1" not in seen
+        me.done.waiting = []
+        me.screen.progress.begin()
+        await me.sees("waiting for the model 0:00")
+        me.screen.progress.end()
+        me.types("\x1b\r" * 9)
+        assert "lines typed" not in await me.sees("the status")
+        me.types("\x1b\r")
+        await me.sees("11 lines typed · the status")
+
+
+async def test_a_question_shows_its_keys_its_rule_and_what_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(chat_screen, "GLANCE", -1.0)
+    monkeypatch.setattr(chat_screen, "CALM", -1.0)
+    asked = Asked(
+        request="r", kind="permission", text="?", name="write_file", args={"x": 1}, always=("Write(a)",),
+        changeable=True, deadline=time.time() + 100,
+    )  # fmt: skip
+    async with typing() as me:
+        answering = await me.asked(asked, "/work")
+        shown = capsys.readouterr().out
+        assert shown.startswith("? ") and "write_file: {'x': 1}" in shown
+        seen = await me.sees("a keeps this rule: Write(a)")
+        assert "y yes · n no, and why" in seen and "no answer is a no in 1:" in seen and "\n>" in seen
+        me.types("e")
+        assert "\n>" not in await me.sees('"x": 1'), "what is typed is the answer now"
+        me.types("\x1b[F\x7f\r")
+        await me.sees("this is no JSON")
+        answering.cancel()
+        await asyncio.wait([answering])
+        assert me.screen.question is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (
+            Asked(request="r", kind="permission", text="?", name="bash", args={}, command="ls x", confined=""),
+            ["  ls x\n", "  in /work\n", "names no file", "not confined: it can do anything"],
+        ),
+        (
+            Asked(request="r", kind="permission", text="?", name="bash", args={}, command="ls", confined="to /w"),
+            ["confined to /w"],
+        ),
+        (Asked(request="r", kind="permission", text="?", name="read", args={}, paths=("a", "b")), ["  read: a, b\n"]),
+        (Asked(request="r", kind="plan", text="1. do it"), ["? "]),
+    ],
+)
+async def test_everything_that_would_happen_is_printed_first(
+    asked: Asked, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with typing() as me:
+        answering = await me.asked(asked, "/work")
+        shown = capsys.readouterr().out
+        assert all(word in shown for word in words), shown
+        assert ("confined" in shown) == (asked.confined is not None) and ("in /work" in shown) == bool(asked.command)
+        answering.cancel()
+
+
+async def test_of_many_options_those_near_the_chosen_one_are_shown() -> None:
+    async with typing() as me:
+        options = tuple(f"option {letter}" for letter in "abcdefghijkl")
+        answering = await me.asked(Asked(request="r", kind="question", text="?", options=options))
+        seen = await me.sees("❯ option a")
+        assert "  option h" in seen and "option i" not in seen
+        me.types("\x1b[B" * 6)
+        seen = await me.sees("❯ option g")
+        assert "option b" not in seen and "  option c" in seen and "  option j" in seen
+        me.types("\x1b[B" * 9)
+        seen = await me.sees("❯ option l")
+        assert "  option e" in seen and "option d" not in seen
+        me.types("n k\r")
+        assert (await answering).text == "option k"
+
+
+async def test_a_list_is_chosen_from_by_its_labels(capsys: pytest.CaptureFixture[str]) -> None:
+    async with typing() as me:
+        for keys, value in (("\x1b[B\r", "2"), ("one\r", "1"), ("other\r", "other"), ("\x1b", None)):
+            choosing = asyncio.create_task(me.screen.choose("Which?", [("1", "the one"), ("2", "the two")]))
+            await until(lambda: me.screen.question is not None)
+            me.types(keys)
+            assert await choosing == value
+        capsys.readouterr()
+        assert await me.screen.choose("Which?", []) is None
+        await until(lambda: "Which? There is nothing to choose from." in capsys.readouterr().out)
+
+
+async def test_what_was_folded_is_shown_newest_first(capsys: pytest.CaptureFixture[str]) -> None:
+    async with typing() as me:
+        assert me.screen.page is not None
+        me.screen.page.folded = [Folded("first", "one\n"), Folded("second", "")]
+        printed = ""
+
+        def has(text: str) -> bool:
+            nonlocal printed
+            printed += capsys.readouterr().out
+            return text in printed
+
+        me.types("\x0f")
+        await until(lambda: has("second\n(nothing)\n"))
+        assert "first" not in printed
+        me.types("\x0f")
+        await until(lambda: has("first\none\n"))
+        me.types("\x0f")
+        await until(lambda: me.screen.hint == "nothing more to show")
+
+
+async def test_vim_is_switched_on_by_the_settings_or_the_person() -> None:
+    async with typing() as me:
+        assert me.screen.vim() and not me.screen.vim()
+    async with typing(vim=True) as me:
+        me.types("ab\x1bx")
+        await me.holds("a")
+        assert not me.screen.vim()
+
+
+async def test_without_an_image_the_person_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    async with typing() as me:
+        me.types("\x16")
+        await until(lambda: "the clipboard cannot be read here" in me.screen.hint)
+        assert me.screen.input.text == ""

@@ -1,18 +1,24 @@
 """The conversation itself, with a view that only remembers."""
 
 import asyncio
+import io
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.waiting import until
+from treadle.cli.chat.attention import Attention
 from treadle.cli.chat.page import Page
 from treadle.cli.chat.question import Question
 from treadle.cli.chat.status import Status
 from treadle.cli.chat.talk import Talk
-from treadle.events import Asked, TextDelta
-from treadle.session import Answer, SessionSpec
+from treadle.cli.reporting import Reporter
+from treadle.errors import ConfigError
+from treadle.events import Answered, Asked, Task, TaskChanged, TextDelta
+from treadle.session import AgentInfo, Answer, Change, CommandResult, EventReader, Prompt, SessionSpec
+from treadle.sessions.session import Turn
+from treadle.terminal.settings import STATE_FILE_VARIABLE
 from treadle.testing.sessions import ScriptedSession, Step
 
 
@@ -175,3 +181,159 @@ async def test_words_for_an_agent_that_hears_none_while_it_works_are_the_next_pr
         gate.set()
         await until(lambda: "> and this" in view.text)
     assert session.steered == []
+
+
+async def test_what_is_typed_with_a_mark_is_no_prompt(tmp_path: Path) -> None:
+    heard: list[str] = []
+
+    async def hears(session: ScriptedSession, turn: Turn) -> None:
+        heard.append(turn.prompt.text)
+
+    async with talking(tmp_path, [hears], [hears]) as (talk, view, _):
+        assert not talk.busy and not talk.interrupt() and talk.unqueue() is None
+        talk.enter("?")
+        await until(lambda: "Shift-Tab" in view.text)
+        talk.enter("!echo out; exit 3")
+        await until(lambda: "exit code 3" in view.text)
+        assert "out\n" in view.text
+        talk.enter("#  use   tabs ")
+        await until(lambda: "noted in AGENTS.md" in view.text)
+        assert (tmp_path / "AGENTS.md").read_text() == "- use tabs\n" and heard == []
+        talk.enter("go")
+        await until(lambda: heard)
+        assert heard == ["I ran a command of my own:\n$ echo out; exit 3\nout\n\n(exit code 3)\n\ngo"]
+        await talk.rest()
+        talk.enter("!")
+        await until(lambda: len(heard) == 2)
+        assert heard[1] == "!", "what was run is told once, and a mark alone is a prompt"
+
+
+async def test_commands_of_the_chat_of_the_agent_and_of_nobody(tmp_path: Path) -> None:
+    results = {"say": CommandResult(message="said it"), "fail": CommandResult(message="did not", ok=False)}
+
+    async with talking(tmp_path) as (talk, view, session):
+
+        async def command(name: str, args: str) -> CommandResult | None:
+            given.append((name, args, talk.busy))
+            return results.get(name)
+
+        given: list[tuple[str, str, bool]] = []
+        session._command = command  # type: ignore[method-assign, assignment]
+        talk.enter("/theme light")
+        await until(lambda: "The theme is now light." in view.text)
+        talk.enter("/say it loud")
+        await until(lambda: "said it" in view.text)
+        talk.enter("/fail")
+        await until(lambda: "did not" in view.text)
+        assert given == [("say", "it loud", True), ("fail", "", True)]
+        await talk.rest()
+
+        async def pick(_: str) -> str | None:
+            return picks.pop(0)
+
+        picks: list[str | None] = [None, "chosen"]
+        talk.pickers = {"say": pick}
+        talk.enter("/say")
+        talk.enter("/say")
+        talk.enter("/say typed")
+        await until(lambda: len(given) == 4)
+        assert given[2:] == [("say", "chosen", True), ("say", "typed", True)]
+        talk.enter("/exit")
+        talk.queue("never")
+        await talk.rest()
+        assert "never" not in view.text or list(talk.queued) == []
+
+
+async def test_a_turn_of_a_command_is_followed_and_its_answer_kept(tmp_path: Path) -> None:
+    async with talking(tmp_path, [TextDelta(text="an answer")]) as (talk, view, session):
+
+        async def command(name: str, args: str) -> CommandResult:
+            return CommandResult(message="", turn=await session.prompt(Prompt(text=args)))
+
+        session._command = command  # type: ignore[method-assign, assignment]
+        talk.enter("/plan it")
+        await until(lambda: "an answer" in view.text and talk.last_text == "an answer")
+        assert re.search(r"\d\.\d s · 1 model call · 0 tools", view.text)
+
+
+async def test_the_mode_goes_round_and_a_refusal_is_said(tmp_path: Path) -> None:
+    async with talking(tmp_path) as (talk, view, session):
+        asked: list[str | None] = []
+
+        async def configure(change: Change) -> None:
+            asked.append(change.mode)
+            if len(asked) == 4:
+                raise ConfigError("not now")
+            session._info = AgentInfo(name="x", mode=change.mode)
+
+        session.configure = configure  # type: ignore[method-assign]
+        for count in range(4):
+            talk.next_mode()
+            await until(lambda count=count: len(asked) == count + 1)
+        assert asked == ["suggest", "auto-edit", "plan", "suggest"]
+        await until(lambda: "not now" in view.text)
+
+
+async def test_a_task_that_ended_beside_is_told_and_a_question_answered_elsewhere_is_forgotten(tmp_path: Path) -> None:
+    async with talking(tmp_path) as (talk, view, session):
+        for _ in range(9):
+            await asyncio.sleep(0)  # until it is watched
+        task = Task(id="agent_1", kind="agent", label="look", status="completed")
+        session.emit(
+            TaskChanged(
+                task_id="agent_1", change="started", task=Task(id="agent_1", kind="agent", label="l", status="running")
+            )
+        )
+        session.emit(TaskChanged(task_id="agent_1", change="completed", task=task))
+        await until(lambda: "agent_1 (look) completed: /agent read agent_1" in view.text)
+        assert "started" not in view.text
+        asking = asyncio.create_task(session.ask(Asked(request="q", kind="permission", text="may I?")))
+        await until(lambda: "the agent asks: may I? (press Enter to answer)" in view.text)
+        assert [one.request for one in talk.waiting] == ["q"]
+        await session.answer("q", Answer(decision="allow"))
+        await until(lambda: not talk.waiting)
+        await asking
+
+
+async def test_one_who_leaves_at_a_question_refuses_it(tmp_path: Path) -> None:
+    async with talking(tmp_path, [asked()]) as (talk, view, session):
+
+        async def leaves(question: Question) -> Answer:
+            raise EOFError
+
+        view.ask = leaves  # type: ignore[method-assign]
+        events = session.events(after=-1)
+        talk.enter("go")
+        await talk.rest()
+        answered = [event async for event in aiter_until(events)]
+        assert answered[0].decision == "deny"
+    assert talk._leaving
+
+
+async def aiter_until(events: EventReader) -> AsyncIterator[Answered]:
+    async for event in events:
+        if isinstance(event, Answered):
+            yield event
+            return
+
+
+async def test_the_state_is_reported_and_the_person_called(tmp_path: Path) -> None:
+    async with talking(tmp_path, [asked(), TextDelta(text="thanks")], answer=Answer(decision="allow")) as (
+        talk,
+        view,
+        _,
+    ):
+        out = Terminal()
+        talk.reporter = Reporter(out, {STATE_FILE_VARIABLE: "x"})
+        talk.attention = Attention(("title",), out, {"TERM": "xterm"})
+        talk.enter("go")
+        await until(lambda: "thanks" in view.text and "state=done" in out.getvalue())
+        states = re.findall(r"state=(\w+)|treadle: ([\w ]+) \(", out.getvalue())
+        told = [one or two for one, two in states]
+        assert told[:3] == ["idle", "working", "working"] and "waits for you" in told
+        assert told[-2:] in (["done", "done"], ["working", "done"]) and "treadle: done (" in out.getvalue()
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True

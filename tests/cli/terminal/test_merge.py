@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.terminal.shells import Shell
+from tests.cli.terminal.shells import Here, Shell
 from tests.terminal.support import until
+from tests.workspace.repositories import make
+from treadle.terminal import worktree
+from treadle.terminal.settings import TerminalSettings
 
 GIT = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
 
@@ -89,3 +92,59 @@ def test_no_other_terminal_takes_the_id_by_which_the_work_is_found(shell: Shell,
     assert "b.txt" in shell("diff", "w") and "1 changed file" in shell("merge", "w")
     assert (repository / "b.txt").read_text() == "new\n" and not workdir.exists()
     assert shell("rename", "other", "w") is not None
+
+
+@pytest.fixture
+def work(here: Here, tmp_path: Path) -> tuple[Path, Path]:
+    """A repository, and the worktree of a terminal `w` that has ended."""
+    settings = TerminalSettings()
+    settings.workdir = make(tmp_path / "r").top
+    root = Path(worktree.make("w", settings).root)
+    here.ended("w", workdir=str(root))
+    return tmp_path / "r", root
+
+
+def test_what_an_ended_program_has_changed_is_brought_over_and_its_worktree_removed(
+    here: Here, work: tuple[Path, Path]
+) -> None:
+    source, root = work
+    (root / "a.txt").write_text("two\n")
+    found = json.loads(here("merge", "w", "--json"))
+    assert found == {"outcome": "merged", "place": str(source.resolve()), "changed": ["a.txt"]}
+    assert (source / "a.txt").read_text() == "two\n" and not root.exists()
+    code, out, err = here.run("merge", "w")
+    assert (code, out) == (1, "") and "the worktree of w was removed" in err
+
+
+def test_nothing_changed_is_said_in_each_way(here: Here, work: tuple[Path, Path]) -> None:
+    _, root = work
+    assert here("merge", "w", "--branch") == "nothing was changed\n" and root.exists()
+    assert json.loads(here("merge", "w", "--branch", "--json")) == {"outcome": "unchanged", "place": "", "changed": []}
+    assert here("merge", "w") == "nothing was changed\n" and not root.exists()
+
+
+def test_commits_of_its_own_keep_the_worktree_until_they_are_brought_or_thrown_away(
+    here: Here, work: tuple[Path, Path]
+) -> None:
+    source, root = work
+    (root / "a.txt").write_text("two\n")
+    git(root, "commit", "-qam", "its own")
+    code, out, err = here.run("merge", "w")
+    assert (code, out) == (0, f"1 changed files are in {source.resolve()} now\n")
+    assert "is kept: it has commits of its own" in err and root.exists()
+    branch = here("merge", "w", "--branch").removeprefix("the branch ").removesuffix(" has it\n")
+    assert git(source, "log", "-1", "--format=%s", branch) == "its own\n"
+    assert here("merge", "w", "--discard") == f"the worktree {root} is gone\n" and not root.exists()
+
+
+def test_files_that_other_programs_obey_are_brought_only_when_asked(here: Here, work: tuple[Path, Path]) -> None:
+    source, root = work
+    (root / "AGENTS.md").write_text("obey\n")
+    assert here.run("merge", "w")[0] == 1 and not (source / "AGENTS.md").exists() and root.exists()
+    assert here("merge", "w", "--anyway") == f"1 changed files are in {source.resolve()} now\n"
+    assert (source / "AGENTS.md").read_text() == "obey\n"
+
+
+def test_keeping_and_throwing_away_at_once_is_refused(here: Here, work: tuple[Path, Path]) -> None:
+    code, out, err = here.run("merge", "w", "--branch", "--discard")
+    assert (code, out) == (2, "") and "--branch keeps the work and --discard throws it away" in err

@@ -5,9 +5,12 @@ import signal
 import subprocess
 from pathlib import Path
 
-from tests.cli.terminal.shells import Shell, reporting
+import pytest
+
+from tests.cli.terminal.shells import Here, Shell, reporting
 from tests.installed import TREADLE
-from tests.terminal.support import until
+from tests.terminal.support import alive, connected, until
+from treadle.cli.terminal import run
 
 
 def test_run_detached_prints_the_id_when_the_socket_answers(shell: Shell) -> None:
@@ -117,3 +120,58 @@ def test_a_program_that_cannot_be_started_fails_the_run(shell: Shell) -> None:
     done = shell.run("run", "--detach", "--id", "x", "--", "no-such-program")
     assert done.returncode == 1 and "no-such-program" in done.stderr and "No such file" in done.stderr
     assert shell.run("run", "--detach", "--id", "", "--", "cat").returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "attaches"),
+    [
+        (["cat"], True),
+        (["--id", "x", "--", "cat", "--detach"], True),
+        (["--foreground", "cat"], True),
+        (["--detach", "cat"], False),
+        (["--cols", "9", "--detach", "--", "cat"], False),
+        (["--frobnicate", "cat"], False),
+    ],
+)
+def test_it_attaches_unless_it_was_told_not_to(arguments: list[str], attaches: bool) -> None:
+    assert run.attaches(arguments) is attaches
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("cat",), 2, "there is no terminal to attach here: say --detach or --foreground"),
+        (("--detach", "--cols", "1.5", "cat"), 2, "--cols must be a whole number, not '1.5'"),
+        (("--detach", "--env", "=x", "cat"), 2, "--env wants NAME=VALUE, not '=x'"),
+        (("--detach", "--env", "x", "cat"), 2, "--env wants NAME=VALUE, not 'x'"),
+        (("--detach", "--id", "../x", "cat"), 1, "cannot be the id"),
+        (("--foreground", "--worktree", "cat"), 2, "--worktree starts it in the background"),
+        (("--detach", "--worktree", "--workdir", "/", "cat"), 1, "not in a git repository"),
+    ],
+)
+def test_what_cannot_be_started_is_said(here: Here, words: tuple[str, ...], code: int, says: str) -> None:
+    found, out, err = here.run("run", *words)
+    assert (found, out) == (code, "") and says in err
+    assert list(here.directory.iterdir()) == []
+
+
+def test_more_options_reach_the_supervisor(shell: Shell, tmp_path: Path) -> None:
+    shell(
+        *("run", "--detach", "--id", "x", "--resize", "fixed", "--linger", "0", "--log-file", "own.log"),
+        *("--log-level", "debug", "--scrollback-bytes", "7", "--kill-process-group=No", "--record", "x.cast", "--"),
+        *("sh", "-c", "setsid sh -c 'echo $$ > kept; exec sleep 61' & echo 123456789; read a"),
+    )
+    until(
+        lambda: (tmp_path / "kept").exists() and (tmp_path / "kept").read_text() and "123456789" in shell.written("x")
+    )
+    with connected(shell.place("x")) as client:
+        detail = client.detail()
+        assert detail["size"]["policy"] == "fixed" and (detail["size"]["cols"], detail["size"]["rows"]) == (220, 50)
+        assert detail["output"]["end"] - detail["output"]["start"] <= 11
+        client.input(b"\n")
+    until(lambda: not os.path.exists(shell.place("x").pid))
+    left = int((tmp_path / "kept").read_text())
+    assert alive(left), "what it left behind is left alone"
+    os.kill(left, signal.SIGKILL)
+    assert (tmp_path / "own.log").exists() and not os.path.exists(shell.place("x").log)
+    assert "123456789" in (tmp_path / "x.cast").read_text()
