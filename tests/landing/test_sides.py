@@ -95,3 +95,67 @@ def test_a_side_that_removed_something_counts_when_it_is_gone(
     ours: bytes, theirs: bytes, text: bytes, took: str
 ) -> None:
     assert sides._took(ours, theirs, text) == took
+
+
+def test_a_file_that_one_side_removed_or_that_is_a_submodule_is_as_on_the_branch(tmp_path: Path) -> None:
+    repository = make(tmp_path / "r")
+    top = Path(repository.top)
+    for name in ("gone.txt", "kept.txt"):
+        (top / name).write_text("one\n")
+    repository.git("add", "-A")
+    repository.git("commit", "-qm", "more")
+    base = repository.commit()
+
+    def commit(word: str, edits: dict[str, str | None], module: str) -> str:
+        repository.git("checkout", "-q", "--detach", base)
+        for name, text in edits.items():
+            (top / name).unlink() if text is None else (top / name).write_text(text)
+        repository.git("add", "-A")
+        repository.git("update-index", "--add", "--cacheinfo", f"160000,{module * 40},lib")
+        repository.git("commit", "-qm", f"{word}\n\nOrder: {word}")
+        return repository.commit()
+
+    tip = commit("first", {"gone.txt": None, "kept.txt": "branch\n"}, "1")
+    change = commit("second", {"gone.txt": "two\n", "kept.txt": None}, "2")
+    user = UserRepository.at(repository.top)
+    assert user is not None
+    store = Store.make(str(tmp_path / "store"), lenders=user.object_places())
+    begun = sides.start(store, tip, change)
+    _, files = store.borrow_tree(begun.commit)
+    _, branch = store.borrow_tree(tip)
+    assert files == branch and begun.landed == ("first",) and begun.tip == tip
+    found = {each.path: each for each in begun.sides}
+    assert {"gone.txt", "kept.txt", "lib"} == set(found) and found["gone.txt"].kind == "modify/delete"
+    assert found["gone.txt"].orders == ("first",) and "-one" in found["gone.txt"].branch
+    assert "+two" in found["gone.txt"].order and (found["lib"].base, found["lib"].change) == (base, change)
+    took = sides.decisions(store, tip, change, begun.commit)
+    assert "lib" not in {each.path for each in took}
+    assert sides.as_data([sides.HunkDecision(path="a", hunk=1, took="both")]) == [
+        {"path": "a", "hunk": 1, "took": "both"}
+    ]
+
+
+def test_every_hunk_of_a_file_is_decided_for_itself(tmp_path: Path) -> None:
+    repository = make(tmp_path / "r")
+    top = Path(repository.top)
+    lines = [f"{number}\n" for number in range(40)]
+
+    def commit(*edits: tuple[int, str]) -> str:
+        made = [*lines]
+        for number, text in edits:
+            made[number] = text
+        (top / "a.txt").write_text("".join(made))
+        repository.git("commit", "-qam", "x")
+        return repository.commit()
+
+    base = commit()
+    tip = commit((5, "branch\n"), (30, "branch too\n"))
+    repository.git("checkout", "-q", "--detach", base)
+    change = commit((5, "order\n"), (30, "order too\n"))
+    repository.git("checkout", "-q", "--detach", tip)
+    result = commit((5, "order\n"), (30, "branch too\n"))
+    user = UserRepository.at(repository.top)
+    assert user is not None
+    store = Store.make(str(tmp_path / "store"), lenders=user.object_places())
+    found = sides.decisions(store, tip, change, result)
+    assert [(each.hunk, each.took) for each in found] == [(1, "the order's"), (2, "the branch's")]

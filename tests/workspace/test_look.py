@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from treadle.workspace import look as looking
 from treadle.workspace import taking
-from treadle.workspace.look import Look, hidden_changes
+from treadle.workspace.changes import TreeEntry
+from treadle.workspace.look import Look, Oddity, PermissionChange, hidden_changes, news, permission_changes
 from treadle.workspace.store import Store
 from treadle.workspace.taking import take
 
@@ -119,3 +121,68 @@ def test_a_look_that_takes_over_what_did_not_change_is_the_same_as_a_fresh_one(
     quick, fresh = take(store, str(root), base=first.files, earlier=first), take(store, str(root), base=first.files)
     assert (quick.tree, quick.files, quick.seen) == (fresh.tree, fresh.files, fresh.seen)
     assert hidden_changes(first, quick) == hidden_changes(first, fresh)
+
+
+def test_two_looks_can_be_compared_unless_the_clock_was_set_in_between() -> None:
+    one, two = Look(), Look()
+    assert one.comparable(two) and two.comparable(one)
+    for step, fits in ((looking.STEP - 1, True), (looking.STEP, False), (-looking.STEP, False)):
+        two.running = one.running + 10**9
+        two.wall = one.wall + 10**9 + step
+        assert two.comparable(one) is one.comparable(two) is fits
+
+
+def test_what_is_hidden_has_changed_if_it_differs_and_watched_files_if_their_content_does() -> None:
+    entry = TreeEntry(mode="100644", blob="b")
+    old, new = (0o100644, 1, 2, 3, 4), (0o100644, 1, 9, 9, 4)
+    other_kind = (0o120777, 1, 9, 9, 4)
+    before, after = Look(), Look()
+    before.seen = {
+        "same": old,
+        "touched": old,
+        "gone": old,
+        "watched": old,
+        "turned": old,
+        "kind": old,
+        "tree": old,
+        "was": old,
+    }
+    after.seen = {
+        "same": old,
+        "touched": new,
+        "new": old,
+        "watched": new,
+        "turned": new,
+        "kind": other_kind,
+        "tree": new,
+    }
+    before.hashes = {"watched": "x", "turned": "x", "kind": "x"}
+    after.hashes = {"watched": "x", "turned": "y", "kind": "x"}
+    before.files, after.files = {"was": entry}, {"tree": entry}
+    assert hidden_changes(before, after) == ["gone", "kind", "new", "touched", "turned"]
+
+
+def test_permissions_beyond_being_a_program_are_compared_of_files_that_both_trees_have() -> None:
+    entry = TreeEntry(mode="100644", blob="b")
+    before, after = Look(), Look()
+    modes = {"same": (0o644, 0o644), "program": (0o644, 0o744), "open": (0o600, 0o644), "sticky": (0o755, 0o1755)}
+    for name, (old, new) in modes.items():
+        before.seen[name], after.seen[name] = (0o100000 | old, 0, 0, 0, 0), (0o100000 | new, 0, 0, 0, 0)
+        before.files[name] = after.files[name] = entry
+    before.seen["link"], after.seen["link"] = (0o100600, 0, 0, 0, 0), (0o120777, 0, 0, 0, 0)
+    before.files["link"] = after.files["link"] = before.files["unseen"] = after.files["unseen"] = entry
+    before.seen["hidden"], after.seen["hidden"] = (0o100600, 0, 0, 0, 0), (0o100644, 0, 0, 0, 0)
+    assert permission_changes(before, after) == [
+        PermissionChange(path="open", before="0600", after="0644"),
+        PermissionChange(path="sticky", before="0755", after="1755"),
+    ]
+
+
+def test_what_is_odd_is_news_once_and_again_when_its_file_has_changed() -> None:
+    before, after = Look(), Look()
+    odd = Oddity(kind="special", path="pipe", note="a named pipe")
+    before.oddities, after.oddities = [odd], [odd, Oddity(kind="special", path="new", note="a named pipe")]
+    before.seen["pipe"] = after.seen["pipe"] = (1, 1, 1, 1, 1)
+    assert [one.path for one in news(before, after)] == ["new"] and news(None, after) == after.oddities
+    after.seen["pipe"] = (1, 1, 1, 2, 1)
+    assert [one.path for one in news(before, after)] == ["pipe", "new"]

@@ -12,7 +12,7 @@ from tests.descriptors import opened
 from tests.io.process.hostile import SELF, await_none_left, left
 from tests.terminal.support import until
 from treadle.errors import LocalError, NotFound
-from treadle.io.process import table
+from treadle.io.process import detached, table
 from treadle.io.process.detached import detach
 from treadle.io.process.registry import KeeperTree, keeper_trees
 
@@ -49,17 +49,14 @@ def test_whatever_ends_its_keeper_or_its_reaper_ends_all_of_it(who: str, signum:
     assert await_none_left(mark) == []
 
 
-def test_what_it_left_running_ends_when_it_exits(mark: str) -> None:
-    kept = hostile("daemon", "session")
-    assert len(left(mark)) > 1
-    os.kill(kept.pid, signal.SIGKILL)
-    assert await_none_left(mark) == []
-
-
-def test_its_keeper_ends_with_it_and_leaves_us_no_zombie(mark: str) -> None:
+def test_what_it_left_running_ends_when_it_exits_and_so_does_its_keeper_which_is_no_zombie_of_ours(mark: str) -> None:
     others = {each.pid for each in table.processes()}  # left by earlier tests: not counted
-    kept = hostile("daemon")
-    os.kill(kept.pid, signal.SIGKILL)
+    script = "sleep 100 & setsid sleep 100 & echo ready; exec sleep 100"  # they listen, so no grace is waited for
+    pid = detach(["sh", "-c", script], cwd="/", ready=True)
+    [kept] = [each for each in keeper_trees() if each.pid == pid]
+    assert len(left(mark)) > 1
+    os.kill(pid, signal.SIGKILL)
+    assert await_none_left(mark) == []
     until(lambda: table.look(kept.keeper) is None, "the keeper to end")
     ours = [each for each in table.processes() if each.parent == os.getpid() and each.pid not in others]
     assert [each for each in ours if each.state == "Z"] == []
@@ -82,3 +79,40 @@ def test_one_that_is_not_there_is_named_and_leaves_nothing_open(mark: str) -> No
     with pytest.raises(NotFound, match="working directory"):
         detach(["true"], cwd="/no/such/place")
     assert opened() - before == set()
+
+
+def test_a_program_without_a_keeper_leads_a_session_and_writes_to_its_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("before\n")
+    script = "readlink /proc/self/fd/0; pwd; ps -o sid= -p $$ | tr -d ' '; echo wrong >&2; echo end"
+    pid = detached.daemon(["/bin/sh", "-c", script], cwd=str(tmp_path), log=str(log))
+    until(lambda: log.read_text().endswith("end\n"))
+    assert log.read_text().splitlines() == ["before", "/dev/null", str(tmp_path), str(pid), "wrong", "end"]
+
+
+def test_the_last_word_of_a_log_is_its_last_line_that_says_something(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    assert detached._last_line(None) == "" and detached._last_line(str(log)) == ""
+    for text, word in (
+        ("one\n\n  \n", "one"),
+        ("one\ntreadle: no\xff", "no\u00ff"),
+        ("\n", ""),
+        ("x" * 600, "x" * 500),
+    ):
+        log.write_text(text)
+        assert detached._last_line(str(log)) == word
+
+
+def test_who_is_ready_says_so_and_then_writes_nowhere() -> None:
+    read, write = os.pipe()
+    kept = os.dup(1)
+    try:
+        os.dup2(write, 1)
+        os.close(write)
+        detached.say_ready()
+        os.write(1, b"lost")
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+    with os.fdopen(read, "rb") as pipe:
+        assert pipe.read() == b"\n"
