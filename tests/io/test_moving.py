@@ -1,5 +1,6 @@
 """Files move between open directories, and no link of either name is followed."""
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -68,8 +69,9 @@ def test_a_link_is_replaced_and_what_it_leads_to_is_not(tmp_path: Path) -> None:
 
 def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with two(tmp_path, tmp_path) as (old, new), pytest.raises(OSError, match="ordinary"):
+    with two(tmp_path, tmp_path) as (old, new), pytest.raises(OSError, match="ordinary") as error:
         moving.copy(old, "pipe", new, "copy")
+    assert (error.value.errno, error.value.filename) == (errno.EINVAL, "pipe")
 
 
 def test_what_is_moved_to_another_file_system_is_on_its_disk_first_and_a_plain_copy_need_not_be(

@@ -1,5 +1,6 @@
 """A path still leads where it led when it was judged, or opening it is an error."""
 
+import errno
 import os
 import stat
 import subprocess
@@ -32,8 +33,9 @@ def test_a_file_is_opened_and_a_link_on_the_way_is_an_error(tmp_path: Path) -> N
 def test_only_ordinary_files_are_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     for path in (tmp_path / "fifo", tmp_path, Path("/dev/zero"), Path("/")):
-        with pytest.raises(OSError):
+        with pytest.raises(OSError) as error:
             pinned.open_file(str(path))
+        assert (error.value.errno, error.value.filename) == (errno.EINVAL, str(path))
 
 
 def test_missing_directories_are_made_where_that_is_wanted(tmp_path: Path) -> None:

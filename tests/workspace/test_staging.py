@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workspace.repositories import Repository
+from tests.workspace.repositories import Repository, make
 from treadle.workspace import staging
 from treadle.workspace.listing import Staged
 from treadle.workspace.user_repository import UserRepository
@@ -108,3 +108,53 @@ def test_the_time_of_the_index_stays_so_that_git_looks_into_files_that_are_as_ne
         index.put()
     assert os.stat(user.file("index")).st_mtime_ns == 10**18
     assert staging.whole_index(user)[1] == b"1000000000.000000000"
+
+
+def test_flags_conflicts_and_an_index_in_two_parts_are_kept_as_git_has_them(
+    repository: Repository, user: UserRepository, note: str
+) -> None:
+    repository.git("update-index", "--skip-worktree", "a.txt")
+    old = staging.entries(user)
+    one, two = blob(repository, "one"), blob(repository, "two")
+    with staging.held(user, note) as index:
+        index.change(old, {**old, b"a.txt": one}, [(b"c.txt", one, "2"), (b"c.txt", two, "3")])
+        index.write("refs/heads/main", {})
+        index.put()
+    assert staging.entries(user) == {**old, b"a.txt": one}, "those in conflict are left out"
+    assert repository.git("ls-files", "-t", "--", "a.txt") == "S a.txt\n"
+    listed = repository.git("ls-files", "-u", "-z").split("\0")[:-1]
+    assert listed == [f"100644 {one.id} 2\tc.txt", f"100644 {two.id} 3\tc.txt"]
+    plain = staging.whole_index(user)
+    found = os.stat(user.file("index")).st_mtime_ns
+    assert plain == (Path(user.file("index")).read_bytes(), b"%d.%09d" % (found // 10**9, found % 10**9))
+    repository.git("update-index", "--split-index")
+    data, stamp = staging.whole_index(user)
+    assert data != Path(user.file("index")).read_bytes() and stamp != plain[1]
+    Path(note).write_bytes(data)
+    assert staging.entries(user, note) == {**old, b"a.txt": one} and os.stat(user.file("index")).st_mtime_ns
+
+
+def test_a_checkout_without_an_index_gets_one_that_others_may_read(tmp_path: Path, note: str) -> None:
+    repository = make(tmp_path / "new", commit=False)
+    user = UserRepository.at(repository.top)
+    assert user is not None and staging.entries(user) == {}
+    new = {b"b.txt": blob(repository, "b")}
+    with staging.held(user, note) as index:
+        index.change({}, new)
+        index.write("refs/heads/main", {})
+        index.put()
+    assert staging.entries(user) == new and os.stat(user.file("index")).st_mode & 0o777 == 0o644
+    assert not lock_of(repository).exists() and not os.path.exists(note)
+    Path(user.file("index")).chmod(0o600)
+    with staging.held(user, note) as index:
+        assert lock_of(repository).stat().st_mode & 0o777 == 0o600
+        index.change(new, new)
+        index.write("refs/heads/main", {})
+        index.put()
+        assert not list(Path(repository.common).glob("index.*[!k]")), "nothing changes, so nothing is written"
+    with staging.held(user, note) as index:
+        index.change(new, {})
+        index.write("refs/heads/main", {})
+        assert [each.stat().st_mode & 0o777 for each in Path(repository.common).glob("index.*[!k]")] == [0o600]
+        index.put()
+    assert staging.entries(user) == {}

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tests.workspace.repositories import Repository, git, make
 from treadle.errors import NotFound, StorageError, WorkspaceError
 from treadle.workspace.changes import TreeEntry, status_lines
-from treadle.workspace.store import Algorithm, Store
+from treadle.workspace.store import Algorithm, Store, bundle_parts, lending
+from treadle.workspace.user_repository import UserRepository
 
 WHO = {
     f"GIT_{role}_{what}": value
@@ -260,3 +261,77 @@ def test_a_place_with_odd_characters_can_lend(tmp_path: Path) -> None:
     store = Store.make(str(tmp_path / "store"), lenders=[f"{odd.common}/objects"])
     assert "a.txt" in store.borrow_tree(odd.commit())[1]
     subprocess.run(["git", "-C", odd.top, "fsck"], check=True, capture_output=True)
+
+
+def test_a_store_lends_as_its_repository_does(tmp_path: Path, user: UserRepository) -> None:
+    assert lending(None) == {"lenders": [], "algorithm": "sha1"}
+    assert lending(user) == {"lenders": user.object_places(), "algorithm": "sha1"}
+    git("init", "-q", "--object-format=sha256", str(tmp_path / "wide"), cwd=str(tmp_path))
+    wide = UserRepository.at(str(tmp_path / "wide"))
+    assert wide is not None and lending(wide)["algorithm"] == "sha256"
+    with pytest.raises(StorageError, match="cannot make a store in"):
+        Store.make(Store.make(str(tmp_path / "made")).directory)
+
+
+def test_what_cannot_be_opened_is_not_there_or_not_readable(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match=f"there is no store in {tmp_path}"):
+        Store.open(str(tmp_path))
+    (tmp_path / "store.json").write_text("{")
+    with pytest.raises(StorageError, match="store.json cannot be read"):
+        Store.open(str(tmp_path))
+
+
+def test_a_seal_breaks_when_what_git_obeys_is_changed(store: Store) -> None:
+    first = store.seal()
+    store.put("blob", b"x")
+    assert store.seal() == first
+    seals = {first}
+    for name in ("config", "HEAD", "info/attributes", "objects/info/alternates", "info/grafts"):
+        with open(os.path.join(store.directory, name), "a") as file:
+            file.write("# more\n")
+        seals.add(store.seal())
+    assert len(seals) == 6
+
+
+def test_a_blob_of_another_size_than_was_said_is_refused_and_leaves_nothing(store: Store) -> None:
+    for pieces, size, why in (
+        ([b"ab"], 3, "1 bytes are missing: it was changed"),
+        ([b"ab", b"c"], 2, "1 bytes too many"),
+    ):
+        with pytest.raises(WorkspaceError, match=why):
+            store.put_pieces(pieces, size)
+    assert not [name for name in os.listdir(os.path.join(store.directory, "objects")) if name.startswith("tmp")]
+    name = store.put_pieces([b"ab", b"c"], 3)
+    assert name == store.id_of("blob", b"abc") == store.put("blob", b"abc") and store.blobs([name]) == {name: b"abc"}
+    assert store.has(name) and not store.has("1" * 40) and store.blobs([]) == {}
+    with pytest.raises(WorkspaceError, match=f"the object {'1' * 40} is missing") as error:
+        store.blobs(["1" * 40])
+    assert error.value.hint == "run git fsck in the repository"
+
+
+@pytest.mark.parametrize("ref", ["refs", "heads/x", "refs/../x", "refs/a..b", "refs/-x", "refs/a b", "refs/x/"])
+def test_only_a_plain_ref_keeps_a_commit(store: Store, ref: str) -> None:
+    commit = store.loose_commit(store.put_files({}))
+    with pytest.raises(ValueError, match="not a ref and a commit"):
+        store.set_ref(ref, commit)
+    with pytest.raises(ValueError, match="not a ref and a commit"):
+        store.set_ref("refs/keep/one", "HEAD")
+    store.set_ref("refs/keep/one", commit)
+    assert store.ref("refs/keep/one") == commit and store.ref("refs/keep/two") is None
+    assert store.tree_of(commit) == store.put_files({})
+
+
+def test_a_bundle_without_the_ref_and_commits_that_are_none_are_refused(store: Store) -> None:
+    commit = store.loose_commit(store.put_files({}))
+    store.set_ref("refs/keep/one", commit)
+    bundle = store.bundle("refs/keep/one")
+    assert bundle_parts(bundle)[0] == {"refs/keep/one": commit}
+    with pytest.raises(WorkspaceError, match="the bundle has no refs/keep/two, only refs/keep/one"):
+        store.take_bundle(bundle, "refs/keep/two", "refs/keep/three")
+    assert store.take_bundle(bundle, "refs/keep/one", "refs/keep/three") == commit == store.ref("refs/keep/three")
+    with pytest.raises(WorkspaceError, match=f"cannot merge {'1' * 40} into {commit}: "):
+        store.merge(commit, "1" * 40)
+    with pytest.raises(WorkspaceError, match="this is not a git bundle"):
+        bundle_parts(b"# v2 git bundle\nno end")
+    head = b"# v3 git bundle\n@object-format=sha1\n-%s before\n%s refs/x\nodd line\n\npack" % (b"1" * 40, b"2" * 40)
+    assert bundle_parts(head) == ({"refs/x": "2" * 40}, b"pack")
