@@ -46,7 +46,6 @@ ELSEWHERE = {
     # Only a whole conversation with the agent shows what these do.
     "drivers/a2a/driver.py": "drivers/a2a/test_session.py",
     "drivers/codex/driver.py": "drivers/codex/test_session.py",
-    "drivers/pi/session.py": "drivers/test_session.py",
     # A program of its own that joins a sandbox: seen from outside of it.
     "io/sandbox/keeping.py": "io/sandbox/test_running.py",
     # Only a whole goal with its fleet shows what these do.

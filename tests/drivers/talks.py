@@ -6,10 +6,13 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tests.drivers.changed import lines
+import msgspec
+
+from tests.drivers.changed import PASSING
 from tests.drivers.scenarios import PATIENCE, Played, Scenario, check_always, go_through
 from tests.drivers.test_session import UNHURRIED, replayed
 from treadle.drivers.card import Card
+from treadle.events import AnyEvent
 from treadle.session import SessionSpec
 
 WAITS, SAYS = "in", "out"
@@ -41,7 +44,12 @@ async def talked(
     check_always(played)
     cwd = str(spec.cwd)
     told = json.loads(json.dumps(heard(noted)).replace(cwd, "/w"))
-    return played, [line.replace(cwd, "/w") for line in lines(played.events)], told
+    return played, [_line(event).replace(cwd, "/w") for event in played.events], told
+
+
+def _line(event: AnyEvent) -> str:
+    fields = msgspec.to_builtins(event)
+    return json.dumps({name: value for name, value in fields.items() if name not in PASSING}, ensure_ascii=False)
 
 
 def as_expected(events: list[str], place: Path) -> bool:

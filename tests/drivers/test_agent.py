@@ -2,19 +2,25 @@
 
 import asyncio
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from tests.drivers.test_session import replayed
 from tests.waiting import until
 from treadle.agents import _load
 from treadle.drivers.agent import DrivenAgent
-from treadle.drivers.card import Card, cards
+from treadle.drivers.card import Card, cards, levels
 from treadle.drivers.launch import Launch, launch_of
-from treadle.errors import PeerStalled
+from treadle.errors import AuthFailed, ConfigError, NotFound, PeerStalled, RemoteError, TreadleError, Unsupported
+from treadle.events import Warned
 from treadle.io.process import table
-from treadle.session import SessionSpec
+from treadle.session import Limits, Rules, SessionSpec, Start
+from treadle.sessions.abilities import ABILITIES
 from treadle.sessions.session import BaseSession
+from treadle.wire.codex.records import CodexOutput
 
 
 class Never(DrivenAgent):
@@ -60,3 +66,129 @@ async def test_how_long_it_may_take_to_open_a_session_is_a_setting(
         await agent.open(SessionSpec.of(cwd=str(tmp_path)))
     assert "within 0.0" in stalled.value.message and "timeouts.agent_start" in str(stalled.value)
     assert "None" not in str(stalled.value)
+
+
+class Seen(DrivenAgent):
+    """Opens nothing, and keeps what it was asked to open."""
+
+    asked: SessionSpec
+    given: dict[str, str]
+    error: TreadleError = RemoteError("enough was seen")
+
+    async def _open(self, spec: SessionSpec, env: dict[str, str]) -> BaseSession:
+        self.asked, self.given = spec, env
+        raise self.error
+
+
+SOME = Card(
+    name="some",
+    title="Some",
+    driver="x:y",
+    how="by hand",
+    program="sh",
+    capabilities=levels(native=" ".join(ABILITIES)),
+)
+
+
+async def seen(spec: SessionSpec, agent: Seen) -> SessionSpec:
+    with pytest.raises(type(agent.error)):
+        await agent.open(spec)
+    return agent.asked
+
+
+async def test_a_session_is_opened_with_what_the_settings_add_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Path(os.environ["TREADLE_HOME"]) / "config.toml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(
+        "add_dirs = ['files']\n[permissions]\nallow = ['Read']\nask = ['Edit']\ndeny = ['Bash(rm *)']\n"
+        "[limits]\nmax_tokens = 7\nmax_cost_usd = 2.0\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "w").mkdir()
+    launch = Launch(argv=("sh",), model="big", models={"big": "large-1"}, mode="plan", environment=("KEY",))
+    bound: list[Mapping[str, str]] = []
+
+    def bind(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec:
+        bound.append(environ)
+        return msgspec.structs.replace(spec, extra={"bound": True})
+
+    environ = {"PATH": "/bin", "KEY": "k", "OTHER": "o", "TREADLE_HOME": os.environ["TREADLE_HOME"]}
+    spec = SessionSpec(
+        cwd="w", mode=None, env={"MINE": "m"}, rules=Rules(allow=("Grep",), ask=("Write",), deny=("Task",)),
+        limits=Limits(max_tokens=9), add_dirs=("more",),
+    )  # fmt: skip
+    agent = Seen(SOME, launch, bind, environ=environ)
+    asked = await seen(spec, agent)
+    assert (asked.cwd, asked.model, asked.mode, asked.extra) == (
+        str(tmp_path / "w"),
+        "large-1",
+        "plan",
+        {"bound": True},
+    )
+    assert asked.rules == Rules(allow=("Read", "Grep"), ask=("Edit", "Write"), deny=("Bash(rm *)", "Task"))
+    assert (asked.limits.max_tokens, asked.limits.max_cost_usd) == (9, 2.0)
+    assert asked.add_dirs == (str(tmp_path / "w" / "files"), str(tmp_path / "w" / "more"))
+    assert asked.routine == ("iterations", "repeats"), "what a person asked for is not routine"
+    assert agent.given.items() >= {"PATH": "/bin", "KEY": "k", "MINE": "m"}.items() and "OTHER" not in agent.given
+    assert bound[0].items() >= {"OTHER": "o", "MINE": "m"}.items()
+    own = msgspec.structs.replace(spec, model="other", mode="suggest", add_dirs=(), limits=Limits(max_iterations=3))
+    again = await seen(own, Seen(SOME, launch, environ=environ))
+    assert (again.model, again.mode, again.extra) == ("other", "suggest", {}) and again.limits.max_tokens == 7
+    assert again.routine == ("repeats", "add_dirs")
+
+
+async def test_what_cannot_be_opened_is_refused_before_anything_is_started(tmp_path: Path) -> None:
+    agent = Seen(SOME, Launch(argv=("sh",)), environ={})
+    with pytest.raises(ConfigError, match="gone is not there") as missing:
+        await agent.open(SessionSpec(cwd=str(tmp_path / "gone")))
+    assert missing.value.hint == "make it, or name another"
+    with pytest.raises(Unsupported, match="some cannot go on from the middle") as middle:
+        await agent.open(SessionSpec(cwd=str(tmp_path), start=Start(resume="x", at="y")))
+    assert middle.value.hint == "the native agent can"
+    with pytest.raises(Unsupported, match="cannot be told which model"):
+        bare = msgspec.structs.replace(SOME, capabilities={})
+        await Seen(bare, Launch(argv=("sh",)), environ={}).open(SessionSpec(cwd=str(tmp_path), model="m"))
+    assert not hasattr(agent, "asked")
+
+
+async def test_an_agent_that_stalls_or_is_not_let_in_says_what_helps(tmp_path: Path) -> None:
+    around = {"ACME_KEY": "k"}
+    for error, hint in (
+        (PeerStalled("slow"), "timeouts.agent_start in the settings gives it longer"),
+        (PeerStalled("slow", hint="look"), "timeouts.agent_start in the settings gives it longer; look"),
+        (AuthFailed("no ACME_KEY", provider="x"), "ACME_KEY: set here but not passed to it"),
+        (RemoteError("broken", hint="look"), "look"),
+    ):
+        agent = Seen(SOME, Launch(argv=("sh",)), environ=around)
+        agent.error = error
+        await seen(SessionSpec(cwd=str(tmp_path)), agent)
+        assert (error.hint or "").startswith(hint), error
+
+
+async def test_a_program_that_is_not_installed_names_the_command_that_installs_it(tmp_path: Path) -> None:
+    card = msgspec.structs.replace(SOME, install="npm install some")
+    agent = Never(card, Launch(argv=("no-such-program",)), environ={})
+    spec = SessionSpec(cwd=str(tmp_path))
+    with pytest.raises(NotFound, match="Some is not installed: there is no no-such-program on PATH") as missing:
+        await agent.start(["no-such-program"], CodexOutput(), spec, {"PATH": "/bin"})
+    assert missing.value.hint == "npm install some"
+    with pytest.raises(NotFound, match="no-such-program"):
+        await Never(SOME, agent.launch, environ={}).start(["no-such-program"], CodexOutput(), spec, {"PATH": "/bin"})
+    probed = await Never(SOME, Launch(argv=("sh",)), environ={"PATH": os.environ["PATH"]}).probe()
+    assert probed.name == "some" and probed.capabilities == dict(SOME.capabilities)
+
+
+async def test_hooks_of_the_settings_are_not_run_by_an_agent_of_others_and_that_is_said(tmp_path: Path) -> None:
+    settings = Path(os.environ["TREADLE_HOME"]) / "config.toml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text("[[hooks.pre_tool]]\ncommand = 'true'\n")
+    for project, warned in ((True, 1), (False, 0)):
+        environ = {"TREADLE_HOME": os.environ["TREADLE_HOME"]}
+        session = await replayed(cards()["claude"], "text", environ=environ).open(
+            SessionSpec.of(cwd=str(tmp_path), project=project)
+        )
+        said = [event for event in session.events().ready() if isinstance(event, Warned) and "hooks" in event.message]
+        await session.close()
+        assert len(said) == warned and all(event.code == "not_enforced" for event in said)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from treadle.drivers.card import newer, older, version_of
+from treadle.drivers.card import cards, levels, newer, older, version_of
+from treadle.sessions.abilities import ABILITIES
 
 
 @pytest.mark.parametrize(
@@ -51,3 +52,19 @@ def test_a_version_is_older_when_it_is_older_than_every_recording(
     version: str, recorded: tuple[str, ...], is_older: bool
 ) -> None:
     assert older(version, recorded) == is_older
+
+
+def test_an_ability_that_is_not_named_is_unsupported_and_one_that_does_not_exist_is_an_error() -> None:
+    found = levels(native="tools resume", emulated="mode")
+    assert (found["tools"], found["resume"], found["mode"], found["fork"]) == (
+        *("native", "native", "emulated", "unsupported"),
+    )
+    assert found.keys() == set(ABILITIES) and levels(native="")["tools"] == "unsupported"
+    with pytest.raises(ValueError, match="there is no ability 'telepathy'"):
+        levels(native="tools", emulated="telepathy")
+
+
+def test_cards_are_found_by_their_folders_in_the_order_of_their_names() -> None:
+    assert list(cards()) == sorted(cards()) and {"acp", "claude", "codex", "worker"} <= cards().keys()
+    assert not cards()["claude"].prefix and cards()["worker"].prefix
+    assert newer("2.0.0-beta.9", ("1.9",)) and not newer("2.0.0-beta.9", ("2.0.0",))

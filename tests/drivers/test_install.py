@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,3 +94,69 @@ def test_a_package_for_a_newer_python_is_installed_with_that(tmp_path: Path, mon
     assert made.command.endswith("/agents/odd/bin/odd-acp")
     venv, pip = log.read_text().splitlines()
     assert venv.startswith("-m venv --clear") and pip.endswith("--only-binary :all: odd==1.2.3")
+
+
+@pytest.mark.parametrize(
+    ("about", "program", "made", "found"),
+    [
+        ({"bin": "cli.js"}, "", "odd", "odd"),
+        ({"bin": {"odd": "x", "odd-acp": "y"}}, "", "odd", "odd"),
+        ({"bin": {"only": "x"}}, "", "only", "only"),
+        ({"bin": {"odd": "x", "odd-acp": "y"}}, "odd-acp", "odd-acp", "odd-acp"),
+        ({"bin": {"odd": "x"}}, "", "other", None),
+        ({}, "", "odd", None),
+        ([], "", "odd", None),
+    ],
+)
+def test_its_program_is_the_one_that_is_wanted_else_that_of_its_name_else_the_first(
+    npm: Path, about: Any, program: str, made: str, found: str | None
+) -> None:
+    text = PLAYED_NPM.format(log=npm, about=json.dumps(about)).replace(".bin/odd-acp", f".bin/{made}")
+    (npm.parent / "bin" / "npm").write_text(text)
+    agent = listed(program=program)
+    if found is None:
+        with pytest.raises(LocalError, match="@a/odd 1.2.3 has no program to run"):
+            install(agent)
+    else:
+        done = install(agent)
+        assert done.command == os.path.join(done.place, "node_modules", ".bin", found)
+
+
+def test_what_is_refused_or_fails_says_what_to_do(npm: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as download:
+        install(ListedAgent(name="odd", title="Odd", version="1", source="download"))
+    assert "agents.odd.speaks" in (download.value.hint or "")
+    with pytest.raises(LocalError) as failed:
+        install(listed("broken"))
+    assert failed.value.retryable
+    for version in ("-1", "1 2"):
+        with pytest.raises(ConfigError, match="no name and version"):
+            install(listed(version=version))
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    with pytest.raises(NotFound) as missing:
+        install(listed())
+    assert missing.value.hint == "install Node.js with npm"
+
+
+def test_a_package_for_no_python_that_is_here_says_the_first_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bins = tmp_path / "bin"
+    bins.mkdir()
+    for name, why in (("python", "first"), (f"python3.{sys.version_info.minor + 1}", "second")):
+        (bins / name).write_text(f"#!/bin/sh\necho '{why} reason' >&2\nexit 1\n")
+        (bins / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(bins))
+    monkeypatch.setattr(sys, "executable", str(bins / "python"))
+    agent = ListedAgent(name="odd", title="Odd", version="1.2.3", source="pypi", package="odd[acp]")
+    with pytest.raises(LocalError, match="first reason") as failed:
+        install(agent)
+    assert "newer Python" in (failed.value.hint or "")
+    (bins / "python").write_text(
+        PLAYED_PYTHON.format(log=tmp_path / "log")
+        .replace("mkdir", "/bin/mkdir")
+        .replace("chmod", "/bin/chmod")
+        .replace("touch", "/usr/bin/touch")
+    )
+    with pytest.raises(LocalError, match="has no program 'odd'"):
+        install(agent)

@@ -58,3 +58,29 @@ def test_models_have_the_names_that_a_person_gives_them() -> None:
     assert launch.model_name(None) == "some-large-1"
     assert launch.model_name("other") == "other"
     assert launch_of(CARD).model_name(None) is None
+
+
+def test_all_that_the_settings_say_is_in_the_launch() -> None:
+    settings = AgentSettings(
+        command="own --x",
+        permission_mode="plan",
+        model="m",
+        options={"a": 1},
+        writes=("~/.w",),
+        hosts=("h.example",),
+        set={"SOME_QUIET": "2"},
+    )
+    launch = launch_of(CARD, settings)
+    assert launch.argv == ("own", "--x", "serve") and launch.sets == {"SOME_QUIET": "2"}
+    assert (launch.mode, launch.model, launch.options, launch.writes, launch.hosts) == (
+        *("plan", "m", {"a": 1}, ("~/.w",), ("h.example",)),
+    )
+    assert launch_of(ANY, AgentSettings(command="own", arguments=("--y",)), "typed --z").argv == ("typed", "--z")
+    assert launch_of(CARD).environment == ("SOME_KEY", "SOME_*") and launch_of(CARD).mode is None
+
+
+def test_which_agent_we_are_is_not_passed_on_and_what_is_added_counts_last() -> None:
+    launch = launch_of(CARD, AgentSettings(env=("TREADLE_AGENT",)))
+    found = launch.env({"TREADLE_AGENT": "claude", "SOME_KEY": "a"}, {"SOME_KEY": "b"})
+    assert "TREADLE_AGENT" not in found and found["SOME_KEY"] == "b" and found["SOME_QUIET"] == "1"
+    assert launch_of(CARD, AgentSettings(command="sh")).program().endswith("/sh")

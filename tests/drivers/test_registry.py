@@ -1,6 +1,8 @@
 """The registry of agents: the copy that ships, and a newer one in the form in which it is published."""
 
 import json
+import os
+import re
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from treadle.drivers.card import cards
 from treadle.drivers.registry import COPY, OWN, ListedAgent, published, refresh, registry
 from treadle.errors import ConfigError
+from treadle.io.paths import state_dir
 
 ODD: dict[str, Any] = {"name": "odd", "title": "Odd"}
 
@@ -68,3 +71,58 @@ def test_what_is_no_registry_is_refused_and_the_old_one_stays(text: bytes) -> No
 def test_whatever_an_entry_is_the_others_are_read(odd: Any) -> None:
     text = json.dumps({"agents": [odd, {"id": "odd", "version": "1", "distribution": {"npx": {"package": "p@2"}}}]})
     assert published(text.encode())[-1].version == "2"
+
+
+def test_the_copy_has_names_to_type_titles_to_read_and_an_order() -> None:
+    packages = [each for each in COPY.agents if each.package]
+    downloads = [each for each in COPY.agents if not each.package]
+    for group in (packages, downloads):
+        assert [each.name for each in group] == sorted(each.name for each in group)
+    for each in COPY.agents:
+        assert re.fullmatch(r"[a-z0-9-]+", each.name) and re.fullmatch(r"[0-9.]+", each.version), each
+        assert each.title == "fast-agent" or each.title[:2] in ("pi", "si", "go") or each.title[0].isupper(), each
+    with pytest.raises(ConfigError) as unknown:
+        COPY.find("nobody")
+    assert "auggie, claude-acp" in (unknown.value.hint or "") and "amp-acp" not in (unknown.value.hint or "")
+    assert COPY.find("auggie").arguments == ("--acp",) and COPY.find("cline").package == "cline"
+
+
+def test_a_registry_of_ours_that_is_damaged_says_what_to_do() -> None:
+    refresh(told(npx={"package": "odd@1.2.3"}), "2030-01-01")
+    place = os.path.join(state_dir(), "agents", "registry.json")
+    with open(place, "wb") as file:
+        file.write(b"{")
+    with pytest.raises(ConfigError, match="registry.json is damaged") as damaged:
+        registry()
+    assert "agents refresh FILE" in (damaged.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("one", "listed"),
+    [
+        ({"id": "x", "version": "1", "distribution": []}, None),
+        ({"id": 7, "version": "1", "distribution": {}}, None),
+        ({"id": "x", "version": 1, "distribution": {}}, None),
+        ({"id": "x", "version": "1", "distribution": {}}, ("x", "x", "1", "download")),
+        ({"id": "x", "name": "X", "version": "1", "distribution": {"npx": []}}, ("x", "X", "1", "download")),
+        ({"id": "x", "version": "1", "distribution": {"npx": {"package": 7}}}, ("x", "x", "1", "download")),
+        (
+            {"id": "x", "version": "1", "distribution": {"uvx": {"package": "b==3"}, "npx": {"package": "a@2"}}},
+            ("x", "x", "2", "npm"),
+        ),
+        ({"id": "x", "version": "1", "distribution": {"uvx": {"package": "b", "env": []}}}, ("x", "x", "1", "pypi")),
+    ],
+)
+def test_an_entry_without_a_name_a_pin_or_a_known_form_is_left_out(one: Any, listed: Any) -> None:
+    found = [
+        (each.name, each.title, each.version, each.source) for each in published(json.dumps({"agents": [one]}).encode())
+    ]
+    assert found == ([] if listed is None else [listed])
+
+
+def test_what_is_no_list_of_agents_says_so() -> None:
+    for text in (b"[]", b'{"agents": {}}'):
+        with pytest.raises(ConfigError, match="has no list `agents`"):
+            published(text)
+    made = refresh(told(npx={"package": "@a/odd@9", "args": [7], "env": {"N": 1}}), "2030-01-01")
+    assert made.agents[0].arguments == ("7",) and made.agents[0].sets == {"N": "1"} and registry() == made

@@ -6,13 +6,14 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.drivers.notes_server import SAID
 from tests.drivers.scenarios import DONE, Scenario, go_through
 from tests.drivers.test_session import HERE, RECORDED, replayed
 from treadle.drivers.card import Card
-from treadle.drivers.servers import in_a_file, programs, settled
+from treadle.drivers.servers import addresses, in_a_file, programs, settled
 from treadle.errors import ConfigError, Unsupported
 from treadle.events import Asked, ToolDenied, ToolEnded
 from treadle.session import Answer, Rules, SessionSpec, Toolset
@@ -86,3 +87,23 @@ async def test_a_rule_can_forbid_a_tool_of_a_server(card: Card, tmp_path: Path) 
 async def test_an_agent_that_takes_no_servers_refuses_the_session(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match="pi takes no MCP servers"):
         await replayed(RECORDED["pi"], "text").open(given(cwd=str(tmp_path), notes=NOTES))
+
+
+def test_what_is_started_and_what_is_connected_to_are_told_apart() -> None:
+    spec = settled(given(notes={"command": "notes"}, remote=REMOTE), {"TOKEN": "t"})
+    assert programs(spec) == [["notes"]] and addresses(spec) == ["https://example.com/nothing"]
+    with in_a_file(spec, "--f {file}") as (_, words):
+        entries = json.loads(Path(words[0].removeprefix("--f ")).read_text())["mcpServers"]
+    assert (entries["notes"]["type"], entries["remote"]["type"]) == ("stdio", "http")
+    bare = given()
+    assert settled(bare, {}) is bare
+    with in_a_file(bare, "--f {file}") as (same, none):
+        assert same is bare and none == []
+    with pytest.raises(ConfigError) as wrong:
+        settled(given(odd={}), {})
+    assert '"command"' in (wrong.value.hint or "")
+
+
+def test_a_variable_of_the_session_counts_before_ours() -> None:
+    spec = msgspec.structs.replace(given(notes=NOTES), env={"WANTED": "theirs"})
+    assert settled(spec, {"WANTED": "ours"}).tools.servers["notes"]["env"] == {"KEY": "theirs"}

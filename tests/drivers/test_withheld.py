@@ -69,3 +69,20 @@ async def test_a_session_begins_with_the_warning(tmp_path: Path) -> None:
         assert [PASSES.format("codex") in event.message for event in warned if event.code == "withheld"] == [True]
     finally:
         await session.close()
+
+
+def test_advice_stands_before_a_hint_or_alone_and_names_each_variable_once(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('a = "ACME_KEY"\nb = "ACME_KEY"\nc = "OTHER_KEY"')
+    given = {"CODEX_HOME": str(tmp_path)}
+    found = Withheld(cards()["codex"], ("codex",), {**given, "ACME_KEY": "k", "OTHER_KEY": "o", "EMPTY_KEY": ""}, given)
+    assert found.warning().startswith("the settings of codex name ACME_KEY, OTHER_KEY: set here but not passed to it")
+    assert found.hint("ACME_KEY, ACME_KEY", signing_in=True).startswith("ACME_KEY: set here"), (
+        "what it names goes first"
+    )
+    assert found.hint("EMPTY_KEY is missing", signing_in=False) == ""
+    bare, hinted = AuthFailed("401", provider="x"), AuthFailed("401", provider="x", hint="sign in")
+    for error in (bare, hinted):
+        found.advise(error, signing_in=True)
+    assert hinted.hint == f"{bare.hint}; sign in" and (bare.hint or "").startswith("ACME_KEY, OTHER_KEY: ")
+    unknown = Withheld(cards()["acp"], ("nobody-knows-it",), {"ACME_KEY": "k"}, {})
+    assert unknown.warning() == ""

@@ -53,3 +53,28 @@ def test_how_a_turn_stopped_is_well_or_an_error(stop: Any, text: str, failure: s
 
 def test_a_cancelled_turn_says_why() -> None:
     assert (cancelled("enough").code, cancelled("enough").message) == ("cancelled", "enough")
+
+
+@pytest.mark.parametrize(
+    ("method", "code", "ours"),
+    [
+        ("session/new", 401, "auth_failed"),
+        ("session/new", 403, "auth_failed"),
+        ("session/new", 429, "rate_limited"),
+        ("session/resume", -32603, "not_found"),
+        ("session/fork", -32603, "not_found"),
+    ],
+)
+def test_a_code_of_http_is_understood_and_an_error_names_the_call(method: str, code: int, ours: str) -> None:
+    error = of_call("agent", CallFailed(method, RpcRefused(id=1, code=code, message="no", data=None)))
+    assert error.code == ours and error.details == {"method": method, "code": code}
+    if ours == "auth_failed":
+        assert error.hint == "sign in to it, or give it its key"
+
+
+def test_an_error_in_the_answer_is_the_agents_and_an_unknown_stop_is_named() -> None:
+    broken = of_stop("agent", "end_turn", "Error: it broke", "Error:")
+    assert broken is not None and broken.message == "agent: Error: it broke"
+    odd = of_stop("agent", "later", "", None)
+    assert odd is not None and odd.details == {"stopReason": "later"}
+    assert of_stop("agent", "end_turn", "All well. Error: none", "Error:") is None

@@ -7,6 +7,7 @@ import pytest
 
 from treadle.drivers.claude.control import ControlRequests
 from treadle.errors import PeerClosed, RemoteError
+from treadle.wire.claude.records import ControlRequest
 
 
 class Peer:
@@ -56,3 +57,34 @@ async def test_what_it_takes_back_is_given_up() -> None:
     assert waiting.cancelled() and not other.done()
     peer.control.drop_all()
     await asyncio.wait([other])
+
+
+async def test_each_request_has_a_number_and_is_answered_or_refused_by_it() -> None:
+    peer = Peer()
+    one, two = await peer.asked("one", "two")
+    assert [(each.request_id, each.request) for each in peer.said] == [
+        ("treadle-1", {"subtype": "one"}),
+        ("treadle-2", {"subtype": "two"}),
+    ]
+    peer.control.answered({"subtype": "success", "request_id": "treadle-1", "response": 1})
+    peer.control.lost(PeerClosed("gone"))
+    assert await one == 1, "what was answered before it was lost stays answered"
+    with pytest.raises(PeerClosed):
+        await two
+    refused = asyncio.create_task(peer.control.request({}))
+    while len(peer.said) < 3:
+        await asyncio.sleep(0)
+    peer.control.answered({"subtype": "error", "request_id": "treadle-3"})
+    with pytest.raises(RemoteError, match="claude refused: no reason given"):
+        await refused
+    asked = ControlRequest(request_id="theirs", request={})
+    await peer.control.reply(asked, {"a": 1})
+    await peer.control.refuse(asked, "not offered")
+    yes, no = (each.response for each in peer.said[3:])
+    assert yes == {"subtype": "success", "request_id": "theirs", "response": {"a": 1}}
+    assert no == {"subtype": "error", "request_id": "theirs", "error": "not offered"}
+    waiting = asyncio.create_task(asyncio.sleep(600))
+    peer.control.asked["r"] = waiting
+    peer.control.taken_back("r")
+    assert peer.control.asked == {}
+    await asyncio.wait([waiting])

@@ -1,13 +1,21 @@
 """How Claude Code is started: which session, with which tools, and nothing secret on its command line."""
 
 import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from treadle.drivers.claude.driver import _options, _session_choice
+from tests.drivers.claude.test_stored import keep
+from tests.drivers.test_session import replayed
+from treadle.drivers.card import cards
+from treadle.drivers.claude.driver import WIRE, ClaudeAgent, _options, _session_choice
 from treadle.errors import ConfigError
-from treadle.session import Instructions, SessionSpec, Toolset
+from treadle.events import TurnStarted
+from treadle.io.process import table
+from treadle.session import Instructions, Reasoning, SessionSpec, Toolset
+
+CLAUDE = cards()["claude"]
 
 ID = str(uuid.UUID(int=1))
 
@@ -48,3 +56,47 @@ def test_tools_directories_and_sources_are_passed_on() -> None:
     assert "--setting-sources=user" in _options(SessionSpec(cwd="/"), {"setting_sources": "user"})
     assert not [word for word in _options(SessionSpec(cwd="/"), {"setting_sources": 3}) if "sources" in word]
     assert "--no-session-persistence" in _options(SessionSpec.of(cwd="/", persist=False), {})
+
+
+def test_what_is_not_asked_for_is_not_on_the_command_line() -> None:
+    assert _options(SessionSpec(cwd="/"), {}) == ["--permission-mode", "default"]
+    asked = SessionSpec(
+        cwd="/",
+        model="m",
+        thinking=Reasoning(effort="high"),
+        instructions=Instructions(plugins=("/p", "/q"), sources=("user",)),
+    )
+    assert _options(asked, {"setting_sources": "project"}) == [
+        *("--model", "m", "--effort", "high", "--permission-mode", "default"),
+        *("--plugin-dir", "/p", "--plugin-dir", "/q", "--setting-sources=user"),
+    ]
+    bare = _options(SessionSpec.of(cwd="/", project=False), {"setting_sources": "project"})
+    assert bare == ["--permission-mode", "default", "--strict-mcp-config", "--setting-sources="]
+    only = SessionSpec(cwd="/", tools=Toolset(offered=(), only_servers=True))
+    assert _options(only, {}) == ["--permission-mode", "default", "--tools", "", "--strict-mcp-config"]
+    with pytest.raises(ConfigError) as wrong:
+        chosen(resume="s1", fork=True, session_id="x")
+    assert wrong.value.hint == "give a UUID" and "'x' cannot be the id" in wrong.value.message
+
+
+async def test_a_session_that_goes_on_is_opened_with_its_id_and_its_history(tmp_path: Path) -> None:
+    agent, environ = replayed(CLAUDE, "resumed"), {"CLAUDE_CONFIG_DIR": str(tmp_path)}
+    keep(tmp_path, tmp_path, "before", "the-old-one")
+    session = await agent.open(SessionSpec.of(cwd=str(tmp_path), resume="the-old-one", env=environ))
+    try:
+        words = table.command_line(session.peer.child.pid)  # type: ignore[attr-defined]
+        assert words[-4:] == ["--resume", "the-old-one", "--permission-mode", "default"]
+        assert " ".join(WIRE) in " ".join(words)
+        assert [event.prompt for event in session.history() if isinstance(event, TurnStarted)] == ["before"]  # type: ignore[attr-defined]
+        menu = await session.menu()  # type: ignore[attr-defined]
+        assert menu.current == "default" and "sonnet" in [one.id for one in menu.offered]
+    finally:
+        await session.close()
+
+
+async def test_the_sessions_of_a_directory_are_listed_by_the_agent(tmp_path: Path) -> None:
+    agent = replayed(CLAUDE, "text", environ={"CLAUDE_CONFIG_DIR": str(tmp_path)})
+    assert isinstance(agent, ClaudeAgent)
+    keep(tmp_path, tmp_path, "here", ID)
+    assert [one.title for one in await agent.stored_sessions(str(tmp_path))] == ["here"]
+    assert await agent.stored_sessions("/elsewhere") == [] and len(await agent.stored_sessions()) == 1

@@ -5,9 +5,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.agent.pixels import png
+from treadle import __version__
 from treadle.drivers.claude.hosted import HostedTools
 from treadle.errors import ToolError
-from treadle.session import OwnTool
+from treadle.session import OwnTool, ShownResult
 
 SCHEMA = {"type": "object", "properties": {}}
 
@@ -58,3 +60,30 @@ async def test_what_is_not_there_is_an_error_and_a_notice_gets_no_words() -> Non
 @given(st.recursive(st.none() | st.text(), lambda some: st.lists(some) | st.dictionaries(st.text(), some)))
 async def test_any_message_is_answered(message: Any) -> None:
     assert (await hosted().answer("treadle", message))["jsonrpc"] == "2.0"
+
+
+async def test_a_result_may_show_images_and_arguments_that_are_none_are_empty() -> None:
+    seen: list[Any] = []
+
+    async def draw(args: dict[str, Any]) -> ShownResult:
+        seen.append(args)
+        return ShownResult(text="a dot", images=(png(),))
+
+    tools = HostedTools()
+    names = ("draw", "mcp__x", "other__art__draw", "mcp__art__deep__draw")
+    tools.add(tuple(OwnTool(name=name, description="", parameters=SCHEMA, call=draw) for name in names))
+    assert tools.servers() == {"treadle": {"type": "sdk", "name": "treadle"}, "art": {"type": "sdk", "name": "art"}}
+    message = {"id": 1, "method": "tools/call", "params": {"name": "deep__draw", "arguments": 7}}
+    drawn = (await tools.answer("art", message))["result"]
+    assert (
+        [part["type"] for part in drawn["content"]] == ["text", "image"] and drawn["isError"] is False and seen == [{}]
+    )
+    listed = await tools.answer("treadle", {"id": 2, "method": "tools/list", "params": 7})
+    assert [each["name"] for each in listed["result"]["tools"]] == list(names[:3])
+    refused = (await tools.answer("art", {"id": 3, "method": "tools/call", "params": {"name": "none"}}))["error"]
+    assert refused == {"code": -32602, "message": "there is no tool 'none'"}
+    nowhere = (await tools.answer("nowhere", {"id": 4, "method": "tools/list"}))["error"]
+    assert nowhere["message"] == "there is no server 'nowhere'"
+    assert await tools.answer("art", {"method": "x"}) == {"jsonrpc": "2.0", "result": {}, "id": 0}
+    welcomed = (await tools.answer("art", {"id": 5, "method": "initialize"}))["result"]
+    assert welcomed["serverInfo"] == {"name": "art", "version": __version__} and welcomed["instructions"] == ""

@@ -37,3 +37,22 @@ def test_a_permission_that_lasts_adds_rules_and_never_a_wider_mode() -> None:
 def test_any_arguments_can_be_shown(args: Any) -> None:
     for each in (args, {"questions": args}, {"questions": [args]}):
         assert isinstance(text_of(each), str) and isinstance(options_of(each), tuple)
+
+
+def test_several_questions_are_several_lines_and_only_the_first_has_options_to_show() -> None:
+    asked = {
+        "questions": [
+            {"question": "A?", "options": ["odd", {"label": "x"}]},
+            7,
+            {"question": "B?", "options": [{"label": "y"}]},
+        ]
+    }
+    assert text_of(asked) == "A?\nB?" and options_of(asked) == ("x",)
+    said = Answer(decision="allow", text="x")
+    assert answered("AskUserQuestion", asked, said)["answers"] == {"A?": "x", "B?": "x"}
+    assert answered("AskUserQuestion", "odd", said) == "odd" and text_of({"plan": 7}) == ""
+    assert (
+        granted(None, Answer(decision="allow", scope="always")) == []
+        and granted([7], Answer(decision="allow", scope="always")) == []
+    )
+    assert options_of({"questions": [{"question": "A?"}]}) == ()

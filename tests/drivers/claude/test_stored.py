@@ -4,13 +4,13 @@ import json
 import os
 from pathlib import Path
 
-from tests.drivers.test_session import replayed
+import pytest
+
 from treadle.drivers.card import cards
 from treadle.drivers.claude import stored
 from treadle.drivers.claude.stored import History, stored_sessions
 from treadle.drivers.places import filled, place_of
 from treadle.events import TurnStarted
-from treadle.session import SessionSpec
 
 CARD = cards()["claude"]
 ID = "951a0b96-ba4e-4647-84cb-7d7578edcae5"
@@ -48,21 +48,34 @@ def test_sessions_of_a_directory_or_all_are_listed_latest_first(tmp_path: Path) 
     assert {one.title for one in stored_sessions(CARD, environ, None)} == {"new", "old", "elsewhere"}
 
 
-async def test_a_resumed_session_has_its_history_and_its_models(tmp_path: Path) -> None:
-    agent = replayed(CARD, "resumed")
-    home = {"CLAUDE_CONFIG_DIR": str(tmp_path)}
-    keep(tmp_path, tmp_path, "before", "the-old-one")
-    session = await agent.open(SessionSpec.of(cwd=str(tmp_path), resume="the-old-one", env=home))
-    try:
-        assert [event.prompt for event in session.history() if isinstance(event, TurnStarted)] == ["before"]  # type: ignore[attr-defined]
-        menu = await session.menu()  # type: ignore[attr-defined]
-        assert menu.current == "default" and "sonnet" in [one.id for one in menu.offered]
-    finally:
-        await session.close()
-
-
 def test_a_session_that_is_too_long_is_not_read(tmp_path: Path) -> None:
     path = keep(tmp_path, tmp_path, "before")
     os.truncate(path, stored.LONGEST + 1)
     history = History(CARD, {"CLAUDE_CONFIG_DIR": str(tmp_path)}, ID, str(tmp_path))
     assert history.too_long and history.events() == []
+
+
+def test_a_session_of_exactly_the_longest_length_is_read_and_only_the_latest_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environ = {"CLAUDE_CONFIG_DIR": str(tmp_path)}
+    path = keep(tmp_path, tmp_path, "before")
+    monkeypatch.setattr(stored, "LONGEST", path.stat().st_size)
+    history = History(CARD, environ, ID, str(tmp_path))
+    assert not history.too_long and len(history.events()) == 1
+    assert not History(CARD, environ, "unknown", str(tmp_path)).too_long
+    os.utime(keep(tmp_path, tmp_path, "latest", ID.replace("9", "8")), (2e9, 2e9))
+    monkeypatch.setattr(stored, "LISTED", 1)
+    (latest,) = stored_sessions(CARD, environ, None)
+    assert (latest.title, latest.updated, latest.id) == ("latest", 2e9, ID.replace("9", "8"))
+    path.with_name(f"{ID.replace('9', '5')}.jsonl").mkdir()
+    monkeypatch.setattr(stored, "LISTED", 9)
+    assert len(stored_sessions(CARD, environ, None)) == 2, "a directory is no session"
+
+
+def test_a_session_that_does_not_say_where_it_was_is_of_the_directory_that_was_asked_for(tmp_path: Path) -> None:
+    environ = {"CLAUDE_CONFIG_DIR": str(tmp_path)}
+    path = keep(tmp_path, tmp_path, "x")
+    path.write_text(json.dumps({"type": "user", "uuid": "u", "message": {"content": "x"}}))
+    assert [one.cwd for one in stored_sessions(CARD, environ, str(tmp_path))] == [str(tmp_path)]
+    assert [one.cwd for one in stored_sessions(CARD, environ, None)] == [""]

@@ -34,3 +34,13 @@ def test_our_names_for_tools_are_understood() -> None:
         "Glob",
         "mcp__x__y",
     ]
+
+
+def test_an_address_is_known_and_only_a_command_has_a_command() -> None:
+    web = about("WebFetch", {"url": "https://a.example", "command": "no"})
+    assert (web.kind, web.url, web.command) == ("network", "https://a.example", None)
+    shell = about("Bash", {"command": "ls", "path": "/x"})
+    assert (shell.paths, shell.command, shell.args) == ((), "ls", {"command": "ls", "path": "/x"})
+    assert about("Bash", {"command": 7}).command is None and about("WebFetch", {"url": 7}).url is None
+    both = about("Edit", {"file_path": "a", "notebook_path": 7, "path": "b"})
+    assert both.paths == ("a", "b") and about("Task", {"prompt": "x"}).args == {"prompt": "x"}

@@ -1,5 +1,6 @@
 """What the app server says out of step."""
 
+import os
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -7,13 +8,18 @@ from typing import Any
 import pytest
 
 from tests.agent.pixels import png
+from tests.drivers.codex.test_exec import old_codex
 from tests.drivers.scenarios import NAMED, USED, Scenario, play
 from tests.drivers.talks import SAYS, WAITS, as_expected, heard, talked, written
 from tests.drivers.test_session import HERE, replayed
 from tests.waiting import until
+from treadle.agents import find_agent
 from treadle.drivers.card import cards
+from treadle.drivers.codex.driver import CodexAgent
+from treadle.drivers.codex.exec import ExecSession
 from treadle.drivers.codex.session import CodexSession
-from treadle.errors import NotFound, RemoteProtocolError, Unsupported
+from treadle.drivers.launch import Launch
+from treadle.errors import NotFound, PeerExited, RemoteProtocolError, Unsupported
 from treadle.events import Asked, Message, TurnStarted, Usage, Warned
 from treadle.session import Answer, Change, Instructions, Prompt, Reasoning, Rules, SessionSpec, Start, Toolset
 
@@ -339,3 +345,46 @@ async def test_it_lists_its_threads_models_and_account_and_its_model_and_effort_
     assert listed == {**everywhere, "cwd": "/x"} and listed["sortKey"] == "updated_at" and listed["limit"] == 500
     assert (began["model"], began["effort"]) == ("m2", "high")
     assert [part["type"] for part in began["input"]] == ["text", "image"]
+
+
+async def test_threads_are_listed_without_opening_one_and_an_end_that_is_no_older_version_is_an_error(
+    tmp_path: Path,
+) -> None:
+    talk = [*opening("thread/list")[:4], (SAYS, {"id": 2, "result": {"data": [{"id": "a", "preview": "P"}]}})]
+    noted = tmp_path / "noted"
+    agent = replayed(CODEX, written(tmp_path / "talk.jsonl", *talk), noted=noted)
+    assert isinstance(agent, CodexAgent)
+    assert [one.title for one in await agent.stored_sessions(str(tmp_path))] == ["P"]
+    assert heard(noted)[2]["params"]["cwd"] == str(tmp_path)
+    broken = CodexAgent(CODEX, Launch(argv=("sh", "-c", "echo no >&2; exit 3")), environ={"PATH": os.environ["PATH"]})
+    with pytest.raises(PeerExited, match="code 3"):
+        await broken.open(SessionSpec.of(cwd=str(tmp_path)))
+    older = find_agent("codex", {"codex": old_codex(tmp_path, [])})
+    session = await older.open(SessionSpec.of(cwd=str(tmp_path)))
+    assert isinstance(session, ExecSession)
+    await session.close()
+
+
+async def test_an_interrupt_asks_it_to_stop_and_to_end_what_it_left(tmp_path: Path) -> None:
+    """A call that it does not ask about counts as started after a moment, and can then be interrupted."""
+    stopped = {"id": "u", "status": "interrupted"}
+    played, events, told = await talked(
+        CODEX,
+        tmp_path,
+        SessionSpec.of(cwd=str(tmp_path), mode="yolo"),
+        WHOLE._replace(interrupt=True),
+        *opening("thread/start"),
+        *BEGIN,
+        begun("commandExecution", "c1", **command("sleep 9")),
+        (WAITS, {"id": 4, "method": "turn/interrupt"}),
+        (SAYS, {"id": 4, "result": {}}),
+        (WAITS, {"id": 5, "method": "thread/backgroundTerminals/clean"}),
+        (SAYS, {"id": 5, "error": {"code": -32601, "message": "not here"}}),
+        note("turn/completed", turn=stopped),
+    )
+    assert played.ends[0].outcome == "interrupted" and not played.of(Warned)[1:]
+    assert [line["params"] for line in told if line.get("id") in (4, 5)] == [
+        {"threadId": "t", "turnId": "u"},
+        {"threadId": "t"},
+    ]
+    assert [type(event).__name__ for event in played.events[2:]] == ["ToolStarted", "ToolEnded", "TurnEnded"], events

@@ -74,3 +74,34 @@ def test_what_is_remembered_stays_small(steps: list[tuple[str, float]]) -> None:
                 live.heard(now)
         live.stalled(now)
     assert len(live.open) <= 1000
+
+
+def test_at_exactly_the_limit_it_is_still_in_time() -> None:
+    usual = Timing()
+    assert not usual.strict_pong and usual.missed_pongs == 3
+    live = Liveness(TIMING, 0.0)
+    assert live.stalled(600.0) is None and live.stalled(600.1) is not None
+    strict = Liveness(Timing(strict_pong=True, pong_within=10), 0.0)
+    strict.pinged(1, 0.0)
+    assert strict.stalled(10.0) is None and strict.stalled(10.1) is not None
+    answering = Liveness(TIMING, 0.0)
+    answering.pinged(1, 0.0)
+    assert answering.ponged(1)
+    answering.heard(30.0)
+    for number in (2, 3, 4):
+        answering.pinged(number, 30.0)
+    assert answering.stalled(40.0) is None, "they are not late yet"
+    assert answering.stalled(41.0) is not None, "what was sent when it last spoke counts as missed"
+    assert answering.stalled(5000.0) is not None and not Liveness(TIMING, 0.0).answers
+
+
+def test_an_answer_to_a_ping_that_was_not_sent_is_none_and_forgets_no_later_one() -> None:
+    live = Liveness(TIMING, 0.0)
+    live.pinged(5, 0.0)
+    assert not live.ponged(4) and live.open == {5: 0.0} and not live.answers
+    assert live.ponged(5) and live.answers and not live.ponged(5) and live.answers
+    for number in range(1001):
+        live.pinged(number, 1.0)
+    assert len(live.open) == 1000 and 0 not in live.open
+    live.used_cpu(0.0, 50.0)
+    assert live.active == 0.0, "none was used"

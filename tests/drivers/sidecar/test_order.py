@@ -3,7 +3,7 @@
 import pytest
 
 from treadle.drivers.sidecar.order import policy_of, work_order
-from treadle.session import Limits, Mode, Rules, SessionSpec
+from treadle.session import Instructions, Limits, Mode, Rules, SessionSpec
 
 
 def test_rules_become_the_lists_that_can_say_them() -> None:
@@ -40,3 +40,21 @@ def test_the_order_has_the_prompt_and_the_limits() -> None:
     order = work_order(spec, "fix it")
     assert order.task == "Be brief.\n\nfix it" and order.workspace.root == "/w"
     assert (order.config.model, order.config.max_turns, order.config.max_budget_usd) == ("m", 3, 2.0)
+
+
+def test_an_order_says_all_that_the_contract_has_a_place_for() -> None:
+    spec = SessionSpec(
+        cwd="/w",
+        mode=None,
+        env={"A": "b"},
+        extra={"vendor": 1},
+        instructions=Instructions(append="Be kind."),
+        rules=Rules(ask=("Bash", "Edit(x)"), deny=("Bash(rm *)", "Edit(src/**)", "Read(.env)", "Task")),
+    )
+    order = work_order(spec, "fix it")
+    assert order.task == "Be kind.\n\nfix it" and work_order(SessionSpec(cwd="/w"), "fix it").task == "fix it"
+    assert order.config.env == {"A": "b"} and order.config.vendor == {"vendor": 1}
+    policy = order.policy
+    assert policy.require_approval_for == ["Bash"] and policy.disallowed_tools == ["Task"]
+    assert (policy.deny_write, policy.deny_read, policy.allowed_tools) == (["src/**"], [".env"], [])
+    assert work_order(spec, "x").id != order.id

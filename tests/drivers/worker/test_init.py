@@ -42,3 +42,19 @@ def test_what_a_worker_does_not_promise_is_named() -> None:
     assert len(not_enforced(spec, frozenset())) == 3
     assert not_enforced(spec, frozenset({"approval_mode", "permissions"})) == ["the guard of this session"]
     assert not_enforced(SessionSpec(cwd="/x", mode=None), frozenset()) == []
+
+
+def test_each_limit_and_rule_goes_where_the_wire_has_it() -> None:
+    spec = SessionSpec(
+        cwd="/x",
+        mode="plan",
+        rules=Rules(allow=("Read",), ask=("Edit",), deny=("Bash",)),
+        limits=Limits(max_tokens=5, max_seconds=2.0),
+    )
+    config = init_config(spec)
+    assert config.permissions == PermissionRules(allow=("Read",), ask=("Edit",), deny=("Bash",))
+    assert config.budget == SessionBudget(max_tokens=5, max_seconds=2.0) and config.approval_mode == "plan"
+    assert (config.cwd, config.resume) == ("/x", None) and "answers" not in config.capabilities
+    assert not_enforced(spec, frozenset({"approval_mode"})) == ["the permission rules"]
+    assert not_enforced(spec, frozenset({"permissions"})) == ["the approval mode"]
+    assert init_config(SessionSpec.of(cwd="/x", tools=(), mode=None)).tools == ()
