@@ -15,8 +15,6 @@ import sys
 import threading
 from typing import Any
 
-RULE: dict[str, Any] = json.loads(sys.argv[1])
-
 
 def matches(line: Any, wanted: Any) -> bool:
     if isinstance(wanted, dict):
@@ -51,47 +49,53 @@ def write(text: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def spoil(data: bytes) -> None:
+def said(rule: dict[str, Any], data: bytes) -> tuple[bytes, bool]:
+    """What is written in place of a line, and whether the program ends with that."""
     line = parsed(data)
-    if "where" not in RULE or not matches(line, RULE["where"]) or RULE.get("count", 1) < 1:
-        write(data)
-        return
-    if "count" in RULE:
-        RULE["count"] -= 1
-    if RULE.get("drop"):
-        return
-    if "raw" in RULE:
-        write(RULE["raw"].encode())
-        return
-    write(RULE.get("before", "").encode())
-    whole = json.dumps(changed(line, RULE)).encode() + b"\n"
-    write(whole * (2 if RULE.get("twice") else 1) + RULE.get("after", "").encode())
-    if "exit" in RULE:
-        sys.exit(RULE["exit"])
+    if "where" not in rule or not matches(line, rule["where"]) or rule.get("count", 1) < 1:
+        return data, False
+    if "count" in rule:
+        rule["count"] -= 1
+    if rule.get("drop"):
+        return b"", False
+    if "raw" in rule:
+        return rule["raw"].encode(), False
+    whole = json.dumps(changed(line, rule)).encode() + b"\n"
+    text = rule.get("before", "").encode() + whole * (2 if rule.get("twice") else 1) + rule.get("after", "").encode()
+    return text, "exit" in rule
 
 
-def feed(program: subprocess.Popen[bytes]) -> None:
+def given(rule: dict[str, Any], data: bytes) -> bytes:
+    """What the right program is given in place of a line."""
+    if "ignore" in rule and matches(parsed(data), rule["ignore"]):
+        return b""
+    if "give" in rule and matches(parsed(data), rule["give"]["where"]):
+        return json.dumps(changed(parsed(data), rule["give"])).encode() + b"\n"
+    return data
+
+
+def feed(rule: dict[str, Any], program: subprocess.Popen[bytes]) -> None:
     assert program.stdin is not None
     for data in iter(sys.stdin.buffer.readline, b""):
-        if "ignore" in RULE and matches(parsed(data), RULE["ignore"]):
-            continue
-        if "give" in RULE and matches(parsed(data), RULE["give"]["where"]):
-            data = json.dumps(changed(parsed(data), RULE["give"])).encode() + b"\n"
-        program.stdin.write(data)
+        program.stdin.write(given(rule, data))
         program.stdin.flush()
     program.stdin.close()
 
 
 def main() -> None:
-    if RULE.get("deaf"):
+    rule: dict[str, Any] = json.loads(sys.argv[1])
+    if rule.get("deaf"):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     program = subprocess.Popen(sys.argv[2:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert program.stdout is not None
-    threading.Thread(target=feed, args=[program], daemon=True).start()
+    threading.Thread(target=feed, args=[rule, program], daemon=True).start()
     for data in program.stdout:
-        spoil(data)
+        text, ends = said(rule, data)
+        write(text)
+        if ends:
+            sys.exit(rule["exit"])
     code = program.wait()
-    sys.exit(RULE.get("code", code))
+    sys.exit(rule.get("code", code))
 
 
 if __name__ == "__main__":

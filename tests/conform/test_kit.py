@@ -1,12 +1,16 @@
 """What running a kit promises, whatever the protocol."""
 
+import contextlib
+import signal
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from tests.conform.conftest import OURS, clauses, kit
 from treadle.conform.kit import Broken, Candidate, Kit, Untried, asked, expect, integers, judge
+from treadle.errors import RemoteProtocolError
 
 SLEEPER = (sys.executable, "-c", "import sys; sys.stdin.read()")
 NONE = Candidate(command=SLEEPER)
@@ -67,8 +71,14 @@ async def test_a_program_starts_in_an_empty_directory_of_its_own_or_in_a_reposit
     async with NONE.started() as peer:
         empty = Path(peer.cwd)
         assert list(empty.iterdir()) == []
-    async with NONE.started(repository=True) as peer:
-        assert (Path(peer.cwd) / ".git").is_dir()
+        assert peer.model_name == NONE.model
+    says = "import os; print('{}', flush=True); print(__import__('json').dumps(dict(os.environ)), flush=True)"
+    async with Candidate(command=(sys.executable, "-c", says)).started(repository=True, env={"A": "b"}) as peer:
+        assert (Path(peer.cwd) / ".git" / "HEAD").is_file(), "it is made before the program begins"
+        assert await peer.hear() == {}
+        environment = await peer.hear()
+        assert environment["HEIMDALL_PLANNING_DIR"] == f"{peer.cwd}/.planning" and environment["A"] == "b"
+        assert environment["ANTHROPIC_BASE_URL"] == peer.model.url and environment["HEDDLE_BASE_URL"].endswith("/v1")
     assert not empty.exists()
 
 
@@ -81,3 +91,52 @@ def test_what_does_not_hold_is_shown_with_its_line() -> None:
 def test_true_and_fractions_are_no_whole_numbers() -> None:
     assert integers({"a": 3, "b": None}, ("a", "b", "c"))
     assert not any(integers({"a": value}, ("a",)) for value in (True, 1.0, "1", -1))
+    assert integers({"a": 0}, ("a",)) and not integers({"a": 1, "b": -1}, ("a", "b"))
+
+
+RUNNER = """
+import json, os, signal, sys, urllib.request
+said = sys.stdin.read()
+signal.signal(signal.SIGINT, lambda *_: (print("interrupted", flush=True), os._exit(7)))
+url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+request = urllib.request.Request(url, json.dumps({"messages": [{"role": "user", "content": said}]}).encode())
+urllib.request.urlopen(request).read()
+print(sys.argv[1], os.environ["MINE"])
+sys.exit("why")
+"""
+
+
+async def test_a_run_from_start_to_end_is_its_code_what_it_wrote_and_what_its_model_was_asked() -> None:
+    runner = Candidate(command=(sys.executable, "-c", RUNNER), env={"MINE": "set"}, patience=60.0)
+    found = await runner.once(["word"], stdin=b"hello")
+    assert (found.code, found.output, found.errors) == (1, "word set\n", "why\n")
+    assert found.requests == [{"messages": [{"role": "user", "content": "hello"}]}]
+    slow = '[[reply]]\ntext = "x"\ndelay = 600\n'
+    found = await runner.once(["word"], script=slow, interrupt=signal.SIGINT)
+    assert (found.code, found.output) == (7, "interrupted\n") and found.requests[0]["messages"][0]["content"] == ""
+
+
+async def test_clauses_that_begin_alike_get_what_is_opened_with_their_arguments() -> None:
+    made = Kit(protocol="p", specification="s", clauses=[])
+    told: list[object] = []
+
+    @contextlib.asynccontextmanager
+    async def opened(candidate: Candidate, *args: object, **more: object) -> AsyncIterator[str]:
+        told.append((candidate, args, more))
+        yield "opened"
+        told.append("closed")
+
+    @made.opening(opened)("Part", "a sentence", 1, two=2)
+    async def _(found: str) -> str:
+        return found
+
+    (ruling,) = await judge(made, NONE)
+    assert (ruling.section, ruling.sentence, ruling.outcome, ruling.seen) == ("Part", "a sentence", "kept", "opened")
+    assert told == [(NONE, (1,), {"two": 2}), "closed"] and ruling.seconds >= 0
+
+
+async def test_what_does_not_come_in_time_is_broken() -> None:
+    (found,) = await judge(one(TimeoutError()), Candidate(command=SLEEPER, patience=1.5))
+    assert (found.outcome, found.seen) == ("broken", "nothing came within 1.5 s")
+    (found,) = await judge(one(RemoteProtocolError("odd")), NONE)
+    assert (found.outcome, found.seen) == ("broken", "odd")

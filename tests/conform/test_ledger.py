@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from tests.conform import inside as programs
 from tests.conform.conftest import broken, candidate, clauses, ruling, sections
+from tests.conform.inside import inside
 
 FAULTS: list[tuple[str, dict[str, Any], str]] = [
     (
@@ -37,6 +39,72 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
         "no name of the one who acted",
         {"where": {"result": {"structuredContent": "*"}}, "set": {"result.structuredContent.haid": "x"}},
         "every result names",
+    ),
+    (
+        "a version with a letter",
+        {"where": {"result": {"serverInfo": "*"}}, "set": {"result.serverInfo.version": "1.x.0"}},
+        "calls itself",
+    ),
+    (
+        "a tool requires less",
+        {"where": {"result": {"tools": "*"}}, "set": {"result.tools.1.inputSchema": {}}},
+        "the six tools are there",
+    ),
+    (
+        "a text that is no JSON",
+        {"where": {"result": {"structuredContent": "*"}}, "set": {"result.content.1.text": "x"}},
+        "mirrored by structuredContent",
+    ),
+    (
+        "no text",
+        {"where": {"result": {"structuredContent": "*"}}, "set": {"result.content": []}},
+        "mirrored by structuredContent",
+    ),
+    (
+        "one name for all",
+        {"where": {"result": {"structuredContent": "*"}}, "set": {"result.structuredContent.haid": "x/cursor"}},
+        "every result names",
+    ),
+    (
+        "a good result that is called an error",
+        {"where": {"result": {"structuredContent": "*"}}, "set": {"result.isError": True}},
+        "what was claimed is read back",
+    ),
+    (
+        "another claim is read back",
+        {"where": {"result": {"structuredContent": "*"}}, "set": {"result.structuredContent.claims": []}},
+        "what was claimed is read back",
+    ),
+    (
+        "what was refused is there",
+        {"where": {"result": {"structuredContent": "*"}}, "set": {"result.structuredContent.count": 2}},
+        "overlaps another client's",
+    ),
+    ("framed requests have no result", {"where": {"id": 1}, "set": {"result": None}}, "framed by Content-Length"),
+    ("framed requests have another id", {"where": {"id": 1}, "set": {"id": 2}}, "framed by Content-Length"),
+    *(
+        (
+            f"{tool} does nothing",
+            {"give": {"where": {"params": {"name": tool}}, "set": {"params.name": "read_claims"}}},
+            words,
+        )
+        for tool, words in (
+            ("release_claim", "what was released can be claimed"),
+            ("append_decision", "append_decision adds to decisions.md"),
+            ("raise_conflict_pr", "raise_conflict_pr writes a record"),
+        )
+    ),
+    *(
+        (
+            f"a decision {what}",
+            {"give": {"where": where, "set": {path: "x"}}},
+            "append_decision adds to decisions.md",
+        )
+        for what, where, path in (
+            ("has another name", {"method": "initialize"}, "params.clientInfo.name"),
+            ("is lost", {"params": {"arguments": {"title": "One parser"}}}, "params.arguments.title"),
+            ("comes too early", {"params": {"arguments": {"title": "Two parsers"}}}, "params.arguments.title"),
+        )
     ),
     ("claims are lost", {"ignore": {"params": {"name": "make_claim"}}}, "what was claimed is read back"),
     (
@@ -72,9 +140,14 @@ async def test_our_own_keeps(sentence: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("fault", "spoil", "words"), FAULTS, ids=[fault for fault, _, _ in FAULTS])
-async def test_a_fault_is_found(fault: str, spoil: dict[str, Any], words: str, tmp_path: Path) -> None:
-    patience = 10.0 if "ignore" in spoil else 60.0
-    assert await broken("ledger", words, candidate("ledger", tmp_path, spoil, patience))
+async def test_a_fault_is_found(fault: str, spoil: dict[str, Any], words: str) -> None:
+    assert await broken("ledger", words, inside(programs.ledger, spoil))
+
+
+@pytest.mark.parametrize("sentence", [one for one in clauses("ledger") if one not in clauses("mcp")])
+async def test_a_right_program_of_another_keeps(sentence: str) -> None:
+    found = await ruling("ledger", sentence, inside(programs.ledger))
+    assert found.outcome == "kept", found.seen
 
 
 def test_its_clauses_are_listed_by_the_parts_of_the_specification() -> None:

@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.conform.conftest import broken, candidate, clauses, ruling, sections
+from tests.conform import inside as programs
+from tests.conform.conftest import broken, candidate, clauses, kit, ruling, sections
+from tests.conform.inside import inside
+from treadle.conform.kit import judge
 
 FAULTS: list[tuple[str, dict[str, Any], str]] = [
     (
@@ -43,6 +46,42 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
         "required arguments are among",
     ),
     (
+        "no capabilities",
+        {"where": {"result": {"capabilities": "*"}}, "set": {"result.capabilities": None}},
+        "initialize is answered with a version",
+    ),
+    (
+        "no version of its own",
+        {"where": {"result": {"serverInfo": "*"}}, "set": {"result.serverInfo.version": None}},
+        "initialize is answered with a version",
+    ),
+    (
+        "two tools have one name",
+        {"where": {"result": {"tools": "*"}}, "set": {"result.tools.1.name": "list"}},
+        "every tool has a name",
+    ),
+    (
+        "a tool without a schema",
+        {"where": {"result": {"tools": "*"}}, "set": {"result.tools.0.inputSchema": None}},
+        "every tool has a name",
+    ),
+    ("tools are no list", {"where": {"result": {"tools": "*"}}, "set": {"result.tools": {}}}, "every tool has a name"),
+    (
+        "an error of another code",
+        {"where": {"error": {"code": -32602}}, "set": {"error.code": -32000}},
+        "a call of an unknown tool",
+    ),
+    (
+        "an error that says nothing",
+        {"where": {"id": 3}, "raw": '{"jsonrpc":"2.0","id":3,"result":{"isError":true,"content":[]}}\n'},
+        "a call of an unknown tool",
+    ),
+    (
+        "an error in no list",
+        {"where": {"id": 3}, "raw": '{"jsonrpc":"2.0","id":3,"result":{"isError":true,"content":"no"}}\n'},
+        "a call without a required argument",
+    ),
+    (
         "a call of nothing succeeds",
         {"where": {"id": 3}, "raw": '{"jsonrpc":"2.0","id":3,"result":{"content":[]}}\n'},
         "a call of an unknown tool",
@@ -67,10 +106,46 @@ async def test_our_own_keeps(sentence: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("fault", "spoil", "words"), FAULTS, ids=[fault for fault, _, _ in FAULTS])
-async def test_a_fault_is_found(fault: str, spoil: dict[str, Any], words: str, tmp_path: Path) -> None:
-    patience = 10.0 if "ignore" in spoil else 60.0
-    assert await broken("mcp", words, candidate("mcp", tmp_path, spoil, patience))
+async def test_a_fault_is_found(fault: str, spoil: dict[str, Any], words: str) -> None:
+    assert await broken("mcp", words, inside(programs.mcp, spoil))
+
+
+@pytest.mark.parametrize("sentence", clauses("mcp"))
+async def test_a_right_program_of_another_keeps(sentence: str) -> None:
+    found = await ruling("mcp", sentence, inside(programs.mcp))
+    assert found.outcome == "kept", found.seen
 
 
 def test_its_clauses_are_listed_by_the_parts_of_the_specification() -> None:
     assert sections("mcp") == {"Lifecycle", "Tools", "JSON-RPC"}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words", "why"),
+    [
+        (
+            {"where": {"result": {"capabilities": "*"}}, "set": {"result.capabilities": {}}},
+            "every tool has a name",
+            "the server offers no tools",
+        ),
+        (
+            {"where": {"result": {"protocolVersion": "*"}}, "set": {"result.protocolVersion": "2025-06-18"}},
+            "a version that the server has",
+            "it has 2025-06-18 only",
+        ),
+        (
+            {"where": {"result": {"tools": "*"}}, "set": {"result.tools.1.inputSchema": {"type": "object"}}},
+            "a call without a required argument",
+            "no tool requires an argument",
+        ),
+    ],
+)
+async def test_what_does_not_apply_is_not_tried(spoil: dict[str, Any], words: str, why: str) -> None:
+    (found,) = await judge(kit("mcp"), inside(programs.mcp, spoil), only=words)
+    assert (found.outcome, found.seen) == ("untried", why)
+
+
+async def test_an_error_in_a_result_is_as_good_as_a_refusal() -> None:
+    raw = '{"jsonrpc":"2.0","id":3,"result":{"isError":true,"content":[{"type":"text","text":"no"}]}}\n'
+    (found,) = await judge(kit("mcp"), inside(programs.mcp, {"where": {"id": 3}, "raw": raw}), only="unknown tool")
+    assert (found.outcome, found.seen) == ("kept", '[{"type": "text", "text": "no"}]')

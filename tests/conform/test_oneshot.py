@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.conform.conftest import broken, candidate, clauses, ruling, sections
+from tests.conform.conftest import broken, candidate, clauses, kit, ruling, sections
+from tests.conform.inside import Ran
+from treadle.conform.kit import ANSWER, judge
 
 FAULTS: list[tuple[str, dict[str, Any], str]] = [
     ("a log line beside the answer", {"where": "*", "raw": "INFO ready\nSaid by the model.\n"}, "text is the answer"),
@@ -40,6 +42,34 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
         {"where": {"type": "result"}, "set": {"subtype": "success", "is_error": False}},
         "ends with one result whose subtype",
     ),
+    ("another answer", {"where": {"type": "result"}, "set": {"result": "x"}}, "json is exactly one object"),
+    ("another kind", {"where": {"type": "result"}, "set": {"type": "x"}}, "json is exactly one object"),
+    ("an empty session", {"where": {"type": "result"}, "set": {"session_id": ""}}, "json is exactly one object"),
+    ("a list", {"where": {"type": "result"}, "raw": "[1]\n"}, "json is exactly one object"),
+    ("no JSON", {"where": {"type": "result"}, "raw": "oh\n"}, "json is exactly one object"),
+    ("another answer in a stream", {"where": {"type": "result"}, "set": {"result": "x"}}, "the last one is the only"),
+    ("a line that is no JSON", {"where": {"type": "result"}, "before": "oh\n"}, "the last one is the only result"),
+    ("a line with a list", {"where": {"type": "result"}, "before": "[1]\n"}, "the last one is the only result"),
+    ("a prompt is changed", {"prompt": "other"}, "the prompt reaches the model"),
+    ("a prompt from stdin is lost", {"prompt": "other"}, "the prompt may come on stdin"),
+    (
+        "a failed run has an answer",
+        {"where": {"type": "result"}, "set": {"result": ANSWER}},
+        "a run that failed is one object",
+    ),
+    (
+        "a delta of another kind",
+        {"where": {"type": "stream_event"}, "set": {"event.delta.type": "x"}, "count": 1},
+        "streamed as content_block_delta",
+    ),
+    ("no ids of events", {"where": {"type": "stream_event"}, "set": {"uuid": None}}, "every line has the session"),
+    ("no session in a line", {"where": {"type": "*"}, "set": {"session_id": None}}, "every line has the session"),
+    ("a failed stream without a result", {"where": {"type": "result"}, "raw": "{}\n"}, "ends with one result whose"),
+    ("a failed run says nothing", {"errors": "", "output": " "}, "a failed run in text says why"),
+    ("a failed run answers", {"output": ANSWER}, "a failed run in text says why"),
+    ("a command that is none is asked of the model", {"asks": True}, "an unknown slash command"),
+    ("a command that is none is passed over", {"errors": "", "output": ""}, "an unknown slash command"),
+    ("half an object", {"output": '{"type":'}, "an interrupt ends a run"),
     ("a failed run exits with 0", {"code": 0}, "a run that failed exits with 1"),
     ("every run exits with 3", {"code": 3}, "a run that succeeded exits with 0"),
 ]
@@ -52,9 +82,22 @@ async def test_our_own_keeps(sentence: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("fault", "spoil", "words"), FAULTS, ids=[fault for fault, _, _ in FAULTS])
-async def test_a_fault_is_found(fault: str, spoil: dict[str, Any], words: str, tmp_path: Path) -> None:
-    patience = 10.0 if "ignore" in spoil else 60.0
-    assert await broken("oneshot", words, candidate("oneshot", tmp_path, spoil, patience))
+async def test_a_fault_is_found(fault: str, spoil: dict[str, Any], words: str) -> None:
+    assert await broken("oneshot", words, Ran(command=("x",), rule=spoil))
+
+
+async def test_a_right_program_of_another_keeps_all_and_one_that_reaches_no_model_is_not_judged() -> None:
+    assert {found.outcome for found in await judge(kit("oneshot"), Ran(command=("x",)))} == {"kept"}
+    untried = {
+        found.sentence
+        for found in await judge(kit("oneshot"), Ran(command=("x",), requests=False))
+        if found.outcome == "untried"
+    }
+    assert len(untried) == 10 and not any("slash" in sentence or "interrupt" in sentence for sentence in untried)
+    seen = await judge(
+        kit("oneshot"), Ran(command=("x",), rule={"where": {"type": "result"}, "set": {"subtype": "success"}})
+    )
+    assert {found.outcome for found in seen} == {"kept"}, "is_error alone says that it failed"
 
 
 def test_its_clauses_are_listed_by_the_parts_of_the_specification() -> None:

@@ -2,6 +2,8 @@
 
 import xml.etree.ElementTree as ET
 
+import pytest
+
 from treadle.conform.kit import Kit, Outcome, Ruling
 from treadle.conform.report import as_data, badge, counts, junit, summary, table
 
@@ -23,6 +25,7 @@ def test_what_was_not_tried_counts_neither_way() -> None:
 
 
 def test_junit_has_a_case_for_each_clause_whatever_the_program_wrote() -> None:
+    assert junit(KIT, "./w", MIXED).startswith(b"<?xml")
     suite = ET.fromstring(junit(KIT, "./w", MIXED))
     assert dict(suite.attrib) == {"name": "worker: ./w", "tests": "3", "failures": "1", "skipped": "1"}
     assert [[part.tag for part in case] for case in suite] == [[], ["failure"], ["skipped"]]
@@ -36,6 +39,8 @@ def test_a_badge_is_green_only_when_nothing_is_broken() -> None:
 
 
 def test_two_programs_stand_side_by_side() -> None:
+    with pytest.raises(ValueError):
+        table(KIT, {"ours": MIXED, "theirs": MIXED[:1]})
     lines = table(KIT, {"ours": [ruling("kept")], "theirs": [ruling("kept", "x")]}).splitlines()
     assert lines[0] == "| worker | ours | theirs |"
     assert lines[2:] == ["| clauses kept | 1 of 1 | 1 of 1 |", "| it is kept | yes | yes |"]

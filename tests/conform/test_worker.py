@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.conform.conftest import broken, candidate, clauses, ruling, sections
+from tests.conform.conftest import broken, candidate, clauses, kit, ruling, sections
+from tests.conform.inside import worker
+from treadle.conform.kit import judge
+from treadle.conform.worker import BAD_LINES, LATENCIES
 
 FAULTS: list[tuple[str, dict[str, Any], str]] = [
     ("init_ok has another id", {"where": {"type": "init_ok"}, "set": {"id": "z"}}, "init is answered by one init_ok"),
@@ -81,6 +84,101 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
         {"where": {"error": {"code": "protocol_error"}}, "exit": 1},
         "a line that is no JSON is refused",
     ),
+    *(
+        (f"init_ok has {what}", {"where": {"type": "init_ok"}, "set": change}, words)
+        for what, change, words in (
+            ("another type", {"type": "ok"}, "init is answered by one init_ok"),
+            ("an error", {"error": {"code": "x"}}, "init is answered by one init_ok"),
+            ("no session", {"session_id": None}, "init is answered by one init_ok"),
+            ("no version", {"protocol_version": None}, "init is answered by one init_ok"),
+            ("version 1", {"protocol_version": "1.0"}, "init is answered by one init_ok"),
+            ("an error without a version", {"error": {"code": "x"}}, "without protocol_version is accepted"),
+            ("another type without a version", {"type": "ok"}, "without protocol_version is accepted"),
+            ("an error for a later field", {"error": {"code": "x"}}, "unknown fields in requests"),
+            ("another type for a later field", {"type": "ok"}, "unknown fields in requests"),
+            ("another id for another version", {"id": "z"}, "another major version"),
+            ("another code", {"error.code": "x"}, "another major version"),
+            ("another version and can be tried again", {"error.retryable": True}, "another major version"),
+        )
+    ),
+    *(
+        (f"status_ok has {what}", {"where": {"type": "status_ok"}, "set": change}, "status is answered by status_ok")
+        for what, change in (
+            ("another type", {"type": "ok"}),
+            ("another id", {"id": "z"}),
+            ("another session", {"session_id": "z"}),
+            ("no model", {"model": None}),
+            ("a fraction", {"messages_count": 1.5}),
+            ("no count", {"messages_count": None}),
+            ("something active", {"active": True}),
+        )
+    ),
+    *(
+        (f"a result has {what}", {"where": {"type": "result"}, "set": change}, words)
+        for what, change, words in (
+            ("another type", {"type": "done"}, "a send ends with one result"),
+            ("another status", {"status": "fine"}, "a send ends with one result"),
+            ("no calls", {"tool_calls_made": None}, "a send ends with one result"),
+            ("another text", {"response": "x"}, "the model's text as its response"),
+            ("another text than was streamed", {"response": "x"}, "streamed as content_delta"),
+            ("a count too few", {"usage": {"prompt_tokens": 1, "total_tokens": 1}}, "that add up"),
+            ("a count that is true", {"usage.prompt_tokens": True, "usage.total_tokens": 7}, "that add up"),
+            ("a part that takes longer", {"model_latency_ms": 8}, "latencies are whole"),
+            ("no name of its worker", {"worker_id": "z"}, "task_id and worker_id"),
+            ("another session", {"session_id": "z"}, "task_id and worker_id"),
+            ("other calls", {"tool_calls_made": []}, "a tool's start and end"),
+            ("another code for a cancel", {"error.code": "x"}, "cancel ends a running send"),
+            ("a cancel that can be tried again", {"error.retryable": True}, "cancel ends a running send"),
+            ("a cancel of nothing", {"error": {"code": "cancelled"}}, "a cancel of what does not run"),
+            ("a failure after a cancel", {"status": "error"}, "the session goes on"),
+            ("another code for a failure", {"error.code": "x"}, "a failing model"),
+            ("no words for a failure", {"error.message": None}, "a failing model"),
+            ("a response to a failure", {"response": "x"}, "a failing model"),
+            ("an answer for a failure", {"status": "ok"}, "a failing model"),
+            ("another id before init", {"id": "z"}, "a send before init"),
+            ("another code before init", {"error.code": "x"}, "a send before init"),
+        )
+    ),
+    ("a line follows the result", {"where": {"type": "result"}, "after": "{}\n"}, "a send ends with one result"),
+    (
+        "another word for a tool",
+        {"where": {"event": {"name": "*"}}, "set": {"event.name": "x"}},
+        "a tool's start and end",
+    ),
+    (
+        "beats do not grow",
+        {"where": {"event": {"duration_ms": 400}}, "set": {"event.duration_ms": 200}},
+        "a heartbeat comes",
+    ),
+    (
+        "a beat is a fraction",
+        {"where": {"event": {"duration_ms": "*"}}, "set": {"event.duration_ms": 1.5}},
+        "a heartbeat",
+    ),
+    ("an event of no send", {"where": {"type": "event"}, "set": {"send_id": "z"}, "count": 1}, "events are numbered"),
+    (
+        "a message is changed",
+        {"give": {"where": {"id": "s2"}, "set": {"message": "x"}}},
+        "arrives at the model as it was",
+    ),
+    ("a message is cut", {"give": {"where": {"id": "s2"}, "set": {"message": "x"}}}, "one megabyte"),
+    ("shutdown has another answer", {"where": {"type": "shutdown_ok"}, "set": {"id": "z"}}, "shutdown is answered"),
+    ("an answer is lost", {"where": {"type": "status_ok"}, "drop": True}, "requests that are written at once"),
+    ("a request in bytes has another id", {"where": {"type": "status_ok"}, "set": {"id": "z"}}, "byte by byte"),
+    ("a request in bytes has another answer", {"where": {"type": "status_ok"}, "set": {"type": "z"}}, "byte by byte"),
+    *(
+        (
+            f"{what} is answered",
+            {"where": {"error": {"code": "protocol_error"}}, "set": {"status": "ok"}},
+            f"{what} is refused",
+        )
+        for what in BAD_LINES
+    ),
+    (
+        "nothing after a bad line",
+        {"where": {"type": "status_ok"}, "set": {"type": "z"}},
+        "a line that is no JSON is refused",
+    ),
     ("status is never answered", {"ignore": {"type": "status"}}, "status is answered by status_ok"),
     (
         "every tool is enabled whatever the init says",
@@ -97,9 +195,31 @@ async def test_our_own_keeps(sentence: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("fault", "spoil", "words"), FAULTS, ids=[fault for fault, _, _ in FAULTS])
-async def test_a_fault_is_found(fault: str, spoil: dict[str, Any], words: str, tmp_path: Path) -> None:
-    patience = 10.0 if "ignore" in spoil else 60.0
-    assert await broken("worker", words, candidate("worker", tmp_path, spoil, patience))
+async def test_a_fault_is_found(fault: str, spoil: dict[str, Any], words: str) -> None:
+    assert await broken("worker", words, worker(spoil))
+
+
+@pytest.mark.parametrize("sentence", clauses("worker"))
+async def test_a_right_program_of_another_keeps(sentence: str) -> None:
+    found = await ruling("worker", sentence, worker())
+    assert found.outcome == "kept", found.seen
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words", "why"),
+    [
+        ({"where": {"type": "result"}, "set": {"status": "error"}}, "the model's text", "it did not get an answer"),
+        ({"where": {"type": "*"}, "set": {"usage": None, "event": {}}}, "that add up", "it reports no usage"),
+        (
+            {"where": {"type": "result"}, "set": dict.fromkeys(LATENCIES)},
+            "latencies are whole",
+            "it reports no latencies",
+        ),
+    ],
+)
+async def test_what_does_not_apply_is_not_tried(spoil: dict[str, Any], words: str, why: str) -> None:
+    (found,) = await judge(kit("worker"), worker(spoil), only=words)
+    assert found.outcome == "untried" and found.seen.startswith(why)
 
 
 def test_its_clauses_are_listed_by_the_parts_of_the_specification() -> None:

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from treadle.conform.kit import ANSWER, PLAIN, Broken, Candidate, Kit, Untried, asked, expect
+from treadle.conform.kit import ANSWER, PLAIN, Broken, Kit, Untried, asked, expect, started
 from treadle.conform.lines import LinePeer, shown
 from treadle.conform.rpc import Caller, add_shared, refusal
 
 KIT = Kit(protocol="acp", specification="Agent Client Protocol, version 1", clauses=[])
-clause = KIT.opening(Candidate.started)
+clause = KIT.opening(started)
 
 OPENING, TURN, CANCEL = "initialize and sessions", "session/prompt", "session/cancel"
 SLOW = '[[reply]]\ntext = "Slow."\ndelay = 600\n'

@@ -91,6 +91,11 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
             return Once(code=code, output=output, errors=errors, requests=[one.body for one in peer.model.asked])
 
 
+def started(candidate: Candidate, *args: Any, **more: Any) -> contextlib.AbstractAsyncContextManager[LinePeer]:
+    """As the candidate itself is started: for `Kit.opening`."""
+    return candidate.started(*args, **more)
+
+
 async def asked(peer: LinePeer) -> None:
     """Wait until the program has asked its model."""
     try:

@@ -5,13 +5,13 @@ import os
 from typing import Any
 
 from treadle.conform import mcp
-from treadle.conform.kit import Broken, Candidate, Kit, expect
+from treadle.conform.kit import Broken, Kit, expect, started
 from treadle.conform.lines import LinePeer, shown
 from treadle.conform.rpc import Caller
 from treadle.io.files import read_at_most
 
 KIT = Kit(protocol="ledger", specification="coordination ledger over MCP, version 1.0", clauses=[*mcp.KIT.clauses])
-clause = KIT.opening(Candidate.started)
+clause = KIT.opening(started)
 
 CONTRACT, CLAIMS, RECORDS = "Tool contract", "Claims", "Decisions, conflicts and capsules"
 TOOLS = {

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from treadle.conform.kit import Broken, Candidate, Kit, Untried, expect
+from treadle.conform.kit import Broken, Kit, Untried, expect, started
 from treadle.conform.lines import LinePeer, shown
 from treadle.conform.rpc import INVALID_PARAMS, Caller, add_shared, refusal
 
 KIT = Kit(protocol="mcp", specification="Model Context Protocol, revision 2025-06-18", clauses=[])
-clause = KIT.opening(Candidate.started)
+clause = KIT.opening(started)
 
 OPENING, TOOLS = "Lifecycle", "Tools"
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "conform", "version": "1"}}

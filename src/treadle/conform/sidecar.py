@@ -8,11 +8,11 @@ import uuid
 from datetime import datetime
 from typing import Any
 
-from treadle.conform.kit import Broken, Candidate, Kit, Untried, asked, expect, integers
+from treadle.conform.kit import Broken, Candidate, Kit, Untried, asked, expect, integers, started
 from treadle.conform.lines import LinePeer, shown
 
 KIT = Kit(protocol="sidecar", specification="sidecar protocol, contract abp/v0.1", clauses=[])
-clause = KIT.opening(Candidate.started)
+clause = KIT.opening(started)
 whole_clause = KIT.clause
 
 HELLO, RUN, RECEIPT, HEARTBEAT, LIMITS = (

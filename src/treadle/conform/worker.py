@@ -5,11 +5,11 @@ import signal
 from typing import Any
 
 from treadle.agent.providers.script import ErrorLine
-from treadle.conform.kit import ANSWER, PLAIN, Candidate, Kit, Untried, asked, expect, integers
+from treadle.conform.kit import ANSWER, PLAIN, Candidate, Kit, Untried, asked, expect, integers, started
 from treadle.conform.lines import LinePeer, shown
 
 KIT = Kit(protocol="worker", specification="headless mode, protocol 0.2", clauses=[])
-clause = KIT.opening(Candidate.started)
+clause = KIT.opening(started)
 whole_clause = KIT.clause
 
 LIFECYCLE, SENDING, TOOLS, CANCELLING = "Lifecycle", "send and its events", "Tools", "cancel"
