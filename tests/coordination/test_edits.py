@@ -75,3 +75,56 @@ def test_a_block_comes_out_of_any_text_as_it_went_in(text: str) -> None:
     put = block.put(text)
     assert put.count("body\n") == 1 and block.put(put) == put
     assert (block.cut(put) or "").strip() == text.strip()
+
+
+def test_a_file_that_was_changed_and_written_again_is_put_back_as_it_was_then(tmp_path: Path) -> None:
+    path = tmp_path / "AGENTS.md"
+    path.write_text("first\n")
+    block = [Block(str(path), "<!-- b -->", "<!-- e -->", "text\n")]
+    manifest = Manifest(str(tmp_path / "kept"), "one")
+    manifest.apply(planned(block))
+    path.write_text("second\n")
+    manifest.apply(planned(block))
+    assert "second" in path.read_text() and "text" in path.read_text()
+    assert Manifest(str(tmp_path / "kept"), "one").remove(block) == [str(path)]
+    assert path.read_text() == "second\n" and not (tmp_path / "kept" / "one.json").exists()
+
+
+def test_what_is_gone_already_is_left_and_a_directory_of_ours_stays_while_something_is_in_it(tmp_path: Path) -> None:
+    manifest = Manifest(str(tmp_path / "kept"), "one")
+    own = [OwnFile(str(tmp_path / "a" / "b" / "own.js"), "js"), OwnFile(str(tmp_path / "other.js"), "js")]
+    manifest.apply(planned(own))
+    (tmp_path / "other.js").unlink()
+    (tmp_path / "a" / "theirs").write_text("x")
+    assert manifest.remove(own) == [str(tmp_path / "a" / "b" / "own.js")]
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["theirs"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"hooks": {"Pre": [ENTRY, {"x": 1}]}}, {"hooks": {"Pre": [{"x": 1}]}}),
+        ({"hooks": {"Pre": [ENTRY]}, "a": 1}, {"a": 1}),
+        ({"hooks": {"Pre": [ENTRY], "Post": []}}, {"hooks": {"Post": []}}),
+        ({"hooks": {"Pre": "odd"}}, None),
+        ({"hooks": []}, None),
+        ({"other": 1}, {"other": 1}),
+        ({"hooks": {"Pre": [ENTRY]}}, None),
+    ],
+)
+def test_an_entry_is_cut_out_with_what_is_empty_without_it(before: object, after: object) -> None:
+    entry = JsonEntry("x", ["hooks", "Pre"], ENTRY, "ours")
+    found = entry.cut(json.dumps(before))
+    assert (None if found is None else json.loads(found)) == after
+    assert json.loads(entry.put(None)) == {"hooks": {"Pre": [ENTRY]}} == json.loads(entry.put(" "))
+    again = json.loads(entry.put(json.dumps({"hooks": {"Pre": [{"x": "ours"}, {"y": 1}]}})))
+    assert again == {"hooks": {"Pre": [{"y": 1}, ENTRY]}}, "an older one of ours is replaced"
+
+
+def test_what_cannot_be_changed_says_what_to_put_where() -> None:
+    with pytest.raises(ConfigError, match=r"not plain JSON .* at servers.heimdall: ..command"):
+        JsonEntry("x", ["servers", "heimdall"], {"command": "c"}).put("{")
+    with pytest.raises(ConfigError, match="x is not a JSON object"):
+        JsonEntry("x", ["a"], 1).put("[]")
+    with pytest.raises(ConfigError, match="'hooks' in x is not what it should be"):
+        JsonEntry("x", ["hooks", "Pre"], 1).put('{"hooks": []}')

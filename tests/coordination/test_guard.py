@@ -1,11 +1,13 @@
 """Claims enforced on the native agent."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.coordination.conftest import git
+from treadle.coordination import origin
 from treadle.coordination.claims import Claims, Collision
 from treadle.coordination.guard import Guarded
 from treadle.coordination.planning import Planning
@@ -140,3 +142,67 @@ def test_what_was_claimed_or_released_meanwhile_is_not_held_against_it(
 def test_a_path_that_is_not_absolute_is_seen_from_where_the_agent_works(project: Path, claims: Claims) -> None:
     inside = Guarded(Planning(project=str(project / "src")), ANN)
     assert inside.judge(Access(tool="bash", kind="write", paths=("a/b.ts",))).verdict == "deny"
+
+
+def test_what_an_agent_writes_is_leased_to_it_also_by_a_command(
+    guarded: Guarded, claims: Claims, project: Path
+) -> None:
+    command = Access(tool="bash", kind="execute", command="echo x > made.txt")
+    assert guarded.judge(command).verdict == "allow"
+    (lease,) = guarded.claims.leases.active()
+    assert (lease.haid, lease.texts) == (ANN, ["made.txt"])
+    with subprocess.Popen(["sleep", "600"]) as process:
+        key = origin.key_of(process.pid)
+        theirs = str(project / "theirs.txt")
+        assert claims.leases.take(BOB, {BOB}, [theirs], key) == []
+        for access in (write(project, "theirs.txt"), Access(tool="bash", kind="execute", command="rm theirs.txt")):
+            denied = guarded.judge(access)
+            assert denied.verdict == "deny" and BOB in denied.reason
+        with pytest.raises(Collision):
+            with guarded.writing((theirs,)):
+                raise AssertionError("must not write")
+        process.kill()
+    assert guarded.judge(write(project, "theirs.txt")).verdict == "allow", "it ended with its process"
+
+
+def test_a_command_that_does_not_show_what_it_writes_is_asked_about_unless_it_is_confined(
+    guarded: Guarded, claims: Claims, project: Path
+) -> None:
+    hidden = Access(tool="bash", kind="execute", command="python3 -c 'import x'")
+    asked = guarded.judge(hidden)
+    assert (asked.verdict, asked.by) == ("ask", "claim") and "the command does not show" in asked.reason
+    confined = Guarded(Planning(project=str(project)), ANN, confined=True)
+    assert confined.judge(hidden).verdict == "allow"
+    assert confined.judge(Access(tool="bash", kind="execute", command="rm src/a/b.ts")).verdict == "deny"
+    (Path(claims.directory) / "broken.json").write_text("{")
+    unseen = guarded.judge(write(project, "docs/x"))
+    assert unseen.verdict == "ask" and "what others hold cannot be seen" in unseen.reason
+
+
+def test_outside_a_repository_nothing_is_leased_and_nothing_is_made(tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    alone = Guarded(Planning(project=str(plain)), ANN)
+    with alone.writing((str(plain / "x"),)):
+        pass
+    assert list(plain.iterdir()) == [] and alone.holding() == {}
+    assert alone.judge(Access(tool="Write", kind="write", paths=("x",))).verdict == "allow"
+
+
+def test_one_who_writes_is_still_there_afterwards(guarded: Guarded, claims: Claims, project: Path) -> None:
+    guarded.claims.claim(ANN, ["docs"], "T-2")
+    mine = guarded.claims.of(ANN)
+    assert mine is not None
+    Path(mine.path).write_text(Path(mine.path).read_text().replace(mine.fields["heartbeat"], "2020-01-01T00:00:00Z"))
+    before = Path(mine.path).read_text()
+    with guarded.writing((str(project / "README"),)):
+        pass
+    assert Path(mine.path).read_text() != before
+
+
+def test_who_holds_a_symbol_of_a_file_is_not_kept_out_of_it(guarded: Guarded, claims: Claims, project: Path) -> None:
+    (project / "x.ts").write_text("")
+    claims.claim(BOB, ["x.ts#theirs"], "T-1")
+    assert str(project / "x.ts") in guarded.holding()
+    guarded.claims.claim(ANN, ["x.ts#mine"], "T-2")
+    assert str(project / "x.ts") not in guarded.holding()

@@ -204,3 +204,43 @@ def _forbid_writing(live: Path) -> None:
     (live / ".locks").write_text("")
     (live / "protocol.log").unlink()
     (live / "protocol.log").mkdir()
+
+
+def test_each_name_that_other_tools_read_leads_to_the_live_file_and_one_that_is_there_stays(tmp_path: Path) -> None:
+    root, live = tmp_path / ".planning", tmp_path / "live"
+    (live / "ledger" / "claims").mkdir(parents=True)
+    (live / "protocol.log").write_text("log")
+    (root / "ledger").mkdir(parents=True)
+    (root / "ledger" / "agents.json").write_text("theirs")
+    (live / "ledger" / "agents.json").write_text("ours")
+    layout.link(str(root), str(live))
+    assert os.readlink(root / "protocol.log") == "../live/protocol.log"
+    assert os.readlink(root / "ledger" / "claims") == "../../live/ledger/claims"
+    assert (root / "protocol.log").read_text() == "log" and (root / "ledger" / "agents.json").read_text() == "theirs"
+    assert not os.path.lexists(root / "protocol" / "ledger.jsonl"), "there is none yet"
+    assert "/ledger/claims" in (root / ".gitignore").read_text() and (live / layout.MOVED).exists()
+    (root / ".gitignore").write_text("mine")
+    (root / "protocol.log").unlink()
+    layout.link(str(root), str(live))
+    assert (root / ".gitignore").read_text() == "mine" and (root / "protocol.log").is_symlink()
+
+
+def test_what_an_older_version_left_is_moved_once_and_what_is_newer_stays(tmp_path: Path) -> None:
+    root, live = tmp_path / ".planning", tmp_path / "live"
+    assert layout.moved(str(root), str(live)) == str(live) and not live.exists()
+    (root / "ledger" / "claims").mkdir(parents=True)
+    (root / "ledger" / "claims" / "a.json").write_text("old a")
+    (root / "ledger" / "claims" / "b.json").write_text("old b")
+    (root / "protocol.log").write_text("old log")
+    (live / "ledger" / "claims").mkdir(parents=True)
+    (live / "ledger" / "claims" / "b.json").write_text("new b")
+    assert layout.moved(str(root), str(live)) == str(live)
+    assert (live / "ledger" / "claims" / "a.json").read_text() == "old a"
+    assert (live / "ledger" / "claims" / "b.json").read_text() == "new b"
+    assert (live / "protocol.log").read_text() == "old log" and not (root / "protocol.log").exists()
+    assert (root / "ledger" / "claims" / "b.json").read_text() == "old b", "what is newer is not lost for it"
+    (root / "protocol.log").write_text("from git")
+    layout.moved(str(root), str(live))
+    assert (live / "protocol.log").read_text() == "old log", "what comes later is history"
+    (tmp_path / "file").write_text("")
+    assert layout.moved(str(root), str(tmp_path / "file" / "live")) == str(root)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.coordination.conftest import Run
+from tests.coordination.conftest import Run, trail
 from treadle.coordination import ledger as module
 from treadle.coordination.ledger import Ledger, LedgerTotals, change_percent, delta_text
 from treadle.coordination.planning import Planning
@@ -191,3 +191,36 @@ def test_the_totals_of_a_big_ledger_are_kept_and_those_of_a_run_are_counted(ledg
     assert (kept["roles"], kept["length"]) == ({"r": [8, 8]}, os.path.getsize(ledger.path))
     ledger.log("r", "k", 1)
     assert ledger.totals().total == 9
+
+
+def test_it_is_where_the_original_tools_look_and_what_is_written_is_in_the_trail(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    assert ledger.path == str(tmp_path / ".planning" / "protocol" / "ledger.jsonl")
+    assert ledger.report().total == 0 and ledger.delta() == []
+    for role, kind in (("", "k"), ("r", "")):
+        with pytest.raises(ConfigError, match="needs a role and a kind"):
+            ledger.log(role, kind, 1)
+    with pytest.raises(ConfigError, match="a baseline needs a role"):
+        ledger.baseline("", 1)
+    with pytest.raises(ConfigError, match=r"'guessed' is not a source .*measured"):
+        ledger.log("r", "k", 1, source="guessed")
+    ledger.log("r", "k", 7)
+    ledger.baseline("r", "10")
+    ledger.baseline("a", 4)
+    assert [row["role"] for row in ledger.delta()] == ["a", "r"]
+    assert ledger.delta("none") == [{"role": "none", "baseline": None, "measured": 0, "percent": None}]
+    rows = [row[1:] for row in trail(ledger.planning) if row[0] == "ledger"]
+    assert ["log", "r/k=7"] in rows and ["baseline", "r=10"] in rows and ["delta", "none"] in rows
+    assert ["report", "total=0"] in rows and ["delta", "all"] in rows
+
+
+@pytest.mark.parametrize(
+    "line", ["{", "[]", '{"role": 3, "tokens": 1}', '{"role": "r", "tokens": true}', '{"role": "r"}', '{"tokens": 1}']
+)
+def test_a_line_that_is_none_is_counted_as_unreadable_and_no_other(ledger: Ledger, line: str) -> None:
+    ledger.log("r", "k", 5)
+    with open(ledger.path, "a") as file:
+        file.write(f"{line}\n\n" + '{"role": "r", "tokens": 2, "source": 3}\n')
+    found = ledger.totals()
+    assert (found.unreadable, found.total, found.sources) == (1, 7, {"declared": 7})

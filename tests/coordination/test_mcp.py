@@ -8,6 +8,7 @@ import jsonschema
 import pytest
 
 from tests.coordination.clients import call, fails, modern
+from treadle.coordination.mcp import Server
 from treadle.coordination.planning import Planning
 from treadle.wire.common.jsonrpc import Fault
 
@@ -149,3 +150,72 @@ def test_one_who_wants_only_warnings_is_not_told_what_is_free(connect: Any) -> N
     fails(server, "make_claim", surfaces=["src/a/b.ts"], task="T-2")
     call(holder, "release_claim")
     assert server.news() == []
+
+
+def test_a_host_may_say_who_its_client_is_and_a_person_has_no_role(
+    connect: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEIMDALL_HAID", "haid:ann.box-0001/coder")
+    assert call(connect("cursor"), "read_claims")["haid"] == "haid:ann.box-0001/coder"
+    monkeypatch.setenv("HEIMDALL_HAID", "haid:ann.box-0001")
+    assert call(connect("cursor"), "read_claims")["haid"] == "haid:ann.box-0001/cursor"
+
+
+def test_a_server_of_live_state_offers_what_leaves_the_worktree_alone(planning: Planning) -> None:
+    server = Server(planning, live=True, remote=True, identity="haid:ann.box-0001/native")
+    try:
+        server.handle("initialize", {"protocolVersion": "2025-11-25", "clientInfo": {"name": "x", "version": "2"}})
+        named = {tool["name"] for tool in server.handle("tools/list", {})["tools"]}
+        assert {"read_claims", "make_claim", "release_claim"} <= named and "append_decision" not in named
+        assert call(server, "make_claim", surfaces=["src"], task="T")["haid"] == "haid:ann.box-0001/native"
+        (listed,) = server.handle("resources/list", {})["resources"]
+        assert listed["uri"] == "heimdall://claims"
+        assert server.handle("resources/templates/list", {})["resourceTemplates"] == []
+        for method in ("resources/subscribe", "logging/setLevel"):
+            with pytest.raises(Fault, match="unknown method"):
+                server.handle(method, {"uri": "heimdall://claims", "level": "info"})
+        assert not server.watches() and server.news() == []
+        entry = server.agents.get("haid:ann.box-0001/native")
+        assert entry is not None and (entry["tool"], entry["tool_version"]) == ("x", "2")
+    finally:
+        server.close()
+
+
+def test_what_is_wrong_with_a_call_is_told_without_a_command_to_type(connect: Any) -> None:
+    server = modern(connect)
+    unknown = fails(server, "fly")
+    assert unknown["error"] == "unknown tool: fly" and "there are read_claims" in unknown["detail"]
+    wrong = fails(server, "make_claim", surfaces="src")
+    assert wrong["error"] == "make_claim: the arguments are not right" and wrong["detail"]
+    with pytest.raises(Fault, match="needs the name of a tool"):
+        server.handle("tools/call", {"name": 3})
+    other = connect("copilot")
+    call(server, "make_claim", surfaces=["src"], task="T")
+    refused = fails(other, "make_claim", surfaces=["src/a"], task="T")
+    assert refused["error"].startswith("COLLISION") and refused["data"] and "--" not in refused["detail"]
+    waiting = call(server, "read_claims")["waiting"]
+    assert [one["haid"] for one in waiting] == [refused["haid"]]
+
+
+def test_a_client_is_told_of_changes_that_it_asked_for_and_of_what_is_free_once(connect: Any) -> None:
+    server, other = modern(connect), connect("copilot")
+    assert not server.watches()
+    server.handle("resources/subscribe", {"uri": "heimdall://claims"})
+    assert server.watches() and server.news() == []
+    call(other, "make_claim", surfaces=["src"], task="T")
+    (told,) = server.news()
+    assert told["method"] == "notifications/resources/updated" and told["params"] == {"uri": "heimdall://claims"}
+    assert server.news() == []
+    server.handle("resources/unsubscribe", {"uri": "heimdall://claims"})
+    fails(server, "make_claim", surfaces=["src"], task="T")
+    assert server.watches() and server.news() == []
+    call(other, "release_claim")
+    (free,) = server.news()
+    assert free["method"] == "notifications/message" and free["params"]["data"]["free"] == ["src"]
+    assert server.news() == []
+    fails_again = connect("third")
+    call(fails_again, "make_claim", surfaces=["docs"], task="T")
+    fails(server, "make_claim", surfaces=["docs"], task="T")
+    server.handle("logging/setLevel", {"level": "error"})
+    call(fails_again, "release_claim")
+    assert server.news() == [], "it does not want to be told"

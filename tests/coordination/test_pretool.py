@@ -1,6 +1,7 @@
 """What an outside agent's hook answers before a tool call."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -142,3 +143,67 @@ def test_each_program_gets_the_answer_in_its_own_form() -> None:
     assert patched("*** Add File: a\n*** Move to: b\n *** Delete File: c d\nx") == ["a", "b", "c d"]
     call = OutsideCall("cursor", {"workspace_roots": ["/w"], "conversation_id": "c", "tool_name": "Write"})
     assert (call.cwd, call.session, call.writes()) == ("/w", "c", [])
+
+
+@pytest.mark.parametrize(
+    ("given", "cwd", "session", "tool", "command", "writes"),
+    [
+        (
+            {"cwd": "/w", "sessionId": "s", "toolName": "shell", "toolArgs": {"cmd": ["ls", 3]}},
+            "/w",
+            "s",
+            "shell",
+            "ls 3",
+            [],
+        ),
+        (
+            {"cwd": "/w", "session_id": "a", "sessionId": "b", "tool": "edit", "tool_input": {"path": "x"}},
+            "/w",
+            "a",
+            "edit",
+            "",
+            ["/w/x"],
+        ),
+        (
+            {"cwd": "/w", "tool_name": "Write", "tool_input": {"file_path": "/x", "path": ["a", 3, "/x"]}},
+            "/w",
+            "",
+            "Write",
+            "",
+            ["/x", "/w/a"],
+        ),
+        ({"cwd": "/w", "tool_name": "update_issue", "tool_input": {"path": "x"}}, "/w", "", "update_issue", "", []),
+        ({"cwd": "/w", "tool_name": "Write", "tool_input": {"command": "ls"}}, "/w", "", "Write", "ls", []),
+        ({"workspace_roots": [], "tool_input": 3}, None, "", "", "", []),
+    ],
+)
+def test_a_call_is_read_in_the_words_of_each_program(
+    given: dict[str, Any], cwd: str | None, session: str, tool: str, command: str, writes: list[str]
+) -> None:
+    call = OutsideCall("codex", given)
+    assert (call.cwd, call.session, call.tool) == (cwd or os.getcwd(), session, tool)
+    assert call.event == "PreToolUse" and (call.command, call.writes()) == (command, writes)
+    assert call.runs() == ("" if tool == "Write" else command)
+
+
+def test_a_revoked_agent_may_do_nothing_and_a_note_is_for_those_who_read_it(project: Path, claims: Claims) -> None:
+    claims.release(BOB)
+    assert ask(project, "gemini", "Write", {"file_path": "x"}, "g1") is None
+    binding = claims.bindings.find_key("gemini:g1")
+    assert binding is not None
+    claims.claim(binding.haid, ["src"], "T-2")
+    claims.waits.put(BOB, ["src/a"], "T-3", [binding.haid])
+    assert ask(project, "gemini", "Write", {"file_path": "src/a/b.ts"}, "g1") is None, "it reads no notes"
+    claims.agents.register(binding.haid)
+    claims.agents.revoke(binding.haid)
+    said = ask(project, "gemini", "Read", {"file_path": "x"}, "g1")
+    assert said is not None and said["reason"] == f"{binding.haid} is revoked and may do nothing"
+
+
+def test_what_was_waited_for_is_told_when_it_is_free(project: Path, claims: Claims) -> None:
+    assert ask(project, "claude", "Write", {"file_path": "src/a/b.ts"}) is not None
+    claims.release(BOB)
+    told = ask(project, "claude", "Read", {"file_path": "x"})
+    assert told is not None and "is free now: src/a/b.ts" in told["hookSpecificOutput"]["additionalContext"]
+    assert told["hookSpecificOutput"]["hookEventName"] == "E"
+    assert ask(project, "claude", "Read", {"file_path": "x"}) is None

@@ -38,6 +38,7 @@ async def test_a_turn_is_answered_first_and_then_told_to_its_end(tmp_path: Path)
     ]
     [shown] = read["thread"]["turns"]
     assert [item["type"] for item in shown["items"]] == ["userMessage", "agentMessage"]
+    assert shown["items"][0]["content"] == said("hi") and shown["status"] == "completed"
     assert read["thread"]["preview"] == "hi" and agent.sessions[0].closed
 
 

@@ -224,3 +224,24 @@ async def test_a_client_that_leaves_ends_what_it_started(tmp_path: Path) -> None
     async with client(agent, tmp_path) as talk:
         await talk.call("start", prompt="x")
     assert agent.sessions[0].closed
+
+
+async def test_what_happened_is_read_from_a_point_on(tmp_path: Path) -> None:
+    go = asyncio.Event()
+    agent = ScriptedAgent([Message(text="one"), go, Message(text="two")])
+    async with client(agent, tmp_path) as talk:
+        name = (await talk.call("start", prompt="x"))["run"]
+        read = await talk.call("read", run=name)
+        while not read["events"]:
+            read = await talk.call("read", run=name, after=read["next"])
+        assert [each["text"] for each in read["events"]] == ["one"] and read["status"] == "running"
+        quiet = await talk.call("read", run=name, after=read["next"], wait_seconds=0)
+        assert quiet["events"] == [] and quiet["next"] >= read["next"]
+        go.set()
+        seen: list[str] = []
+        while read["status"] == "running":
+            read = await talk.call("read", run=name, after=read["next"])
+            seen += [each["text"] for each in read["events"]]
+        assert seen == ["two"] and read["status"] == "completed"
+        whole = await talk.call("read", run=name, after=0)
+        assert [each["text"] for each in whole["events"]] == ["one", "two"]

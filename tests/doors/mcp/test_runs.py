@@ -103,3 +103,29 @@ async def test_the_one_that_rested_longest_makes_room_and_none_that_works() -> N
     with pytest.raises(Busy, match="at work already"):
         await made.open(agent=None)
     await made.close()
+
+
+async def test_a_run_is_of_the_agent_that_was_named_and_only_its_last_events_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found: list[str] = []
+    agent = ScriptedAgent([TextDelta(text=str(number)) for number in range(9)])
+
+    def find(name: str) -> ScriptedAgent:
+        found.append(name)
+        return agent
+
+    made = Runs(find, "usual", SessionSpec(cwd="/", answers=True))
+    with pytest.raises(NotFound, match="the runs are none"):
+        made.get("run_0")
+    one, two = await made.open(agent=None), await made.open(agent="other", cwd="/tmp")
+    assert found == ["usual", "other"] and (one.agent, two.agent, two.cwd) == ("usual", "other", "/tmp")
+    with pytest.raises(NotFound, match=f"the runs are {one.id}, {two.id}; `resume`"):
+        made.get("run_0")
+    monkeypatch.setattr("treadle.doors.mcp.runs.STORED_EVENTS", 3)
+    await one.prompt("go")
+    await asyncio.wait_for(one.settled(), 60)
+    assert len(one.events) == 3 and isinstance(one.events[-1], TurnEnded)
+    await asyncio.wait_for(one.news(0.001), 60)
+    await made.close()
+    assert all(session.closed for session in agent.sessions)

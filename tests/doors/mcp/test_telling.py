@@ -103,3 +103,23 @@ def test_progress_is_a_line() -> None:
     assert progress(ASKED) == "asks: may I?"
     assert progress(ToolDenied(call="d", name="write", reason="no")) == "not run: write: no"
     assert progress(TextDelta(text="x")) is None and progress(Message(text="sub", parent="p")) is None
+
+
+def test_nothing_longer_than_a_client_can_read_is_told() -> None:
+    long = [Message(text="x" * MOST, seq=1), Message(text="y", seq=2), Message(text="z", seq=3)]
+    found, last = happened(long, 0)
+    assert [each["text"][:1] for each in found] == ["x"] and last == 1
+    found, last = happened(long, 1)
+    assert [each["text"] for each in found] == ["y", "z"] and last == 3
+    assert happened(long, 3) == ([], 3)
+    ended = ToolEnded(call="c", name="bash", ok=True, result="r" * (LONGEST + 1), seq=4)
+    assert len(happened([ended], 0)[0][0]["text"]) == LONGEST
+    writing = [TextDelta(text="a", seq=1), TextDelta(text="b", seq=2)]
+    assert happened(writing, 0) == ([{"type": "writing"}], 2)
+    assert happened([*writing, Message(text="ab", seq=3)], 0)[0] == [{"type": "text", "text": "ab"}]
+    inner = [TextDelta(text="a", seq=1, parent="p"), Message(text="b", seq=2, parent="p")]
+    assert happened(inner, 0) == ([], 2) and progress(inner[1]) is None
+    gap = [Warned(code="gap", message="x", seq=1), Warned(code="other", message="y", seq=2)]
+    assert happened(gap, 0)[0] == [{"type": "warning", "text": "y"}]
+    assert progress(ToolStarted(call="c", name="bash")) == "bash"
+    assert progress(ToolStarted(call="c", name="read", paths=("a", "b"))) == "read: a, b"

@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from treadle.doors.oneshot.ending import RunEnding, exit_code, failure, refusals, result_of
+from treadle.doors.oneshot.ending import RunEnding, exit_code, failure, not_begun, refusals, result_of
+from treadle.errors import ConfigError, NoModel
 from treadle.events import ErrorInfo, Outcome, ToolDenied, TurnEnded, Usage
 from treadle.sessions.totals import totals
 
@@ -89,3 +90,63 @@ def test_an_interruption_is_no_failure_and_every_other_ending_is() -> None:
 
 def test_each_reason_for_a_refusal_is_told_once() -> None:
     assert refusals([DENIED, DENIED]) == "treadle: not allowed: no\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "interrupted", "subtype", "text", "failed"),
+    [
+        ("", False, "success", "hi", False),
+        ("", True, "error_during_execution", msgspec.UNSET, True),
+        ("max_iterations", False, "error_max_turns", msgspec.UNSET, True),
+        ("budget_exceeded", False, "error_max_budget_usd", msgspec.UNSET, True),
+        ("rate_limited", False, "success", "why", True),
+        ("strange", False, "error_during_execution", msgspec.UNSET, True),
+    ],
+)
+def test_under_an_sdk_of_claude_code_it_ends_in_its_words(
+    code: str, interrupted: bool, subtype: str, text: object, failed: bool
+) -> None:
+    error = ErrorInfo(code=code, message="why") if code else None
+    ending = RunEnding(text="hi", error=error, interrupted=interrupted)
+    made = result_of(ending, totals([]), 0, msgspec.UNSET, session_id="s", milliseconds=0, hosted=True)
+    assert (made.subtype, made.result, made.is_error) == (subtype, text, failed)
+    assert made.errors == (["why"] if code else ["interrupted"] if interrupted else msgspec.UNSET)
+    assert made.error_code == (code or msgspec.UNSET)
+    plain = result_of(ending, totals([]), 3, msgspec.UNSET, session_id="s", milliseconds=0)
+    assert plain.is_error and plain.result == ("" if code else "hi")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (NoModel("no model"), "no_model", "no model"),
+        (ConfigError("wrong"), "config_error", "wrong"),
+        (OSError(28, "No space left"), "storage_error", "[Errno 28] No space left"),
+    ],
+)
+def test_a_run_that_could_not_begin_says_why(error: Exception, code: str, said: str) -> None:
+    made = not_begun(error)
+    assert (made.error_code, made.errors, made.is_error, made.session_id) == (code, [said], True, "")
+    assert (made.subtype, made.result, made.duration_ms) == ("error", "", 0)
+
+
+def test_the_record_has_what_each_model_used_and_how_large_its_window_is() -> None:
+    used = Usage(input_tokens=3, output_tokens=2, cache_read_tokens=5, cache_write_tokens=7, model="m")
+    made = result_of(
+        RunEnding(text="", turn=True), totals([used, ended()]), 0, {"n": 1}, session_id="s", milliseconds=0, window=9
+    )
+    assert made.model_usage == {
+        "m": {
+            "inputTokens": 3,
+            "outputTokens": 2,
+            "cacheReadInputTokens": 5,
+            "cacheCreationInputTokens": 7,
+            "costUSD": None,
+            "contextWindow": 9,
+        }
+    }
+    assert made.structured_output == {"n": 1} and made.total_cost_usd is None
+    other = ToolDenied(call="c2", name="own", args={}, reason="no")
+    assert result_of(RunEnding(), totals([other]), 0, None, session_id="s", milliseconds=0).permission_denials == [
+        {"tool_name": "own", "tool_use_id": "c2", "tool_input": {}}
+    ]

@@ -1,9 +1,12 @@
 """Control requests of a host: what a session that cannot do it is not asked, and what is refused."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from treadle.agent.native import NativeAgent
+from treadle.doors.oneshot.adaptable import Adaptable, facts_of, judge_of
 from treadle.doors.oneshot.requests import HostRequests
 from treadle.doors.oneshot.run import OneShot
 from treadle.errors import NotFound, TreadleError, Unsupported
@@ -102,3 +105,17 @@ async def test_files_are_not_put_back_in_a_trial_or_by_a_session_that_has_no_cop
         await ask("rewind_files", user_message_id="u", dry_run=True)
     with pytest.raises(Unsupported, match="cannot put files back"):
         await ask("rewind_files", user_message_id="u")
+
+
+async def test_of_a_session_of_ours_more_is_known_than_of_a_driven_one(tmp_path: Path, state_home: Path) -> None:
+    driven = Asking().session
+    assert judge_of(driven) is None and facts_of(driven) == {"session_id": driven.id, "transcript_path": ""}
+    (tmp_path / "script.toml").write_text('[[reply]]\ntext = "hi"\n')
+    spec = SessionSpec.of(cwd=str(tmp_path), model=f"scripted:{tmp_path / 'script.toml'}")
+    ours = await NativeAgent({}).open(spec)
+    try:
+        assert isinstance(ours, Adaptable) and judge_of(ours) == ours.judge
+        facts = facts_of(ours)
+        assert facts["session_id"] == ours.id and facts == ours.hook_facts() and "permission_mode" in facts
+    finally:
+        await ours.close()
