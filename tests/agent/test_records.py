@@ -84,3 +84,18 @@ def test_a_history_is_read_as_it_was_written(found: list[Record]) -> None:
 
 def test_a_result_is_good_and_a_request_is_cached_unless_they_say_otherwise() -> None:
     assert ToolResult(call="c", name="n", text="").ok and ModelRequest(system="", messages=()).cached
+
+
+def test_only_the_turn_that_was_rewound_and_what_followed_are_gone() -> None:
+    said = MessageRecord(message=UserMessage(text="hi"))
+    first, second = begin("t1"), begin("t2")
+    assert effective([said, first, second, said, Rewound(turn="t2"), said]) == [said, first, said]
+    assert effective([first, second, first, Rewound(turn="t1")]) == [first, second], "the latest turn of that name"
+
+
+def test_what_other_records_say_is_not_listed() -> None:
+    told = listing_of(HEADER, [begin("t1", "a")])
+    for record in (Cleared(), Rewound(turn="t1"), MessageRecord(message=UserMessage(text="x"))):
+        assert listed(told, record) == told
+    last = listed(listing_of(HEADER, []), Rewound(turn="t", listing=told))
+    assert last == told and listed(told, begin("t2", "b")).prompt == "a" and listed(told, begin("t2", "b")).turns == 2

@@ -89,3 +89,43 @@ def test_calls_that_come_back_at_once_and_never_stop_are_a_loop_whatever_their_r
         repeats.note(step('{"command":"date"}'), [str(number)])
     with pytest.raises(LoopDetected, match="60 times in a row, one right after the other"):
         repeats.note(step('{"command":"date"}'), ["59"])
+
+
+def test_a_loop_is_told_with_its_numbers_and_what_to_do() -> None:
+    repeats = Repeats(2)
+    for number in (0, 1, 0):
+        repeats.note(step(f'{{"n":{number}}}'))
+    with pytest.raises(LoopDetected) as caught:
+        repeats.note(step('{"n":1}'))
+    assert caught.value.message == "the same cycle of 2 tool calls came 2 times in a row, with the same results"
+    assert caught.value.details == {"loop_count": 2, "loop_threshold": 2, "cycle": 2}
+    assert caught.value.hint == "say more exactly what to do, or raise `limits.repeats`"
+
+
+@pytest.mark.parametrize(("seconds", "loops"), [(0.99, True), (1.0, False)])
+def test_a_step_of_exactly_a_second_is_slow(seconds: float, loops: bool) -> None:
+    repeats = Repeats(2)
+    repeats.note(step("{}"), ["x"], seconds)
+    if loops:
+        with pytest.raises(LoopDetected):
+            repeats.note(step("{}"), ["x"], seconds)
+    else:
+        repeats.note(step("{}"), ["x"], seconds)
+
+
+def test_one_slow_step_of_a_cycle_makes_the_cycle_slow_and_another_tool_or_result_is_another_step() -> None:
+    repeats = Repeats(2)
+    for _ in range(4):
+        repeats.note(step('{"n":1}'), [], 5.0)
+        repeats.note(step('{"n":2}'))
+    for name, results in (("bash", ["a", "b"]), ("bash", ["a\0c"]), ("glob", ["a", "b"]), ("bash", ["a"])):
+        repeats.note(step("{}", name), results)
+
+
+def test_many_calls_with_other_results_are_progress_when_one_of_them_was_slow() -> None:
+    repeats = Repeats(2)
+    for number in range(60):
+        repeats.note(step("{}"), [str(number)], 1.0 if number % 30 == 15 else 0.0)
+    negative = Repeats(-1)
+    for _ in range(9):
+        negative.note(step("{}"))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from treadle.agent.messages import UserMessage
 from treadle.agent.records import Listing, MessageRecord, Named, Rewound, Switched, TurnBegan, TurnOver, listing_of
-from treadle.agent.session_list import TAIL, ListedSession, find_session, list_sessions
+from treadle.agent.session_list import TAIL, ListedSession, find_session, latest, list_sessions
 from treadle.agent.transcript import Transcript
 from treadle.errors import NotFound
 
@@ -133,3 +133,32 @@ def test_the_end_tells_what_the_whole_would(tmp_path: Path, steps: list[str]) ->
     whole = listing_of(transcript.header, transcript.records)
     assert Listing(model=entry.model, name=entry.name, prompt=entry.prompt, turns=entry.turns) == whole
     assert transcript.listing == whole
+
+
+def test_what_is_found_is_the_one_that_is_meant(tmp_path: Path) -> None:
+    for name in ("aaa-1", "aaa-2"):
+        created(tmp_path, session_id=name).close()
+    named = created(tmp_path, session_id="bbb", name="aaa")
+    named.close()
+    assert find_session("aaa") == "bbb", "a name goes before the beginning of an id"
+    assert find_session("aaa-1") == "aaa-1"
+    with pytest.raises(NotFound, match="2 sessions match 'aaa-'") as caught:
+        find_session("aaa-")
+    assert caught.value.hint == "`treadle sessions` lists them"
+    with pytest.raises(NotFound, match="no session matches 'ccc'"):
+        find_session("ccc")
+    with pytest.raises(NotFound) as caught:
+        find_session("", str(tmp_path))
+    assert caught.value.hint == "start one, or name one: --resume ID", "in none of them something was said"
+
+
+def test_the_latest_with_a_turn_is_gone_on_with_also_elsewhere(tmp_path: Path) -> None:
+    said = created(tmp_path, session_id="said")
+    said.append(TurnBegan(turn="t", prompt="p"))
+    said.close()
+    created(tmp_path, session_id="silent").close()
+    assert (found := latest(str(tmp_path))) is not None and found.id == "said"
+    assert latest(None) == found and latest("/elsewhere") is None
+    assert (found.cwd, found.model, found.prompt, found.turns) == (str(tmp_path), "m", "p", 1)
+    assert found.updated == os.stat(history(said)).st_mtime and found.created == said.header.created
+    assert latest(None, str(tmp_path / "none")) is None

@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,9 +12,9 @@ from hypothesis import strategies as st
 from tests.agent.test_tasks import Setting
 from tests.waiting import until
 from treadle.agent.subagents import Assignment
-from treadle.agent.task_groups import Groups, UnknownGroup, succeeded, summary
+from treadle.agent.task_groups import DETAIL, Groups, UnknownGroup, succeeded, summary
 from treadle.errors import NotFound
-from treadle.events import FINISHED, Task, TaskChanged, TaskGroup, TaskGroupChanged
+from treadle.events import FINISHED, ErrorInfo, Task, TaskChanged, TaskGroup, TaskGroupChanged
 
 
 class Together(Setting):
@@ -170,3 +171,39 @@ def check(together: Together) -> None:
         assert len(ends) == 1 and said[-1] == ends[0], (name, said)
     for group in together.groups._groups.values():
         assert group.status == "completed" and len(group.results) == len(group.tasks)
+
+
+async def test_a_detached_group_has_the_name_that_it_was_given(together: Together) -> None:
+    group = together.groups.start([Assignment(prompt="one", label="one")], group_id="mine", detached=True)
+    assert (group.id, group.wait_policy, group.parent_session, group.label) == (
+        "mine",
+        "detached",
+        "s",
+        "agent parallel",
+    )
+    assert "mine" in together.groups and "group_1" not in together.groups and group.completed_at is None
+    done = await asyncio.wait_for(together.groups.wait("mine"), 60)
+    assert together.groups.get("mine") == done and done.completed_at == done.updated_at
+    assert together.start("two").wait_policy == "wait_all"
+    with pytest.raises(UnknownGroup):
+        together.groups.get("none")
+
+
+def test_a_line_has_the_error_or_the_answer_and_where_the_changes_are() -> None:
+    def line(**fields: Any) -> str:
+        task = Task(id="a", kind="agent", label="l", **{"status": "completed", **fields})
+        return summary(TaskGroup(id="g", tasks=("a",), status="completed", results=(task,))).splitlines()[1]
+
+    assert line(output="x" * DETAIL) == f"[completed] l a: {'x' * DETAIL}"
+    assert line(output="x" * (DETAIL + 1)) == f"[completed] l a: {'x' * (DETAIL - 1)}…"
+    failed = ErrorInfo(code="c", message="why\nnot")
+    assert line(status="failed", error=failed, output="said") == "[failed] l a: why not"
+    assert line(worktree="/w") == "[completed] l a: no answer (in /w)"
+    assert line(log_path="/l", branch="b") == "[completed] l a: no answer (output: /l)"
+
+
+def test_a_group_succeeds_only_when_it_is_over_and_all_of_it_did() -> None:
+    done, failed = (Task(id=one, kind="agent", label="l", status=one) for one in ("completed", "failed"))  # type: ignore[arg-type]
+    states = [("completed", (done,)), ("running", (done,)), ("completed", (done, failed))]
+    groups = [TaskGroup(id="g", tasks=("a",), status=status, results=results) for status, results in states]  # type: ignore[arg-type]
+    assert [succeeded(group) for group in groups] == [True, False, False]

@@ -15,8 +15,20 @@ from treadle.agent import tasks as tasks_module
 from treadle.agent.subagents import AgentType, Assignment
 from treadle.agent.tasks import Tasks
 from treadle.confinement import ResourceLimits
-from treadle.errors import Denied, NotFound, ProviderError
-from treadle.events import Event, Task, TaskChanged, TextDelta, TurnEnded, Usage
+from treadle.errors import Denied, NotFound, ProviderError, StorageError, Unsupported
+from treadle.events import (
+    Event,
+    FileChanged,
+    Task,
+    TaskChanged,
+    TextDelta,
+    ToolDenied,
+    ToolEnded,
+    ToolStarted,
+    TurnEnded,
+    Usage,
+    Warned,
+)
 from treadle.session import AgentInfo, Confinement, Session, Watching
 from treadle.sessions.session import BaseSession, Turn
 
@@ -304,3 +316,79 @@ async def test_a_process_that_changed_what_is_not_ours_fails_when_it_ends(tmp_pa
         task = await ended(setting, task)
     assert task.status == "failed" and task.error and task.error.message == "that was theirs"
     assert task.exit_code == (None if stopped else 0)
+
+
+async def test_a_task_says_what_it_is_and_that_it_was_read(setting: Setting, tmp_path: Path) -> None:
+    work = Assignment(prompt="x" * 300, label="l", agent_type="explore", model="m", call="c1", id="mine")
+    task = setting.tasks.add(work)
+    assert (task.id, task.label, task.call, task.agent_type, task.model) == ("mine", "l", "c1", "Explore", "m")
+    assert (task.mode, task.prompt_preview, task.isolation, task.cwd) == ("background", "x" * 200, None, str(tmp_path))
+    assert (task.kind, task.parent_session, task.depth, task.status) == ("agent", "s", 1, "running")
+    assert task.log_path == str(tmp_path / "mine.log") and task.started_at
+    await until(lambda: setting.tasks.get("mine").status == "completed")
+    assert setting.tasks.get("mine").unread and setting.tasks.get("mine").completed_at
+    setting.tasks.seen("mine")
+    setting.tasks.seen("none")
+    assert not setting.tasks.get("mine").unread and setting.tasks.has("mine") and not setting.tasks.has("none")
+    await setting.tasks.forget("mine")
+    assert not setting.tasks.has("mine")
+    last = setting.events[-1]
+    assert isinstance(last, TaskChanged) and (last.change, last.task_id) == ("closed", "mine")
+    assert (await setting.run("count")).mode == "foreground"
+
+
+class Busy(Helper):
+    """One that calls a tool that works and one that does not."""
+
+    async def _turn(self, turn: Turn) -> TurnEnded:
+        self.emit(ToolStarted(call="c1", name="bash", args={"command": "ls", "x": 1}))
+        self.emit(ToolEnded(call="c1", name="bash", result="a", ok=True))
+        self.emit(ToolStarted(call="c2", name="todo", args={}))
+        self.emit(ToolEnded(call="c2", name="todo", result="e" * 300, ok=False))
+        self.emit(ToolDenied(call="c3", name="write_file", reason="no"))
+        self.emit(FileChanged(path="/x", change="added"))
+        return turn.ending("completed")
+
+
+async def test_what_a_subagent_does_is_passed_on_in_a_few_words(setting: Setting) -> None:
+    async def open_child(task_id: str, kind: AgentType, task: Task) -> Session:
+        return Busy()
+
+    setting.tasks._open_child = open_child
+    task = await setting.run("x")
+    steps = [(e.change, e.data) for e in setting.events if isinstance(e, TaskChanged) and e.task is None]
+    assert steps == [
+        ("tool_start", {"tool": "bash", "first": "ls", "call": "c1", "args": {"command": "ls", "x": 1}}),
+        ("tool_end", {"tool": "bash", "ok": True, "call": "c1", "result": "a"}),
+        ("tool_start", {"tool": "todo", "first": None, "call": "c2", "args": {}}),
+        ("tool_end", {"tool": "todo", "ok": False, "call": "c2", "result": "e" * 300, "error": "e" * 200}),
+    ]
+    passed = [e for e in setting.events if isinstance(e, ToolDenied | FileChanged)]
+    assert {(e.parent, e.seq, e.turn) for e in passed} == {(task.id, 0, "")} and len(passed) == 2
+    assert task.current_action is None
+
+
+async def test_words_reach_a_subagent_while_it_works_and_not_before_or_after(setting: Setting) -> None:
+    task = setting.tasks.add(Assignment(prompt="hang", label="h"))
+    assert not await setting.tasks.send(task.id, "too early")
+    await until(lambda: any(isinstance(e, TaskChanged) and e.change == "text" for e in setting.events))
+    with pytest.raises(Unsupported):
+        await setting.tasks.send(task.id, "now, to one that takes none")
+    stopped = await setting.tasks.stop(task.id)
+    assert stopped.status == "cancelled" and stopped.error is None, "without a reason there is no error"
+    assert not await setting.tasks.send(task.id, "too late")
+    assert (await setting.tasks.stop(task.id, "again")).error is None
+    with pytest.raises(NotFound) as caught:
+        await setting.tasks.send("none", "x")
+    assert caught.value.hint == "/agent list shows them"
+
+
+async def test_a_task_without_a_place_for_its_log_runs_and_says_so(setting: Setting) -> None:
+    def directory() -> str:
+        raise StorageError("the disk is full")
+
+    setting.tasks._directory = directory
+    task = await setting.run("count")
+    assert task.status == "completed" and task.log_path is None
+    [warned] = [event for event in setting.events if isinstance(event, Warned)]
+    assert (warned.message, warned.code) == ("agent_1 keeps no log: the disk is full", "task_log")

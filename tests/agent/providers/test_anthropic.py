@@ -4,8 +4,10 @@ from typing import Any
 import pytest
 
 from tests.agent.providers.helpers import ask, collect, reply, serving
+from treadle.agent.images import NOT_SHOWN
 from treadle.agent.messages import (
     AssistantMessage,
+    Image,
     ModelRequest,
     Thinking,
     ToolCall,
@@ -175,3 +177,90 @@ def test_an_error_inside_the_stream_is_an_error() -> None:
 def test_a_stream_without_its_end_is_cut() -> None:
     with pytest.raises(ProviderError, match="before the end"):
         read({"type": "content_block_delta", "delta": {"type": "text_delta", "text": "x"}})
+
+
+def test_what_is_not_asked_for_is_not_sent() -> None:
+    plain = body(
+        ModelRequest(system="", messages=(UserMessage(text="a"), UserMessage(text="b"), AssistantMessage(text="c")))
+    )
+    assert not {"system", "tools", "thinking", "temperature", "output_config"} & set(plain)
+    assert (plain["max_tokens"], plain["stream"], [one["role"] for one in plain["messages"]]) == (
+        32_000,
+        True,
+        ["user", "assistant"],
+    )
+    assert AnthropicFormat().headers("k")["x-api-key"] == "k"
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "tokens", "thinking"),
+    [
+        ("claude-opus-4-6", "minimal", None, {"type": "adaptive"}),
+        ("claude-opus-4-5", "high", 100, {"type": "enabled", "budget_tokens": 1_024}),
+        ("claude-opus-4-5", None, 30_000, {"type": "enabled", "budget_tokens": 30_000}),
+        ("claude-opus-4-6", "none", None, {"type": "disabled"}),
+        ("claude-opus-4-5", None, 0, {"type": "disabled"}),
+    ],
+)
+def test_thinking_fits_the_model(model: str, effort: Any, tokens: int | None, thinking: dict[str, Any]) -> None:
+    made = body(ModelRequest(system="", messages=(), reasoning=effort, thinking_tokens=tokens), model)
+    assert made["thinking"] == thinking and made.get("output_config") in (None, {"effort": "low"})
+    assert made["max_tokens"] == max(32_000, thinking.get("budget_tokens", 0) + 4_096)
+
+
+@pytest.mark.parametrize(("model", "warm"), [("claude-opus-4-6", True), ("claude-opus-4-7", False), ("other", True)])
+def test_only_models_that_take_a_temperature_get_one(model: str, warm: bool) -> None:
+    assert ("temperature" in body(ModelRequest(system="", messages=(), temperature=0.5), model)) is warm
+
+
+def test_images_are_shown_where_they_are_there_and_a_pdf_is_a_document() -> None:
+    image = Image(name="i", media_type="image/png", size=1, width=1, height=1)
+    pdf = Image(name="p", media_type="application/pdf", size=1, width=0, height=0)
+    gone = Image(name="g", media_type="image/png", size=1, width=1, height=1)
+    messages = (UserMessage(text="", images=(image, gone)), ToolResult(call="c", name="t", text="see", images=(pdf,)))
+    (sent,) = body(ModelRequest(system="", messages=messages, images={"i": b"x", "p": b"y"}))["messages"]
+    shown, missing, result = sent["content"]
+    assert shown["type"] == "image" and shown["source"] == {"type": "base64", "media_type": "image/png", "data": "eA=="}
+    assert missing == {"type": "text", "text": NOT_SHOWN}
+    assert [part["type"] for part in result["content"]] == ["text", "document"] and "is_error" not in result
+
+
+def test_pieces_of_a_call_and_of_a_signature_are_joined_and_an_end_ends_it() -> None:
+    start = {"type": "tool_use", "id": "c", "name": "bash"}
+    items, whole = read(
+        {"type": "content_block_start", "index": 1, "content_block": start},
+        {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": '{"a"'}},
+        {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": ":1}"}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "signature": "s"}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": "t"}},
+        {**STOP, "delta": {"stop_reason": "tool_use"}},
+        {"type": "message_stop"},
+        {"type": "content_block_delta", "index": 2, "delta": {"type": "text_delta", "text": "late"}},
+    )
+    assert items == [] and whole.message.calls == (ToolCall(id="c", name="bash", arguments='{"a":1}'),)
+    assert whole.message.thinking[0].signature == "st" and whole.message.text == "" and whole.finish == "tool_calls"
+    assert whole.message.model == "m"
+
+
+@pytest.mark.parametrize(
+    ("usage", "known"),
+    [
+        ({}, False),
+        ({"input_tokens": 0}, False),
+        ({"output_tokens": 1}, True),
+        ({"cache_read_input_tokens": 1}, True),
+        ({"cost": 0}, True),
+    ],
+)
+def test_zeros_are_no_usage(usage: dict[str, Any], known: bool) -> None:
+    start = {"type": "message_start", "message": {"model": "m", "usage": {**usage, "cache_creation_input_tokens": 3}}}
+    items, whole = read(start, STOP)
+    assert items == [] and (whole.usage is not None) is known
+    assert whole.usage is None or (whole.usage.cache_write_tokens, whole.usage.request_id) == (3, None)
+
+
+def test_an_error_without_words_is_an_error_too() -> None:
+    with pytest.raises(ProviderError, match="no explanation"):
+        read({"type": "error"})
+    with pytest.raises(ProviderError, match="oh"):
+        read({"type": "odd", "error": {"message": "oh"}})

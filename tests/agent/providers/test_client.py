@@ -38,12 +38,14 @@ def test_a_key_with_characters_that_no_key_has_is_refused_without_showing_it(key
     assert key not in str(refused.value)
 
 
-async def test_what_the_library_raises_is_said_in_our_words() -> None:
+async def test_what_the_library_raises_is_said_in_our_words(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "treadle.agent.providers.client")
     client = ServiceClient(NOWHERE, {})
     with pytest.raises(ProviderError, match="cannot reach acme at http://127.0.0.1:9/v1") as caught:
         async with client.post("/chat", b"{}"):
             pass
     assert caught.value.retryable
+    assert caplog.messages[-1].startswith("request failed: http://127.0.0.1:9/v1/chat: ")
     with pytest.raises(ProviderError, match="cannot reach acme"):
         await client.get("/models")
     await client.aclose()
@@ -87,7 +89,8 @@ def test_a_wrong_key_is_named_by_its_variable(variable: str, said: str) -> None:
     assert caught.value.hint == "was it copied whole and alone?"
 
 
-async def test_what_is_sent_says_who_we_are_and_the_settings_go_last(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_sent_says_who_we_are_and_the_settings_go_last(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "treadle.agent.providers.client")
     async with ModelServer(parse("reply=[{text='x', times='always'}]")) as server:
         there = replace(NOWHERE, base_url=f"{server.url}/v1/", headers={"x-two": "settings"})
         client = ServiceClient(there, {"x-one": "format", "x-two": "format"})
@@ -95,6 +98,8 @@ async def test_what_is_sent_says_who_we_are_and_the_settings_go_last(monkeypatch
             assert response.status == 200
         await client.aclose()
         headers = server.asked[0].headers
+        url = f"{server.url}/v1/chat/completions"
+        assert caplog.messages == [f"request: POST {url}, 32 bytes", f"answer: status 200 from {url}"]
         assert headers["user-agent"] == f"treadle/{__version__}" and headers["content-type"] == "application/json"
         assert (headers["x-one"], headers["x-two"], headers["accept-encoding"]) == ("format", "settings", "identity")
 

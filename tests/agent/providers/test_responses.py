@@ -3,8 +3,19 @@ from typing import Any
 
 import pytest
 
+from tests.agent.pixels import png
 from tests.agent.providers.helpers import ask, collect, reply, serving
-from treadle.agent.messages import AssistantMessage, ModelRequest, ToolCall, ToolResult, ToolSchema, UserMessage
+from treadle.agent.images import NOT_SHOWN
+from treadle.agent.messages import (
+    AssistantMessage,
+    Image,
+    ModelRequest,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    ToolSchema,
+    UserMessage,
+)
 from treadle.agent.providers.base import Reply, ReplyItem
 from treadle.agent.providers.responses import ResponsesFormat, ResponsesReader
 from treadle.errors import ContextOverflow, ProviderError
@@ -166,3 +177,83 @@ def test_why_a_reply_ended_is_told(end: dict[str, Any], finish: str) -> None:
     output = [{"type": "message", "content": [{"type": "output_text", "text": "hi"}]}]
     _, reply = read({"type": "response.completed", "response": {**end, "output": output}})
     assert reply.finish == finish
+
+
+def test_what_is_not_asked_for_is_not_sent() -> None:
+    plain = body(ModelRequest(system="", messages=()), "gpt-4.1")
+    assert plain == {"model": "gpt-4.1", "input": [], "stream": True, "store": False}
+    more = body(ModelRequest(system="", messages=(), cache_key="k", reasoning="max"), "gpt-4.1")
+    assert (more["prompt_cache_key"], more["reasoning"]) == ("k", {"effort": "xhigh", "summary": "auto"})
+    assert body(ModelRequest(system="", messages=(), thinking_tokens=0), "m")["reasoning"]["effort"] == "none"
+    assert ResponsesFormat().headers("k") == {"authorization": "Bearer k"} and ResponsesFormat().headers("") == {}
+
+
+def test_images_are_shown_where_they_are_there_and_a_pdf_is_a_file() -> None:
+    image = Image(name="i", media_type="image/png", size=1, width=1, height=1)
+    pdf = Image(name="p", media_type="application/pdf", size=1, width=0, height=0)
+    gone = Image(name="g", media_type="image/png", size=1, width=1, height=1)
+    messages = (UserMessage(text=" ", images=(image, gone)), ToolResult(call="c", name="t", text="see", images=(pdf,)))
+    first, second = body(ModelRequest(system="", messages=messages, images={"i": png(), "p": b"%PDF-"}), "m")["input"]
+    assert [part["type"] for part in first["content"]] == ["input_image", "input_text"]
+    assert (
+        first["content"][0]["image_url"].startswith("data:image/png;base64,")
+        and first["content"][1]["text"] == NOT_SHOWN
+    )
+    assert [part["type"] for part in second["output"]] == ["input_text", "input_file"]
+    assert second["output"][1]["filename"] == "document.pdf"
+
+
+def test_thoughts_of_another_service_and_without_a_seal_stay_away() -> None:
+    sealed = {"type": "reasoning", "encrypted_content": "x"}
+    thinking = (
+        Thinking(raw=sealed, provider="openai"),
+        Thinking(raw=sealed, provider="other"),
+        Thinking(text="t", provider="openai"),
+    )
+    made = body(ModelRequest(system="", messages=(AssistantMessage(thinking=thinking),)), "m")
+    assert made["input"] == [sealed]
+
+
+def test_every_kind_of_token_is_counted_apart() -> None:
+    details = {"cached_tokens": 3, "cache_write_tokens": 4}
+    usage = {
+        "input_tokens": 10,
+        "output_tokens": 6,
+        "input_tokens_details": details,
+        "output_tokens_details": {"reasoning_tokens": 5},
+        "cost": 0.5,
+    }
+    _, whole = read({"type": "response.completed", "response": {"id": "r1", "usage": usage}})
+    used = whole.usage
+    assert used is not None and (used.input_tokens, used.output_tokens, used.reasoning_tokens) == (3, 6, 5)
+    assert (used.cache_read_tokens, used.cache_write_tokens, used.cost_usd, used.request_id) == (3, 4, 0.5, "r1")
+    _, bare = read(
+        {"type": "response.completed", "response": {"usage": {"input_tokens": 1, "input_tokens_details": details}}}
+    )
+    assert bare.usage is not None and (bare.usage.input_tokens, bare.usage.request_id) == (0, None)
+
+
+def test_a_refusal_is_told_and_words_that_came_before_the_end_are_not_repeated() -> None:
+    message = {"type": "message", "content": [{"type": "refusal", "refusal": "no"}]}
+    items, whole = read({"type": "response.completed", "response": {"output": [message]}})
+    assert items == [TextDelta(text="no")] and whole.finish == "refusal" and whole.usage is None
+    items, whole = read(
+        {"type": "response.output_text.delta", "delta": "x"},
+        {"type": "response.output_item.done", "item": {"type": "function_call", "id": "c", "name": "n"}},
+        {"type": "response.completed", "response": {"output": [{"type": "message", "content": [{"text": "y"}]}]}},
+        {"type": "response.output_text.delta", "delta": "late"},
+    )
+    assert items == [TextDelta(text="x")] and whole.message.text == "x"
+    assert whole.message.calls == (ToolCall(id="c", name="n", arguments="{}"),)
+
+
+def test_the_model_that_was_asked_for_is_no_news_and_what_ends_a_stream_in_another_form_is_passed_over() -> None:
+    reader = ResponsesReader("openai", "m")
+    assert reader.read([b'{"type": "response.created", "response": {"model": "m"}}', b"[DONE]"]) == []
+    assert not reader.done
+    with pytest.raises(ProviderError, match="no explanation"):
+        read({"type": "error"})
+    with pytest.raises(ProviderError, match="no explanation"):
+        read({"type": "response.failed", "response": {"status": "failed"}})
+    with pytest.raises(ProviderError, match="oh"):
+        read({"type": "response.completed", "response": {"status": "completed", "error": {"message": "oh"}}})

@@ -183,7 +183,7 @@ async def test_one_that_is_not_loaded_in_time_is_ended(weights: Weights, monkeyp
 @pytest.mark.parametrize(
     ("script", "error", "says"),
     [
-        (f"exit {WITHOUT}", MissingExtra, "a local model"),
+        (f"exit {WITHOUT}", MissingExtra, r"^a local model.*treadle\[local\]"),
         ("exit 5", ProviderError, "the local model m could not be loaded: exit code 5"),
         ("echo first >&2; echo last >&2; exit 1", ProviderError, "the local model m could not be loaded: last"),
     ],
