@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,11 +11,16 @@ import pytest
 from tests.fleet.conftest import Start, give, runner_pid, spec, until_state
 from tests.fleet.engine.test_bus import restart
 from tests.waiting import stop
-from treadle.errors import Denied, LocalError, NotFound
+from treadle.errors import ConfigError, Denied, LocalError, NotFound, TimedOut, Unsupported
 from treadle.fleet import client
 from treadle.fleet.engine import places
-from treadle.fleet.engine.bus import Bus
-from treadle.wire.fleet.orders import OrderLimits
+from treadle.fleet.engine.bus import INBOX, Bus
+from treadle.fleet.engine.pull import Pull
+from treadle.fleet.orders import encode
+from treadle.wire.fleet.messages import NodeAnswer, Wait, Why
+from treadle.wire.fleet.orders import OrderLimits, Spec
+from treadle.wire.fleet.records import AnswerRecord, AskRecord, NodeRecord, Order, OrderReceipt, SayRecord, TakenRecord
+from treadle.wire.fleet.states import State
 
 
 async def test_an_order_is_done_and_has_one_receipt(bus: Bus, start_node: Start) -> None:
@@ -188,3 +194,273 @@ async def test_a_connection_in_a_role_has_only_its_rights_and_one_without_a_role
     async with client.connected() as widest:
         await widest.put("control", b"{}")
         assert await widest.get("control") is not None
+
+
+# From the store alone, as a scheduler would have left it...
+
+
+async def stored(bus: Bus, name: str, state: State | None = None, agent: str = "null", **fields: Any) -> None:
+    await bus.put(f"spec.{name}", encode(Spec(id=name, task="t", agent=agent, base="b0")))
+    if state is not None:
+        await bus.put(f"order.{name}", encode(Order(id=name, state=state, changed=1.0, **fields)))
+        await bus.put(f"active.{name}", b"{}")
+
+
+async def requested(bus: Bus) -> list[dict[str, Any]]:
+    """What the scheduler was asked to do since this was looked at last; there is none that does it."""
+    found = []
+    pull = Pull(bus, INBOX, durable="inbox")
+    while received := await pull.next(0.2):
+        found += [{"subject": each.subject, **msgspec.json.decode(each.data)} for each in received]
+        for each in received:
+            await each.ack_sync()
+    await pull.close()
+    return found
+
+
+async def test_an_order_is_named_by_the_beginning_of_its_id_where_that_is_enough(bus: Bus) -> None:
+    for name in ("aa1", "aa2", "aa", "b1"):
+        await stored(bus, name)
+    await stored(bus, "b2")
+    await bus.purge("spec.b2")
+    assert [await client.resolve(bus, name) for name in ("aa", "aa2", "b")] == ["aa", "aa2", "b1"]
+    with pytest.raises(NotFound, match="3 orders begin with 'a': aa, aa1, aa2") as refused:
+        await client.resolve(bus, "a")
+    assert refused.value.hint == "write more of it"
+    for wrong in ("", "x", "*", "A", "b2"):
+        with pytest.raises(NotFound, match="there is no order"):
+            await client.resolve(bus, wrong)
+    with pytest.raises(NotFound, match="there is no order 'x'"):
+        await client.get_order(bus, "x")
+    await bus.put("spec.odd", b'{"id": "odd"}')
+    assert (await client.get_order(bus, "odd")).state == "queued"
+
+
+async def test_an_order_is_shown_with_all_that_belongs_to_it(bus: Bus) -> None:
+    await stored(bus, "a", "done", why="so", reason="x")
+    await bus.put("receipt.a", encode(OrderReceipt(order="a", outcome="done")))
+    await bus.put("say.a.1", encode(SayRecord(text="hi")))
+    shown = await client.show(bus, "a")
+    assert (shown["spec"]["id"], shown["order"]["why"], shown["receipt"]["outcome"]) == ("a", "so", "done")
+    assert [each["text"] for each in shown["messages"]] == ["hi"] and shown["why"] == {}
+    assert await client.why(bus, "a") == Why(state="done", why="so", reason="x")
+    await stored(bus, "b")
+    shown = await client.show(bus, "b")
+    assert shown["receipt"] is None and shown["why"]["waits"]["kind"] == "scheduler"
+    assert await client.whys(bus) == {} and await client.nodes(bus) == []
+
+
+async def test_what_the_scheduler_answers_is_joined_with_what_is_stored(bus: Bus) -> None:
+    await bus.put("node.gone", encode(NodeRecord(name="gone", host="h")))
+    (alone,) = await client.nodes(bus)
+    assert (alone.says, alone.alive, alone.host) == ("no scheduler is up", False, "h")
+    answers: dict[str, Any] = {
+        "nodes": [NodeAnswer(name="n1", alive=True, says="x", slots=3)],
+        "all": {"a": Why(state="queued")},
+        "why": Why(),
+    }
+
+    async def answer(subject: str, data: bytes) -> bytes:
+        return encode(answers[subject.split(".")[2]])
+
+    await bus.serve("fleet.ask.>", answer)
+    gone, live = await client.nodes(bus)
+    assert gone.says == "not heard by this scheduler" and (live.name, live.alive, live.slots) == ("n1", True, 3)
+    assert await client.whys(bus) == {"a": Why(state="queued")}
+    await stored(bus, "a")
+    unseen = await client.why(bus, "a")
+    assert unseen.state == "queued" and unseen.waits == Wait(kind="order", text="the scheduler has not seen it yet")
+    answers["why"] = Why(state="running", node="n1")
+    assert await client.why(bus, "a") == answers["why"]
+
+
+async def test_each_request_is_sent_with_who_wants_it_and_why(bus: Bus) -> None:
+    await stored(bus, "a", "running")
+    await stored(bus, "over", "done")
+    ana: Any = {"by": "ana", "why": "so"}
+    await client.cancel(bus, "a", **ana)
+    await client.set_fields(bus, "a", priority=9, limits={"tokens": 5}, **ana)
+    await client.set_fields(bus, "a", priority=0)
+    await client.pause(bus, "fleet", now=True, **ana)
+    await client.resume(bus, "label:x", by="ana")
+    await client.drain(bus, "n1", **ana)
+    await client.drain(bus, "n1", undo=True)
+    await client.set_budget(bus, "fleet", usd=None, by="ana")
+    await client.set_budget(bus, "project:p", tokens=5, share=0.5)
+    await client.set_weight(bus, "p", 2.0, by="ana")
+    await client.set_limit(bus, "agent:x", 3, by="ana")
+    await client.keep(bus, seconds=5.0)
+    await client.keep(bus, size=6)
+    await client.clean(bus, [str(number) for number in range(client.PAGE + 1)])
+    await client.note_result(bus, "a", "merged", {"merged": "c"}, by="ana")
+    found = await requested(bus)
+    assert all(each.pop("subject") == f"fleet.in.wish.{each['do']}" for each in found)
+    me, mine = client.me(), {"by": client.me()}
+    said = {"by": "ana", "why": "so"}
+    assert [each for each in found if each["do"] != "clean"] == [
+        {"do": "cancel", "order": "a", **said},
+        {"do": "set", "order": "a", "priority": 9, "limits": {"tokens": 5}, **said},
+        {"do": "set", "order": "a", "priority": 0, **mine},
+        {"do": "pause", "scope": "fleet", "now": True, **said},
+        {"do": "resume", "scope": "label:x", "by": "ana"},
+        {"do": "drain", "node": "n1", **said},
+        {"do": "undrain", "node": "n1", **mine},
+        {"do": "budget", "scope": "fleet", "usd": None, "by": "ana"},
+        {"do": "budget", "scope": "project:p", "tokens": 5, "share": 0.5, **mine},
+        {"do": "weight", "project": "p", "weight": 2.0, "by": "ana"},
+        {"do": "limit", "scope": "agent:x", "most": 3, "by": "ana"},
+        {"do": "keep", "keep_seconds": 5.0, **mine},
+        {"do": "keep", "keep_bytes": 6, **mine},
+        {"do": "result", "order": "a", "what": "merged", "result": {"merged": "c"}, "by": "ana"},
+    ]
+    assert [len(each["orders"]) for each in found if each["do"] == "clean"] == [client.PAGE, 1] and me
+    with pytest.raises(LocalError, match="the order over has ended already: done"):
+        await client.cancel(bus, "over")
+    for priority in (-1, 10):
+        with pytest.raises(ConfigError, match=f"the priority {priority} is not between 0 and 9"):
+            await client.set_fields(bus, "a", priority=priority)
+    with pytest.raises(ConfigError, match="'node:n1' has no budget") as refused:
+        await client.set_budget(bus, "node:n1", usd=1.0)
+    assert refused.value.hint == "fleet, or project:NAME" and await requested(bus) == []
+
+
+@pytest.mark.parametrize("scope", ["", "fleets", "order:", "machine:x", "order"])
+def test_what_is_no_scope_is_refused(scope: str) -> None:
+    with pytest.raises(ConfigError, match="is no scope") as refused:
+        client.checked_scope(scope)
+    assert str(refused.value.hint).startswith("fleet, or KIND:NAME with KIND one of order, label, agent")
+    assert client.checked_scope("node:n1") == "node:n1" and client.checked_scope("fleet") == "fleet"
+
+
+async def test_an_order_is_tried_again_once_and_work_is_sent_back_with_comments(bus: Bus) -> None:
+    await stored(bus, "runs", "running")
+    with pytest.raises(LocalError, match="the order runs has not ended: it is running"):
+        await client.retry(bus, "runs")
+    again = Spec(id="o", task="t", every=5.0, not_before=9.0, base="b0", comments="before", continues="c0")
+    await bus.put("spec.o", encode(again))
+    await bus.put("order.o", encode(Order(id="o", state="failed", changed=1.0, result={"commit": "c1"})))
+    given = await client.retry(bus, "o", by="ana", more={"verify": "make"})
+    made = await client.get_spec(bus, given.id)
+    assert given.new and (made.retry_of, made.by, made.verify, made.every, made.not_before) == (
+        "o",
+        "ana",
+        "make",
+        0.0,
+        0.0,
+    )
+    assert (made.base, made.comments, made.continues, made.cron) == ("b0", "before", "c0", "") and made.created > 1e9
+    assert not (await client.retry(bus, "o")).new
+    await stored(bus, "p", "done", result={"commit": "c1"})
+    with pytest.raises(ConfigError, match="there is nothing to send back") as refused:
+        await client.send_back(bus, "p", " \n")
+    assert refused.value.hint == "say what is to be different"
+    back = await client.get_spec(bus, (await client.send_back(bus, "p", " Say more. ")).id)
+    assert (back.comments, back.base, back.continues, back.by) == ("Say more.", "c1", "p", client.me())
+    await stored(bus, "q", "done", retried_as="later")
+    assert await client.retry(bus, "q") == client.Given(id="later", new=False)
+
+
+async def ask(bus: Bus, name: str, number: int, deadline: float) -> None:
+    record = AskRecord(order=name, number=number, asked_at=1.0, deadline=deadline, default="deny")
+    await bus.put(f"ask.{name}.{number}", encode(record))
+    await stored(bus, name, "asking", open_ask=f"{name}.{number}")
+
+
+async def test_questions_are_listed_by_deadline_answered_once_and_answers_withdrawn_until_taken(bus: Bus) -> None:
+    assert await client.approvals(bus) == []
+    await ask(bus, "late", 2, 9.0)
+    await ask(bus, "soon", 1, 5.0)
+    await stored(bus, "quiet", "running")
+    assert [(each.order, each.number) for each in await client.approvals(bus)] == [("soon", 1), ("late", 2)]
+    with pytest.raises(NotFound, match="the order quiet asks nothing now") as refused:
+        await client.answer(bus, "quiet", "allow")
+    assert refused.value.hint == "`treadle fleet approvals` lists what does"
+    with pytest.raises(ConfigError, match="'yes' is no answer") as unclear:
+        await client.answer(bus, "soon", "yes")
+    assert unclear.value.hint == "allow or deny"
+    with pytest.raises(NotFound, match="soon.1 has no answer that could be taken back"):
+        await client.withdraw(bus, "soon", 1)
+    await client.answer(bus, "soon", "allow", text="go", scope="session", by="ana")
+    entry = await bus.get("answer.soon.1")
+    assert entry is not None
+    record = msgspec.json.decode(entry.value, type=AnswerRecord)
+    assert (record.decision, record.text, record.scope, record.by) == ("allow", "go", "session", "ana")
+    with pytest.raises(Denied, match="soon.1 was answered by ana 0 s ago: allow"):
+        await client.answer(bus, "soon", "deny")
+    await client.withdraw(bus, "soon", 1)
+    with pytest.raises(NotFound):
+        await client.withdraw(bus, "soon", 1)
+    await client.answer(bus, "soon", "deny", number=1)
+    entry = await bus.get("answer.soon.1")
+    assert entry is not None and msgspec.json.decode(entry.value, type=AnswerRecord).decision == "deny"
+    await bus.put(f"taken.soon.1.{entry.revision}", encode(TakenRecord(by="n1")))
+    with pytest.raises(LocalError, match="the answer to soon.1 was taken by the runner") as taken:
+        await client.withdraw(bus, "soon", 1)
+    assert taken.value.hint == "say something to it, or cancel"
+
+
+async def test_messages_are_numbered_changed_and_taken_back_until_they_are_delivered(bus: Bus) -> None:
+    await stored(bus, "a", "running")
+    await stored(bus, "over", "failed")
+    await stored(bus, "deaf", "running", agent="copilot")
+    keys = [await client.say(bus, "a", str(number), when="turn", by="ana") for number in range(2)]
+    assert keys == ["a.1", "a.2"]
+    await client.edit_message(bus, "a.1", "other")
+    await client.edit_message(bus, "a.2", "")
+    (_, first), (_, second) = await client.messages(bus, "a")
+    assert (first.text, first.state, first.when, first.by, first.format) == ("other", "queued", "turn", "ana", 1)
+    assert second.state == "taken back" and second.text == "1"
+    for key, why in (("a.2", "the message a.2 was delivered already"), ("a.3", "there is no message a.3")):
+        with pytest.raises(LocalError, match=why):
+            await client.edit_message(bus, key, "x")
+    with pytest.raises(ConfigError, match="'soon' is no time for a message") as refused:
+        await client.say(bus, "a", "x", when="soon")
+    assert refused.value.hint == "now, turn, or nothing for the next step"
+    with pytest.raises(LocalError, match="the order over has ended: failed") as over:
+        await client.say(bus, "over", "x")
+    assert over.value.hint == "`treadle fleet send-back` tries it again"
+    with pytest.raises(Unsupported) as deaf:
+        await client.say(bus, "deaf", "x")
+    assert "--after-turn, --now" in (deaf.value.hint or "") and deaf.value.details == {"ability": "steer"}
+    assert await client.say(bus, "deaf", "x", when="now") == "deaf.1"
+    assert await client.deaf_agent(bus, "deaf") == "copilot" and await client.deaf_agent(bus, "a") == ""
+    await bus.put("spec.typed", encode(Spec(id="typed", task="t", agent="copilot", terminal=True)))
+    await bus.put("spec.odd", b"{")
+    assert await client.deaf_agent(bus, "typed") == await client.deaf_agent(bus, "odd") == ""
+
+
+async def test_who_waits_hears_each_question_once_and_may_stop_at_the_first(bus: Bus) -> None:
+    await ask(bus, "a", 1, 5.0)
+    heard: list[str] = []
+    hear = lambda record: heard.append(f"{record.order}.{record.number}")  # noqa: E731
+    assert (await client.wait(bus, "a", 60, hear, or_asks=True)).state == "asking" and heard == ["a.1"]
+    waiting = asyncio.create_task(client.wait(bus, "a", 60, hear))
+    for count, number in ((2, 1), (2, 2), (3, 2)):
+        async with asyncio.timeout(60):
+            while len(heard) < count:
+                await asyncio.sleep(0.01)
+        await ask(bus, "a", number, 5.0)
+    await stored(bus, "a", "done")
+    assert (await waiting).state == "done" and heard == ["a.1", "a.1", "a.2"]
+    assert (await client.wait(bus, "a")).state == "done"
+    await stored(bus, "b", "running")
+    with pytest.raises(TimedOut, match="the order b has not ended within 0.05 s"):
+        await client.wait(bus, "b", 0.05)
+
+
+async def test_changes_come_from_now_on_or_from_a_place_and_removed_keys_are_none(bus: Bus) -> None:
+    start = await bus.last_revision() + 1
+    await stored(bus, "a", "queued")
+    await bus.purge("order.a")
+    await stored(bus, "b", "queued")
+    changes = client.changes(bus, start=start)
+    later = client.changes(bus, pattern="node.*")
+    listening = asyncio.ensure_future(anext(later))
+    async with asyncio.timeout(60):
+        assert (await anext(changes)).key == "order.b"
+        while not listening.done():
+            await bus.put("node.n1", b"{}")
+            await asyncio.sleep(0.02)
+    assert listening.result().key == "node.n1"
+    await changes.aclose()
+    await later.aclose()

@@ -5,13 +5,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import treadle.fleet
 from tests.fleet.conftest import Start
 from tests.fleet.repositories import bash, model, says
-from treadle.errors import LocalError, NotFound
+from treadle.errors import LocalError, NotFound, TimedOut
+from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
+from treadle.fleet.orders import encode
+from treadle.wire.fleet.records import Order, OrderReceipt
 
 
 async def test_a_program_submits_watches_answers_and_reads_the_receipt(
@@ -60,3 +64,41 @@ async def test_a_script_does_the_same_without_an_event_loop(bus: Bus, start_node
 def test_importing_it_loads_nothing_of_the_fleet() -> None:
     look = "import sys, treadle.fleet; print([name for name in sys.modules if name.startswith(('nats', 'asyncio'))])"
     assert subprocess.run([sys.executable, "-c", look], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+async def test_orders_are_named_by_their_beginning_and_a_task_alone_is_an_order(bus: Bus) -> None:
+    async with treadle.fleet.connect() as fleet:
+        given = await fleet.submit("mend it")
+        assert given.new and given.ignored == () and (await fleet.show(given.id[:8])).title == "mend it"
+        assert (await client.get_spec(bus, given.id)).by == client.me() and await fleet.questions() == []
+        with pytest.raises(NotFound, match="has no receipt yet") as refused:
+            await fleet.receipt(given.id[:8])
+        assert refused.value.hint == "`wait` returns when it has ended"
+        with pytest.raises(TimedOut):
+            await fleet.wait(given.id[:8], 0.05)
+        await bus.put(
+            f"order.{given.id}", encode(Order(id=given.id, state="asking", changed=1.0, open_ask=f"{given.id}.1"))
+        )
+        await fleet.answer(given.id[:8], "deny", text="no")
+        answered = await bus.get(f"answer.{given.id}.1")
+        assert answered is not None and msgspec.json.decode(answered.value)["text"] == "no"
+        await fleet.cancel(given.id[:8], why="enough")
+        sent = await bus.api("STREAM.INFO.FLEET_IN", {"subjects_filter": ">"})
+        assert sent["state"]["subjects"] == {"fleet.in.wish.cancel": 1}
+        receipt = OrderReceipt(order=given.id, outcome="cancelled")
+        await bus.put(f"receipt.{given.id}", encode(receipt))
+        assert await fleet.receipt(given.id[:8]) == receipt
+
+
+async def test_who_watches_sees_where_it_stands_and_each_change_once(bus: Bus) -> None:
+    async with treadle.fleet.connect() as connected, asyncio.timeout(60):
+        given = await connected.submit("mend it")
+        states = []
+        async for order in connected.watch(given.id[:8]):
+            states.append(order.state)
+            if states == ["queued"]:
+                await bus.put(f"order.{given.id}", encode(Order(id=given.id, state="running", changed=1.0)))
+            elif states == ["queued", "running"]:
+                await bus.put(f"order.{given.id}", encode(Order(id=given.id, state="done", changed=1.0)))
+        assert states == ["queued", "running", "done"]
+        assert [order.state async for order in connected.watch(given.id)] == ["done"]

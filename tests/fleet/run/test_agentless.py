@@ -1,12 +1,20 @@
 """An order without an agent is judged by its check, like any other."""
 
+import asyncio
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from tests.fleet.conftest import Start, give, spec, until_state
 from tests.fleet.repositories import git
+from treadle.errors import TimedOut
+from treadle.events import AnyEvent
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.review import results
+from treadle.fleet.run import agentless
+from treadle.fleet.run.attempt import OUTPUT_MAX
+from treadle.receipts.trace import Check
 
 
 async def test_a_check_is_an_order_and_its_setup_can_do_work(bus: Bus, start_node: Start, repository: Path) -> None:
@@ -34,3 +42,68 @@ async def test_a_check_that_is_cancelled_ends_at_once(bus: Bus, start_node: Star
     await until_state(bus, name, "running")
     await client.cancel(bus, name)
     assert (await client.wait(bus, name, 60)).state == "cancelled"
+
+
+class Commands:
+    """An attempt whose commands are told here."""
+
+    def __init__(self, check: Check | None = None, problem: str = "", restored: bool = False, **fields: Any) -> None:
+        self.spec: Any = spec(**fields)
+        self.attempt: Any = SimpleNamespace(spec=self.spec, stopping=asyncio.Event(), stopped=None)
+        self.before: Any = SimpleNamespace(restored=restored)
+        self.result: dict[str, Any] = {"commit": "c"}
+        self.check, self.problem, self.called = check, problem, list[str]()
+
+    async def prepare(self) -> None:
+        self.called.append("prepare")
+
+    async def set_up(self) -> None:
+        self.called.append("setup")
+
+    async def run_command(self, command: str, doing: str) -> Check:
+        self.called.append(f"{doing}: {command}")
+        if self.check is None:
+            self.attempt.stopping.set()
+            await asyncio.Event().wait()
+        assert self.check is not None
+        return self.check
+
+    async def keep_finished(self, result: dict[str, Any]) -> str:
+        self.called.append(f"keep {result['verified']}")
+        return self.problem
+
+    async def take(self, event: AnyEvent) -> None:
+        self.called.append("event")
+
+
+def checked(ok: bool) -> Check:
+    return Check(command="make", exit_code=int(not ok), output_tail=f"\n{'x' * OUTPUT_MAX}end\n")
+
+
+async def test_each_way_of_an_order_without_an_agent_has_its_end() -> None:
+    nothing = Commands(agent="null:0")
+    assert (await agentless.run(nothing)).outcome == "done" and nothing.called == ["event"]
+    work = Commands(setup="make it")
+    ended = await agentless.run(work)
+    assert (ended.outcome, ended.result) == ("done", {"commit": "c"}) and work.called == [
+        "prepare",
+        "setup",
+        "keep None",
+    ]
+    resumed = Commands(setup="make it", restored=True)
+    await agentless.run(resumed)
+    assert resumed.called == ["prepare", "keep None"], "what was set up before is there"
+    green = Commands(checked(True), verify="make")
+    assert (await agentless.run(green)).outcome == "done" and green.called == ["prepare", "verify: make", "keep True"]
+    red = await agentless.run(Commands(checked(False), verify="make"))
+    assert (red.outcome, red.reason, red.fault) == ("failed", "verify_failed", "verify") and "make failed" in red.why
+    assert red.output == "x" * (OUTPUT_MAX - 3) + "end" and red.result == {"commit": "c"}
+    full = await agentless.run(Commands(checked(True), problem="disk full", verify="make"))
+    assert (full.outcome, full.why, full.reason, full.fault) == ("failed", "disk full", "storage_error", "ours")
+    stopped = Commands(verify="make")
+    assert (await asyncio.wait_for(agentless.run(stopped), 60)).outcome == "cancelled"
+    assert "keep" not in "".join(stopped.called)
+    early = Commands(checked(True), setup="make it", verify="make")
+    early.attempt.stopping.set()
+    early.attempt.stopped = TimedOut("too long")
+    assert (await agentless.run(early)).outcome == "failed" and early.called[-1] in ("prepare", "setup")

@@ -104,3 +104,47 @@ async def test_two_orders_that_change_the_same_file_are_both_warned(
     for order in (one, two):
         await client.cancel(bus, order.id)
         await client.wait(bus, order.id, 60)
+
+
+def test_what_is_outside_of_the_tree_is_no_claim_and_a_denial_or_a_read_is_left_as_it_is(claimed: Claimed) -> None:
+    allowed = Decision(verdict="allow", by="policy", reason="said before")
+    judge = claimed.guards(Guards(judge=lambda access: allowed)).judge
+    assert judge is not None and judge(writing("/elsewhere/src/x.py", "a.txt")) is allowed
+    denied = judge(writing("src/x.py", "src/../b.txt"))
+    assert (denied.verdict, denied.by) == ("deny", "claim")
+    assert denied.reason == "src/x.py, b.txt is claimed by order o2"
+    assert judge(writing(f"{claimed.top}-other/src/x.py")) is allowed
+    assert judge(Access(tool="read", kind="read", paths=("src/x.py",))) is allowed
+    own = lambda: lambda: None  # noqa: E731
+    assert claimed.guards(Guards(watching=own)).watching is own
+    assert claimed.holders(["b.txt", "c.txt"]) == {"o2": ["b.txt"]}
+
+
+def test_what_was_there_before_the_command_is_not_its_doing_and_nothing_is_looked_at_without_claims(
+    claimed: Claimed,
+) -> None:
+    Path(claimed.top, "b.txt").write_text("before\n")
+    watching = claimed.guards(Guards()).watching
+    assert watching is not None
+    watching()()
+    looked: list[int] = []
+    free = Claimed("/w", "/w", lambda: {str(looked.append(1))})
+    watching = free.guards(Guards()).watching
+    assert watching is not None
+    watching()()
+    assert looked == []
+    claimed.learn({"o2": ["**"]})
+    watching = claimed.guards(Guards()).watching
+    assert watching is not None
+    check = watching()
+    for number in range(7):
+        Path(claimed.top, f"f{number}").write_text("x")
+    with pytest.raises(Denied, match="the command changed what it may not: f0, f1, f2, f3, f4 is claimed") as refused:
+        check()
+    assert refused.value.hint == "put it back"
+
+
+def test_collisions_are_told_together_five_files_of_each(claimed: Claimed) -> None:
+    told = claimed.collisions({"o3": [f"f{n}" for n in range(7)], "o4": ["x"]})
+    assert "f0, f1, f2, f3, f4 (order o3); x (order o4)." in told
+    assert "x (order o4)" not in claimed.collisions({"o3": ["new"], "o4": ["x"]}) and claimed.collisions({}) == ""

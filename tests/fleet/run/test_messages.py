@@ -1,7 +1,10 @@
 """Messages to an agent: changed until they are delivered, and heard when they were meant to be."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,6 +16,8 @@ from treadle.errors import LocalError, Unsupported
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.run import runs
+from treadle.fleet.run.messages import Messages
+from treadle.wire.fleet.records import SayRecord
 
 
 async def test_a_message_can_be_changed_until_it_is_delivered(bus: Bus, start_node: Start) -> None:
@@ -69,3 +74,71 @@ async def test_a_message_for_the_next_step_of_an_agent_that_hears_none_while_it_
     assert "--after-turn" in (caught.value.hint or "") and await client.messages(bus, name) == []
     await client.say(bus, name, "use tabs", when="turn")
     assert [message.state for _, message in await client.messages(bus, name)] == ["queued"]
+
+
+class Agent:
+    """An agent that notes what it is told, and says whether it was in a turn."""
+
+    def __init__(self, *, steers: bool = True, talks: bool = True) -> None:
+        self.steers, self.talks, self.told = steers, talks, list[tuple[str, str]]()
+
+    async def steer(self, text: str) -> bool:
+        if text == "no":
+            raise Unsupported("it hears nothing")
+        self.told.append(("step", text))
+        return self.steers
+
+    async def next(self, text: str, *, now: bool) -> bool:
+        self.told.append(("now" if now else "turn", text))
+        return self.talks
+
+
+async def delivered(
+    bus: Bus, agent: Agent, *said: tuple[str, str]
+) -> tuple[Messages, Callable[[], Awaitable[list[str]]]]:
+    attempt: Any = SimpleNamespace(bus=bus, spec=SimpleNamespace(id="o"), job=SimpleNamespace(attempt=3))
+    made = Messages(attempt, agent.steer, agent.next)
+    for number, (when, text) in enumerate(said, 1):
+        await bus.put(f"say.o.{number}", msgspec.json.encode(SayRecord(text=text, when=when)))  # type: ignore[arg-type]
+
+    async def states() -> list[str]:
+        return [message.state for _, message in await client.messages(bus, "o")]
+
+    return made, states
+
+
+async def until(states: Callable[[], Awaitable[list[str]]], *expected: str) -> None:
+    async with asyncio.timeout(60):
+        while await states() != list(expected):
+            await asyncio.sleep(0.01)
+
+
+async def test_each_message_is_given_when_it_was_meant_to_be_and_marked_with_what_became_of_it(bus: Bus) -> None:
+    agent = Agent()
+    said = [("", "step"), ("now", "now"), ("turn", "later"), ("", "no")]
+    made, states = await delivered(bus, agent, *said)
+    await bus.put("say.o.5", msgspec.json.encode(SayRecord(text="old", state="delivered")))
+    made.close()
+    made.start()
+    await until(states, "in turn", "in turn", "queued", "refused", "delivered")
+    assert agent.told == [("step", "step"), ("now", "now")]
+    found = dict(await client.messages(bus, "o"))
+    assert (found["o.1"].attempt, found["o.4"].why) == (3, "it hears nothing") and (found["o.1"].delivered or 0) > 1e9
+    await made.turn_ended()
+    assert agent.told[2:] == [("turn", "later")] and (await states())[2] == "in turn"
+    made.close()
+
+
+async def test_what_comes_while_there_is_no_turn_waits_for_the_next_and_what_no_one_takes_is_only_delivered(
+    bus: Bus,
+) -> None:
+    agent = Agent(steers=False, talks=False)
+    made, states = await delivered(bus, agent, ("", "step"), ("now", "now"))
+    made.start()
+    async with asyncio.timeout(60):
+        while [message.when for _, message in await client.messages(bus, "o")] != ["turn", "turn"]:
+            await asyncio.sleep(0.01)
+    assert agent.told == [("step", "step"), ("turn", "step"), ("now", "now")] and await states() == ["queued", "queued"]
+    await made.turn_ended()
+    assert await states() == ["delivered", "delivered"] and agent.told[3:] == [("turn", "step"), ("turn", "now")]
+    made.close()

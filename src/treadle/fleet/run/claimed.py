@@ -61,7 +61,7 @@ class Claimed:
         before = self._dirty()
 
         def check() -> None:
-            held = self.holders(self._dirty() - before)
+            held = self.holders(sorted(self._dirty() - before))
             if held:
                 raise Denied(f"the command changed what it may not: {_description(held)}", hint="put it back")
 

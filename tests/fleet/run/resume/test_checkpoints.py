@@ -1,14 +1,23 @@
 """Which checkpoints an attempt can continue from."""
 
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import msgspec
 import pytest
 from msgspec.structs import replace
 
+from treadle.events import Message, ToolEnded, ToolStarted, TurnEnded
 from treadle.fleet import session_keys
 from treadle.fleet.engine import objects
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.run.resume import checkpoints
 from treadle.fleet.run.resume.checkpoints import Checkpoint
+from treadle.fleet.run.trees import WorkTree
+from treadle.io.paths import state_dir
+from treadle.redact import Redactor
 
 KEY = session_keys.of_order(session_keys.new(), "o")
 FILES = {"history.jsonl": b"said"}
@@ -45,3 +54,92 @@ async def test_a_session_that_was_stored_for_another_attempt_does_not_open(bus: 
 async def test_one_of_a_later_version_and_a_damaged_one_are_not_used(bus: Bus, data: bytes) -> None:
     await objects.put(bus, "n1/checkpoint.o.1", data)
     assert await checkpoints.fetch(bus, "n1", "o", 1, KEY) is None
+
+
+def running(tmp_path: Path, bus: Bus, key: bytes | None = KEY) -> Any:
+    """As much of an attempt as its checkpoints look at."""
+
+    async def session_key(order: str) -> bytes | None:
+        return key if order == "o" else None
+
+    return SimpleNamespace(
+        spec=SimpleNamespace(id="o", agent="native"),
+        job=SimpleNamespace(attempt=1),
+        directory=str(tmp_path),
+        tree=WorkTree(root="/w", top="", start="b0"),
+        taker=None,
+        superseded=asyncio.Event(),
+        bus=bus,
+        redactor=Redactor(["hush-hush"]),
+        session_key=session_key,
+        object_name=lambda kind: f"n1/{kind}.o.1",
+    )
+
+
+async def test_a_checkpoint_has_the_session_sealed_and_what_was_done_without_secrets(
+    bus: Bus, tmp_path: Path, state_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt = running(tmp_path, bus)
+    kept = checkpoints.Checkpoints(attempt)
+    history = Path(state_dir(), "sessions", "s1", "history.jsonl")
+    history.parent.mkdir(parents=True)
+    history.write_text("said")
+    assert checkpoints.read_state(str(tmp_path)) is None
+    kept.opened("")
+    assert checkpoints.read_state(str(tmp_path)) is None
+    kept.opened("s1")
+    assert checkpoints.read_state(str(tmp_path)) == checkpoints.RunState(
+        agent="native", tree=attempt.tree, session="s1"
+    )
+    for number in range(checkpoints.DONE_MAX + 1):
+        kept.look(ToolStarted(call="c", name="bash", command=f"echo {number} hush-hush {'x' * 300}"))
+    kept.look(ToolStarted(call="c", name="read", paths=("a", "b")))
+    kept.look(Message(text="I know hush-hush. " + "y" * 3000))
+    kept.look(Message(text=" "))
+    assert await kept.keep()
+    found = await checkpoints.fetch(bus, "n1", "o", 1, KEY)
+    assert found is not None and found.files == {"s1/history.jsonl": b"said"} and found.session == "s1"
+    assert (found.agent, found.cwd, found.start, found.commit, found.bundle) == ("native", "/w", "b0", "", b"")
+    assert (
+        len(found.done) == checkpoints.DONE_MAX
+        and found.done[-1] == "read a b"
+        and found.done[0].startswith("bash echo 2 ")
+    )
+    assert len(found.done[0]) == 200 and "hush-hush" not in str(found) and found.words == "y" * 2000
+    stored = msgspec.msgpack.decode(await objects.get(bus, "n1/checkpoint.o.1"), type=Checkpoint)
+    assert stored.files == {} and b"said" not in stored.sealed and stored.format == checkpoints.CHECKPOINT
+    attempt.session_key = running(tmp_path, bus, None).session_key
+    assert await kept.keep()
+    without = await checkpoints.fetch(bus, "n1", "o", 1, KEY)
+    assert without is not None and without.files == {} and without.sealed == b"", "no key, no session"
+    monkeypatch.setattr(checkpoints, "MOST", 10)
+    assert not await kept.keep()
+    monkeypatch.undo()
+    attempt.superseded.set()
+    assert not await kept.keep()
+    attempt.superseded.clear()
+    attempt.tree = None
+    assert not await kept.keep()
+    kept.opened("s2")
+    assert kept.session == "s1"
+
+
+async def test_checkpoints_are_taken_after_something_was_done_until_they_are_closed(
+    bus: Bus, tmp_path: Path, state_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
+    kept = checkpoints.Checkpoints(running(tmp_path, bus))
+    kept.close()
+    kept.start()
+    kept.look(ToolStarted(call="c", name="bash"))
+    await asyncio.sleep(0.05)
+    assert await checkpoints.fetch(bus, "n1", "o", 1, KEY) is None, "nothing has ended yet"
+    for event in (ToolEnded(call="c", name="bash", result=""), Message(text="Done."), TurnEnded(outcome="completed")):
+        kept.look(event)
+        async with asyncio.timeout(60):
+            while (found := await checkpoints.fetch(bus, "n1", "o", 1, KEY)) is None:
+                await asyncio.sleep(0.01)
+        assert found.done == ("bash",)
+    kept.close()
+    (tmp_path / "state.json").write_text("{")
+    assert checkpoints.read_state(str(tmp_path)) is None

@@ -3,7 +3,10 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from treadle.fleet.run.resume import transcripts
+from treadle.io.paths import state_dir
 
 
 def test_a_session_of_claude_travels_to_another_directory_of_another_home(tmp_path: Path) -> None:
@@ -44,3 +47,22 @@ def test_what_would_be_written_elsewhere_and_what_nobody_keeps_is_refused(tmp_pa
     assert not transcripts.put_back({"a": b"x"}, "gemini", "/w", environ)
     assert not transcripts.put_back({}, "claude", "/w", environ)
     assert transcripts.collect("gemini", "s1", "/w", environ) == {} and not list(tmp_path.iterdir())
+
+
+def test_a_session_of_ours_is_its_history_and_one_that_is_too_long_stays_where_it_is(
+    state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Path(state_dir(), "sessions", "s1", "history.jsonl")
+    kept.parent.mkdir(parents=True)
+    kept.write_text("said\n")
+    files = transcripts.collect("native", "s1", "/w", {})
+    assert files == {"s1/history.jsonl": b"said\n"}
+    kept.unlink()
+    assert transcripts.put_back(files, "native", "/w", {}) and kept.read_text() == "said\n"
+    assert kept.stat().st_mode & 0o077 == 0
+    assert transcripts.collect("native", "", "/w", {}) == transcripts.collect("nobody", "s1", "/w", {}) == {}
+    assert not transcripts.put_back(files, "nobody", "/w", {})
+    monkeypatch.setattr(transcripts, "MOST", 5)
+    assert transcripts.collect("native", "s1", "/w", {}) == files
+    monkeypatch.setattr(transcripts, "MOST", 4)
+    assert transcripts.collect("native", "s1", "/w", {}) == {}
