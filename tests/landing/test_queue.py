@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +12,8 @@ from msgspec.structs import replace
 from tests.landing.simulated import Simulation
 from treadle.landing import queue
 from treadle.landing.queue import BuildCar, CheckCar, LandCar
-from treadle.wire.fleet.train import Car, LeftOut, QueuedChange, TrainRecord
+from treadle.wire.fleet.records import Note
+from treadle.wire.fleet.train import Car, LandingIntent, LeftOut, QueuedChange, ReturnedChange, TrainRecord
 
 ROOT = "root"
 
@@ -324,3 +326,92 @@ def test_in_every_world_the_branch_is_never_red_and_each_change_lands_once_or_is
     if not flaky:
         innocent = everything - world.bad - set().union(*world.pairs, *world.conflicts)
         assert innocent <= set(world.landed), "a good change was thrown out"
+
+
+def change_of(name: str, **fields: Any) -> QueuedChange:
+    return QueuedChange(**{"order": name, "commit": f"c-{name}", "at": 1.0, **fields})
+
+
+def car_of(*orders: str, **fields: Any) -> Car:
+    return Car(**{"orders": orders, "on": "0", "commit": f"car-{'-'.join(orders)}", "tree": "t", **fields})
+
+
+PLAIN = TrainRecord(repository="r", branch="main", tip="0", verify="make")
+
+
+def test_another_check_makes_earlier_verdicts_void_and_ends_the_lack_of_one() -> None:
+    pause = Note(at=1.0, by="train", what="no check is set")
+    queue_ = (change_of("a", alone="green"), change_of("b", alone="must"), change_of("c"))
+    busy = replace(PLAIN, queue=queue_, row=(car_of("c"),), apart=(car_of("b", apart=True),), paused=pause, slots=4)
+    same = queue.configured(busy, "", "", 0)
+    assert same == busy == queue.configured(busy, "make", "", 4)
+    for made in (queue.configured(busy, "true", "", 7), queue.configured(busy, "", "make deps", 7)):
+        assert (made.row, made.apart, made.slots, made.paused) == ((), (), 7, pause)
+        assert [each.alone for each in made.queue] == ["must", "must", ""]
+    assert (
+        queue.configured(busy, "true", "s", 0).verify == "true" and queue.configured(busy, "true", "s", 0).setup == "s"
+    )
+    assert queue.configured(replace(busy, verify=""), "true", "", 0).paused is None
+    assert queue.configured(replace(busy, verify="", paused=None), "true", "", 0).paused is None
+
+
+def test_a_forge_that_is_to_move_the_branch_ends_a_pause_of_the_trains_own() -> None:
+    own, anns = Note(at=1.0, by="train", what="protected"), Note(at=1.0, by="ann", what="a freeze")
+    made = queue.by_forge(replace(PLAIN, paused=own), "github", "TOKEN")
+    assert (made.forge, made.forge_token, made.paused) == ("github", "TOKEN", None)
+    made = queue.by_forge(replace(made, paused=anns), "", "")
+    assert (made.forge, made.forge_token, made.paused) == ("github", "TOKEN", anns)
+    assert queue.by_forge(PLAIN, "gitlab", "").paused is None
+
+
+def test_what_a_train_knows_is_queued_sent_back_or_left_out() -> None:
+    back = ReturnedChange(order="b", first="b1", commit="c", kind="red", why="w", at=1.0, by="h")
+    out = LeftOut(order="o", kind="red", why="w", at=1.0)
+    known = replace(PLAIN, queue=(change_of("q", first="f"),), back=(back,), left_out=(out,))
+    assert all(queue.knows(known, name) for name in ("q", "f", "b", "b1", "h", "o"))
+    assert not queue.knows(known, "x") and not queue.knows(PLAIN, "q")
+
+
+def test_what_a_forge_refuses_is_left_out_or_its_members_are_checked_alone() -> None:
+    def landing(*orders: str) -> TrainRecord:
+        head = car_of(*orders, verdict="green")
+        intent = LandingIntent(old="0", new=head.commit, tree="t", orders=orders)
+        return replace(PLAIN, queue=tuple(map(change_of, orders)), row=(head,), landing=intent, red=1.0, seen=10.0)
+
+    with pytest.raises(ValueError, match="nothing was landing"):
+        queue.refused_there(PLAIN, "why", "output", 5.0)
+    with pytest.raises(ValueError, match="nothing was landing"):
+        queue.moved(PLAIN, 5.0)
+    one = queue.refused_there(landing("a"), "ci failed", "2 failed", 5.0)
+    assert (one.landing, one.red, one.seen, one.queue, one.row) == (None, 2.0, 11.0, (), ())
+    assert one.left_out == (LeftOut(order="a", kind="red", why="ci failed", at=5.0, output="2 failed", forge=True),)
+    two = queue.refused_there(landing("a", "b"), "ci failed", "2 failed", 5.0)
+    assert (two.landing, two.red, two.seen, two.left_out, two.row) == (None, 2.0, 11.0, (), ())
+    assert [(each.order, each.alone) for each in two.queue] == [("a", "must"), ("b", "must")]
+
+
+def test_a_car_holds_one_change_where_a_forge_judges_it_or_few_wait() -> None:
+    many = tuple(change_of(f"o{number:02}", at=float(number)) for number in range(40))
+    train = replace(PLAIN, queue=many, slots=2, red=0.1, seen=10.0)
+
+    def size(record: TrainRecord) -> int:
+        (step,) = queue.steps(record)
+        assert isinstance(step, BuildCar) and not step.apart and step.on == "0"
+        return len(step.orders)
+
+    assert size(train) > 1 and size(replace(train, forge="github")) == 1
+    assert size(replace(train, queue=many[:3])) == 1 and size(replace(train, queue=many[:4])) == 2
+    assert size(replace(train, queue=many[:3], slots=1)) == 3 and size(replace(train, red=9.0, slots=1)) == 1
+    assert size(replace(train, policy="serial")) == 1
+
+
+def test_tests_that_failed_once_and_passed_again_are_counted_by_name() -> None:
+    flaky = "FAILED tests/test_a.py::test_one - boom"
+    car = car_of("a", reds=1, verdict="", output=flaky)
+    train = replace(PLAIN, queue=(change_of("a"),), row=(car,), flaky=2, flaky_tests={"tests/test_a.py::test_one": 3})
+    made = queue._counted_flaky(train, [car])
+    assert made.flaky == 3 and made.flaky_tests == {"tests/test_a.py::test_one": 4}
+    full = {f"t{number}": 1 for number in range(queue.REMEMBERED)}
+    assert queue._counted_flaky(replace(train, flaky_tests=full), [car]).flaky_tests == full
+    almost = dict(list(full.items())[1:])
+    assert len(queue._counted_flaky(replace(train, flaky_tests=almost), [car]).flaky_tests) == queue.REMEMBERED

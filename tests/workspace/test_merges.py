@@ -7,6 +7,7 @@ import pytest
 
 from tests.fleet.repositories import git
 from treadle.workspace import checkouts, merges
+from treadle.workspace.changes import TreeEntry
 from treadle.workspace.store import Store
 from treadle.workspace.user_repository import UserRepository
 
@@ -177,3 +178,36 @@ def test_a_resolution_that_git_remembers_is_not_replayed(user: UserRepository, t
     git(top, "checkout", "-q", "main")
     assert list((top / ".git" / "rr-cache").iterdir()), "git has it"
     assert set(store_of(user, tmp_path / "store").merge(a, b).conflicts) == {"list.txt", "deep/list.txt", "other.txt"}
+
+
+class Branch:
+    """Commits made of whole sets of files, each with its parent."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def commit(self, files: dict[str, str], *parents: str) -> str:
+        entries = {
+            path: TreeEntry(mode="100644", blob=self.store.put("blob", text.encode())) for path, text in files.items()
+        }
+        return self.store.loose_commit(self.store.put_files(entries), parents)
+
+    def unstated(self, before: str, merged: str, base: str, work: str) -> list[str]:
+        trees = self.store.tree_of(before), self.store.tree_of(merged)
+        return merges.unstated(self.store, *trees, base, work)
+
+
+def test_what_a_merge_changes_and_the_work_did_not_is_unstated(store: Store) -> None:
+    long = "".join(f"{number}\n" for number in range(30))
+    made = Branch(store)
+    base = made.commit({"a": "1", "b": "1", "c": long})
+    work = made.commit({"a": "2", "b": "1", "c": long + "more\n", "new": "n"}, base)
+    tip = made.commit({"a": "1", "b": "2", "moved": long}, base)
+    right = made.commit({"a": "2", "b": "2", "moved": long + "more\n", "new": "n"}, tip, work)
+    assert made.unstated(tip, right, base, work) == [], "what the branch has renamed is changed under its new name"
+    dropped = made.commit({"a": "2", "b": "1", "moved": long + "more\n", "new": "n"}, tip, work)
+    assert made.unstated(tip, dropped, base, work) == ["b"]
+    both = made.commit({"a": "2", "b": "1", "moved": long, "extra": "x", "new": "n"}, tip, work)
+    assert made.unstated(tip, both, base, work) == ["b", "extra"]
+    copied = made.commit({"a": "2", "b": "2", "moved": long, "elsewhere": "n", "new": "n"}, tip, work)
+    assert made.unstated(tip, copied, base, work) == [], "a content of the work's own"

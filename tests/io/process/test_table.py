@@ -1,14 +1,18 @@
 """Processes are read as they are, and a signal hits the one that was meant."""
 
+import errno
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.descriptors import opened
+from tests.io.process.trees import SOURCES
 from tests.terminal.support import until
 from treadle.io.process import table
 
@@ -127,3 +131,58 @@ def test_a_group_is_found_below_a_root_and_what_left_it_is_not() -> None:
         finally:
             for process in table.descendants(leader.pid):
                 table.send(process, 9)
+
+
+def test_an_exact_process_is_signalled_with_or_without_a_handle_of_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = opened()
+    for number in (None, errno.ENOSYS, errno.EPERM):
+        with subprocess.Popen(["sleep", "60"]) as child:
+            found = table.look(child.pid)
+            assert found is not None
+            earlier = table.Process(child.pid, found.parent, found.start - 1, "S", 0, "sleep")
+            assert not table.send(earlier, signal.SIGKILL)
+            if number is not None:
+
+                def refused(pid: int, number: int = number) -> int:
+                    raise OSError(number, "no")
+
+                monkeypatch.setattr(os, "pidfd_open", refused)
+            assert child.poll() is None and table.send(found, signal.SIGKILL) and child.wait(60) == -signal.SIGKILL
+            assert not table.send(found, signal.SIGKILL), "it is gone"
+        monkeypatch.undo()
+    assert opened() == before
+
+
+def test_what_a_process_is_and_has_is_read_from_the_kernel() -> None:
+    with subprocess.Popen(["sleep", "61"], env={"MARK": "here", "OTHER": "x"}) as child:
+        until(lambda: table.command_line(child.pid) == ["sleep", "61"])
+        assert table.environment_has(child.pid, "MARK=here") and not table.environment_has(child.pid, "MARK=her")
+        assert child.pid in table.children() and table.lives(child.pid, table.start_time(child.pid))
+        assert [each.pid for each in table.descendants(os.getpid()) if each.name == "sleep"] == [child.pid]
+        assert not [each for each in table.descendants(os.getpid(), apart={child.pid}) if each.name == "sleep"]
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert child.pid in table.children() and table.command_line(child.pid) == []
+        assert child.pid not in [each.pid for each in table.descendants(os.getpid())]
+    gone = child.pid
+    assert table.start_time(gone) == 0 and not table.environment_has(gone, "MARK=here")
+    assert table.open_files(gone) == set() and table.command_line(gone) == [] and table.look(gone) is None
+
+
+def test_everything_below_a_process_is_killed_but_what_is_set_apart(mark: str) -> None:
+    code = (
+        "import os, subprocess, time\n"
+        "from treadle.io.process import table\n"
+        "apart = subprocess.Popen(['sleep', '60'])\n"
+        "own = subprocess.Popen(['sleep', '60'])\n"
+        "away = subprocess.Popen(['sh', '-c', 'sleep 60 & sleep 60'], start_new_session=True)\n"
+        "while len(table.descendants(os.getpid())) < 5: time.sleep(0.01)\n"
+        "def reap():\n"
+        "    return own.poll() is None or away.poll() is None\n"
+        "found = table.cull(reap, {apart.pid})\n"
+        "print(len(found), own.wait(20), away.wait(20), apart.poll(), table.cull(reap, {apart.pid}) == [])\n"
+        "apart.kill(); apart.wait()"
+    )
+    env = {**os.environ, "PYTHONPATH": SOURCES}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "4 -9 -9 None True\n", done.stderr
