@@ -1,13 +1,24 @@
 """Where cars are built: what is taken of an order, and what is refused."""
 
 from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
 
 from tests.fleet.repositories import git
 from tests.landing.test_merging import Finished, clean
 from tests.landing.trains import empty, run
+from tests.workspace.repositories import make
+from treadle.errors import WorkspaceError
 from treadle.fleet.engine.bus import Bus
+from treadle.landing import bench as bench_module
 from treadle.landing import merging, train
+from treadle.landing.bench import Bench, BuiltCar
 from treadle.landing.train import Train
+from treadle.wire.fleet.train import QueuedChange
+from treadle.workspace.checkouts import around
+from treadle.workspace.store import TreeMerge
 
 
 async def test_a_change_with_conflict_markers_or_to_its_own_check_is_refused(
@@ -133,3 +144,158 @@ async def test_a_large_files_pointer_and_a_submodule_land_as_they_are_and_no_fil
     assert (repository / "new.bin").read_text().startswith("version https://git-lfs") and not canary.exists()
     assert git(repository, "ls-tree", "main", "module").split()[2] == "2" * 40
     assert list((repository / "module").iterdir()) == [] and clean(repository)
+
+
+class Building:
+    """A bench over a repository, and changes that lie in it beside its branch."""
+
+    def __init__(self, place: Path) -> None:
+        self.repository = make(place / "r")
+        self.top = Path(self.repository.top)
+        self.base = self.repository.commit()
+        (place / "bench").mkdir()
+        self.bench = Bench("t", around(self.repository.top), "main", place=str(place / "bench"))
+
+    def change(self, name: str, files: dict[str, str | None], **fields: Any) -> QueuedChange:
+        self.repository.git("checkout", "-q", "--detach", self.base)
+        for path, text in files.items():
+            (self.top / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.top / path).unlink() if text is None else (self.top / path).write_text(text)
+        self.repository.git("add", "-A")
+        self.repository.git("commit", "-qm", name)
+        commit = self.repository.commit()
+        self.repository.git("checkout", "-q", "main")
+        return QueuedChange(order=name, commit=commit, **{"base": self.base, **fields})
+
+    def build(self, *changes: QueuedChange, verify: str = "true", on: str = "", apart: bool = False) -> BuiltCar:
+        tip = self.repository.commit("main")
+        return self.bench.build(changes, on or tip, tip, verify, apart=apart)
+
+    def refused(self, change: QueuedChange, verify: str = "true") -> tuple[str, str]:
+        built = self.build(change, verify=verify)
+        assert built.car is None and built.blocked == ()
+        return built.refused[change.order]
+
+
+@pytest.fixture
+def building(tmp_path: Path) -> Building:
+    return Building(tmp_path)
+
+
+def test_a_car_has_what_it_was_built_on_and_its_changes_as_parents(building: Building) -> None:
+    one, two = building.change("one", {"one.txt": "1"}, title="first"), building.change("two", {"two.txt": "2"})
+    built = building.build(one, two, apart=True)
+    assert built.car is not None and (built.blocked, built.refused, built.conflicts) == ((), {}, {})
+    car, store = built.car, building.bench.store
+    assert (car.orders, car.on, car.apart) == (("one", "two"), building.base, True)
+    shown = store.git("log", "-1", "--format=%P%n%B", car.commit, lent=True).stdout.decode().split("\n")
+    assert shown[0].split() == [building.base, one.commit, two.commit] and shown[1] == "Land 2 orders"
+    assert f"Verified-Tree: {car.tree}" in shown and store.tree_of(car.commit) == car.tree
+    assert store.ref(f"refs/train/{car.commit}") == car.commit and building.build(one, two, apart=True) == built
+    building.bench.forget([car.commit])
+    assert store.ref(f"refs/train/{car.commit}") is None
+    plain = building.build(one, verify="")
+    assert plain.car is not None and not plain.car.apart
+    assert b"Verified-Tree" not in store.git("log", "-1", "--format=%B", plain.car.commit, lent=True).stdout
+    assert building.bench.has(one.commit, "one.txt") and not building.bench.has(one.commit, "two.txt")
+    assert building.bench.contains(building.base) and not building.bench.contains(one.commit)
+
+
+def test_what_conflicts_with_the_branch_is_refused_and_what_only_with_the_row_waits(building: Building) -> None:
+    one, two = building.change("one", {"a.txt": "1"}), building.change("two", {"a.txt": "2"})
+    built = building.build(one, two)
+    assert built.car is not None and built.car.orders == ("one",) and built.blocked == ("two",) and built.refused == {}
+    building.repository.git("merge", "-q", one.commit)
+    built = building.build(two)
+    assert built.refused == {"two": ("conflict", "it conflicts with the branch in a.txt (content)")}
+    assert built.conflicts == {"two": ("a.txt",)} and built.car is None
+    three = building.change("three", {"c.txt": "3"})
+    built = building.build(two, three)
+    assert built.car is not None and built.car.orders == ("three",) and set(built.refused) == {"two"}
+    many = tuple(f"f{number}" for number in range(7))
+    words = bench_module._conflict(TreeMerge(tree="t", conflicts=many))
+    assert words == "it conflicts with the branch in f0, f1, f2, f3, f4 and 2 more"
+    assert bench_module._conflict(TreeMerge(tree="t", conflicts=many[:5])).endswith("f3, f4")
+
+
+def test_what_other_programs_or_the_check_obey_needs_a_person(building: Building) -> None:
+    markers = "<<<<<<< a\nx\n=======\ny\n>>>>>>> b\n"
+    assert building.refused(building.change("marked", {"c.txt": markers})) == ("refused", "it adds conflict markers")
+    half = building.change("half", {"c.txt": "<<<<<<< a\n"})
+    assert building.build(half).car is not None
+    judge = building.change("judge", {"check.sh": "true"})
+    agree = "a person can agree with `treadle land retry judge --anyway`"
+    why = f"it changes check.sh, by which it is checked; {agree}"
+    assert building.refused(judge, verify="sh ./check.sh") == ("refused", why)
+    assert building.build(judge, verify="true").car is not None
+    assert building.build(replace(judge, anyway=True), verify="sh ./check.sh").car is not None
+    ruled = building.change("ruled", {".github/workflows/ci.yml": "x", "AGENTS.md": "x"})
+    kind, why = building.refused(ruled)
+    assert kind == "refused" and "which other programs obey; a person can agree with `treadle land retry" in why
+    assert building.build(replace(ruled, anyway=True)).car is not None
+    building.bench.by_hand = True
+    assert building.build(judge, verify="sh ./check.sh").car is not None, "a person chose the check"
+    assert "`treadle fleet merge ruled --anyway`" in building.refused(ruled)[1]
+    building.repository.git("config", "core.hooksPath", "hooks")
+    hook = building.change("hook", {"hooks/pre-commit": "x"}, anyway=True)
+    assert building.refused(hook)[1].endswith(": merge it by hand")
+
+
+@pytest.mark.parametrize(
+    ("verify", "files"),
+    [
+        ("make test", {"make", "test", "GNUmakefile", "makefile", "Makefile"}),
+        ("sh -e ./ci/check.sh", {"sh", "ci/check.sh"}),
+        ("python 'a b.py'", {"python", "a b.py"}),
+        ("sh 'unclosed", {"sh", "'unclosed"}),
+        ("", set()),
+    ],
+)
+def test_a_check_is_made_of_the_files_that_its_command_names(verify: str, files: set[str]) -> None:
+    assert bench_module.judges(verify) == files
+
+
+def test_a_change_is_brought_into_the_store_whole_or_not_at_all(building: Building, tmp_path: Path) -> None:
+    one, two = building.change("one", {"one.txt": "1"}), building.change("two", {"two.txt": "2"})
+    clone = tmp_path / "clone"
+    building.repository.git("update-ref", "refs/made/one", one.commit)
+    building.repository.git("bundle", "create", "-q", str(clone), "refs/made/one", f"^{building.base}")
+    bundle = clone.read_bytes(), "refs/made/one"
+    with pytest.raises(WorkspaceError, match=f"has no {'1' * 12}, which one starts from") as error:
+        building.bench.keep("one", one.commit, bundle, "1" * 40)
+    assert error.value.hint == "git fetch"
+    with pytest.raises(WorkspaceError, match=f"the bundle of two has {one.commit[:12]} and not {two.commit[:12]}"):
+        building.bench.keep("two", two.commit, bundle, building.base)
+    building.bench.keep("one", one.commit, bundle, building.base)
+    assert building.bench.store.ref("refs/train/one") == one.commit
+    building.bench.keep("one", one.commit, (b"not looked at again", ""), "")
+    built = building.build(one)
+    assert built.car is not None
+    for tip in (building.base, "1" * 40):
+        building.bench.lend(built.car.commit, tip)
+        assert building.repository.commit(bench_module.lent_ref(built.car.commit)) == built.car.commit
+        building.bench.take_back(built.car.commit)
+        assert building.repository.git("for-each-ref", "refs/treadle") == ""
+        assert building.bench.store.ref(bench_module.lent_ref(built.car.commit)) is None
+    building.bench.take_back("1" * 40)
+
+
+async def test_a_check_has_its_setup_and_what_is_brought_and_a_red_setup_is_the_verdict(
+    building: Building, tmp_path: Path
+) -> None:
+    (building.top / ".git" / "info" / "exclude").write_text("brought\n")
+    (building.top / "brought").write_text("x")
+    built = building.build(building.change("one", {"one.txt": "1"}))
+    assert built.car is not None
+    commit = built.car.commit
+    green = await building.bench.check(
+        commit, "test -e one.txt && test -e made && test -e brought", "touch made", ["brought"]
+    )
+    assert green.ok, green
+    red = await building.bench.check(commit, "true", "echo no >&2; exit 3", [])
+    assert not red.ok and "no" in red.output_tail and red.command == "echo no >&2; exit 3"
+    alone = await building.bench.check(commit, "test -e brought || { echo missing; false; }", "", [])
+    assert not alone.ok and alone.output_tail.strip() == "missing"
+    assert bench_module._empty({}) == ""
+    words = bench_module._empty({"lib": "1" * 40, "deep/er": "2" * 40})
+    assert words == f"treadle: your checkout has no files for the submodule lib at {'1' * 12}, deep/er at {'2' * 12}\n"

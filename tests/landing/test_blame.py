@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.fleet.repositories import git
 from tests.landing.blamed import costing
@@ -98,3 +99,77 @@ def test_what_is_not_a_line_is_said(repository: Path) -> None:
         blame.origin(str(repository / "a.txt"), 2)
     with pytest.raises(NotFound, match="none.txt is not in"):
         blame.origin(str(repository / "none.txt"), 1)
+
+
+def test_a_line_is_found_again_where_it_has_moved_and_an_unknown_commit_is_said(repository: Path) -> None:
+    text = "".join(f"{number}\n" for number in range(20))
+    (repository / "deep").mkdir()
+    (repository / "deep" / "long.txt").write_text(text)
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "long")
+    commit = git(repository, "rev-parse", "HEAD")
+    git(repository, "mv", "deep/long.txt", "deep/moved.txt")
+    git(repository, "commit", "-qm", "moved")
+    found = blame.origin(str(repository / "deep" / "moved.txt"), 7)
+    assert (found.file, found.line, found.text, found.commit) == ("deep/moved.txt", 7, "6", commit)
+    assert (found.author, found.subject, found.order, found.proved) == (
+        git(repository, "log", "-1", "--format=%an"),
+        "long",
+        "",
+        None,
+    )
+    assert found.at == float(git(repository, "log", "-1", "--format=%ct", commit))
+    (repository / "deep" / "moved.txt").write_text("new\n" + text.replace("3\n", "", 1))
+    assert blame.origin(str(repository / "deep" / "moved.txt"), 2).text == "0"
+    assert blame.origin(str(repository / "deep" / "moved.txt"), 20).text == "19"
+    with pytest.raises(WorkspaceError, match=r"deep/moved.txt:1 is not committed yet, so no order brought it") as error:
+        blame.origin(str(repository / "deep" / "moved.txt"), 1)
+    assert error.value.hint == "git diff shows it"
+    assert blame.origin(str(repository / "deep" / "moved.txt"), 1, "HEAD").text == "0", "as it is there"
+    (repository / "deep" / "moved.txt").unlink()
+    assert blame.origin(str(repository / "deep" / "moved.txt"), 20).text == "19"
+    with pytest.raises(NotFound, match="deep/moved.txt has 20 lines") as missing:
+        blame.origin(str(repository / "deep" / "moved.txt"), 21)
+    assert missing.value.hint == "give the number of one of them"
+    with pytest.raises(NotFound, match="has no commit nowhere"):
+        blame.origin(str(repository / "a.txt"), 1, "nowhere")
+    with pytest.raises(NotFound, match="none.txt is not in") as absent:
+        blame.origin(str(repository / "none.txt"), 1)
+    assert absent.value.hint == "only what is committed has a history"
+
+
+def test_of_a_line_that_only_the_merge_made_all_orders_are_named(repository: Path) -> None:
+    base = git(repository, "rev-parse", "HEAD")
+    sides = []
+    for name in ("one", "two"):
+        git(repository, "checkout", "-q", "--detach", base)
+        (repository / f"{name}.txt").write_text("x\n")
+        git(repository, "add", "-A")
+        git(repository, "commit", "-qm", name)
+        sides.append(git(repository, "rev-parse", "HEAD"))
+    git(repository, "checkout", "-q", "main")
+    (repository / "made.txt").write_text("by the merge\n")
+    git(repository, "add", "-A")
+    tree = git(repository, "write-tree")
+    words = "Land 2 orders\n\nOrder: one\nAgent: codex\nOrder: two\nTrain: t"
+    parents = ["-p", base, "-p", sides[0], "-p", sides[1]]
+    car = git(repository, "commit-tree", tree, *parents, "-m", words)
+    git(repository, "reset", "-q", "--hard", car)
+    found = blame.origin(str(repository / "made.txt"), 1)
+    assert (found.order, found.agent, found.commit, found.work) == ("one, two", "", car, car)
+    fewer = git(repository, "commit-tree", tree, *parents[:4], "-m", words)
+    git(repository, "reset", "-q", "--hard", fewer)
+    assert blame.origin(str(repository / "made.txt"), 1).order == "one", "parents that do not fit say nothing"
+
+
+async def test_what_the_fleet_does_not_know_stays_unknown(bus: Bus, finished: Finished) -> None:
+    plain = blame.LineOrigin(file="a", line=1, text="x", commit="c", at=1.0, author="A", subject="s")
+    assert await blame.with_fleet_records(bus, replace(plain, order="ghost")) == replace(plain, order="ghost")
+    one = await finished.order("one", {"new.txt": "x\n"}, verify="make")
+    known = await blame.with_fleet_records(bus, replace(plain, order=one))
+    assert (known.proved, known.title, known.task, known.verify, known.attempts) == (None, "one", "one", "make", 0)
+    assert known.first == "" and known.used == Used()
+    lost = await finished.order("lost", {"new.txt": "x\n"}, by=TRAIN, retry_of="ghost")
+    assert (await blame.with_fleet_records(bus, replace(plain, order=lost))).first == ""
+    again = await finished.order("again", {"new.txt": "x\n"}, by="ann", retry_of=one)
+    assert (await blame.with_fleet_records(bus, replace(plain, order=again))).first == "", "a person tried it again"
