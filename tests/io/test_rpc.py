@@ -176,3 +176,57 @@ async def test_calls_that_fail_together_leave_room_for_others() -> None:
         await first
     assert await ends.ours.call("next", {}) == "next"
     await ends.theirs.close()
+
+
+async def test_a_call_has_a_number_of_its_own_that_is_noted_before_it_is_sent() -> None:
+    noted: list[Any] = []
+
+    async def answer(call: RpcCall) -> Any:
+        assert noted[-1] == call.id
+        return None
+
+    ends = Ends(answer)
+    assert await ends.ours.call("m", {}, noted.append) is None and await ends.ours.call("m", {}, noted.append) is None
+    assert len(set(noted)) == 2
+    await ends.ours.tell("changed", {"x": 1})
+    assert ends.notices == [RpcNotice(method="changed", params={"x": 1})]
+    await asyncio.sleep(0)
+    assert ends.theirs.answering == {} and ends.ours.answering == {}
+
+
+async def test_what_is_being_answered_ends_when_it_is_closed_and_calls_can_fail_one_time() -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def answer(call: RpcCall) -> Any:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    ends = Ends(answer)
+    calling = asyncio.create_task(ends.ours.call("m", {}))
+    await begun.wait()
+    assert len(ends.theirs.answering) == 1
+    ends.ours.fail(Busy("later"))
+    with pytest.raises(Busy, match="later"):
+        await calling
+    await ends.theirs.close()
+    assert ended.is_set() and ends.theirs.answering == {}
+    again = asyncio.create_task(ends.ours.call("m", {}))
+    await asyncio.sleep(0)
+    assert not again.done(), "others may follow"
+    for error in (PeerClosed("first"), PeerClosed("second")):
+        ends.ours.lost(error)
+    with pytest.raises(PeerClosed, match="first"):
+        await again
+    with pytest.raises(PeerClosed, match="first"):
+        await ends.ours.call("m", {})
+    await ends.theirs.close()
+
+
+async def test_the_last_ten_that_could_not_be_read_are_kept() -> None:
+    ends = Ends()
+    for number in range(12):
+        ends.ours.take([Violation(f"odd {number}")])
+    assert [error.message for error in ends.ours.unread] == [f"odd {number}" for number in range(2, 12)]

@@ -73,3 +73,64 @@ def test_what_could_not_be_done_is_told(argv: list[str], cwd: str, doing: str, n
     failure, said, status = started(argv, cwd=os.fsencode(cwd))
     assert failure is not None and (failure[:2], said, status) == ((doing, number), b"", 127)
     assert failure[2]
+
+
+def test_a_program_is_found_on_the_path_that_it_is_given_or_where_its_name_says(tmp_path: Path) -> None:
+    for folder, says, mode in (("a", "from a", 0o644), ("b", "from b", 0o755), ("c", "from c", 0o755)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "tool").write_text(f"#!/bin/sh\necho {says}\n")
+        (tmp_path / folder / "tool").chmod(mode)
+    (tmp_path / "file").touch()
+    here = os.fsencode(tmp_path)
+
+    def ran(name: str, path: str | None, cwd: bytes = here) -> tuple[tuple[str, int, str] | None, bytes, int]:
+        return started([name], env={} if path is None else {b"PATH": path.encode()}, cwd=cwd)
+
+    assert ran("tool", f"{tmp_path}/none:{tmp_path}/file:{tmp_path}/a:{tmp_path}/b:{tmp_path}/c") == (
+        None,
+        b"from b\n",
+        0,
+    )
+    assert ran("c/tool", f"{tmp_path}/b") == (None, b"from c\n", 0)
+    assert ran("tool", "", here + b"/c") == (None, b"from c\n", 0), "an empty part is the directory it is in"
+    failure, _, code = ran("tool", f"{tmp_path}/a:{tmp_path}/none")
+    assert failure is not None and (failure[:2], code) == (("start", errno.EACCES), 127)
+    failure, _, _ = ran("c/tool", f"{tmp_path}/b", b"/")
+    assert failure is not None and failure[:2] == ("start", errno.ENOENT)
+    assert ran("true", None) == (None, b"", 0), "without a path the usual one is searched"
+
+
+def test_a_command_gets_the_terminal_that_it_is_given() -> None:
+    master, slave = os.openpty()
+    errors, told = os.pipe()
+    request = {"argv": [b"sh", b"-c", b"tty; echo up >/dev/tty"], "env": {b"PATH": os.fsencode(os.environ["PATH"])}}
+    pid = os.fork()
+    if pid == 0:
+        launch.become({**request, "cwd": b"/", "tty": True, "limits": []}, [slave] * 3, told)
+    name = os.ttyname(slave)
+    for fd in (slave, told):
+        os.close(fd)
+    assert launch.why_not(errors) is None
+    said = b""
+    while b"up" not in said:
+        said += os.read(master, 100)
+    os.close(master)
+    assert said.split() == [name.encode(), b"up"] and os.waitpid(pid, 0)[1] == 0
+
+
+def test_only_what_is_inherited_stays_open() -> None:
+    def act() -> list[int]:
+        kept = os.open("/dev/null", os.O_RDONLY)
+        launch.close_all_but([1, kept, write])
+        return [kept, *(fd for fd in range(256) if os.path.exists(f"/dev/fd/{fd}"))]
+
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        found = act()
+        os.write(write, b"fine" if found[1:] == sorted([1, found[0], write]) else repr(found).encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        assert pipe.read() == b"fine"
+    os.waitpid(pid, 0)
