@@ -1,6 +1,7 @@
 """A command's own view of the machine, made for real."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,14 @@ from treadle.io.sandbox import methods
 pytestmark = pytest.mark.skipif(not methods.available().divides, reason="needs overlays and namespaces")
 
 
-def look(place: Path, script: str, *steps: tuple[str, str, str]) -> str:
+def look(place: Path, script: str, *steps: tuple[str, str, str], **more: object) -> str:
     """What a script prints that sees `place` as a view made in these steps."""
     plan = {
         "place": os.fsencode(place),
         "user": os.geteuid() != 0,
         "scope": False,
         "steps": [(kind, os.fsencode(source), os.fsencode(path)) for kind, source, path in steps],
+        **more,
     }
     read, write = os.pipe()
     with tree.spawn(["sh", "-c", script], cwd=str(place.parent), stdout=write, stderr=write, view=plan) as running:
@@ -54,5 +56,52 @@ def test_links_directories_and_single_files_are_made_as_told(tmp_path: Path) -> 
 
 
 def test_a_command_whose_view_cannot_be_made_does_not_begin(tmp_path: Path) -> None:
-    with pytest.raises(LocalError, match="its view of the machine cannot be made"):
+    why = f"its view of the machine cannot be made: No such file or directory .{tmp_path}/missing."
+    with pytest.raises(LocalError, match=why):
         look(tmp_path / "missing", "true")
+
+
+def test_its_place_is_a_small_file_system_with_the_three_directories(tmp_path: Path) -> None:
+    (tmp_path / "place").mkdir()
+    script = "stat -f -c %T place; stat -c '%a %n' place place/*; grep -c ' shared:' /proc/self/mountinfo;"
+    script += "df -k --output=size place"
+    lines = look(tmp_path / "place", script).split("\n")
+    assert lines[:5] == ["tmpfs", "755 place", "755 place/empty", "755 place/root", "755 place/shown"]
+    assert lines[5] == "0", "nothing that it mounts is seen by others"
+    assert lines[7].strip() == "4096"
+
+
+def test_a_file_system_that_no_overlay_shows_is_bound_where_that_is_allowed(tmp_path: Path) -> None:
+    (tmp_path / "place").mkdir()
+    step = (view.OVERLAY_OR_BIND, "/proc", "shown/0")
+    assert (
+        look(tmp_path / "place", "cat place/shown/0/1/comm", step).strip() == Path("/proc/1/comm").read_text().strip()
+    )
+    with pytest.raises(LocalError, match="its view of the machine cannot be made: .*place/root/proc"):
+        look(tmp_path / "place", "true", (view.OVERLAY, "/proc", "root/proc"))
+
+
+def test_a_program_in_a_user_namespace_sees_itself_as_who_it_was(tmp_path: Path) -> None:
+    (tmp_path / "place").mkdir()
+    script = "id -u; id -g; cat /proc/self/setgroups; grep -c . /proc/self/uid_map; readlink /proc/self/ns/user"
+    found = look(tmp_path / "place", script, user=True).split()
+    assert found[:4] == [str(os.geteuid()), str(os.getegid()), "deny", "1"]
+    assert found[4] != os.readlink("/proc/self/ns/user")
+    if os.geteuid() == 0:
+        own = look(tmp_path / "place", "readlink /proc/self/ns/user; readlink /proc/self/ns/mnt", user=False).split()
+        assert own[0] == os.readlink("/proc/self/ns/user") and own[1] != os.readlink("/proc/self/ns/mnt")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a network beside its own")
+def test_a_program_joins_the_network_that_it_is_given(tmp_path: Path) -> None:
+    (tmp_path / "place").mkdir()
+    with subprocess.Popen(["unshare", "-n", "sh", "-c", "echo up; exec sleep 60"], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None and other.stdout.readline() == b"up\n"
+        network = f"/proc/{other.pid}/ns/net"
+        script = "readlink /proc/self/ns/net"
+        joined = look(tmp_path / "place", script, network=os.fsencode(network)).strip()
+        assert joined == os.readlink(network) != os.readlink("/proc/self/ns/net")
+        assert look(tmp_path / "place", script, network=b"").strip() == os.readlink("/proc/self/ns/net")
+        with pytest.raises(LocalError, match="its view of the machine cannot be made"):
+            look(tmp_path / "place", script, network=b"/proc/0/ns/net")
+        other.kill()
