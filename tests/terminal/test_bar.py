@@ -1,8 +1,10 @@
 import re
+import subprocess
+from pathlib import Path
 
 import pytest
 
-from treadle.terminal.bar import Bar, span
+from treadle.terminal.bar import EVERY, Bar, span
 
 
 def shown(bar: Bar, cols: int, now: float) -> str:
@@ -41,3 +43,45 @@ def test_it_is_painted_when_something_changed_and_once_a_second() -> None:
 
 def test_a_time_is_short() -> None:
     assert [span(0), span(59), span(60), span(3725)] == ["0s", "59s", "1m0s", "62m5s"]
+
+
+def test_the_last_line_is_kept_out_of_reach_and_given_back() -> None:
+    bar = Bar("x")
+    assert bar.begin(80, 24) == b"\n\x1b[A\x1b7\x1b[1;23r\x1b8" and bar.begin(80, 1).endswith(b"\x1b[1;1r\x1b8")
+    assert bar.end(80, 24) == b"\x1b7\x1b[r\x1b[24;1H\x1b[2K\x1b8"
+
+
+def test_it_is_painted_when_something_changed_and_otherwise_once_a_second() -> None:
+    bar = Bar("x")
+    assert bar.paint(40, 9).startswith(b"\x1b7\x1b[9;1H\x1b[0m\x1b[7;32m [treadle] x") and bar.paint(40, 9) == b""
+    assert 0 < bar.pause() <= EVERY
+    bar.fenced(b"plain", 40, 9)
+    assert bar.paint(40, 9) == b""
+    bar.fenced(b"\x1b[2J", 40, 9)
+    assert bar.paint(40, 9) != b"" and bar.paint(40, 9) == b""
+    bar.state({"name": "idle", "since_ms": 0})
+    assert b"idle 0s" in bar.paint(40, 9) and bar.paint(40, 9) == b""
+    bar.begin(40, 9)
+    assert bar.paint(40, 9) != b""
+    bar._painted -= 2 * EVERY
+    assert bar.pause() == 0.0 and bar.paint(40, 9) != b""
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(0, "0s"), (59, "59s"), (60, "1m0s"), (125, "2m5s")])
+def test_a_span_in_minutes_and_seconds(seconds: int, words: str) -> None:
+    assert span(seconds) == words
+
+
+def test_keys_are_named_where_there_is_room_and_colours_say_the_state(tmp_path: Path) -> None:
+    bar = Bar("x", "Ctrl-]")
+    bar.state({"name": "idle", "since_ms": 0, "agent": "codex"})
+    assert shown(bar, 60, bar._since).endswith("Ctrl-] ?: keys  idle 0s ") and "[treadle] x  codex" in shown(bar, 60, 0)
+    assert "keys" not in shown(bar, 36, bar._since)
+    for state, colour in (({"name": "idle"}, 32), ({"name": "thinking"}, 33), ({"name": "odd"}, 37)):
+        bar.state({**state, "since_ms": 0})
+        assert f"\x1b[7;{colour}m {state['name']} " in bar.line(60, bar._since)
+    bar.state({"name": "idle", "waiting_for": "question", "since_ms": 0})
+    assert "\x1b[7;31m waiting: question" in bar.line(60, bar._since)
+    subprocess.run(["git", "init", "-q", "-b", "topic", tmp_path], check=True)
+    bar.workdir = str(tmp_path)
+    assert "[treadle] x  topic" in shown(bar, 80, bar._since)

@@ -2,6 +2,8 @@
 
 import socket
 
+import pytest
+
 from treadle.terminal.broadcast import REPLIES_MAX, ConnectedClient
 from treadle.terminal.scrollback import FRAME, Scrollback
 from treadle.wire.terminal import frames as wire
@@ -124,3 +126,37 @@ def test_a_peer_that_is_gone_is_noticed() -> None:
     client.reply(wire.StatusReply.of(1, 2, True, 0, 3))
     assert not client.pump(Scrollback(0, 0), None)
     client.sock.close()
+
+
+@pytest.mark.parametrize(
+    ("subscribed", "greeted", "wants", "size", "terminal"),
+    [
+        (True, True, wire.IS_TERMINAL, None, True),
+        (True, True, 0, (80, 24), False),
+        (True, True, wire.IS_TERMINAL | wire.READ_ONLY, (80, 24), False),
+        (False, True, wire.IS_TERMINAL, (80, 24), False),
+        (True, False, 0, (80, 24), True),
+        (True, False, 0, None, False),
+    ],
+)
+def test_a_persons_terminal_is_one_that_says_so_or_has_sent_its_size(
+    subscribed: bool, greeted: bool, wants: int, size: tuple[int, int] | None, terminal: bool
+) -> None:
+    client, theirs = pair()
+    assert repr(client) == "client 1" and not client.subscribed
+    client.cursor, client.greeted, client.wants, client.size = 0 if subscribed else -1, greeted, wants, size
+    assert client.is_terminal is terminal
+    client.sock.close()
+    theirs.close()
+
+
+def test_one_that_lags_and_does_not_want_to_know_is_sent_what_is_left() -> None:
+    client, theirs = pair()
+    scrollback = Scrollback(10, 0)
+    subscribe(client, scrollback)
+    for part in (b"x" * 5000, b"y" * 5000):
+        scrollback.append(part, scrollback.end)
+    assert client.pump(scrollback, None) and (client.missed, client.gapped) == (5000, True)
+    assert messages(read(theirs)) == [wire.ProgramOutput(b"y" * 5000)] and client.cursor == 10_000
+    client.sock.close()
+    theirs.close()

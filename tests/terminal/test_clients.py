@@ -1,9 +1,11 @@
 """Our additions: who a client is, what it wants, whose size counts, who answers the program's queries."""
 
 import os
+import signal
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -263,3 +265,120 @@ def connect_early(path: str) -> Client | None:
         return Client(path, timeout=WAIT)
     except NotFound:  # it is not there yet, or does not listen yet
         return None
+
+
+def logged(place: Place, event: str) -> list[dict[str, Any]]:
+    return [line for line in log_lines(place) if line["event"] == event]
+
+
+def test_one_who_only_watches_is_told_so_and_may_ask(stage: Stage) -> None:
+    place = stage.start("cat", id="x")
+    with connected(place) as client:
+        client.hello(wire.READ_ONLY)
+        assert client.type_in(b"1")["why"] == client.type_in(b"1", wire.ANYWAY)["why"] == "read only"
+        assert client.rename("y") == {"id": "x", "why": "read only"}
+        assert client.prompt(b"hi", wire.AT_ANY_TIME) == {
+            "number": 0,
+            "stage": "refused",
+            "why": "read only",
+            "state": {},
+        }
+        client.send(wire.CancelPrompt(1))
+        assert client.explain()["state"] and client.detail()["output"]["end"] == 0
+        assert not any(isinstance(message, wire.Prompted) for message in client.waiting())
+
+
+def test_an_ended_program_gets_nothing_typed_and_is_ended_again_without_a_word(stage: Stage) -> None:
+    place = stage.start("sh", "-c", "exit 3", linger=60.0)
+    until(lambda: os.path.exists(place.exit))
+    with connected(place) as client:
+        assert client.type_in(b"x", wire.ANYWAY)["why"] == "dead" and client.status().alive == 0
+        assert client.stop(5) == {"code": 3, "ended": [], "survivors": [], "unseen": False}
+    until(lambda: not os.path.exists(place.pid))
+    assert not os.path.exists(place.sock)
+
+
+def test_one_too_many_is_refused_until_another_leaves(stage: Stage) -> None:
+    place = stage.start("cat", clients_max=2, log_level="debug")
+    with connected(place) as first:
+        second = Client(place.sock)
+        with socket.socket(socket.AF_UNIX) as third:
+            third.connect(place.sock)
+            third.settimeout(WAIT)
+            assert third.recv(1) == b""
+        assert logged(place, "refused a connection")[0]["clients"] == 2
+        second.close()
+        until(lambda: len(first.detail()["clients"]) == 1)
+        (left,) = logged(place, "client left")
+        assert (left["client"], left["why"], left["missed"]) == (2, "left", 0)
+        with connected(place) as again:
+            assert [entry["number"] for entry in again.detail()["clients"]] == [1, 3]
+
+
+def test_a_frame_that_is_none_ends_the_connection_and_an_unknown_one_does_not(stage: Stage) -> None:
+    place = stage.start("cat")
+    with plain(place) as sock:
+        sock.sendall(b"\x70\x00\x00\x00\x01x" + b"\x03\x00\x00\x00\x00")
+        assert receive_frame(sock)[0] == 0x82
+        sock.sendall(b"\x04\x00\x00\x00\x01x")
+        assert sock.recv(100) == b""
+    assert len(logged(place, "unknown frame")) == 1 and len(logged(place, "malformed frame")) == 1
+
+
+def test_a_state_is_told_at_once_and_again_only_when_it_has_changed(stage: Stage) -> None:
+    report = r"printf '\033]7501;state=%s\007' "
+    place = stage.start(
+        "sh", "-c", f"stty -echo; {report}working; read a; {report}working; read a; {report}blocked; cat"
+    )
+    with connected(place) as client, connected(place) as late:
+        client.hello(wire.WANT_STATES)
+        names = (message.body["name"] for message in client.messages(WAIT) if isinstance(message, wire.StateFrame))
+        assert next(name for name in names if name != "starting") == "thinking"
+        client.input(b"\n\n")
+        assert next(names) == "permission"
+        late.hello(wire.WANT_STATES)
+        told = next(message for message in late.messages(WAIT) if isinstance(message, wire.StateFrame))
+        assert told.body["name"] == "permission", "who comes later is told what there is"
+
+
+def test_who_subscribes_twice_gets_everything_once(stage: Stage) -> None:
+    place = stage.start("sh", "-c", "stty -echo; printf old; read a; printf new; exit 0")
+    with connected(place) as client:
+        until(lambda: client.detail()["output"]["end"] == 3)
+        for _ in range(2):
+            client.subscribe()
+        client.input(b"\n")
+        assert b"".join(m.data for m in client.messages(WAIT) if isinstance(m, wire.ProgramOutput)) == b"oldnew"
+
+
+@pytest.mark.parametrize(
+    ("policy", "alone", "beside"), [("latest", True, True), ("smallest", True, False), ("fixed", False, False)]
+)
+def test_a_size_from_one_who_has_not_subscribed_counts_by_the_policy(
+    stage: Stage, policy: str, alone: bool, beside: bool
+) -> None:
+    place = stage.start("cat", resize_policy=policy, cols=100, rows=50)
+    with ExitStack() as stack, connected(place) as asker, plain(place) as other:
+        other.sendall(wire.encode(wire.Resize(61, 16)) + wire.encode(wire.StatusQuestion()))
+        receive_frame(other)
+        assert (size_of(asker) == (61, 16)) is alone
+        terminal(stack, place.sock, (90, 30))
+        other.sendall(wire.encode(wire.Resize(62, 17)) + wire.encode(wire.StatusQuestion()))
+        receive_frame(other)
+        assert (size_of(asker) == (62, 17)) is beside
+
+
+def test_a_removed_socket_is_made_again_for_new_clients_and_those_who_are_there_stay(stage: Stage) -> None:
+    place = stage.start("cat")
+    with connected(place) as client:
+        os.unlink(place.sock)
+        os.kill(place.pids()[0], signal.SIGUSR1)
+        until(lambda: os.path.exists(place.sock))
+        with connected(place) as other:
+            assert len(other.detail()["clients"]) == 2 and client.status().alive == 1
+        assert len(logged(place, "the socket was removed, and is there again")) == 1
+        os.kill(place.pids()[0], signal.SIGUSR1)
+        assert client.rename("y")["id"] == "y" and not os.path.exists(place.sock)
+        with connected(Place(place.directory, "y")) as other:
+            assert other.detail()["id"] == "y"
+        assert client.rename("y/z")["why"] and client.detail()["id"] == "y"

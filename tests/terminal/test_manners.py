@@ -58,3 +58,20 @@ def test_text_is_pasted_and_keys_and_commands_are_not() -> None:
     assert as_paste(b"two\nlines") == b"\x1b[200~two\nlines\x1b[201~"
     for data in (b"", b"x", b"/exit", b"!ls", b"\x1b[A\x1b[B", b"a\x03", b"evil\x1b[201~\r"):
         assert as_paste(data) == data
+
+
+def test_two_letters_are_pasted_and_half_of_a_sequence_is_no_key() -> None:
+    assert as_paste(b"ab") == b"\x1b[200~ab\x1b[201~"
+    assert as_paste(b"/exit\nnow") == b"\x1b[200~/exit\nnow\x1b[201~"
+    for data, one in (
+        (b"", True),
+        (b"\x1b", True),
+        (b"\x1b[", False),
+        (b"\x1bO", False),
+        (b"\x1b[1;5A", True),
+        (b"\x1bx", False),
+    ):
+        assert is_one_key(data) is one, data
+    assert not is_one_key(b"\xff") and not is_one_key(b"\xc3\xa9\xc3\xa9") and not is_one_key(b"\x1b[aA")
+    assert refusal({"name": "idle", "settling": True}, b"1", enter=False) == ""
+    assert refusal({"name": "auth"}, b"text", enter=False) == "auth" and answer_refusal({"name": "auth"}, b"1") == ""

@@ -63,3 +63,19 @@ def test_whatever_is_typed_it_finds_only_commands_that_exist(reads: list[bytes])
 
 def test_it_is_written_as_people_write_it() -> None:
     assert key_name(0x1D) == "Ctrl-]" and key_name(0x1C) == "Ctrl-\\"
+
+
+def test_only_control_keys_are_written_with_ctrl_and_have_several_forms() -> None:
+    assert [key_name(key) for key in (0, 1, 0x1F, 0x20, 0x41)] == ["\0", "Ctrl-A", "Ctrl-_", " ", "A"]
+    assert len(key_forms(0x1F)) == 4 and key_forms(0x20) == {b" "}
+    assert b"\x1b[122;5u" in key_forms(0x1A) and b"\x1b[91;5u" in key_forms(0x1B)
+
+
+def test_what_is_no_key_is_passed_on_and_the_prefix_waits() -> None:
+    assert fed(b"\x1d", b"\xff", b"n") == (b"\xff", ["n"])
+    assert fed(b"\x1d", b"\x1b", b"x") == (b"x", ["?"]), "escape is a key, and no command"
+    assert fed(b"\x1d", b"\x1b[A\x1b[Bu", b"n") == (b"\x1b[A\x1b[Bu", ["n"])
+    assert fed(b"\x1d", b"\x1b[1114112u", b"n") == (b"\x1b[1114112u", ["n"])
+    assert fed(b"\x1d", b"\x1b[xu", b"n") == (b"\x1b[xu", ["n"])
+    assert [fed(b"\x1d", key)[1] for key in (b"w", b"x", b"p")] == [["s"], ["k"], ["l"]]
+    assert fed(b"\x1d\xff") == (b"\x1d\xff", [])

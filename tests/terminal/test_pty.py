@@ -2,11 +2,13 @@ import os
 import select
 import subprocess
 import time
+import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from tests.terminal.support import until
-from treadle.terminal.pty import Pty
+from treadle.terminal.pty import Pty, run_in_background
 
 
 @contextmanager
@@ -57,3 +59,48 @@ def test_a_key_is_typed_at_once_when_nothing_waits_before_it() -> None:
         assert not terminal.type(b"k") and terminal.input_queued == 0
         assert collect(terminal).endswith(b"k")
         assert not terminal.type(b"k") and terminal.input_queued == 0, "there is nobody left to read it"
+
+
+def test_what_the_program_has_set_and_who_is_in_front_is_known_until_it_is_closed() -> None:
+    terminal = Pty(80, 24)
+    assert terminal.canonical and terminal.foreground == 0 and terminal.read() == b"" and not terminal.hung_up
+    tty.setraw(terminal.slave)
+    assert not terminal.canonical
+    terminal.resize(91, 17)
+    assert os.get_terminal_size(terminal.slave) == (91, 17)
+    os.write(terminal.slave, b"x" * 3000)
+    data = b""
+    while len(data) < 3000:
+        data += terminal.read(1000)
+    assert data == b"x" * 3000
+    os.close(terminal.slave)
+    assert terminal.read() == b"" and terminal.hung_up
+    os.close(terminal.master)
+    assert not terminal.canonical and terminal.foreground == 0
+    terminal.resize(1, 1)  # it is no error any more
+
+
+def test_queued_input_is_written_in_order_as_the_program_reads() -> None:
+    terminal = Pty(80, 24)
+    tty.setraw(terminal.slave)
+    os.set_blocking(terminal.slave, False)
+    assert terminal.type(b"a" * 100_000) and terminal.type(b"z")
+    got = b""
+    deadline = time.monotonic() + 50
+    while len(got) < 100_001 and time.monotonic() < deadline:
+        try:
+            got += os.read(terminal.slave, 65536)
+        except BlockingIOError:
+            pass
+        terminal.flush()
+    assert got == b"a" * 100_000 + b"z" and terminal.input_queued == 0
+    terminal.flush()
+    for fd in (terminal.slave, terminal.master):
+        os.close(fd)
+    assert not terminal.type(b"x"), "there is nobody left"
+
+
+def test_a_command_in_the_background_has_its_environment_and_no_one_waits_for_it(tmp_path: Path) -> None:
+    pid = run_in_background(f'echo "$WORD" > {tmp_path}/told; sleep 0', {"WORD": "hi", "PATH": os.environ["PATH"]})
+    assert os.waitpid(pid, 0) == (pid, 0)
+    until(lambda: (tmp_path / "told").exists() and (tmp_path / "told").read_text() == "hi\n")

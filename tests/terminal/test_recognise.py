@@ -5,7 +5,7 @@ from treadle.terminal.recognise import KnownAgent
 
 def test_by_its_command_and_then_for_good() -> None:
     agent = KnownAgent(["claude", "--resume"])
-    assert (agent.name, agent.by) == ("claude", "command")
+    assert (agent.name, agent.by, agent.box_seen, agent.settled) == ("claude", "command", False, False)
     agent.recognise("codex", "", [])
     agent.forget()
     assert (agent.name, agent.by) == ("claude", "command")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.terminal.support import Stage, connected, until, watch
-from treadle.errors import ConfigError
+from treadle.errors import ConfigError, StorageError
 from treadle.terminal.record import CastRecorder, play, read
 from treadle.terminal.settings import TerminalSettings
 
@@ -121,3 +121,21 @@ def test_what_is_no_recording_is_refused_with_a_reason(tmp_path: Path, text: str
     path.write_text(text)
     with pytest.raises(ConfigError, match="recording|version"):
         read(str(path))
+
+
+def test_a_recording_that_cannot_be_made_is_said_with_its_place(tmp_path: Path) -> None:
+    settings = TerminalSettings()
+    settings.workdir, settings.record = str(tmp_path), "no/x.cast"
+    with pytest.raises(StorageError, match=f"cannot record to {tmp_path}/no/x.cast: "):
+        CastRecorder(settings, 0.0)
+    with pytest.raises(StorageError, match=f"cannot read {tmp_path}/none: "):
+        play(str(tmp_path / "none"), lambda text: None, lambda seconds: None)
+
+
+def test_comments_and_strange_codes_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "c").write_text('{"version": 3}\n# comment\n\n[0, "m", "mark"]\n[1.0, "o", "x"]\n[0, "x", "odd"]\n')
+    written: list[str] = []
+    slept: list[float] = []
+    assert play(str(tmp_path / "c"), written.append, slept.append) == 1 and written == ["x"] and slept == [1.0]
+    (tmp_path / "c").write_text('{"version": 3}\n[1.0, "o", "x"]\n')
+    assert play(str(tmp_path / "c"), written.append, slept.append) == 0

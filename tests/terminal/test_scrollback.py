@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,3 +41,18 @@ def test_single_bytes_are_joined() -> None:
         kept.append(b"x", kept.end)
     assert len(kept._chunks) < 20
     assert kept.since(0, 1 << 20) == b"x" * 50_000
+
+
+def test_what_is_no_longer_there_is_not_given_and_of_the_rest_as_much_as_asked_for() -> None:
+    kept = Scrollback(100, 0)
+    for letter in b"abc":
+        kept.append(bytes([letter]) * 5000, kept.end)
+    assert (kept.start, kept.end, kept.replay_start) == (10_000, 15_000, 14_900)
+    with pytest.raises(IndexError, match="offset 9999 is before 10000"):
+        kept.since(9999)
+    assert kept.since(10_000) == b"c" * 5000 and kept.since(14_999) == b"c" and kept.since(15_000) == b""
+    kept = Scrollback(100_000, 0)
+    for letter in b"abc":
+        kept.append(bytes([letter]) * 5000, kept.end)
+    assert kept.since(0, 10_000) == b"a" * 5000 + b"b" * 5000 and kept.since(0, 9_999) == b"a" * 5000
+    assert kept.since(5001, 1) == b"b" * 4999

@@ -1,7 +1,9 @@
+from pathlib import Path
+
 import pytest
 
 from treadle.errors import ConfigError
-from treadle.terminal.settings import TerminalSettings, child_environment
+from treadle.terminal.settings import POLICIES, AttachOptions, TerminalSettings, child_environment
 
 
 def settings(**values: object) -> TerminalSettings:
@@ -49,3 +51,56 @@ def test_the_child_gets_our_environment_but_not_our_terminal() -> None:
 )
 def test_term_is_ours_unless_it_is_none_or_another_is_wanted(ours: str, given: str, term: str) -> None:
     assert child_environment(settings(term=given), {"TERM": ours})["TERM"] == term
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "most"),
+    [
+        ("cols", 0, 0xFFFF),
+        ("rows", 0, 0xFFFF),
+        ("scrollback_bytes", 0, 1 << 30),
+        ("idle_threshold_ms", 1, 1 << 31),
+        ("debounce_ms", 0, 1 << 31),
+        ("detach_key", 0, 255),
+        ("prefix_key", 0, 31),
+        ("clients_max", 1, 1 << 16),
+    ],
+)
+def test_a_number_may_be_as_small_and_as_large_as_is_said(name: str, least: int, most: int) -> None:
+    for value in (least, most):
+        assert settings(**{name: value}).check().workdir
+    for value in (least - 1, most + 1, True, 1.5, "1"):
+        with pytest.raises(ConfigError, match=f"{name} is .*; it must be a whole number from {least} to {most}"):
+            settings(**{name: value}).check()
+
+
+def test_the_working_directory_is_the_real_one_and_choices_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert settings(workdir="~").check().workdir == str(tmp_path.resolve())
+    with pytest.raises(ConfigError, match="classifier is 'x'; it must be one of simple, claude, none"):
+        settings(classifier="x").check()
+    for policy in POLICIES:
+        settings(resize_policy=policy).check()
+
+
+def test_what_no_one_has_said_is_as_the_documents_say() -> None:
+    usual, joined = TerminalSettings(), AttachOptions()
+    assert usual.kill_process_group is True and usual.bar is False and usual.linger == 3.0
+    assert (usual.cols, usual.rows, usual.classifier, usual.resize_policy) == (220, 50, "simple", "latest")
+    assert (joined.read_only, joined.bar, joined.until_answered) == (False, False, False)
+    assert (joined.detach_key, joined.prefix_key) == (usual.detach_key, usual.prefix_key) == (0x1C, 0x1D)
+    given = AttachOptions(read_only=True, bar=True, until_answered=True, detach_key=1, prefix_key=2)
+    assert (given.read_only, given.bar, given.until_answered, given.detach_key, given.prefix_key) == (
+        True,
+        True,
+        True,
+        1,
+        2,
+    )
+
+
+def test_a_terminal_without_a_name_of_its_own_gets_the_usual_one() -> None:
+    assert child_environment(settings(), {})["TERM"] == "xterm-256color"
+    assert child_environment(settings(), {"TERM": "unknown"})["TERM"] == "xterm-256color"

@@ -1,12 +1,15 @@
 """What became of a submitted text: only what the program shows counts, and nothing is said before that."""
 
+from typing import Any
+
 import pytest
 
 from treadle.terminal import states
+from treadle.terminal.detectors import named
 from treadle.terminal.judge import Verdict
 from treadle.terminal.reports import Report
-from treadle.terminal.submission import DIALOG, OVER, PASSED, TURN, AfterEnter, Submission, outcome
-from treadle.terminal.times import QUIET
+from treadle.terminal.submission import DIALOG, OVER, PASSED, TURN, AfterEnter, Submission, outcome, transcript
+from treadle.terminal.times import COMMAND_TAKEN, QUIET
 
 
 def submitted(text: bytes = b"run the tests") -> Submission:
@@ -56,3 +59,49 @@ def test_time_in_which_the_program_was_stopped_is_not_waited_for_it() -> None:
 @pytest.mark.parametrize(("text", "command"), [(b"/clear", True), (b"!ls", True), (b"clear", False), (b"", False)])
 def test_a_command_of_the_program_is_known_by_its_first_letter(text: bytes, command: bool) -> None:
     assert submitted(text).is_command is command
+
+
+EDGE = "─" * 40
+ASKED, ANSWERED, EMPTY = "❯ run the tests", "● Done.", (EDGE, "❯ ", EDGE)
+
+
+@pytest.mark.parametrize(
+    ("lines", "change", "found"),
+    [
+        ((ASKED, ANSWERED, *EMPTY), {}, OVER),
+        ((ASKED, "", ANSWERED, *EMPTY), {}, OVER),
+        ((ASKED, ANSWERED, *EMPTY), {"output": 50}, ""),
+        ((ASKED, ANSWERED, *EMPTY), {"seen": 1}, ""),
+        ((ASKED, *EMPTY), {}, ""),
+        ((ANSWERED, ASKED, *EMPTY), {}, ""),
+        ((ASKED, ANSWERED, ASKED, *EMPTY), {}, ""),
+        ((ASKED, ANSWERED, EDGE, "❯ run the tests", EDGE), {}, ""),
+        ((ANSWERED, *EMPTY), {}, ""),
+        ((ASKED, ANSWERED), {}, ""),
+        (EMPTY, {"text": b"/clear", "quiet": COMMAND_TAKEN}, OVER),
+        (EMPTY, {"text": b"/clear", "quiet": COMMAND_TAKEN - 1}, ""),
+        ((EDGE, "❯ other", EDGE), {"text": b"/clear", "quiet": COMMAND_TAKEN}, ""),
+        ((ASKED, ANSWERED, *EMPTY), {"text": b""}, ""),
+    ],
+)
+def test_an_agent_has_taken_a_text_when_it_stands_above_the_box_with_an_answer_below(
+    lines: tuple[str, ...], change: dict[str, Any], found: str
+) -> None:
+    mine = Submission(
+        change.get("text", b"run the tests"), 1000, turn=2, limit=9, output=50, seen=change.get("seen", 0), stopped=0
+    )
+    seen = after(states.IDLE, lines=lines, quiet=change.get("quiet", QUIET), output=change.get("output", 60))
+    assert outcome(mine, seen, 1, named("claude"), None) == found
+
+
+def test_an_agent_that_only_reports_to_be_idle_has_not_said_that_it_is_done() -> None:
+    for state, found in (("done", OVER), ("error", OVER), ("idle", ""), ("working", "")):
+        report = Report("state file", state, "", 1000)
+        assert outcome(submitted(), after(states.IDLE, output=50), 1, named("claude"), report) == found
+    for state, found in (("error", OVER), ("working", "")):
+        assert outcome(submitted(), after("unknown"), 1, None, Report("state file", state, "", 1000)) == found
+
+
+def test_the_transcript_is_what_stands_above_the_box() -> None:
+    assert transcript(named("claude"), [ASKED, ANSWERED, *EMPTY]) == [ASKED, ANSWERED]
+    assert transcript(named("claude"), [ASKED, ANSWERED]) == []

@@ -6,9 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.terminal.support import Stage, until
 from treadle.errors import ConfigError
+from treadle.terminal.client import Client
 from treadle.terminal.times import SUBMITTED_MAX
-from treadle.terminal.typing import LINE_MAX, accepted, check_lines, patience
+from treadle.terminal.typing import LINE_MAX, accepted, answer, check_lines, patience, settle, submit, type_text
+from treadle.wire.terminal import frames as wire
 
 
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r"])
@@ -24,7 +27,7 @@ def test_any_number_of_lines_may_be_typed_if_each_fits(lengths: list[int], end: 
 
 
 @pytest.mark.parametrize(
-    ("answer", "taken"),
+    ("stage_of", "taken"),
     [
         ({"stage": "taken"}, True),
         ({"stage": "over", "confirmed": True}, True),
@@ -34,8 +37,8 @@ def test_any_number_of_lines_may_be_typed_if_each_fits(lengths: list[int], end: 
         *(({"stage": stage}, False) for stage in ("refused", "unseen", "unsubmitted", "cancelled", "dead")),
     ],
 )
-def test_a_text_is_taken_only_when_the_program_was_seen_to_take_it(answer: dict[str, Any], taken: bool) -> None:
-    assert accepted(answer) is taken
+def test_a_text_is_taken_only_when_the_program_was_seen_to_take_it(stage_of: dict[str, Any], taken: bool) -> None:
+    assert accepted(stage_of) is taken
 
 
 def test_how_long_a_program_may_take_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,3 +46,54 @@ def test_how_long_a_program_may_take_can_be_set(monkeypatch: pytest.MonkeyPatch)
     assert patience() == SUBMITTED_MAX / 1000
     monkeypatch.setenv("TREADLE_SUBMIT_SECONDS", "2.5")
     assert patience() == 2.5
+
+
+def started(stage: Stage, script: str, says: str) -> Client:
+    client = Client(stage.start("sh", "-c", script).sock, timeout=50)
+    until(lambda: client.detail()["last_line"] == says)
+    return client
+
+
+def seen(client: Client, text: str) -> None:
+    until(lambda: text in (client.detail()["last_line"] or ""))
+
+
+def test_a_program_that_takes_pastes_gets_one_unless_enter_is_in_it(stage: Stage) -> None:
+    with started(stage, r"stty raw -echo; printf '\033[?2004hready'; exec cat -v", "ready") as client:
+        assert client.detail()["modes"]["paste"]
+        assert type_text(client, client.detail(), b"hello", False, False) is None
+        seen(client, "ready^[[200~hello^[[201~")
+        assert type_text(client, client.detail(), b"x", False, False) is None
+        seen(client, "^[[201~x")
+        assert type_text(client, client.detail(), b"two\r", False, True) is None
+        seen(client, "xtwo^M")
+
+
+def test_a_program_that_reads_lines_gets_no_line_that_would_be_cut(stage: Stage) -> None:
+    with started(stage, "stty -echo; printf ready; exec cat", "ready") as client:
+        assert client.detail()["canonical"]
+        with pytest.raises(ConfigError, match="would be cut"):
+            type_text(client, client.detail(), b"x" * (LINE_MAX + 1), False, False)
+        with pytest.raises(ConfigError, match="would be cut"):
+            submit(client, client.detail(), b"x" * (LINE_MAX + 1), wire.AT_ANY_TIME)
+        assert type_text(client, client.detail(), b"typed\n", False, False) is None
+        seen(client, "typed")
+        refused = type_text(client, client.detail(), b"more", True, False)
+        assert refused and refused["why"] in ("unknown", "starting")
+        assert type_text(client, client.detail(), b"more", True, True) is None
+        seen(client, "more")
+
+
+def test_a_question_is_answered_with_one_key_and_nothing_else(stage: Stage) -> None:
+    asks = r"stty raw -echo; printf '\033]7501;state=blocked:kind=question\007ready'; exec cat -v"
+    with started(stage, asks, "ready") as client:
+        until(lambda: client.detail()["state"]["name"] == "question")
+        refused = answer(client, b"yes")
+        assert refused and refused["why"] == "no key"
+        refused = type_text(client, client.detail(), b"yes", False, False)
+        assert refused and refused["why"] == "question"
+        assert answer(client, b"y") is None
+        seen(client, "readyy")
+        assert type_text(client, client.detail(), b"no", False, True) is None
+        seen(client, "readyyno")
+        settle(client)

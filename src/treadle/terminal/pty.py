@@ -26,7 +26,7 @@ class Pty:
         """The kernel notifies the foreground group if the size has changed."""
         try:
             termios.tcsetwinsize(self.master, (rows, cols))
-        except OSError:
+        except termios.error:
             pass  # hung up
 
     @property

@@ -1,5 +1,6 @@
 """Choosing what a command is about."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,9 +13,11 @@ from treadle.testing.sessions import ScriptedSession
 
 async def test_sessions_of_this_directory_and_models_seen_here_are_offered(tmp_path: Path) -> None:
     offered: dict[str, list[str]] = {}
+    labels: dict[str, list[str]] = {}
 
     async def choose(title: str, rows: Sequence[tuple[str, str]]) -> str | None:
         offered[title] = [value for value, _ in rows]
+        labels[title] = [label for _, label in rows]
         return rows[0][0] if rows else None
 
     kept = Transcript.create(cwd=str(tmp_path), model="vendor:old")
@@ -24,9 +27,11 @@ async def test_sessions_of_this_directory_and_models_seen_here_are_offered(tmp_p
     session._info = AgentInfo(name="x", models=("now",))
     chosen = pickers(session, choose, str(tmp_path))
     assert await chosen["model"]("") == "now"
-    await chosen["resume"]("")
+    assert await chosen["resume"]("") == kept.header.id and await chosen["rewind"]("") is None
     assert offered["Which model?"] == ["now", "vendor:old"]
-    assert offered["Which session?"] in ([kept.header.id], [])
+    assert offered["Which session?"] == [kept.header.id] and offered["Go back to before which turn?"] == []
+    (label,) = labels["Which session?"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d    1 turns  hello", label)
     await session.close()
 
 

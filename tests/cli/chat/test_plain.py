@@ -11,11 +11,20 @@ import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
+import msgspec
 import pytest
 
+from tests.cli.chat.typing import Done
 from tests.installed import TREADLE
 from tests.scripts import calls, says
+from treadle.cli.chat.page import Page
+from treadle.cli.chat.plain import Lines
+from treadle.cli.chat.question import Question
+from treadle.events import Asked
+from treadle.session import Answer
 
 CTRL_C, CTRL_D = b"\x03", b"\x04"
 SCRIPT = (
@@ -301,3 +310,92 @@ def test_a_screen_reader_gets_each_thing_once_and_no_drawing(terminal: Terminal)
     said = re.sub("\x1b\\[\\?2004[hl]\r?", "", heard).replace("\r\n", "\n")
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f]", said), said
     assert not re.search("[●◐✗└↻✻◇☐☑⠋❯]", said), "marks are read out as names of shapes"
+
+
+class Typed:
+    """Lines that a person types when asked."""
+
+    def __init__(self, *lines: str) -> None:
+        self._lines = list(lines)
+        self.asked: list[tuple[str, bool]] = []
+        self.closed = False
+
+    async def line(self, prompt: str, *, fresh: bool = False) -> str:
+        self.asked.append((prompt, fresh))
+        if not self._lines:
+            raise EOFError
+        return self._lines.pop(0)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def lines(*typed: str) -> tuple[Lines, Typed]:
+    made, person = Lines(), Typed(*typed)
+    made.typed = cast(Any, person)
+    made._page = Page(lambda: 80, colour=False, flowing=True)
+    return made, person
+
+
+RUN = Asked(request="r", kind="permission", text="?", name="bash", args={}, command="ls", always=("Bash(ls)",))
+CHOICES = "allow? [y]es, [n]o, for this [s]ession, [a]lways (Bash(ls)), or say what to do instead: "
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        ("y", Answer(decision="allow")),
+        (" YES ", Answer(decision="allow")),
+        ("s", Answer(decision="allow", scope="session")),
+        ("session", Answer(decision="allow", scope="session")),
+        ("always", Answer(decision="allow", scope="always")),
+        ("n", Answer(decision="deny")),
+        ("no", Answer(decision="deny")),
+        ("", Answer(decision="deny")),
+        ("use make", Answer(decision="deny", text="use make")),
+        ("x", Answer(decision="deny", text="x")),
+    ],
+)
+async def test_a_line_allows_refuses_or_says_what_to_do(typed: str, answer: Answer) -> None:
+    made, person = lines(typed)
+    assert await made.ask(Question(RUN, "/work")) == answer
+    assert person.asked == [(CHOICES, True)], "what was typed before the question is no answer"
+
+
+@pytest.mark.parametrize(
+    ("asked", "words", "without"),
+    [
+        (RUN, ["  ls\n  in /work\n  names no file"], ["confined"]),
+        (msgspec.structs.replace(RUN, confined=""), ["not confined: it can do anything"], []),
+        (msgspec.structs.replace(RUN, confined="to /w"), ["  confined to /w\n"], ["not confined"]),
+        (Asked(request="r", kind="permission", text="?", name="read", args={"x": 1}), ["  {'x': 1}\n"], ["in /work"]),
+        (Asked(request="r", kind="permission", text="?", name="read", paths=("a", "b")), ["  a, b\n"], []),
+    ],
+)
+async def test_all_that_would_happen_is_read_out_first(
+    asked: Asked, words: list[str], without: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    made, _ = lines("n")
+    await made.ask(Question(asked, "/work"))
+    shown = capsys.readouterr().out
+    assert all(word in shown for word in words) and not any(word in shown for word in without), shown
+
+
+async def test_options_are_numbered_and_answered_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    made, person = lines("2", "")
+    asked = Asked(request="r", kind="question", text="Which?", options=("red", "gre\x1ben"))
+    assert (await made.ask(Question(asked, "/"))).text == "gre\x1ben" and person.asked == [("answer: ", False)]
+    assert capsys.readouterr().out.endswith("  1. red\n  2. gre\ufffden\n")
+    assert (await made.ask(Question(Asked(request="r", kind="question", text="?"), "/"))).decision == "deny"
+    assert made.pickers(cast(Any, None), "/") == {} and not made.vim() and made.plain and made.glance == 0.0
+
+
+async def test_lines_are_prompts_until_the_input_ends() -> None:
+    made, person = lines("one", "two")
+    done = Done()
+    made.connect(cast(Any, SimpleNamespace(page=made._page)))
+    made.actions = done
+    await made.run()
+    assert done.did == ["queue one", "queue two", "leave"] and {prompt for prompt, _ in person.asked} == {"\n> "}
+    await made.close()
+    assert person.closed and made.shown.is_set()

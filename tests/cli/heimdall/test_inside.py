@@ -2,13 +2,21 @@
 
 import io
 import json
+import os
+import socket
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.coordination.conftest import git
 from treadle.cli.heimdall import UsageError, inside
-from treadle.coordination.relaying import LARGEST
+from treadle.coordination import relaying
+from treadle.coordination.relaying import LARGEST, LISTENING, answer
 from treadle.errors import ConfigError, TreadleError
 
 WRITE = {"tool_name": "Write", "tool_input": {"file_path": "src/a/x"}, "hook_event_name": "PreToolUse"}
@@ -43,3 +51,104 @@ def test_input_without_end_is_not_passed_out(project: Path, monkeypatch: pytest.
 def test_the_ledger_server_does_not_listen_on_a_port_inside(project: Path) -> None:
     with pytest.raises(UsageError, match="standard input and output only"):
         inside.relay("ledger-mcp", ["--http"], str(project))
+
+
+class Outside:
+    """Our process outside: notes each request, and answers as it was told to."""
+
+    def __init__(self, path: Path) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self.answers: list[bytes] = []
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(path))
+        self._listener.listen()
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                sock, _ = self._listener.accept()
+                with sock:
+                    data = b""
+                    while not data.endswith(b"\n"):
+                        data += sock.recv(1 << 16)
+                    self.asked.append(json.loads(data))
+                    answer = self.answers.pop(0)
+                    sock.sendall(answer)
+                    while answer == LISTENING and (more := sock.recv(1 << 16)):
+                        sock.sendall(more.upper())
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join(50)
+        self._listener.close()
+
+
+@pytest.fixture
+def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Outside]:
+    made = Outside(tmp_path / "relay")
+    monkeypatch.setattr(relaying, "RELAY", str(tmp_path / "relay"))
+    yield made
+    made.close()
+
+
+def test_a_command_is_done_outside_and_what_it_printed_comes_back(
+    outside: Outside, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    given(monkeypatch, b'{"a": 1}')
+    outside.answers = [answer(3, b"out\n", b"err\n"), answer(0, b"", b"")]
+    assert inside.relay("claim", ["list", "--json"], "/top") == 3
+    assert capfd.readouterr() == ("out\n", "err\n")
+    assert inside.relay("validate", [], "/top") == 0
+    assert outside.asked == [
+        {"top": "/top", "command": "claim", "arguments": ["list", "--json"]},
+        {"top": "/top", "command": "validate", "arguments": [], "stdin": '{"a": 1}'},
+    ]
+
+
+def test_what_is_about_to_be_committed_is_found_out_here_and_told(
+    outside: Outside, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "src" / "a" / "b.ts").write_text("changed\n")
+    git(project, "add", ".")
+    outside.answers = [answer(0, b"", b"")] * 4
+    assert inside.relay("claim", ["guard", "pre-commit"], str(project)) == 0
+    for words in (["guard"], ["guard", "status"]):
+        inside.relay("claim", words, str(project))
+    given(monkeypatch, json.dumps({**WRITE, "tool_input": {"command": "git commit"}}).encode())
+    assert inside.relay("hook", ["claude"], str(project)) == 0
+    changed = [asked.get("changed") for asked in outside.asked]
+    assert changed[0] and changed[0][0]["files"] == ["src/a/b.ts"] and changed[1:3] == [None, None]
+    assert changed[3] == [{"by": "", "files": ["src/a/b.ts"]}] and "git commit" in outside.asked[3]["stdin"]
+
+
+def test_a_hook_that_failed_outside_refuses_the_call_and_says_why(
+    outside: Outside, project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    given(monkeypatch, json.dumps(WRITE).encode())
+    outside.answers = [answer(2, b"never shown", b"it broke\n")]
+    assert inside.relay("hook", ["claude"], str(project)) == 0
+    out = capfd.readouterr().out
+    assert "never shown" not in out and json.loads(out)["decision"] == "block" and "it broke" in out
+    assert "changed" not in outside.asked[0]
+
+
+def test_the_ledger_server_is_passed_through_until_its_input_ends(
+    outside: Outside, project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    outside.answers = [answer(2, b"", b"not here\n"), LISTENING]
+    assert inside.relay("ledger-mcp", ["--extended"], str(project)) == 2 and capfd.readouterr().err == "not here\n"
+    before, (ours, theirs) = os.dup(0), os.pipe()
+    os.dup2(ours, 0)
+    os.write(theirs, b"hello\n")
+    os.close(theirs)
+    try:
+        assert inside.relay("ledger-mcp", [], str(project)) == 0
+    finally:
+        os.dup2(before, 0)
+        os.close(before)
+        os.close(ours)
+    assert capfd.readouterr().out == "HELLO\n"
+    assert [asked["arguments"] for asked in outside.asked] == [["--extended"], []]
+    assert all(asked["top"] == str(project) for asked in outside.asked)

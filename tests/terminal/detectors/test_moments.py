@@ -51,3 +51,43 @@ def test_only_a_state_is_a_label_and_only_a_known_agent_has_moments() -> None:
         moments.written("sleepy", {"screen": ""})
     with pytest.raises(ConfigError, match="not known"):
         moments.written("idle", {"state": "unknown"})
+
+
+def test_what_was_known_is_written_and_what_was_not_is_left_out() -> None:
+    found = {
+        "screen": "a",
+        "title": 'ö"\x7f',
+        "report": None,
+        "progress": "",
+        "box_seen": False,
+        "quiet_ms": 0,
+        "age_ms": 7,
+    }
+    [moment] = tomllib.loads(moments.written("idle", found))["moment"]
+    assert moment == {
+        "state": "idle",
+        "title": 'ö"\x7f',
+        "box_seen": False,
+        "quiet_ms": 0,
+        "age_ms": 7,
+        "screen": ["a"],
+    }
+    assert moments.file_of("/d/x.toml") == "/d/x.moments.toml"
+
+
+def test_each_field_counts_as_evidence(tmp_path: Path) -> None:
+    drawn = ["something"]
+    for more, state in (
+        ({}, "unknown"),
+        ({"box_seen": False, "age_ms": 0}, "starting"),
+        ({"box_seen": False, "age_ms": 1 << 30}, "unknown"),
+        ({"report": "state=working", "quiet_ms": 0}, "working"),
+        ({"report": "state=working", "quiet_ms": 1 << 30}, "unknown"),
+        ({"title": "✳ Claude Code"}, "unknown"),
+    ):
+        path = write(tmp_path / "m", moments.written("idle", {"screen": "\n".join(drawn), **more}))
+        assert moments.tested(named("claude"), path)[0][1] == state, more
+    path = write(tmp_path / "m", "[[moment")
+    with pytest.raises(ConfigError, match="/m: "):
+        moments.tested(named("claude"), path)
+    assert moments.tested(named("claude"), write(tmp_path / "m", "moment = 3")) == []

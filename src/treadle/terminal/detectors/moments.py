@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from treadle.terminal.detectors.table import Detector
 
 LABELS = (*STATES, UNKNOWN)
-FIELDS = {"title": str, "report": str, "progress": str, "box_seen": bool, "quiet_ms": int, "age_ms": int}
+FIELDS = ("title", "report", "progress", "box_seen", "quiet_ms", "age_ms")
 
 
 def file_of(table: str) -> str:
@@ -32,16 +32,16 @@ def written(state: str, found: dict[str, Any]) -> str:
         raise ConfigError(f"{state!r} is not a state", hint=f"there are {', '.join(LABELS)}")
     if "screen" not in found:
         raise ConfigError("its agent is not known, so there is no table to test", hint="write one first")
-    lines = ["[[moment]]", f"state = {_text(state)}"]
-    for name, kind in FIELDS.items():
+    lines = ["[[moment]]", f"state = {_toml(state)}"]
+    for name in FIELDS:
         if (value := found.get(name)) not in (None, ""):
-            lines.append(f"{name} = {_text(value) if kind is str else json.dumps(value)}")
+            lines.append(f"{name} = {_toml(value)}")
     lines.append("screen = [")
-    lines += [f"  {_text(line)}," for line in found["screen"].split("\n")]
+    lines += [f"  {_toml(line)}," for line in found["screen"].split("\n")]
     return "\n".join([*lines, "]", ""])
 
 
-def _text(value: str) -> str:
+def _toml(value: str | bool | int) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

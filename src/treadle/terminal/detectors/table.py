@@ -136,13 +136,16 @@ class Detector:
         self.box_note = re.compile(box_note) if box_note else None
 
 
-COMMON_DIALOGS = (
-    Sign("question", "dialog", r"(?i)\b(press )?enter to (confirm|select|submit|continue|save|choose)\b"),
-    Sign("question", "dialog", r"(?i)\(use enter to select\)|\benter (select|continue|confirm|submit|choose)\b"),
-    Sign("question", "dialog", r"(?i)enter: select|: enter\b|↵ (choose|confirm)|\besc: cancel"),
-    # A spinner offers this too, although there is nothing to answer.
-    Sign("question", "dialog", rf"(?i)^(?!\s*{BRAILLE} ).*\besc to (cancel|go back|exit|quit)\b"),
-    Sign("question", "dialog", r"^[ │┃|]*([❯›▶→>] ?(\[?\d[\].)] |[A-Z])|● ?\d+\. )"),
+COMMON_DIALOGS = tuple(
+    Sign(QUESTION, DIALOG, pattern)
+    for pattern in (
+        r"(?i)\b(press )?enter to (confirm|select|submit|continue|save|choose)\b",
+        r"(?i)\(use enter to select\)|\benter (select|continue|confirm|submit|choose)\b",
+        r"(?i)enter: select|: enter\b|↵ (choose|confirm)|\besc: cancel",
+        # A spinner offers this too, although there is nothing to answer.
+        rf"(?i)^(?!\s*{BRAILLE} ).*\besc to (cancel|go back|exit|quit)\b",
+        r"^[ │┃|]*([❯›▶→>] ?(\[?\d[\].)] |[A-Z])|● ?\d+\. )",
+    )
 )
 """Dialogs that no table knows, such as those of a later version: an offer of keys, or a marked option. They count
 only where there is no input box."""
