@@ -1,8 +1,11 @@
 """`treadle acp` as a person meets it; an editor meets it in tests/e2e/test_acp.py."""
 
 import subprocess
+from pathlib import Path
 
+from tests.cli.served import talk
 from tests.installed import treadle
+from tests.scripts import calls
 
 
 def run(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
@@ -32,3 +35,18 @@ def test_garbage_is_answered_and_survived() -> None:
     )
     assert done.returncode == 0
     assert '"id":1' in done.stdout and "-32600" in done.stdout and "agentCapabilities" in done.stdout
+
+
+def test_what_the_agent_may_not_do_by_itself_is_asked_of_the_editor(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(calls("bash", {"command": "touch made"}))
+    with talk(
+        "acp", "--model", f"scripted:{tmp_path / 's.toml'}", "--permission-mode", "suggest", cwd=tmp_path
+    ) as editor:
+        editor.ask("initialize", 1, protocolVersion=1, clientCapabilities={})
+        editor.ask("session/new", 2, cwd=str(tmp_path), mcpServers=[])
+        session = editor.until(id=2)["result"]
+        assert session["modes"]["currentModeId"] == "suggest"
+        prompt = [{"type": "text", "text": "go"}]
+        editor.ask("session/prompt", 3, sessionId=session["sessionId"], prompt=prompt)
+        asked = editor.until(method="session/request_permission")
+        assert "touch made" in str(asked["params"]) and not (tmp_path / "made").exists()

@@ -10,7 +10,10 @@ from click.testing import CliRunner
 
 from tests.drivers.test_install import npm as npm
 from tests.drivers.test_registry import told
+from treadle.cli.adding import _answers, _settings
 from treadle.cli.agents import agents
+from treadle.drivers.acp.signing import SignIn
+from treadle.drivers.registry import ListedAgent
 from treadle.io.paths import config_file, state_dir
 
 
@@ -86,3 +89,26 @@ def test_a_damaged_copy_of_the_registry_is_named(tmp_path: Path) -> None:
 def test_an_agent_that_is_signed_in_to_elsewhere_says_where(name: str, how: str) -> None:
     code, out = run("login", name)
     assert code != 0 and how in out
+
+
+def test_what_is_kept_of_an_agent_is_its_command_and_what_no_card_has() -> None:
+    listed = ListedAgent(
+        name="odd", title="Odd", version="1", source="npm", arguments=("x",), writes=("~/w",), sets={"A": "1"}
+    )
+    assert _settings(listed, "/a b") == {
+        "command": "'/a b'",
+        "speaks": "acp",
+        "arguments": ["x"],
+        "writes": ["~/w"],
+        "set": {"A": "1"},
+    }
+    bare = ListedAgent(name="odd", title="Odd", version="1", source="npm")
+    assert _settings(bare, "/a") == {"command": "/a", "speaks": "acp", "arguments": []}
+    known = ListedAgent(name="goose", title="Goose", version="1", source="npm", arguments=("x",))
+    assert _settings(known, "/a") == {"command": "/a"}
+
+
+def test_how_to_sign_in_is_said_only_where_there_is_a_way() -> None:
+    assert _answers("odd", ()) == "it answers; try: treadle -p --agent odd 'hello'"
+    signing = _answers("odd", (SignIn(id="k", name="Key"),))
+    assert signing == "it answers; `treadle agents login odd` shows how to sign in; try: treadle -p --agent odd 'hello'"

@@ -3,7 +3,9 @@
 import json
 from pathlib import Path
 
+from tests.cli.served import talk
 from tests.installed import treadle
+from tests.scripts import calls
 
 
 def test_it_greets_as_codex_does_and_names_what_it_does_not_use(tmp_path: Path) -> None:
@@ -17,3 +19,17 @@ def test_it_greets_as_codex_does_and_names_what_it_does_not_use(tmp_path: Path) 
 def test_it_listens_on_its_standard_streams_only() -> None:
     done = treadle("app-server", "--listen", "ws://127.0.0.1:1")
     assert done.returncode == 1 and "stdio:// is" in done.stderr
+
+
+def test_looking_is_free_and_everything_else_is_asked_of_the_client(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(
+        calls("bash", {"command": "ls"}, when="go") + calls("bash", {"command": "touch made"}, when="s.toml")
+    )
+    words = ("app-server", "--model", f"scripted:{tmp_path / 's.toml'}", "--permission-mode", "suggest")
+    with talk(*words, cwd=tmp_path) as client:
+        client.ask("initialize", 1, clientInfo={"name": "t", "version": "1"})
+        client.ask("thread/start", 2, cwd=str(tmp_path))
+        thread = client.until(id=2)["result"]["thread"]["id"]
+        client.ask("turn/start", 3, threadId=thread, input=[{"type": "text", "text": "go"}])
+        asked = client.until(method="item/commandExecution/requestApproval")
+        assert asked["params"]["command"] == "touch made" and not (tmp_path / "made").exists()

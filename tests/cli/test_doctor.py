@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from treadle.agent.providers.script import parse
 from treadle.cli import checks
-from treadle.cli.doctor import doctor
+from treadle.cli.doctor import _next, doctor
 from treadle.io.paths import config_file
 from treadle.testing.server import ModelServer
 
@@ -109,3 +109,32 @@ def test_in_a_pipe_it_says_what_may_take_long_before_it_waits(monkeypatch: pytes
     said = result.stderr.splitlines()
     assert [line.partition(":")[0] for line in said] == ["trying models", "trying agents"]
     assert CliRunner().invoke(doctor, ["--offline"]).stderr == ""
+
+
+def finding(name: str, **fields: Any) -> checks.Finding:
+    return checks.Finding(**{"area": "a", "name": name, "ok": False, "says": "s", **fields})
+
+
+def test_what_is_needed_comes_first_and_what_is_well_is_not_repeated(capsys: pytest.CaptureFixture[str]) -> None:
+    later, first = finding("later", fix="later"), finding("first", fix="first\x1b", needed=True)
+    _next([later, finding("fine", ok=True, fix="never"), finding("none"), first])
+    assert capsys.readouterr().out == "\nNext:\n  first\ufffd\n  later\n"
+    _next([finding("fine", ok=True, fix="never"), finding("none")])
+    assert capsys.readouterr().out == (
+        "\nNothing to do. `treadle` opens a chat, `treadle -p PROMPT` runs one prompt.\n"
+    )
+
+
+def test_each_line_says_whether_it_is_well_needed_or_only_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def area(offline: bool) -> Iterator[checks.Finding]:
+        assert offline
+        yield from (finding("well", ok=True), finding("missing"), finding("broken", needed=True))
+
+    monkeypatch.setattr("treadle.cli.doctor.AREAS", {"it": area})
+    done = CliRunner().invoke(doctor, ["--offline"])
+    assert done.exit_code == 1 and [line.split() for line in done.stdout.splitlines()[:3]] == [
+        ["ok", "a", "well", "s"],
+        ["-", "a", "missing", "s"],
+        ["NO", "a", "broken", "s"],
+    ]
+    assert len(json.loads(CliRunner().invoke(doctor, ["--offline", "--json"]).stdout)) == 3

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests.fleet.repositories import git
 from treadle.cli.root import treadle
 from treadle.errors import ConfigError
 from treadle.wire.goal.reading import read
@@ -106,3 +107,50 @@ def test_a_plan_is_printed_for_other_tools_and_a_broken_one_is_refused(plan: Pat
     plan.write_bytes(b"goal = '\xff'")
     with pytest.raises(ConfigError, match="is not UTF-8"):
         run("check", "goal.toml")
+
+
+def test_each_order_is_told_with_what_it_waits_for_and_the_plan_with_who_is_asked(plan: Path) -> None:
+    more = 'gates = ["none"]\nverify = "make"\nbranch = "next"\n'
+    long = f'[[order]]\nid = "look"\ntask = """{"w" * 100}\nsecond"""\nland = false\n'
+    plan.write_text(PLAN.replace("[[order]]", f"{more}[[order]]", 1) + long)
+    code, said = run("check", "goal.toml")
+    assert code == 0 and "\nlands   on next, checked by make\n" in said and "\nasks    no one\n" in said
+    assert f"\n  look  {'w' * 90}\n        does not land\n" in said
+    assert "\n  rows  A type for a row.\n        claims rows.py\n" in said
+    assert "\nbriefs, in tokens (estimated)\n  rows  " in said and " + at most " in said
+    assert "overlapping claims, so the second goes a wave later" in said
+    plan.write_text(
+        'goal = "g"\ndone = "true"\nbudget = { orders = 1 }\n[[order]]\nid = "a"\ntask = "t"\naccept = ["true"]\n'
+    )
+    assert "overlapping" not in run("check", "goal.toml")[1]
+    plan.write_text("goal = 3\n")
+    code, said = run("check", "goal.toml", "--json")
+    assert code == 1 and json.loads(said)["mistakes"]
+
+
+def test_with_run_its_commands_are_tried_where_it_says(plan: Path, tmp_path: Path) -> None:
+    repository = tmp_path / "repo"
+    repository.mkdir()
+    git(repository, "init", "-q", "-b", "main")
+    git(repository, "commit", "-q", "--allow-empty", "-m", "first")
+    plan.write_text(PLAN.replace("test -e rows.py", "true"))
+    plain, tried = (run("check", "goal.toml", "--root", str(repository), *words)[1] for words in ([], ["--run"]))
+    assert "passes" not in plain and "passes already" in tried
+
+
+def test_what_is_imported_is_seen_from_its_contents_or_said(plan: Path) -> None:
+    Path("tasks.json").write_text('{"master": {"tasks": [{"id": 1, "title": "Rows", "status": "pending"}]}}')
+    assert 'title = "Rows"' in run("import", "tasks.json", "--out", "-")[1]
+    assert 'title = "Rows"' in run("import", "tasks.json", "--from", "taskmaster", "--out", "-")[1]
+    with pytest.raises(ConfigError):
+        run("import", "tasks.json", "--from", "beads", "--out", "-")
+    Path("TODO.md").write_text("# Export\n- [ ] rows\n")
+    assert run("import", "TODO.md", "--out", "made.toml") == (
+        0,
+        "made.toml: 1 orders from TODO.md; `treadle goal check made.toml` says what to fill in\n",
+    )
+    assert Path("made.toml").stat().st_mode & 0o777 == 0o644
+    assert "[default: goal.toml]" in " ".join(run("import", "--help")[1].split())
+    for words in (("import", "nowhere"), ("check", "nowhere"), ("check", "."), ("export", ".", "--to", "beads")):
+        assert run(*words)[0] == 2
+    assert run("export", "goal.toml")[0] == 2

@@ -3,13 +3,20 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from tests.agent.checkouts import checkout
 from tests.conftest import need
 from tests.installed import started, treadle
 from tests.scripts import calls, says
+from treadle.cli.host import _backend, _check_place, _fallback, _order, _variable, _vendor, host
+from treadle.errors import ConfigError, NotFound
+from treadle.host import backends
+from treadle.host.job import runs_directory
+from treadle.host.order import merged
 from treadle.io.sandbox import methods
 from treadle.testing import bad_sidecar
 
@@ -211,3 +218,93 @@ def test_a_sidecar_of_ours_is_confined_as_its_receipt_says(tmp_path: Path) -> No
     )
     words = (*words, "--no-sandbox")
     assert "not sealed: confined by nothing" in treadle(*words, cwd=top).stdout and (outside / "x").exists()
+
+
+ORDER: dict[str, Any] = {
+    **{"task": "do it", "root": ".", "lane": "workspace-first", "include": ("*.md",), "exclude": ("x",)},
+    **{"context": (), "require": (), "model": "m", "env": ("A=b",), "param": ("n=3",), "best_effort_policy": True},
+    **{"max_turns": 9, "max_budget_usd": 0.5},
+}
+
+
+def test_an_order_has_what_was_typed(tmp_path: Path) -> None:
+    made = _order({**ORDER, "root": str(tmp_path)}, merged([]))
+    assert (made.task, made.lane, made.config.model, made.config.env) == ("do it", "workspace_first", "m", {"A": "b"})
+    assert made.config.vendor == {"abp": {"best_effort_policy": True, "n": 3}}
+    assert (list(made.workspace.include), list(made.workspace.exclude)) == (["*.md"], ["x"])
+    assert (made.config.max_turns, made.config.max_budget_usd) == (9, 0.5)
+    (tmp_path / "task").write_text("from a file")
+    assert _order({**ORDER, "task": f"@{tmp_path / 'task'}"}, merged([])).task == "from a file"
+    (tmp_path / "task").write_bytes(b"\xff")
+    for wrong in ("task", "gone"):
+        with pytest.raises(ConfigError, match=f"--task @{tmp_path / wrong}: "):
+            _order({**ORDER, "task": f"@{tmp_path / wrong}"}, merged([]))
+
+
+def test_variables_and_settings_of_a_vendor_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINE", "1")
+    assert [_variable(text) for text in ("A=b=c", "A=", "MINE")] == [("A", "b=c"), ("A", ""), ("MINE", "1")]
+    with pytest.raises(ConfigError, match="--env NONE: there is no such variable here") as missing:
+        _variable("NONE")
+    assert "--env NONE=VALUE" in str(missing.value)
+    assert _vendor(("a.b.c=1", "a.d=x y", "e=true")) == {"a": {"b": {"c": 1}, "d": "x y"}, "abp": {"e": True}}
+    assert _vendor(()) == {} and _vendor((), best_effort=True) == {"abp": {"best_effort_policy": True}}
+    for wrong in ("a", "=1"):
+        with pytest.raises(ConfigError, match="is not KEY=VALUE"):
+            _vendor((wrong,))
+
+
+def test_a_file_to_be_written_must_have_a_place(tmp_path: Path) -> None:
+    _check_place("out", None)
+    _check_place("out", str(tmp_path / "new"))
+    with pytest.raises(ConfigError, match=f"--out: {tmp_path} is a directory"):
+        _check_place("out", str(tmp_path))
+    with pytest.raises(ConfigError, match="is in a directory that does not exist"):
+        _check_place("events", str(tmp_path / "no" / "new"))
+
+
+async def test_who_does_it_is_named_once(tmp_path: Path) -> None:
+    known, order = backends.find_backends(None), _order({**ORDER, "root": str(tmp_path)}, merged([]))
+    nothing = {"sidecar": None, "agent": None, "backend": None}
+
+    async def named(**options: str) -> Any:
+        return await _backend({**nothing, **options}, known, order)
+
+    assert (await named(sidecar="cat -n")).argv == ("cat", "-n")
+    assert (await named(agent="native")).name == "native" and (await named(backend="native")).name == "native"
+    with pytest.raises(ConfigError, match="--agent and --backend both name a sidecar"):
+        await named(agent="native", backend="native")
+    assert _fallback("native", known).name == "native"
+    with pytest.raises((NotFound, ConfigError)):
+        _fallback("no-such", known)
+
+
+def test_what_is_kept_is_listed_and_only_what_one_beginning_names_is_discarded() -> None:
+    for name in ("aa1", "aa2"):
+        folder = Path(runs_directory()) / name
+        folder.mkdir(parents=True)
+        (folder / "patch.diff").write_text("")
+    listed = CliRunner().invoke(host, ["kept"]).output.splitlines()
+    assert [line.split()[0] for line in listed] == ["aa1", "aa2"] and "patch.diff" in listed[0]
+    assert "(of " not in listed[0]
+    for wrong, said in (("aa", "2 kept runs begin with 'aa'"), ("b", "0 kept runs begin with 'b'")):
+        refused = CliRunner().invoke(host, ["discard", wrong])
+        assert isinstance(refused.exception, NotFound) and said in str(refused.exception)
+    assert CliRunner().invoke(host, ["discard", "aa1"]).output == "discarded aa1\n"
+    assert [run["run_id"] for run in json.loads(CliRunner().invoke(host, ["kept", "--json"]).output)] == ["aa2"]
+    assert CliRunner().invoke(host, ["recover", "--json"]).output == "[]\n"
+    assert CliRunner().invoke(host, ["recover"]).output == CliRunner().invoke(host, ["ps"]).output == ""
+    shown = " ".join(CliRunner().invoke(host, ["run", "--help"]).output.split()).replace("- ", "-")
+    for default in ("[default: staged]", "[default: patch-first]", "[default: 10.0"):
+        assert default in shown
+    for words in (
+        ["--timeout", "0"],
+        ["--max-turns", "0"],
+        ["--retry", "-1"],
+        ["--max-budget-usd", "0"],
+        ["--root", "/no"],
+    ):
+        assert CliRunner().invoke(host, ["run", "--task", "x", *words]).exit_code == 2, words
+    for words in (["--policy", "/no"], ["--policy", "/"], ["--config", "/no"], ["--root", __file__]):
+        assert CliRunner().invoke(host, ["run", "--task", "x", *words]).exit_code == 2, words
+    assert CliRunner().invoke(host, ["run"]).exit_code == CliRunner().invoke(host, ["discard"]).exit_code == 2

@@ -14,7 +14,11 @@ from tests.conftest import need
 from tests.imports import loaded_by
 from tests.installed import TREADLE, started, treadle
 from tests.scripts import calls, says
+from treadle.cli.oneshot import RunFlags, _permitting, _prepare, oneshot
+from treadle.cli.options import RunOptions
+from treadle.errors import ConfigError
 from treadle.io.sandbox import methods
+from treadle.session import SessionSpec
 
 SCRIPT = (
     says(f"one two {'more ' * 500}nine ten", when="go on", pace=0.2)
@@ -377,3 +381,94 @@ def test_an_agent_that_no_program_and_no_file_has_is_an_error_of_the_option_and_
     assert "Explore" in done.stderr and "codex" in done.stderr
     done = run(work, "hello", "--settings", '{"agent": "nobody"}')
     assert done.stdout == "the answer\n" and "there is no agent 'nobody'" in done.stderr
+
+
+def given(*words: str) -> dict[str, Any]:
+    """What these words say, without a run."""
+    return oneshot.make_context("treadle -p", [*words]).params
+
+
+def test_by_default_only_the_answer_is_written() -> None:
+    found = given("hi")
+    assert (found["prompt"], found["output_format"], found["input_format"], found["asks"]) == (
+        "hi",
+        "text",
+        "text",
+        "host",
+    )
+    quiet = ("flag", "verbose", "partial", "strict_exit", "replay", "hook_events", "forward", "mirror")
+    assert not any(found[name] for name in quiet)
+    flags = ("-p", "--verbose", "--include-partial-messages", "--strict-exit", "--replay-user-messages")
+    found = given(*flags, "--include-hook-events", "--forward-subagent-text", "--session-mirror", "hi")
+    assert all(found[name] is True for name in quiet) and given("--print")["flag"] and given()["prompt"] is None
+
+
+def test_what_programs_give_and_is_not_used_is_named_once_and_hidden(capsys: pytest.CaptureFixture[str]) -> None:
+    valued = ("--fallback-model", "--betas", "--thinking-display", "--task-budget", "--debug-file")
+    flags = ("--debug", "--debug-to-stderr", "--exclude-dynamic-system-prompt-sections")
+    found = given(*(word for name in valued for word in (name, "x")), *flags, "hi")
+    assert found["prompt"] == "hi" and not {"debug", "betas", "fallback_model"} & found.keys()
+    said = sorted(capsys.readouterr().err.splitlines())
+    assert said == sorted(f"treadle: {name} is not used here" for name in (*valued, *flags))
+    for words, told in (
+        (["--prompt-suggestions"], "--prompt-suggestions is not used here"),
+        (["--prompt-suggestions", "off"], ""),
+        (["--prompt-suggestions", "FALSE"], ""),
+        (["--system-prompt-snapshot", "on"], "--system-prompt-snapshot is not used here: "),
+        (["--system-prompt-snapshot", "off"], ""),
+        (["--allow-dangerously-skip-permissions"], ""),
+    ):
+        assert "prompt_suggestions" not in given(*words)
+        err = capsys.readouterr().err
+        assert (told in err) if told else err == "", words
+    shown = oneshot.get_help(oneshot.make_context("treadle -p", [], resilient_parsing=True))
+    hidden = ("--debug", "--prompt-suggestions", "--session-mirror", "--permission-prompts", "--last-message")
+    assert not any(name in shown for name in (*hidden, "--permission-prompt-tool", "--replay-user", "--allow-danger"))
+    assert "[default: text]" in shown and "--include-hook-events" in shown
+
+
+NO_FLAGS: dict[str, Any] = {
+    name: None
+    if name in ("json_schema", "output_file", "last_message", "permission_prompt_tool", "unknown_cost")
+    else False
+    for name in RunFlags.__struct_fields__
+}
+
+
+def prepared(text: str | None, tool: str | None = None, **options: Any) -> Any:
+    flags = RunFlags(**{**NO_FLAGS, "output_format": "text", "permission_prompt_tool": tool})
+    return _prepare(text, RunOptions(agent="native", **options), flags, None)
+
+
+def test_what_a_run_is_opened_with_depends_on_where_its_prompts_come_from(capsys: pytest.CaptureFixture[str]) -> None:
+    one, many = prepared("hi"), prepared(None)
+    assert (one.spec.answers, one.spec.routine, one.spec.tools.later, one.hooks) == (False, (), False, None)
+    assert (many.spec.routine, many.spec.tools.later) == (("sources",), True) and many.hooks is not None
+    assert one.spec.mode == "suggest" and one.permitting == "" and one.hosted == ()
+    asked = prepared(None, "mcp__s__t", mcp_config=('{"s": {"type": "sdk"}, "t": {"command": "x"}}',))
+    assert (asked.permitting, asked.spec.answers, asked.spec.tools.later, asked.hosted) == (
+        "mcp__s__t",
+        True,
+        False,
+        ("s",),
+    )
+    assert asked.spec.tools.denied == ("ask_user",) and capsys.readouterr().err == ""
+    hooked = '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}, "apiKeyHelper": "x"}'
+    assert prepared("hi", claude_settings=hooked).hooks is not None
+    assert capsys.readouterr().err == "treadle: --settings: not used here: apiKeyHelper\n"
+    with pytest.raises(ConfigError, match="codex cannot run the hooks of --settings"):
+        flags = RunFlags(**{**NO_FLAGS, "output_format": "text"})
+        _prepare("hi", RunOptions(agent="codex", claude_settings=hooked), flags, None)
+    new = prepared("hi", continue_last=True)
+    assert new.spec.start.resume is None and "there is no session here to go on with" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("tool", "talk", "said"),
+    [("stdio", False, "needs --input-format stream-json"), ("other", True, "is no tool of an MCP server")],
+)
+def test_who_permits_is_the_host_or_a_tool_of_a_server(tool: str, talk: bool, said: str) -> None:
+    spec = SessionSpec(cwd="/")
+    assert _permitting(spec, None, talk=False) == (spec, "") and _permitting(spec, "stdio", talk=True) == (spec, "")
+    with pytest.raises(ConfigError, match=said):
+        _permitting(spec, tool, talk=talk)

@@ -24,3 +24,30 @@ def test_a_command_keeps_its_own_options() -> None:
 def test_what_is_typed_wrongly_is_said(line: list[str]) -> None:
     with pytest.raises(ValueError, match="--t"):
         parse(line, ["--to"], [], [], False)
+
+
+def test_nothing_given_is_nothing_found() -> None:
+    found, words = parse([], ["--to"], ["-q"], ["--tag"], False)
+    assert (found["--to"], found["-q"], found["--tag"], words) == (None, False, [], [])
+    for line in ([], ["--"]):
+        assert parse(line, ["--to"], [], [], True)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (["ls", "--", "z"], ["ls", "z"]),
+        (["--", "ls", "--", "z"], ["ls", "--", "z"]),
+        (["ls", "-l"], ["ls", "-l"]),
+        (["ls", "a", "--", "z"], ["ls", "a", "--", "z"]),
+        (["", "--"], [""]),
+    ],
+)
+def test_two_dashes_belong_to_a_command_that_has_words_of_its_own(line: list[str], words: list[str]) -> None:
+    assert parse(line, [], [], [], True)[1] == words
+
+
+def test_help_is_no_option_of_the_parser_and_an_error_has_no_usage() -> None:
+    with pytest.raises(ValueError, match="unrecognized arguments: --help") as wrong:
+        parse(["--help"], [], [], [], False)
+    assert "usage" not in str(wrong.value)

@@ -6,10 +6,15 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+from click.testing import CliRunner
 from msgspec.structs import replace
 
 from tests.cli.receipts import SECOND
 from tests.installed import treadle
+from treadle.cli.host_show import WIDTH
+from treadle.cli.receipt import _differences, _short, receipt
+from treadle.errors import ConfigError, NotFound
 from treadle.host.job import runs_directory
 from treadle.host.signing import Signer
 from treadle.host.store import ReceiptStore
@@ -120,3 +125,84 @@ def test_what_is_kept_of_old_runs_is_thrown_away_and_the_receipts_stay(store: Re
         os.utime(folder, (time.time() - age * 86400,) * 2)
     assert treadle("receipt", "discard", "--older-than", "30d").stdout == "discarded old\n"
     assert os.listdir(runs_directory()) == ["new"] and len(store) == 2
+
+
+def run(*words: str, code: int = 0) -> str:
+    done = CliRunner().invoke(receipt, words)
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == code, done.output
+    return done.stdout
+
+
+FIRST = SAMPLE_RECEIPT.meta.run_id
+ASKED = {"treadle": {"order": {"agent": "codex", "task": "Fix\nthe " + "x" * 200}, "workspace": {"source": "/shop/a"}}}
+
+
+def test_a_row_is_one_line_and_each_filter_leaves_what_it_names(store: ReceiptStore) -> None:
+    third = "6" * 8 + FIRST[8:]
+    store.add(
+        replace(SAMPLE_RECEIPT, meta=replace(SAMPLE_RECEIPT.meta, run_id=third), outcome="failed", usage_raw=ASKED)
+    )
+    first, second, last = run("list").splitlines()
+    assert first == f"    1  {FIRST}  complete  {SAMPLE_RECEIPT.meta.started_at:24}  my-sidecar  "
+    assert f"  {SECOND}  partial   " in second and "  my-sidecar  Fix the xxx" in last and len(last) == WIDTH
+    for words, ids in (
+        (("--agent", "code"), [third]),
+        (("--agent", "sidecar"), [FIRST, SECOND, third]),
+        (("--outcome", "failed"), [third]),
+        (("--repository", "/shop"), [third]),
+        (("--repository", "/other"), []),
+        (("--task", "FIX"), [third]),
+        (("--since", "2000-01-01"), [FIRST, SECOND, third]),
+        (("--since", "1s"), []),
+    ):
+        assert [row["run_id"] for row in json.loads(run("list", "--json", *words))] == ids, words
+    assert run("list", "--store", store.directory) == run("list") != ""
+
+
+def test_a_receipt_is_shown_with_its_place_and_its_order_as_it_was_kept(store: ReceiptStore) -> None:
+    shown = run("show", FIRST[:36])
+    assert shown.startswith("complete  ") and shown.endswith(f"  receipt: {store.path(FIRST)}\n")
+    assert json.loads(run("show", FIRST, "--json"))["meta"]["run_id"] == FIRST
+    path = Path(store.order_path(SAMPLE_RECEIPT.meta.work_order_id))
+    with pytest.raises(NotFound, match="is not kept") as missing:
+        run("order", FIRST)
+    assert f"it would be {path}" in str(missing.value)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('{"task": "x"}')
+    assert run("order", FIRST) == '{"task": "x"}'
+
+
+def test_what_differs_is_shown_old_before_new_and_ends_with_1(store: ReceiptStore) -> None:
+    assert '\noutcome\n  - "complete"\n  + "partial"\n' in "\n" + run("diff", FIRST, SECOND, code=1)
+    assert run("diff", FIRST, FIRST) == "" and json.loads(run("diff", FIRST, FIRST, "--json")) == []
+    one: object = {"a": [1, {"b": 2}], "c": None, "d": 1}
+    other: object = {"a": [1, {"b": 3}, 4], "d": {"e": 1}}
+    found = list(_differences(one, other, ""))
+    assert found == [("a[1].b", 2, 3), ("a[2]", None, 4), ("d", 1, {"e": 1})]
+    assert _short("x" * 198) == f'"{"x" * 198}"' and _short("x" * 199) == f'"{"x" * 199}...'
+
+
+def test_a_chain_that_is_whole_is_not_repaired(store: ReceiptStore) -> None:
+    assert run("repair") == "there was nothing to repair\n" and json.loads(run("repair", "--json")) == []
+
+
+def test_a_receipt_is_exported_signed_or_for_who_signs_it(store: ReceiptStore, tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="an envelope needs a key"):
+        run("export", FIRST)
+    with pytest.raises(NotFound, match="you have no key"):
+        run("key")
+    (statement,) = map(json.loads, run("export", FIRST, "--form", "statement").splitlines())
+    assert statement["predicate"]["meta"]["run_id"] == FIRST, "a run that made nothing has no provenance"
+    (predicate,) = map(json.loads, run("export", FIRST, "--form", "predicate", "--only", "receipt").splitlines())
+    assert predicate == statement["predicate"]
+    with pytest.raises(ConfigError):
+        run("export", FIRST, "--form", "statement", "--only", "provenance")
+    public = run("keygen").strip()
+    assert run("key").strip() == public
+    out = tmp_path / "out"
+    assert run("export", FIRST, "--out", str(out)) == "" and out.stat().st_mode & 0o777 == 0o644
+    (line,) = out.read_text().splitlines()
+    assert json.loads(base64.b64decode(json.loads(line)["payload"])) == statement
+    assert "[default: envelope]" in " ".join(run("export", "--help").split())

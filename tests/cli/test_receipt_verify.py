@@ -6,6 +6,8 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import pytest
+from click.testing import CliRunner
 from msgspec.structs import replace
 from securesystemslib.dsse import Envelope
 from securesystemslib.signer import SSlibKey
@@ -13,6 +15,9 @@ from securesystemslib.signer import SSlibKey
 from tests.cli.receipts import SECOND
 from tests.installed import treadle
 from tests.workspace.repositories import git, make
+from treadle.cli.receipt import receipt
+from treadle.cli.receipt_verify import ReceiptCheck, _envelopes, _finished, _junit, _policy, _repeated, _verify_content
+from treadle.errors import ConfigError, NotFound
 from treadle.host.store import ReceiptStore
 from treadle.receipts.statement import key_id
 from treadle.testing import bad_sidecar
@@ -115,3 +120,141 @@ def test_a_gate_has_a_code_for_each_reason_and_a_report(tmp_path: Path) -> None:
     assert treadle("receipt", "verify", run_id, "--trusted", str(keys)).returncode == 10
     for wrong in (["--expect", "colour=red"], ["--expect-last", "0"], ["--trusted", str(keys), "--key", "x"]):
         assert treadle("receipt", "verify", run_id, *wrong).returncode in (1, 2)
+
+
+def run(*words: str, code: int = 0) -> str:
+    done = CliRunner().invoke(receipt, ["verify", *words])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+FIRST = SAMPLE_RECEIPT.meta.run_id
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "give either a FILE or --chain"),
+        (["x", "--chain"], "give either a FILE or --chain"),
+        (["--chain", "--expect", "verified=yes"], "--expect and --policy are about one FILE"),
+        (["--chain", "--policy", "x"], "--expect and --policy are about one FILE"),
+        (["x", "--expect-last", "0"], "--expect-last is for --chain"),
+        (["x", "--key", "a", "--trusted", "b"], "give either --key or --trusted"),
+    ],
+)
+def test_what_cannot_be_asked_together_is_refused(words: list[str], said: str) -> None:
+    assert said in run(*words, code=2)
+
+
+def test_a_receipt_and_a_chain_are_valid_or_say_what_is_not(store: ReceiptStore, tmp_path: Path) -> None:
+    note = "note: it was not asked whose it is: name the keys that count with --key or --trusted\n"
+    assert run(FIRST) == f"{note}{FIRST}: valid\n"
+    assert run("--chain") == f"2 receipts in {store.directory}: valid\n"
+    last = run("--chain", "--expect-last", "0" * 64, code=1)
+    assert last.startswith("chain: ") and last.endswith("not valid\n")
+    other = base64.b64encode(b"o" * 32).decode()
+    unsigned = json.loads(run(FIRST, "--key", other, "--json", code=10))
+    assert set(unsigned["wrong"]) == {"signature"} and unsigned["signed_by"] is None and not unsigned["valid"]
+    assert "unsigned: " in run("--chain", "--key", other, code=10)
+    assert run(FIRST, "--expect", "outcome=complete,agent=my-sidecar").endswith(": valid\n")
+    both = json.loads(run(FIRST, "--expect", "verified=yes", "--expect", "outcome=partial", "--json", code=15))
+    assert set(both["wrong"]) == {"verified", "outcome"} and both["facts"]["agent"] == "my-sidecar"
+    with pytest.raises(NotFound, match="there are no receipts in"):
+        run("--chain", "--store", str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [([], 0), (["content"], 1), (["signature"], 10), (["signature", "content"], 1), (["commit", "repo"], 11)],
+)
+def test_the_code_is_that_of_the_first_thing_that_is_wrong(wrong: list[str], code: int) -> None:
+    made = ReceiptCheck(checked="x", checks={"content": [], "signature": []})
+    for name in wrong:
+        made.add(name, "odd")
+    assert made.exit_code == code
+
+
+def test_what_is_said_in_a_receipt_must_fit_together() -> None:
+    def problems(**changed: object) -> list[str]:
+        made = ReceiptCheck(checked="x")
+        meta = {name: changed.pop(name) for name in list(changed) if hasattr(SAMPLE_RECEIPT.meta, name)}
+        sealed = receipts.sealed(replace(SAMPLE_RECEIPT, meta=replace(SAMPLE_RECEIPT.meta, **meta)))
+        _verify_content(replace(sealed, **changed), made)
+        return made.checks["content"]
+
+    assert problems() == [], "it may start and finish in the same moment"
+    assert problems(receipt_sha256=None)[0].startswith("it has no hash; it would be ")
+    assert problems(receipt_sha256="0" * 64)[0].startswith(f"its hash is {'0' * 64}, and that of its content is ")
+    assert problems(contract_version="abp/v9") == [f"its contract is 'abp/v9', not {receipts.CONTRACT!r}"]
+    failed = receipts.sealed(replace(SAMPLE_RECEIPT, outcome="failed"))
+    made = ReceiptCheck(checked="x")
+    _verify_content(failed, made)
+    assert made.checks["content"] == ["it failed, and its trace has no error"]
+    error = receipts.ErrorMet(ts=SAMPLE_RECEIPT.trace[0].ts, message="no")
+    made = ReceiptCheck(checked="x")
+    _verify_content(receipts.sealed(replace(failed, trace=[error])), made)
+    assert made.checks["content"] == [] and made.facts["outcome"] == "failed"
+
+
+def test_a_policy_is_words_and_a_name_twice_is_found(tmp_path: Path) -> None:
+    policy = tmp_path / "gate.toml"
+    policy.write_text('confined = true\nsealed = false\nagent = ["a", 1]\nrepo = "x"\n')
+    assert (
+        _policy(str(policy)) == {"confined": "yes", "sealed": "no", "agent": "a|1", "repo": "x"} and _policy(None) == {}
+    )
+    policy.write_text("confined = ")
+    with pytest.raises(ConfigError, match="is not TOML"):
+        _policy(str(policy))
+    assert list(_repeated(b'{"a": 1}')) == [] and "it says 'a' twice" in next(_repeated(b'{"a": 1, "a": 2}'))
+    assert next(_repeated(b"{")).startswith("not every reader understands it: ")
+
+
+def test_envelopes_are_found_one_or_one_in_each_line_and_nothing_else_is_one() -> None:
+    one, bundle = b'{"payloadType": "x"}', b'{"dsseEnvelope": {}}'
+    assert len(_envelopes(one)) == 1 and len(_envelopes(one + b"\n\n" + bundle + b"\n")) == 2
+    for other in (b"{}", b"[]", b"nonsense", one + b"\n{}", b'"payloadType"'):
+        assert _envelopes(other) == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "moment"),
+    [
+        ({"predicate": {"meta": {"finished_at": "F"}, "runDetails": {"metadata": {"finishedOn": "O"}}}}, "F"),
+        ({"predicate": {"runDetails": {"metadata": {"finishedOn": "O"}}}}, "O"),
+        ({"predicate": {"runDetails": {}}}, "1970-01-01T00:00:00Z"),
+        ({}, "1970-01-01T00:00:00Z"),
+    ],
+)
+def test_a_statement_says_when_its_run_had_finished(statement: dict[str, object], moment: str) -> None:
+    assert _finished(statement) == moment
+
+
+def test_a_report_has_a_case_for_each_thing_that_was_looked_at() -> None:
+    made = ReceiptCheck(checked="x", checks={"content": [], "signature": ["one\x1b", "two"]})
+    suite = ElementTree.fromstring(_junit(made))
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
+    content, signature = suite
+    assert content.get("name") == "content" and content.find("failure") is None
+    failure = signature.find("failure")
+    assert failure is not None and failure.get("message") == "one\ufffd" and failure.text == "one\ufffd\ntwo"
+
+
+def test_what_was_exported_is_verified_with_ones_own_key_unless_another_counts(
+    store: ReceiptStore, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    CliRunner().invoke(receipt, ["keygen"])
+    CliRunner().invoke(receipt, ["export", FIRST, "--out", str(out)])
+    assert run(str(out)) == f"{out}: valid, signed by you\n"
+    (line,) = out.read_text().splitlines()
+    for payload, said in (
+        (b"{}", "it holds no in-toto statement"),
+        (base64.b64decode(json.loads(line)["payload"]).replace(b'"predicate":{', b'"predicate":[],"x":{'), "lacks its"),
+    ):
+        out.write_text(json.dumps({**json.loads(line), "payload": base64.b64encode(payload).decode()}))
+        assert said in run(str(out), code=1)
+    other = base64.b64encode(b"o" * 32).decode()
+    out.write_text(line)
+    assert "signed by no one who is trusted" in run(str(out), "--key", other, code=10)

@@ -1,5 +1,7 @@
 """A kept chat says what it does in reports that do not show."""
 
+import asyncio
+import contextlib
 import io
 import os
 import shutil
@@ -7,7 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.scripts import calls, says
+from treadle.cli import reporting
 from treadle.cli.reporting import MESSAGE_MAX, Reporter
 from treadle.events import AnyEvent, Asked, ToolEnded, ToolStarted
 from treadle.terminal.reports import parse
@@ -62,6 +67,23 @@ def test_what_a_task_still_asks_counts_when_the_turn_is_over() -> None:
     screen = Screen()
     Reporter(screen, {STATE_FILE_VARIABLE: "/x"}).at_rest([Asked(request="q", kind="question", text="?" * 999)])
     assert screen.reports == [("blocked", "question", "?" * MESSAGE_MAX)]
+
+
+async def test_work_is_reported_again_and_rest_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reporting, "PAUSE", 0)
+    screen = Screen()
+    reporter = Reporter(screen, {STATE_FILE_VARIABLE: "/x"})
+    reminding = asyncio.create_task(reporter.remind())
+    for state, times in (("idle", 1), ("working", 3)):
+        screen.truncate(0)
+        screen.seek(0)
+        reporter.say(state)
+        for _ in range(2 * (times + 1)):
+            await asyncio.sleep(0)
+        assert (len(screen.reports) > 1) is (times > 1), state
+    reminding.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await reminding
 
 
 def test_nothing_is_written_where_no_supervisor_reads() -> None:

@@ -15,6 +15,7 @@ from tests.installed import treadle as run
 from treadle import __version__
 from treadle.cli import root
 from treadle.cli.names import TERMINAL
+from treadle.errors import ConfigError
 
 
 @pytest.mark.parametrize("flag", ["--version", "-V"])
@@ -154,3 +155,39 @@ def test_ctrl_c_ends_a_command_with_the_code_that_shells_know() -> None:
 )
 def test_a_script_that_asked_for_json_gets_failures_as_json(words: str, wanted: bool) -> None:
     assert root._wants_json(words.split()) is wanted
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("doctro", "there is no command 'doctro': did you mean `treadle doctor`?"),
+        ("zzzzzz", "there is no command 'zzzzzz'"),
+        ("fix it", "a prompt needs -p: treadle -p 'fix it' (or `treadle chat 'fix it'` to talk about it)"),
+    ],
+)
+def test_what_was_meant_is_guessed(word: str, said: str) -> None:
+    assert root._meant(word) == said
+
+
+def test_a_chat_is_opened_by_nothing_or_by_a_prompt() -> None:
+    assert [root._talks(first) for first in ("", "fix it", "a\tb", "doctor")] == [True, True, True, False]
+
+
+def test_a_command_line_is_run_here_and_its_code_given_back(capsys: pytest.CaptureFixture[str]) -> None:
+    assert root._run(["version"]) in (0, None) and capsys.readouterr().out == f"treadle {__version__}\n"
+    assert root._run(["version", "--json"]) == 0 and json.loads(capsys.readouterr().out)["parts"]["fleet"] is True
+    assert root._run(["help", "man"]) in (0, None) and "manual page" in capsys.readouterr().out
+    assert root._run(["zzzzzz"]) == 2 and "there is no command 'zzzzzz'" in capsys.readouterr().err
+    for words in (["-p", "--nonsense"], ["--nonsense", "--print", "x"], ["-p", "a", "b"]):
+        with pytest.raises(ConfigError) as wrong:
+            root._run(words)
+        assert "`treadle -p --help` lists the options" in str(wrong.value)
+
+
+def test_an_error_is_one_line_and_a_result_where_json_was_asked_for(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    for words, records in ((["-p", "--nonsense"], 0), (["-p", "--nonsense", "--output-format=json"], 1)):
+        with pytest.raises(SystemExit) as ended:
+            root.main(words)
+        out, err = capsysbinary.readouterr()
+        assert ended.value.code == 1 and err.startswith(b"treadle: ") and err.count(b"\n") == 1
+        assert len(out.splitlines()) == records

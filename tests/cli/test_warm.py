@@ -14,6 +14,7 @@ from tests.cli.warm_runs import BE_WORKER, PATIENT, SCRIPT, Warm, loaded
 from tests.installed import TREADLE
 from tests.terminal.support import alive, until
 from tests.waiting import stop
+from treadle.cli.warm import run_once, run_warm, run_worker
 from treadle.io.process import table
 from treadle.io.process import warm as warm_parents
 
@@ -133,3 +134,19 @@ def test_no_copy_is_made_for_workers_when_none_is_wanted(workers: Workers) -> No
     workers.env["TREADLE_WARM"] = "0"
     assert [workers.ask(workers.start()) for _ in range(3)] == ["hello"] * 3
     assert workers.parents() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("attach", []), ("attach", ["--detach"]), ("run", ["cat"]), ("ls", ["--watch"]), ("status", ["x", "--watch"])],
+)
+def test_what_shows_something_for_long_is_not_for_a_warm_parent(
+    name: str, arguments: list[str], workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TREADLE_WARM", "600")
+    assert run_warm(name, arguments) is None and list(workers.home.iterdir()) == [workers.home / "s.toml"]
+
+
+def test_without_a_warm_parent_one_runs_by_itself() -> None:
+    assert run_once(["-p", "hi"]) is None and run_worker() is None
+    assert run_warm("ls", []) is None and run_warm("run", ["--detach", "cat"]) is None

@@ -10,9 +10,14 @@ import sys
 import threading
 from pathlib import Path
 
+from click.testing import CliRunner
+
 from tests.cli.warm_runs import TRACED, Warm, loaded, name_of
 from tests.installed import TREADLE
 from tests.terminal.support import alive, until
+from treadle.cli.warm import AGENT
+from treadle.cli.warm_start import _record, warm_start
+from treadle.errors import ConfigError
 from treadle.io.process import table
 
 WORKER = str(Path(sys.executable).with_name("treadle-worker"))
@@ -35,6 +40,20 @@ def test_it_is_started_asked_about_and_ended_by_hand(warm: Warm) -> None:
     assert done.stdout == "hello\n" and loaded(done)
     off = warm.do(TREADLE, "warm", env={**warm.env, "TREADLE_WARM": "0"})
     assert off.returncode == 1 and "TREADLE_WARM=0" in off.stderr
+
+
+def test_what_is_typed_is_one_of_three_and_what_is_off_is_said() -> None:
+    assert CliRunner().invoke(warm_start, ["status"]).output == "nothing is warm: `treadle warm` starts it\n"
+    assert json.loads(CliRunner().invoke(warm_start, ["status", "--json"]).output) == []
+    assert CliRunner().invoke(warm_start, ["stop"]).output == "there was none\n"
+    assert json.loads(CliRunner().invoke(warm_start, ["stop", "--json"]).output) == {"ended": []}
+    off = CliRunner().invoke(warm_start)
+    assert isinstance(off.exception, ConfigError) and "TREADLE_WARM=0 says that nothing" in str(off.exception)
+    for words in (["--idle", "0"], ["dance"]):
+        assert CliRunner().invoke(warm_start, words).exit_code == 2
+    assert "[default: 30.0" in " ".join(CliRunner().invoke(warm_start, ["--help"]).output.split())
+    assert _record(os.getpid(), AGENT)["for"] == "runs and workers" and _record(os.getpid(), "x")["for"] == "workers"
+    assert _record(os.getpid(), AGENT)["rss_bytes"] and _record(2**22 + 1, AGENT)["rss_bytes"] == 0
 
 
 def test_what_a_run_has_from_whoever_starts_it_is_the_same_as_without(warm: Warm) -> None:

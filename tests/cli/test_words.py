@@ -8,7 +8,7 @@ import pytest
 
 from treadle.cli.heimdall import COMMANDS as HEIMDALL
 from treadle.cli.names import TERMINAL
-from treadle.cli.words import CommandWords, every
+from treadle.cli.words import CommandWords, Option, _first, _from_text, _rest, every
 
 ALL = {command.name: command for command in every()}
 ALSO = {"-n", "--follow", "--force", "--tool-version", "--bar"}
@@ -61,3 +61,42 @@ def test_subcommands_and_values_are_found_in_help_that_a_command_wrote_itself() 
     assert {"claim", "release", "check", "guard", "radar"} <= set(claim.commands)
     values = {option.names[0]: option.value for option in claim.options}
     assert values["--task"] == "T" and values["--json"] == ""
+
+
+def test_a_command_is_told_whole_and_what_is_hidden_is_not() -> None:
+    top = ALL["treadle"]
+    names = [option.names for option in top.options]
+    assert names[0] == ("-p", "--print") and names[-1] == ("--version",) and len(set(names)) == len(names)
+    assert (
+        ("-r", "--resume") in names and "--thinking" not in options(top) and top.summary.startswith("Drive, supervise")
+    )
+    assert "\b" not in top.text and "\n" not in top.summary and "treadle init " in top.text
+    submit = {option.names: option for option in ALL["treadle fleet submit"].options}
+    assert submit[("--wait",)].value == "" and submit[("--timeout",)].value == "S" and submit[("--wait",)].help
+    assert ("--sandbox", "--no-sandbox") in [option.names for option in ALL["treadle worker"].options]
+    assert options(ALL["treadle-worker"]) == options(ALL["treadle worker"])
+
+
+def test_every_terminal_command_takes_its_place_once_but_a_recording_has_none() -> None:
+    for name in TERMINAL:
+        given = [option.names for option in ALL[f"treadle {name}"].options]
+        for one in (("--socket-dir",), ("--config",)):
+            assert given.count(one) == (0 if name == "replay" else 1), name
+
+
+def test_words_are_those_of_the_first_argument_alone() -> None:
+    assert ALL["treadle fleet show"].words == ALL["treadle fleet cancel"].words == "orders"
+    assert ALL["treadle fleet ls"].words == "" and ALL["treadle completion"].words == "shells"
+    assert ALL["treadle coord"].commands == tuple(HEIMDALL) and not any(
+        name.startswith("treadle fleet ") and command.commands for name, command in ALL.items()
+    )
+
+
+def test_help_that_a_command_wrote_itself_is_read() -> None:
+    text = "Does it.\n\ntreadle x ID [--to DIR] [--all]\n--to=FILE again\n"
+    found = _from_text(("treadle", "x"), text)
+    assert (found.summary, found.words) == ("Does it.", "terminals")
+    assert found.options == (Option(("--to",), "DIR"), Option(("--all",), ""))
+    assert _from_text(("treadle", "run"), text.replace(" x ", " run ")).words == ""
+    assert _from_text(("heimdall-x",), "heimdall-x: does it\n\nmore").summary == "does it"
+    assert _first(None) == _rest(None) == "" and _rest("a\n\n\b\nb") == "b"
