@@ -19,7 +19,18 @@ from treadle.confinement import ResourceLimits
 from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
 from treadle.drivers.card import cards
-from treadle.drivers.confined import Enclosure, decided, enclosure, started, unchanged, watched
+from treadle.drivers.confined import (
+    Enclosure,
+    decided,
+    enclosure,
+    expanded,
+    known,
+    networked,
+    placed,
+    started,
+    unchanged,
+    watched,
+)
 from treadle.errors import ConfigError, TreadleError
 from treadle.events import AnyEvent, Event, TurnEnded, Warned
 from treadle.io.paths import state_dir
@@ -344,3 +355,59 @@ def test_the_hosts_on_its_card_are_reached_where_the_network_is_limited_and_a_pe
         assert made is not None
         assert made.hosts == ("a.example", *cards()["codex"].hosts, "b.example")
         made.close()
+
+
+def test_a_place_is_where_its_variable_says_else_in_the_home_and_also_where_that_was_moved() -> None:
+    env = {"HOME": "/h", "X_HOME": "/x", "XDG_CACHE_HOME": "/c", "EMPTY": ""}
+    for place, found in (
+        ("~/.x", "/h/.x"),
+        ("$X_HOME", "/x"),
+        ("$X_HOME/sub/deep", "/x/sub/deep"),
+        ("$X_HOME|~/.x", "/x"),
+        ("$EMPTY|~/.x", "/h/.x"),
+        ("$NONE/sub", ""),
+        ("$NONE|$EMPTY", ""),
+    ):
+        assert expanded(place, env) == found, place
+    assert expanded("~/.x", {}) == ""
+    assert placed(("~/.cache/a", "~/.cache/a", "~/.config/b", "$NONE"), env) == ["/h/.cache/a", "/c/a", "/h/.config/b"]
+    assert placed(("$X",), {"X": "relative"}) == []
+
+
+def test_a_command_is_known_by_its_program_its_adapter_or_what_stands_behind_ours() -> None:
+    def name(*argv: str) -> str | None:
+        card = known(argv)
+        return card.name if card is not None else None
+
+    assert name("/x/codex", "app-server") == "codex" and name("codex-acp") == "codex" and name("codex2") is None
+    assert name("treadle", "acp", "--agent", "qwen") == "qwen" and name("treadle", "acp", "--agent") is None
+    assert name("python", "/x/treadle", "--agent", "nobody") is None and name() is None
+    assert name("other", "--agent", "qwen") is None
+
+
+@pytest.mark.skipif(not methods.available().network, reason="the network cannot be limited here")
+def test_what_a_person_should_know_about_the_network_is_said(tmp_path: Path) -> None:
+    def made(network: str, mode: Any = "full-auto", **more: Any) -> tuple[str, tuple[str, ...], str]:
+        spec = SessionSpec(cwd=str(tmp_path), mode=mode, confinement=Confinement(use="on", network=network))  # type: ignore[arg-type]
+        options: dict[str, Any] = {
+            "name": "codex",
+            "argv": ["codex"],
+            "env": {"HOME": str(tmp_path)},
+            "hosts": (),
+            **more,
+        }
+        found, warning = networked(spec, **options)
+        return found.confinement.network, found.confinement.hosts, warning.message if warning is not None else ""
+
+    model = cards()["codex"].hosts
+    assert made("auto") == ("off", model, "") and made("auto", mode="suggest") == ("on", (), "")
+    network, hosts, said = made("auto", name="mine", argv=["mine"])
+    assert (network, hosts) == ("on", ()) and said.startswith("mine reaches every host")
+    assert made("auto", mode="suggest", name="mine", argv=["mine"]) == ("on", (), "")
+    assert made("off", name="mine", argv=["mine"], hosts=("h.example",)) == ("off", ("h.example",), "")
+    (tmp_path / ".codex").mkdir()
+    (tmp_path / ".codex" / "config.toml").write_text("")
+    made("off")
+    (tmp_path / ".codex" / "config.toml").write_text('base_url = "https://new.example"')
+    assert made("off")[2].startswith("the settings of codex name new.example, which they did not")
+    assert made("off", hosts=("new.example",)) == ("off", (*model, "new.example"), "")

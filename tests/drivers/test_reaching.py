@@ -4,14 +4,16 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from treadle.agent.providers.script import CallLine, Script, ScriptedReply
 from treadle.drivers.card import cards
 from treadle.drivers.confined import enclosure
+from treadle.drivers.reaching import HostGate
 from treadle.drivers.worker.driver import WorkerAgent
-from treadle.events import AnyEvent, Asked, TurnEnded, Warned
+from treadle.events import AnyEvent, Asked, Event, TurnEnded, Warned
 from treadle.io.sandbox import methods
 from treadle.session import Answer, Confinement, Mode, SessionSpec, Toolset
 from treadle.sessions.session import run_turn
@@ -122,3 +124,48 @@ async def test_a_person_is_asked_about_a_host_once_in_a_turn(
     events = await played(tmp_path, fetch, Answer(decision=answer))  # type: ignore[arg-type]
     [asked] = [event for event in events if isinstance(event, Asked)]
     assert asked.args == {"host": "127.0.0.1", "port": listener.port} and len(listener.heard) == reached
+
+
+class Person:
+    """Answers what a session is asked."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = list(answers)
+        self.asked: list[Asked] = []
+
+    async def ask(self, asked: Asked) -> Answer:
+        self.asked.append(asked)
+        return self.answers.pop(0)
+
+    def deadline(self) -> float | None:
+        return 5.0
+
+
+async def test_a_host_is_refused_aloud_once_in_a_turn_and_quietly_outside_of_one() -> None:
+    gate, said = HostGate("mine", ("a.example",)), list[Event]()
+    assert not await gate.reach("b.example", 443) and list(gate.refused) == ["b.example"]
+    with gate.turn(said.append, None):
+        assert gate.refused == {}, "a turn begins with none"
+        for port in (443, 443, 81):
+            assert not await gate.reach("b.example", port)
+        assert list(gate.refused) == ["b.example", "b.example:81"]
+    assert [event.code for event in said if isinstance(event, Warned)] == ["network", "network"]
+    assert isinstance(said[0], Warned) and said[0].message == gate.refused["b.example"]
+    assert not await gate.reach("c.example", 443) and len(said) == 2
+
+
+async def test_what_a_person_allows_for_the_session_is_reached_from_then_on() -> None:
+    gate, said = HostGate("mine", ()), list[Event]()
+    person = Person(Answer(decision="allow"), Answer(decision="allow", scope="session"), Answer(decision="deny"))
+    with gate.turn(said.append, cast(Any, person)):
+        assert await gate.reach("once.example", 443) and await gate.reach("kept.example", 443)
+        assert not await gate.reach("no.example", 443) and not await gate.reach("no host", 443)
+        assert list(gate.refused) == ["no.example", "no host"]
+    assert [asked.args["host"] for asked in person.asked] == ["once.example", "kept.example", "no.example"]
+    assert {asked.deadline for asked in person.asked} == {5.0} and "mine" in person.asked[0].text
+    assert await gate.reach("kept.example", 443) and not await gate.reach("once.example", 443)
+    changed = Person(Answer(decision="allow", changed_args={"host": "x"}))
+    with gate.turn(said.append, cast(Any, changed)):
+        assert not await gate.reach("other.example", 443)
+    granted = [event.message for event in said if isinstance(event, Warned) and "rest of this session" in event.message]
+    assert len(granted) == 1 and granted[0].startswith("kept.example can be reached")

@@ -108,3 +108,47 @@ async def test_a_write_that_the_system_refuses_says_so(tmp_path: Path) -> None:
     for path in ("file/below", "."):
         with pytest.raises(Fault):
             await Files(Host(tmp_path)).write({"path": path, "content": "x"})
+
+
+async def test_each_fault_has_its_code_and_its_words(tmp_path: Path) -> None:
+    (tmp_path / "big").write_bytes(b"x" * (MOST + 1))
+    (tmp_path / "whole").write_bytes(b"x" * MOST)
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "file").write_text("x")
+    files = Files(Host(tmp_path))
+    assert len((await files.read({"path": "whole"}))["content"]) == MOST
+    for call, params, code, words in (
+        (files.read, {"path": "none"}, -32002, "no such file"),
+        (files.read, {"path": "link"}, -32002, "no such file"),
+        (files.read, {"path": "big"}, -32603, "is larger than"),
+        (files.read, {"path": "."}, -32603, "cannot be read"),
+        (files.read, {"path": 7}, -32602, "path must be a text"),
+        (files.write, {"path": "a"}, -32602, "content must be a text"),
+        (files.write, {"path": ".", "content": "x"}, -32603, "cannot be written"),
+        (files.write, {"path": "file/below", "content": "x"}, -32603, "cannot be written"),
+    ):
+        with pytest.raises(Fault, match=words) as fault:
+            await call(params)
+        assert fault.value.code == code, params
+
+
+async def test_a_write_is_guarded_by_its_real_path_and_told_with_its_call_and_diff(tmp_path: Path) -> None:
+    guarded: list[tuple[str, ...]] = []
+
+    @contextlib.contextmanager
+    def writing(paths: tuple[str, ...]) -> Iterator[None]:
+        guarded.append(paths)
+        yield
+
+    (tmp_path / "real").mkdir()
+    (tmp_path / "way").symlink_to("real")
+    host = Host(tmp_path, Guards(writing=writing))
+    files = Files(host)
+    assert await files.write({"path": "way/a", "content": "one\n"}) == {}
+    await files.read({"path": "way/a"})
+    assert guarded == [(str(tmp_path / "real" / "a"),)] and files.written == {str(tmp_path / "real" / "a")}
+    (change,) = [event for event in host.events if isinstance(event, FileChanged)]
+    assert (change.path, change.call) == (str(tmp_path / "way" / "a"), "fs-1") and "+one" in change.diff
+    assert [(each.tool, each.kind) for each in host.used] == [("write", "write"), ("read", "read")]
+    assert host.used[0].args == {"file_path": str(tmp_path / "way" / "a"), "content": "one\n"}
+    assert (tmp_path / "real" / "a").stat().st_mode & 0o777 == 0o644

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.drivers.acp.test_files import Host
@@ -127,4 +128,39 @@ async def test_a_method_nobody_knows_is_refused(tmp_path: Path) -> None:
     name = await created(terminals, "true")
     with pytest.raises(Fault, match="unknown method"):
         await ask(terminals, "resize", name)
+    await terminals.close()
+
+
+async def test_a_command_runs_where_it_may_and_not_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "w" / "in").mkdir(parents=True)
+    (tmp_path / "more").mkdir()
+    host = Host(tmp_path / "w")
+    host.spec = msgspec.structs.replace(host.spec, add_dirs=(str(tmp_path / "more"),), env={"MINE": "m"})
+    terminals = Terminals(host)
+    for cwd, where in (
+        ("in", tmp_path / "w" / "in"),
+        (str(tmp_path / "more"), tmp_path / "more"),
+        (None, tmp_path / "w"),
+    ):
+        name = await created(terminals, 'pwd; echo "$MINE$YOURS"', cwd=cwd, env=[{"name": "YOURS", "value": "y"}])
+        await ask(terminals, "wait_for_exit", name)
+        assert (await ask(terminals, "output", name))["output"] == f"{where}\nmy\n"
+    with pytest.raises(Fault, match="is outside of the workspace") as outside:
+        await created(terminals, "ls", cwd="..")
+    assert outside.value.code == -32602 and len(host.used) == 3
+    assert host.used[0].args == {"command": host.used[0].command} and host.used[0].kind == "execute"
+    await terminals.close()
+    assert terminals.find("terminal-1") is not None and terminals.find("terminal-4") is None
+    with pytest.raises(Fault) as gone:
+        await ask(terminals, "kill", "terminal-1")
+    assert gone.value.code == -32002
+
+
+async def test_a_limit_that_is_none_or_too_large_is_ours(tmp_path: Path) -> None:
+    terminals = Terminals(Host(tmp_path))
+    for limit, kept in ((0, 20), (True, 1), ("9", 20), (1 << 20, 20), (20, 20), (19, 19)):
+        name = await created(terminals, "printf '%020d' 7", outputByteLimit=limit)
+        await ask(terminals, "wait_for_exit", name)
+        told = await ask(terminals, "output", name)
+        assert len(told["output"]) == kept and told["truncated"] is (kept < 20), limit
     await terminals.close()

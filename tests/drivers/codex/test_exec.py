@@ -8,7 +8,8 @@ import pytest
 from tests.drivers.scenarios import Scenario, check_always, play
 from treadle.agents import find_agent
 from treadle.drivers.codex.exec import ExecSession
-from treadle.events import CommandRun, FileChanged, ToolStarted, Usage, Warned
+from treadle.events import CommandRun, FileChanged, Message, ToolEnded, ToolStarted, Usage, Warned
+from treadle.session import Mode
 from treadle.settings.config import AgentSettings
 
 OLD = """#!/bin/sh
@@ -78,3 +79,51 @@ async def test_a_turn_that_breaks_off_has_failed(
     async with play(agent, Scenario("exec", ("do it",), lambda played: None), work) as played:
         check_always(played)
         assert played.ends[0].outcome == "failed"
+
+
+THOUGHT = {"id": "item_4", "type": "reasoning", "text": "hm"}
+LIMITED_USE = {"input_tokens": 150, "cached_input_tokens": 20, "output_tokens": 9, "reasoning_output_tokens": 1}
+
+
+async def test_each_record_is_told_and_what_stays_open_has_failed(tmp_path: Path, work: Path) -> None:
+    search = {"id": "item_5", "type": "web_search", "query": "q"}
+    failed = {**COMMAND, "id": "item_6", "status": "failed", "exit_code": 3, "aggregated_output": "no"}
+    records: list[dict[str, object]] = [
+        {"type": "thread.started", "thread_id": "t-2"},
+        {"type": "item.started", "item": {"id": "item_3", "type": "agent_message", "text": "half"}},
+        {"type": "item.completed", "item": THOUGHT},
+        {"type": "item.completed", "item": failed},
+        {"type": "item.started", "item": search},
+        {"type": "item.completed", "item": {"id": "item_3", "type": "agent_message", "text": "All is done."}},
+        {"type": "turn.completed", "usage": LIMITED_USE},
+        {"type": "something.later"},
+    ]
+    agent = find_agent("codex", {"codex": old_codex(tmp_path, records)})
+    scenario = Scenario("exec", ("do it",), lambda played: None, mode=None)
+    async with play(agent, scenario, work, model="m1", resume="t-1") as played:
+        check_always(played)
+        assert played.session.id == "t-2" and played.ends[0].iterations == 1
+        assert not played.of(Usage), "what was used before it was resumed is not known"
+        assert [(event.text, event.kind) for event in played.of(Message)] == [
+            ("hm", "thinking"),
+            ("All is done.", "text"),
+        ]
+        (ran,) = played.of(CommandRun)
+        assert (ran.command, ran.exit_code, ran.output) == ("echo hi", 3, "no") and ran.call.endswith(":item_6")
+        ends = {event.name: (event.ok, event.result) for event in played.of(ToolEnded)}
+        assert ends == {"exec_command": (False, "no"), "web_search": (False, "the turn ended before it did")}
+        assert (tmp_path / "log").read_text().endswith("--sandbox danger-full-access --model m1 resume t-1 -\n")
+        assert "asks no one" in played.of(Warned)[0].message
+
+
+@pytest.mark.parametrize(("mode", "sandbox"), [("suggest", "read-only"), ("yolo", "danger-full-access")])
+async def test_the_mode_chooses_its_own_sandbox_and_an_error_its_words(
+    tmp_path: Path, work: Path, mode: Mode, sandbox: str
+) -> None:
+    records = [{"type": "turn.failed", "error": {"message": "no quota"}}]
+    agent = find_agent("codex", {"codex": old_codex(tmp_path, records, 1)})  # type: ignore[arg-type]
+    async with play(agent, Scenario("exec", ("do it",), lambda played: None, mode=mode), work) as played:
+        error = played.ends[0].error
+        assert error is not None and error.message == "no quota"
+        assert f"--sandbox {sandbox} -" in (tmp_path / "log").read_text()
+        assert played.session.info.capabilities["steer"] == "unsupported"

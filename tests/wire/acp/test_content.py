@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.wire.acp.content import diffs_in, prompt_images, prompt_text, text_block, text_of, texts_in
+from treadle.wire.acp.content import diffs_in, image_block, prompt_images, prompt_text, text_block, text_of, texts_in
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -58,3 +58,24 @@ def test_the_content_of_a_tool_is_its_texts_and_its_diffs() -> None:
 def test_anything_can_be_read(value: Any) -> None:
     assert isinstance(text_of(value), str) and isinstance(prompt_text(value), str)
     assert isinstance(texts_in(value), str) and isinstance(diffs_in(value), list)
+
+
+def test_what_is_not_of_the_right_kind_is_left_out() -> None:
+    assert text_of({"type": 7}) == "" and text_of({"type": "resource"}) == "[]"
+    embedded = {"type": "resource", "resource": {"uri": 7, "text": "x"}}
+    assert prompt_text([embedded, "odd", {"type": "resource", "resource": 7}]) == '<file uri="">\nx\n</file>\n[]'
+    assert prompt_images([{"type": "audio", "data": "aGk="}, "odd"]) == ()
+    assert (
+        texts_in(
+            [
+                {"type": "content", "content": text_block("a")},
+                {"type": "content"},
+                "odd",
+                {"type": "content", "content": text_block("b")},
+            ]
+        )
+        == "a\nb"
+    )
+    assert diffs_in([{"type": "content", "path": "/a"}, {"type": "diff", "path": 7}, "odd"]) == [] and diffs_in(7) == []
+    shown = image_block(b"GIF89a")
+    assert shown == {"type": "image", "data": "R0lGODlh", "mimeType": "image/gif"}

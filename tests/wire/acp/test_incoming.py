@@ -209,3 +209,96 @@ def test_whatever_an_agent_says_every_tool_that_starts_ends_once(updates: list[d
     assert sorted(started) == sorted(ended) and len(started) == len(set(started))
     texts = "".join(event.text for event in events if isinstance(event, TextDelta))
     assert texts == "".join(event.text for event in events if isinstance(event, Message) and event.kind == "text")
+
+
+def test_a_turn_forgets_the_one_before_it() -> None:
+    reader = incoming()
+    told(
+        reader,
+        chunk("a"),
+        tool(title="bash", kind="execute"),
+        chunk("b"),
+        chunk("hm", "agent_thought_chunk"),
+        chunk("x", _meta={"parentToolCallId": "p"}),
+    )
+    assert reader.tools and reader.answer == "b" and reader.everything == "a\n\nb"
+    reader.begin()
+    assert (reader.tools, reader.answer, reader.everything, reader.last_chunk) == ({}, "", "", "")
+    assert reader.finish("") == []
+
+
+def test_a_chunk_without_text_or_of_the_same_message_is_no_new_block() -> None:
+    reader = incoming()
+    events = told(reader, chunk("a", messageId="m"), chunk("", messageId="n"), chunk("b", messageId="m"))
+    assert [type(event) for event in events] == [TextDelta, TextDelta] and reader.answer == "ab"
+    assert told(reader, chunk("", "agent_thought_chunk")) == []
+    [message] = told(reader, {"sessionUpdate": "user_message_chunk"})
+    assert isinstance(message, Message) and message.text == "ab"
+    first, second = told(incoming(), chunk("hm", "agent_thought_chunk"), chunk("", _meta={"usage": None}))
+    assert isinstance(second, Message) and second.kind == "thinking" and isinstance(first, ThinkingDelta)
+
+
+def test_a_call_that_never_started_is_not_ended_and_one_with_output_is_once() -> None:
+    reader = incoming()
+    told(reader, tool(kind="execute", title="ls"))
+    assert reader.finish("over") == []
+    started, output = told(reader, tool(kind="execute", title="ls", _meta={"terminal_output": {"data": "a"}}))
+    assert isinstance(started, ToolStarted) and isinstance(output, ToolOutput) and output.text == "a"
+    assert [type(event) for event in told(reader, tool(_meta={"terminal_output": {"data": "b"}}))] == [ToolOutput]
+    (ended,) = told(reader, tool(status="failed", rawOutput="no"))
+    assert isinstance(ended, ToolEnded) and (ended.ok, ended.result) == (False, "no") and reader.finish("over") == []
+    done = told(
+        incoming(), tool(kind="execute", title="ls", status="completed", rawOutput={"exitCode": 0, "output": "x"})
+    )
+    assert [type(event).__name__ for event in done] == ["ToolStarted", "CommandRun", "ToolEnded"]
+    assert isinstance(done[2], ToolEnded) and done[2].ok
+
+
+def test_paths_of_a_command_are_no_files_that_it_is_about_and_two_diffs_are_no_arguments() -> None:
+    reader = incoming()
+    run = reader.record(tool(kind="execute", rawInput={"command": "ls", "path": "/x"}))
+    assert run is not None and reader.access(run).paths == () and reader.access(run).command == "ls"
+    read = reader.record({"toolCallId": "r", "kind": "read", "title": "Read it", "rawInput": {"path": "/x"}})
+    assert read is not None and reader.access(read).paths == ("/x",) and reader.access(read).command is None
+    diffs = [{"type": "diff", "path": f"/w/{name}", "newText": "x"} for name in "ab"]
+    edit = reader.record({"toolCallId": "e", "kind": "edit", "content": diffs})
+    assert edit is not None and reader.access(edit).args is None and reader.access(edit).paths == ("/w/a", "/w/b")
+    gone = reader.record(
+        {"toolCallId": "g", "kind": "edit", "content": [{"type": "diff", "path": "/w/a", "newText": None}]}
+    )
+    assert gone is not None and reader.access(gone).args is None
+    other = reader.record({"toolCallId": "o", "name": "web_fetch", "rawInput": {"url": "https://a.example"}})
+    assert other is not None and (reader.access(other).kind, reader.access(other).url) == (
+        "network",
+        "https://a.example",
+    )
+
+
+def test_notes_of_the_wrong_kind_change_nothing() -> None:
+    reader = incoming()
+    for kind, field in (
+        ("session_info_update", "title"),
+        ("current_mode_update", "currentModeId"),
+        ("config_option_update", "configOptions"),
+    ):
+        assert told(reader, {"sessionUpdate": kind, field: 7}) == []
+    assert (reader.title, reader.mode, reader.options) == ("", "", [])
+    odd = [{"name": "a", "description": 7, "input": {"hint": 7}}, {"name": "b", "description": "d", "input": 7}]
+    assert [(one.name, one.description, one.arguments) for one in read_commands(odd)] == [("a", "", ""), ("b", "d", "")]
+    plans = [
+        event.call
+        for event in told(reader, {"sessionUpdate": "plan"}, {"sessionUpdate": "plan"})
+        if isinstance(event, ToolStarted)
+    ]
+    assert plans == ["plan-1", "plan-2"]
+
+
+def test_a_replay_without_a_prompt_has_no_turn_and_instructions_are_taken_off_once() -> None:
+    replay = HistoryReplay(incoming())
+    replay.update(chunk("Hello."))
+    replay.update(chunk("<instructions>\nx\n</instructions>\n\n", "user_message_chunk"))
+    replay.update(chunk("go", "user_message_chunk"))
+    events = replay.finish()
+    assert [type(event) for event in events] == [Message, TurnStarted]
+    assert isinstance(events[1], TurnStarted) and events[1].prompt == "go"
+    assert instructed("p", "a", "b").count("<instructions>") == 2

@@ -27,3 +27,16 @@ def test_the_way_to_a_server_has_one_name_whatever_other_programs_call_it() -> N
     assert transport({"command": "x"}) == "stdio"
     assert transport({"url": "u"}) == transport({"url": "u", "type": "streamable-http"}) == "http"
     assert transport({"url": "u", "type": "sse"}) == "sse"
+
+
+def test_what_is_missing_is_empty_and_what_is_odd_is_left_out() -> None:
+    assert as_list({"a": {}, "b": {"url": "u"}}) == [
+        {"name": "a", "command": "", "args": [], "env": []},
+        {"type": "http", "name": "b", "url": "u", "headers": []},
+    ]
+    given = [{"name": "a", "command": "x", "env": {"A": "b"}, "later": 1}, {"name": ""}, {"name": 7}, "odd"]
+    assert as_table(given) == {"a": {"command": "x", "env": {"A": "b"}}}
+    assert as_table([{"name": "a", "env": ["odd", {"name": "A", "value": "b"}], "headers": 7}]) == {
+        "a": {"env": {"A": "b"}, "headers": {}}
+    }
+    assert transport({"type": "sse"}) == "stdio"

@@ -84,3 +84,59 @@ def test_an_error_is_known_by_its_info(info: Any, code: str, retryable: bool) ->
 
 def test_an_error_that_is_nothing_still_says_so() -> None:
     assert events.error_info(None).message == "it gave no reason"
+
+
+@pytest.mark.parametrize(
+    ("told", "command"),
+    [("bash -x ls", "bash -x ls"), ("fish -c ls", "fish -c ls"), ("bash -lc ls more", "bash -lc ls more"), (7, "")],
+)
+def test_what_is_no_shell_around_a_command_is_left_as_it_is(told: Any, command: str) -> None:
+    assert events.plain_command(told) == command
+
+
+def test_each_kind_of_item_has_its_arguments_and_its_result() -> None:
+    search, image = {"type": "webSearch", "query": "q"}, {"type": "imageView", "path": "/w/a.png"}
+    assert (events.tool_args(search), events.tool_args(image)) == ({"query": "q"}, {"path": "/w/a.png"})
+    assert events.paths(image) == ("/w/a.png",) and events.paths({"type": "imageView", "path": 7}) == ()
+    assert events.paths({"type": "webSearch", "path": "/no"}) == ()
+    dynamic = {"type": "dynamicToolCall", "tool": "own", "contentItems": [{"text": "a"}, {"text": "b"}, "odd"]}
+    assert (events.tool_name(dynamic), events.result_text(dynamic)) == ("own", "a\nb")
+    assert events.tool_name({"type": "dynamicToolCall"}) == "dynamic"
+    for result, text in (
+        ("plain", "plain"),
+        ({"message": "no"}, "no"),
+        ({"odd": 1}, "{'odd': 1}"),
+        (7, "7"),
+        ({"content": []}, ""),
+    ):
+        assert events.result_text({"type": "mcpToolCall", "result": result}) == text
+    assert events.result_text({"type": "mcpToolCall", "error": {"message": "no"}, "result": "yes"}) == "no"
+    assert events.tool_args(PATCH)["changes"][0] == {"path": "/w/new", "diff": "a\nb\n"}
+    whole = {
+        "type": "fileChange",
+        "id": "c",
+        "changes": [{"path": "a", "kind": "add", "diff": "--- a\n"}, {"path": "b", "kind": "delete", "diff": "@@ x"}],
+    }
+    assert [(each.change, each.diff) for each in events.file_changes(whole)] == [
+        ("added", "--- a\n"),
+        ("deleted", "@@ x"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("info", "code", "retryable"),
+    [
+        ({"x": {"httpStatusCode": 403}}, "auth_failed", False),
+        ({"x": {"httpStatusCode": 500}}, "provider_error", True),
+        ({"x": {"httpStatusCode": 499}}, "provider_error", False),
+        ({"x": "odd"}, "provider_error", False),
+        ({}, "remote_error", False),
+        ("serverOverloaded", "provider_error", True),
+        ("usageLimitExceeded", "rate_limited", True),
+        ("unauthorized", "auth_failed", False),
+    ],
+)
+def test_what_is_worth_another_try_is_said(info: Any, code: str, retryable: bool) -> None:
+    found = events.error_info({"additionalDetails": "more", "message": "no", "codexErrorInfo": info})
+    assert (found.code, found.retryable, found.message) == (code, retryable, "more")
+    assert events.error_info("words").message == "words" and events.error_info({}).message == "it gave no reason"

@@ -18,7 +18,7 @@ from treadle.events import (
     ToolStarted,
     Warned,
 )
-from treadle.wire.codex.exec_records import ExecRecord, ExecRecords
+from treadle.wire.codex.exec_records import ExecRecord, ExecRecords, server_and_tool
 
 
 def lines(*events: AnyEvent) -> list[dict[str, Any]]:
@@ -120,3 +120,49 @@ def test_a_list_of_tasks_is_one_item_that_is_updated() -> None:
     assert [line["type"] for line in told] == ["item.started", "item.updated", "item.completed", "turn.completed"]
     assert len({line["item"]["id"] for line in told[:3]}) == 1
     assert told[2]["item"]["items"] == [{"text": "task 0", "completed": True}, {"text": "task 1", "completed": False}]
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("mcp__a__b", ("a", "b")),
+        ("mcp__a__b__c", ("a", "b__c")),
+        ("mcp__a", ("treadle", "mcp__a")),
+        ("x__a__b", ("treadle", "x__a__b")),
+    ],
+)
+def test_a_tool_is_of_a_server_only_where_its_name_has_all_three_parts(name: str, place: tuple[str, str]) -> None:
+    assert server_and_tool(name) == place
+
+
+def test_what_happens_is_written_to_the_item_that_it_belongs_to() -> None:
+    found = lines(
+        ToolStarted(call="1", name="find", args={}),
+        ToolOutput(call="1", text="no command"),
+        ToolStarted(call="2", name="bash", kind="write", command="tee a"),
+        FileChanged(call="2", path="/a", change="added"),
+        FileChanged(path="/b", change="deleted"),
+        CommandRun(call="9", command="x", exit_code=1),
+        ToolStarted(call="3", name="write", kind="write"),
+        FileChanged(call="3", path="/c", change="deleted"),
+        ToolEnded(call="3", name="write", result="", ok=False),
+        ToolEnded(call="2", name="bash", result="done"),
+        Message(text="hm", kind="thinking"),
+    )
+    assert [line["item"]["type"] for line in found] == [
+        *("mcp_tool_call", "command_execution", "file_change", "command_execution", "reasoning")
+    ]
+    assert found[2]["item"]["changes"] == [{"path": "/c", "kind": "delete"}] and found[2]["item"]["status"] == "failed"
+    assert found[3]["item"]["status"] == "completed" and found[4]["item"]["text"] == "hm"
+
+
+def test_an_answer_is_written_once_and_an_empty_one_not_at_all() -> None:
+    records = ExecRecords("t")
+    records.lines(Message(text="A"))
+    assert [line["type"] for line in records.end("A", None, {})] == ["turn.completed"]
+    assert [line["type"] for line in ExecRecords("t").end("", None, {})] == ["turn.completed"]
+    assert [line["type"] for line in records.end("B", None, {})] == ["item.completed", "turn.completed"]
+    [plain] = lines(ToolDenied(call="1", name="bash", reason="no", args={"command": 7}))
+    assert plain["item"]["error"] == {"message": "no"} and plain["item"]["type"] == "mcp_tool_call"
+    [tool] = lines(ToolStarted(call="1", name="todo", args={"todos": 7}))
+    assert tool["item"]["type"] == "mcp_tool_call"

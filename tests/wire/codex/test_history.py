@@ -51,3 +51,22 @@ def test_hidden_models_and_what_is_no_model_are_left_out() -> None:
     told = [{"model": "m", "displayName": "M", "description": "d"}, {"model": "h", "hidden": True}, {}, 3]
     assert list(offered_models(told)) == [OfferedModel(id="m", name="M", description="d")]
     assert list(offered_models(None)) == []
+
+
+def test_a_call_went_well_when_it_completed_without_an_exit_code() -> None:
+    def went(**fields: Any) -> bool:
+        ended = past([{"items": [{"type": "commandExecution", "id": "c", "command": "ls", **fields}]}], about)[-1]
+        assert isinstance(ended, ToolEnded)
+        return ended.ok
+
+    assert went(status="completed", exitCode=0) and went(status="completed")
+    assert not went(status="completed", exitCode=2) and not went(status="failed", exitCode=0)
+    odd: list[Any] = [
+        {"type": "commandExecution", "id": 7, "command": "ls"},
+        {"type": "agentMessage", "text": 7},
+        {"type": "userMessage", "content": 7},
+    ]
+    assert [type(event) for event in past([{"items": odd}, {"items": 7}], about)] == [TurnStarted]
+    untitled = listed_thread({"id": "t", "updatedAt": "x"})
+    assert (untitled.title, untitled.cwd, untitled.updated) == ("", "", 0.0)
+    assert [one.name for one in offered_models([{"model": "m", "hidden": False}, {"model": 7}])] == [""]

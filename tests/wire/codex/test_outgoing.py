@@ -9,10 +9,12 @@ from tests.wire.common.test_losses import SAMPLES
 from treadle.events import (
     Asked,
     CommandRun,
+    ContextCompacted,
     ErrorInfo,
     Event,
     FileChanged,
     Message,
+    Retrying,
     TextDelta,
     ThinkingDelta,
     ToolDenied,
@@ -21,6 +23,7 @@ from treadle.events import (
     ToolStarted,
     TurnEnded,
     TurnStarted,
+    Warned,
 )
 from treadle.wire.codex.outgoing import AppServerOutgoing, Notification, past
 
@@ -149,3 +152,89 @@ def test_whatever_happens_every_item_that_starts_completes_once(events: list[Eve
     told = played(*events, OVER)
     started = [params["item"]["id"] for method, params in told if method == "item/started"]
     assert sorted(started) == sorted(item["id"] for item in items(told)) and len(set(started)) == len(started)
+
+
+def test_each_notification_says_where_and_when_it_happened() -> None:
+    told = played(TextDelta(text="a", ts=2.5), Message(text="ab", ts=3.0))
+    where = {"threadId": "thread", "turnId": "turn"}
+    assert all(params.items() >= where.items() for _, params in told)
+    assert told[0][1]["startedAtMs"] == 2500 and told[-1][1]["completedAtMs"] == 3000
+    assert told[1][1] == {**where, "itemId": "turn-1", "delta": "a"}
+    begun = out().begin([{"type": "text"}])
+    assert short(begun) == ["item/started userMessage", "item/completed userMessage"] and begun[0][1]["item"]["content"]
+    thought = played(ThinkingDelta(text="hm", ts=1.0), Message(text="hm!", kind="thinking"), Message(text="so"))
+    assert thought[1][0] == "item/reasoning/summaryPartAdded" and thought[1][1]["summaryIndex"] == 0
+    assert [(item["type"], item.get("summary")) for item in items(thought)] == [
+        ("reasoning", ["hm!"]),
+        ("agentMessage", None),
+    ]
+
+
+def test_retries_warnings_and_a_shorter_context_are_told() -> None:
+    error = ErrorInfo(code="rate_limited", message="busy")
+    told = played(
+        TextDelta(text="a"),
+        Retrying(attempt=1, delay_ms=1, error=error),
+        Warned(message="careful"),
+        ContextCompacted(tokens_before=2, tokens_after=1),
+    )
+    assert told[2] == (
+        "error",
+        {"error": told[2][1]["error"], "willRetry": True, "threadId": "thread", "turnId": "turn"},
+    )
+    assert told[3] == ("warning", {"threadId": "thread", "message": "careful"})
+    assert [item["type"] for item in items(told)] == ["agentMessage", "contextCompaction"]
+    assert played(Warned(message="of a subagent", parent="p")) == []
+
+
+def test_how_a_call_ended_is_told_of_its_own_item() -> None:
+    fetch = ToolStarted(call="f", name="web_fetch", kind="network")
+    told = played(
+        LS,
+        fetch,
+        ToolOutput(call="f", text="no command"),
+        CommandRun(command="ls", exit_code=0, call="c"),
+        ToolEnded(call="c", name="bash", result="x"),
+    )
+    [command] = items(told)
+    assert (command["status"], command["exitCode"], command["cwd"]) == ("completed", 0, "/w")
+    assert "item/commandExecution/outputDelta" not in short(told)
+    assert played(ToolEnded(call="never", name="x", result="")) == []
+    failed = items(
+        played(
+            LS,
+            CommandRun(command="ls", exit_code=None, call="c"),
+            ToolEnded(call="c", name="bash", result="x", ok=False),
+        )
+    )
+    assert failed[0]["status"] == "failed"
+    twice = played(LS, ToolOutput(call="c", text="a"), ToolOutput(call="c", text="b"), OVER)
+    assert items(twice)[0]["aggregatedOutput"] == "ab" and items(twice)[0]["status"] == "failed"
+
+
+def test_what_was_denied_says_why() -> None:
+    told = played(
+        LS,
+        ToolDenied(call="c", name="bash", reason="no"),
+        ToolDenied(call="x", name="fetch", reason="no", args={"command": 7}),
+    )
+    command, tool = items(told)
+    assert command["aggregatedOutput"] == "not run: no" and tool["error"] == {"message": "not run: no"}
+    write = ToolStarted(call="w", name="edit", kind="write", args={})
+    [declined] = items(played(write, ToolDenied(call="w", name="edit", reason="no")))
+    assert (declined["status"], declined["type"], declined["changes"]) == ("declined", "fileChange", [{"path": "/w/a"}])
+    shown, item = out().asked(Asked(request="r", kind="question", text="Which?", args={"a": 1}))
+    assert (item["id"], item["tool"], item["arguments"]) == ("r", "tool", {"a": 1}) and len(shown) == 1
+
+
+def test_a_turn_that_was_interrupted_is_no_error_and_one_without_a_reason_has_one() -> None:
+    assert played(TurnEnded(outcome="interrupted")) == []
+    [(method, params)] = played(TurnEnded(outcome="failed"))
+    assert method == "error" and params["error"]["message"] == "the turn failed" and params["willRetry"] is False
+    turns = past([TurnStarted(prompt="one", turn="own"), TurnStarted(prompt="two")], "thread", "/w")
+    assert [turn["id"] for turn in turns] == ["own", "thread-2"]
+    assert turns[0]["items"][0]["content"] == [{"type": "text", "text": "one", "text_elements": []}]
+    unlisted = played(
+        ToolStarted(call="t", name="todo", args={"todos": 7}), ToolStarted(call="t", name="todo", args={"todos": 7})
+    )
+    assert short(unlisted) == ["item/started mcpToolCall"]

@@ -49,3 +49,18 @@ def test_what_was_not_told_of_the_use_stays_unknown() -> None:
     used = as_usage({"input_tokens": 5, "output_tokens": 2, "later": 1})
     assert used["inputTokens"] == 5 and used["outputTokens"] == 2 and used["reasoningOutputTokens"] is None
     assert "later" not in used
+
+
+def test_a_last_line_may_be_blank_and_an_item_of_a_known_kind_has_its_name() -> None:
+    output = CodexOutput()
+    assert output.receive(b"  \n") == [] and output.receive(b"  ") == [] and output.end() == []
+    names = {
+        "file_change": "fileChange",
+        "agent_message": "agentMessage",
+        "mcp_tool_call": "mcpToolCall",
+        "web_search": "webSearch",
+    }
+    assert {theirs: as_item({"type": theirs})["type"] for theirs in names} == names
+    assert as_item({"type": "reasoning"})["summary"] == [""] and "summary" not in as_item(
+        {"type": "error", "text": "x"}
+    )

@@ -146,3 +146,50 @@ def test_a_last_line_without_its_newline_counts_when_it_is_whole() -> None:
     client.receive(b'{"method":')
     with pytest.raises(InvalidJson):
         client.end()
+
+
+def test_what_is_wrong_with_a_message_is_said_with_the_code_that_answers_it() -> None:
+    for value, words, details in (
+        (7, "not an object", None),
+        ({"id": [], "method": "m"}, "neither a number nor a text", None),
+        ({"id": 1.5, "method": "m"}, "neither a number nor a text", None),
+        ({"id": 1, "method": 7}, "neither a call nor an answer", {"id": 1, "code": -32600}),
+        ({"id": 1, "method": 7, "result": 1}, "neither a call nor an answer", {"id": 1, "code": -32600}),
+        ({"id": 1, "method": "m", "params": [1]}, "the params of m are not an object", {"id": 1, "code": -32602}),
+        ({"result": 1}, "an answer has no id", None),
+    ):
+        found = read_message(value)
+        assert isinstance(found, Violation) and words in found.message and found.details == details, value
+    (bad,) = read_line(b"{oh")
+    assert isinstance(bad, InvalidJson) and bad.details == {"line": "{oh"}
+    assert read_message({"id": 1, "error": {"code": "x", "message": 7}}) == RpcRefused(
+        id=1, code=-32603, message="it gave no reason"
+    )
+    assert read_message({"id": 1, "error": None, "result": 5}) == Returned(id=1, result=5)
+
+
+def test_an_answer_settles_the_call_of_the_other_end_only() -> None:
+    agent = ready("agent")
+    agent.send(RpcCall(id=7, method="fs/read_text_file"))
+    assert agent.receive(b'{"id":7,"method":"session/new"}\n') == [RpcCall(id=7, method="session/new")]
+    assert agent.open == {"client": {7}, "agent": {7}}
+    agent.send(RpcRefused(id=7, code=1, message="no"))
+    assert agent.open == {"client": set(), "agent": {7}}
+    assert agent.receive(b'{"id":7,"error":{"code":1,"message":"no"}}\n') != [] and agent.open["agent"] == set()
+    assert agent.receive(b'{"id":7,"error":{"code":1,"message":"again"}}\n') == [
+        RpcRefused(id=7, code=1, message="again")
+    ]
+    line = json.loads(agent.encode(RpcRefused(id=1, code=1, message="no")))
+    assert line == {"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "no"}}
+    assert as_json(RpcRefused(id=1, code=1, message="no", data=0))["error"]["data"] == 0
+
+
+def test_an_agent_may_call_while_it_is_greeted_and_a_notice_may_come_first() -> None:
+    agent = Connection("agent")
+    assert agent.receive(b'{"method":"session/cancel"}\n') == [RpcNotice(method="session/cancel")]
+    agent.receive(b'{"id":1,"method":"initialize"}\n')
+    assert agent.send(RpcCall(id=1, method="fs/read_text_file")) and agent.state == "greeting"
+    again = agent.receive(b'{"id":1,"method":"initialize"}\n')
+    assert isinstance(again[0], Violation)
+    with pytest.raises(LocalProtocolError, match="an? agent does not call session/new"):
+        ready("agent").send(RpcCall(id=9, method="session/new"))

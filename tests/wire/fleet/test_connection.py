@@ -51,3 +51,19 @@ def test_true_is_not_an_integer_and_a_number_is_not_a_name() -> None:
             read("fleet.in.node.n1.started", data)
     with pytest.raises(RemoteProtocolError):
         read("fleet.in.wish.cancel", b'{"do":"explode","order":"a"}')
+
+
+def test_each_subject_is_a_name_of_the_fleet_that_one_of_the_two_roles_publishes_on() -> None:
+    for pattern, by, kind in SUBJECTS:
+        assert pattern.startswith(("fleet.", "$KV.fleet.")) and by in ("client", "scheduler") and kind is not None
+    roles = {each.pattern: each.by for each in SUBJECTS}
+    assert (
+        roles["fleet.tell.NODE.ORDER"] == roles["$KV.fleet.work.NODE.ID"] == roles["fleet.ended.ORDER"] == "scheduler"
+    )
+    assert roles["fleet.beat.NODE.node"] == roles["fleet.in.wish.DO"] == roles["$KV.fleet.answer.ID.NUMBER"] == "client"
+    with pytest.raises(RemoteProtocolError, match="nothing is published on 'fleet.what.ever'"):
+        read("fleet.what.ever", b"{}")
+    with pytest.raises(RemoteProtocolError, match=r"^.KV.fleet.spec.a1 cannot be read"):
+        read("$KV.fleet.spec.a1", b"{")
+    (refused,) = Connection("client").receive(b'{"subject":"fleet.nowhere","data":{}}\n')
+    assert isinstance(refused, RemoteProtocolError)

@@ -144,3 +144,66 @@ def test_any_text_gives_a_plan_or_mistakes_on_its_lines(text: str) -> None:
     plan, wrong = read(text)
     assert plan is not None or wrong
     assert all(1 <= each.line <= text.count("\n") + 1 for each in wrong)
+
+
+def told(text: str, **more: bool) -> list[tuple[int, str, str, str]]:
+    return [(each.line, each.place, each.what, each.hint) for each in read(text, **more)[1]]
+
+
+TASK, BUDGET = 'task = "t"', "budget = {usd = 1}"
+PLAIN = 'goal = "g"\ndone = "true"\nbudget = {usd = 1}\n[[order]]\nid = "a"\ntask = "t"\n'
+
+
+@pytest.mark.parametrize(
+    ("changed", "line", "place", "what", "hint"),
+    [
+        (("usd = 1", "usd = 0"), 3, "budget.usd", "0 is no limit", "more than 0"),
+        (("usd = 1", "usd = inf"), 3, "budget.usd", "inf is no limit", ""),
+        (("usd = 1", "usd = true"), 3, "budget.usd", "this must be a number, not true or false", ""),
+        (('goal = "g"', 'goal = " "'), 1, "goal", "the goal is empty", "in a sentence"),
+        (('task = "t"', 'task = " "'), 6, "order[0].task", "the task is empty", "say what"),
+        ((TASK, TASK + "\nwave = -1"), 7, "order[0].wave", "there is no wave -1", "the first wave is 1"),
+        ((TASK, TASK + '\nclaims = ["a", " "]'), 7, "order[0].claims[1]", "this is empty", ""),
+        ((TASK, TASK + '\naccept = ["x"]\nland = false'), 7, "order[0].accept", "does not land", "remove accept"),
+        ((TASK, TASK + '\nafter = ["a"]'), 7, "order[0].after", "a names itself", ""),
+        ((TASK, TASK + '\ndiscovered_from = "b"'), 7, "order[0].discovered_from", "no order 'b'", "known are a"),
+        ((TASK, TASK + '\nsize = "xl"'), 7, "order[0].size", "'xl' is none of s, m, l", ""),
+        ((TASK, TASK + "\nland = 1"), 7, "order[0].land", "true or false, not a whole number", ""),
+        ((TASK, TASK + '\nafter = "b"'), 7, "order[0].after", "must be a list, not text", "in brackets"),
+        (('id = "a"', 'id = "A"'), 5, "order[0].id", "'A' is no id", "1 to 40"),
+        (('id = "a"\n', ""), 4, "order[0].id", "id is missing", "every order has one"),
+        (('goal = "g"\n', ""), 1, "goal", "goal is missing", "every plan has one"),
+        (('done = "true"', 'done = ""'), 2, "done", "nothing proves", "make test"),
+        ((BUDGET, BUDGET + '\ngates = ["none", "plan"]'), 4, "gates", "none stands beside", "no one is asked"),
+        ((BUDGET, BUDGET + '\ngates = ["agent:boss"]'), 4, "gates[0]", "'boss' is no role", "roles are"),
+        ((BUDGET, BUDGET + '\ngates = ["dream"]'), 4, "gates[0]", "no gate 'dream'", "agent:ROLE"),
+        ((BUDGET, BUDGET + '\nroles = {boss = "x"}'), 4, "roles.boss", "no role 'boss'", "roles are"),
+        ((BUDGET, BUDGET + "\nroles = {worker = 1}"), 4, "roles", "a table of texts", "as in roles"),
+        ((BUDGET, BUDGET + "\nbranch = 2026-01-01"), 4, "branch", "not a date or time", ""),
+        ((BUDGET, BUDGET + "\nformat = 2"), 4, "format", "format 2 is newer", "upgrade"),
+        ((BUDGET, BUDGET + '\nbrunch = "x"'), 4, "brunch", "there is no field 'brunch'", "did you mean branch?"),
+    ],
+)
+def test_each_mistake_has_its_line_its_place_and_what_to_do(
+    changed: tuple[str, str], line: int, place: str, what: str, hint: str
+) -> None:
+    assert changed[0] in PLAIN
+    found = told(PLAIN.replace(*changed))
+    assert [(each[0], each[1]) for each in found] == [(line, place)], found
+    assert what in found[0][2] and hint in found[0][3]
+
+
+def test_a_plan_without_mistakes_is_read_and_a_budget_is_wanted_only_where_it_is_required() -> None:
+    plan, none = read(PLAIN)
+    assert plan is not None and none == [] and plan.budget is not None and plan.budget.usd == 1
+    bare = PLAIN.replace("budget = {usd = 1}\n", "")
+    assert [each[2] for each in told(bare)] == ["there is no budget"] and told(bare, budget_required=False) == []
+    for gate in ("agent:reviewer", "wave", "none"):
+        assert told(PLAIN.replace("[[order]]", f'gates = ["{gate}"]\n[[order]]')) == []
+    whole = PLAIN.replace("usd = 1", "usd = 1.5, tokens = 2")
+    assert told(whole) == [] and "whole number" in told(whole.replace("tokens = 2", "tokens = 2.5"))[0][2]
+    many = 'goal = "g"\ndone = "x"\n' + "".join(f'[[order]]\nid = "o{number}"\ntask = "t"\n' for number in range(1001))
+    assert [each[1:] for each in told(many, budget_required=False)] == [
+        ("order", "1001 orders are more than 1000", "split the goal")
+    ]
+    assert told(many.rsplit("[[order]]", 1)[0], budget_required=False) == []

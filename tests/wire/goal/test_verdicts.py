@@ -144,3 +144,38 @@ def test_each_answer_has_a_schema_of_an_object_that_names_all_that_it_uses(kind:
     assert schema["type"] == "object" and schema["properties"]
     used = {part.partition('"')[0] for part in json.dumps(schema).split("#/$defs/")[1:]}
     assert used <= set(schema.get("$defs", {}))
+
+
+def test_a_judge_may_want_nothing_more_and_parts_are_as_many_as_can_be_planned() -> None:
+    assert checked(JudgeVerdict, {"met": True, "why": "all is there"}).orders == ()
+    assert not checked(JudgeVerdict, {"met": False, "why": "no"}).met
+    parts = [{"id": f"p{number}", "goal": "g"} for number in range(21)]
+    assert len(checked(PlanDraft, {"done": "true", "parts": parts[:20]}).parts) == 20
+    with pytest.raises(RemoteProtocolError, match="21 parts: there are 2 to 20"):
+        checked(PlanDraft, {"done": "true", "parts": parts})
+    long = {"id": "a" * 15, "goal": "g"}
+    assert checked(PlanDraft, {"done": "true", "parts": [long, PART]}).parts[0].id == "a" * 15
+    with pytest.raises(RemoteProtocolError, match="at most 15"):
+        checked(PlanDraft, {"done": "true", "parts": [{**long, "id": "a" * 16}, PART]})
+    with pytest.raises(RemoteProtocolError, match=r"^parts.1..id: the id 'shop' is used"):
+        checked(PlanDraft, {"done": "true", "parts": [PART, PART]})
+    with pytest.raises(RemoteProtocolError, match="^the answer: this must be a table, not a list$"):
+        checked(PlanDraft, [])
+    with pytest.raises(RemoteProtocolError, match="`line`|line"):
+        checked(ReviewVerdict, {"verdict": "changes", "comments": [{"text": "x", "line": 1.5}]})
+
+
+def test_changes_are_wanted_with_words_or_with_tests() -> None:
+    blank = {"verdict": "changes", "comments": [{"text": "  "}]}
+    with pytest.raises(RemoteProtocolError, match="does not say which"):
+        checked(ReviewVerdict, blank)
+    assert checked(ReviewVerdict, {"verdict": "approve", "comments": [{"text": "nice"}]}).comments
+    with pytest.raises(RemoteProtocolError, match="does not end with a JSON object"):
+        in_words(ReviewVerdict, "I approve.")
+    with pytest.raises(RemoteProtocolError, match="something that is not JSON"):
+        in_words(ReviewVerdict, "I approve {it}")
+    with pytest.raises(RemoteProtocolError, match="is not the path of a test"):
+        checked(ReviewVerdict, {"verdict": "changes", "tests": [{"path": "tests//a", "text": "x"}]})
+    for path in ("test.py", "a/tests.rs", "a_spec.rb", "a-test.js", "a-spec.ts", "b/specs/x"):
+        assert is_test(path), path
+    assert not is_test("a/spec.yaml")

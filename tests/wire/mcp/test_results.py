@@ -14,3 +14,7 @@ def test_a_page_of_tools_and_a_greeting_need_little() -> None:
     page = msgspec.convert({"tools": [{"name": "x", "inputSchema": {}}], "nextCursor": "2"}, ToolPage)
     assert page == ToolPage(tools=[ServerTool(name="x", input_schema={})], next_cursor="2")
     assert msgspec.convert({"protocolVersion": "2025-11-25"}, Greeting).protocol_version == "2025-11-25"
+
+
+def test_a_result_that_does_not_say_so_is_no_error() -> None:
+    assert not ServerResult().is_error and msgspec.convert({}, ToolPage) == ToolPage()

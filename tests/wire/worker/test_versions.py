@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from treadle.errors import VersionMismatch
-from treadle.wire.worker.messages import InitConfig, Runtime
+from treadle.wire.worker.messages import InitConfig, PermissionRules, Runtime
 from treadle.wire.worker.versions import PROTOCOL_VERSION, capabilities, negotiate, profile
 
 
@@ -56,3 +56,30 @@ def test_sessions_that_are_set_up_alike_have_the_same_fingerprint() -> None:
     assert told == profile(config, ("a", "b"), (0, 5)) and profile(config, ("a",), (0, 4)) is None
     for other in ({"model": "n"}, {"max_iterations": 4}, {"runtime": Runtime(mode="isolated", state_root="/x")}):
         assert profile(msgspec.structs.replace(config, **other), ("b", "a"), (0, 5)) != told
+
+
+def test_a_worker_promises_what_it_keeps() -> None:
+    told = capabilities((), (), (0, 5))
+    assert told == {
+        "enabled_tools": [],
+        "explicit_tool_allowlist": True,
+        "runtime_modes": ["default"],
+        "transcript_placement": False,
+        "failure_details_version": "v2",
+        "routing_request_metadata": False,
+        "effective_routing_metadata": False,
+        "cache_usage_metrics": True,
+        "cancellation": True,
+        "turn_state_events": True,
+    }
+    assert capabilities((), (), (1, 0)) == told and capabilities((), ("x",), (0, 2)) == {"extensions": []}
+
+
+def test_rules_make_another_profile_only_where_they_were_asked_for() -> None:
+    config = InitConfig(model="m", system_prompt="", tools=(), permissions=PermissionRules(deny=("x",)))
+    asked = msgspec.structs.replace(config, capabilities=("permissions",))
+    plain = msgspec.structs.replace(config, permissions=None)
+    assert profile(config, (), (0, 5)) == profile(plain, (), (0, 5)) != profile(asked, (), (0, 5))
+    assert profile(msgspec.structs.replace(plain, capabilities=("permissions",)), (), (0, 5)) == profile(
+        plain, (), (0, 5)
+    )

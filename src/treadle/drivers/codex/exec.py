@@ -156,7 +156,7 @@ class ExecSession(BaseSession):
     def _tool(self, item: dict[str, Any], id: str, kind: str, ended: bool) -> None:
         name, args = reading.tool_name(item), reading.tool_args(item)
         command = reading.plain_command(item.get("command")) if kind == "commandExecution" else None
-        if not ended or kind == "fileChange":  # a patch is reported when it is done
+        if id not in self._open:  # some calls, such as patches, are reported when they are done
             self._open[id] = name
             self.emit(
                 ToolStarted(
