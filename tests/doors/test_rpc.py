@@ -36,7 +36,11 @@ class Door(RpcDoor[Served]):
         return {"protocolVersion": 1}
 
     async def _prompt(self, params: dict[str, Any]) -> dict[str, Any]:
-        await self.one.turn.wait()
+        try:
+            await self.one.turn.wait()
+        except asyncio.CancelledError:
+            self.one.seen.append("ended")
+            raise
         return {"stopReason": "cancelled"}
 
     async def _refuse(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -105,9 +109,10 @@ async def test_when_the_client_asks_nothing_more_turns_are_interrupted_and_their
 
 async def test_when_the_client_is_gone_its_sessions_are_closed(client: Client) -> None:
     await client.say(1, "session/prompt", sessionId="s", prompt=[])
+    await client.call(2, "session/dance")
     client.stream.close()
     assert await asyncio.wait_for(client.running, 60) == 0
-    assert client.door.one.seen[-1] == "close"
+    assert client.door.one.seen[-1] == "close" and {"ended", "cancel"} & set(client.door.one.seen)
 
 
 async def test_what_is_no_message_is_warned_of_and_ends_the_door(client: Client) -> None:

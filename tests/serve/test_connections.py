@@ -85,6 +85,7 @@ async def test_one_whose_answer_takes_long_or_who_asks_again_is_not_cut_off(open
 
         for _ in range(2):
             await asked("/")
+            assert opened[0].access_log is False, "addresses of answer links are secrets"
             opened[0]._check()
             assert not opened[0].transport.is_closing()
         given.asked.clear()

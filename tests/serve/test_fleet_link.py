@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 
+import msgspec
 import pytest
 
 from tests.fleet.conftest import give, make_fleet, spec
@@ -56,6 +57,12 @@ async def test_it_joins_the_fleet_of_its_machine_hears_of_orders_and_leaves_it(f
     assert not joined.connected and link.state() == {"state": "away", "why": "the engine does not answer"}
     with pytest.raises(Exception, match="closed"):
         link.require_index().counts()
+    places.save(msgspec.structs.replace(fleet, users={"admin": fleet.users["admin"]}))
+    other = FleetLink()
+    async with asyncio.timeout(60):
+        await other.join(())
+    assert other.state()["state"] in ("reading", "up"), "without that role it has the widest that there is"
+    await other.close()
 
 
 async def test_a_fleet_that_comes_later_is_joined_then(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ RECORD = """# Conflict {name} — {title}
 
 ## Resolution
 
-{resolution}
+(unspecified)
 
 ## Recovery path
 
@@ -76,7 +76,6 @@ def raise_conflict(
         surfaces="\n".join(f"  - `{one_line(surface)}`" for surface in surfaces),
         overriding_intent=overriding_intent.strip() or UNSPECIFIED,
         displaced_intent=displaced_intent.strip() or UNSPECIFIED,
-        resolution=UNSPECIFIED,
         branch=branch,
     )
     with planning.lock("conflicts"):

@@ -31,8 +31,6 @@ class Listening:
         self.tls = (tls_cert, tls_key or tls_cert) if tls_cert else None
         self.behind_proxy = behind_proxy
         self.names = own_names("localhost" if unix else host, names)
-        if unix:
-            self.names |= {"localhost"}
         if not unix and not self.tls and not behind_proxy and not local_ca and not is_loopback(host):
             raise ConfigError(
                 f"{host} can be reached from other machines, and this would be plain text",
@@ -48,12 +46,11 @@ class Listening:
 
     @property
     def address(self) -> str:
-        secure = self.tls is not None or self.behind_proxy
         name = next((each for each in sorted(self.names) if not is_loopback(each)), "") or self.host
         name = f"[{name}]" if ":" in name else name
         if self.behind_proxy:
             return f"https://{name}"
-        return f"{'https' if secure else 'http'}://{name}:{self.port}" if not self.unix else "http://localhost"
+        return f"{'https' if self.tls else 'http'}://{name}:{self.port}" if not self.unix else "http://localhost"
 
 
 def _tcp_socket(host: str, port: int) -> socket.socket:

@@ -90,3 +90,42 @@ def test_a_question_is_told_in_words_and_as_data() -> None:
     words, data = parts_of(WHICH)
     assert words.text == "Which?\n1. red\n2. blue" and data.data["options"] == ["red", "blue"]
     assert "approve" in str(parts_of(PLAN)[0].text)
+
+
+def test_what_is_shown_of_a_call_is_its_command_its_paths_or_its_arguments() -> None:
+    paths = Asked(request="q", kind="permission", text="May it?", name="write", paths=("a", "b"), args={"x": 1})
+    assert str(parts_of(paths)[0].text).split("\n")[1] == "a, b" and parts_of(paths)[1].data["paths"] == ["a", "b"]
+    bare = Asked(request="q", kind="permission", text="May it?", name="own", args={"x": 1})
+    assert str(parts_of(bare)[0].text).split("\n")[1] == '{"x":1}'
+    none = Asked(request="q", kind="permission", text="May it?")
+    assert str(parts_of(none)[0].text).startswith("May it?\nReply with") and "tool" not in parts_of(none)[1].data
+    long = Asked(request="q", kind="permission", text="", command="x" * 3000)
+    assert str(parts_of(long)[0].text).split("\n")[0] == "x" * 2000
+    free = Asked(request="q", kind="question", text="Which?")
+    assert parts_of(free)[0].text == "Which?" and "options" not in parts_of(free)[1].data
+
+
+@pytest.mark.parametrize(
+    ("asked", "part", "answer"),
+    [
+        (WHICH, "0", Answer(decision="allow", text="0")),
+        (WHICH, "1", Answer(decision="allow", text="red")),
+        (WHICH, {"decision": "allow", "text": " 2 "}, Answer(decision="allow", text="blue")),
+        (WHICH, {"decision": "deny"}, Answer(decision="deny")),
+        (MAY, "deny", Answer(decision="deny")),
+        (MAY, "once", Answer(decision="allow")),
+        (MAY, {"decision": "allow", "text": "1"}, Answer(decision="allow", text="1")),
+        (PLAN, "deny first this", Answer(decision="deny", text="first this")),
+    ],
+)
+def test_only_a_question_has_numbers_to_choose(asked: Asked, part: Any, answer: Answer) -> None:
+    assert answer_of(asked, reply(part)) == answer
+
+
+def test_what_is_wanted_instead_is_said() -> None:
+    with pytest.raises(Malformed, match="asks for allow, session, always, or deny and a reason, not 'fine'"):
+        answer_of(MAY, reply("fine"))
+    with pytest.raises(Malformed, match="asks for approve, or deny and a reason"):
+        answer_of(PLAN, reply("fine"))
+    with pytest.raises(Malformed, match="there is no text"):
+        answer_of(WHICH, reply({"decision": "allow"}))

@@ -80,3 +80,35 @@ async def test_files_are_suggested_by_a_part_of_their_names(session: NativeSessi
     found = await ask(session, "file_suggestions", query="A.")
     assert found == {"suggestions": [{"path": "a.txt"}], "cwd": session.place()}
     assert (await ask(session, "file_suggestions", query="nowhere"))["suggestions"] == []
+
+
+async def test_what_is_asked_is_told_in_claudes_words(session: NativeSession) -> None:
+    version = await ask(session, "get_binary_version")
+    assert version["version"] and version["buildTime"] is None
+    cost = await ask(session, "get_session_cost")
+    assert isinstance(cost["text"], str) and cost["text"]
+    models = (await ask(session, "list_models"))["models"]
+    assert isinstance(models, list)
+    plugins = await ask(session, "reload_plugins")
+    assert plugins["mcpServers"] == [] and plugins["error_count"] == 0
+
+
+async def test_a_file_is_read_as_far_as_is_wanted_and_settings_must_be_settings(session: NativeSession) -> None:
+    for wanted, contents in (
+        (0, "hello \ufffd"),
+        (-1, "hello \ufffd"),
+        ("2", "hello \ufffd"),
+        (5, "hello"),
+        (7, "hello \ufffd"),
+    ):
+        told = await ask(session, "read_file", path="a.txt", max_bytes=wanted)
+        assert told["contents"] == contents and told["lossy"] is ("\ufffd" in contents)
+        assert told["absPath"].endswith("/work/a.txt")
+    with pytest.raises(NotFound, match="nowhere.txt"):
+        await ask(session, "read_file", path="nowhere.txt")
+    for wrong in ("x", None, []):
+        with pytest.raises(ConfigError, match="settings must be an object"):
+            await ask(session, "apply_flag_settings", settings=wrong)
+    await ask(session, "apply_flag_settings", settings={"permissions": {"ask": ["Bash(a)"], "deny": ["Bash(b)"]}})
+    rules = (await ask(session, "list_permission_rules"))["state"]["rules"]
+    assert {("ask", "Bash(a)"), ("deny", "Bash(b)")} <= {(one["behavior"], one["rule"]) for one in rules}

@@ -2,10 +2,13 @@
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from treadle.agent.native import NativeAgent
+from treadle.doors.oneshot.inquiries import Inquiries
 from treadle.doors.oneshot.permitting import apply, put_to_tool
 from treadle.errors import RemoteError
 from treadle.events import Answered, Asked, TextDelta
@@ -86,3 +89,22 @@ async def test_an_update_that_cannot_be_applied_is_a_warning_and_the_rest_counts
     await apply("addRules", session, warnings.append)
     assert len(warnings) == 4
     await session.close()
+
+
+async def test_rules_of_the_host_hold_for_the_session_and_say_when_they_are_not_kept(
+    tmp_path: Path, state_home: Path
+) -> None:
+    (tmp_path / "script.toml").write_text('[[reply]]\ntext = "hi"\n')
+    spec = SessionSpec.of(cwd=str(tmp_path), model=f"scripted:{tmp_path / 'script.toml'}")
+    session, warnings = await NativeAgent({}).open(spec), list[str]()
+    try:
+        await apply([{**RULES, "destination": "session"}], session, warnings.append)
+        assert warnings == []
+        await apply([{**RULES, "behavior": "deny"}], session, warnings.append)
+        assert warnings == ["the rules of a permission update hold for this session and are not kept"]
+        listed = await Inquiries(session).answer({"subtype": "list_permission_rules"})
+        assert listed is not None
+        found = {(each["behavior"], each["rule"]) for each in listed["state"]["rules"]}
+        assert found == {("allow", "Bash(ls:*)"), ("deny", "Bash(ls:*)")}
+    finally:
+        await session.close()

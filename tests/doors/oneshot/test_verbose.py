@@ -6,15 +6,19 @@ from pathlib import Path
 import msgspec
 
 from tests.doors.oneshot.ran import HELLO, Commanded, Ran, interrupted, speaks
-from treadle.doors.oneshot.verbose import Verbose
+from treadle.doors.oneshot.verbose import Partial, Verbose
 from treadle.events import (
+    ErrorInfo,
     ImageFile,
     Message,
+    Retrying,
     TextDelta,
     ThinkingDelta,
     ToolDenied,
     ToolEnded,
     ToolStarted,
+    TurnEnded,
+    TurnStarted,
     Usage,
 )
 from treadle.session import AgentInfo, CommandInfo
@@ -198,3 +202,77 @@ async def test_lines_of_a_subagent_say_whose_they_are() -> None:
     run = await Ran(session, "stream-json", extra=Verbose(session, cwd="/", partial=True)).go()
     _, *lines, _ = [(record["type"], record.get("parent_tool_use_id")) for record in run.out.records]
     assert lines == [("system", None), ("assistant", "agent_1"), ("user", "agent_1"), ("assistant", None)]
+
+
+def test_partial_messages_open_close_and_end_each_block_once() -> None:
+    partial = Partial(Commanded())
+
+    def kinds(event: object) -> list[str]:
+        return [record["event"]["type"] for record in partial.lines(event)]  # type: ignore[arg-type]
+
+    begin = ["message_start", "content_block_start", "content_block_delta"]
+    assert kinds(ThinkingDelta(text="hm")) == begin and kinds(ThinkingDelta(text="m")) == ["content_block_delta"]
+    assert kinds(TextDelta(text="a")) == ["content_block_stop", "content_block_start", "content_block_delta"]
+    assert kinds(Message(text="a")) == ["content_block_stop"] and kinds(Message(text="a")) == []
+    assert kinds(Usage(input_tokens=3, output_tokens=2)) == []
+    call = partial.lines(ToolStarted(call="c", name="bash", args={"command": "ls"}))
+    assert [record["event"]["type"] for record in call] == [
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+    ]
+    assert [record["event"].get("index") for record in call] == [2, 2, 2]
+    assert call[0]["event"]["content_block"] == {"type": "tool_use", "id": "c", "name": "Bash", "input": {}}
+    assert call[1]["event"]["delta"] == {"type": "input_json_delta", "partial_json": '{"command":"ls"}'}
+    end = partial.lines(ToolEnded(call="c", name="bash", result=""))
+    assert [record["event"]["type"] for record in end] == ["message_delta", "message_stop"]
+    assert end[0]["event"]["delta"] == {"stop_reason": "tool_use", "stop_sequence": None}
+    assert end[0]["event"]["usage"] == {"input_tokens": 3, "output_tokens": 2}
+    assert kinds(TurnEnded(outcome="completed")) == [], "it has ended already"
+    assert kinds(TextDelta(text="b")) == begin
+    assert kinds(Usage()) == []
+    last = partial.lines(TurnEnded(outcome="completed"))
+    assert last[1]["event"]["delta"]["stop_reason"] == "end_turn" and last[0]["event"]["type"] == "content_block_stop"
+    assert kinds(ToolStarted(call="d", name="bash")) == [], "only what belongs to a counted reply is one of its blocks"
+    assert kinds(TextDelta(text="c")) == begin
+    assert kinds(Retrying(attempt=1, delay_ms=0, error=ErrorInfo(code="x", message=""))) == ["content_block_stop"]
+    assert kinds(TextDelta(text="d")) == begin, "it starts over, with a message of its own"
+    assert kinds(TextDelta(text="e", parent="p")) == []
+    first = partial.lines(ThinkingDelta(text="f"))
+    assert first[1]["event"]["content_block"] == {"type": "thinking", "thinking": "", "signature": ""}
+    assert all(record["parent_tool_use_id"] is None and record["session_id"] for record in first)
+
+
+def test_what_is_written_besides_is_chosen_at_the_start() -> None:
+    session = Commanded()
+    assert Verbose(session, cwd="/", lines=False).begin() == []
+    assert Verbose(session, cwd="/", lines=False).lines(ToolStarted(call="c", name="bash")) == []
+    (begun,) = Verbose(session, cwd="/w", mode="plan").begin()
+    assert (begun["subtype"], begun["cwd"], begun["permissionMode"]) == ("init", "/w", "plan")
+    for options, deltas in (({}, True), ({"partial": True}, False), ({"deltas": False}, False)):
+        assert Verbose(session, cwd="/", **options).deltas is deltas
+    assert not Verbose(session, cwd="/").subagents and Verbose(session, cwd="/", subagents=True).subagents
+    started = TurnStarted(prompt="x")
+    assert len(Verbose(session, cwd="/", partial=True).lines(started)) == 1
+    assert Verbose(session, cwd="/").lines(started) == []
+    both = Verbose(session, cwd="/", partial=True)
+    both.begin()
+    both.lines(TextDelta(text="a"))
+    lines = both.lines(Usage(input_tokens=3))
+    assert lines == [] and [each["type"] for each in both.lines(Message(text="a"))] == ["stream_event"]
+    held = both.lines(Usage(input_tokens=4))
+    assert held[0]["type"] == "assistant" and held[0]["message"]["usage"]["input_tokens"] == 4
+
+
+def test_a_message_waits_for_its_count_and_one_without_is_let_go_by_what_follows() -> None:
+    verbose = Verbose(Commanded(), cwd="/")
+    verbose.begin()
+    assert verbose.lines(Message(text="a", model="m")) == []
+    (line,) = verbose.lines(Usage(input_tokens=3, output_tokens=2, cache_read_tokens=5, cache_write_tokens=7))
+    assert line["message"]["content"][0]["text"] == "a" and line["message"]["model"] == "m"
+    usage = line["message"]["usage"]
+    assert (usage["input_tokens"], usage["output_tokens"], usage["cache_read_input_tokens"]) == (3, 2, 5)
+    assert verbose.lines(TextDelta(text="b")) == [] and verbose.lines(Message(text="b")) == []
+    (second,) = verbose.lines(TurnEnded(outcome="completed"))
+    assert second["message"]["content"][0]["text"] == "b" and second["message"]["id"] != line["message"]["id"]
+    assert verbose.lines(TurnEnded(outcome="completed")) == [], "it is written once"

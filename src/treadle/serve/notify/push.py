@@ -35,7 +35,7 @@ SIGNED_SECONDS = 12 * 3600
 def checked(subscription: PushSubscription) -> PushSubscription:
     place = urlsplit(subscription.endpoint)
     host = place.hostname or ""
-    if place.scheme != "https" or not any(host == each or host.endswith(each) for each in HOSTS if each):
+    if place.scheme != "https" or not any(host == each or host.endswith(each) for each in HOSTS):
         raise ConfigError(f"{host or 'this'} is not a push service that this server knows")
     try:
         public, secret = _read(subscription.keys.p256dh), _read(subscription.keys.auth)
