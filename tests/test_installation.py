@@ -29,6 +29,19 @@ def test_one_that_came_from_a_clone_is_added_to_from_there() -> None:
     assert "treadle[fleet] @ file:///" in installation.adding("fleet")
 
 
+def test_what_is_here_is_named_again_where_all_is_installed_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert installation.has("fleet") and installation.has("signing")
+    monkeypatch.setitem(installation.PROVIDES, "local", "no_such_module_at_all")
+    assert not installation.has("local")
+    (tmp_path / "uv-receipt.toml").touch()
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    parts = installation.argv_adding("screen")[-1].partition("]")[0].removeprefix("treadle[").split(",")
+    assert "fleet" in parts and "screen" in parts and "local" not in parts
+    assert installation.argv_beside("local") == installation.argv_adding("local"), "uv can add nothing beside"
+
+
 def test_every_optional_part_of_the_package_is_known() -> None:
     import tomllib
 

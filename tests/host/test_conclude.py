@@ -6,14 +6,26 @@ from typing import Any
 import pytest
 
 from tests.host.conftest import order, scripted
+from tests.workspace.repositories import make
 from treadle.errors import StorageError
-from treadle.host.conclude import make_receipt, redactor_of, settle, write_copy
+from treadle.host.conclude import (
+    describe,
+    describe_error,
+    make_receipt,
+    redactor_of,
+    settle,
+    with_workspace,
+    write_copy,
+)
 from treadle.host.job import Job
 from treadle.host.run import HostRun
 from treadle.host.store import ReceiptStore
+from treadle.receipts.trace import Observed, Walls
 from treadle.redact import MARK
 from treadle.wire.sidecar.receipts import Receipt, ToolCalled
 from treadle.wire.sidecar.repair import read_receipt
+from treadle.workspace.merge import Conflict, Merged
+from treadle.workspace.workspace import Workspace, prepare
 
 
 def more(receipt: Receipt) -> dict[str, Any]:
@@ -33,7 +45,9 @@ def test_a_copy_of_the_receipt_can_be_read_again(source: Path, store: ReceiptSto
     host = HostRun(Job(order=order(source), backend=scripted("good")), store)
     receipt = store.add(make_receipt(host.observed))
     write_copy(receipt, str(tmp_path / "copy.json"))
-    assert read_receipt((tmp_path / "copy.json").read_bytes(), []) == receipt
+    text = (tmp_path / "copy.json").read_bytes()
+    assert read_receipt(text, []) == receipt and text.endswith(b"}\n") and b'\n  "meta"' in text
+    assert (tmp_path / "copy.json").stat().st_mode & 0o777 == 0o644
     with pytest.raises(StorageError):
         write_copy(receipt, str(tmp_path / "none" / "copy.json"))
 
@@ -57,3 +71,107 @@ def test_a_run_leaves_only_what_its_receipt_points_to(
         (place / name).touch()
     settle(str(place), host.observed, None)
     assert sorted(path.name for path in place.glob("*")) == stays and place.exists() == bool(stays)
+
+
+def worked(tmp_path: Path, store: ReceiptStore, *remotes: str, mode: Any = "staged") -> tuple[Workspace, Observed]:
+    """A run in a repository that has changed a file, compared with what was there before."""
+    repository = make(tmp_path / "repo")
+    for remote in remotes:
+        repository.git("remote", "add", *remote.split("="))
+    host = HostRun(Job(order=order(tmp_path / "repo"), backend=scripted("good")), store)
+    directory = tmp_path / "run"
+    directory.mkdir()
+    workspace = prepare(mode, repository.top, str(directory), name="r1")
+    Path(workspace.root, "new.txt").write_text("1")
+    host.observed.difference = workspace.difference()
+    return workspace, host.observed
+
+
+def test_all_is_said_about_the_workspace(tmp_path: Path, store: ReceiptStore) -> None:
+    workspace, observed = worked(tmp_path, store, "other=https://x.example/a", "origin=https://me:key@x.example/b.git")
+    place = workspace.place
+    assert observed.difference is not None
+    observed.commit, observed.walls = "c", Walls(method="bubblewrap", covers="agent", network="on")
+    assert describe(workspace, observed, apply=True) == {
+        "mode": "staged",
+        "source": str(tmp_path / "repo"),
+        "repository": "https://x.example/b.git",
+        "branch": place.branch,
+        "base_commit": place.commit,
+        "base_tree": place.before,
+        "result_tree": observed.difference.after,
+        "result_commit": "c",
+        "confined_by": "bubblewrap",
+        "sealed": True,
+        "apply": True,
+        "kept": place.root,
+    }
+    observed.walls = None
+    found = describe(workspace, observed)
+    assert (found["confined_by"], found["sealed"], found["apply"]) == (None, False, None)
+    conflict = Merged(conflicts=(Conflict(path="new.txt", reason="changed"),))
+    for merged, keep, kept in ((Merged(), False, None), (Merged(), True, place.root), (conflict, False, place.root)):
+        observed.merged = merged
+        assert describe(workspace, observed, keep=keep)["kept"] == kept
+    observed.difference = None
+    found = describe(workspace, observed)
+    assert found["kept"] == place.root and found["result_tree"] is None, "what was not compared is kept"
+
+
+@pytest.mark.parametrize(
+    ("remotes", "address"),
+    [((), None), (("one=git@x.example:a.git",), "ssh://x.example/a.git"), (("a=https://x/a", "b=https://x/b"), None)],
+)
+def test_the_only_remote_is_the_address_and_of_several_none(
+    tmp_path: Path, store: ReceiptStore, remotes: tuple[str, ...], address: str | None
+) -> None:
+    workspace, observed = worked(tmp_path, store, *remotes)
+    assert describe(workspace, observed)["repository"] == address
+
+
+def test_in_the_persons_own_directory_nothing_is_kept(tmp_path: Path, store: ReceiptStore) -> None:
+    workspace, observed = worked(tmp_path, store, mode="pass_through")
+    observed.difference = None
+    assert describe(workspace, observed, keep=True)["kept"] is None
+
+
+@pytest.mark.parametrize(
+    ("merged", "keep", "compared", "stays"),
+    [
+        (Merged(), False, True, False),
+        (Merged(), True, True, True),
+        (Merged(), False, False, True),
+        (None, False, True, True),
+    ],
+)
+def test_a_workspace_stays_if_work_would_be_lost_or_someone_wants_it(
+    tmp_path: Path, store: ReceiptStore, merged: Merged | None, keep: bool, compared: bool, stays: bool
+) -> None:
+    workspace, observed = worked(tmp_path, store)
+    observed.merged = merged
+    if not compared:
+        observed.difference = None
+    directory = tmp_path / "run"
+    for name in ("run.json", "cancel", "receipt.json", "events.jsonl"):
+        (directory / name).touch()
+    settle(str(directory), observed, workspace, keep)
+    assert Path(workspace.root).exists() is stays and directory.exists() is stays
+    assert (directory / "workspace.json").exists() is stays
+    assert not (directory / "run.json").exists() and not (directory / "cancel").exists()
+
+
+def test_facts_can_be_added_to_a_receipt_and_what_was_there_stays(source: Path, store: ReceiptStore) -> None:
+    host = HostRun(Job(order=order(source), backend=scripted("good")), store)
+    host.observed.workspace = {"mode": "staged"}
+    made = make_receipt(host.observed)
+    changed = with_workspace(made, {"applied": Merged(written=("a",))})
+    assert more(changed)["workspace"]["mode"] == "staged" and [*more(changed)["workspace"]["applied"]["written"]] == [
+        "a"
+    ]
+    assert more(changed)["end"] == more(made)["end"] and more(made)["workspace"]["applied"] is None
+
+
+def test_an_error_that_was_not_expected_is_logged_and_named_by_its_kind(caplog: pytest.LogCaptureFixture) -> None:
+    assert describe_error(StorageError("full", hint="make room")) == "full (make room)" and not caplog.records
+    assert describe_error(KeyError("x")) == "KeyError: 'x'"
+    assert caplog.records[0].message == "a run could not be concluded as expected" and caplog.records[0].exc_info

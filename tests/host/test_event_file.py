@@ -41,6 +41,29 @@ def test_secrets_are_taken_out_wherever_they_are(tmp_path: Path) -> None:
     assert [json.loads(line)["type"] for line in text.split("\n")[:-1]] == ["assistant_message", "tool_call"]
 
 
+def test_what_is_held_back_is_written_with_what_ends_it_or_at_the_close(tmp_path: Path) -> None:
+    ts = "2026-01-01T00:00:00Z"
+    file = EventFile(str(tmp_path / "events"), Redactor())
+    steps: list[list[AnyAgentEvent]] = [
+        [],
+        [AssistantDelta(ts=ts, text="one\nsk-")],
+        [AssistantDelta(ts=ts, text="x"), AssistantSaid(ts=ts, text="said")],
+        [AssistantDelta(ts=ts, text=KEY[:12])],
+        [AssistantDelta(ts=ts, text=f"{KEY[12:]} end")],
+    ]
+    seen = []
+    for events in steps:
+        file.write(events, encode_events(events))
+        lines = [json.loads(line) for line in (tmp_path / "events").read_text().splitlines()]
+        seen.append("".join(line["text"] for line in lines))
+    assert seen == ["", "one\n", "one\nsk-xsaid", "one\nsk-xsaid", "one\nsk-xsaid"]
+    file.close()
+    lines = [json.loads(line) for line in (tmp_path / "events").read_text().splitlines()]
+    assert "".join(line["text"] for line in lines) == f"one\nsk-xsaid{MARK} end" and {line["ts"] for line in lines} == {
+        ts
+    }
+
+
 def test_a_place_that_cannot_be_written_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="none"):
         EventFile(str(tmp_path / "none" / "events"))

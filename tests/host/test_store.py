@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from treadle.errors import NotFound, StorageError
 from treadle.host.signing import Signer, load_signer, make_key
-from treadle.host.store import ReceiptStore
+from treadle.host.store import ReceiptStore, signature_problems
 from treadle.host.trusted_keys import TrustedKey, TrustedKeys
 from treadle.redact import Redactor
 from treadle.testing.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
@@ -222,8 +222,78 @@ def test_a_forger_without_the_key_cannot_rewrite_the_whole_chain(tmp_path: Path)
 
 
 def test_an_id_cannot_lead_out_of_the_store(store: ReceiptStore) -> None:
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound, match="'../../etc/passwd' is not the id of a run .ids look like 550e8400"):
         store.get("../../etc/passwd")
+    other = str(uuid.uuid4())
+    with pytest.raises(NotFound, match=f"there is no receipt {other}"):
+        store.get(other)
+    assert not store.has(other) and store.links() is not None and len(store) == 0 and store.check() == []
+    Path(store.directory).mkdir()
+    Path(store.path(other)).write_text("{")
+    assert store.has(other)
+    with pytest.raises(StorageError, match=f"{store.path(other)} is not a receipt"):
+        store.get(other)
+
+
+def test_a_store_has_a_place_of_its_own_and_another_has_the_same_key(state_home: Path, tmp_path: Path) -> None:
+    signer = Signer(b"s" * 32)
+    store = ReceiptStore(signer=signer)
+    assert store.directory == str(state_home / "treadle" / "receipts")
+    elsewhere = store.at(str(tmp_path / "other"))
+    elsewhere.add(receipt())
+    assert elsewhere.check(trusted=only(signer)) == [] and elsewhere.directory == str(tmp_path / "other")
+    assert os.stat(elsewhere.directory).st_mode & 0o777 == 0o700
+
+
+def test_what_was_found_is_said_in_words(store: ReceiptStore) -> None:
+    ids = fill(store, 3)
+    assert [one.message for one in store.check(expect_last="x")] == [
+        f"the last receipt is {store.get(ids[2]).receipt_sha256}"
+    ]
+    empty = store.at(f"{store.directory}-2")
+    assert [one.message for one in empty.check(expect_last="x")] == ["the last receipt is nothing"]
+    lines = [json.loads(line) for line in chain(store).read_text().splitlines()]
+
+    def said(*changed: dict[str, object]) -> list[str]:
+        chain(store).write_text("".join(json.dumps(link) + "\n" for link in changed))
+        return [one.message for one in store.check()]
+
+    later = {**lines[2], "sequence": 5}
+    assert said(lines[0], lines[1], later) == [
+        "2 receipts before it are missing from the chain",
+        "it is not number 5 by its own word, but number 3",
+    ]
+    assert said(lines[0], lines[1], {**lines[2], "sequence": 2})[0] == "number 2 comes after 2"
+    assert said(lines[0], lines[1], {**lines[2], "previous": "x"})[0] == "it does not follow the one before it"
+    assert said(*lines[:2], {**lines[2], "format": 99})[0].startswith(f"{chain(store)} was written by a newer treadle")
+    assert said(*lines) == []
+    with pytest.raises(StorageError, match="has a receipt already .it is /"):
+        store.add(replace(SAMPLE_RECEIPT, meta=replace(SAMPLE_RECEIPT.meta, run_id=ids[0])))
+    chain(store).write_text(chain(store).read_text() + "torn")
+    assert [one.message for one in store.check()] == [
+        "the last line is torn after 4 bytes; treadle receipt repair cuts it off"
+    ]
+    os.unlink(store.path(ids[1]))
+    assert store.check()[0].message == "receipt 2 is gone"
+    foreign = receipts.sealed(replace(receipt(), usage_raw={}))
+    Path(store.path(foreign.meta.run_id)).write_bytes(receipts.encode(foreign))
+    chain(store).write_text(
+        json.dumps({**lines[0], "run_id": foreign.meta.run_id, "sha256": foreign.receipt_sha256}) + "\n"
+    )
+    assert "it is not number 1 by its own word, but in no chain" in [one.message for one in store.check()]
+
+
+def test_a_signature_is_checked_also_where_no_key_is_asked_for(tmp_path: Path) -> None:
+    store = ReceiptStore(str(tmp_path), Signer(b"s" * 32))
+    (run_id,) = fill(store, 1)
+    good = receipts.normal(store.get(run_id))
+    assert signature_problems(good) == [] and signature_problems(receipts.normal(receipt())) == []
+    assert signature_problems(receipts.normal(receipt()), TrustedKeys()) == [("unsigned", "it has no signature")]
+    raw = json.loads(json.dumps(good.usage_raw))
+    raw["treadle"]["signature"]["value"] = Signer(b"x" * 32).sign(b"x")
+    wrong = [("bad_signature", "its signature does not match its content")]
+    assert signature_problems(replace(good, usage_raw=raw)) == wrong
+    assert signature_problems(good, TrustedKeys()) == [("bad_signature", "it is signed with another key")]
 
 
 def _add_many(directory: str, number: int) -> None:
@@ -296,5 +366,8 @@ def test_an_order_is_kept_without_its_secrets(store: ReceiptStore) -> None:
     order = replace(SAMPLE_ORDER, task="use hunter2hunter2", config=replace(SAMPLE_ORDER.config, env={"A": "plain"}))
     kept = json.loads(Path(store.keep_order(order, Redactor(["hunter2hunter2"]))).read_text())
     assert kept["id"] == order.id and kept["task"] == "use [redacted]" and kept["config"]["env"] == {"A": "[redacted]"}
-    with pytest.raises(NotFound):
+    place = store.order_path(order.id)
+    assert os.stat(place).st_mode & 0o777 == 0o600 and os.stat(os.path.dirname(place)).st_mode & 0o777 == 0o700
+    assert place == store.keep_order(order, Redactor()) and "hunter2" in Path(place).read_text()
+    with pytest.raises(NotFound, match="'../../etc/passwd' is not the id of an order"):
         store.order_path("../../etc/passwd")

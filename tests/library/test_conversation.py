@@ -9,7 +9,7 @@ import pytest
 import treadle
 from tests.scripts import calls, says
 from tests.waiting import until
-from treadle.errors import ConfigError, Unsupported
+from treadle.errors import ConfigError, ProviderError, ToolError, Unsupported
 from treadle.testing.sessions import ScriptedAgent
 
 WRITE = calls("write_file", {"file_path": "made.txt", "content": "hello"}, when="write")
@@ -142,6 +142,78 @@ async def test_another_agent_refuses_what_only_ours_can_do(tmp_path: Path) -> No
     with pytest.raises(ConfigError, match="cannot use tools and hooks"):
         async with treadle.open(agent=ScriptedAgent(), cwd=tmp_path, stop=lambda outcome, text: None):
             raise AssertionError("it was opened")
+
+
+async def test_an_answer_of_a_type_is_asked_for_until_it_fits_and_a_turn_that_fails_has_none(tmp_path: Path) -> None:
+    agent = ScriptedAgent(
+        [treadle.TextDelta(text="seven"), treadle.Usage(model="m", input_tokens=1)],
+        [treadle.TextDelta(text="7"), treadle.Usage(model="m", input_tokens=2)],
+        [ProviderError("down")],
+        *([treadle.TextDelta(text="no")] for _ in range(3)),
+    )
+    async with treadle.open(agent=agent, cwd=tmp_path) as conversation:
+        found = await conversation.say("How many?", output_type=int)
+        assert found.value == 7 and found.ok and found.usage.input_tokens == 3 and found.session_id == conversation.id
+        prompts = [
+            event.prompt for event in agent.sessions[0].events().ready() if isinstance(event, treadle.TurnStarted)
+        ]
+        assert prompts[0].startswith("How many?\n\nYour final message must be one JSON value") and len(prompts) == 2
+        assert prompts[1].startswith("That does not fit: JSON is malformed")
+        failed = await conversation.say("And now?", output_type=int)
+        assert (failed.outcome, failed.values, failed.session_id) == ("failed", (), conversation.id)
+        assert failed.error is not None and failed.error.message == "down"
+        with pytest.raises(ToolError, match="there is no value of that type: down"):
+            _ = failed.value
+        never = await conversation.say("Really?", output_type=int)
+        assert never.error is not None and never.error.code == "schema_mismatch" and never.outcome == "failed"
+        assert never.error.message == "the answer does not fit output_type: Input data was truncated"
+        plain = await conversation.say("hi")
+        assert (plain.text, plain.session_id, type(plain)) == ("hi", conversation.id, treadle.Result)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "decision", "text"),
+    [
+        ("permission", True, "allow", ""),
+        ("permission", False, "deny", ""),
+        ("permission", None, "deny", ""),
+        ("permission", "why not", "deny", "why not"),
+        ("question", "an answer", "allow", "an answer"),
+    ],
+)
+async def test_what_a_callback_gives_is_an_answer(
+    tmp_path: Path, kind: Any, given: Any, decision: str, text: str
+) -> None:
+    agent = ScriptedAgent([treadle.Asked(request="q", kind=kind, text="?")])
+    async with treadle.open(agent=agent, cwd=tmp_path, on_ask=lambda asked: given) as conversation:
+        events = [event async for event in conversation.turn("go")]
+        assert agent.sessions[0].spec.answers
+    (said,) = [event for event in events if isinstance(event, treadle.Answered)]
+    assert (said.decision, said.text, said.by) == (decision, text, "program")
+
+
+async def test_a_callback_that_fails_denies_and_ends_the_turn(tmp_path: Path) -> None:
+    agent = ScriptedAgent([treadle.Asked(request="q", kind="permission", text="?"), asyncio.Event()])
+
+    def on_ask(asked: treadle.Asked) -> bool:
+        raise RuntimeError("a bug")
+
+    async with treadle.open(agent=agent, cwd=tmp_path, on_ask=on_ask) as conversation:
+        with pytest.raises(RuntimeError, match="a bug"):
+            await conversation.say("go")
+        events = agent.sessions[0].events().ready()
+        (said,) = [event for event in events if isinstance(event, treadle.Answered)]
+        assert said.decision == "deny" and isinstance(events[-1], treadle.TurnEnded)
+        assert events[-1].outcome == "interrupted"
+        assert not await conversation.steer("too late")
+
+
+def test_a_value_can_be_had_without_async_too(tmp_path: Path) -> None:
+    agent = ScriptedAgent([treadle.TextDelta(text="[1]")])
+    assert treadle.run("x", agent=agent, cwd=tmp_path, output_type=list[int]).value == [1]
+    assert (
+        agent.sessions[0].closed and agent.sessions[0].spec.cwd == str(tmp_path) and not agent.sessions[0].spec.answers
+    )
 
 
 def test_a_script_needs_no_async(tmp_path: Path, model: str) -> None:

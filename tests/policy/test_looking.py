@@ -34,6 +34,10 @@ def verdict(work: Path, command: str, mode: Mode = "suggest", rules: Rules | Non
         "find . -name '*.txt'",
         "wc -l a.txt",
         "uniq -c a.txt",
+        "egrep x a.txt",
+        "fgrep -n x a.txt",
+        "date +%s",
+        "sort -u a.txt",
         "echo hi",
     ],
 )
@@ -45,6 +49,7 @@ def test_what_only_reads_in_the_workspace_runs_without_a_question(work: Path, co
     "command",
     [
         *("cat /etc/passwd", "cat ~/x", "grep x ../y", "find / -name x", "cat < /etc/passwd", "cd /etc && cat passwd"),
+        *("ls -R", "ls -aL", "ls --recursive", "ls --dereference", "egrep -R x .", "fgrep -f/etc/x y", "date --file=x"),
         *("cat link", "cat *", "grep -R x .", "rg -L x", "grep -f/etc/shadow x", "wc --files0-from=list"),
         *(
             "echo hi > x",

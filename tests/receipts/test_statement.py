@@ -192,6 +192,7 @@ def test_a_repository_is_the_same_however_it_is_reached() -> None:
         ({"payloadType": "text/plain"}, "no envelope"),
         ({"dsseEnvelope": 3, "payloadType": "text/plain"}, "no envelope"),
         ({"payloadType": "application/vnd.in-toto+json"}, "."),
+        ({"payloadType": "application/vnd.in-toto+json", "payload": "e3*0="}, "base64"),
         *(
             ({"payloadType": "application/vnd.in-toto+json", "payload": base64.b64encode(text).decode()}, "no in-toto")
             for text in (

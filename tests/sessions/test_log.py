@@ -28,6 +28,41 @@ async def test_a_reader_replays_from_its_cursor_and_goes_on_live() -> None:
     assert [event.seq for event in await waiting] == [4]
 
 
+async def test_an_event_keeps_the_turn_that_it_names_and_gets_the_one_that_it_lacks() -> None:
+    log = EventLog(clock=lambda: 7.0)
+    for event, turn in ((TextDelta(text="a"), "t"), (TextDelta(text="b", turn="own"), "t"), (TextDelta(text="c"), "")):
+        log.append(event, turn)
+    assert [(event.turn, event.ts, event.seq) for event in log.read().ready()] == [
+        ("t", 7, 1),
+        ("own", 7, 2),
+        ("", 7, 3),
+    ]
+    assert log.read(after=9).ready() == [] and log.last == 3
+    log.close()
+    with pytest.raises(AssertionError, match="an event after Closed"):
+        log.append(TextDelta(text="d"), "t")
+    with pytest.raises(ValueError, match="at least a window"):
+        EventLog(window=3, keep=2)
+    assert EventLog(window=3, keep=3).last == 0
+
+
+async def test_many_small_events_are_forgotten_by_windows_and_small_ones_weigh_nothing() -> None:
+    log = filled(23)
+    assert [event.seq for event in log.read().ready()][0] == 1, "a window beyond what is kept"
+    log.append(TextDelta(text="x"), "t")
+    gap, first, *_ = log.read().ready()
+    assert isinstance(gap, Warned) and gap.message == "8 earlier events are no longer kept" and first.seq == 9
+    heavy = EventLog(most=100)
+    for _ in range(100):
+        heavy.append(TextDelta(text="y" * 1000), "t")
+    for _ in range(3):
+        heavy.append(ToolEnded(call="c", name="n", result="x" * 50), "t")
+    kept = heavy.read().ready()
+    assert len(kept) == 1 + LATEST and kept[-1].seq == 103, "all but the latest had to go for the long ones"
+    heavy.append(ToolEnded(call="c", name="n", result="x" * 1), "t")
+    assert len(heavy.read().ready()) == 1 + LATEST
+
+
 async def test_minus_one_is_from_now_on() -> None:
     log = filled(3)
     reader = log.read(after=-1)

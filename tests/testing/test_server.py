@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -100,6 +101,97 @@ async def test_a_body_that_is_not_json_is_refused_and_the_connection_goes_on() -
             bad = await client.post(PATHS[0], content=b"{")
             good = await client.post(PATHS[0], json={})
         assert (bad.status_code, good.status_code, server.connections) == (400, 200, 1)
+
+
+async def spoken(server: ModelServer, *requests: bytes) -> bytes:
+    """All that comes back on one connection, which is closed after the requests were answered."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
+    for request in requests:
+        writer.write(request)
+    writer.write_eof()
+    async with asyncio.timeout(60):
+        answers = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return answers
+
+
+def asked(path: str, body: bytes = b"{}", head: bytes = b"") -> bytes:
+    return b"POST %s HTTP/1.1\r\nhost: x\r\n%bcontent-length: %d\r\n\r\n%b" % (path.encode(), head, len(body), body)
+
+
+async def test_gemini_is_asked_by_its_path_and_a_model_that_no_one_names_is_that_of_the_script() -> None:
+    at = "/v1beta/models/my-model"
+    async with ModelServer(parse("model='demo'\nreply=[{text='a b', times='always'}]")) as server:
+        whole = (await post(server, f"{at}:generateContent?key=k", contents=[])).json()
+        streamed = await post(server, f"{at}:streamGenerateContent", contents=[])
+        named = (await post(server, PATHS[0], model="named")).json()
+        unnamed = (await post(server, PATHS[0])).json()
+        counted = (await post(server, f"{at}:countTokens", contents=["x" * 398])).json()
+        assert [request.path for request in server.asked[:2]] == [
+            f"{at}:generateContent",
+            f"{at}:streamGenerateContent",
+        ]
+        first = server.requests[0]
+        assert (first.method, first.body, first.headers["content-type"]) == (
+            "POST",
+            {"contents": []},
+            "application/json",
+        )
+    assert (whole["modelVersion"], whole["responseId"]) == ("my-model", "1") and streamed.text.count("data: ") == 3
+    assert (named["model"], unnamed["model"], unnamed["id"]) == ("named", "demo", "chatcmpl-4")
+    assert counted == {"totalTokens": 103}
+
+
+async def test_events_come_in_one_chunk_or_each_in_its_own() -> None:
+    script = parse("reply=[{text='a b c', times='always'}, ]")
+    request = asked(PATHS[0], b'{"stream": true}')
+    for batch, chunks in ((True, 1), (False, 6)):
+        async with ModelServer(script, batch=batch) as server:
+            answer = await spoken(server, request)
+        assert answer.count(b"\r\n\r\n") == 2 and answer.endswith(b"\r\n0\r\n\r\n")
+        assert len(re.findall(rb"\r\n[0-9a-f]+\r\ndata", answer)) == chunks
+    async with ModelServer(parse("reply=[{text='a b', pace=0.001, delay=0.001}]")) as server:
+        assert len(re.findall(rb"\r\n[0-9a-f]+\r\ndata", await spoken(server, request))) == 5, "each at its own time"
+
+
+async def test_a_harmless_fault_uses_its_reply_up_and_another_gives_it_again() -> None:
+    script = (
+        "reply=[{text='a'}, {text='b', fault='html'}, {error={status=418, message='tea', retry_after=0.5}}, {text='c'}]"
+    )
+    async with ModelServer(parse(script), faults=["cut", "split"]) as server:
+        with pytest.raises(httpx2.RemoteProtocolError):
+            await post(server, PATHS[0], stream=True)
+        assert '"a"' in (await post(server, PATHS[0], stream=True)).text
+        assert "hotel" in (await post(server, PATHS[0])).text
+        refused = await post(server, PATHS[0])
+        assert (refused.status_code, refused.headers["retry-after"]) == (418, "0.5") and "tea" in refused.text
+        assert texts((await post(server, PATHS[0])).json()) == "c"
+        assert server.connections == 5
+        await asyncio.wait_for(server.all_gone(), 60)
+
+
+async def test_a_request_that_waits_to_be_told_to_go_on_or_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with ModelServer(parse("reply=[{text='a', times='always'}]")) as server:
+        answers = await spoken(server, asked(PATHS[0], head=b"expect: 100-continue\r\n"), asked("/nowhere"))
+        assert b'"content":"a"' in answers and b"404 Error" in answers and b"200 OK" in answers
+        monkeypatch.setattr("treadle.testing.server.LARGEST_REQUEST", 10)
+        assert b"200 OK" in await spoken(server, asked(PATHS[0], b'{"a": "b"}'))
+        assert await spoken(server, asked(PATHS[0], b'{"a": "bc"}')) == b""
+        assert server.requests[1].body == {} and len(server.requests) == 3
+
+
+async def test_it_can_be_served_at_a_socket_and_says_when_requests_have_come(tmp_path: Path) -> None:
+    async with ModelServer(parse("reply=[{text='a'}]"), socket=str(tmp_path / "s")) as server:
+        waiting = asyncio.create_task(server.arrived(1))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        transport = httpx2.AsyncHTTPTransport(uds=str(tmp_path / "s"))
+        async with httpx2.AsyncClient(transport=transport, trust_env=False) as client:
+            await client.get("http://x/v1/models")
+            assert not waiting.done(), "a listing is no request for a reply"
+            assert (await client.post(f"http://x{PATHS[0]}", json={})).status_code == 200
+        await asyncio.wait_for(waiting, 60)
 
 
 async def test_what_is_not_http_is_dropped() -> None:
