@@ -11,9 +11,9 @@ import pytest
 from tests.scripts import calls, reply, says
 from tests.waiting import until
 from treadle.agent.budget import TurnBudget
-from treadle.agent.context import Context
-from treadle.agent.loop import PARALLEL_READS, Parts, TurnLoop
-from treadle.agent.messages import AssistantMessage, ModelRequest, ToolResult, UserMessage
+from treadle.agent.context import SUMMARY_PROMPT, Context, estimate
+from treadle.agent.loop import PARALLEL_READS, Parts, TurnLoop, summarise
+from treadle.agent.messages import AssistantMessage, Image, ModelRequest, ToolResult, UserMessage
 from treadle.agent.providers.base import ReplyItem
 from treadle.agent.providers.script import parse
 from treadle.agent.providers.scripted import ScriptedProvider
@@ -46,7 +46,7 @@ from treadle.events import (
     Usage,
     Warned,
 )
-from treadle.session import Access, Answer, Decision, HookVerdict, Limits, Prompt
+from treadle.session import Access, Answer, Decision, HookVerdict, Limits, Prompt, Reasoning
 from treadle.sessions.session import Turn
 from treadle.sessions.totals import Totals, totals
 
@@ -716,3 +716,119 @@ async def test_a_result_is_in_history_before_anybody_is_told(tmp_path: Path) -> 
     run = Watched(tmp_path, call + DONE, hooks=Slow())
     await run.go()
     assert kept == [True]
+
+
+class Telling(NoHooks):
+    """Notes every event, and answers each as it was told to."""
+
+    def __init__(self, **answers: HookVerdict) -> None:
+        self.told: list[tuple[str, dict[str, Any]]] = []
+        self.answers = answers
+
+    async def event(self, name: str, told: dict[str, Any]) -> HookVerdict:
+        self.told.append((name, told))
+        return self.answers.get(name, HookVerdict())
+
+
+@pytest.mark.parametrize("against", [False, True])
+async def test_hooks_hear_of_compacting_and_cannot_keep_a_turn_from_its_room(tmp_path: Path, against: bool) -> None:
+    script = (
+        reply(error={"status": 400, "message": "This model's maximum context length is 1000 tokens"})
+        + says("we talked", system="Summarise")
+        + says("it fits now")
+    )
+    hooks = Telling(PreCompact=HookVerdict(decision="deny", reason="not now")) if against else Telling()
+    run = Run(tmp_path, script, hooks=hooks)
+    for number in range(8):
+        run.parts.context.add(UserMessage(text=f"{number}" + "x" * 20_000), "t")
+    run.parts.context._most_protected = 1
+    assert (await run.go()).text == "it fits now"
+    assert hooks.told == [
+        ("PreCompact", {"trigger": "auto", "custom_instructions": None}),
+        ("PostCompact", {"trigger": "auto", "compact_summary": "we talked"}),
+    ]
+    warned = [(event.message, event.code) for event in run.of(Warned)]
+    assert warned == ([("compacted although a hook is against it: not now", "hook")] if against else [])
+
+
+async def test_hooks_hear_of_all_calls_of_a_reply_and_may_say_something(tmp_path: Path) -> None:
+    hooks = Telling(PostToolBatch=HookVerdict(context="mind the gap"))
+    two = "[[reply]]\n" + "".join(
+        f'[[reply.call]]\nid = "c{n}"\nname = "{name}"\narguments = {{ tag = "{n}" }}\n'
+        for n, name in ((1, "work"), (2, "none"))
+    )
+    run = Run(tmp_path, two + says("minded", when="mind the gap"), saying("work", text="worked"), hooks=hooks)
+    assert (await run.go()).text == "minded"
+    [(name, told)] = hooks.told
+    first, second = told["tool_calls"]
+    assert name == "PostToolBatch"
+    assert first == {"tool_name": "work", "tool_input": '{"tag":"1"}', "tool_use_id": "c1", "tool_response": "worked"}
+    assert second["tool_use_id"] == "c2" and second["tool_response"].startswith("Error: there is no tool 'none'")
+
+
+class Asked(ScriptedProvider):
+    """Notes what it is asked."""
+
+    def __init__(self, script: str, sees: bool) -> None:
+        super().__init__(parse(script))
+        self.sees = sees  # type: ignore[misc]
+        self.requests: list[ModelRequest] = []
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ReplyItem, None]:
+        self.requests.append(request)
+        return super().stream(request)
+
+
+@pytest.mark.parametrize("sees", [True, False])
+async def test_a_request_has_the_conversation_and_images_where_the_model_sees(tmp_path: Path, sees: bool) -> None:
+    run = Run(tmp_path, DONE)
+    provider = run.parts.provider = Asked(DONE, sees)
+    run.parts.thinking, run.parts.cache_key, run.parts.max_output_tokens = Reasoning(effort="low", tokens=5), "key", 99
+    name = run.transcript.keep_image(b"pixels", "png")
+    image = Image(name=name, media_type="image/png", size=6, width=1, height=1)
+    run.parts.context.add(UserMessage(text="see", images=(image,)), "t")
+    await run.go()
+    [request] = provider.requests
+    assert request.images == ({name: b"pixels"} if sees else {})
+    assert (request.system, request.reasoning, request.thinking_tokens) == ("you are tested", "low", 5)
+    assert (request.cache_key, request.max_output_tokens, request.tools) == ("key", 99, run.parts.schemas())
+    assert [message.text for message in request.messages] == ["see", "go"]
+
+
+async def test_arguments_that_a_hook_changed_are_judged_and_run_and_its_words_are_added(tmp_path: Path) -> None:
+    class Changing(NoHooks):
+        async def judge(self, call: str, name: str, args: Any, access: Access) -> HookVerdict:
+            return HookVerdict(args={"tag": "changed"}, context="by a hook")
+
+    judged: list[Any] = []
+
+    async def permit(*given: Any) -> tuple[Decision, Any]:
+        judged.append((given[2].tag, given[6]))
+        return Decision(verdict="deny" if len(judged) > 1 else "allow", reason="no more", by="rule"), given[2]
+
+    async def echo(args: NoArgs, context: ToolContext) -> str:
+        return args.tag
+
+    script = calling("work", tag="given") * 2 + DONE
+    run = Run(tmp_path, script, TestTool("work", "write", echo), hooks=Changing(), permit=permit)
+    await run.go()
+    assert judged == [("changed", {"tag": "changed"})] * 2
+    assert [m.text for m in run.history if isinstance(m, ToolResult)] == [
+        "changed\nby a hook",
+        "Error: not allowed: no more\nby a hook",
+    ]
+    assert run.of(ToolStarted)[0].args == {"tag": "changed"} and run.of(ToolDenied)[0].by == "rule"
+
+
+async def test_a_summary_and_a_question_cost_what_they_say_or_an_estimate(tmp_path: Path) -> None:
+    events: list[Event] = []
+    provider = ScriptedProvider(parse(says("short", thinking="hm", usage={"input": 7}) + says("short")))
+    talked = (UserMessage(text="a"),)
+    assert await summarise(provider, events.append, talked, keep="the colours") == "short"
+    assert await summarise(provider, events.append, talked) == "short"
+    first, second = events
+    assert isinstance(first, Usage) and (first.input_tokens, first.source) == (7, "provider")
+    assert isinstance(second, Usage) and second.source == "estimate" and second.model == "scripted"
+    asked = UserMessage(text=SUMMARY_PROMPT)
+    assert second.input_tokens == len(SUMMARY_PROMPT) // 4 + estimate(talked[0]) + estimate(asked)
+    assert second.output_tokens == estimate(AssistantMessage(text="short"))

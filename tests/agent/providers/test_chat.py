@@ -2,12 +2,15 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.agent.pixels import png
 from tests.agent.providers.helpers import ask, collect, reply, serving
+from treadle.agent.images import NOT_SHOWN
 from treadle.agent.messages import (
     AssistantMessage,
+    Image,
     ModelRequest,
     Thinking,
     ToolCall,
@@ -249,7 +252,10 @@ def test_a_reply_with_calls_that_says_stop_still_wants_them_run() -> None:
     assert whole.finish == "tool_calls"
 
 
-@given(st.lists(st.tuples(st.text("abc", min_size=1), st.text(max_size=20)), min_size=1, max_size=4), st.data())
+@settings(max_examples=30)
+@given(
+    st.lists(st.tuples(st.text("abc", min_size=1, max_size=3), st.text(max_size=6)), min_size=1, max_size=3), st.data()
+)
 def test_calls_cut_and_interleaved_in_any_way_come_out_whole(made: list[tuple[str, str]], data: st.DataObject) -> None:
     joined = Calls()
     rest = []
@@ -264,3 +270,128 @@ def test_calls_cut_and_interleaved_in_any_way_come_out_whole(made: list[tuple[st
     assert [(one.id, one.name, one.arguments) for one in joined.whole()] == [
         (f"id{at}", name, arguments if arguments.strip() else "{}") for at, (name, arguments) in enumerate(made)
     ]
+
+
+def test_what_is_not_asked_for_is_not_sent() -> None:
+    def body(**request: Any) -> dict[str, Any]:
+        made = ModelRequest(system="", messages=(UserMessage(text="u"),), **request)
+        return dict(json.loads(ChatFormat().body(made, "chat", "m")))
+
+    plain = {"model", "messages", "stream", "stream_options"}
+    assert (
+        set(body()) == plain and body()["stream"] is True and body()["messages"] == [{"role": "user", "content": "u"}]
+    )
+    assert body(cached=False).keys() == plain, "only llama.cpp is told not to keep it"
+    assert body(thinking_tokens=0)["reasoning_effort"] == "none" and "usage" not in body(reasoning="low")
+    form = body(schema={"type": "object"})["response_format"]
+    assert form == {
+        "type": "json_schema",
+        "json_schema": {"name": "reply", "schema": {"type": "object"}, "strict": True},
+    }
+    assert ChatFormat().headers("k") == {"authorization": "Bearer k"}
+
+
+def test_llama_cpp_is_held_to_a_grammar_where_there_is_one_and_may_be_told_to_keep_nothing() -> None:
+    def body(**request: Any) -> dict[str, Any]:
+        return dict(
+            json.loads(ChatFormat(llama=True).body(ModelRequest(system="", messages=(), **request), "local", "m"))
+        )
+
+    suited = {"type": "object", "properties": {"a": {"const": "b"}}, "required": ["a"], "additionalProperties": False}
+    assert "cache_prompt" not in body() and body(cached=False)["cache_prompt"] is False
+    assert "grammar" in body(schema=suited) and "response_format" not in body(schema=suited)
+    assert "response_format" in body(schema={"$ref": "#/odd"}) and "grammar" not in body(schema={"$ref": "#/odd"})
+
+
+@pytest.mark.parametrize(
+    ("request_", "reasoning"),
+    [
+        ({"reasoning": "none"}, {"enabled": False}),
+        ({"thinking_tokens": 0}, {"enabled": False}),
+        ({"thinking_tokens": 500}, {"max_tokens": 500}),
+        ({"reasoning": "low"}, {"effort": "low"}),
+    ],
+)
+def test_openrouter_is_told_how_hard_to_think_in_its_own_words(
+    request_: dict[str, Any], reasoning: dict[str, Any]
+) -> None:
+    request = ModelRequest(system="", messages=(), **request_)
+    assert json.loads(ChatFormat(openrouter=True).body(request, "openrouter", "m"))["reasoning"] == reasoning
+
+
+def test_images_of_tools_follow_all_results_and_a_pdf_is_not_shown() -> None:
+    image = Image(name="i", media_type="image/png", size=1, width=1, height=1)
+    pdf = Image(name="p", media_type="application/pdf", size=1, width=0, height=0)
+    messages = (
+        UserMessage(text=" ", images=(image, pdf)),
+        ToolResult(call="1", name="look", text="a", images=(image,)),
+        ToolResult(call="2", name="look", text="b"),
+        AssistantMessage(text="c"),
+        ToolResult(call="3", name="look", text="d", images=(image,)),
+    )
+    request = ModelRequest(system="", messages=messages, images={"i": png(), "p": b"%PDF-"})
+    sent = json.loads(ChatFormat().body(request, "chat", "m"))["messages"]
+    assert [one["role"] for one in sent] == ["user", "tool", "tool", "user", "assistant", "tool", "user"]
+    assert [part["type"] for part in sent[0]["content"]] == ["image_url", "text"] and sent[0]["content"][1][
+        "text"
+    ] == NOT_SHOWN
+    for shown in (sent[3], sent[6]):
+        assert shown["content"][0] == {"type": "text", "text": "[shown by look]"}
+        assert shown["content"][1]["image_url"]["url"].startswith("data:image/png;base64,")
+
+
+def test_the_cache_is_marked_after_the_system_prompt_and_the_two_newest_inputs() -> None:
+    messages = (
+        UserMessage(text="a"),
+        UserMessage(text="b"),
+        AssistantMessage(text="c"),
+        UserMessage(text=""),
+        UserMessage(text="d"),
+    )
+    request = ModelRequest(system="s", messages=messages)
+    sent = json.loads(ChatFormat(openrouter=True).body(request, "openrouter", "anthropic/claude-x"))["messages"]
+    assert [isinstance(one["content"], list) for one in sent] == [True, False, False, False, False, True]
+
+
+def test_a_refusal_and_other_ends_are_told() -> None:
+    items, whole = read(delta(refusal="I may not"), delta(finish="stop"))
+    assert items == [TextDelta(text="I may not")] and whole.message.text == "I may not" and whole.finish == "refusal"
+    assert read(delta(content="x", finish="length"))[1].finish == "length"
+    assert read(delta(content="x", finish="content_filter"))[1].finish == "refusal"
+    assert read(delta(content="x", finish="odd"))[1].finish == "other"
+    items, whole = read(delta(reasoning_content="a", reasoning="b"), delta(content="x", finish="stop"))
+    assert whole.message.thinking[0].raw == {"reasoning": "b"} and whole.message.thinking[0].provider == "chat"
+    assert read(delta(content="x", finish="stop"))[1].message.thinking == ()
+
+
+def test_every_kind_of_token_is_counted_apart() -> None:
+    usage = {
+        "prompt_tokens": 10,
+        "completion_tokens": 6,
+        "prompt_tokens_details": {"cached_tokens": 3, "cache_write_tokens": 4},
+        "completion_tokens_details": {"reasoning_tokens": 5},
+        "cost": 0.5,
+    }
+    used = read({**delta(content="x", finish="stop"), "usage": usage})[1].usage
+    assert used is not None and (used.input_tokens, used.output_tokens, used.reasoning_tokens) == (3, 6, 5)
+    assert (used.cache_read_tokens, used.cache_write_tokens, used.cost_usd, used.request_id) == (3, 4, 0.5, "1")
+    assert read(delta(content="x", finish="stop"))[1].usage is None
+    bare = read({"choices": delta(content="x", finish="stop")["choices"], "usage": {"prompt_tokens": 1}})[1].usage
+    assert bare is not None and bare.request_id is None
+
+
+def test_pieces_of_other_blocks_stay_apart() -> None:
+    first, second = {"type": "reasoning.text", "index": 0}, {"type": "reasoning.text", "index": 1}
+    sealed = {"type": "reasoning.encrypted", "index": 2, "data": "z"}
+    pieces = [
+        {**first, "text": "a"},
+        {**second, "text": "b"},
+        {**second, "summary": "s"},
+        {**second, "summary": "t"},
+        sealed,
+        sealed,
+    ]
+    _, whole = read(delta(reasoning_details=pieces), delta(finish="stop"))
+    assert whole.message.thinking[0].raw == {
+        "reasoning_details": [{**first, "text": "a"}, {**second, "text": "b", "summary": "st"}, sealed, sealed]
+    }

@@ -8,7 +8,6 @@ from treadle.agent.commands.base import SlashCommand, WrongUse, columns, reply
 from treadle.agent.context import Context
 from treadle.agent.permissions import Permissions
 from treadle.io.files import append_lines
-from treadle.policy.rules import parse_rule
 from treadle.session import AgentInfo, Change, CommandResult, Mode, Prompt, SessionSpec, TurnId, parse_mode
 
 
@@ -82,7 +81,6 @@ async def _permissions(session: Controlled, args: str) -> CommandResult:
         verdict, _, rule = args.strip().partition(" ")
         if verdict not in ("allow", "ask", "deny") or not rule.strip():
             raise WrongUse(f"{args.strip()!r} is not a rule with allow, ask or deny in front")
-        parse_rule(rule.strip())
         session.add_rule(verdict, rule.strip())
         return reply(f"For this session: {verdict} {rule.strip()}")
     permissions = session.permissions

@@ -113,7 +113,6 @@ class ResponsesReader:
         self._model = model
         self._asked = model
         self._text: list[str] = []
-        self._refused = False
         self._items: list[dict[str, Any]] = []
         self._end: dict[str, Any] = {}
 
