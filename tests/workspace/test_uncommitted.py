@@ -6,9 +6,13 @@ from pathlib import Path
 import pytest
 
 from tests.workspace.repositories import Repository, git, make
+from treadle.errors import WorkspaceError
 from treadle.io.process.programs import run_program
 from treadle.workspace import checkouts, uncommitted
+from treadle.workspace.changes import TreeEntry
+from treadle.workspace.store import Store
 from treadle.workspace.uncommitted import LARGEST, Uncommitted
+from treadle.workspace.user_repository import UserRepository
 
 
 def found(repository: Repository) -> Uncommitted:
@@ -111,3 +115,40 @@ def test_what_is_too_large_is_named_and_not_shown(repository: Repository) -> Non
         file.truncate(LARGEST + 1)
     os.mkfifo(Path(repository.top, "pipe"))
     assert uncommitted.patch(checkouts.around(repository.top)) == (b"", ["large"])
+
+
+def test_each_kind_of_file_is_taken_as_it_is_and_what_is_none_is_left_out(
+    repository: Repository, user: UserRepository, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uncommitted, "LARGEST", 5)
+    top = Path(repository.top)
+    for name, text in (("exact", "12345"), ("over", "123456"), ("run", "x"), ("deep/in", "y")):
+        (top / name).parent.mkdir(exist_ok=True)
+        (top / name).write_text(text)
+    (top / "run").chmod(0o755)
+    (top / "link").symlink_to("nowhere")
+    (top / "way").symlink_to("deep")
+    os.mkfifo(top / "pipe")
+    module = TreeEntry(mode="160000", blob="1" * 40)
+    paths = ["exact", "over", "run", "link", "pipe", "deep", "deep/in", "way/in", "none", "exact/x", "lib"]
+    made, left_out = uncommitted.now(user, store, paths, {"lib": module})
+    assert {path: entry.mode for path, entry in made.items()} == {
+        "exact": "100644",
+        "run": "100755",
+        "link": "120000",
+        "deep/in": "100644",
+        "lib": "160000",
+    }
+    assert left_out == ["over", "pipe", "way/in"] and store.blobs([made["link"].blob]) == {
+        made["link"].blob: b"nowhere"
+    }
+    assert uncommitted.find(user, new=False).new == () and "exact" in uncommitted.find(user).new
+
+
+def test_a_commit_that_cannot_be_read_is_an_error_and_no_empty_checkout(repository: Repository) -> None:
+    user = UserRepository.at(repository.top)
+    assert user is not None
+    tree = repository.git("rev-parse", "HEAD^{tree}").strip()
+    Path(repository.common, "objects", tree[:2], tree[2:]).unlink()
+    with pytest.raises(WorkspaceError, match="git ls-tree failed"):
+        uncommitted.find(user)

@@ -11,7 +11,7 @@ import pytest
 from tests.workspace.repositories import branches, git, make
 from tests.workspace.sources import open_in
 from treadle.errors import WorkspaceError
-from treadle.workspace.workspace import prepare
+from treadle.workspace.workspace import Workspace, prepare
 
 
 def files(root: str) -> set[str]:
@@ -266,3 +266,45 @@ def test_a_directory_without_a_repository_can_be_watched_too(tmp_path: Path) -> 
     workspace = open_in(tmp_path, plain, "pass_through")
     (plain / "n.txt").write_text("n")
     assert [change.path for change in workspace.difference().changes] == ["n.txt"]
+
+
+def written(workspace: Workspace, place: Path, bring: list[str] | None = None) -> set[str]:
+    """The files of a result, written into a fresh directory, without those of git."""
+    place.mkdir()
+    here = Path(workspace.write_result(str(place), bring))
+    assert here.is_dir() and os.path.commonpath([here, place]) == str(place)
+    return {str(path.relative_to(place)) for path in place.rglob("*") if ".git/" not in f"{path.relative_to(place)}/"}
+
+
+def test_a_result_is_written_with_what_is_brought_of_the_source(tmp_path: Path) -> None:
+    source = Path(make(tmp_path / "source").top)
+    for name in ("build/x.log", "y.log"):
+        (source / name).parent.mkdir(exist_ok=True)
+        (source / name).write_text("ignored")
+    runs = []
+    for mode in ("staged", "worktree", "pass_through"):
+        (tmp_path / mode).mkdir()
+        runs.append(prepare(mode, str(source), str(tmp_path / mode), name="r1"))  # type: ignore[arg-type]
+    for run in runs[:2]:
+        Path(run.root, "new.txt").write_text("n")
+    staged, tree, own = runs
+    plain = {"a.txt", ".gitignore"}
+    assert written(staged, tmp_path / "s1", []) == {*plain, "new.txt"}
+    assert written(staged, tmp_path / "s2", ["build", "none"]) == {*plain, "new.txt", "build", "build/x.log"}
+    assert written(tree, tmp_path / "w1") == {*plain, "new.txt"}
+    assert written(tree, tmp_path / "w2", ["y.log"]) == {*plain, "new.txt", "y.log"}
+    assert (tmp_path / "w2" / ".git").is_dir() and not (tmp_path / "s2" / ".git").exists()
+    (source / "y.log").write_text("changed by the run, and longer")
+    (source / "new.txt").write_text("n")
+    assert written(own, tmp_path / "p1") == {*plain, "new.txt", "build", "build/x.log"}, "not what the run changed"
+    assert written(own, tmp_path / "p2", ["y.log", "./build/"]) == {*plain, "new.txt", "build", "build/x.log"}
+    assert (tmp_path / "p2" / "new.txt").read_text() == "n" and (tmp_path / "p2" / ".git").is_dir()
+    (tmp_path / "deep").mkdir()
+    (source / "sub").mkdir()
+    (source / "sub" / "b.txt").write_text("b")
+    git("add", "-A", cwd=str(source))
+    git("commit", "-qm", "more", cwd=str(source))
+    inner = prepare("worktree", str(source / "sub"), str(tmp_path / "deep"), name="r2")
+    (tmp_path / "d1").mkdir()
+    assert inner.write_result(str(tmp_path / "d1")) == str(tmp_path / "d1" / "sub")
+    assert not (tmp_path / "d1" / ".git").exists() and (tmp_path / "d1" / "a.txt").exists()
