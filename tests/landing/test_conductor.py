@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -13,9 +14,18 @@ from tests.landing.test_merging import Finished, clean
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
+from treadle.fleet.run.resume.continuing import TRAIN
 from treadle.landing import conductor, train
 from treadle.landing.conductor import Conductor
-from treadle.wire.fleet.train import Boarding, TrainRecord
+from treadle.wire.fleet.records import Note
+from treadle.wire.fleet.train import (
+    Boarding,
+    LandingIntent,
+    QueuedChange,
+    ReturnedChange,
+    TrainRecord,
+    TrainRequest,
+)
 
 
 @asynccontextmanager
@@ -171,3 +181,64 @@ async def test_a_mark_that_cannot_be_read_is_removed_and_keeps_no_other_from_lan
         async with asyncio.timeout(60):
             while await bus.keys("boards.*") or await bus.keys("steers.*"):
                 await asyncio.sleep(0.05)
+
+
+async def test_a_train_is_paused_and_resumed_by_who_may_not_write_its_record(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    name = await train.ensure(bus, str(repository), "main", verify="true")
+    riding = Conductor()
+
+    async def steer(to: str, **request: str) -> TrainRecord:
+        await bus.put(f"steers.{to}", encode(TrainRequest(by="ann", **request)))
+        await riding._steer(bus)
+        assert await bus.named(["steers.*"]) == {}
+        return (await train.trains(bus))[name]
+
+    paused = (await steer(name, pause="a freeze")).paused
+    assert paused is not None and (paused.by, paused.what) == ("ann", "a freeze") and paused.at > 0
+    assert (await steer("nowhere", pause="x")).paused == paused
+    assert (await steer(name)).paused is None
+
+
+async def test_what_helps_a_train_is_not_queued_by_its_mark(bus: Bus, finished: Finished, repository: Path) -> None:
+    first = await finished.order("first", {"one.txt": "x\n"})
+    helper = await finished.order("helper", {"two.txt": "x\n"}, by=TRAIN, retry_of=first)
+    again = await finished.order("again", {"three.txt": "x\n"}, by="ann", retry_of=first)
+    for order in (helper, again):
+        await bus.put(f"boards.{order}", encode(Boarding(order=order, root=str(repository), branch="main")))
+    await Conductor()._take_up(bus)
+    (record,) = (await train.trains(bus)).values()
+    assert [each.order for each in record.queue] == [again] and not record.verify
+    assert await bus.named(["boards.*"]) == {}
+
+
+async def test_a_train_is_driven_if_it_has_work_here_and_does_not_stand_still(bus: Bus, repository: Path) -> None:
+    queued = (QueuedChange(order="a", commit="c"),)
+    back = (ReturnedChange(order="a", first="a", commit="c", kind="red", why="w", at=1.0),)
+    records: dict[str, dict[str, Any]] = {
+        "idle": {},
+        "queued": {"queue": queued},
+        "back": {"back": back},
+        "landing": {"landing": LandingIntent(old="0", new="1", tree="2", orders=("a",))},
+        "paused": {"queue": queued, "paused": Note(at=1.0, by="ann", what="x")},
+        "far": {"queue": queued, "repository": "/nowhere/at/all"},
+    }
+    for name, fields in records.items():
+        record = TrainRecord(**{"repository": str(repository), "branch": "main", "verify": "true", **fields})
+        await bus.put(f"train.{name}", encode(record))
+    riding = Conductor()
+    await riding._start_trains(bus)
+    first = dict(riding._running)
+    assert sorted(first) == ["back", "landing", "queued"]
+    await riding._start_trains(bus)
+    assert riding._running == first, "each is driven once"
+    for task in first.values():
+        task.cancel()
+    await asyncio.gather(*first.values(), return_exceptions=True)
+    await riding._start_trains(bus)
+    again = list(riding._running.values())
+    assert not {*again} & {*first.values()}, "and again when that has ended"
+    for task in again:
+        task.cancel()
+    await asyncio.gather(*again, return_exceptions=True)

@@ -14,8 +14,10 @@ from msgspec.structs import replace
 from tests.fleet.repositories import git
 from tests.landing.test_merging import Finished, clean
 from tests.landing.trains import CHECK, empty, run
-from treadle.errors import LocalError, NotFound
+from treadle.errors import LocalError, NotFound, StorageError, WorkspaceError
+from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus, Write
+from treadle.fleet.orders import encode
 from treadle.landing import train
 from treadle.landing.bench import BuiltCar
 from treadle.landing.driving import DriverLease
@@ -345,3 +347,56 @@ async def test_a_commit_dated_in_the_far_future_stops_no_train(
     monkeypatch.delenv("GIT_COMMITTER_DATE")
     one = await finished.order("one", {"one.txt": "x\n"})
     assert (await run(bus, repository, late, one)).landed == 2
+
+
+async def test_a_train_is_made_once_and_its_first_check_stays(bus: Bus, finished: Finished, repository: Path) -> None:
+    with pytest.raises(NotFound, match="there is no train t") as error:
+        await train.load(bus, "t")
+    assert error.value.hint == "`treadle land ls` lists them" and await train.trains(bus) == {}
+    name = await train.ensure(bus, str(repository), "")
+    assert name == train.name_of(str(repository / ".git"), "main") == await train.ensure(bus, str(repository), "main")
+    record = (await train.trains(bus))[name]
+    assert (record.repository, record.branch, record.verify) == (str(repository), "main", "")
+    await train.check_with(bus, name, "make", "make deps")
+    record = await train.check_with(bus, name, "true", "")
+    assert (record.verify, record.setup) == ("make", "make deps"), "the first one who names a check decides"
+    assert (await train.ensure(bus, str(repository), "main", verify="true", slots=5)) == name
+    record, revision = await train.load(bus, name)
+    assert (record.verify, record.setup, record.slots) == ("true", "make deps", 5)
+    assert await train.change(bus, name, lambda found: found) == record and (await train.load(bus, name))[1] == revision
+    with pytest.raises(WorkspaceError, match="has no commit on nowhere"):
+        await train.ensure(bus, str(repository), "nowhere")
+
+
+async def test_what_was_queued_or_has_landed_is_not_queued_again_by_who_cannot_know(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    one, two = await finished.order("one", {"one.txt": "x\n"}), await finished.order("two", {"two.txt": "x\n"})
+    name = await train.ensure(bus, str(repository), "main", verify="true")
+    idle = await finished.order("idle", {"three.txt": "x\n"})
+    order = await client.get_order(bus, idle)
+    await bus.put("order.idle", encode(replace(order, result={})))
+    assert await train.board(bus, name, [one, idle]) == [idle]
+    await bus.put("order.idle", encode(replace(order, state="running")))
+    with pytest.raises(LocalError, match="the order idle is running, so it has nothing to land"):
+        await train.board(bus, name, [idle])
+    record, revision = await train.load(bus, name)
+    assert [(each.order, each.anyway) for each in record.queue] == [(one, False)]
+    await train.board(bus, name, [one], once=True)
+    assert (await train.load(bus, name))[1] == revision
+    landed = LandedRecord(order=two, train=name, branch="main", commit="c", tree="t", seq=1, at=1.0)
+    await bus.put(train.proof_key(two, name), encode(landed))
+    await train.board(bus, name, [two], once=True)
+    assert (await train.load(bus, name))[1] == revision
+    await train.board(bus, name, [two], anyway=True)
+    record, _ = await train.load(bus, name)
+    assert [(each.order, each.anyway) for each in record.queue] == [(one, False), (two, True)]
+
+
+def test_a_record_that_cannot_be_read_or_is_newer_is_said() -> None:
+    record = TrainRecord(repository="r", branch="main")
+    assert train.read_train(encode(record)) == record
+    for data, says in ((b"{", "cannot be read"), (encode(replace(record, format=99)), "written by a newer treadle")):
+        with pytest.raises(StorageError, match=says) as error:
+            train.read_train(data)
+        assert error.value.hint == "upgrade treadle"
