@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.io.process.hostile import await_none_left, left
+from tests.io.process.test_held import keep
 from tests.io.process.trees import hostile, output
 from tests.terminal.support import until
 from treadle.errors import LocalError
@@ -184,3 +185,16 @@ def test_a_patient_tree_asks_all_but_its_command(mark: str) -> None:
     until(lambda: len(started.processes()) == 2)
     end = started.stop(60)
     assert started.exit_code == 7 and [name for _, name, _ in end.ended] == ["sleep"]
+
+
+def test_a_groups_signal_leaves_a_patient_command_out(mark: str) -> None:
+    started = tree.spawn(["sh", "-c", "trap 'exit 9' TERM; sleep 60; exit 7"], patient=True)
+    until(lambda: len(started.processes()) == 2)
+    started.signal(signal.SIGTERM, group=True)
+    assert started.wait(20) == 7
+    started.stop(0)
+
+
+def test_what_comes_afterwards_does_not_run_while_the_keeper_lives(tmp_path: Path, mark: str) -> None:
+    done = keep(tmp_path, "exit 4", "print(tree.wait(50), tree.stop().killed, os.waitpid(tree.reaper, 0)[1])")
+    assert done.stdout == "4 [] 0\n" and (tmp_path / "after").read_text() == "", done.stderr

@@ -11,6 +11,7 @@ import types
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -301,3 +302,18 @@ def test_what_a_process_has_written_is_read_and_sizes_are_shown(
     assert {count: limits.shown(count) for count in sizes} == sizes
     assert limits._free(str(tmp_path / "none")) == 1 << 62
     assert 0 < limits._free(str(tmp_path)) == os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize
+
+
+def test_a_program_is_stopped_when_it_has_written_more_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = {1: 0, 2: 0}
+    monkeypatch.setattr(limits, "written", counts.__getitem__)
+    running = [types.SimpleNamespace(pid=pid) for pid in counts]
+    child: Any = types.SimpleNamespace(tree=types.SimpleNamespace(processes=lambda: running))
+    one = limits.BoundedProgram(ResourceLimits(disk=4 << 30), [])
+    assert one._watches and one._written(child) == ("", 2.0)
+    counts.update({1: 3 << 30, 2: 1 << 30})
+    assert one._written(child) == ("", limits.SHORTEST), "exactly as much as it may"
+    counts[2] += 1 << 30
+    assert one._written(child) == ("stopped: it had written 5 GB, more than 4 GB", limits.SHORTEST)
+    large = limits.BoundedProgram(ResourceLimits(disk=100 << 30), [])
+    assert large._written(child) == ("", limits.LONGEST)
