@@ -3,6 +3,9 @@
 import subprocess
 from pathlib import Path
 
+import pytest
+
+from treadle.workspace import file_names
 from treadle.workspace.file_names import listed, matching
 
 
@@ -25,3 +28,18 @@ def test_a_repository_cannot_have_a_program_run_by_being_listed(tmp_path: Path) 
     for name, value in (("core.fsmonitor", f"touch {tmp_path}/ran; false"), ("core.untrackedCache", "true")):
         subprocess.run(["git", "-C", str(tmp_path), "config", name, value], check=True)
     assert listed(str(tmp_path)) == ["a"] and not (tmp_path / "ran").exists()
+
+
+def test_ignored_files_are_left_out_in_a_repository_and_there_is_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / ".gitignore").write_text("*.log\n")
+    for name in ("a.log", "b.txt", ".hidden/c.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert sorted(listed(str(tmp_path))) == [".gitignore", ".hidden/c.txt", "b.txt"]
+    monkeypatch.setattr(file_names, "FILES", 2)
+    assert len(listed(str(tmp_path))) == 2
+    many = [f"x{number:03}" for number in range(60)]
+    assert matching(many, "X") == many[:50] and matching(many, "y") == [] and matching(["b", "a"], "") == ["a", "b"]

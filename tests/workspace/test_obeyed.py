@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from treadle.errors import WorkspaceError
-from treadle.workspace.obeyed import obeyed, settings_files
+from treadle.workspace.obeyed import obeyed, obeyed_in, settings_files
 from treadle.workspace.user_repository import UserRepository
 
 
@@ -110,3 +110,62 @@ def test_what_a_manager_of_hooks_reads_if_its_hook_is_installed(top: Path, text:
     assert reasons(top, file, "other.yaml") == [True, False]
     user = UserRepository.at(str(top))
     assert user is not None and str(top / file) in settings_files(user)
+
+
+def test_each_reason_says_what_obeys_the_path(top: Path) -> None:
+    for name, value in (
+        ("core.hooksPath", ".husky/_"),
+        ("include.path", "../team.cfg"),
+        ("filter.x.clean", "tools/clean"),
+        ("alias.odd", "!sh 'tools/unclosed"),
+        ("alias.plain", "status"),
+    ):
+        git(top, "config", name, value)
+    user = UserRepository.at(str(top))
+    assert user is not None
+    reason = obeyed(user)
+    assert {
+        path: reason(path) for path in (".git/x", ".husky/_", "team.cfg", "tools/clean", ".husky/pre-push", "a")
+    } == {
+        ".git/x": "belongs to git itself",
+        ".husky/_": "is in the directory of your git's hooks (core.hooksPath)",
+        "team.cfg": "is read by your git as its configuration (include.path)",
+        "tools/clean": "is run by your git (filter.x.clean)",
+        ".husky/pre-push": "tells your git's hooks what to run",
+        "a": "",
+    }
+    assert (
+        reason("./tools/../team.cfg") == reason("TEAM.CFG") == reason("team.cfg")
+        and reason("tools")
+        and reason(".husky")
+    )
+    assert reason("team.cfg/x") == "" and reason("tools/other") == "" and reason("status") == ""
+
+
+def test_paths_of_a_directory_count_from_there_and_without_a_repository_none_does(top: Path, tmp_path: Path) -> None:
+    git(top, "config", "core.hooksPath", "sub/hooks")
+    (top / "sub").mkdir()
+    assert obeyed_in(str(top / "sub"))("hooks/x") and not obeyed_in(str(top / "sub"))("sub/hooks/x")
+    assert obeyed_in(str(top))("sub/hooks/x") and not obeyed_in(str(tmp_path))("checkout/.git/config")
+
+
+def test_files_of_settings_are_those_that_are_read_and_links_to_them(top: Path, tmp_path: Path) -> None:
+    (tmp_path / "real.cfg").write_text("[user]\n\tname = x\n")
+    (top / "link.cfg").symlink_to(tmp_path / "real.cfg")
+    git(top, "config", "include.path", "../link.cfg")
+    git(top, "config", "core.hooksPath", "hooks")
+    git(top, "config", "filter.x.clean", "tools/clean")
+    hook(top, "hooks/pre-commit", "exec lefthook run; pre-commit --config ci/h.yaml")
+    (top / "hooks" / "folder").mkdir()
+    user = UserRepository.at(str(top))
+    assert user is not None
+    found = settings_files(user)
+    wanted = [
+        top / ".git/config",
+        top / "link.cfg",
+        tmp_path / "real.cfg",
+        top / ".lefthook-local.yaml",
+        top / "ci/h.yaml",
+    ]
+    assert {str(path) for path in wanted} <= {*found} and len(found) == len({*found})
+    assert not {str(top / name) for name in ("hooks", "hooks/pre-commit", "tools/clean")} & {*found}
