@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import types
 from pathlib import Path
 
 import pytest
@@ -105,3 +106,85 @@ def test_an_agent_that_was_added_is_shown_although_our_state_is_hidden(monkeypat
         assert places.shown([str(command)], {}) == [os.path.join(home, "agents", "some")]
         (Path(home) / "program").write_text("")
         assert places.shown([os.path.join(home, "program")], {}) == [os.path.join(home, "program")]
+
+
+def test_only_root_who_writes_where_another_user_owns_needs_the_right_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owners = {"mine": 0, "theirs": 1000}
+
+    def found(place: str) -> types.SimpleNamespace:
+        if place not in owners:
+            raise FileNotFoundError
+        return types.SimpleNamespace(st_uid=owners[place])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "stat", found)
+        patched.setattr(os, "geteuid", lambda: 0)
+        asked = [places.needs_override(write) for write in ([], ["mine"], ["gone", "theirs"], ["mine", "gone"])]
+        patched.setattr(os, "geteuid", lambda: 1000)
+        asked.append(places.needs_override(["theirs"]))
+    assert asked == [False, False, True, False, False]
+
+
+def test_what_belongs_to_treadle_alone_is_what_exists_of_it(state_home: Path) -> None:
+    assert places.ours() == []
+    os.makedirs(places.state_dir())
+    assert places.ours() == [places.state_dir()]
+
+
+def test_credentials_are_hidden_but_for_what_is_given_and_where_a_workspace_is_among_them(
+    state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places.pwd, "getpwuid", lambda user: types.SimpleNamespace(pw_dir=str(state_home)))
+    monkeypatch.setattr(places.known, "HOME", (".ssh", ".netrc", ".none"))
+    monkeypatch.setattr(places.known, "VARIABLES", ("KEYS",))
+    (state_home / ".ssh" / "deep").mkdir(parents=True)
+    for name in (".ssh/id", ".ssh/config", ".ssh/deep/x", ".netrc"):
+        (state_home / name).touch()
+    named, project = tmp_path / "keys", tmp_path / "project"
+    named.touch()
+    project.mkdir()
+    (project / "key").touch()
+    monkeypatch.setenv("KEYS", f"{named}::{project / 'key'}:{tmp_path / 'absent'}")
+
+    def hidden(*given: str, workspaces: tuple[str, ...] = (str(project),)) -> list[str]:
+        base = [str(state_home), str(tmp_path)]
+        found = places.credentials([str(state_home / name) for name in given], workspaces)
+        return sorted(min((os.path.relpath(path, each) for each in base), key=len) for path in found)
+
+    assert hidden() == [".netrc", ".ssh", "keys"], "what is in a workspace is meant to be used"
+    assert hidden(workspaces=()) == [".netrc", ".ssh", "keys", "project/key"]
+    assert hidden(".ssh") == [".netrc", "keys"] and hidden(".ssh/id", ".netrc") == [".ssh/config", ".ssh/deep", "keys"]
+    inside = hidden(workspaces=(str(state_home / ".ssh" / "deep"),))
+    assert {".ssh/config", ".ssh/id"} <= {*inside} and not {".ssh", ".ssh/deep"} & {*inside}
+
+
+@pytest.mark.parametrize(
+    ("first", "program"),
+    [
+        ("#!/usr/bin/env python3\n", "python3"),
+        ("#!/usr/bin/env -S node --flag\n", "node"),
+        ("#! /bin/sh -e\n", "/bin/sh"),
+        ("#!\n", ""),
+        ("no script\n", ""),
+        ("", ""),
+    ],
+)
+def test_the_interpreter_of_a_script_is_what_its_first_line_names(tmp_path: Path, first: str, program: str) -> None:
+    (tmp_path / "script").write_text(f"{first}more\n")
+    assert places._interpreter(str(tmp_path / "script")) == program
+    assert places._interpreter(str(tmp_path / "none")) == ""
+
+
+def test_an_installation_is_what_lies_around_its_modules_or_its_environment(tmp_path: Path) -> None:
+    hidden = ("/tmp",)
+    assert places._installation("/tmp/x/node_modules/a/bin/a", hidden) == "/tmp/x"
+    assert places._installation("/tmp/node_modules/a/bin/a", hidden) == "/tmp/node_modules"
+    assert (
+        places._installation("/tmp/tool", hidden) == "/tmp/tool"
+        and places._installation("/tmp/x/tool", hidden) == "/tmp/x"
+    )
+    (tmp_path / "venv" / "bin").mkdir(parents=True)
+    (tmp_path / "venv" / "pyvenv.cfg").touch()
+    assert places._installation(str(tmp_path / "venv" / "bin" / "tool"), hidden) == str(tmp_path / "venv")
