@@ -168,3 +168,43 @@ async def test_one_that_does_not_exit_when_we_leave_is_ended_with_all_it_started
     sleeper = int((await peer.hear()).popleft())
     await asyncio.gather(peer.leave(), peer.end(), peer.end())
     assert (peer.gone, table.look(sleeper)) == (True, None)
+
+
+async def test_a_peer_says_how_it_is_and_its_failures_have_a_hint() -> None:
+    peer = await start("import sys; print('no key', file=sys.stderr); sys.exit(2)")
+    peer.hint = "sign in first"
+    assert repr(peer) == f"<peer 'the program' {peer.child.pid} running>" and not peer.gone
+    with pytest.raises(PeerExited, match="code 2; its last words: no key") as error:
+        await peer.hear()
+    assert error.value.hint == "sign in first" and repr(peer).endswith(" gone>") and peer.exited
+    assert (await peer.blame(RemoteError, "failed")).hint == "sign in first"
+    blamed = await peer.blame(RemoteError, "failed", hint="another", method="m")
+    assert blamed.hint == "another" and blamed.details == {"method": "m", "exit_code": 2, "stderr": "no key"}
+    assert blamed.message == "the program failed; its last words: no key"
+
+
+async def test_the_first_error_that_ends_a_conversation_stays_and_a_handshake_has_its_own_hint() -> None:
+    async with await start(ECHO) as peer:
+        peer.abort(Cancelled("first"))
+        peer.abort(Cancelled("second"))
+        with pytest.raises(Cancelled, match="first"):
+            await peer.hear()
+    slow = await start("import time; time.sleep(600)", handshake=0.05)
+    with pytest.raises(PeerStalled, match=r"did not finish the handshake within 0\.05 s") as error:
+        async with slow.handshake(hint="is it the right program?"):
+            await slow.hear()
+    assert error.value.hint == "is it the right program?" and left(slow) == []
+    assert Peer.CLOSED is RemoteProtocolError and Patience() == Patience(
+        handshake=60.0, cancel=5.0, shutdown=5.0, grace=2.0
+    )
+
+
+async def test_what_was_heard_before_it_exited_comes_first_and_silence_is_the_usual_limit() -> None:
+    peer = await start("print('one'); print('two', flush=True)", silence=30)
+    heard = [(await peer.hear()).popleft(), (await peer.hear()).popleft()]
+    assert heard == ["one", "two"] and peer.link.write_timeout == 30
+    with pytest.raises(PeerExited, match="code 0"):
+        await peer.hear()
+    quiet = await start("import time; time.sleep(600)", silence=0.05)
+    with pytest.raises(PeerStalled, match=r"said nothing for 0\.05 s"):
+        await quiet.hear()

@@ -284,7 +284,7 @@ def test_a_result_is_written_with_what_is_brought_of_the_source(tmp_path: Path) 
     runs = []
     for mode in ("staged", "worktree", "pass_through"):
         (tmp_path / mode).mkdir()
-        runs.append(prepare(mode, str(source), str(tmp_path / mode), name="r1"))  # type: ignore[arg-type]
+        runs.append(prepare(mode, str(source), str(tmp_path / mode), name="r1"))
     for run in runs[:2]:
         Path(run.root, "new.txt").write_text("n")
     staged, tree, own = runs

@@ -28,7 +28,7 @@ def listen(path: str, backlog: int = BACKLOG, *, owned: bool = False) -> socket.
 
 def _listen(path: str, backlog: int) -> socket.socket:
     """Made under another name of the same length, and renamed: who finds the file can connect."""
-    handle, made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM), f"{path[:-1]}~"
+    handle, made = socket.socket(socket.AF_UNIX), f"{path[:-1]}~"
     try:
         try:
             os.unlink(made)
@@ -47,13 +47,13 @@ def _listen(path: str, backlog: int) -> socket.socket:
 
 def is_served(path: str) -> bool:
     """Whether someone takes connections there. That the file exists does not say so: it outlives its process."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as handle:
+    with socket.socket(socket.AF_UNIX) as handle:
         return handle.connect_ex(path) == 0
 
 
 def connect(path: str, timeout: float | None = None) -> socket.socket:
     """A connection to the server of `path`. `timeout` applies to this and to all later calls on the socket."""
-    handle = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    handle = socket.socket(socket.AF_UNIX)
     handle.settimeout(timeout)
     try:
         handle.connect(path)

@@ -99,7 +99,7 @@ def pays(name: str) -> bool:
     except (TreadleError, OSError):
         return False
     for number in range(FEW):
-        one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        one = socket.socket(socket.AF_UNIX)
         try:
             one.bind(f"\0treadle-{os.getuid()}-{key:08x}-{number}")
         except OSError:
@@ -196,7 +196,7 @@ def there_is(name: str) -> bool:
 def begin(name: str, modules: Sequence[str], seconds: float) -> bool:
     """Make sure that there is one of this name for processes like us. Returns whether it had to be started."""
     path = address(name)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
+    with socket.socket(socket.AF_UNIX) as control:
         if control.connect_ex(path) == 0:
             return False
     if not _start(path, modules, True, seconds, BEGIN_PATIENCE):
@@ -213,7 +213,7 @@ def parents(name: str) -> dict[str, int]:
     for entry in sorted(os.listdir(directory)):
         path = os.path.join(directory, entry)
         if entry.startswith(f"{name}-") and entry.endswith(".sock"):
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
+            with socket.socket(socket.AF_UNIX) as control:
                 if control.connect_ex(path) == 0:
                     found[path] = sockets.peer_pid(control)
     return found
@@ -275,7 +275,7 @@ def _begin_copy(
 
 
 def _connect(path: str, start: Sequence[str], libraries: bool = False) -> socket.socket | None:
-    control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    control = socket.socket(socket.AF_UNIX)
     control.settimeout(PATIENCE)
     try:
         control.connect(path)
