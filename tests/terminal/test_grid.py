@@ -77,3 +77,126 @@ def test_a_screen_larger_than_anybody_reads_is_bounded() -> None:
     grid = Grid(0xFFFF, 0xFFFF)
     grid.feed(b"\x1b[60000;60000Hx\x1b[99999b")
     assert len(grid.lines()) == grid.height <= 500
+
+
+FILLED = "aaaaaaaaaa\r\nbbbb\r\ncccccccc\r\ndd\r\neeeee\x1b[H"
+
+
+@pytest.mark.parametrize("before", ["", FILLED], ids=["blank", "filled"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("0123456789abc", "0123456789\rX", "0123456789\bX", "\x1b[?7l0123456789abc", "\x1b[?7l0123456789\x1b[?7hXY"),
+        *(
+            "012345678漢",
+            "\x1b[?7l012345678漢X",
+            "漢字\x1b[1;2HX",
+            "漢字\x1b[1;3HX",
+            "漢字\x1b[1;2H字",
+            "012345678漢\x1b[1;1Hx",
+        ),
+        *(
+            "\x1b[4hXY\x1b[1;1HZ",
+            "\x1b[4h漢\x1b[1;1H字\x1b[4lX",
+            "\x1b[4hXY\x1b[4l\x1b[1;1HZ",
+            "漢\x1b[1;2H\x1b[@",
+            "漢漢\x1b[1;2H\x1b[P",
+        ),
+        *(
+            "漢字\x1b[1;2H\x1b[4hX",
+            "漢字\x1b[1;2H\x1b[4h漢",
+            "\x1b[1;9H漢\x1b[1;1H\x1b[4hX",
+            "\x1b[1;9H漢\x1b[1;1H\x1b[4h字",
+        ),
+        *("\x1b[2;4r\x1b[4;1H\nX", "\x1b[2;4r\x1b[5;1H\nX", "\x1b[2;4r\x1b[2;1H\x1bMX", "\x1b[2;4r\x1b[1;1H\x1bMX"),
+        *(
+            "\x1b[2;4r\x1b[?6h\x1b[1;1HX\x1b[9;1HY\x1b[?6lZ",
+            "\x1b[2;4r\x1b[?6h\x1b[2dX",
+            "\x1b[4;2rX",
+            "\x1b[2;99r\x1b[5;1H\nX",
+        ),
+        *(
+            "\x1b[2;4r\x1b[3;1H\x1b[9A\x1b[CX",
+            "\x1b[2;4r\x1b[3;1H\x1b[9B\x1b[CX",
+            "\x1b[3;4r\x1b[1;1H\x1b[9AX",
+            "\x1b[1;2r\x1b[5;1H\x1b[9BX",
+        ),
+        *(
+            "\x1b[2;4r\x1b[3;4H\x1b[LX",
+            "\x1b[2;4r\x1b[5;4H\x1b[LX",
+            "\x1b[2;4r\x1b[1;4H\x1b[MX",
+            "\x1b[2;4r\x1b[4;4H\x1b[9MX",
+        ),
+        *("\x1b[2;4r\x1b[S", "\x1b[2;4r\x1b[9T", "\x1b[2S", "\x1b[T", "\x1b[3;3H\x1b[2L", "\x1b[3;3H\x1b[2M"),
+        *(
+            "\x1b[1;3H\x1b[K",
+            "\x1b[1;3H\x1b[1K",
+            "\x1b[1;3H\x1b[2K",
+            "\x1b[1;3H\x1b[3K",
+            "\x1b[3;3H\x1b[J",
+            "\x1b[3;3H\x1b[1J",
+        ),
+        *(
+            "\x1b[3;3H\x1b[2J",
+            "\x1b[3;3H\x1b[3J",
+            "\x1b[1;3H\x1b[4X",
+            "\x1b[1;3H\x1b[99X",
+            "\x1b[1;3H\x1b[2P",
+            "\x1b[1;3H\x1b[99P",
+        ),
+        *(
+            "\x1b[1;3H\x1b[2@",
+            "\x1b[1;3H\x1b[99@",
+            "\x1b[5Gx",
+            "\x1b[0Gx",
+            "\x1b[5`x",
+            "\x1b[3ax",
+            "\x1b[2ex",
+            "\x1b[2;3fx",
+            "\x1b[3dx",
+        ),
+        *(
+            "\x1b[3;5H\x1b[2Ex",
+            "\x1b[3;5H\x1b[2Fx",
+            "\x1b[3;5H\x1b[Dx\x1b[0Cy",
+            "\x1b[99;99Hx",
+            "\x1b[3;5H\x1b7\x1b[H\x1b8x",
+            "\x1b[3;5H\x1b[s\x1b[H\x1b[ux",
+        ),
+        *(
+            "\tX\tY",
+            "\t\tX",
+            "ab\x0bX",
+            "ab\x0cX",
+            "ab\x1bDX",
+            "ab\x1bEX",
+            "\x1b[5;1H\x1bDX",
+            "\x1b[5;3H\nX",
+            "ab\b\b\bX",
+        ),
+        *(
+            "\x1b(0lqkx\x1b(Blqk",
+            "\x1b[?1049hnew\x1b[?1049lX",
+            "\x1b[3;3H\x1b[?1049h\x1b[5;5H\x1b[?1049lX",
+            "\x1b[?1049h\x1b[?1049hx",
+        ),
+        *("ab\x1b[3b", "ab\x1b[0b", "\x1b[2;3r\x1bcX", "\x1b[?25lX\x1b[>4;2m", "\x1b]0;t\x07X", "e\u0301X"),
+        *(
+            "0123456789\x1b[KX",
+            "0123456789\x1b[AX",
+            "0123456789\nX",
+            "0123456789\x1b[@X",
+            "0123456789\x1b[PX",
+            "0123456789\x1b[XY",
+            "0123456789\tX",
+        ),
+    ],
+)
+def test_each_sequence_is_drawn_as_the_emulator_draws_it(before: str, text: str) -> None:
+    grid = Grid(10, 5)
+    with Screen(10, 5) as screen:
+        for data in (before.encode(), text.encode()):
+            grid.feed(data)
+            screen.feed(data)
+        assert [line.rstrip() for line in grid.lines()] == [plain(line) for line in screen.lines()]
+        assert (grid.x, grid.y) == screen.cursor

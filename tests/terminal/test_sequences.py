@@ -113,3 +113,15 @@ def test_modes_are_remembered_set_anew_and_taken_back() -> None:
     assert modes.unset() == b"\x1b7\x1b[r\x1b8\x1b[<u\x1b[?1049l\x1b[?1006l\x1b[?1000l\x1b[?25h\x1b[0m"
     modes.feed(b"\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1006l\x1b[<u")
     assert not modes.alternate and modes.changed() == [] and modes.kitty == []
+
+
+def test_only_what_has_not_ended_is_held_back() -> None:
+    for data, passed in (
+        (b"\x1b[31mred\x1b", b"\x1b[31mred"),
+        (b"a\x1b]0;t\x1b", b"a"),
+        (b"a\x1b]0;t", b"a"),
+        (b"a\x1b[3", b"a"),
+        (b"a\x1b[31m", b"a\x1b[31m"),
+        (b"plain", b"plain"),
+    ):
+        assert Whole().feed(data) == passed

@@ -8,6 +8,7 @@ import pytest
 
 from tests.workspace.repositories import make as make_repository
 from treadle.errors import ConfigError, NotFound
+from treadle.io import files
 from treadle.terminal import unmerged, worktree
 from treadle.terminal.places import Place
 from treadle.terminal.settings import TerminalSettings
@@ -56,6 +57,9 @@ def test_the_work_of_an_ended_terminal_is_found_and_its_id_is_kept(
     with pytest.raises(ConfigError, match="has left work"):
         worktree.check_free(given)
     worktree.check_free(settings(repository, "y", str(tmp_path)))
+    worktree.check_free(settings(repository, "", str(tmp_path)))
+    with files.locked(place.pid):
+        worktree.check_free(given)  # it runs, which is refused with who has it when another is started
 
 
 def test_one_without_a_worktree_and_one_whose_worktree_is_gone_say_so(tmp_path: Path, state_home: Path) -> None:

@@ -107,10 +107,13 @@ class Grid:
             room = self.cols - self.x
             part, text = text[:room], text[room:]
             row = self.buffer.rows[self.y]
+            self._cut_wide(row, self.x)
             if self._insert:
                 row[self.x : self.x] = part
+                self._cut_wide(row, self.cols)
                 del row[self.cols :]
             else:
+                self._cut_wide(row, self.x + len(part))
                 row[self.x : self.x + len(part)] = part
             self._last = part[-1]
             self._advance(len(part))
@@ -128,13 +131,15 @@ class Grid:
             if width == 2 and self.x == self.cols - 1 and self.cols > 1:
                 if not self._autowrap:
                     continue
+                self._wipe(self.y, self.x, self.cols)
                 self._wrap_pending = True
                 self._wrap_if_due()
             row = self.buffer.rows[self.y]
+            self._cut_wide(row, self.x)
             if self._insert:
                 row[self.x : self.x] = [" "] * width
+                self._cut_wide(row, self.cols)
                 del row[self.cols :]
-            self._cut_wide(row, self.x)
             self._cut_wide(row, self.x + width)
             row[self.x] = letter
             if width == 2 and self.x + 1 < self.cols:
@@ -168,7 +173,7 @@ class Grid:
             self._to(0, self.y)
         elif letter == "\b":
             self._to(self.x - 1, self.y)
-        elif letter == "\t":
+        elif letter == "\t" and self.x < self.cols - 1:
             self._to(min(self.cols - 1, self.x // 8 * 8 + 8), self.y)
 
     def _escape(self, letter: str) -> None:

@@ -48,3 +48,13 @@ def test_of_a_long_block_only_the_end_is_drawn_and_code_stays_code() -> None:
 
 def test_lines_in_which_nothing_is_seen_are_taken_off_both_ends() -> None:
     assert trimmed("\n\x1b[36m  \x1b[0m\na\n\nb\n \x1b[0m\n") == "a\n\nb"
+
+
+def test_a_code_block_ends_only_at_a_fence_that_can_close_it() -> None:
+    for begun in ("```\na\n\nb\n", "```\na\n```py\nb\n", "````\na\n```\n", "~~~\na\n```\n"):
+        assert finished(begun) == 0, begun
+    for whole in ("```\na\n```\n", "```\na\n````\n", "~~~\na\n~~~\n"):
+        assert finished(whole) == len(whole), whole
+    assert finished("one\n\n```\na\n\nb\n") == len("one\n\n")
+    long = "```py\n" + "x\n" * 20 + "```\n" + "~~~\n" + "y\n" * 60
+    assert unfinished(long).startswith("~~~\ny\n")

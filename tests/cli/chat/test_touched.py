@@ -17,12 +17,14 @@ from treadle.cli.chat.touched import touched
         ("rm -rf folder && sed -i s/a/b/ there.txt", "names folder, there.txt"),
         ("cat there.txt | tee out.txt", "writes out.txt (new); names there.txt"),
         ("pytest -q", "names no file that exists here"),
+        ("echo '' -x", "names no file that exists here"),
         ("ls | sh", "not all of it can be understood: a shell that reads its commands from its input"),
         ("cp " + " ".join(f"f{number}" for number in range(10)), "names f0, f1, f2, f3, f4, f5, f6, f7 and 2 more"),
     ],
 )
 def test_it_says_where_a_command_writes_and_what_it_names(tmp_path: Path, command: str, said: str) -> None:
     (tmp_path / "there.txt").touch()
+    (tmp_path / "-x").touch()
     (tmp_path / "folder").mkdir()
     for number in range(10):
         (tmp_path / f"f{number}").touch()

@@ -215,3 +215,74 @@ def test_looking_is_written_down_too(heimdall: Run, project: Path) -> None:
         heimdall("claim", *words, HEIMDALL_HAID=ANN)
     acts = [row[1:] for row in trail(Planning(str(project / ".planning"))) if row[0] == "claim"]
     assert acts[-4:] == [["list", "1"], ["who", acts[-3][1]], ["show", ANN], ["check", f"{ANN} overlaps=0 --diff "]]
+
+
+def test_a_hook_of_git_says_who_holds_what_and_who_one_is(heimdall: Run, project: Path) -> None:
+    heimdall("claim", "claim", "src/a", "--task", "T-1", HEIMDALL_HAID=ANN)
+    (project / "src" / "a" / "b.ts").write_text("changed\n")
+    git(project, "add", ".")
+    refused = heimdall("claim", "guard", "pre-commit", HEIMDALL_HAID=BOB)
+    assert (refused.returncode, refused.stdout) == (3, "")
+    assert f"cannot commit what {ANN} holds" in refused.stderr and f"  you are {BOB}; ask the holder" in refused.stderr
+    warned = heimdall("claim", "guard", "pre-commit", "--mode", "warn", HEIMDALL_HAID=BOB)
+    assert warned.returncode == 0 and warned.stderr.startswith("warning: ") and ANN in warned.stderr
+    mine = heimdall("claim", "guard", "pre-commit", HEIMDALL_HAID=ANN)
+    assert (mine.returncode, mine.stdout, mine.stderr) == (0, "", "")
+    before = git(project, "rev-parse", "HEAD")
+    git(project, "commit", "-qnm", "mine")
+    line = f"refs/heads/main {git(project, 'rev-parse', 'HEAD')} refs/heads/main {before}\n"
+    pushed = heimdall("claim", "guard", "pre-push", stdin=line, HEIMDALL_HAID=BOB)
+    assert pushed.returncode == 3 and f"cannot push what {ANN} holds" in pushed.stderr
+    assert heimdall("claim", "guard", "pre-push", stdin="", HEIMDALL_HAID=BOB).returncode == 0
+
+
+def test_a_shared_remote_refuses_what_is_held_in_a_clone(heimdall: Run, project: Path, tmp_path: Path) -> None:
+    remote = tmp_path / "remote.git"
+    git(tmp_path, "init", "-q", "--bare", str(remote))
+    heimdall("claim", "claim", "src/a", "--task", "T-1", HEIMDALL_HAID=f"{ANN}/coder")
+    before = git(project, "rev-parse", "HEAD")
+    (project / "src" / "a" / "b.ts").write_text("changed\n")
+    git(project, "commit", "-qnam", "unsigned")
+    git(project, "push", "-q", "--no-verify", str(remote), "main")
+    git(remote, "update-ref", "refs/heads/main", before)  # as it is when the hook is asked
+    installed = heimdall("claim", "guard", "install", "--server", str(project), cwd=remote)
+    assert installed.stdout == f"installed {remote}/hooks/pre-receive (block)\n"
+    assert (remote / "hooks" / "pre-receive").exists() and not (remote / "hooks" / "pre-commit").exists()
+    line = f"{before} {git(project, 'rev-parse', 'HEAD')} refs/heads/main\n"
+    refused = heimdall("claim", "guard", "pre-receive", str(project), stdin=line, cwd=remote)
+    assert refused.returncode == 3 and f"cannot push what {ANN}/coder holds" in refused.stderr
+    assert 'must be signed: git commit --trailer "$(heimdall-haid trailer)"' in refused.stderr
+    assert heimdall("claim", "guard", "pre-receive", str(project), stdin="", cwd=remote).returncode == 0
+
+
+def test_what_is_claimed_is_told_in_full_and_what_is_odd_about_it(heimdall: Run, project: Path) -> None:
+    made = heimdall("claim", "claim", "src", "src", "nowhere", "--task", "T\n1", "--ttl", "30", HEIMDALL_HAID=ANN)
+    first, *rest = made.stdout.splitlines()
+    assert first == f"claimed 2 surface(s) for {ANN} (task T\\n1, ttl 30m)" and rest[:2] == ["  src", "  nowhere"]
+    assert rest[2].startswith("exclusive, fence 1, expires_at 20") and "held in all" not in made.stdout
+    assert "warning: nowhere matches no file" in made.stderr and "warning: src matches" not in made.stderr
+    more = heimdall("claim", "claim", "src/a/b.ts", "--task", "T", HEIMDALL_HAID=ANN)
+    assert "held in all: " in more.stdout and "(task T, ttl " in more.stdout
+    some = heimdall("claim", "release", "nowhere", HEIMDALL_HAID=ANN)
+    assert some.stdout.startswith(f"released claim for {ANN}\ngiven up: nowhere\nstill held: ")
+    assert heimdall("claim", "release", HEIMDALL_HAID=BOB).stdout == f"no active claim for {BOB}\n"
+    role = heimdall("claim", "claim", "docs", "--task", "T", "--role", "Coder").stdout
+    assert "/coder (task T" in role
+    assert heimdall("claim", "reap").stdout == "reaped 0 expired claim(s); 2 active claim(s) remain\n"
+
+
+def test_lists_are_for_people_and_for_programs(heimdall: Run) -> None:
+    assert heimdall("claim", "list", "--json").stdout == "[]\n"
+    heimdall("claim", "claim", "src", "--task", "T", HEIMDALL_HAID=ANN)
+    heimdall("claim", "claim", "docs", "--task", "U", HEIMDALL_HAID=BOB)
+    listed = heimdall("claim", "list").stdout
+    assert listed.startswith("ACTIVE CLAIMS (2)\n") and "BEING WRITTEN" not in listed
+    rows = json.loads(heimdall("claim", "list", "--json").stdout)
+    assert sorted(row["haid"] for row in rows) == [ANN, BOB]
+    who = heimdall("claim", "who")
+    assert ANN in who.stdout and BOB in who.stdout
+    assert len(json.loads(heimdall("claim", "who", "--json").stdout)) >= 2
+    shown = json.loads(heimdall("claim", "show", "--haid", BOB, "--json").stdout)
+    assert shown["haid"] == BOB
+    lost = heimdall("claim", "heartbeat", "--haid", "haid:cat.box-0003", HEIMDALL_HAID="haid:cat.box-0003")
+    assert (lost.returncode, lost.stdout) == (2, "") and lost.stderr.startswith("heimdall-claim: ")

@@ -22,6 +22,9 @@ def test_a_write_to_what_another_holds_is_refused_and_any_other_goes_on_without_
     heimdall("claim", "claim", "src", "--task", "T", HEIMDALL_HAID=bob)
     done = heimdall("hook", "claude", stdin=call(project))
     assert done.returncode == 0 and json.loads(done.stdout)["decision"] == "block" and bob in done.stdout
+    assert json.loads(done.stdout)["hookSpecificOutput"]["hookEventName"] == "PreToolUse"
+    told = json.loads(heimdall("hook", "cursor", stdin=call(project)).stdout)
+    assert "permission" in told and "decision" not in told
     heimdall("claim", "release", HEIMDALL_HAID=bob)
     assert "free now: src/a/b.ts" in heimdall("hook", "claude", stdin=call(project)).stdout
     assert heimdall("hook", "claude", stdin=call(project)).stdout == ""

@@ -40,8 +40,10 @@ def test_tokens_are_shown_by_role_and_run(heimdall: Run, project: Path) -> None:
     assert heimdall("ledger", "baseline", "--role", "a", "--tokens", "20").stdout == "baseline a = 20 (v1)\n"
     first, row = heimdall("ledger", "delta", "--role", "a").stdout.splitlines()
     assert first == "token delta (v1 baseline -> measured)" and row.startswith("  ") and "20" in row and "10" in row
+    (row_of_run,) = json.loads(heimdall("ledger", "delta", "--role", "a", "--run", "r1", "--json").stdout)
+    assert (row_of_run["role"], row_of_run["measured"]) == ("a", 5)
     entries = [json.loads(line) for line in (project / ".planning/protocol/ledger.jsonl").read_text().splitlines()]
-    assert {entry["source"] for entry in entries} == {"declared"}
+    assert {entry["source"] for entry in entries} == {"declared"} and {entry["kind"] for entry in entries} == {"k"}
     with (project / ".planning/protocol/ledger.jsonl").open("a") as file:
         file.write("no line\n")
     assert heimdall("ledger", "report").stderr == "heimdall-ledger: 1 unreadable line(s) skipped\n"

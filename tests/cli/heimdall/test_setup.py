@@ -48,3 +48,15 @@ def test_commits_are_checked_unless_that_is_not_wanted_and_then_it_says_so(heimd
 @pytest.mark.parametrize("words", [(), ("emacs",), ("claude", "codex"), ("claude", "--force")])
 def test_what_is_no_program_of_ours_is_refused(heimdall: Run, words: tuple[str, ...]) -> None:
     assert heimdall("setup", *words).returncode == 2
+
+
+def test_the_difference_has_only_the_lines_that_change_and_says_which_files_are_new(
+    heimdall: Run, beside: Path
+) -> None:
+    shown = heimdall("setup", "codex", "--dry-run").stdout
+    assert f"--- {beside}/AGENTS.md\n+++ {beside}/AGENTS.md\n" in shown and "--- /dev/null\n+++ " in shown
+    assert "-# Ours" not in shown and " # Ours" in shown and "-Keep." in shown
+    done = heimdall("setup", "codex", "--no-guard").stdout
+    assert any(line.startswith("wrote ") for line in done.splitlines())
+    removed = heimdall("setup", "codex", "--remove").stdout.splitlines()
+    assert f"changed {beside}/AGENTS.md" in removed and any(line.startswith("removed ") for line in removed)
