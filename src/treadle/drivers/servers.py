@@ -26,15 +26,13 @@ def settled(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec:
         return spec
     wrong: list[str] = []
     found = given_servers(spec.tools.servers, {**environ, **spec.env}, wrong)
-    wrong += [f"mcpServers.{name} has neither a command nor a url" for name, one in found.items() if not _usable(one)]
+    wrong += [
+        f"mcpServers.{name} has neither a command nor a url" for name, one in found.items() if not one.command + one.url
+    ]
     if wrong:
         raise ConfigError("; ".join(wrong), hint='a server is {"command": ..., "args": [...]} or {"url": ...}')
     servers = {name: _entry(server) for name, server in found.items()}
     return msgspec.structs.replace(spec, tools=msgspec.structs.replace(spec.tools, servers=servers))
-
-
-def _usable(server: McpServer) -> bool:
-    return bool(server.command or server.url)
 
 
 def _entry(server: McpServer) -> dict[str, Any]:

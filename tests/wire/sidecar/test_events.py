@@ -1,6 +1,7 @@
 """Our events and the contract's, in both directions."""
 
 import pytest
+from msgspec import UNSET
 
 from treadle import events as ours
 from treadle.policy.guess import access_of
@@ -119,3 +120,70 @@ def test_a_peers_own_code_is_the_better_one() -> None:
     assert contract_code("peer_fatal", {"error_code": "made_up"}) is None
     assert contract_code("timeout") == "backend_timeout"
     assert set(CODES.values()) <= set(ERROR_CODES)
+
+
+def test_a_retry_is_a_warning_and_an_error_without_a_code_of_the_contract_has_none() -> None:
+    out = SidecarOutgoing("/w/")
+    error = ours.ErrorInfo(code="cancelled", message="stopped")
+    (again,) = out.translate(ours.Retrying(ts=1.0, attempt=2, delay_ms=1, error=error))
+    assert again == WarningGiven(ts=T, message="trying again (2): stopped")
+    (failed,) = out.translate(ours.Failed(ts=1.0, error=error))
+    assert failed == ErrorMet(ts=T, message="stopped")
+    assert out.translate(ours.FileChanged(ts=1.0, path="/w/a", change="deleted")) == [
+        FileWritten(ts=T, path="a", summary="deleted")
+    ]
+    assert out.translate(ours.Message(ts=1.0, text="inner", parent="p")) == []
+    (own,) = SidecarOutgoing("/w", passthrough=True).translate(ours.TextDelta(ts=1.0, text="a"))
+    assert own.ext["raw_message"]["text"] == "a"
+    warned, returned = SidecarOutgoing("/w", passthrough=True).translate(
+        ours.ToolDenied(ts=1.0, call="c", name="n", reason="r", raw=7)
+    )
+    assert warned.ext == {"raw_message": 7} and returned.ext is UNSET
+    out.spent({"n": 1})
+    first, last = out.translate(ours.ToolDenied(ts=1.0, call="c", name="n", reason="r"))
+    assert first.ext is UNSET and last.ext == {"usage": {"n": 1}}
+
+
+@pytest.mark.parametrize(
+    ("summary", "change"),
+    [
+        ("created a file", "added"),
+        ("New", "added"),
+        ("removed", "deleted"),
+        ("delete it", "deleted"),
+        ("deleted", "deleted"),
+        ("edited", "modified"),
+        ("", "modified"),
+    ],
+)
+def test_what_became_of_a_file_is_read_from_the_first_word(summary: str, change: str) -> None:
+    (told,) = incoming(FileWritten(ts=T, path="a", summary=summary))
+    assert isinstance(told, ours.FileChanged) and (told.change, told.path) == (change, "a")
+
+
+def test_what_a_sidecar_says_is_told_with_its_own_record() -> None:
+    raw = {"raw_message": {"x": 1}}
+    said, failed, coded, ran = incoming(
+        AssistantSaid(ts=T, text="hi", ext=raw),
+        ErrorMet(ts=T, message="no"),
+        ErrorMet(ts=T, message="no", error_code="backend_timeout"),
+        CommandExecuted(ts=T, command="ls", exit_code=2, output_preview=None),
+    )
+    assert isinstance(said, ours.Message) and (said.text, said.raw) == ("hi", {"x": 1})
+    assert isinstance(failed, ours.Failed) and failed.error.code == "remote_error"
+    assert isinstance(coded, ours.Failed) and coded.error.code == "backend_timeout"
+    assert isinstance(ran, ours.CommandRun) and (ran.exit_code, ran.output) == (2, "")
+    call = ToolCalled(ts=T, tool_name="bash", input={"command": "ls"}, tool_use_id="c", parent_tool_use_id="p")
+    started, denied, ended = incoming(
+        call,
+        ToolReturned(ts=T, tool_name="bash", output={"denied": True}, is_error=True, tool_use_id="c"),
+        ToolReturned(ts=T, tool_name="bash", output={"denied": 1}, is_error=False, tool_use_id="c"),
+    )
+    assert isinstance(started, ours.ToolStarted) and (started.call, started.parent, started.command) == ("c", "p", "ls")
+    assert isinstance(denied, ours.ToolDenied) and (denied.call, denied.reason) == ("c", "")
+    assert isinstance(ended, ours.ToolEnded) and ended.ok and ended.call == "c"
+    odd = {"unknown_event": {"type": "usage", "input_tokens": -1, "output_tokens": 2}}
+    assert incoming(AssistantSaid(ts=T, text="a", ext=odd))[1:] == [ours.Usage(output_tokens=2)]
+    assert len(incoming(WarningGiven(ts=T, message="w", ext={"unknown_event": {"type": "aura"}}))) == 1
+    (stray,) = incoming(ToolReturned(ts=T, tool_name="x", output="", is_error=False))
+    assert isinstance(stray, ours.ToolEnded) and stray.call == "call_1"

@@ -25,6 +25,7 @@ JSON = st.recursive(
         (b'{"t":"event","event":{"a":1,"a":2}}', None),
         (b'{"t":"event","x":[{"t":1}],"y":{"t":2}}', None),
         (b'{"\\u0074":1,"t":2}', "t"),
+        (b'{"first":1,"t":2,"t":3}', "t"),
         (b"[1]", None),
     ],
 )
@@ -34,7 +35,13 @@ def test_only_the_outermost_object_may_not_say_a_name_twice(line: bytes, name: s
 
 @pytest.mark.parametrize(
     ("data", "name"),
-    [(b'{"a":{"b":[{"c":1,"c":2}]}}', "c"), (b'{"a":1,"a":1}', "a"), (b'{"a":{"b":1},"b":[]}', None), (b"[]", None)],
+    [
+        (b'{"a":{"b":[{"c":1,"c":2}]}}', "c"),
+        (b'{"a":1,"a":1}', "a"),
+        (b'{"first":1,"a":1,"a":2}', "a"),
+        (b'{"a":{"b":1},"b":[]}', None),
+        (b"[]", None),
+    ],
 )
 def test_a_name_that_is_there_twice_is_found_at_any_depth(data: bytes, name: str | None) -> None:
     assert repeated_name(data) == name

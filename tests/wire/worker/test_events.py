@@ -185,3 +185,73 @@ def test_only_codes_of_the_specification_go_out_and_ours_come_back(
     sent = envelope(ours)
     assert (sent.code, sent.message, sent.retryable, sent.details) == (code, "m", ours.retryable, details)
     assert error_info(sent).code == ours.code
+
+
+@pytest.mark.parametrize(
+    ("version", "routed", "call"), [((0, 2), 0, None), ((0, 3), 1, None), ((0, 4), 1, None), ((0, 5), 1, "c")]
+)
+def test_each_field_is_sent_from_the_version_that_added_it(
+    version: tuple[int, int], routed: int, call: str | None
+) -> None:
+    out = WorkerOutgoing(version)
+    assert len(out.payloads(events.ModelRouted(model="m"))) == routed
+    assert out.payloads(events.ToolStarted(call="c", name="n", args={})) == (wire.ToolStart("n", {}, call),)
+    assert bool(out.payloads(events.TurnStarted(prompt="p"))) is (call is not None)
+    (used,) = out.payloads(USAGE)
+    assert isinstance(used, wire.UsageEvent) and (used.generation_id is not None) is bool(routed)
+    assert (used.cached_tokens is not None) is bool(routed)
+
+
+def test_what_a_subagent_does_is_left_out_but_for_what_it_used() -> None:
+    out = WorkerOutgoing(NEW)
+    inner = [
+        events.Message(text="a", parent="p"),
+        events.Usage(input_tokens=1, parent="p"),
+        events.TextDelta(text="b", parent="p"),
+    ]
+    assert [type(payload) for payload in out.translate(inner)] == [wire.UsageEvent]
+    both = out.translate(
+        [events.TextDelta(text="a"), events.ToolStarted(call="c", name="n", args={}), events.Message(text="b")]
+    )
+    assert [type(payload).__name__ for payload in both] == ["ContentDelta", "ToolStart", "ContentDelta"]
+    assert out.translate([events.TextDelta(text="a"), events.Message(text="a")]) == [wire.ContentDelta("a")]
+
+
+def test_a_tool_is_running_until_its_own_end() -> None:
+    read = WorkerIncoming("s", access_of)
+    assert not read.busy
+    read.events(wire.ToolStart("grep", None, "a"))
+    read.events(wire.ToolStart("grep", None, "b"))
+    assert read.events(wire.ToolEnd("grep", "x", "unknown"))[0].call == "a"  # type: ignore[attr-defined]
+    assert read.busy and read.events(wire.ToolEnd("grep", "x", "b"))[0].call == "b"  # type: ignore[attr-defined]
+    assert not read.busy and read.events(wire.ToolEnd("grep", "x", "late"))[0].call == "late"  # type: ignore[attr-defined]
+    (denied,) = read.events(wire.PermissionDenied("bash", "no"))
+    assert denied == events.ToolDenied(call="s.1", name="bash", reason="no", by="mode")
+
+
+def test_money_in_another_currency_is_unknown_and_counts_never_fall_below_nothing() -> None:
+    def used(**more: Any) -> events.Usage:
+        fields = {"prompt_tokens": 5, "completion_tokens": 1, "total_tokens": 6, **more}
+        (found,) = WorkerIncoming("x", access_of).events(wire.UsageEvent(**fields))
+        assert isinstance(found, events.Usage)
+        return found
+
+    assert used(cost_micros=1500, cost_currency="EUR").cost_usd is None and used(cost_currency="USD").cost_usd is None
+    assert used(cost_micros=1500).cost_usd == 0.0015 and used(cost_micros=0, cost_currency="USD").cost_usd == 0.0
+    assert (
+        used(cached_tokens=4, cache_write_tokens=4).input_tokens == 0 and used(reasoning_tokens=2).reasoning_tokens == 2
+    )
+    (asked,) = WorkerIncoming("x", access_of).events(wire.PermissionRequest(name="bash", request_id="q"))
+    assert isinstance(asked, events.Asked) and (asked.kind, asked.text) == ("permission", "bash requires approval")
+    (plan,) = WorkerIncoming("x", access_of).events(wire.PlanComplete("1."))
+    assert isinstance(plan, events.Asked) and (plan.request, plan.kind, plan.text) == ("", "plan", "1.")
+
+
+def test_when_to_try_again_is_said_beside_other_details_and_a_foreign_code_is_kept() -> None:
+    known = events.ErrorInfo(code="timeout", message="m", details={"a": 1}, retry_after_ms=5)
+    assert envelope(known).details == {"a": 1, "retry_after_ms": 5}
+    assert envelope(events.ErrorInfo(code="timeout", message="m", details="words", retry_after_ms=5)).details == "words"
+    assert envelope(events.ErrorInfo(code="timeout", message="m", retry_after_ms=5)).details == {"retry_after_ms": 5}
+    for details in ({"code": 7}, ["code"], None):
+        back = error_info(wire.ErrorEnvelope(code="timeout", message="m", retryable=True, details=details))
+        assert (back.code, back.retryable, back.details) == ("timeout", True, details)

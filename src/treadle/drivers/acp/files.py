@@ -5,6 +5,7 @@ import os
 from contextlib import nullcontext
 from typing import Any, Protocol
 
+from treadle.drivers.acp.failures import DENIED, NOT_FOUND
 from treadle.errors import Denied, StorageError
 from treadle.events import Event, FileChanged
 from treadle.io import files
@@ -14,7 +15,6 @@ from treadle.wire.common.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, Fault
 
 MOST = 8 << 20
 """The largest file in bytes that an agent is given, so that the answer fits on a line."""
-NOT_FOUND = -32002
 
 
 class Host(Protocol):
@@ -60,7 +60,7 @@ class Files:
             with writing((os.path.realpath(path),)) if writing is not None else nullcontext():
                 old = await asyncio.to_thread(_write, path, content)
         except Denied as error:
-            raise Fault(-32003, f"not allowed: {error}") from error
+            raise Fault(DENIED, f"not allowed: {error}") from error
         self.written.add(os.path.realpath(path))
         change = unified(path, old or "", content)
         event = FileChanged(path=path, change="added" if old is None else "modified", diff=change, call=call)

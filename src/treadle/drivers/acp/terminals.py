@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable
 from typing import Any
 
+from treadle.drivers.acp.failures import NOT_FOUND
 from treadle.drivers.acp.files import Host
 from treadle.errors import TreadleError
 from treadle.io.process.child import Child, Tail
@@ -20,7 +21,6 @@ OUTPUT = 1 << 20
 """How many bytes of output are kept when the agent does not say."""
 STOP_GRACE = 1.0
 """How many seconds a command has to end by itself when its turn is stopped."""
-NOT_FOUND = -32002
 
 
 class Terminal:

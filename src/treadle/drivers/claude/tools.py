@@ -5,6 +5,7 @@ from typing import Any
 from treadle.events import ToolKind
 from treadle.policy.guess import access_of
 from treadle.session import Access
+from treadle.wire.oneshot.arguments import THEIRS
 
 KINDS: dict[str, ToolKind] = {
     "Bash": "execute",
@@ -17,17 +18,12 @@ INWARD = {
     *("TaskStop", "TaskOutput", "BashOutput", "KillShell", "ListAgents", "ReportFindings", "ListMcpResourcesTool"),
 }
 """Tools that change only the conversation: rules may name them, modes do not apply to them."""
-OURS = {
-    **{"bash": "Bash", "read_file": "Read", "write_file": "Write", "edit_file": "Edit", "multi_edit": "MultiEdit"},
-    **{"glob": "Glob", "grep": "Grep", "web_fetch": "WebFetch", "task": "Task", "skill": "Skill"},
-    **{"todo": "TodoWrite", "ask_user": "AskUserQuestion"},
-}
-"""Our names for tools that Claude Code has too."""
 _PATHS = ("file_path", "notebook_path", "path")
 
 
 def claude_name(tool: str) -> str:
-    return OURS.get(tool, tool)
+    """Claude Code's name for a tool of ours that it has too."""
+    return THEIRS.get(tool, tool)
 
 
 def about(name: str, args: Any) -> Access:

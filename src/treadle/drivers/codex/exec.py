@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from treadle.drivers.card import Card, Level
-from treadle.drivers.codex.session import POLICY
 from treadle.drivers.confined import enclosure, is_sealed, started, watched
 from treadle.drivers.launch import Launch
 from treadle.errors import PeerExited, RemoteError, RemoteProtocolError, TimedOut
@@ -64,7 +63,6 @@ class ExecSession(BaseSession):
         sandbox = SANDBOX.get(self._spec.mode, "danger-full-access")
         if self._spec.confinement.use == "on":  # our sandbox is around it, and Codex cannot make its own inside
             sandbox = "danger-full-access"
-        assert sandbox in POLICY
         argv = [self._program, "exec", "--json", "--skip-git-repo-check", "--sandbox", sandbox]
         argv += ["--model", self._spec.model] if self._spec.model else []
         return [*argv, "resume", self._thread, "-"] if self._thread else [*argv, "-"]

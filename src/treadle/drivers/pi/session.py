@@ -19,7 +19,7 @@ from treadle.sessions.abilities import changed_effort
 from treadle.sessions.session import Turn
 from treadle.wire.acp.content import image_block
 from treadle.wire.pi import events as reading
-from treadle.wire.pi.connection import ANSWER, QUESTION, Command, PiMessage
+from treadle.wire.pi.connection import ANSWER, Command, PiMessage
 
 MARK = "treadle:"
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
@@ -179,7 +179,7 @@ class PiSession(DrivenSession):
         return self.access(name, args, kind, guessed.paths, command=guessed.command, url=guessed.url)
 
     async def _asked(self, message: PiMessage) -> None:
-        if message.type != QUESTION or message.method not in ("input", "confirm", "select", "editor"):
+        if message.method not in ("input", "confirm", "select", "editor"):
             return
         answer: dict[str, Any] | None = None
         if message.title == f"{MARK}instructions":

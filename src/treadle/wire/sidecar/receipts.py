@@ -270,7 +270,7 @@ def plain(value: Any, room: int = DEEPEST) -> Any:
         case list() | tuple():
             return [plain(inside, room - 1) for inside in value]
         case _:
-            return plain(msgspec.to_builtins(value, str_keys=True), room)
+            return plain(msgspec.to_builtins(value), room)
 
 
 def _number(value: float) -> Any:
