@@ -55,6 +55,21 @@ def test_clients_are_told_with_when_they_were_seen_and_programs_get_the_token(
     assert "[default: 127.0.0.1]" in shown and "[default: 7475]" in shown
 
 
+def test_what_is_given_several_times_is_taken_each_time() -> None:
+    words = ["--name", "a", "--name", "b", "--webhook-host", "h", "--webhook-host", "i", "--behind-proxy", "--no-token"]
+    found = a2a.make_context("x", words).params
+    assert (found["names"], found["webhooks"], found["behind_proxy"], found["no_token"]) == (
+        ("a", "b"),
+        ("h", "i"),
+        True,
+        True,
+    )
+    plain = a2a.make_context("x", []).params
+    assert (plain["host"], plain["port"], plain["behind_proxy"], plain["no_token"]) == ("127.0.0.1", 7475, False, False)
+    refused = CliRunner().invoke(a2a, ["--port", "0", "--no-sandbox", "--network", "off"])
+    assert "nothing can limit the network" in str(refused.exception)
+
+
 def test_without_tokens_only_this_machine_may_use_it() -> None:
     for words in (["--host", "0.0.0.0"], ["--behind-proxy"]):
         refused = CliRunner().invoke(a2a, ["--no-token", "--port", "0", *words])

@@ -3,9 +3,13 @@
 import subprocess
 from pathlib import Path
 
+from click.testing import CliRunner
+
 from tests.cli.served import talk
 from tests.installed import treadle
 from tests.scripts import calls
+from treadle.cli.acp import acp
+from treadle.errors import ConfigError
 
 
 def run(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
@@ -50,3 +54,8 @@ def test_what_the_agent_may_not_do_by_itself_is_asked_of_the_editor(tmp_path: Pa
         editor.ask("session/prompt", 3, sessionId=session["sessionId"], prompt=prompt)
         asked = editor.until(method="session/request_permission")
         assert "touch made" in str(asked["params"]) and not (tmp_path / "made").exists()
+
+
+def test_a_network_that_nothing_could_limit_is_refused_before_anything_is_served() -> None:
+    refused = CliRunner().invoke(acp, ["--no-sandbox", "--network", "off"])
+    assert isinstance(refused.exception, ConfigError) and "nothing can limit the network" in str(refused.exception)

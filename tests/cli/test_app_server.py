@@ -3,9 +3,13 @@
 import json
 from pathlib import Path
 
+from click.testing import CliRunner
+
 from tests.cli.served import talk
 from tests.installed import treadle
 from tests.scripts import calls
+from treadle.cli.app_server import app_server
+from treadle.errors import ConfigError
 
 
 def test_it_greets_as_codex_does_and_names_what_it_does_not_use(tmp_path: Path) -> None:
@@ -33,3 +37,11 @@ def test_looking_is_free_and_everything_else_is_asked_of_the_client(tmp_path: Pa
         client.ask("turn/start", 3, threadId=thread, input=[{"type": "text", "text": "go"}])
         asked = client.until(method="item/commandExecution/requestApproval")
         assert asked["params"]["command"] == "touch made" and not (tmp_path / "made").exists()
+
+
+def test_a_network_that_nothing_could_limit_is_refused_before_anything_is_served() -> None:
+    refused = CliRunner().invoke(app_server, ["--no-sandbox", "--network", "off"])
+    assert isinstance(refused.exception, ConfigError) and "nothing can limit the network" in str(refused.exception)
+    assert "--config" not in (shown := CliRunner().invoke(app_server, ["--help"]).output) and "--listen" in shown
+    found = app_server.make_context("x", ["-c", "a=1", "--config", "b=2"]).params
+    assert found["config"] == ("a=1", "b=2") and found["listen"] == "stdio://"

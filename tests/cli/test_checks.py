@@ -61,8 +61,10 @@ def test_a_part_that_is_not_installed_is_told_from_one_that_cannot_be_loaded(
 ) -> None:
     (tmp_path / "broken_part.py").write_text("raise ValueError('wrong wheel')")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(checks, "PROVIDES", {"fleet": "absent_part", "local": "broken_part"})
+    monkeypatch.setattr(checks, "PROVIDES", {"fleet": "absent_part", "local": "broken_part", "schema": "json"})
     parts = found("optional parts")
+    assert parts["schema"].ok and parts["schema"].says == "installed, and can be loaded"
+    assert not parts["fleet"].ok and not parts["local"].ok and parts["ripgrep"].ok
     assert parts["fleet"].says.startswith("not installed: ") and "fleet" in parts["fleet"].says
     assert parts["local"].says == "installed, but cannot be loaded: wrong wheel" and parts["local"].fix.endswith(
         "again"

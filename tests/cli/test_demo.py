@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.installed import TREADLE
 from tests.scripts import calls, says
+from treadle.agent.session_list import list_sessions
 
 
 def demo(place: Path, *options: str) -> subprocess.CompletedProcess[str]:
@@ -19,7 +20,11 @@ def test_the_small_demo_shows_the_change_and_that_the_test_passes(tmp_path: Path
     done = demo(tmp_path, "--one")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "+    return full - full * discount_percent // 100" in done.stdout
-    assert "The test as it was at the start passes" in done.stdout
+    assert "The test as it was at the start passes" in done.stdout and "bold" not in done.stdout
+    parts = ("A repository with a failing test: ", "> The test in check_prices.py fails.", "What changed (git diff):")
+    for part in (*parts, "The model's words: scripted; the loop, the tools, the edit and the test were real."):
+        assert part.strip() in " ".join(done.stdout.split())
+    assert list_sessions() == [], "nothing is kept"
 
 
 def test_an_agent_that_changes_the_test_in_place_of_the_code_is_found_out(tmp_path: Path) -> None:
@@ -27,6 +32,6 @@ def test_an_agent_that_changes_the_test_in_place_of_the_code_is_found_out(tmp_pa
     mine.write_text("a file of the user")
     script.write_text(calls("bash", {"command": f"ln -sf {mine} check_prices.py"}) + says("The test passes now."))
     done = demo(tmp_path, "--model", f"scripted:{script}")
-    assert "The test passes now." in done.stdout
+    assert "The test passes now." in done.stdout and "The model's words: all of it was real." in done.stdout
     assert "The test as it was at the start still FAILS" in done.stdout and done.returncode == 1
     assert mine.read_text() == "a file of the user"

@@ -1,6 +1,7 @@
 """`treadle docs`."""
 
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -22,13 +23,18 @@ def test_the_pages_are_listed_by_kind() -> None:
 def test_a_page_is_plain_markdown_in_a_pipe_whatever_way_it_is_named() -> None:
     for name in ("one-shot", "one-shot.md", "docs/reference/one-shot.md", "One-Shot"):
         assert CliRunner().invoke(docs, [name]).output.startswith("# One-shot runs")
-    assert json.loads(CliRunner().invoke(docs, ["one-shot", "--json"]).output)["title"].startswith("One-shot")
+    told = json.loads(CliRunner().invoke(docs, ["one-shot", "--json"]).output)
+    (page,) = [page for page in pages() if page.name == "one-shot"]
+    assert told["title"].startswith("One-shot") and told["text"] == Path(page.path).read_text()
+    assert CliRunner().invoke(docs, ["one-shot"]).output == told["text"]
 
 
 def test_a_page_that_is_not_there_is_told_with_what_is_near() -> None:
     result = CliRunner().invoke(docs, ["one-shoot"])
     assert isinstance(result.exception, NotFound) and "perhaps `treadle docs one-shot`" in str(result.exception)
     assert "there is no page 'one-shoot'" in str(result.exception)
+    by_name = CliRunner().invoke(docs, ["mutat"])
+    assert "perhaps `treadle docs mutation`" in str(by_name.exception)
     by_title = CliRunner().invoke(docs, ["do the tests notice"])
     assert "perhaps `treadle docs mutation`" in str(by_title.exception)
     assert "`treadle docs` lists them" in str(CliRunner().invoke(docs, ["zzz"]).exception)

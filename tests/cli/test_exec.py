@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.installed import treadle
-from treadle.cli.exec import oneshot_arguments
+from treadle.cli.exec import exec_, oneshot_arguments
 from treadle.errors import ConfigError
 
 
@@ -90,3 +90,19 @@ def test_the_answer_is_also_written_where_codex_would_write_it(tmp_path: Path) -
     (tmp_path / "s.toml").write_text('[[reply]]\ntext = "hello"\n')
     done = treadle("exec", "-m", f"scripted:{tmp_path / 's.toml'}", "-o", "last.txt", "hi", cwd=tmp_path)
     assert (done.stdout, (tmp_path / "last.txt").read_text()) == ("hello\n", "hello")
+
+
+def test_the_options_of_codex_are_taken_in_all_their_spellings() -> None:
+    plain = exec_.make_context("x", ["go"]).params
+    flags = ("as_json", "full_auto", "bypass", "ephemeral", "skip_git_repo_check", "last")
+    assert plain["words"] == ("go",) and not any(plain[name] for name in flags)
+    words = "--experimental-json --full-auto --yolo --ephemeral --skip-git-repo-check --last -m x -s read-only -C d"
+    found = exec_.make_context(
+        "x", [*words.split(), "--add-dir", "a", "--add-dir", "b", "-c", "k=v", "-c", "l=w"]
+    ).params
+    assert all(found[name] is True for name in flags) and found["directory"] == "d" and found["model"] == "x"
+    assert (found["add_dir"], found["config"], found["sandbox"]) == (("a", "b"), ("k=v", "l=w"), "read-only")
+    long = exec_.make_context("x", ["--dangerously-bypass-approvals-and-sandbox", "--json", "-o", "f"]).params
+    assert long["bypass"] and long["as_json"] and long["output_last_message"] == "f"
+    shown = exec_.get_help(exec_.make_context("x", []))
+    assert "--skip-git-repo-check" not in shown and "--thread-source" not in shown and "--ephemeral" in shown

@@ -96,3 +96,19 @@ def test_programs_get_what_was_done_for_each_session(top: Path) -> None:
 )
 def test_only_what_was_left_is_told(left: dict[str, Any], lines: list[str]) -> None:
     assert _lines(GitLeft(session="s1", checkout="/c", repository="/r", **left)) == lines
+
+
+def test_what_a_session_at_work_has_is_not_taken_and_what_is_dropped_is_told(
+    top: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, said = run("drop", "s1", "--json")
+    assert code == 0 and json.loads(said) == {"removed": ["s1"]} and json.loads(run("list", "--json")[1]) == []
+    with pytest.raises(NotFound, match="no session has left anything in its own repository of this checkout") as none:
+        run("adopt")
+    assert "treadle git list" in str(none.value)
+    agent = Working(top)
+    asyncio.run(agent.run("git checkout -q -b more"))
+    with pytest.raises(NotFound, match="session s1 is at work") as working:
+        run("drop", "s1")
+    assert "end the session first" in str(working.value)
+    agent.confining.close()

@@ -153,3 +153,11 @@ def test_what_was_written_is_told_at_the_end(work: Path, monkeypatch: pytest.Mon
     said = run(work, monkeypatch, "--yes").output
     assert said.endswith("Done; `git status` shows what was written. `treadle` opens a chat.\n")
     assert "\nAGENTS.md: what every agent reads before it begins" in said and "\n    # shop\n" in said
+
+
+def test_an_agent_whose_files_cannot_be_read_is_left_to_its_own_command(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (work / ".mcp.json").write_text("{")
+    proposed = json.loads(run(work, monkeypatch, "--json").stdout)
+    assert [each["what"] for each in proposed] == ["AGENTS.md", ".treadle/config.toml"]

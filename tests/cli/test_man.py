@@ -24,7 +24,10 @@ def test_every_command_has_a_page_that_man_shows_without_a_complaint(tmp_path: P
     result = CliRunner().invoke(man, ["--write", str(tmp_path)])
     assert result.exit_code == 0, result.output
     names = {path.name for path in (tmp_path / "man1").iterdir()}
-    assert {"treadle.1", "treadle-fleet-submit.1", "heimdall-claim.1", "treadle-run.1"} <= names
+    assert {"treadle.1", "treadle-fleet-submit.1", "heimdall-claim.1", "treadle-run.1", "treadle-coord.1"} <= names
+    assert "treadle-coord-claim.1" not in names and result.output == f"{len(names)} pages in {tmp_path / 'man1'}\n"
+    assert (tmp_path / "man1" / "treadle.1").stat().st_mode & 0o777 == 0o644
+    assert CliRunner().invoke(man, ["--write", str(tmp_path)]).exit_code == 0, "once more"
     text = shown(tmp_path / "man1" / "treadle-sessions-rm.1")
     assert "--older-than AGE" in text and "treadle sessions rm --older-than 30d --force" in text
     assert "--detach" in shown(tmp_path / "man1" / "treadle-run.1")
@@ -60,5 +63,8 @@ def test_a_page_has_all_that_is_known_of_its_command_and_nothing_empty() -> None
 def test_one_page_is_printed_and_an_unknown_one_refused() -> None:
     assert '.TH "HEIMDALL\\-CLAIM" 1' in CliRunner().invoke(man, ["heimdall-claim"]).output
     assert CliRunner().invoke(man, ["fleet", "submit"]).output.startswith('.TH "TREADLE\\-FLEET\\-SUBMIT"')
-    assert isinstance(CliRunner().invoke(man, ["nothing"]).exception, NotFound)
+    unknown = CliRunner().invoke(man, ["nothing", "at"]).exception
+    assert isinstance(unknown, NotFound) and "there is no command 'treadle nothing at'" in str(unknown)
+    assert CliRunner().invoke(man, []).output == CliRunner().invoke(man, ["treadle"]).output
+    assert CliRunner().invoke(man, ["treadle-worker"]).output.startswith('.TH "TREADLE\\-WORKER"')
     assert len(every()) > 100

@@ -3,9 +3,13 @@
 import subprocess
 from pathlib import Path
 
+from click.testing import CliRunner
+
 from tests.cli.served import talk
 from tests.installed import treadle
 from tests.scripts import calls, says
+from treadle.cli.mcp import mcp
+from treadle.errors import ConfigError
 
 
 def run(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
@@ -44,3 +48,8 @@ def test_a_client_puts_the_agent_to_work_as_far_as_the_person_allowed(tmp_path: 
         assert "Here." in str(client.until(id=2)["result"])
         client.ask("tools/call", 3, name="run", arguments={"prompt": "touch it", "mode": "yolo"})
         assert "suggest" in str(client.until(id=3)) and not (tmp_path / "made").exists()
+
+
+def test_a_network_that_nothing_could_limit_is_refused_before_anything_is_served() -> None:
+    refused = CliRunner().invoke(mcp, ["--no-sandbox", "--network", "off"])
+    assert isinstance(refused.exception, ConfigError) and "nothing can limit the network" in str(refused.exception)

@@ -4,6 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from treadle.cli.preload import terminal
+from treadle.cli.warm import DECLINED
+
 COPY = """
 import sys
 import treadle.io.process.warm_parent
@@ -27,3 +32,8 @@ def test_a_run_with_a_command_in_a_repository_has_nothing_left_to_load(tmp_path:
         [sys.executable, "-c", COPY, *run], cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True
     )
     assert (done.stdout, done.stderr) == ("done\n", "\n")
+
+
+def test_what_attaches_is_not_for_a_copy_and_everything_else_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert terminal("run", ["cat"]) == DECLINED
+    assert terminal("ls", ["--json"]) == 0 and capsys.readouterr().out == "[]\n"

@@ -6,6 +6,7 @@ import os
 from click.testing import CliRunner
 
 from tests.io.process.trees import hostile
+from tests.terminal.support import until
 from treadle.cli.ps import ps
 from treadle.io.process import tree
 from treadle.io.process.handle import own
@@ -31,11 +32,19 @@ def test_a_tree_is_a_row(mark: str) -> None:
         assert fields[4] == "1" and row.endswith("sleep 100")
 
 
+def test_a_command_that_has_ended_and_left_others_has_no_number(mark: str) -> None:
+    with tree.spawn(["sh", "-c", "sleep 100 & exit 0"]):
+        until(lambda: not json.loads(run("--json"))[0]["running"])
+        row = run().splitlines()[1].split()
+        assert row[2] == "-" and row[4] == "1"
+
+
 def test_a_program_gets_all_of_it(mark: str) -> None:
     started = hostile("daemon", "bomb")
     (record,) = json.loads(run("--json"))
     assert (record["pid"], record["owner"], record["reaper"]) == (started.pid, os.getpid(), started.reaper)
-    assert (record["processes"], record["running"]) == (52, True)
+    assert (record["processes"], record["running"], record["keeper"]) == (52, True, own.pid)
+    assert record["owner_name"] and record["age_seconds"] >= 0 and record["started"] > 0
     assert record["command"][-2:] == ["daemon", "bomb"] and record["rss_bytes"] > 0
     started.stop(0)
 

@@ -1,12 +1,15 @@
 """`treadle serve`: tokens are made, listed and taken back without a server."""
 
 import json
+import signal
 from types import SimpleNamespace
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.installed import started
 from treadle.cli.serve import _announce, serve
 from treadle.errors import NotFound
 from treadle.serve import running
@@ -102,3 +105,38 @@ def test_a_link_to_the_server_that_runs_has_the_right_that_was_typed(state_home:
     made, _ = Tokens().make("", "all")
     assert run("--revoke", made.id).stderr == f"{made.id} may do nothing any more\n"
     assert run("--token").stdout.strip() and run("--devices").stdout.splitlines()[1].split()[-1] != "-"
+
+
+def test_what_is_given_several_times_is_taken_each_time() -> None:
+    words = ["--name", "a", "--name", "b", "--notify", "n", "--notify", "o", "--behind-proxy", "--local-ca"]
+    found = serve.make_context("x", words).params
+    assert (found["names"], found["notify"], found["behind_proxy"], found["local_ca"]) == (
+        ("a", "b"),
+        ("n", "o"),
+        True,
+        True,
+    )
+    plain = serve.make_context("x", []).params
+    flags = ("behind_proxy", "local_ca", "link", "token", "devices")
+    assert (plain["host"], plain["port"], plain["right"]) == ("127.0.0.1", 7474, "all")
+    assert not any(plain[name] for name in flags)
+
+
+def test_the_page_is_served_until_ctrl_c_and_found_meanwhile(state_home: Any) -> None:
+    with started("serve", "--port", "0", "--json", "--right", "watch") as process:
+        assert process.stdout is not None
+        told = ""
+        while not told.endswith("}\n"):
+            told += process.stdout.readline()
+        link = json.loads(told)
+        address, _, code = link["url"].partition("/#")
+        found = running.find()
+        assert found is not None and found.address == address == f"http://127.0.0.1:{link['port']}"
+        assert found.unix == "" and found.terminals and not found.background
+        device, *_ = Tokens().exchange(code) or pytest.fail("the link is worth nothing")
+        assert device.right == "watch"
+        with urlopen(address, timeout=60) as page:
+            assert page.status == 200
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    assert running.find() is None

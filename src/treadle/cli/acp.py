@@ -33,7 +33,7 @@ def acp(agent: str, sandbox: bool | None, network: str | None, model: str | None
 
     confined = confinement(sandbox, network)
     given = parse_mode(mode) if mode else None
-    base = SessionSpec(cwd=here(), model=model, mode=given, answers=True, confinement=confined)
+    base = SessionSpec(cwd=here(), model=model, mode=given, confinement=confined)
     found = find_agent(agent)
 
     warn = warner("treadle acp")

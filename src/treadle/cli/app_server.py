@@ -46,6 +46,6 @@ def app_server(
         warn(f"--config {entry.partition('=')[0]} is not used here")
     given = parse_mode(mode) if mode else None
     confined = confinement(sandbox, network)
-    base = SessionSpec(cwd=here(), model=model, mode=given, answers=True, looks_freely=True, confinement=confined)
+    base = SessionSpec(cwd=here(), model=model, mode=given, looks_freely=True, confinement=confined)
     found = find_agent(agent)
     sys.exit(serve(lambda stream: AppServerDoor(found, stream, base=base, warn=warn).run()))

@@ -22,15 +22,15 @@ def man(words: tuple[str, ...], directory: str | None) -> None:
     """
     commands = every()
     if directory is not None:
-        written = [
-            command for command in commands if command.path[:2] != ("treadle", "coord") or len(command.path) == 2
-        ]
+        written = {
+            "-".join(command.path): command  # `treadle worker` and `treadle-worker` have one page
+            for command in commands
+            if command.path[:2] != ("treadle", "coord") or len(command.path) == 2
+        }
         folder = os.path.join(os.path.abspath(os.path.expanduser(directory)), "man1")
         os.makedirs(folder, exist_ok=True)
-        for command in written:
-            write_atomic(
-                os.path.join(folder, f"{'-'.join(command.path)}.1"), page(command, commands).encode(), mode=0o644
-            )
+        for name, command in written.items():
+            write_atomic(os.path.join(folder, f"{name}.1"), page(command, commands).encode(), mode=0o644)
         click.echo(f"{len(written)} pages in {folder}")
         return
     path = words if words[:1] and words[0].startswith(("treadle", "heimdall-")) else ("treadle", *words)

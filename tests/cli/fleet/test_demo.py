@@ -2,10 +2,22 @@
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
+import msgspec
+import pytest
+
+from tests.cli.fleet.commands import stored
 from tests.installed import TREADLE
+from treadle.cli.fleet import demo_goal
+from treadle.cli.fleet.demo import _answer, _card, _check, _is_over, _Timed
+from treadle.fleet.engine.bus import Bus
+from treadle.fleet.orders import encode
 from treadle.io.process import table
+from treadle.wire.fleet.records import AnswerRecord, AskRecord, Attempt, Note, Order, Used
+from treadle.wire.fleet.train import QueuedChange, ReturnedChange, TrainRecord
+from treadle.wire.goal.reading import read
 
 
 def test_the_demo_shows_what_it_promises_and_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -28,3 +40,65 @@ def test_the_demo_shows_what_it_promises_and_leaves_nothing_behind(tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
     left = [each for each in table.processes() if any(str(tmp_path) in word for word in table.command_line(each.pid))]
     assert left == []
+
+
+def test_it_is_over_when_nothing_waits_any_more_or_nothing_can_go_on() -> None:
+    record = TrainRecord(repository="/r", branch="main")
+    change = QueuedChange(order="a", commit="c")
+    back = ReturnedChange(order="a", first="a", commit="c", kind="red", why="red", at=1.0)
+    assert _is_over(record)
+    assert not _is_over(msgspec.structs.replace(record, queue=(change,)))
+    assert not _is_over(msgspec.structs.replace(record, back=(back,)))
+    assert _is_over(msgspec.structs.replace(record, queue=(change,), paused=Note(at=1.0, by="train", what="red")))
+
+
+def test_the_card_has_what_each_used_and_all_together() -> None:
+    attempt = Attempt(number=1, node="n", placed=1.0)
+    used = Used(input_tokens=20, output_tokens=3)
+    orders = [
+        Order(id="a", state="done", changed=1.0, used=used, attempts=(attempt,)),
+        Order(id="b", state="done", changed=1.0, used=used, attempts=(attempt, attempt)),
+    ]
+    said: list[str] = []
+    _card(orders, {"a": "one", "b": "two"}, said.append)
+    assert said[1:] == [
+        "  one            20 in     3 out  1 attempt",
+        "  two            20 in     3 out  2 attempts",
+        "  together       46",
+    ]
+
+
+def test_the_check_is_told_by_its_last_line_and_each_line_with_its_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "check_shop.py").write_text("import sys; print('first', file=sys.stderr); print('OK', file=sys.stderr)")
+    assert _check(tmp_path) == "OK"
+    (tmp_path / "check_shop.py").write_text("")
+    assert _check(tmp_path) == "?"
+    _Timed(time.monotonic() - 12)("hello")
+    assert capsys.readouterr().out == " 12.0 s  hello\n"
+
+
+async def test_what_is_asked_is_answered_and_waited_for_only_as_long_as_it_may_come(bus: Bus) -> None:
+    for name in ("a", "b", "c"):
+        await stored(bus, name, state="asking", open_ask=f"{name}.1")
+        ask = AskRecord(order=name, number=1, command=f"rm {name}", asked_at=1, deadline=9e9, default="deny")
+        await bus.put(f"ask.{name}.1", encode(ask))
+    said: list[str] = []
+    await _answer(bus, "a", said.append)
+    await demo_goal._answer(bus, "b", allow=True)
+    await demo_goal._answer(bus, "c", allow=False)
+    entries = [await bus.get(f"answer.{name}.1") for name in ("a", "b", "c")]
+    answers = [msgspec.json.decode(entry.value, type=AnswerRecord) for entry in entries if entry]
+    assert [(each.decision, each.by) for each in answers] == [("allow", "demo"), ("allow", "demo"), ("deny", "demo")]
+    assert said == ["stock asks: rm a", "answered: allow, once"]
+
+
+def test_a_person_leaves_the_editor_with_agents_and_reviews() -> None:
+    text = 'goal = "g"\ndone = "true"\nbudget = { orders = 1 }\n[[order]]\nid = "a"\ntask = "t"\n'
+    plan, mistakes = read(demo_goal._with_roles(text))
+    assert plan is not None and not mistakes and plan.gates == ("plan", "agent:reviewer") and plan.mode == "full-auto"
+    assert set(plan.roles) == {"worker", "reviewer", "judge"}
+    for role, agent in plan.roles.items():
+        assert agent.startswith("native scripted:") and agent.endswith(f"goal_{role}.toml")
+        assert Path(agent.removeprefix("native scripted:")).exists()

@@ -173,7 +173,7 @@ async def test_all_that_is_known_of_an_order_is_shown_and_nothing_empty(bus: Bus
 
 
 async def test_orders_are_listed_latest_first_and_by_what_they_are(bus: Bus) -> None:
-    assert "There are no such orders." in await typed("ls", both=True)
+    assert await typed("ls", both=True) == "There are no such orders.\n" and await typed("ls") == ""
     await stored(bus, "one", state="failed", why="it\nbroke", agent="a" * 21, labels=("l",), title="t" * 71)
     used = Used(input_tokens=1500, usd=0.5)
     await stored(bus, "two", state="asking", why="not shown", project="p", node="n1", attempt=2, used=used)

@@ -112,7 +112,7 @@ async def test_what_cannot_be_meant_is_not_asked_of_the_scheduler(bus: Bus) -> N
 
 
 async def test_what_is_asked_is_shown_by_its_deadline_and_answered_as_typed(bus: Bus) -> None:
-    assert "Nothing waits for an answer." in await typed("approvals", both=True)
+    assert await typed("approvals", both=True) == "Nothing waits for an answer.\n" and await typed("approvals") == ""
     now, asked = time.time(), {"kind": "permission", "command": "rm x", "text": "not shown", "agent": "native"}
     for name, deadline, more in (
         ("later", now + 5000, {"kind": "question", "text": "Which\none\x1b?", "default": "allow"}),

@@ -25,17 +25,10 @@ SECONDS = 300.0
 
 
 def run() -> int:
-    """Run the demo in a state directory of its own, which is removed at the end."""
+    """Run the demo in a state directory of its own, which is removed at the end. The process ends with it."""
     with tempfile.TemporaryDirectory(prefix="treadle-demo-") as place:
-        before = os.environ.get("TREADLE_HOME")
         os.environ["TREADLE_HOME"] = os.path.join(place, "state")
-        try:
-            return run_async(_demo(Path(place)))
-        finally:
-            if before is None:
-                del os.environ["TREADLE_HOME"]
-            else:
-                os.environ["TREADLE_HOME"] = before
+        return run_async(_demo(Path(place)))
 
 
 async def _demo(place: Path) -> int:
