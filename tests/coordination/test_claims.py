@@ -14,7 +14,9 @@ import pytest
 from tests.coordination.conftest import Clock, at_once
 from treadle.coordination.claims import Claims, Collision
 from treadle.coordination.planning import Planning
+from treadle.coordination.surfaces import Surface
 from treadle.errors import ConfigError, Denied, NotFound
+from treadle.io.process import table
 
 ANN, BOB = "haid:ann.box-0001", "haid:bob.box-0002"
 
@@ -351,3 +353,28 @@ def test_a_lock_that_a_dead_original_left_is_broken_when_it_is_old(claims: Claim
     os.makedirs(directory)
     os.utime(directory, (time.time() - 31, time.time() - 31))
     claims.claim(ANN, ["src"], "T-1")
+
+
+def test_who_gives_up_what_it_holds_waits_for_nothing_and_writes_nothing(claims: Claims, tmp_path: Path) -> None:
+    mine = (os.getpid(), table.start_time(os.getpid()))
+    claims.claim(ANN, ["src"], "T")
+    with pytest.raises(Collision):
+        claims.claim(BOB, ["src"], "T")
+    claims.claim(BOB, ["docs", "lib"], "T")
+    claims.waits.put(BOB, ["src"], "T", [ANN])
+    claims.leases.take(BOB, {BOB}, [str(tmp_path / "x.txt")], mine)
+    released = claims.release(BOB, surfaces=["docs"])
+    assert released is not None and claims.leases.active() and not claims.waits.is_waiting(BOB)
+    claims.release(BOB)
+    assert claims.leases.active() == [] and claims.of(BOB) is None and claims.release(BOB) is None
+
+
+def test_a_path_is_seen_as_it_is_written_and_where_its_links_lead(claims: Claims, tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "link").symlink_to("src")
+    assert [one.pattern for one in claims.surfaces_at(str(tmp_path / "link" / "a"))] == ["link/a", "src/a"]
+    assert [one.pattern for one in claims.surfaces_at(str(tmp_path / "src" / "a"))] == ["src/a"]
+    assert claims.surfaces_at("/etc/passwd") == [] and claims.surfaces_at(claims.planning.path("x")) == []
+    (glob,) = claims.surfaces_at(str(tmp_path / "*.ts"), glob=True)
+    (plain,) = claims.surfaces_at(str(tmp_path / "*.ts"))
+    assert glob.overlaps(Surface("a.ts")) and not plain.overlaps(Surface("a.ts"))

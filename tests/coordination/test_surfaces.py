@@ -7,7 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from treadle.coordination.surfaces import Surface
+from treadle.coordination import surfaces
+from treadle.coordination.surfaces import Surface, literal_starts, matches_any, resolved
 from treadle.errors import ConfigError
 from treadle.policy import patterns
 
@@ -116,3 +117,59 @@ def test_overlap_agrees_with_trying_every_short_path(a: str, b: str) -> None:
         # Three names and five levels (one whole pattern, then what follows the other's `**`) are enough to show
         # whatever two such patterns have in common.
         assert not meet(a, b)
+
+
+def test_a_link_in_a_surface_leads_to_what_it_stands_for(tmp_path: Path) -> None:
+    top = tmp_path / "top"
+    (top / "src" / "a[1]").mkdir(parents=True)
+    (top / "link").symlink_to("src")
+    (top / "deep").symlink_to("link/a[1]")
+    (top / "out").symlink_to(tmp_path)
+    for text, found in (
+        ("link/b.ts", "src/b.ts"),
+        ("link/**#x", "src/**#x"),
+        ("deep/c", "src/a\\[1\\]/c"),
+        ("src/b.ts", "src/b.ts"),
+        ("*/link", "*/link"),
+        ("../link/x", "../link/x"),
+        ("/etc/x", "/etc/x"),
+    ):
+        real = resolved(text, str(top))
+        assert real == found or Surface(real).is_same(Surface(found)), text
+    assert resolved("link/b.ts", "") == "link/b.ts"
+    with pytest.raises(ConfigError, match=f"leads out of this repository, to {tmp_path}"):
+        resolved("out/x", str(top))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("src", True),
+        ("src/a/b.ts", True),
+        ("**/*.ts", True),
+        ("*.ts", False),
+        ("src/*", True),
+        ("lib/**", False),
+        ("{lib,src}/a", True),
+        ("**/config", False),
+        ("src/a/**", True),
+        ("README", False),
+    ],
+)
+def test_a_surface_covers_something_that_is_there_or_nothing(tmp_path: Path, text: str, found: bool) -> None:
+    (tmp_path / "src" / "a").mkdir(parents=True)
+    (tmp_path / "src" / "a" / "b.ts").write_text("")
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "config").write_text("")
+    assert matches_any(Surface(text), str(tmp_path)) is found
+
+
+def test_after_many_files_a_glob_gets_the_benefit_of_the_doubt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}.txt").write_text("")
+    monkeypatch.setattr(surfaces, "LOOK_AT", 3)
+    assert not matches_any(Surface("*.md"), str(tmp_path))
+    monkeypatch.setattr(surfaces, "LOOK_AT", 2)
+    assert matches_any(Surface("*.md"), str(tmp_path))
+    assert list(literal_starts("src/a*/b")) == ["src"] and list(literal_starts("../x")) == []
+    assert sorted(literal_starts("{a,b}/c/*")) == ["a/c", "b/c"] and list(literal_starts("**")) == [""]

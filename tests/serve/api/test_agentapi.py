@@ -5,11 +5,13 @@ import json
 from typing import Any
 
 import httpx2
+import pytest
 
 from tests.serve.conftest import WAIT, StartWeb, Web
 from tests.terminal.conftest import stage
 from tests.terminal.support import Stage
-from treadle.serve.api.agentapi import since
+from treadle.serve.api import agentapi
+from treadle.serve.api.agentapi import TerminalTalk, since
 
 __all__ = ["stage"]
 
@@ -113,6 +115,11 @@ async def test_a_token_is_needed_also_as_the_password_of_an_address(stage: Stage
     assert (await web.http.post(f"/agentapi/{place.id}/message", json=body, headers=watching)).status_code == 403
     assert (await web.http.post(f"/agentapi/{place.id}/message", json={"content": "x"})).status_code == 422
     assert (await web.http.get("/agentapi/none/status")).status_code == 404
+    refused = await web.http.post(f"/agentapi/{place.id}/message", json=body, headers=watching)
+    assert "needs the right 'all'" in refused.json()["detail"]
+    web.server.site.streams = agentapi.STREAMS_MAX
+    assert (await web.http.get(f"/agentapi/{place.id}/events")).status_code == 429
+    web.server.site.streams = 0
 
 
 def test_an_answer_is_what_is_new_without_the_words_that_were_sent() -> None:
@@ -123,3 +130,58 @@ def test_an_answer_is_what_is_new_without_the_words_that_were_sent() -> None:
     assert since(before, ["$ do it", "I will do it", "$"], "do it") == "I will do it\n$"
     assert since(before, before, "do it") == ""
     assert since([], ["", "Welcome", ""], "") == "Welcome"
+    assert since(["a"], ["a", "b", "", "a", "c", ""], "") == "b\n\na\nc", "from the first new row to the last"
+    assert since([], ["> one", "two", "answer"], "one\n\ntwo") == "answer"
+
+
+class Screen:
+    """A terminal's screen, as a conversation reads it."""
+
+    def __init__(self) -> None:
+        self.rows: list[str] = []
+        self.state: dict[str, Any] = {}
+        self.ended: int | None = None
+
+    def text(self) -> list[str]:
+        return list(self.rows)
+
+
+def test_the_agents_message_follows_the_screen_and_a_new_one_begins_after_a_users() -> None:
+    screen = Screen()
+    talk = TerminalTalk(screen)  # type: ignore[arg-type]
+    screen.rows = ["Welcome  ", "", ""]
+    talk.look()
+    assert [(each.id, each.role, each.content) for each in talk.messages] == [(0, "agent", "Welcome")]
+    assert talk.lines() == ["Welcome"]
+    talk.sent("do it", talk.lines())
+    assert (talk.messages[-1].id, talk.messages[-1].role, talk.messages[-1].content) == (1, "user", "do it")
+    for rows, content in (
+        (["Welcome", "> do it", "Done."], "Done."),
+        (["Welcome"], "Done."),
+        (["Welcome", "> do it", "Done.", "More."], "Done.\nMore."),
+    ):
+        screen.rows = rows
+        talk.look()
+        assert (talk.messages[-1].id, talk.messages[-1].role, talk.messages[-1].content) == (2, "agent", content)
+    assert len(talk.messages) == 3 and all(each.time for each in talk.messages)
+
+
+@pytest.mark.parametrize(
+    ("state", "ended", "status"),
+    [
+        ({}, None, "running"),
+        ({"name": "idle"}, None, "stable"),
+        ({"name": "permission"}, None, "stable"),
+        ({"name": "idle", "settling": True}, None, "running"),
+        ({"name": "working"}, None, "running"),
+        ({"name": "working"}, 0, "stable"),
+        ({"name": "dead"}, None, "stable"),
+    ],
+)
+def test_it_is_stable_when_the_agent_rests_or_has_ended(state: dict[str, Any], ended: int | None, status: str) -> None:
+    screen = Screen()
+    screen.state, screen.ended = state, ended
+    talk = TerminalTalk(screen)  # type: ignore[arg-type]
+    assert (talk.status, talk.agent) == (status, "custom")
+    screen.state = {**state, "agent": "claude"}
+    assert talk.agent == "claude"
