@@ -1,14 +1,13 @@
 """What holds for the whole fleet."""
 
 from treadle.fleet.control import Control, budget_scopes, scopes, with_entry
-from treadle.fleet.orders import begun
 from treadle.wire.fleet.orders import Spec
 
 SPEC = Spec(id="a", task="x", agent="claude", labels=("gpu", "arm"), project="shop", credential="work")
 
 
 def test_an_order_is_in_every_scope_that_a_person_may_name() -> None:
-    assert scopes(SPEC, begun(SPEC, 1.0)) == [
+    assert scopes(SPEC) == [
         "fleet",
         "order:a",
         "agent:claude",

@@ -8,20 +8,27 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.conftest import need
 from tests.fleet.conftest import Start, give, runner_pid, spec, until_state
 from tests.waiting import stop
+from treadle import __version__
+from treadle.errors import Busy
 from treadle.fleet import client, node
 from treadle.fleet.engine import bus as engine
-from treadle.fleet.engine import server
+from treadle.fleet.engine import places, server
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.engine.health import SILENT_LOOKS
+from treadle.fleet.orders import encode
 from treadle.fleet.run import runs
+from treadle.io.files import locked
 from treadle.io.process import warm
+from treadle.wire.fleet import messages
 from treadle.wire.fleet.connection import read_as
 from treadle.wire.fleet.messages import NodeBeat
+from treadle.wire.fleet.records import NodeRecord
 
 
 async def test_runners_are_copies_of_a_warm_parent_that_ends_when_it_is_dismissed(
@@ -221,3 +228,56 @@ async def test_a_node_says_how_busy_its_machine_is(bus: Bus, start_node: Start) 
     assert seen is not None and seen.cpus == os.cpu_count()
     assert 0 < seen.memory_free <= seen.memory and 0 < seen.disk_free <= seen.disk
     assert seen.cpu is None or 0.0 <= seen.cpu <= 1.0
+
+
+def test_settings_are_kept_and_old_runs_are_forgotten_but_no_work_and_none_that_goes_on(
+    state_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = node.NodeSettings(name="n1", slots=2, labels=("gpu",), agents=("null",), limits={"agent": 1})
+    node.save_settings(settings)
+    assert node.load_settings("n1") == settings and node.NodeSettings(name="n").schedule
+    old, kept, goes_on, new = (Path(places.inside("runs", f"{name}.1")) for name in ("old", "kept", "goes-on", "new"))
+    (kept / "work").mkdir()
+    runs.note_runner(str(goes_on))
+    for each in (old, kept, goes_on):
+        os.utime(each, (1.0, 1.0))
+    with locked(runs.lock_of(str(goes_on)), 0):
+        os.utime(goes_on, (1.0, 1.0))
+        node._forget_old_runs()
+    assert [each.exists() for each in (old, kept, goes_on, new)] == [False, True, True, True]
+
+
+def test_a_stopped_or_dead_process_does_not_work() -> None:
+    assert node._works(os.getpid())
+    with subprocess.Popen(["sleep", "600"]) as child:
+        try:
+            assert node._works(child.pid)
+            os.kill(child.pid, signal.SIGSTOP)
+            os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOWAIT)
+            assert not node._works(child.pid)
+        finally:
+            child.kill()
+    assert not node._works(child.pid)
+
+
+async def test_a_second_node_of_a_name_is_refused(fleet: places.Fleet) -> None:
+    here = node.directory_of("n1")
+    with locked(os.path.join(here, "lock"), 0), pytest.raises(Busy):
+        await node.serve(node.NodeSettings(name="n1"))
+
+
+async def test_a_node_that_is_told_to_leave_says_why_and_what_runs(bus: Bus, start_node: Start) -> None:
+    made = await start_node("n1", labels=("gpu",), limits={"agent": 2})
+    reply = await bus.request("fleet.tell.n1.node", encode(messages.Leave(why="it restarts")), timeout=60)
+    assert msgspec.json.decode(reply.data) == {} and made.leaving == "it restarts"
+    (row,) = await client.nodes(bus)
+    assert row.says == "it restarts" and row.machine is not None and row.machine.cpus == os.cpu_count()
+    assert row.machine.memory > row.machine.memory_free > 0 and row.machine.disk > row.machine.disk_free > 0
+    await bus.request("fleet.tell.n1.node", encode(messages.Leave()), timeout=60)
+    assert made.leaving == "it goes down"
+    async with asyncio.timeout(60):
+        while (entry := await bus.get("node.n1")) is None:
+            await asyncio.sleep(0.02)
+    record = msgspec.json.decode(entry.value, type=NodeRecord)
+    assert (record.name, record.slots, record.labels, record.pid) == ("n1", 4, ("gpu",), os.getpid())
+    assert record.version == __version__ and record.heard > 1e9 and "native" in record.offers

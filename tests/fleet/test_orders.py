@@ -8,8 +8,20 @@ from hypothesis import strategies as st
 from tests.fleet.conftest import spec
 from treadle.errors import ConfigError, StorageError, TreadleError
 from treadle.fleet.engine.bus import Entry
-from treadle.fleet.orders import PERSON, ask_record, begun, checked, encode, new_id, read_answer, read_order, read_spec
+from treadle.fleet.orders import (
+    PERSON,
+    ask_record,
+    begun,
+    checked,
+    encode,
+    is_id,
+    new_id,
+    read_answer,
+    read_order,
+    read_spec,
+)
 from treadle.fleet.orders import submitted as read_exactly
+from treadle.wire.fleet.orders import OrderLimits
 from treadle.wire.fleet.records import AgentQuestion, Attempt
 
 
@@ -76,3 +88,84 @@ def test_a_question_is_stored_with_who_asks_and_until_when() -> None:
 def test_an_answer_that_cannot_be_read_is_no_permission(data: bytes) -> None:
     found = read_answer(data, "answer.a.1")
     assert found.decision == "deny" and "the answer was refused" in found.text
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says", "hint"),
+    [
+        ({"id": ""}, "not a valid id", "use small letters, digits and -, at most 64"),
+        ({"agent": PERSON, "cron": "0 6 * * *"}, "asked at once", ""),
+        ({"agent": PERSON, "every": 5.0}, "asked at once", ""),
+        ({"agent": PERSON, "not_before": 5.0}, "asked at once", ""),
+        ({"agent": PERSON, "terminal": True}, "asked at once", ""),
+        ({"retry_on": ("stall",), "on_stall": "cancel"}, "cannot both cancel and retry", "leave out one of the two"),
+        ({"retry_on": ("verify",)}, "has no `verify`", "give it --verify CMD"),
+        ({"format": 0}, "the order has format 0, and this program knows 1", ""),
+    ],
+)
+def test_what_is_refused_says_what_to_do(wrong: dict[str, object], says: str, hint: str) -> None:
+    with pytest.raises(TreadleError, match=says) as refused:
+        checked(msgspec.structs.replace(spec(), **wrong))
+    assert hint in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"id": "a" * 64},
+        {"agent": PERSON},
+        {"retry_on": ("stall",), "on_stall": "notify"},
+        {"retry_on": ("stall",), "on_stall": "retry"},
+        {"retry_on": ("verify",), "verify": "make"},
+        {"cron": "0 6 * * *", "zone": "Europe/Berlin"},
+        {"every": 5.0, "not_before": 5.0, "after": ("a",), "terminal": True},
+        {"on_stall": "cancel"},
+        {"claims": ("src/**", "a.py")},
+    ],
+)
+def test_what_is_possible_is_taken(fields: dict[str, object]) -> None:
+    given = msgspec.structs.replace(spec(), **fields)
+    assert checked(given) is given
+
+
+def test_an_order_begins_with_what_its_submitter_gave() -> None:
+    fields = {"title": "T", "project": "p", "priority": 7, "not_before": 9.0, "after": ("x",), "root": "/r"}
+    given = spec("codex", limits=OrderLimits(tokens=5), created=3.0, **fields)
+    made = begun(given, 5.0)
+    assert (made.title, made.project, made.priority, made.not_before, made.after) == ("T", "p", 7, 9.0, ("x",))
+    assert (made.agent, made.place, made.limits, made.created) == ("codex", "/r", OrderLimits(tokens=5), 3.0)
+    assert begun(msgspec.structs.replace(given, title="", task="x" * 150), 5.0).title == "x" * 100
+
+
+def test_what_is_stored_is_read_by_later_versions_and_what_is_damaged_is_named() -> None:
+    order = begun(spec(id="a"), 1.0)
+    newer = encode({**msgspec.to_builtins(order), "of_a_later_version": 1})
+    assert read_order(Entry("order.a", newer, 1)) == order == read_order(Entry("order.a", encode(order), 1))
+    given = spec(id="a")
+    assert read_exactly(encode(given)) == given
+    with pytest.raises(StorageError, match="an order as it was given cannot be read"):
+        read_spec(b'{"id": 3}')
+    assert [is_id(name) for name in ("a-b_9", "", "A", "a" * 64, "a" * 65, "ä")] == [
+        True,
+        False,
+        False,
+        True,
+        False,
+        False,
+    ]
+    assert new_id("x") != new_id("y")
+
+
+def test_a_question_has_the_words_of_its_agent_and_an_answer_is_read_as_given() -> None:
+    given, order = spec("codex", id="a"), begun(spec(id="a", title="T"), 1.0)
+    stored = ask_record(given, order, AgentQuestion(command="make", options=["x"], why="w"), 1, 2.0)
+    assert (stored.command, stored.options, stored.why, stored.title, stored.agent) == (
+        "make",
+        ["x"],
+        "w",
+        "T",
+        "codex",
+    )
+    found = read_answer(b'{"decision": "allow", "by": "ana", "text": "go"}', "answer.a.1")
+    assert (found.decision, found.by, found.text) == ("allow", "ana", "go")
+    assert read_answer(b"{", "answer.a.1").by == "the runner"

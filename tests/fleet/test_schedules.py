@@ -105,3 +105,39 @@ def test_who_cancels_one_of_a_series_ends_it() -> None:
     assert book.rows["a"].order.not_before > 0
     book.request(book.rows["a"], CancelOrder(order="a", by="ana"))
     assert not followers(book, "a")
+
+
+def test_an_order_is_first_due_when_its_cron_says_unless_it_is_one_of_a_series() -> None:
+    plain, daily = spec("a", not_before=7.0), spec("a", cron="0 6 * * *", zone="UTC")
+    assert schedules.first_due(plain, NOON) == 7.0
+    six = datetime(2026, 3, 28, 6, 0, tzinfo=UTC).timestamp()
+    assert schedules.first_due(daily, NOON) == six
+    assert schedules.first_due(msgspec.structs.replace(daily, not_before=six), NOON) == six + 86400
+    assert schedules.first_due(msgspec.structs.replace(daily, series="a", not_before=5.0), NOON) == 5.0
+    assert schedules.due_again(daily, NOON - 10 * 86400, NOON) == six, "missed times are not made up for"
+    often = spec("a", every=60.0)
+    assert [schedules.due_again(often, NOON, now) for now in (NOON + 10, NOON + 100)] == [NOON + 60, NOON + 100]
+
+
+def test_what_is_wrong_with_a_time_is_told_with_an_example() -> None:
+    hint = "minute hour day month weekday, such as '30 6 * * mon-fri'"
+    for cron, says in (
+        ("* * *", "has not the 5 fields"),
+        ("61 * * * *", "is not a cron"),
+    ):
+        with pytest.raises(ConfigError, match=says) as refused:
+            schedules.next_time(cron, "", NOON)
+        assert refused.value.hint == hint
+    with pytest.raises(ConfigError, match="there is no time zone 'Mars/Base'") as refused:
+        schedules.zone_of("Mars/Base")
+    assert refused.value.hint == "write Europe/Berlin, or UTC"
+    monday = datetime(2026, 3, 30, 6, 30, tzinfo=UTC).timestamp()
+    assert schedules.next_time("30 6 * * mon-fri", "UTC", NOON) == monday
+    assert schedules.zone_of("") is schedules.zone_of("UTC") is UTC
+
+
+def test_a_machine_without_a_named_zone_is_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", ":Asia/Tokyo")
+    assert schedules.local_zone() == "Asia/Tokyo"
+    monkeypatch.delenv("TZ")
+    assert schedules.zone_of(schedules.local_zone()) and schedules.local_zone()

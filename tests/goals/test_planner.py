@@ -112,3 +112,41 @@ def test_the_orders_of_all_parts_are_one_plan_in_which_parts_keep_what_they_come
         for order in drafts[part.id].orders:
             needs = {f"{other}-{each.id}" for other in part.after for each in drafts[other].orders}
             assert needs <= before(f"{part.id}-{order.id}"), "all of it has landed"
+
+
+async def test_a_plan_is_written_for_the_branch_that_is_checked_out_and_what_is_wrong_with_it_is_told(
+    bus: Bus, repository: Path
+) -> None:
+    git(repository, "checkout", "-q", "-b", "next")
+    made = await planner.GoalPlanning.of(
+        bus, "\n Do it\nall of it ", str(repository), "codex", "gpt-5", GoalBudget(hours=1), "issue.md"
+    )
+    order = PlannedOrder(id="one", task="t", agent="claude", model="x", discovered_from="y", claims=("a.txt",))
+    draft = PlanDraft(done="true", verify="make", orders=(order,))
+    plan, mistakes = read(made.text(draft))
+    assert plan is not None and not mistakes and await made.problems(draft) == ""
+    assert (plan.goal, plan.done, plan.verify, plan.branch, plan.source) == (
+        "Do it",
+        "true",
+        "make",
+        "next",
+        "issue.md",
+    )
+    (kept,) = plan.order
+    assert (kept.agent, kept.model, kept.discovered_from, kept.claims) == ("", "", "", ("a.txt",))
+    lost = PlanDraft(done="true", orders=(PlannedOrder(id="one", task="t", after=("two",)),), invariants="NONE.md")
+    assert "order[0].after" in await made.problems(lost)
+    whole, part = await made.planner(""), await made.planner("Plan only the part shop: x\n", "shop")
+    specs = [await client.get_spec(bus, each.order) for each in (whole, part)]
+    assert [each.title for each in specs] == ["plan: Do it", "plan shop: Do it"] and (whole.apart, part.apart) == (
+        False,
+        True,
+    )
+    assert [(each.agent, each.model, each.answer, each.root) for each in specs] == [
+        ("codex", "gpt-5", "plan", str(repository))
+    ] * 2
+    assert "proves the goal on the branch" in specs[0].task and "Only for a goal" in specs[0].task
+    assert "proves this part on the branch" in specs[1].task and "Only for a goal" not in specs[1].task
+    assert specs[0].base == git(repository, "rev-parse", "HEAD") and specs[0].by == client.me()
+    budgetless = await planner.GoalPlanning.of(bus, "g", str(repository), "native", "", None, "")
+    assert await budgetless.problems(draft) == "" and budgetless.source == ""

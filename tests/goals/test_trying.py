@@ -4,7 +4,8 @@ from pathlib import Path
 
 from tests.fleet.repositories import git
 from treadle.goals.check import check
-from treadle.goals.trying import tried
+from treadle.goals.trying import claimed, tried
+from treadle.wire.goal.plan import GoalPlan, PlannedOrder
 
 PLAN = """goal = "g"
 done = "test -e a.txt"
@@ -40,3 +41,40 @@ async def test_what_passes_already_fails_now_or_cannot_run_is_told_with_its_line
     assert "passes already" in notes[2][2] and "cannot be run" in notes[3][2]
     assert notes[4][2] == "tests/test_lost.py is not there, and neither two nor what it comes after claims it"
     assert git(repository, "status", "--porcelain") == ""
+
+
+def test_a_file_is_claimed_by_an_order_or_by_what_it_comes_after() -> None:
+    orders = (
+        PlannedOrder(id="a", task="t", claims=("tests/**",)),
+        PlannedOrder(id="b", task="t", after=("a",)),
+        PlannedOrder(id="c", task="t", claims=("x.py",)),
+    )
+    plan = GoalPlan(goal="g", order=orders)
+    asked = [claimed(plan, name, path) for name in "abc" for path in ("tests/test_x.py", "x.py")]
+    assert asked == [True, False, True, False, False, True]
+
+
+async def test_a_plan_without_a_fault_in_its_commands_has_none_told(repository: Path, nothing_left: None) -> None:
+    text = """goal = "g"
+done = "test -e new.txt"
+verify = "test -e a.txt"
+[[order]]
+id = "one"
+task = "t"
+accept = ["test -e new.txt"]
+[[order]]
+id = "two"
+task = "t"
+after = ["one"]
+accept = ["no-such-program-here"]
+"""
+    found = check(text, str(repository), budget_required=False)
+    assert found.plan is not None and await tried(text, found.plan, str(repository)) == []
+    broken = text.replace('done = "test -e new.txt"', 'done = "no-such-program-here"').replace(
+        'verify = "test -e a.txt"\n', ""
+    )
+    found = check(broken, str(repository), budget_required=False)
+    assert found.plan is not None
+    (note,) = await tried(broken, found.plan, str(repository))
+    assert note.place == "done" and note.what.startswith("done cannot be run: ")
+    assert note.hint == "name a program that is there, or install it in setup"

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.goals.waves import waves
+from treadle.goals.waves import in_order, waves
 from treadle.policy.patterns import overlaps
 from treadle.wire.goal.plan import GoalPlan, PlannedOrder
 
@@ -57,3 +57,17 @@ def test_in_every_plan_each_order_has_one_wave_behind_what_it_needs_and_beside_n
         for other in plan.order:
             if other.id != one.id and number[other.id] == number[one.id]:
                 assert not any(overlaps(a, b) for a in one.claims for b in other.claims)
+
+
+def test_an_order_moves_on_until_it_meets_no_overlap_and_each_is_told() -> None:
+    plan = GoalPlan(
+        goal="g", order=(order("a", claims=("x",)), order("b", claims=("x", "y")), order("c", claims=("z", "y", "x")))
+    )
+    found, met = waves(plan)
+    assert [(wave.number, wave.orders) for wave in found] == [(1, ("a",)), (2, ("b",)), (3, ("c",))]
+    assert [(each.first, each.second, each.claims) for each in met] == [
+        ("a", "b", ("x", "x")),
+        ("a", "c", ("x", "x")),
+        ("b", "c", ("x", "x")),
+    ]
+    assert [each.id for each in in_order((order("c", ("a",)), order("b"), order("a")))] == ["b", "a", "c"]

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from treadle.wire.fleet.orders import Spec
-from treadle.wire.fleet.records import Note, Order
+from treadle.wire.fleet.records import Note
 
 FORMAT = 1
 
@@ -49,7 +49,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """If the state is larger than this, the oldest orders are removed earlier; 0 is no bound."""
 
 
-def scopes(spec: Spec, order: Order) -> list[str]:
+def scopes(spec: Spec) -> list[str]:
     """Every scope of an order, except its node."""
     found = ["fleet", f"order:{spec.id}", f"agent:{spec.agent}", f"credential:{spec.account}"]
     found += [f"label:{label}" for label in spec.labels]

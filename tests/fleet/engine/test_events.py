@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fleet.engine.test_bus import restart
-from treadle.fleet.engine import events, places
+from treadle.fleet.engine import events, places, server
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.engine.events import AttemptLog, _unpack
 
@@ -104,3 +104,44 @@ async def test_a_full_disk_is_told(bus: Bus) -> None:
     with pytest.raises(StorageError, match="append"):
         log.append(b"{}")
     await log.finish(10)
+
+
+async def test_what_is_not_sent_in_time_or_is_enough_is_told(fleet: places.Fleet, bus: Bus, tmp_path: Path) -> None:
+    server.stop()
+    for enough, timeout in ((lambda: True, 60.0), (lambda: False, 0.05)):
+        log = AttemptLog(str(tmp_path / f"events{timeout}"), bus, SUBJECT)
+        log.append(b"{}")
+        assert await log.finish(timeout, enough) is False and log.written == 1 and log.sent == 0
+        assert log._file.closed and log._sending.done()
+    server.start(fleet)
+    async with asyncio.timeout(60):
+        while not bus.connected:
+            await asyncio.sleep(0.02)
+
+
+def test_the_end_of_an_attempt_has_the_number_after_its_last_event() -> None:
+    expected: dict[int, int] = {}
+    assert _unpack(2, 9, {"end": "superseded", "why": "gone"}, expected, True) == [
+        events.Seen(at=9, attempt=2, n=1, end="superseded: gone")
+    ]
+    _unpack(2, 9, {"n": 1, "events": [{}, {}]}, expected, True)
+    (end,) = _unpack(2, 10, {"end": "lost"}, expected, True)
+    assert (end.n, end.end, end.gap) == (3, "lost: ", 0)
+    (late,) = _unpack(3, 11, {"n": 7, "events": [{}]}, expected, False)
+    assert (late.n, late.gap, late.at, late.event) == (7, 0, 11, {}), "from the middle, nothing is missing before it"
+    again = _unpack(3, 12, {"n": 5, "events": [{}]}, expected, False)
+    assert [each.gap for each in again] == [0]
+
+
+async def test_a_line_longer_than_a_message_goes_alone_and_readers_begin_where_they_ask(
+    bus: Bus, tmp_path: Path
+) -> None:
+    log = AttemptLog(str(tmp_path / "events"), bus, SUBJECT)
+    long = b'{"text":"%s"}' % (b"x" * events.CHUNK)
+    for line in (b'{"a":1}', long, b'{"a":2}'):
+        log.append(line)
+    assert await log.finish(60)
+    found = [each async for each in events.read(bus, "o")]
+    assert [each.n for each in found] == [1, 2, 3] and len({each.at for each in found}) == 3
+    assert [each.n async for each in events.read(bus, "o", start=found[0].at)] == [2, 3]
+    assert [each.n async for each in events.read(bus, "o", start=found[-1].at)] == []

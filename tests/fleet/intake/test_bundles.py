@@ -5,10 +5,13 @@ import subprocess
 from pathlib import Path
 
 import msgspec
+import pytest
 
-from tests.fleet.conftest import Start, give
-from tests.fleet.repositories import edits, work
+from tests.fleet.conftest import Start, give, spec
+from tests.fleet.repositories import edits, git, work
+from treadle.errors import WorkspaceError
 from treadle.fleet import client
+from treadle.fleet.engine import objects
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.intake import bundles
 from treadle.landing import merging
@@ -28,3 +31,19 @@ async def test_a_repository_travels_to_a_node_that_has_no_copy(
     steps = await merging.merge(bus, [order.id], str(repository))
     assert steps[0].merged and (repository / "a.txt").read_text() == "two"
     assert os.path.isdir(repository)
+
+
+async def test_what_is_in_no_repository_cannot_be_sent_and_a_base_is_found(
+    bus: Bus, repository: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(WorkspaceError, match=f"{tmp_path} is not in a git repository, so it cannot be sent") as refused:
+        await bundles.send(bus, spec(root=str(tmp_path), base="0123" * 10))
+    assert refused.value.hint == "leave out --bundle"
+    head = git(repository, "rev-parse", "HEAD")
+    sent = await bundles.send(bus, spec(root=str(repository), land="main"))
+    assert (sent.base, sent.bundle) == (head, f"source.{head}")
+    given = tmp_path / "given.bundle"
+    given.write_bytes(await objects.get(bus, sent.bundle))
+    assert head in git(repository, "bundle", "list-heads", str(given)) and "refs/treadle" not in git(
+        repository, "show-ref"
+    )

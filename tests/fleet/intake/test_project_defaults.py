@@ -8,7 +8,7 @@ import pytest
 from treadle.errors import ConfigError
 from treadle.fleet.intake.project_defaults import completed, described
 from treadle.settings import trust
-from treadle.wire.fleet.orders import OrderLimits, OrderRequest
+from treadle.wire.fleet.orders import HERE, OrderLimits, OrderRequest
 
 FILE = """
 [project]
@@ -98,3 +98,35 @@ def test_what_holds_for_orders_is_described_with_each_template(repository: Path)
     assert (fields["agent"], fields["limits"]) == ("claude", {"tokens": 1000, "turns": 9})
     assert templates["fix"]["limits"] == {"tokens": 1000, "turns": 30} and templates["fix"]["agent"] == "claude"
     assert templates["fix"]["retry_on"] == ["verify"]
+
+
+def test_a_file_that_is_odd_or_elsewhere_changes_nothing_and_what_was_typed_comes_first(
+    repository: Path, tmp_path: Path
+) -> None:
+    plain, said = made(tmp_path)
+    assert plain == OrderRequest(task="x", root=str(tmp_path)) and said == []
+    assert completed({"task": "x"}, "here", said.append) == OrderRequest(task="x")
+    put(repository, "")
+    assert made(repository)[0] == OrderRequest(task="x", root=str(repository))
+    put(repository, '[project]\nland = "next"\npolicy = { deny_write = ["a"], deny_read = ["b"] }\n')
+    assert made(repository, land=HERE)[0].land == "next" and made(repository, land="main")[0].land == "main"
+    mixed = made(repository, policy={"deny_write": ["c"]})[0].policy
+    assert (mixed.deny_write, mixed.deny_read) == (("c",), ("b",))
+    with pytest.raises(ConfigError, match="here: this is not an order"):
+        made(repository, retry_on=["nonsense"])
+    put(repository, "templates = 3\n")
+    with pytest.raises(ConfigError, match=r"templates have names: \[templates.NAME\]"):
+        made(repository)
+    with pytest.raises(ConfigError, match="has no template 'fix'") as refused:
+        put(repository, "[project]\n")
+        made(repository, template="fix")
+    assert refused.value.hint == "there are: none"
+
+
+def test_an_untrusted_file_that_only_narrows_is_taken_whole(repository: Path) -> None:
+    put(repository, '[project]\nclaims = ["a"]\npolicy = { deny_write = ["b"] }\n', trusted=False)
+    plain, said = made(repository)
+    assert (plain.claims, plain.policy.deny_write, said) == (("a",), ("b",), [])
+    put(repository, '[project]\npolicy = { allow_network = ["x.example"] }\n', trusted=False)
+    plain, said = made(repository)
+    assert plain.policy.allow_network == () and len(said) == 1 and "policy of it does not count" in said[0]

@@ -7,10 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fleet.conftest import Start, give, spec, until_state
-from treadle.errors import ConfigError, StorageError
+from treadle.errors import ConfigError, StorageError, TreadleError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.intake.submitting import made, refuse_if_stuck
+from treadle.fleet.intake.submitting import KeyUsed, made, refuse_if_stuck
 from treadle.fleet.orders import new_id
 from treadle.wire.fleet.orders import HERE, OrderRequest
 
@@ -77,3 +77,35 @@ def test_an_order_has_what_was_asked_for_and_where_it_starts_from(repository: Pa
     assert landing.base == "" and landing.land and landing.land != HERE
     with pytest.raises(ConfigError, match="no repository"):
         made(OrderRequest(task="t", root=str(tmp_path), land=HERE), by="")
+
+
+async def test_a_key_that_was_used_for_another_order_is_refused_and_many_are_given_at_once(bus: Bus) -> None:
+    one = made(OrderRequest(task="t", key="k"), by="ana")
+    assert (await client.submit(bus, [one]))[0].new and not (await client.submit(bus, [one]))[0].new
+    other = made(OrderRequest(task="u", key="k"), by="ana")
+    with pytest.raises(KeyUsed, match=f"this key was used before for another order, {one.id}") as refused:
+        await client.submit(bus, [other])
+    assert refused.value.hint == "use another key; the same key is for submitting the same once more"
+    assert not (await client.submit(bus, [replace(other, asked="")]))[0].new
+    many = [spec() for _ in range(70)]
+    assert [each.id for each in await client.submit(bus, many)] == [each.id for each in many]
+
+
+def test_work_lands_on_a_branch_that_is_there_or_of_a_remote_that_is_named(repository: Path, tmp_path: Path) -> None:
+    asked = OrderRequest(task="t", root=str(repository))
+    assert (
+        made(replace(asked, land=HERE), by="").land == "main"
+        and made(replace(asked, land="main"), by="").land == "main"
+    )
+    with pytest.raises(TreadleError, match="nowhere"):
+        made(replace(asked, land="nowhere"), by="")
+    with pytest.raises(TreadleError, match="has no remote 'origin'"):
+        made(replace(asked, land="origin:main"), by="")
+    subprocess.run(["git", "remote", "add", "origin", str(tmp_path)], cwd=repository, check=True)
+    assert made(replace(asked, land="origin:main"), by="").land == "origin:main"
+    assert made(OrderRequest(task="t", root="/nowhere/on/this/machine", land="x"), by="").land == "x"
+    with pytest.raises(ConfigError) as refused:
+        made(OrderRequest(task="t", root=str(tmp_path), land=HERE), by="")
+    assert refused.value.hint == "name it: --land BRANCH"
+    home = made(OrderRequest(task="t", root="~"), by="")
+    assert home.root == str(Path.home()) and home.base == "" and home.created > 1e9

@@ -6,17 +6,25 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.fleet.conftest import Start, give
 from tests.fleet.repositories import bash, git, model, read, says, work
 from tests.installed import treadle
+from treadle.events import Message
 from treadle.fleet import client, session_keys
 from treadle.fleet.engine import objects, places
-from treadle.fleet.engine.bus import EVENTS, STATE, Bus
+from treadle.fleet.engine.bus import EVENTS, INBOX, STATE, Bus
 from treadle.fleet.engine.layout import OBJECTS
 from treadle.fleet.engine.pull import Pull
+from treadle.fleet.orders import encode
+from treadle.fleet.run.attempt import RunningAttempt
 from treadle.fleet.run.resume import checkpoints
+from treadle.fleet.run.runs import RunJob
 from treadle.io.paths import state_dir
+from treadle.wire.fleet.messages import RunAsked, RunLost, SessionKeys
+from treadle.wire.fleet.orders import OrderLimits, Spec
+from treadle.wire.fleet.records import Attempt, Order
 
 BODY = ["MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQDcAnAry0001abc", "Zx9" + "CaNaRyBody2" * 5 + "Qq7+/x"]
 VALUES = {"NODE_SECRET": "canary-by-value-of-the-node", "CANARY_TOKEN": 'quo"CaNaRyQuoted"value'}
@@ -133,3 +141,62 @@ async def test_no_canary_of_any_shape_is_in_anything_that_is_kept(
     assert leaks == {}
     assert any(name.startswith("$KV.fleet.receipt") for name in told)
     assert any(name.endswith("events.jsonl") for name in told)
+
+
+async def attempted(bus: Bus, tmp_path: Path, *outcomes: str) -> RunningAttempt:
+    attempts = tuple(Attempt(number=n, node="n", placed=1.0, outcome=each) for n, each in enumerate(outcomes, 1))  # type: ignore[arg-type]
+    order = Order(id="o", state="running", changed=1.0, attempts=attempts, limits=OrderLimits(tokens=5))
+    fields = {"attempt": len(outcomes) or 1, "node": "n1", "role": "admin", "lease": 0.05}
+    return RunningAttempt(str(tmp_path), RunJob(spec=Spec(id="o", task="t", root="/r"), order=order, **fields), bus)  # type: ignore[arg-type]
+
+
+async def test_an_attempt_knows_those_before_it_that_did_something_and_reports_each_thing_once(
+    bus: Bus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_API_KEY", "hush-hush-hush")
+    one = await attempted(bus, tmp_path, "lost", "not_here", "failed", "")
+    assert [each.number for each in one.earlier] == [1, 3] and one.may_go_on.is_set() and one.limits.tokens == 5
+    assert one.object_name("patch") == "n1/patch.o.4" and one.root == "/r"
+    for _ in range(2):
+        await one.report(RunLost, why="the key is hush-hush-hush")
+    await one.report(RunAsked, number="r1")
+    await one.report(RunAsked, number="r2")
+    pull = Pull(bus, INBOX, durable="inbox")
+    sent: list[tuple[str, Any]] = []
+    while some := await pull.next(0.2):
+        sent += [(each.subject, msgspec.json.decode(each.data)) for each in some]
+    await pull.close()
+    assert [subject for subject, _ in sent] == ["fleet.in.node.n1.lost", *["fleet.in.node.n1.asked"] * 2]
+    assert sent[0][1] == {"order": "o", "attempt": 4, "why": "the key is [redacted]"}
+    one.superseded.set()
+    await one.report(RunLost, why="no one hears it")
+    assert (await bus.api("STREAM.INFO.FLEET_IN"))["state"]["messages"] == 3
+    plain = encode({"b": 1, "a": "x"})
+    assert one.redacted(plain) is plain and one.redacted(encode({"a": "hush-hush-hush"})) == b'{"a":"[redacted]"}'
+    one.tell(Message(text="I know hush-hush-hush", seq=1))
+    await one.end_events(60)
+    (seen,) = [each.event async for each in client.events(bus, "o")]
+    assert seen["text"] == "I know [redacted]"
+
+
+async def test_the_key_of_a_session_is_asked_for_until_it_is_given_or_another_has_the_order(
+    bus: Bus, tmp_path: Path
+) -> None:
+    one = await attempted(bus, tmp_path)
+    assert await one.session_key("o") is None, "no scheduler is there"
+    answers = [SessionKeys(), SessionKeys(keys={"o": b"k" * 32})]
+    asked: list[str] = []
+
+    async def answer(subject: str, data: bytes) -> bytes:
+        asked.append(subject)
+        return encode(answers[min(len(asked), 2) - 1])
+
+    await bus.serve("fleet.beat.>", answer)
+    one.job = replace(one.job, lease=5.0)
+    assert await one.session_key("o") == b"k" * 32 and asked == ["fleet.beat.n1.o.1.keys"] * 2
+    assert await one.session_key("other") is None and len(asked) == 2
+    other = await attempted(bus, tmp_path / "..")
+    other.superseded.set()
+    assert await other.session_key("o") is None and len(asked) == 2
+    for each in (one, other):
+        await each.log.finish(1)

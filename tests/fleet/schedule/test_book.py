@@ -304,7 +304,7 @@ def test_an_order_that_lands_waits_until_what_it_comes_after_has_landed_and_anot
     book.finished(first, RunEnded(order="first", attempt=1, outcome="done", result={"commit": "c" * 40}))
     place_all(book, 0.2)
     assert book.rows["other"].order.state == "placed" and book.rows["lands"].order.state == "queued"
-    wait = why_waiting(book, book.rows["lands"], 0.2)
+    wait = why_waiting(book, book.rows["lands"])
     assert wait is not None and wait.text == "after first, which is done and has not landed yet"
     book.request(first, NoteRequest(order="first", by="train", what="did not land", result={"not_landed": "red"}))
     place_all(book, 0.3)

@@ -137,3 +137,21 @@ def test_who_waits_for_nothing_and_owes_nothing_is_forgotten(monkeypatch: pytest
     for _ in range(5):
         place(line, specs)
     assert len(line._submitters) <= 3 and len(line) == 0
+
+
+@pytest.mark.parametrize("lane", ["project", "by"])
+def test_who_was_served_once_and_comes_back_after_others_gets_no_row_of_turns(lane: str) -> None:
+    line, specs = FairLine(), dict[str, Spec]()
+    for who in "ab":
+        for number in range(12):
+            name = f"{who}{number}"
+            specs[name] = spec(name, **{"project": "p", "by": "ana", lane: who})
+    line.add(specs["b0"])
+    assert place(line, specs) == "b0"
+    for number in range(12):
+        line.add(specs[f"a{number}"])
+    for _ in range(6):
+        place(line, specs)
+    for number in range(1, 12):
+        line.add(specs[f"b{number}"])
+    assert Counter(place(line, specs)[0] for _ in range(6)) == {"a": 3, "b": 3}

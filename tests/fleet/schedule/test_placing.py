@@ -2,15 +2,17 @@
 
 import time
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.fleet.schedule.test_book import book_with, spec
-from treadle.fleet.control import Budget
+from treadle.fleet.control import Budget, Park
 from treadle.fleet.schedule.book import Book
-from treadle.fleet.schedule.placing import explain_wait, place_all, rate_limited
+from treadle.fleet.schedule.placing import explain_wait, place_all, rate_limited, refuses, why_waiting
 from treadle.wire.fleet.messages import RunEnded, Wait
 from treadle.wire.fleet.orders import OrderLimits, Spec
-from treadle.wire.fleet.records import NOT_HERE, Note, Used
+from treadle.wire.fleet.records import NOT_HERE, Attempt, Note, Used
 
 
 def waits(book: Book, name: str) -> Wait:
@@ -204,3 +206,122 @@ def test_an_order_that_was_turned_down_waits_for_a_node_that_is_silent_now() -> 
     assert waits(book, "o").kind == "node"
     book.nodes["away"].heard = 0.0
     assert node_of(book, "o") == "away" and book.rows["o"].order.used == Used()
+
+
+def waiting(book: Book, name: str = "a") -> tuple[str, str]:
+    found = why_waiting(book, book.rows[name])
+    return (found.kind, found.text) if found is not None else ("", "")
+
+
+def test_what_keeps_an_order_is_told_in_the_order_in_which_it_would_be_undone() -> None:
+    book = book_with(
+        spec(
+            "a", project="p", labels=("l",), after=("b",), not_before=4e9, credential="c", limits=OrderLimits(tokens=9)
+        ),
+        spec("b"),
+    )
+    note = Note(at=1.0, by="ana", what="lunch")
+    book.change_control(
+        pauses={"label:l": note},
+        parks={"c": Park(until=4e9, why="slow down")},
+        budgets={"project:p": Budget(tokens=5)},
+        limits={"agent:null": 0},
+    )
+    assert waiting(book) == ("paused", "label:l is paused by ana: lunch")
+    book.change_control(pauses={"label:other": note})
+    kind, text = waiting(book)
+    assert kind == "time" and text.startswith("not before 20")
+    row = book.rows["a"]
+    row.order = replace(row.order, not_before=0.0)
+    assert waiting(book) == ("dependency", "after b, which is queued")
+    book.fate["b"] = "failed"
+    assert waiting(book) == ("dependency", "after b, which ended as failed: retry that")
+    book.fate["b"] = "done"
+    kind, text = waiting(book)
+    assert kind == "rate" and text.startswith("c is at its rate limit until ") and text.endswith(": slow down")
+    book.change_control(parks={})
+    book.back_at["c"] = 4e9
+    assert waiting(book) == ("rate", "c was at its rate limit: orders come back one by one")
+    book.back_at.clear()
+    assert waiting(book) == ("budget", "the budget of project:p: 0 tokens spent and 0 reserved of 5")
+    book.change_control(budgets={"project:p": Budget(), "fleet": Budget(tokens=9)})
+    assert waiting(book) == ("limit", "0 at once for agent:null")
+    book.change_control(limits={"agent:other": 0})
+    assert waiting(book) == ("", "")
+    row.order = replace(row.order, after=("unknown",))
+    assert waiting(book) == ("dependency", "after unknown, which no one knows")
+
+
+def test_a_node_refuses_for_the_first_reason_that_there_is() -> None:
+    book = book_with(spec("a", labels=("gpu", "big"), agent="codex", root="/r"), slots=0)
+    row, view, note = book.rows["a"], book.nodes["n1"], Note(at=1.0, by="ana", what="x")
+    lacks = Attempt(number=1, node="n1", placed=1.0, outcome="not_here", why="no such repository")
+    row.order = replace(row.order, attempts=(lacks,))
+    view.labels, view.agents, view.leaving, view.limits = (
+        frozenset({"gpu"}),
+        frozenset({"null"}),
+        "it restarts",
+        {"repo": 0},
+    )
+    book.change_control(drained={"n1": note}, pauses={"node:n1": note})
+
+    def refused(now: float = book.lease) -> tuple[str, str]:
+        found = refuses(book, view, row, now)
+        return (found.kind, found.text) if found is not None else ("", "")
+
+    assert refused(book.lease + 1) == ("node", "n1 was not heard for 6 s") and refused() == (
+        "node",
+        "n1 is drained by ana",
+    )
+    book.change_control(drained={"n2": note})
+    assert refused() == ("paused", "n1 is paused by ana")
+    book.change_control(pauses={"node:n2": note})
+    assert refused() == ("node", "n1 takes nothing more: it restarts")
+    view.leaving = ""
+    assert refused() == ("label", "n1 has no label big")
+    view.labels = frozenset({"gpu", "big"})
+    assert refused() == ("agent", "n1 has no agent codex")
+    view.agents = None
+    assert refused() == ("node", "n1 turned it down: no such repository")
+    row.order = replace(row.order, attempts=())
+    assert refused() == ("limit", "n1 takes 0 at once for repo:/r")
+    view.limits = {"repo": 0, "repo:/r": 1}
+    assert refused() == ("slot", "all 0 slots of n1 are taken")
+    view.slots = 1
+    assert refused() == ("", "")
+    view.at_work.add("a")
+    assert refused() == ("limit", "n1 takes 1 at once for repo:/r")
+
+
+def test_an_account_that_comes_back_is_used_one_by_one_and_a_later_end_of_its_park_counts() -> None:
+    now = [100.0]
+    book = book_with(spec("a", credential="c"), slots=5)
+    book.wall = lambda: now[0]
+    rate_limited(book, "c", 50.0, "slow")
+    rate_limited(book, "c", 40.0, "earlier")
+    assert (book.control.parks["c"].until, book.control.parks["c"].why) == (50.0, "slow")
+    assert book.control.parks["c"].since == 100.0 and book.back_at == {"c": 50.0}
+    assert place_all(book, 0.0) == 1 and "c" not in book.back_at, "that was long ago"
+    for name in ("b", "d"):
+        book.accept(spec(name, credential="c"), 0.0)
+    rate_limited(book, "c", 99.0, "again")
+    assert place_all(book, 0.0) == 1 and book.back_at == {"c": 102.0} and place_all(book, 0.0) == 0
+    now[0] = 103.0
+    assert place_all(book, 0.0) == 1
+
+
+def test_the_node_with_most_room_gets_it_and_its_work_says_what_is_to_be_run() -> None:
+    book = book_with(spec("a", verify="make"), spec("b"), slots=1)
+    book.node("n2", 0.0).slots = 2
+    assert place_all(book, 0.0) == 2 and book.rows["a"].order.node == "n2"
+    (work,) = [msgspec.json.decode(each.value) for each in book.units["a"].writes if each.key == "work.n2.a"]
+    assert work == {"order": "a", "attempt": 1, "agent": "null", "commands": True}
+    assert book.rows["a"].order.attempts[0].number == 1 and book.rows["a"].heard == 0.0
+    lonely = Book(5.0, lambda: 1.0)
+    lonely.accept(spec("x"), 0.0)
+    told = explain_wait(lonely, lonely.rows["x"], 0.0)
+    assert told.waits is not None and told.waits.text == "there is no node: `treadle fleet node` starts one"
+    assert (told.place, told.nodes, told.state) == (1, [], "queued") and place_all(lonely, 0.0) == 0
+    free = book_with(spec("y"))
+    being = explain_wait(free, free.rows["y"], 0.0)
+    assert being.waits is not None and being.waits.text == "it is being placed"

@@ -82,7 +82,7 @@ class Answering:
         row.activity = activity
         book.spend(row, activity.used)
         park = book.control.parks.get(row.spec.account)
-        held = [*scopes(row.spec, row.order), f"node:{node}"]
+        held = [*scopes(row.spec), f"node:{node}"]
         return RunBeatAnswer(
             holds=True,
             state=row.order.state,

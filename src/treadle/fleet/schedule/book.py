@@ -383,10 +383,9 @@ class Book:
     def _cancel(self, row: OpenOrder, by: str, why: str) -> None:
         words = f"cancelled by {by}" + (f": {why}" if why else "")
         note = records.Note(at=self.wall(), by=by, what=words)
-        if row.order.state == "queued" or row.order.parked:
-            self.change(row, cancel=note, notes=self.note(row, by, words))
-            return self.end(row, "cancelled", words, "cancelled")
         self.change(row, cancel=note, notes=self.note(row, by, words))
+        if row.order.state == "queued" or row.order.parked:
+            return self.end(row, "cancelled", words, "cancelled")
         self.tell(row, messages.StopRun(why=words))
 
     def _set(self, row: OpenOrder, request: messages.SetRequest) -> None:

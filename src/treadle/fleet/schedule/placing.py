@@ -15,7 +15,7 @@ LOOKED_AT = 2000
 """How many orders one round looks at: the rest of a longer queue have their turn once these have moved on."""
 
 
-def why_waiting(book: Book, row: OpenOrder, now: float) -> Wait | None:
+def why_waiting(book: Book, row: OpenOrder) -> Wait | None:
     """What keeps a queued order from being placed, other than a free slot; None when nothing does."""
     return (
         _paused(book, row)
@@ -31,7 +31,7 @@ def why_waiting(book: Book, row: OpenOrder, now: float) -> Wait | None:
 def _paused(book: Book, row: OpenOrder) -> Wait | None:
     if not book.control.pauses:
         return None
-    for scope in scopes(row.spec, row.order):
+    for scope in scopes(row.spec):
         if note := book.control.pauses.get(scope):
             return Wait(kind="paused", text=f"{scope} is paused by {note.by}: {note.what}", holder=note.by)
     return None
@@ -166,7 +166,7 @@ def place_all(book: Book, now: float) -> int:
         if looked > LOOKED_AT or not any(view.free > 0 for view in alive):
             break
         willing = [view for view in alive if view.free > 0 and refuses(book, view, row, now) is None]
-        if willing and why_waiting(book, row, now) is None:
+        if willing and why_waiting(book, row) is None:
             _place(book, row, max(willing, key=lambda view: view.free), now)
             placed += 1
     return placed
@@ -197,7 +197,7 @@ def _place(book: Book, row: OpenOrder, view: NodeView, now: float) -> None:
 
 def explain_wait(book: Book, row: OpenOrder, now: float) -> Why:
     """Why a queued order waits, with its place in the queue and what each node says."""
-    waits = why_waiting(book, row, now)
+    waits = why_waiting(book, row)
     says = [refused for view in book.nodes.values() if (refused := refuses(book, view, row, now))]
     if waits is None and len(says) == len(book.nodes):
         if not says:

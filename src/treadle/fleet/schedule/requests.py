@@ -55,5 +55,5 @@ def _pause(book: Book, scope: str, note: Note | None, now: bool) -> None:
     if note is not None and not now:
         return
     for row in book.at_work():
-        if row.order.node and (scope in scopes(row.spec, row.order) or scope == f"node:{row.order.node}"):
+        if row.order.node and (scope in scopes(row.spec) or scope == f"node:{row.order.node}"):
             book.tell(row, messages.Hold() if note is not None else messages.GoOn())

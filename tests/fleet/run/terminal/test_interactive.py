@@ -1,9 +1,11 @@
 """An order whose agent works in a terminal."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from tests.fleet.conftest import Start, activity_of, give, until_state
 from tests.fleet.repositories import work
@@ -54,6 +56,9 @@ async def test_an_order_in_a_terminal_is_cancelled_with_all_it_has_started(
     assert (await client.wait(bus, order.id, 90)).state == "cancelled"
 
 
-def test_an_agent_for_a_person_is_its_program_alone() -> None:
+def test_an_agent_for_a_person_is_its_program_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "claude").touch(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     assert command("acp:my agent") == ["/bin/sh", "-c", "my agent"]
-    assert "treadle.cli" in command("native")[3]
+    assert command("worker:their worker") == ["/bin/sh", "-c", "their worker"]
+    assert "treadle.cli" in command("native")[3] and command("claude") == [str(tmp_path / "claude")]
