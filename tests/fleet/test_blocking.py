@@ -16,7 +16,7 @@ class Line:
     """What a connection would be: it knows whether it is open, and gives numbers."""
 
     def __init__(self) -> None:
-        self.open = False
+        self.open = self.ended_while_open = False
         self.problems: list[dict[str, Any]] = []
 
     @asynccontextmanager
@@ -29,9 +29,12 @@ class Line:
             self.open = False
 
     async def numbers(self) -> AsyncGenerator[int]:
-        for number in range(3):
-            await asyncio.sleep(0)
-            yield number
+        try:
+            for number in range(3):
+                await asyncio.sleep(0)
+                yield number
+        finally:
+            self.ended_while_open = self.open
 
     async def interrupted(self) -> AsyncGenerator[int]:
         """Ctrl-C comes between a look at a future and the setting of its result, as when a message arrives."""
@@ -73,7 +76,7 @@ def test_a_script_that_stops_following_closes_the_connection() -> None:
     following = blocking.each(line.connect, Line.numbers, "")
     assert next(following) == 0
     following.close()  # type: ignore[attr-defined]
-    assert not line.open
+    assert not line.open and line.ended_while_open, "first what is followed ends, and then the connection"
 
 
 def test_ctrl_c_while_following_ends_it_without_a_traceback_of_the_loop() -> None:

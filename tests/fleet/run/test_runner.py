@@ -1,18 +1,28 @@
 """What a runner tells and what it keeps to itself."""
 
 import asyncio
+import logging
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.fleet.conftest import Start, give, spec, until_state
 from tests.fleet.repositories import DONE, bash, model, says, work
 from treadle.fleet import client, node, up
 from treadle.fleet.engine import places, server
 from treadle.fleet.engine.bus import STATE, Bus
+from treadle.fleet.orders import encode
+from treadle.fleet.run import runs
+from treadle.fleet.run.attempt import RunningAttempt
+from treadle.fleet.run.runner import RedactedLines, Runner
 from treadle.io.process import table
+from treadle.wire.fleet import messages
+from treadle.wire.fleet.orders import Spec
+from treadle.wire.fleet.records import Order
 
 
 async def test_keys_never_reach_the_engine_whatever_the_agent_prints(
@@ -78,3 +88,63 @@ async def until_held(events: Path) -> None:
         size = -1
         while size != (size := events.stat().st_size):
             await asyncio.sleep(0.5)
+
+
+async def test_a_runner_does_what_it_is_told_and_stops_before_the_next_step_when_it_is_alone(
+    bus: Bus, tmp_path: Path
+) -> None:
+    order = Order(id="o", state="running", changed=1.0, attempt=2)
+    job = runs.RunJob(spec=Spec(id="o", task="t"), order=order, attempt=2, node="n1", role="admin", lease=1.0)
+    one = Runner(RunningAttempt(str(tmp_path), job, bus))
+    free = one.attempt.may_go_on.is_set
+
+    async def told(instruction: messages.AnyInstruction) -> None:
+        assert await one._on_message("fleet.tell.n1.o", encode(instruction)) == b"{}"
+
+    await told(messages.Hold())
+    assert not free()
+    await told(messages.GoOn())
+    assert free()
+    one._gate(True)
+    assert not free()
+    one._gate(False)
+    assert free()
+    later = time.time() + 60
+    for answer, held in (
+        (messages.RunBeatAnswer(holds=True, paused=True), "it is paused"),
+        (messages.RunBeatAnswer(holds=True, hold_until=later), "a rate limit of its account"),
+        (messages.RunBeatAnswer(holds=True, hold_until=later - 120), ""),
+    ):
+        await one._obey(answer)
+        one._gate(False)
+        assert one.attempt.held == held and free() is (held == "")
+    await told(messages.Leave(attempt=1))
+    assert not one.attempt.superseded.is_set(), "that is about another attempt"
+    await told(messages.Nudge(why="x"))
+    await told(messages.AskNumbered(request="r", ask="o.1"))
+    await told(messages.HandBack(why="the node goes down"))
+    assert one.leaving == "the node goes down" and str(one.attempt.stopped) == one.leaving
+    await told(messages.Hold())
+    assert free(), "what is stopping goes on to its end"
+    one.leave()
+    await one._leaving_task
+    assert one.leaving == "the node goes down" and one.attempt.leave_by > time.monotonic()
+    await told(messages.Leave(attempt=2))
+    assert one.attempt.superseded.is_set() and free()
+    for state, attempt, counted in (("done", 2, True), ("queued", 2, False), ("done", 3, False)):
+        await bus.put("order.o", encode(replace(order, state=state, attempt=attempt)))
+        assert await one._counted() is counted
+    await one.attempt.log.finish(1)
+    (tmp_path / "other").mkdir()
+    other = Runner(RunningAttempt(str(tmp_path / "other"), job, bus))
+    await other._obey(messages.RunBeatAnswer(holds=True, cancel="by ana"))
+    assert str(other.attempt.stopped) == "by ana" and not other.attempt.superseded.is_set()
+    await other._obey(messages.RunBeatAnswer(holds=False))
+    assert other.attempt.superseded.is_set()
+    await other.attempt.log.finish(1)
+
+
+def test_the_runner_s_log_has_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_API_KEY", "key-of-the-shop-77")
+    record = logging.LogRecord("x", logging.INFO, "", 0, "the key is %s", ("key-of-the-shop-77",), None)
+    assert RedactedLines("%(name)s %(message)s").format(record) == "x the key is [redacted]"

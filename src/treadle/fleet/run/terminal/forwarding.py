@@ -209,8 +209,8 @@ async def start(argv: list[str], place: Place) -> child.Child:
     while not sockets.is_served(place.sock):
         if made.exit_code is not None or time.monotonic() > deadline:
             await made.stop()
-            said = (await made.last_words()).strip()[-300:]
-            raise LocalError(f"the terminal did not start: {said or 'it said nothing'}")
+            output = (await made.last_words()).strip()[-300:]
+            raise LocalError(f"the terminal did not start: {output or 'it said nothing'}")
         await asyncio.sleep(0.02)
     return made
 
