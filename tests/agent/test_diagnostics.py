@@ -133,3 +133,16 @@ async def test_exactly_as_many_lines_as_fit_are_shown_whole_and_a_long_one_is_cu
     assert len(lines) == diagnostics.LINES + 2 and lines[-1] == "0" * diagnostics.LINE
     program(tmp_path / "bin", "tsc", "echo fine")
     assert await made.after(wrote(tmp_path / "a.mts")) == "", "what succeeds has nothing to say"
+
+
+async def test_one_that_cannot_be_started_is_not_asked_again(tmp_path: Path) -> None:
+    program(tmp_path / "bin", "tsc", "echo wrong; exit 2")
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    (gone / "tsconfig.json").write_text("{}")
+    (gone / "a.ts").write_text("")
+    warnings: list[str] = []
+    env = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "A": "x" * 300_000}
+    made = Diagnostics(cwd=str(gone), env=env, warn=warnings.append)
+    assert [await made.after(wrote(gone / "a.ts")) for _ in range(2)] == ["", ""]
+    assert len(warnings) == 1 and warnings[0].startswith("tsc is not asked after edits any more in this session: ")

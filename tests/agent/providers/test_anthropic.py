@@ -180,6 +180,7 @@ def test_a_stream_without_its_end_is_cut() -> None:
 
 
 def test_what_is_not_asked_for_is_not_sent() -> None:
+    assert AnthropicFormat.documents, "PDFs can be sent"
     plain = body(
         ModelRequest(system="", messages=(UserMessage(text="a"), UserMessage(text="b"), AssistantMessage(text="c")))
     )

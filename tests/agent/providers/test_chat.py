@@ -288,7 +288,7 @@ def test_what_is_not_asked_for_is_not_sent() -> None:
         "type": "json_schema",
         "json_schema": {"name": "reply", "schema": {"type": "object"}, "strict": True},
     }
-    assert ChatFormat().headers("k") == {"authorization": "Bearer k"}
+    assert ChatFormat().headers("k") == {"authorization": "Bearer k"} and not ChatFormat.documents
 
 
 def test_llama_cpp_is_held_to_a_grammar_where_there_is_one_and_may_be_told_to_keep_nothing() -> None:

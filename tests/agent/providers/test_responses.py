@@ -180,6 +180,7 @@ def test_why_a_reply_ended_is_told(end: dict[str, Any], finish: str) -> None:
 
 
 def test_what_is_not_asked_for_is_not_sent() -> None:
+    assert ResponsesFormat.documents, "PDFs can be sent"
     plain = body(ModelRequest(system="", messages=()), "gpt-4.1")
     assert plain == {"model": "gpt-4.1", "input": [], "stream": True, "store": False}
     more = body(ModelRequest(system="", messages=(), cache_key="k", reasoning="max"), "gpt-4.1")

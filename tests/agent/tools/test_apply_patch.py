@@ -128,6 +128,8 @@ async def test_a_file_is_moved_as_it_is_and_others_are_patched_in_their_encoding
     assert (workspace.root / "latin").read_bytes() == b"th\xe9\n" and not (workspace.root / "bin").exists()
     gone = workspace.events[1]
     assert isinstance(gone, FileChanged) and gone.change == "deleted" and gone.diff == ""
+    (workspace.root / "half").write_bytes(b"\xff\xfea")
+    assert await run(workspace, "*** Delete File: half") == "Removed half"
     said = await run(workspace, "*** Update File: latin", "*** Move to: moved")
     assert said == "Made moved\nRemoved latin" and (workspace.root / "moved").read_bytes() == b"th\xe9\n"
 

@@ -1,4 +1,5 @@
 import asyncio
+import json
 import os
 import sysconfig
 from pathlib import Path
@@ -242,3 +243,18 @@ async def test_a_fifo_and_a_wrong_glob_are_refused(workspace: Workspace) -> None
     access = Grep().access(GrepArgs(pattern="x", path="src"), workspace.context.resolve)
     assert (access.tool, access.kind, access.paths) == ("grep", "read", (str(workspace.root / "src"),))
     assert Grep().access(GrepArgs(pattern="x"), workspace.context.resolve).paths == (str(workspace.root),)
+
+
+async def test_what_a_file_does_not_hold_is_not_shown_whoever_says_so(workspace: Workspace) -> None:
+    place = {"text": str(workspace.root / "a.txt")}
+    match = {"path": place, "lines": {"text": "of another file\n"}, "line_number": 1}
+    records = [("begin", {"path": place}), ("match", match), ("end", {"path": place, "binary_offset": None})]
+    (workspace.root.parent / "out").write_text("".join(json.dumps({"type": t, "data": d}) + "\n" for t, d in records))
+    lying = workspace.root.parent / "lying-rg"
+    lying.write_text(f"#!/bin/sh\ncat {workspace.root.parent}/out\n")
+    lying.chmod(0o755)
+    grep = searcher(workspace, str(lying))
+    assert await grep("x") == "[no match]" and await grep("x", output_mode="count") == "a.txt:1"
+    (workspace.root / "a.txt").unlink()
+    (workspace.root / "a.txt").symlink_to("README.md")
+    assert await grep("x", output_mode="count") == "[no match]", "a link was swapped in"

@@ -1,7 +1,6 @@
 """Change several files by one patch, all or nothing."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,7 @@ from msgspec import Meta
 
 from treadle.agent.tools import patches, text
 from treadle.agent.tools.base import Tool, ToolContext
-from treadle.agent.tools.files import Loaded, load, remove, save, writing
+from treadle.agent.tools.files import Loaded, load, remove, save, text_of, writing
 from treadle.agent.tools.paths import missing, show, shown
 from treadle.errors import ToolError
 from treadle.events import FileChanged, ToolKind
@@ -90,7 +89,7 @@ def _plan(one: patches.FilePatch, context: ToolContext) -> list[Rewrite]:
     if loaded.stamp is None:
         raise missing(path)
     if one.kind == "delete":
-        return [Rewrite(loaded, None, _text(loaded), "")]
+        return [Rewrite(loaded, None, text_of(loaded), "")]
     if what := text.binary(loaded.data[: text.SNIFF]):
         raise ToolError(f"{show(path)} is {what}; only text can be patched")
     data, old, new = _patched(one, loaded, context)
@@ -117,9 +116,3 @@ def _patched(one: patches.FilePatch, loaded: Loaded, context: ToolContext) -> tu
         except UnicodeEncodeError as error:
             failure = failure or ToolError(f"{show(loaded.path)} is {source.encoding}, which has no {error.object!r}")
     raise failure or ToolError(f"{show(loaded.path)} is not text in any encoding known here")
-
-
-def _text(loaded: Loaded) -> str:
-    with suppress(StopIteration):
-        return "" if text.binary(loaded.data[: text.SNIFF]) else next(text.decodings(loaded.data)).text
-    return ""

@@ -104,6 +104,13 @@ def load(path: Path) -> Loaded:
         return Loaded(path, file.read(MAX_EDIT + 1), stamp)
 
 
+def text_of(loaded: Loaded) -> str:
+    """What it holds, to be compared; empty where that is not text."""
+    if text.binary(loaded.data[: text.SNIFF]):
+        return ""
+    return next(text.decodings(loaded.data), text.Text("", "")).text
+
+
 def saw(context: ToolContext, path: Path, stamp: Stamp | None) -> None:
     """Remember which version of the file the model knows."""
     context.state.setdefault(_SEEN, {})[str(path)] = stamp

@@ -7,9 +7,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from treadle.agent.tools import text
 from treadle.agent.tools.base import Tool, ToolContext
-from treadle.agent.tools.files import changing, load, not_known, save, view
+from treadle.agent.tools.files import changing, load, not_known, save, text_of, view
 from treadle.agent.tools.paths import show, shown
 from treadle.errors import ToolError
 from treadle.events import FileChanged, ToolKind
@@ -50,6 +49,5 @@ def _write(path: Path, content: str, context: ToolContext) -> tuple[str, FileCha
         return f"{shown(path, context.cwd)} already holds exactly this ({size}); nothing was written", None
     if why := not_known(context, loaded):
         raise ToolError(f"{why}; nothing was written. {view(context, loaded)}")
-    old = "" if text.binary(loaded.data[: text.SNIFF]) else next(text.decodings(loaded.data), text.Text("", "")).text
-    change = save(context, loaded, data, old, content)
+    change = save(context, loaded, data, text_of(loaded), content)
     return f"{'Replaced' if loaded.stamp else 'Made'} {shown(path, context.cwd)} ({size})", change
