@@ -4,7 +4,7 @@ import pytest
 
 from treadle.events import ToolKind
 from treadle.io.disk import DISK
-from treadle.policy.profile import Profile, as_rules
+from treadle.policy.profile import NO_RULES, Profile, as_rules
 from treadle.session import Access, Decision, Mode, Rules
 
 
@@ -197,3 +197,84 @@ def test_without_a_mode_what_treadle_keeps_for_itself_is_denied_and_left_out_of_
     assert guard.hides(str(state / "keys" / "k")) and not guard.hides(str(workspace / "a"))
     named = Profile(str(workspace), Rules(allow=(f"Read({state}/keys/**)",)), None, private=[str(state)], disk=DISK)
     assert named(Access(tool="read_file", kind="read", paths=(str(state / "keys" / "k"),))).verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    ("mode", "rules", "url", "verdict"),
+    [
+        ("full-auto", {}, "https://far.example", "ask"),
+        (None, {}, "https://far.example", "deny"),
+        ("full-auto", {}, "https://near.example", "allow"),
+        ("full-auto", {"allow": ("WebFetch",)}, "https://far.example", "allow"),
+        ("plan", {}, "https://near.example", "allow"),
+    ],
+)
+def test_an_address_that_is_not_reached_is_asked_about_or_denied_where_no_one_can_be_asked(
+    repo: Path, mode: Mode | None, rules: dict[str, tuple[str, ...]], url: str, verdict: str
+) -> None:
+    def unreachable(asked: str) -> str:
+        return "it is far" if "far" in asked else ""
+
+    judge = Profile(str(repo), Rules(**rules), mode, disk=DISK, unreachable=unreachable)
+    found = judge(Access(tool="WebFetch", kind="network", url=url))
+    assert (found.verdict, found.reason == "it is far") == (verdict, verdict in ("ask", "deny"))
+
+
+def test_what_git_runs_by_a_repositorys_own_word_is_asked_about_though_git_is_allowed(repo: Path) -> None:
+    asked: list[str] = []
+
+    def configured(directory: str) -> str:
+        asked.append(directory)
+        return "a pager of its own" if directory.endswith("/src") else ""
+
+    judge = Profile(str(repo), Rules(allow=("Bash(git *)", "Bash(cd *)")), "suggest", disk=DISK, configured=configured)
+    found = judge(bash("cd src && git diff"))
+    assert (found.verdict, found.reason) == ("ask", "a pager of its own") and f"{repo}/src" in asked
+    asked.clear()
+    assert judge(bash("git diff")).verdict == "allow" and asked == [f"{repo}/"]
+    asked.clear()
+    plain = Profile(str(repo), Rules(allow=("Bash",)), "suggest", disk=DISK, configured=configured)
+    for command in ("echo git", "ls"):
+        assert plain(bash(command)).verdict == "allow" and asked == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "contained", "outside", "reason"),
+    [
+        ("auto-edit", True, "", "it runs in the sandbox, without the network"),
+        ("auto-edit", True, "the network", "to run outside of the sandbox: the network"),
+        ("auto-edit", False, "", "bash (execute) requires approval in auto-edit mode"),
+        ("suggest", True, "", "bash (execute) requires approval in suggest mode"),
+        ("full-auto", True, "the network", "to run outside of the sandbox: the network"),
+    ],
+)
+def test_a_sandbox_answers_for_commands_where_edits_are_allowed_but_not_for_what_leaves_it(
+    repo: Path, mode: Mode, contained: bool, outside: str, reason: str
+) -> None:
+    judge = Profile(str(repo), NO_RULES, mode, contained=lambda: contained, disk=DISK)
+    access = Access(tool="bash", kind="execute", command="make", outside=outside)
+    found = judge(access)
+    assert found.verdict == ("allow" if reason.startswith("it runs") else "ask")
+    assert reason in found.reason or "requires approval" in found.reason and outside
+    assert judge(Access(tool="run", kind="other")).verdict == ("allow" if mode == "full-auto" else "ask")
+
+
+def test_what_only_looks_runs_freely_where_that_is_wanted_and_its_files_are_in_sight(repo: Path) -> None:
+    (repo / "a.txt").touch()
+    for mode, command, verdict in (
+        ("suggest", "cat a.txt", "allow"),
+        ("suggest", "mkdir b", "ask"),
+        ("auto-edit", "mkdir b", "allow"),
+        ("auto-edit", "cat ../beside/x", "ask"),
+        ("plan", "cat a.txt", "deny"),
+    ):
+        judge = Profile(str(repo), NO_RULES, mode, disk=DISK, looks_freely=True)  # type: ignore[arg-type]
+        found = judge(bash(command))
+        assert found.verdict == verdict and (verdict == "allow") == ("only looks" in found.reason), (mode, command)
+        assert judge(Access(tool="bash", kind="execute", command=command, outside="x")).verdict != "allow"
+    assert Profile(str(repo), NO_RULES, "suggest", disk=DISK)(bash("cat a.txt")).verdict == "ask"
+    reading = Profile(str(repo), NO_RULES, "suggest", readable=(str(repo.parent / "beside"),), disk=DISK)
+    assert reading.is_harmless("cat ../beside/x", edits=False) and reading.is_harmless("cat src/out/x", edits=True)
+    for command, by_default in (("cat a*", True), ("cat src/o*", False)):
+        assert reading.is_harmless(command, edits=False) and guard(repo).is_harmless(command, edits=False) is by_default
+    assert not reading.is_harmless("cp a.txt ../beside/x", edits=True), "what may be read may not be written"

@@ -45,10 +45,11 @@ async def test_a_step_can_wait_ask_and_do_anything() -> None:
             for _ in range(20):
                 await asyncio.sleep(0)
             assert not seen, "it waits for the answer"
+            seen.append((event.request, event.text))
             await session.answer("q", Answer(decision="allow"))
         if isinstance(event, TurnEnded):
             break
-    assert seen == [(session.id, "go")]
+    assert seen == [("q", "?"), (session.id, "go")]
 
 
 async def test_a_session_can_all_but_what_is_named_and_is_seen_by_its_agent() -> None:

@@ -5,7 +5,7 @@ from treadle.wire.common.rpc import Returned, RpcCall, RpcNotice, RpcRefused
 
 _OPENING: Conversation = [
     ("client", RpcCall(id=1, method="initialize", params={"protocolVersion": 1, "clientCapabilities": {}})),
-    ("agent", Returned(id=1, result={"protocolVersion": 1, "agentCapabilities": {"loadSession": True}})),
+    ("agent", Returned(id=1, result={"protocolVersion": 1, "agentCapabilities": {}})),
     ("client", RpcCall(id=2, method="session/new", params={"cwd": "/w", "mcpServers": []})),
     ("agent", Returned(id=2, result={"sessionId": "s1"})),
     ("client", RpcCall(id=3, method="session/prompt", params={"sessionId": "s1", "prompt": []})),
