@@ -1,9 +1,11 @@
+import io
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from treadle.io.process import title
 from treadle.io.process.table import HAS_PROC
 
 CODE = """
@@ -21,3 +23,15 @@ def test_ps_shows_the_title_as_far_as_it_fits(text: str) -> None:
     said, shown = done.stdout.rstrip("\n").split("\n")
     room = sum(len(word) + 1 for word in command) - 1
     assert said == "True" and shown.rstrip("\0") == text[:room].rstrip("\0")
+
+
+@pytest.mark.parametrize(
+    "fields", ["0 " * 60, "0 " * 45 + "7 8" + " 0" * 10, "0 " * 10, "x " * 60, "0 " * 45 + "0 9" + " 0" * 10]
+)
+def test_where_there_is_no_room_or_the_kernel_says_something_else_nothing_is_written(
+    fields: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = io.BytesIO(f"1 (python (x)) {fields}".encode())
+    with monkeypatch.context() as patched:
+        patched.setattr("builtins.open", lambda path, mode: shown)
+        assert title.set_title("treadle") is False
