@@ -52,7 +52,7 @@ def test_a_git_directory_that_has_its_objects_elsewhere_is_not_used(repository: 
 def test_a_repository_without_a_checkout_says_so_itself(repository: Repository, tmp_path: Path) -> None:
     git("clone", "-q", "--bare", repository.top, str(tmp_path / "b.git"), cwd=str(tmp_path))
     bare = UserRepository.bare(str(tmp_path / "b.git"))
-    assert bare is not None and bare.is_bare
+    assert bare is not None and bare.is_bare and not bare.linked and not found(repository.top).linked
     git("config", "core.bare", "false", cwd=str(tmp_path / "b.git"))
     assert UserRepository.bare(str(tmp_path / "b.git")) is None
     assert UserRepository.bare(repository.common) is None and UserRepository.bare(repository.top) is None

@@ -53,3 +53,29 @@ def test_with_nobody_there_it_is_over_at_once() -> None:
 @pytest.mark.parametrize("child", [0, 1, -1])
 def test_a_process_that_is_not_known_has_nobody_with_it(child: int) -> None:
     assert strays.related(child, "A=b") == []
+
+
+def test_a_stopped_process_is_woken_so_that_it_ends_by_what_it_is_asked() -> None:
+    with subprocess.Popen(["sleep", "63"]) as child:
+        child.send_signal(signal.SIGSTOP)
+        while (found := table.look(child.pid)) is None or found.state != "T":
+            time.sleep(0.01)
+
+        def find() -> list[table.Process]:
+            child.poll()
+            return strays.related(child.pid, "NO_SUCH=variable")
+
+        ended, left = strays.end(find, 5.0)
+    assert ended == [(child.pid, "sleep", signal.SIGTERM)] and left == []
+
+
+def test_what_cannot_be_ended_is_left_after_a_while_and_one_can_be_set_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strays, "PATIENCE", 0.05)
+    with subprocess.Popen(["sleep", "64"], env={"MARK": "stray"}) as child:
+        while not table.environment_has(child.pid, "MARK=stray"):
+            time.sleep(0.01)
+        assert [each.pid for each in strays.related(1 << 22, "MARK=stray")] == [child.pid]
+        assert strays.related(1 << 22, "MARK=stray", apart=child.pid) == [] == strays.related(1, "MARK=stray")
+        other = table.Process(child.pid, 1, 1, "S", 0, "stuck")  # of an earlier process: it is signalled by no one
+        assert strays.end(lambda: [other], 0.0) == ([], [(child.pid, "stuck")])
+        child.kill()
