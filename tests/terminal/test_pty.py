@@ -101,6 +101,8 @@ def test_queued_input_is_written_in_order_as_the_program_reads() -> None:
 
 
 def test_a_command_in_the_background_has_its_environment_and_no_one_waits_for_it(tmp_path: Path) -> None:
-    pid = run_in_background(f'echo "$WORD" > {tmp_path}/told; sleep 0', {"WORD": "hi", "PATH": os.environ["PATH"]})
+    command = f"echo \"$WORD\" $(cut -d' ' -f6 /proc/self/stat) > {tmp_path}/told"
+    pid = run_in_background(command, {"WORD": "hi", "PATH": os.environ["PATH"]})
     assert os.waitpid(pid, 0) == (pid, 0)
-    until(lambda: (tmp_path / "told").exists() and (tmp_path / "told").read_text() == "hi\n")
+    until(lambda: (tmp_path / "told").exists() and (tmp_path / "told").read_text() == f"hi {pid}\n")
+    assert pid != os.getsid(0), "it has a session of its own"

@@ -114,6 +114,11 @@ def test_the_list_of_things_to_do_is_a_list() -> None:
         ToolStarted(call="c", name="todo", args={"todos": todos}), ToolEnded(call="c", name="todo", result="ok")
     )
     assert text == "  ☑ look\n  ◐ mend\n  ☐ x\n\n"
+    ended = ToolEnded(call="c", name="todo", result="ok")
+    done, doing, *_ = shown(ToolStarted(call="c", name="todo", args={"todos": todos}), ended, colour=True).splitlines()
+    assert "\x1b[2;9m" in done and "\x1b" not in doing, "what is done is struck out"
+    flowing = shown(ToolStarted(call="c", name="todo", args={"todos": todos}), ended, flowing=True)
+    assert flowing.endswith("\n  done: look\n  doing: mend\n  to do: x\n\n")
 
 
 def test_a_diff_is_shown_without_its_heads_and_not_endlessly() -> None:

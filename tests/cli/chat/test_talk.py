@@ -137,10 +137,13 @@ async def test_a_command_of_ones_own_can_be_interrupted(tmp_path: Path) -> None:
 
 async def test_what_a_background_task_asks_waits_for_an_empty_line(tmp_path: Path) -> None:
     async with talking(tmp_path, answer=Answer(decision="allow")) as (talk, view, session):
+        out = Terminal()
+        talk.reporter = Reporter(out, {STATE_FILE_VARIABLE: "x"})
         asking = asyncio.create_task(
             session.ask(Asked(request="q", kind="permission", text="may I?", parent="agent_1"))
         )
         await until(lambda: "agent_1 asks: may I? (press Enter to answer)" in view.text)
+        assert "state=blocked" in out.getvalue(), "nothing else is reported while nothing runs"
         talk.enter("")
         assert (await asking).decision == "allow"
 
@@ -238,6 +241,15 @@ async def test_commands_of_the_chat_of_the_agent_and_of_nobody(tmp_path: Path) -
         talk.enter("/say typed")
         await until(lambda: len(given) == 4)
         assert given[2:] == [("say", "chosen", True), ("say", "typed", True)]
+        await talk.rest()
+        assert "Commands of the chat:" not in view.text
+        results["help"] = CommandResult(message="of the agent")
+        talk.enter("/help more")
+        await talk.rest()
+        assert "of the agent" in view.text and "Commands of the chat:" not in view.text
+        talk.enter("/help")
+        await talk.rest()
+        assert "of the agent\n\nCommands of the chat:\n" in view.text
         talk.enter("/exit")
         talk.queue("never")
         await talk.rest()
