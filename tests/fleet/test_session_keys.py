@@ -53,3 +53,9 @@ def test_machines_that_log_in_to_a_server_alike_have_one_key(state_home: Path) -
     assert key(creds=str(me)) == key(creds=str(me)) != key(creds=str(other))
     assert key(url="tls://me:word@a:4222,tls://b:4222") == key(url="tls://me:word@a:4222") != key(url="tls://me:w@a")
     assert key() != key(), "nothing in common: each machine has its own"
+
+
+def test_keys_are_made_as_in_every_release_so_that_stored_sessions_still_open() -> None:
+    assert session_keys.from_secret("pass") == "9wwbn58J9988SZdSZgc-GtEEMNDwHnP6eQ-SytZ7poI="
+    key = "6d0451d99025af4adbb15d4e54086198237da821aa0ecc569555ecff8669cc98"
+    assert session_keys.of_order(session_keys.from_secret("pass"), "a").hex() == key

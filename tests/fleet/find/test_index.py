@@ -279,3 +279,10 @@ def test_rows_are_found_in_the_order_in_which_they_are_shown_or_among_few(wanted
     plan = [str(step[3]) for step in index._db.execute(f"EXPLAIN QUERY PLAN {query}")]
     assert any(f"COVERING INDEX {by}" in step for step in plan), plan
     index.close()
+
+
+def test_what_was_taken_in_tells_which_rows_have_changed_and_not_those_that_are_gone() -> None:
+    index = OrderIndex(":memory:", "f")
+    changed = index.take_state([order("a", 1), order("b", 2, state="done"), Entry("spec.a", b"", 3)])
+    assert [(row.id, row.revision, row.state) for row in changed] == [("b", 2, "done")]
+    assert index.take_state([order("b", 2, state="done")]) == [] and index.take_state([]) == []

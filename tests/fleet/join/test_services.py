@@ -67,7 +67,7 @@ def test_a_node_becomes_a_unit_that_is_enabled_and_outlives_its_user_s_login(
     ]
     monkeypatch.delenv("XDG_CONFIG_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    services.start_node(settings)
+    assert services.start_node(settings) == services.start_node(settings), "also where it was installed before"
     assert (tmp_path / "home" / ".config" / "systemd" / "user" / "treadle-node-n1.service").exists()
 
 

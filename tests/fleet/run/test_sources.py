@@ -120,6 +120,8 @@ async def test_what_is_nowhere_says_what_to_do(tmp_path: Path) -> None:
         await find()
     assert refused.value.hint == "submit with --bundle, or --repo URL, or a label of a node that has it"
     assert sources.commit_of("/nowhere") == "" and await sources.see_branch(spec(land="main"), str(tmp_path)) == ""
+    git(tmp_path, "init", "-q", "-b", "main")
+    assert await sources.see_branch(spec(land="main"), str(tmp_path)) == "", "a branch that is here is as it is"
 
 
 def test_an_order_s_policy_is_that_of_its_session() -> None:
