@@ -28,6 +28,8 @@ from tests.cover import TOP, tests_of
 
 SOURCES = TOP / "src"
 PACKAGE = SOURCES / "treadle"
+SAMPLES = PACKAGE / "testing" / "conversations"
+"""Conversations for tests to read: another one would be as good."""
 PAGE = TOP / "docs" / "explanation" / "mutation.md"
 SECONDS = 300.0
 TIMES = itertools.count(1)
@@ -118,10 +120,10 @@ def _kinds(node: ast.AST) -> list[str]:
 
 
 def _in_any_order(call: ast.Call) -> bool:
-    """A swap that changes nothing: also of an option and the name of its parameter, which click tells by the dashes."""
+    """A swap that changes nothing: also of an option's spellings and its name, which click tells by their dashes."""
     if _name(call.func) == "option":
-        words = [each.value if isinstance(each, ast.Constant) else "-" for each in call.args[:2]]
-        return sorted(str(word).isidentifier() for word in words) == [False, True]
+        words = [str(each.value) if isinstance(each, ast.Constant) else "-" for each in call.args[:2]]
+        return len({len(word) - len(word.lstrip("-")) for word in words}) == 2
     first, second = (ast.unparse(each) for each in call.args[:2])
     return first == second or _name(call.func) in IN_ANY_ORDER and not call.keywords
 
@@ -210,7 +212,8 @@ def changed_modules() -> list[Path]:
 def chosen(modules: list[Path], count: int, seed: int) -> list[Fault]:
     """A sample by seed: first a module, then a fault in it, so that no large module has all of them."""
     dice = random.Random(seed)
-    pools = {module: found for module in modules if tests_of(module).exists() and (found := list(faults(module)))}
+    tested = [module for module in modules if tests_of(module).exists() and module.parent != SAMPLES]
+    pools = {module: found for module in tested if (found := list(faults(module)))}
     picked: list[Fault] = []
     while pools and len(picked) < count:
         module = dice.choice(sorted(pools))

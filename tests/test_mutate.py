@@ -56,7 +56,8 @@ def test_options_of_a_class_are_no_place_for_a_fault(tmp_path: Path) -> None:
         ("x = names.get(a, a)", []),
         ("x = other(a, b)", ["arguments swapped"]),
         ('@click.option("--idle", "minutes")\ndef f(): ...', []),
-        ('@click.option("-f", "--force")\ndef f(): ...', ["arguments swapped"]),
+        ('@click.option("-f", "--force")\ndef f(): ...', []),
+        ('@click.option("--force", "--anyway")\ndef f(): ...', ["arguments swapped"]),
         ("x = time.monotonic() < end", []),
         ("x = time.monotonic() == end", ["comparison changed"]),
         ("x = now < end", ["comparison changed"]),
@@ -72,6 +73,11 @@ def test_a_sample_is_the_same_for_the_same_seed() -> None:
     modules = sorted((mutate.PACKAGE / "wire" / "fleet").glob("*.py"))
     first, again, other = (mutate.chosen(modules, 5, seed) for seed in (3, 3, 4))
     assert first == again != other and len(first) == 5
+
+
+def test_sample_conversations_are_left_alone() -> None:
+    assert list(mutate.faults(mutate.SAMPLES / "fleet.py"))
+    assert mutate.chosen(sorted(mutate.SAMPLES.glob("*.py")), 5, 1) == []
 
 
 def test_each_module_has_its_share_of_the_faults() -> None:
