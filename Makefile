@@ -1,7 +1,7 @@
 # Everything a person or CI types. Each target sets up what it needs in .venv.
 PYTHON ?= python3
 # Tests that run at a time: more than a machine's two cores, since they wait for half of their time.
-JOBS   ?= 4
+JOBS   ?= 6
 VENV   := .venv
 comma  := ,
 BIN    := $(VENV)/bin

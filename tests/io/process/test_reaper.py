@@ -138,7 +138,7 @@ def test_a_note_has_all_by_which_a_tree_is_found_and_one_that_cannot_be_left_is_
 def test_the_report_has_who_ended_by_which_signal_and_its_note_is_gone_then(mark: str, state_home: Path) -> None:
     started = tree.spawn(["sh", "-c", "sleep 60 & sleep 60"])
     notes = state_home / "treadle" / "keepers"
-    until(lambda: len(started.processes()) == 3)
+    until(lambda: [each.name for each in started.processes()] == ["sh", "sleep", "sleep"])
     names = {each.pid: each.name for each in started.processes()}
     assert os.listdir(notes) == [str(started.reaper)]
     end = started.stop(60)
@@ -182,14 +182,14 @@ def test_processes_on_a_terminal_are_hung_up_after_a_while(mark: str) -> None:
 def test_a_patient_tree_asks_all_but_its_command(mark: str) -> None:
     script = "trap 'exit 9' TERM; sleep 60; exit 7"
     started = tree.spawn(["sh", "-c", script], patient=True)
-    until(lambda: len(started.processes()) == 2)
+    until(lambda: [process.name for process in started.processes()] == ["sh", "sleep"])
     end = started.stop(60)
     assert started.exit_code == 7 and [name for _, name, _ in end.ended] == ["sleep"]
 
 
 def test_a_groups_signal_leaves_a_patient_command_out(mark: str) -> None:
     started = tree.spawn(["sh", "-c", "trap 'exit 9' TERM; sleep 60; exit 7"], patient=True)
-    until(lambda: len(started.processes()) == 2)
+    until(lambda: [process.name for process in started.processes()] == ["sh", "sleep"])  # not a shell that is to be one
     started.signal(signal.SIGTERM, group=True)
     assert started.wait(20) == 7
     started.stop(0)
