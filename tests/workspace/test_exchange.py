@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.workspace.repositories import Repository
+from tests.workspace.repositories import Repository, git
 from treadle.errors import WorkspaceError
-from treadle.workspace.exchange import give, lacks, receive_bundle
+from treadle.workspace.exchange import give, lacks, receive, receive_bundle
 from treadle.workspace.store import Store
 from treadle.workspace.user_repository import UserRepository
 
@@ -34,6 +34,28 @@ def test_a_commit_arrives_with_all_that_it_needs(store: Store, user: UserReposit
         repository.git("show", f"{made}:new.txt") == "new\n"
         and repository.git("fsck", "--strict", "--no-dangling") == ""
     )
+    assert lacks(user, [made]) == lacks(user, []) == []
+
+
+def test_a_bundle_arrives_too_and_what_was_wanted_and_not_in_it_is_named(
+    store: Store, user: UserRepository, repository: Repository
+) -> None:
+    made = commit(store, repository.commit(), b"new.txt", store.put("blob", b"new\n"))
+    store.set_ref("refs/heads/made", made)
+    bundle, lost = store.bundle("refs/heads/made", without=[repository.commit()]), "1" * 40
+    with pytest.raises(WorkspaceError, match=f"not all of 2 objects arrived, such as {made}"):
+        receive_bundle(user, bundle, [made, lost])
+    receive_bundle(user, bundle, [made])
+    assert repository.git("show", f"{made}:new.txt") == "new\n"
+    with pytest.raises(WorkspaceError, match="index-pack failed"):
+        receive(user, b"no pack", [made])
+
+
+def test_in_a_repository_of_the_longer_hash_it_is_known_what_is_there(tmp_path: Path) -> None:
+    git("init", "-q", "--object-format=sha256", "wide", cwd=str(tmp_path))
+    there = git("hash-object", "-w", "--stdin", cwd=str(tmp_path / "wide"), stdin=b"x").stdout.decode().strip()
+    wide = UserRepository.at(str(tmp_path / "wide"))
+    assert wide is not None and lacks(wide, ["1" * 64, there, "2" * 64]) == ["1" * 64, "2" * 64]
 
 
 @pytest.mark.parametrize("name", [b".git", b".GIT", ".g\u200cit".encode(), b"git~1", b".git.", b"..", b"a/b"])

@@ -26,18 +26,26 @@ TAKEN = [
 PLAIN = [".gitignore", ".gita", "git", "git~2", ".gi\u0131t", ".g it", "a.git", ".github", "\u200c", " .git"]
 
 
-def fsck_refuses(place: Path, name: str) -> bool:
-    """Whether git itself says that a tree must not have this name."""
+def refused_by_fsck(place: Path, names: list[str]) -> list[str]:
+    """Those of the names that git itself says a tree must not have."""
     store = Store.make(str(place))
-    blob = store.put("blob", b"x")
-    store.put("tree", b"100644 %s\0" % name.encode() + bytes.fromhex(blob))
+    blob = bytes.fromhex(store.put("blob", b"x"))
+    trees = {store.put("tree", b"100644 %s\0" % name.encode() + blob): name for name in names}
     words = ["git", "--git-dir", str(place), "fsck", "--strict"]
-    return "hasDotgit" in subprocess.run(words, capture_output=True, text=True, check=False).stderr
+    lines = subprocess.run(words, capture_output=True, text=True, check=False).stderr.splitlines()
+    found = {line.split("in tree ")[1].split(":")[0] for line in lines if "hasDotgit" in line}
+    return [name for tree, name in trees.items() if tree in found]
 
 
-@pytest.mark.parametrize("name", [*TAKEN, *PLAIN])
-def test_the_names_are_those_that_git_itself_refuses(tmp_path: Path, name: str) -> None:
-    assert is_git(name) is is_forbidden(name) is (name in TAKEN) is fsck_refuses(tmp_path / "s", name)
+def test_the_names_are_those_that_git_itself_refuses(tmp_path: Path) -> None:
+    assert refused_by_fsck(tmp_path / "s", [*TAKEN, *PLAIN]) == TAKEN
+    for name in (*TAKEN, *PLAIN):
+        assert is_git(name) is is_forbidden(name) is (name in TAKEN), name
+
+
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_what_is_no_name_is_forbidden_too(name: str) -> None:
+    assert is_forbidden(name) and not is_git(name)
 
 
 @pytest.mark.parametrize("mode", ["staged", "worktree", "pass_through"])

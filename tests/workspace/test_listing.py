@@ -1,6 +1,7 @@
 """What a git inside a sandbox says: a listing that cannot be a repository's state is refused, and never guessed at."""
 
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from treadle.errors import Cancelled
+from treadle.io import stopping
+from treadle.workspace import listing
 from treadle.workspace.listing import (
     DEEPEST,
     MOST_STASHES,
@@ -43,6 +47,14 @@ def test_an_index_with_conflicts_is_unfinished_whatever_else_it_says() -> None:
     assert found.conflicts == ((b"f", Staged("100644", ONE), "2"),) and found.entries == {}
     assert found.unfinished == ("conflicts",)
     assert read_listing(listed(unfinished="MERGE_HEAD made-up")).unfinished == ("MERGE_HEAD",)
+    assert read_listing(listed(unfinished="MERGE_HEAD", index=f"100644 {ONE} 2\tf\0")).unfinished == ("MERGE_HEAD",)
+
+
+def test_a_head_without_a_branch_is_a_commit_and_other_files_are_left_out() -> None:
+    found = read_listing({"head": ONE.encode(), "MERGE_MSG": b"words", "config": b"evil"})
+    assert found.head == found.at(found.head) == ONE and found.heads == {"MERGE_MSG": b"words"}
+    with pytest.raises(BadListing, match="which is not a branch"):
+        read_listing({"head": b"refs/tags/v1"})
 
 
 @pytest.mark.parametrize(
@@ -100,6 +112,8 @@ def test_no_bytes_make_it_fail_in_another_way(data: bytes) -> None:
         ("refs/heads/refs/heads/x", True),
         ("refs/tags/main", True),
         ("refs/heads/main", False),
+        ("refs/notes/HEAD", False),
+        ("refs/remotes/o/HEAD", True),
     ],
 )
 def test_a_ref_that_changes_what_a_person_types_misleads(name: str, strange: bool) -> None:
@@ -125,3 +139,19 @@ def test_refs_deeper_than_any_repository_has_are_left_out(tmp_path: Path) -> Non
         os.makedirs(place)
         Path(place, "x").touch()
         assert bool(ref_files(os.path.join(tmp_path, str(depth)))) is counts
+
+
+def test_more_refs_than_any_repository_has_are_left_out_and_a_stop_is_heeded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        (tmp_path / "refs" / str(number)).mkdir(parents=True)
+        (tmp_path / "refs" / str(number) / "x").touch()
+    assert len(ref_files(str(tmp_path))) == 4
+    for most, counted in ((6, 4), (4, 0)):
+        monkeypatch.setattr(listing, "MOST_REFS", most)
+        assert len(ref_files(str(tmp_path))) == counted, most
+    halt = threading.Event()
+    halt.set()
+    with stopping.heeding(halt), pytest.raises(Cancelled):
+        ref_files(str(tmp_path))

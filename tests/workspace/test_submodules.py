@@ -22,13 +22,13 @@ def made(place: Path, files: dict[str, str], *submodules: Path) -> Path:
     return place
 
 
-def written(top: Path, here: Path) -> dict[str, str]:
+def written(top: Path, here: Path, **more: int) -> dict[str, str]:
     user = UserRepository.at(str(top))
     assert user is not None
     store = Store.make(str(here.parent / "store"), **lending(user))
     _, files = store.borrow_tree(git(top, "rev-parse", "HEAD"))
     write_files(store, files, str(here))
-    return write_submodules(user, files, str(here))
+    return write_submodules(user, files, str(here), **more)
 
 
 def test_submodules_of_submodules_are_written_as_the_commits_name_them(tmp_path: Path) -> None:
@@ -42,6 +42,10 @@ def test_submodules_of_submodules_are_written_as_the_commits_name_them(tmp_path:
     assert (here / "lib" / "lib.txt").read_text() == "lib\n"
     assert (here / "lib" / "deep" / "deep.txt").read_text() == "deep\n"
     assert not list(here.rglob(".git"))
+    (tmp_path / "shallow").mkdir()
+    at = git(lib, "rev-parse", "HEAD:deep")
+    assert written(top, tmp_path / "shallow" / "here", depth=1) == {"lib/deep": at}
+    assert (tmp_path / "shallow" / "here" / "lib" / "lib.txt").exists()
 
 
 def test_what_the_checkout_has_not_or_what_is_no_commit_stays_empty_and_is_named(tmp_path: Path) -> None:

@@ -7,9 +7,10 @@ import pytest
 
 from tests.workspace.repositories import make
 from tests.workspace.test_store import forge
-from treadle.errors import WorkspaceError
+from treadle.errors import StorageError, WorkspaceError
 from treadle.io.removing import remove_tree
 from treadle.workspace.changes import TreeEntry
+from treadle.workspace.look import metadata_of
 from treadle.workspace.store import Store
 from treadle.workspace.taking import take
 from treadle.workspace.writing import write_files
@@ -29,10 +30,13 @@ def test_what_was_taken_is_written_as_it_was(store: Store, tmp_path: Path) -> No
     (one / "run.sh").write_text("#!/bin/sh\n")
     (one / "run.sh").chmod(0o755)
     (one / "link").symlink_to("deep/er")
+    (one / "deep" / "link").symlink_to("er/x")
+    (one / "deep" / "second").write_text("beside\n")
     (one / os.fsdecode(b"\xff\xfe.txt")).write_text("odd\n")
     (one / "new\nline").write_text("odd\n")
     look = take(store, str(one))
-    write_files(store, look.files, str(tmp_path / "two"))
+    seen = write_files(store, look.files, str(tmp_path / "two"))
+    assert seen.keys() == look.files.keys() and seen["link"] == metadata_of(os.lstat(tmp_path / "two" / "link"))
     assert take(store, str(tmp_path / "two")).tree == look.tree
     assert (tmp_path / "two" / "crlf.txt").read_bytes() == b"a\r\n"
 
@@ -78,6 +82,22 @@ def test_a_directory_that_has_something_in_it_is_refused(store: Store, tmp_path:
     (tmp_path / "new" / "mine").touch()
     with pytest.raises(WorkspaceError, match="not empty"):
         write_files(store, {}, str(tmp_path / "new"))
+
+
+def test_files_are_written_folder_by_folder_into_an_empty_directory_that_may_be_there(
+    store: Store, tmp_path: Path
+) -> None:
+    (tmp_path / "new").mkdir()
+    entry = TreeEntry(mode="100644", blob=store.put("blob", b"x"))
+    seen = write_files(store, dict.fromkeys(("b/x", "a", "b/c/z", "b/y", "d"), entry), str(tmp_path / "new"))
+    assert list(seen) == ["a", "d", "b/x", "b/y", "b/c/z"]
+    assert seen["b/x"] == metadata_of((tmp_path / "new" / "b" / "x").stat())
+
+
+def test_what_the_disk_refuses_is_told_with_the_place(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match=f"cannot write {tmp_path}/file/new: Not a directory"):
+        write_files(store, {}, str(tmp_path / "file" / "new" / "er"))
 
 
 def test_a_forged_object_is_not_written_as_if_it_were_right(tmp_path: Path) -> None:

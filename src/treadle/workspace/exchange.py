@@ -3,7 +3,6 @@
 `git bundle unbundle` and `git fetch` do not check, so nothing of ours uses them for what an agent has made.
 """
 
-import os
 from collections.abc import Sequence
 
 from treadle.errors import WorkspaceError
@@ -21,12 +20,11 @@ def lacks(user: UserRepository, ids: Sequence[str]) -> list[str]:
         return []
     with scratch.directory("objects") as place:
         wide = len(ids[0]) == 64
-        store = Store.make(
-            os.path.join(place, "store"), lenders=user.object_places(), algorithm="sha256" if wide else "sha1"
-        )
+        store = Store.make(place, lenders=user.object_places(), algorithm="sha256" if wide else "sha1")
         asked = "".join(f"{one}\n" for one in ids).encode()
         answers = store.git("cat-file", "--batch-check=%(objectname)", stdin=asked, lent=True).stdout
-    return [one for one, answer in zip(ids, answers.decode().splitlines(), strict=True) if answer.endswith(" missing")]
+    missing = {line.split()[0] for line in answers.decode().splitlines() if line.endswith(" missing")}
+    return [one for one in ids if one in missing]
 
 
 def receive(user: UserRepository, pack: bytes, wanted: Sequence[str]) -> None:
@@ -34,8 +32,7 @@ def receive(user: UserRepository, pack: bytes, wanted: Sequence[str]) -> None:
     says or names one that is nowhere, and if any of those `wanted` is not there afterwards."""
     user.run("index-pack", "--stdin", "--fix-thin", "--strict", stdin=pack, timeout=LONG)
     asked = "".join(f"{one}\n" for one in wanted).encode()
-    done = user.run("cat-file", "--batch-check=%(objectname)", stdin=asked, check=False)
-    if done.code != 0 or done.stdout != asked:
+    if user.run("cat-file", "--batch-check=%(objectname)", stdin=asked).stdout != asked:
         raise WorkspaceError(f"not all of {len(wanted)} objects arrived, such as {wanted[0]}")
 
 

@@ -42,7 +42,7 @@ def _written(inner: UserRepository, commit: str, here: str) -> dict[str, TreeEnt
     if lacks(inner, [commit]):
         return None
     with scratch.directory("submodule") as directory:
-        store = Store.make(os.path.join(directory, "store"), **lending(inner))
+        store = Store.make(directory, **lending(inner))
         try:
             _, own = store.borrow_tree(commit)
             write_files(store, own, here)
