@@ -10,9 +10,9 @@ import pytest
 
 from tests.serve.receiver import Receiver, receiving
 from treadle.drivers.a2a import client as client_module
-from treadle.drivers.a2a.client import A2aClient, connect
-from treadle.errors import RemoteError, RemoteProtocolError, TreadleError
-from treadle.wire.a2a.records import A2aEvent, A2aStatus, A2aTask
+from treadle.drivers.a2a.client import A2aClient, _origin, connect
+from treadle.errors import AuthFailed, ConfigError, RemoteError, RemoteProtocolError, TreadleError
+from treadle.wire.a2a.records import CARD_PATH, A2aEvent, A2aStatus, A2aTask
 from treadle.wire.a2a.versions import VERSIONS, Version, written
 
 TASK = A2aTask(id="t", context="c", status=A2aStatus(state="completed"))
@@ -105,3 +105,94 @@ async def test_an_answer_over_the_cap_is_an_error(monkeypatch: pytest.MonkeyPatc
         server.reply = answer("1.0")
         with pytest.raises(RemoteError, match="more than 10 bytes"):
             await called(client)
+
+
+async def test_a_stream_over_the_cap_is_an_error_and_one_up_to_it_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with connected() as (client, server):
+        server.reply = b"data: " + answer("1.0") + b"\n\n"
+        server.reply += b":" * (64 - len(server.reply) % 64)
+        monkeypatch.setattr(client_module, "LARGEST", len(server.reply) // 64)
+        assert await streamed(client) == [TASK]
+        server.reply += b":"
+        with pytest.raises(RemoteProtocolError, match=f"a stream of more than {len(server.reply) - 1} bytes"):
+            await streamed(client)
+
+
+async def test_each_call_says_its_version_and_what_it_takes_and_a_token_only_where_there_is_one() -> None:
+    async with connected("0.3") as (client, server):
+        server.reply = answer("0.3")
+        await called(client)
+        card, call = (each.headers for each in server.heard)
+        assert (card["a2a-version"], call["a2a-version"]) == ("1.0", "0.3")
+        assert call["content-type"] == "application/json" and "text/event-stream" in call["accept"]
+        assert "authorization" not in card and "authorization" not in call
+        sent = msgspec.json.decode(server.heard[-1].body)
+        assert (sent["jsonrpc"], sent["method"], sent["params"]) == ("2.0", "message/send", {}) and sent["id"]
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "words"),
+    [
+        ("401 No", AuthFailed, "it answered 401"),
+        ("403 No", AuthFailed, "it answered 403"),
+        ("300 Elsewhere", RemoteError, "it answered 300"),
+        ("500 Broken", RemoteError, "it answered 500"),
+        ("299 Fine", None, ""),
+    ],
+)
+async def test_a_status_that_is_no_success_is_an_error(
+    status: str, error: type[TreadleError] | None, words: str
+) -> None:
+    async with connected() as (client, server):
+        server.status, server.reply = status, answer("1.0")
+        for ask in (called, streamed):
+            if error is None:
+                assert await ask(client) in (TASK, [])
+                continue
+            with pytest.raises(error, match=words) as caught:
+                await ask(client)
+            assert ("TREADLE_A2A_TOKEN" in (caught.value.hint or "")) is (error is AuthFailed)
+        if error is not None:
+            with pytest.raises(error, match=words):
+                await connect(server.url, "")
+
+
+async def test_a_refusal_is_told_with_its_code_and_silence_with_the_address() -> None:
+    async with connected() as (client, server):
+        server.reply = b'{"error": {"code": -32001, "message": "no such task"}, "result": {}}'
+        with pytest.raises(RemoteError, match="it refused: no such task") as caught:
+            await called(client)
+        assert caught.value.details == {"code": -32001}
+        url = server.url
+    async with connected() as (client, server):
+        client.address = msgspec.structs.replace(client.address, url=url)  # where nobody listens any more
+        with pytest.raises(RemoteError, match=f"^{url} gave no answer: "):
+            await called(client)
+        with pytest.raises(RemoteError, match=f"^{url} broke off: "):
+            await streamed(client)
+    with pytest.raises(RemoteError, match=f"^{url}{CARD_PATH} cannot be read: "):
+        await connect(url, "")
+
+
+@pytest.mark.parametrize("url", ["ftp://agent.example", "agent.example", "https://", "http:///path"])
+async def test_what_is_no_address_is_said(url: str) -> None:
+    with pytest.raises(ConfigError, match="is not the address of an A2A agent"):
+        await connect(url, "")
+
+
+async def test_the_card_is_where_its_address_says_and_may_lead_to_no_other_server() -> None:
+    async with receiving() as server, receiving() as other:
+        interface = {"url": f"{server.url}/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+        server.reply = other.reply = msgspec.json.encode({"name": "x", "supportedInterfaces": [interface]})
+        for url in (server.url, f"{server.url}/", f"{server.url}/it.json"):
+            await (await connect(url, "t")).close()
+        assert [each.path for each in server.heard] == [CARD_PATH, CARD_PATH, "/it.json"]
+        assert {each.headers["authorization"] for each in server.heard} == {"Bearer t"}
+        with pytest.raises(RemoteError, match="which is another server") as caught:
+            await connect(other.url, "")
+        assert server.url in caught.value.message and "if you trust it" in (caught.value.hint or "")
+
+
+def test_an_origin_is_the_same_with_its_usual_port_and_in_capitals() -> None:
+    assert _origin("https://A.example/x") == _origin("https://a.example:443") == ("https", "a.example", 443)
+    assert _origin("http://a.example") == ("http", "a.example", 80) and _origin("http://a:81")[2] == 81

@@ -192,7 +192,7 @@ class A2aSession(BaseSession):
             async with within(CANCEL_SECONDS):
                 await self._client.call("cancel", {"id": self._task})
         except (TreadleError, TimeoutError) as error:
-            problem = f"{self._client.address.name} was not told to stop: {error or 'no answer in time'}"
+            problem = f"{self._client.address.name} was not told to stop: {str(error) or 'no answer in time'}"
             self.emit(Warned(message=problem, code="cancel_not_heeded"))
 
     async def _close(self) -> None:
