@@ -1,6 +1,7 @@
 """An A2A agent that answers what a test writes down, and a session with it. A real HTTP server on loopback."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -32,11 +33,11 @@ class Talk(Receiver):
     def __init__(self) -> None:
         super().__init__()
         self.replies: list[bytes] = []
+        self.unanswered: list[asyncio.StreamWriter] = []
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if not self.replies:
-            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n")
-            await reader.read()
+            self.unanswered.append(writer)
         else:
             self.reply = self.replies.pop(0)
             await super()._answer(reader, writer)
@@ -108,3 +109,7 @@ async def talking(
             yield session, server
         finally:
             await session.close()
+            for writer in server.unanswered:
+                writer.close()
+                with contextlib.suppress(OSError):
+                    await writer.wait_closed()
