@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import treadle
 from treadle.errors import Busy, StorageError
 from treadle.io import files
 from treadle.io import files as files_module
@@ -103,6 +104,104 @@ def test_an_error_names_the_path_and_what_to_do(tmp_path: Path) -> None:
     missing = str(tmp_path / "file")
     error = files.storage_error(FileNotFoundError(errno.ENOENT, "No such file or directory"), missing, "read")
     assert str(error) == f"cannot read {missing}: No such file or directory"
+    denied = files.storage_error(PermissionError(errno.EACCES, "Permission denied"), missing, "read")
+    assert denied.hint == "check who owns it and its permissions"
+    plain = files.storage_error(OSError("odd"), missing, "read")
+    assert str(plain) == f"cannot read {missing}: odd" and plain.hint is None
+    with pytest.raises(StorageError, match="cannot write /dev/full: .*disk is full"):
+        files.write_atomic("/dev/full", b"x")
+
+
+def test_what_is_written_is_locked_meanwhile_and_synced_with_its_directory_unless_that_is_not_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    usual = os.fsync
+
+    def fsync(fd: int) -> None:
+        synced.append("directory" if stat.S_ISDIR(os.fstat(fd).st_mode) else "file")
+        for unfinished in filter(files.is_unfinished, os.listdir(tmp_path)):
+            with open(tmp_path / unfinished, "rb") as other, pytest.raises(BlockingIOError):
+                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            synced.append("locked")
+        usual(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    files.write_atomic(str(tmp_path / "a"), b"one")
+    assert synced == ["file", "locked", "directory"]
+    files.write_atomic(str(tmp_path / "a"), b"two", sync=False)
+    files.append_line(str(tmp_path / "log"), b"line")
+    assert len(synced) == 3
+    files.append_line(str(tmp_path / "log"), b"line", sync=True)
+    assert synced[3:] == ["file"]
+
+
+def test_a_file_has_the_mode_that_is_given_unless_it_keeps_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a"
+    path.touch()
+
+    def mode(before: int, **how: bool) -> int:
+        path.chmod(before)
+        files.write_atomic(str(path), b"", 0o640, **how)
+        return stat.S_IMODE(path.stat().st_mode)
+
+    assert (mode(0o4755), mode(0o4755, keep_mode=True)) == (0o640, 0o4755)
+    stranger = os.stat_result((stat.S_IFREG | 0o4755, 1, 1, 1, 12345, 12345, 0, 0, 0, 0))
+    monkeypatch.setattr(os, "fchown", lambda fd, user, group: (_ for _ in ()).throw(PermissionError(user, group)))
+    with open(tmp_path / "b", "wb") as file:
+        monkeypatch.setattr(os, "stat", lambda *path, **how: stranger)
+        files._set_rights(file.fileno(), "b", 0o600, True, None)
+        assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o755, "it is ours now"
+        monkeypatch.undo()
+    with pytest.raises(FileNotFoundError):
+        files.read_at_most(str(tmp_path / "none"), 1)
+    log, other = str(tmp_path / "log"), str(tmp_path / "other")
+    os.close(files.open_append(log))
+    files.append_line(other, b"", mode=0o640)
+    with open(files.open_append(other, 0o600), "wb") as file:
+        file.write(b"more")
+    assert [stat.S_IMODE(os.stat(one).st_mode) for one in (log, other)] == [0o600, 0o640]
+    assert Path(other).read_bytes() == b"\nmore"
+    with pytest.raises(StorageError, match="cannot write"):
+        files.open_append(str(tmp_path))
+
+
+def test_in_an_open_directory_a_link_to_a_pipe_is_replaced_and_elsewhere_it_is_followed(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    directory = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        files.write_atomic(str(tmp_path / "link"), b"through")
+        assert os.read(reader, 100) == b"through" and (tmp_path / "link").is_symlink()
+        files.write_atomic("pipe", b"again", dir_fd=directory)
+        assert os.read(reader, 100) == b"again"
+        files.write_atomic("link", b"ours", 0o640, keep_mode=True, dir_fd=directory)
+    finally:
+        os.close(directory)
+        os.close(reader)
+    assert not (tmp_path / "link").is_symlink() and (tmp_path / "link").read_bytes() == b"ours"
+    assert stat.S_IMODE((tmp_path / "link").stat().st_mode) == 0o640, "a link has no mode to keep"
+
+
+def test_a_file_is_renamed_over_another_and_one_that_is_not_there_is_said_or_told(tmp_path: Path) -> None:
+    old, new = str(tmp_path / "old"), str(tmp_path / "new")
+    for rename in (files.move, files.move_if_there):
+        Path(old).write_text(rename.__name__)
+        assert rename(old, new) is (True if rename is files.move_if_there else None)
+        assert Path(new).read_text() == rename.__name__ and not os.path.exists(old)
+    assert files.move_if_there(old, new) is False
+    with pytest.raises(StorageError, match=f"cannot move {old}"):
+        files.move(old, new)
+    with pytest.raises(StorageError, match=f"cannot rename {new}"):
+        files.move_if_there(new, str(tmp_path))
+
+
+def test_a_name_is_unfinished_only_as_we_call_it() -> None:
+    names = [".treadle-0123456789abcdef.tmp", ".treadle-1.tmp", "xtreadle-0123456789abcdef.tmp"]
+    assert [*map(files.is_unfinished, [*names, ".treadle-0123456789abcdef.tmq"])] == [True, False, False, False]
 
 
 # Appending...
@@ -179,7 +278,7 @@ for number in range(count):
     append_line(path, name + b" %d " % number + b"x" * size)
     print(number, flush=True)
 """
-SRC = str(Path(__file__).parents[2] / "src")
+SRC = str(Path(treadle.__file__).parents[1])
 
 
 def appender(path: Path, name: str, count: int, size: int, **more: object) -> subprocess.Popen[bytes]:
@@ -437,7 +536,7 @@ def test_in_an_open_directory_a_link_is_replaced_and_not_followed(tmp_path: Path
 # Locks shared with programs that lock by mkdir...
 
 
-def test_our_own_dead_holder_is_taken_over_at_once(tmp_path: Path) -> None:
+def test_our_own_dead_holder_is_taken_over_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock, directory = str(tmp_path / "lock"), str(tmp_path / "lock.d")
     child = os.fork()
     if child == 0:
@@ -445,9 +544,61 @@ def test_our_own_dead_holder_is_taken_over_at_once(tmp_path: Path) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
     assert os.path.isdir(directory)
-    with files.locked_beside(lock, directory, timeout=60):
-        pass
-    assert not os.path.exists(directory)
+    touched: list[str] = []
+    usual = os.utime
+    monkeypatch.setattr(os, "utime", lambda path: (touched.append(path), usual(path)))
+    with files.locked_beside(lock, directory, timeout=60) as one:
+        mark = one._mark()
+        assert Path(lock).read_bytes() == mark, "whose it is, should we be killed"
+    assert not os.path.exists(directory) and touched == [directory], "others must not take it for an old one"
+
+
+def test_another_programs_directory_is_waited_for_and_broken_only_when_it_is_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, directory = tmp_path / "lock", tmp_path / "lock.d"
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        directory.rmdir()
+
+    monkeypatch.setattr(files_module, "time", SimpleNamespace(monotonic=time.monotonic, time=time.time, sleep=sleep))
+    directory.mkdir()
+    with files.locked_beside(str(lock), str(directory)):
+        assert len(slept) == 1
+    lock.write_bytes(b"another's")
+    for age, making, stale, broken in (
+        (3, False, 5, False),
+        (9, False, 5, True),
+        (3, True, 1, True),
+        (1, True, 5, False),
+    ):
+        directory.mkdir(exist_ok=True)
+        os.utime(directory, (time.time() - age, time.time() - age))
+        content = files.locked_beside._MAKING if making else b"another's".ljust(64)
+        lock.write_bytes(content)
+        held = files.locked_beside(str(lock), str(directory), timeout=0.0, stale=stale)
+        if broken:
+            with held:
+                assert lock.read_bytes() == held._mark()
+        else:
+            with pytest.raises(Busy, match="gave up after 0 s.*when it is 5 s old"):
+                held.__enter__()
+            assert lock.read_bytes() == content, "as it was found"
+    usual = os.mkdir
+
+    def mkdir(path: str) -> None:
+        assert lock.read_bytes() == files.locked_beside._MAKING
+        usual(path)
+
+    directory.rmdir()
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    with files.locked_beside(str(lock), str(directory)):
+        directory.rmdir()  # another program has broken it
+    lock.write_bytes(b"another's")
+    with files.locked_beside(str(lock), str(tmp_path / "none" / "lock.d")):
+        assert lock.read_bytes() == b"another's".ljust(64)
 
 
 def test_a_directory_with_a_used_number_is_not_taken_for_our_own(tmp_path: Path) -> None:
@@ -496,6 +647,10 @@ def test_asking_whether_it_is_locked_does_not_lock_it(tmp_path: Path) -> None:
     assert not files.is_locked(path) and not os.path.exists(path)
     with files.locked(path):
         assert files.is_locked(path) and files.is_locked(path)
+    with files.locked(path, None) as one, open(path, "rb") as other:
+        fcntl.flock(one.fd, fcntl.LOCK_SH)
+        fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        assert not files.is_locked(path), "another one asks, too"
     assert not files.is_locked(path)
     with pytest.raises(StorageError):
         files.is_locked(str(tmp_path / ("x" * 300)))
@@ -506,6 +661,13 @@ def test_reading_stops_at_the_limit_and_refuses_what_could_block(tmp_path: Path)
     os.mkfifo(tmp_path / "pipe")
     assert files.read_at_most(str(tmp_path / "a"), 4) == b"abcd"
     assert files.read_at_most(str(tmp_path / "a"), 100) == b"abcdef"
+    assert files.read_at_most(str(tmp_path / "a"), 0) == b""
+    (tmp_path / "big").write_bytes(b"x" * ((1 << 20) + 5))
+    assert len(files.read_at_most(str(tmp_path / "big"), (1 << 20) + 3)) == (1 << 20) + 3
+    (tmp_path / "link").symlink_to("a")
+    assert files.read_at_most(str(tmp_path / "link"), 4) == b"abcd"
+    with pytest.raises(OSError):
+        files.read_at_most(str(tmp_path / "link"), 4, follow=False)
     for other in ("pipe", ".", "none"):
         with pytest.raises(OSError):
             files.read_at_most(str(tmp_path / other), 4)
@@ -517,7 +679,12 @@ def test_what_a_killed_writer_left_is_removed_by_the_next_and_what_is_being_writ
         file.write_bytes(b"half")
     for file in (left, held, after):  # in whatever order they are listed, one comes after the one that is held
         os.utime(file, (1, 1))
+    pipe = tmp_path / f".treadle-{'e' * 16}.tmp"
+    os.mkfifo(pipe)
+    os.utime(pipe, (1, 1))
     with open(held, "rb") as writer:
         fcntl.flock(writer, fcntl.LOCK_EX)
         files.write_atomic(str(tmp_path / "a"), b"whole")
-    assert sorted(os.listdir(tmp_path)) == [held.name, fresh.name, "a"]
+    assert sorted(os.listdir(tmp_path)) == [held.name, fresh.name, pipe.name, "a"]
+    files.write_atomic(str(tmp_path / "a"), b"whole")
+    assert len(os.listdir(tmp_path)) == 4, "a directory is looked at once"

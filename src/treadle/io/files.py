@@ -63,10 +63,8 @@ def write_atomic(
     directory = os.path.dirname(path) or "."
     _remove_abandoned(directory, dir_fd)
     beside = os.path.join(directory, f".treadle-{os.urandom(8).hex()}.tmp")
-    made = False
     try:
         fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=dir_fd)
-        made = True
         try:
             _hold(fd)
             _set_rights(fd, path, mode, keep_mode, dir_fd)
@@ -74,16 +72,15 @@ def write_atomic(
             if sync:
                 os.fsync(fd)
             os.rename(beside, path, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
-            made = False
+        except BaseException:
+            _forget(beside, dir_fd)
+            raise
         finally:
             os.close(fd)
         if sync:
             _sync_directory(directory, dir_fd)
     except OSError as error:
         raise storage_error(error, path, "write") from error
-    finally:
-        if made:
-            _forget(beside, dir_fd)
 
 
 def is_unfinished(name: str) -> bool:
@@ -263,7 +260,7 @@ def read_at_most(path: str, limit: int, *, follow: bool = True) -> bytes:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise OSError(errno.EINVAL, "not a regular file", path)
         parts, left = [], limit
-        while left > 0 and (data := os.read(fd, min(left, 1 << 20))):
+        while data := os.read(fd, min(left, 1 << 20)):
             parts.append(data)
             left -= len(data)
         return b"".join(parts)

@@ -1,5 +1,6 @@
 """A program that is asked something and answers."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -38,3 +39,10 @@ async def test_output_that_is_no_text_and_comes_in_pieces_is_read_to_the_limit(t
     async with await start(["sh", "-c", command], cwd=str(tmp_path), stdin="pipe", stdout="pipe") as child:
         answer = await consult(child, b"", 60)
     assert answer == Consulted(exit_code=0, stdout="a\ufffd" + "b" * (OUTPUT_CAP - 2))
+
+
+async def test_nothing_is_told_any_more_when_the_answer_is_there(tmp_path: Path) -> None:
+    words = ["sh", "-c", "exec >&-; exec sleep 1000"]
+    async with await start(words, cwd=str(tmp_path), stdin="pipe", stdout="pipe", stderr=None) as child:
+        await consult(child, b"x" * 1_000_000, 0.05)
+        assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -75,6 +75,13 @@ def test_what_could_not_be_done_is_told(argv: list[str], cwd: str, doing: str, n
     assert failure[2]
 
 
+def test_what_it_is_to_look_through_is_made_first_and_it_does_not_run_without() -> None:
+    view = {"scope": False, "user": False, "network": b"/no/such/network", "place": b"/", "steps": []}
+    failure, said, status = started(["echo", "ran"], view=view)
+    assert failure is not None and (failure[:2], said, status) == (("look", errno.ENOENT), b"", 127)
+    assert started(["echo", "ran"], view={}) == (None, b"ran\n", 0)
+
+
 def test_a_program_is_found_on_the_path_that_it_is_given_or_where_its_name_says(tmp_path: Path) -> None:
     for folder, says, mode in (("a", "from a", 0o644), ("b", "from b", 0o755), ("c", "from c", 0o755)):
         (tmp_path / folder).mkdir()

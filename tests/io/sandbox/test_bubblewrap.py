@@ -1,11 +1,13 @@
 """The order of the mounts: what may not be written or read comes after what may."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from treadle.io.sandbox import bubblewrap
+from treadle.io.sandbox.loopback import SharedNetwork
 from treadle.session import Confinement, Mount
 
 
@@ -102,3 +104,160 @@ def test_the_first_process_waits_for_our_signal_and_runs_the_words_as_they_are()
     argv = bubblewrap.init(["a b", "$(c)"], linger=False)
     assert argv[3:] == ["treadle-init", "a b", "$(c)"] and argv[2].startswith(bubblewrap.INIT)
     assert bubblewrap.LINGER not in argv[2] and bubblewrap.LINGER in bubblewrap.init(["x"], linger=True)[2]
+    aside = bubblewrap.init(["x"], linger=False, aside=0)[2]
+    assert "<&0 >&1" in aside and bubblewrap.RUN not in aside and aside.endswith("exit $code")
+
+
+@pytest.fixture
+def private(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """In the place of /tmp: a directory of which a sandbox has its own, with nothing of ours in it."""
+    place = tmp_path_factory.mktemp("private")
+    monkeypatch.setattr(bubblewrap.places, "PRIVATE", (str(place),))
+    monkeypatch.setattr(bubblewrap.places, "running", list)
+    monkeypatch.setattr(bubblewrap.places, "other_homes", lambda workspace: [])
+    (place / "w").mkdir()
+    return place
+
+
+def test_what_we_run_from_is_shown_where_the_sandbox_has_its_own(
+    private: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bubblewrap.places, "running", lambda: [str(private / "python"), "/usr"])
+    argv = words(private / "w")
+    place(argv, "--ro-bind", str(private / "python"), str(private / "python"))
+    assert "/usr" not in argv
+    monkeypatch.setattr(bubblewrap.places, "PRIVATE", ("/etc",))
+    real = os.path.realpath("/etc/resolv.conf")
+    there = os.path.isfile(real) and real.startswith("/etc/")
+    assert bubblewrap._resolver() == (["--ro-bind", real, real] if there else [])
+    monkeypatch.setattr(bubblewrap.places, "PRIVATE", ("/tmp",))
+    assert bubblewrap._resolver() == [] or not real.startswith("/etc/")
+
+
+def test_our_own_state_is_empty_or_the_given_one_and_never_the_real_one(
+    private: Path, top: Path, state_home: Path
+) -> None:
+    state, given = state_home / "treadle", str(top / "secrets")
+    argv = words(top)
+    assert str(state) not in argv, "there is none"
+    state.mkdir()
+    (state / "config.toml").touch()
+    argv = words(top)
+    assert place(argv, "--tmpfs", str(state)) < place(argv, "--bind", str(top), str(top))
+    place(argv, "--ro-bind", "/dev/null", str(state / "config.toml"))
+    argv = words(top, state=given)
+    place(argv, "--bind", given, str(state))
+    assert ["--tmpfs", str(state)] not in [argv[at : at + 2] for at in range(len(argv))]
+    argv = words(state_home)
+    assert place(argv, "--bind", str(state_home), str(state_home)) < place(argv, "--tmpfs", str(state))
+    assert words(state).count(str(state)) == 3, "what is to be written itself, and the working directory"
+    hidden = words(top, hidden=(str(state / "config.toml"),))
+    assert hidden.count(str(state / "config.toml")) == 1, "what is emptied is not masked again"
+    hidden = words(state_home, hidden=(str(state / "config.toml"),))
+    assert hidden.count(str(state / "config.toml")) == 2, "it is masked where it can be written around it"
+
+
+def test_our_own_state_in_a_place_that_the_sandbox_has_itself_needs_nothing(
+    private: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = private / "state"
+    state.mkdir()
+    monkeypatch.setenv("TREADLE_HOME", str(state))
+    assert str(state) not in words(private / "w")
+    place(words(private / "w", state="/given"), "--bind", "/given", str(state))
+    argv = words(private / "w", read_only=(str(private),))
+    assert place(argv, "--ro-bind", str(private), str(private)) < place(argv, "--tmpfs", str(state))
+    monkeypatch.setattr(bubblewrap.places, "running", lambda: [str(private)])
+    place(words(private / "w"), "--tmpfs", str(state))
+
+
+def test_what_is_shown_around_the_workspace_does_not_cover_it_and_what_is_beside_it_comes_last(
+    private: Path, top: Path
+) -> None:
+    beside = str(private / "beside")
+    os.mkdir(beside)
+    argv = words(private / "w", read_only=(str(private), beside))
+    bound = place(argv, "--bind", str(private / "w"), str(private / "w"))
+    assert place(argv, "--ro-bind", str(private), str(private)) < bound < place(argv, "--ro-bind", beside, beside)
+    mounts = bubblewrap.Mounts(Confinement(write=(str(top),), read_only=(beside, str(top / ".env"))), divided=False)
+    assert mounts.outside() == [beside] and mounts.outside([]) == [] and mounts.source(beside) == beside
+    assert mounts.inside([beside, str(top / ".env"), str(top)]) == [str(top / ".env"), str(top)]
+
+
+def test_the_kernels_files_are_kept_from_root_and_one_capability_is_kept_if_it_is_needed(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for user in (0, 1000):
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        argv = words(top)
+        assert ("/proc/sys" in argv) is (user == 0) and f"/run/user/{user}" in argv
+        assert "--unshare-user" in argv and "--cap-add" not in argv
+        env = bubblewrap.environment({"A": "b"}, Confinement())
+        assert (env["XDG_RUNTIME_DIR"], env["TMPDIR"], env["A"]) == (f"/run/user/{user}", "/tmp", "b")
+    monkeypatch.setattr(bubblewrap, "KERNEL", ("/no/such/place",))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(bubblewrap.places, "needs_override", lambda write: write == [str(top)])
+    argv = words(top)
+    place(argv, "--cap-add", "CAP_DAC_OVERRIDE")
+    assert "--unshare-user" not in argv and "/no/such/place" not in argv
+
+
+def test_directories_above_something_kept_are_pinned_but_no_links_and_nothing_that_is_mounted_anyway(top: Path) -> None:
+    (top / "link").symlink_to("src")
+    held = str(top / "link" / "deep" / "held")
+
+    def pins(*more: str, **fields: Any) -> list[str]:
+        confinement = Confinement(write=(str(top), *more), **fields)
+        return [os.path.relpath(one, top) for one in bubblewrap.Mounts(confinement, divided=False).pins]
+
+    assert pins(read_only=(held,)) == ["src", "src/deep"] == pins(hidden=(held,))
+    assert pins(str(top / "src"), read_only=(held,)) == ["src/deep"]
+    shown = Mount("/x", str(top / "src" / "deep"))
+    assert pins(mounts=(shown,)) == ["src"] == pins(mounts=(shown,), read_only=(held,))
+    assert pins(read_only=(str(top / ".env"), str(top / "none" / "x"), "/etc/passwd")) == []
+
+
+def test_only_what_would_be_seen_is_masked(private: Path, top: Path) -> None:
+    file = private / "w" / "file"
+    file.touch()
+    assert str(file) not in words(top, hidden=(str(file),)), "the sandbox has its own of that place"
+    for seen in ({"read_only": (str(private),)}, {"read_only": (str(file),)}):
+        place(words(top, hidden=(str(file),), **seen), "--ro-bind", "/dev/null", str(file))
+    place(words(private / "w", hidden=(str(file),)), "--ro-bind", "/dev/null", str(file))
+
+
+def test_sockets_outside_are_kept_apart_by_the_view_and_by_masks(
+    private: Path, top: Path, state_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("pipe", "given", "src/pipe"):
+        os.mkfifo(top / name)
+    shown = Mount(str(top / "secrets"), str(top / "src"))
+    fields: dict[str, Any] = {"write": (str(top),), "sockets": (str(top / "given"),), "mounts": (shown,)}
+    network = SharedNetwork("/proc/self/ns/net", "net:[1]")
+    running = private / "python"
+    running.mkdir()
+    monkeypatch.setattr(bubblewrap.places, "running", lambda: [str(running), "/usr"])
+    for kind in ("on", "off"):
+        walls = Confinement(network=kind, read_only=(str(private / "w"), str(top / ".git")), **fields)
+        mounts = bubblewrap.Mounts(walls, network=network)
+        assert mounts.hidden == [str(top / "pipe")] and mounts.network == network and mounts.view is not None
+        plan = mounts.view.plan()
+        assert plan["scope"] is (kind == "on") and plan["network"] == b"/proc/self/ns/net"
+        argv = bubblewrap.command("bwrap", walls, "/", filtered=False, mounts=mounts, passages=[("/out", "/in")])
+        assert place(argv, "--ro-bind", mounts.view.root, "/") < place(argv, "--ro-bind", "/sys", "/sys")
+        for one in (running, private / "w"):
+            assert mounts.source(str(one)) != str(one)
+            place(argv, "--ro-bind", mounts.source(str(one)), str(one))
+        assert mounts.source("/usr") == "/usr" and mounts.source(str(top / ".git")) == str(top / ".git")
+        assert place(argv, "--bind", "/out", "/in") < argv.index("--chdir") and "--unshare-net" not in argv
+    alone = bubblewrap.Mounts(walls)
+    assert alone.view is not None and alone.view.plan()["network"] == b"" and alone.network is None
+    assert "--unshare-net" in bubblewrap.command("bwrap", walls, "/", filtered=False, mounts=alone)
+    plain = bubblewrap.Mounts(walls, divided=False, network=network)
+    assert plain.view is None and plain.network is None and plain.hidden == []
+
+
+def test_the_program_is_not_taken_from_a_workspace(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (top / "bwrap").touch(0o755)
+    monkeypatch.setenv("PATH", str(top))
+    assert (bubblewrap.find(), bubblewrap.find(str(top))) == (str(top / "bwrap"), None)

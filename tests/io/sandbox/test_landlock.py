@@ -1,5 +1,7 @@
 """Landlock's plan: what may be written, beside something that may not, and no claim that was not tried."""
 
+import ctypes
+import fcntl
 import json
 import os
 import subprocess
@@ -95,3 +97,47 @@ def test_all_rights_but_those_that_are_needed_are_given_up() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert int(done.stdout, 16) == 2, done.stderr
+
+
+def confined(answer: bytes, confine: Any) -> tuple[bytes, bytes, bytes, int]:
+    """What a helper reports, the command prints and the helper complains, and the exit code."""
+    (go, tell), (heard, report), (printed, stdout), (complained, stderr) = (os.pipe() for _ in range(4))
+    pid = os.fork()
+    if pid == 0:
+        try:
+            ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 100) for end in (stdout, stderr, go, report)]
+            for number, end in enumerate(ends, start=1):
+                os.dup2(end, number)
+            os.closerange(5, 1024)
+            sys.stderr = os.fdopen(2, "w", closefd=False)
+            box = types.SimpleNamespace(SandlockError=RuntimeError, Sandbox=dict, confine=confine)
+            sys.modules["sandlock"] = box  # type: ignore[assignment]
+            code = "import socket\ntry: socket.socket(socket.AF_UNIX)\nexcept PermissionError: print('no sockets')"
+            home = os.path.expanduser("~")
+            landlock.main(["/", "/etc", home], [1], [sys.executable, "-I", "-S", "-c", code])
+        except SystemExit as error:
+            os.write(2, str(error.code).encode())
+        finally:
+            os._exit(99)
+    for end in (go, report, stdout, stderr):
+        os.close(end)
+    os.write(tell, answer)
+    os.close(tell)
+    said = []
+    for end in (heard, printed, complained):
+        with os.fdopen(end, "rb") as pipe:
+            said.append(pipe.read())
+    return said[0], said[1], said[2], os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_a_command_runs_when_it_is_confined_and_we_said_so() -> None:
+    def confine(box: dict[str, list[str]]) -> None:
+        assert box == {"fs_readable": ["/"], "fs_writable": ["/", "/etc", os.path.expanduser("~")]}
+        ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)  # no new privileges, as Landlock needs it too
+
+    def refuse(box: object) -> None:
+        raise RuntimeError("not today")
+
+    assert confined(b"\n", confine) == (b"r", b"no sockets\n", b"", 0)
+    assert confined(b"", confine) == (b"r", b"", b"125", 99), "we are gone"
+    assert confined(b"\n", refuse) == (b"", b"", b"Landlock refused to confine this process: not today", 99)

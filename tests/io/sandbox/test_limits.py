@@ -16,15 +16,14 @@ from typing import Any
 import pytest
 
 from tests.io.process.test_cgroup import made
-from tests.io.sandbox.rooms import ENV, room, writing_counts
+from tests.io.sandbox.rooms import ENV, needs_bubblewrap, needs_sandbox, room, writing_counts
 from tests.safety import as_nobody
 from treadle.confinement import ResourceLimits
 from treadle.errors import LocalError
 from treadle.io.process import cgroup
-from treadle.io.sandbox import limits, methods
+from treadle.io.sandbox import limits
 from treadle.io.sandbox.start import start
 
-needs_sandbox = pytest.mark.skipif(methods.available().method is None, reason="nothing to confine programs with")
 MANY = "dash -c 'for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep 60 & done'"
 """Without bash, which tries to fork again for 15 s."""
 GREEDY = "b = bytearray(400 << 20)\nprint('had it')"
@@ -108,7 +107,7 @@ async def test_a_limit_of_zero_is_none(base: Path | None, tmp_path: Path) -> Non
         group.close()
 
 
-@pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs user namespaces")
+@needs_bubblewrap
 def test_without_a_group_the_processes_of_an_ordinary_user_are_limited_all_the_same(tmp_path: Path) -> None:
     """In the user namespace of that command: what else this user runs does not count."""
     with as_nobody.room() as base:

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.io.process.test_view import overlays
 from tests.io.sandbox import neighbours
+from tests.io.sandbox.rooms import HAS_BUBBLEWRAP
 from tests.safety import as_nobody
 from treadle.confinement import Confinement
-from treadle.io.sandbox import methods
 from treadle.io.sandbox.loopback import SharedNetwork, running, shared
 
-divided = pytest.mark.skipif(not methods.available().divides, reason="programs cannot share a network here")
+divided = pytest.mark.skipif(not (HAS_BUBBLEWRAP and overlays()), reason="programs cannot share a network here")
 
 
 def check(found: dict[str, list[str]], user: int) -> None:

@@ -6,9 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.io.sandbox.rooms import room, sh
+from tests.io.sandbox.rooms import HAS_BUBBLEWRAP, room, sh
 from tests.waiting import until
-from treadle.io.sandbox import bubblewrap, methods
+from treadle.io.sandbox import bubblewrap
 from treadle.io.sandbox.proxy import Proxy, variables
 
 FETCH = "python3 -c 'import sys,urllib.request as u; print(u.urlopen(sys.argv[1], timeout=60).read().decode())' "
@@ -58,7 +58,7 @@ async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
     writer.close()
 
 
-if methods.available().network:
+if HAS_BUBBLEWRAP:
 
     async def test_a_listed_host_is_reached_and_no_other(tmp_path: Path) -> None:
         server = await asyncio.start_server(serve_one, "127.0.0.1", 0)

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from tests.descriptors import opened
-from tests.io.sandbox.rooms import ENV, repository, room
+from tests.io.sandbox.rooms import ENV, HAS_BUBBLEWRAP, repository, room
 from treadle.confinement import Mount
 from treadle.errors import LocalError
 from treadle.io import pinned
 from treadle.io.process import table
-from treadle.io.sandbox import bubblewrap, methods, seen
+from treadle.io.sandbox import bubblewrap, seen
 from treadle.io.sandbox.start import start
 
-if methods.available().method == "bubblewrap":
+if HAS_BUBBLEWRAP:
 
     @pytest.fixture
     async def inside(tmp_path: Path) -> AsyncIterator[tuple[int, bubblewrap.Mounts]]:

@@ -1,7 +1,7 @@
 """A program that keeps files read-only in a running sandbox, and gives them back: `python -m ... PID`.
 
 It joins the mount namespace of a process inside, so it is a process of its own. Each line of its standard input is a
-JSON object, `{"keep": [PATH...], "release": [PATH...]}`, answered by `{"failed": {PATH: WHY}}`.
+JSON object, `{"keep": [PATH...], "release": [PATH...]}` with absolute paths, answered by `{"failed": {PATH: WHY}}`.
 
 A process inside may see a directory through more than one mount: one that works in it keeps the mount that was there
 when it entered. A file is therefore kept in every mount through which its directory was ever seen. The directories
@@ -28,7 +28,7 @@ def main() -> int:
     for line in sys.stdin.buffer:
         asked = json.loads(line)
         failed = {}
-        for act, paths in ((keeping.release, asked.get("release", ())), (keeping.keep, asked.get("keep", ()))):
+        for act, paths in ((keeping.release, asked["release"]), (keeping.keep, asked["keep"])):
             for path in paths:
                 try:
                     act(path)
@@ -63,7 +63,6 @@ class ReadOnlyMounts:
             os.fchdir(view)
             _check(_libc.mount(os.fsencode(name), os.fsencode(name), None, MS_BIND | MS_REC, None))
             _protect(os.fsencode(name))
-        os.chdir("/")
         for number, place in enumerate(new):  # the innermost first: each binding brings along what lies below it
             _check(_libc.mount(os.fsencode(place), os.fsencode(place), None, MS_BIND | MS_REC, None))
             for below in new[: number + 1]:
@@ -74,7 +73,6 @@ class ReadOnlyMounts:
         for view in self._views.get(folder) or [_open(folder)]:
             os.fchdir(view)
             _check(_libc.umount2(os.fsencode(name), MNT_DETACH | UMOUNT_NOFOLLOW))
-        os.chdir("/")
 
     def _above(self, folder: str) -> list[str]:
         """The directories that have to become mount points, the innermost first."""
