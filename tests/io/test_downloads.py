@@ -1,6 +1,7 @@
 """Large downloads: continued after a break, accepted only with the right hash."""
 
 import hashlib
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from treadle.errors import NotFound, StorageError
+from treadle.io import downloads
 from treadle.io.downloads import append, fetch, finish, partial, size_of
 
 DATA = bytes(range(256)) * 4096
@@ -22,20 +24,26 @@ class Site:
     def __init__(self) -> None:
         self.breaks: list[int] = []
         """After how many bytes each of the next answers breaks off."""
-        self.ranges = True
+        self.ranges = self.length = True
         self.asked: list[str] = []
         site = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 site.asked.append(self.headers.get("range", ""))
+                assert self.headers["accept-encoding"] == "identity"
+                if self.path == "/moved":
+                    self.send_response(302)
+                    self.send_header("location", "/m.gguf")
+                    return self.end_headers()
                 if self.path != "/m.gguf":
                     return self.send_error(404)
                 start = int(site.asked[-1][6:-1]) if site.asked[-1] and site.ranges else 0
                 if start >= len(DATA):
                     return self.send_error(416)
                 self.send_response(206 if start else 200)
-                self.send_header("content-length", str(len(DATA) - start))
+                if site.length:
+                    self.send_header("content-length", str(len(DATA) - start))
                 self.end_headers()
                 cut = site.breaks.pop(0) if site.breaks else len(DATA)
                 self.wfile.write(DATA[start : start + cut])
@@ -51,7 +59,7 @@ class Site:
 @contextmanager
 def serving() -> Iterator[Site]:
     site = Site()
-    thread = threading.Thread(target=site.server.serve_forever)
+    thread = threading.Thread(target=site.server.serve_forever, args=(0.01,))
     thread.start()
     try:
         yield site
@@ -70,11 +78,38 @@ def test_a_file_comes_whole_and_tells_how_far_it_is(tmp_path: Path) -> None:
 
 
 def test_a_broken_connection_is_gone_on_with_where_it_broke(tmp_path: Path) -> None:
+    told: list[tuple[int, int | None]] = []
     with serving() as site:
-        site.breaks = [300_000, 100_000]
-        fetch(site.url, str(tmp_path / "m"), HASH, lambda *_: None)
-    assert (tmp_path / "m").read_bytes() == DATA and len(site.asked) == 3
-    assert site.asked[0] == "" and all(one.startswith("bytes=") for one in site.asked[1:])
+        site.breaks = [300_000, 0, 0, 100_000]
+        fetch(site.url.replace("m.gguf", "moved"), str(tmp_path / "m"), HASH, lambda *one: told.append(one))
+    asked = site.asked[1::2]
+    assert (tmp_path / "m").read_bytes() == DATA and len(asked) == 5
+    assert asked[0] == "" and all(one.startswith("bytes=") for one in asked[1:])
+    assert {total for _, total in told} == {len(DATA)} and told[-1][0] == len(DATA)
+
+
+def test_after_a_few_breaks_it_is_given_up_and_what_has_arrived_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "m")
+    with serving() as site, pytest.raises(StorageError, match=f"{site.url} could not be fetched: .") as caught:
+        site.breaks = [1000] * 6
+        fetch(site.url, path, HASH, lambda *_: None)
+    assert len(site.asked) == 5 and size_of(partial(path)) > 0 and not os.path.exists(path)
+    assert caught.value.hint == "what has arrived is kept: the same command continues from there"
+    usual, tries = downloads._go_on, list[int]()
+    monkeypatch.setattr(downloads, "_go_on", lambda *how: (tries.append(1), usual(*how)))
+    with pytest.raises(StorageError, match="could not be fetched"):
+        fetch("http://127.0.0.1:9/m", str(tmp_path / "x"), HASH, lambda *_: None)
+    assert len(tries) == 1, "where nobody answers it is not tried again"
+
+
+def test_where_the_size_is_not_said_it_is_unknown(tmp_path: Path) -> None:
+    told: list[tuple[int, int | None]] = []
+    with serving() as site:
+        site.length = False
+        fetch(site.url, str(tmp_path / "m"), HASH, lambda *one: told.append(one))
+    assert told[-1] == (len(DATA), None)
 
 
 def test_a_later_process_goes_on_too_and_a_server_without_ranges_begins_again(tmp_path: Path) -> None:
@@ -96,7 +131,8 @@ def test_what_was_there_already_is_only_checked(tmp_path: Path) -> None:
 
 
 def test_a_wrong_hash_leaves_nothing_behind(tmp_path: Path) -> None:
-    with serving() as site, pytest.raises(StorageError, match="not what was pinned"):
+    why = f"what was fetched for m is not what was pinned: its SHA-256 is {HASH}, not {'0' * 64}"
+    with serving() as site, pytest.raises(StorageError, match=why):
         fetch(site.url, str(tmp_path / "m"), "0" * 64, lambda *_: None)
     assert list(tmp_path.iterdir()) == []
 
@@ -104,14 +140,22 @@ def test_a_wrong_hash_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_and_a_server_that_is_not_are_said(tmp_path: Path) -> None:
     with serving() as site, pytest.raises(NotFound, match="404"):
         fetch(site.url.replace("m.gguf", "x"), str(tmp_path / "m"), HASH, lambda *_: None)
-    with pytest.raises(StorageError, match="could not be fetched"):
-        fetch("http://127.0.0.1:9/m", str(tmp_path / "m"), HASH, lambda *_: None)
+    with pytest.raises(StorageError, match=r"cannot finish .*m\.partial"):
+        finish(str(tmp_path / "m"), HASH)
+    with pytest.raises(StorageError, match=r"cannot write .*m\.partial"):
+        append(str(tmp_path / "none" / "m"), [], at=0, progress=lambda _: None)
 
 
-def test_adding_drops_what_lies_behind_the_place(tmp_path: Path) -> None:
+def test_adding_drops_what_lies_behind_the_place_and_is_on_the_disk_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = str(tmp_path / "m")
-    append(path, [b"abcdef"], at=0, progress=lambda _: None)
-    append(path, [b"XY"], at=2, progress=lambda _: None)
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_size))
+    told: list[int] = []
+    append(path, [b"abc", b"def"], at=0, progress=told.append)
+    append(path, [b"XY"], at=2, progress=told.append)
+    assert told == [3, 6, 4] and synced == [6, 4]
     assert Path(partial(path)).read_bytes() == b"abXY" and size_of(partial(path)) == 4
     finish(path, hashlib.sha256(b"abXY").hexdigest())
     assert size_of(path) == 4 and size_of(partial(path)) == 0

@@ -44,8 +44,9 @@ async def test_messages_arrive_in_order_and_the_loop_ends_with_the_peer() -> Non
         left.stream.close_write()
 
     speaking = asyncio.create_task(speak())
-    assert [message async for message in right] == ["one", "two", "three"]
+    assert not right.ended and [message async for message in right] == ["one", "two", "three"]
     await speaking
+    assert right.ended and await right.receive() is None and right.write_timeout == 30.0
 
 
 async def test_what_many_tasks_send_is_sent_as_the_wire_noted_it() -> None:

@@ -16,7 +16,25 @@ async def test_what_takes_too_long_is_ended_and_what_does_not_is_left_alone() ->
         await asyncio.sleep(0)
 
 
-async def test_it_also_ends_in_time_while_its_task_is_being_cancelled() -> None:
+class OldTimeout(asyncio.Timeout):
+    """As in Python 3.11.0: cancellations from before count as its own."""
+
+    async def __aenter__(self) -> "OldTimeout":
+        await super().__aenter__()
+        self._cancelling = 0
+        return self
+
+
+@pytest.fixture(params=["this Python", "3.11.0"])
+def python(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    def timeout(seconds: float) -> OldTimeout:
+        return OldTimeout(asyncio.get_running_loop().time() + seconds)
+
+    if request.param == "3.11.0":
+        monkeypatch.setattr(asyncio, "timeout", timeout)
+
+
+async def test_it_also_ends_in_time_while_its_task_is_being_cancelled(python: None) -> None:
     ended: list[str] = []
 
     async def work() -> None:
@@ -37,7 +55,7 @@ async def test_it_also_ends_in_time_while_its_task_is_being_cancelled() -> None:
     assert ended == ["in time"]
 
 
-async def test_being_cancelled_inside_of_it_is_no_timeout() -> None:
+async def test_being_cancelled_inside_of_it_is_no_timeout(python: None) -> None:
     async def work() -> None:
         async with within(60):
             await asyncio.Event().wait()
@@ -45,6 +63,19 @@ async def test_being_cancelled_inside_of_it_is_no_timeout() -> None:
     task = asyncio.create_task(work())
     await asyncio.sleep(0)
     task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_who_is_cancelled_from_outside_after_the_time_was_up_stays_cancelled(python: None) -> None:
+    async def work() -> None:
+        async with within(0.01):
+            try:
+                await asyncio.Event().wait()
+            finally:
+                task.cancel()
+
+    task = asyncio.create_task(work())
     with pytest.raises(asyncio.CancelledError):
         await task
 

@@ -60,7 +60,7 @@ def _go_on(client: httpx2.Client, url: str, path: str, had: int, progress: Progr
             return
         if response.status_code not in (200, 206):
             raise NotFound(f"{url} answered {response.status_code} {response.reason_phrase}")
-        resumed = response.status_code == 206 and had > 0
+        resumed = response.status_code == 206
         length = response.headers.get("content-length")
         total = int(length) + (had if resumed else 0) if length and length.isdigit() else None
         append(path, response.iter_bytes(), at=had if resumed else 0, progress=lambda size: progress(size, total))

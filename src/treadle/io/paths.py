@@ -79,9 +79,7 @@ def _make(path: str) -> None:
     # os.makedirs gives its mode to the last directory only.
     if os.path.isdir(path):
         return
-    parent = os.path.dirname(os.path.abspath(path))
-    if parent != path:
-        _make(parent)
+    _make(os.path.dirname(os.path.abspath(path)))
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:

@@ -33,15 +33,22 @@ def test_packages_are_read_from_the_home_directory_until_their_tool_may_download
     env = caches.in_temp({}, "/own/temp", Confinement(network="on"))
     assert env["CARGO_HOME"] == "/own/temp/.cargo" and env["GOMODCACHE"] == "/own/temp/.cache/go-mod"
     assert env["GOFLAGS"] == "-modcacherw"
+    env = caches.in_temp({"GOFLAGS": "-v"}, "/own/temp", Confinement(network="off", hosts=("go",)))
+    assert env["GOFLAGS"] == "-v -modcacherw" and "CARGO_HOME" not in env
+    env = caches.in_temp({"GOMODCACHE": "/mine"}, "/own/temp", Confinement(network="on"))
+    assert env["GOMODCACHE"] == "/mine" and "GOFLAGS" not in env
 
 
 def test_gradle_reads_what_it_has_downloaded_before(home: Path) -> None:
     assert "GRADLE_RO_DEP_CACHE" not in caches.in_temp({}, "/own/temp", OFF)
     (home / ".gradle" / "caches" / "modules-2").mkdir(parents=True)
     assert caches.in_temp({}, "/own/temp", OFF)["GRADLE_RO_DEP_CACHE"] == str(home / ".gradle" / "caches")
+    assert "GRADLE_RO_DEP_CACHE" not in caches.in_temp({"GRADLE_USER_HOME": "/mine"}, "/own/temp", OFF)
 
 
-def test_cargo_finds_a_persons_settings(home: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_cargo_finds_a_persons_settings(
+    home: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     temp = tmp_path_factory.mktemp("temp")
     caches.prepare(str(temp))
     assert os.listdir(temp) == []
@@ -49,3 +56,8 @@ def test_cargo_finds_a_persons_settings(home: Path, tmp_path_factory: pytest.Tem
     (home / ".cargo" / "config.toml").write_text("[net]\n")
     caches.prepare(str(temp))
     assert (temp / ".cargo" / "config.toml").read_text() == "[net]\n"
+    (home / "config.toml").touch()
+    monkeypatch.setenv("CARGO_HOME", str(home))
+    other = tmp_path_factory.mktemp("temp")
+    caches.prepare(str(other))
+    assert os.readlink(other / ".cargo" / "config.toml") == str(home / "config.toml")

@@ -79,3 +79,52 @@ def test_what_files_held_is_restored_where_that_is_asked_for_and_a_git_directory
     before.restore()
     assert (workspace / "AGENTS.md").read_text() == (workspace / ".husky" / "pre-commit").read_text() == "before"
     assert os.access(workspace / ".husky" / "pre-commit", os.X_OK) and (workspace / ".git/HEAD").read_text() == "after"
+
+
+def test_what_is_too_large_or_behind_a_link_is_not_kept_and_without_being_asked_nothing_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planted, "SAVED_BYTES", 4)
+    (tmp_path / "dir" / "in").mkdir(parents=True)
+    for name, held in (("small", "1234"), ("large", "12345"), ("dir/b", "b"), ("dir/a", "a"), ("dir/in/c", "c")):
+        (tmp_path / name).write_text(held)
+    (tmp_path / "link").symlink_to("dir")
+    names = [str(tmp_path / name) for name in ("large", "link", "small", "dir", "none")]
+    before = planted.ProtectedNames(names, keep=True)
+    assert [os.path.relpath(one, tmp_path) for one in before.held] == ["small", "dir/a", "dir/b", "dir/in/c"]
+    assert before.absent == [names[-1]] and before.links == {names[1]: "dir"}
+    monkeypatch.setattr(planted, "SAVED_FILES", 2)
+    assert len(planted.ProtectedNames(names, keep=True).held) == 2
+    plain = planted.ProtectedNames(names)
+    (tmp_path / "small").write_text("5678")
+    assert plain.held == {} and plain.changed() == [] and before.changed() == [names[2]]
+    (tmp_path / "small").chmod(0o600)
+    (tmp_path / "small").write_text("1234")
+    assert before.changed() == [names[2]], "its permissions, too"
+
+
+def test_what_is_gone_with_its_directory_is_restored_and_what_cannot_be_is_let_be(tmp_path: Path) -> None:
+    for name in ("a/file", "b/file", "c/x"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(name)
+    (tmp_path / "c" / "link").symlink_to("x")
+    before = planted.ProtectedNames([str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path / "c" / "link")], keep=True)
+    for name in ("a/file", "b/file", "c/x", "c/link"):
+        (tmp_path / name).unlink()
+        if name != "c/x":
+            (tmp_path / name).parent.rmdir()
+    (tmp_path / "b").touch()
+    before.restore()
+    assert (tmp_path / "a" / "file").read_text() == "a/file" and (tmp_path / "b").is_file()
+    assert not (tmp_path / "c").exists()
+
+
+def test_what_is_moved_aside_is_numbered_and_what_is_gone_is_left_out(tmp_path: Path) -> None:
+    aside = tmp_path / "x" / "aside"
+    moved = []
+    for content in ("one", "two"):
+        (tmp_path / ".envrc").write_text(content)
+        moved += planted.move_aside([str(tmp_path / "gone"), str(tmp_path / ".envrc")], str(aside))
+    assert moved == [(str(tmp_path / ".envrc"), str(aside / f".envrc.{number}")) for number in range(2)]
+    assert [(aside / f".envrc.{number}").read_text() for number in range(2)] == ["one", "two"]
+    assert aside.stat().st_mode & 0o777 == 0o700

@@ -64,7 +64,7 @@ def test_go_names_its_proxies_and_the_database_of_sums(home: Path, monkeypatch: 
 
 def test_pip_names_its_index_and_where_the_files_of_that_are(monkeypatch: pytest.MonkeyPatch) -> None:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Index) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/simple")
         found = registries.found(["pypi"])
         server.shutdown()
@@ -101,3 +101,37 @@ def test_a_tool_that_an_agent_may_have_written_is_not_asked(home: Path, monkeypa
     monkeypatch.setattr(programs, "_distrusted", {str(home / "bin")})
     tool(home, monkeypatch, "go", GO)
     assert "go.example" not in registries.found(["go"]).hosts
+
+
+def test_settings_elsewhere_and_of_older_kinds_are_read_too(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cargo, settings = home / "[cargo]", home / "settings"
+    index = cargo / "registry" / "index" / "near-index.example-1949cf8c6b5b557f"
+    for place in (index, settings / "uv"):
+        place.mkdir(parents=True)
+    (index / "config.json").write_text("{}")
+    (cargo / "config").write_text('[registries.team]\nindex = "https://team.example/git"\n')
+    (settings / "uv" / "uv.toml").write_text('index-url = "https://old.example/simple"\n')
+    for name, value in (
+        ("CARGO_HOME", str(cargo)),
+        ("XDG_CONFIG_HOME", str(settings)),
+        ("PATH", str(home)),
+        ("UV_DEFAULT_INDEX", "https://default.example/simple"),
+        ("UV_INDEX", "https://one.example a=https://two.example"),
+    ):
+        monkeypatch.setenv(name, value)
+    assert registries.found(["crates"]).hosts == ("team.example", "near-index.example")
+    wanted = ("default.example", "one.example", "two.example", "old.example")
+    assert registries.found(["pypi"]).hosts == wanted
+
+
+def test_a_tool_is_asked_once_and_by_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+
+    def urls() -> list[str]:
+        asked.append(registries._once.locked())
+        return ["https://a.example", "https://a.example", "", "https://b.example"]
+
+    monkeypatch.setattr(registries, "_TOOLS", {"go": ("go", urls), "npm": ("npm", urls)})
+    for listed in (["go", "x"], ["go"], ["go", "npm"]):
+        assert registries.found(listed) == (("a.example", "b.example"), "")
+    assert asked == [True, True] and registries.found(["x"]) == ((), "")

@@ -1,9 +1,15 @@
 """The filter as a program: interpreted here, and run by the kernel in test_start.py."""
 
+import ctypes
+import os
+import platform
+import socket
 import struct
+from pathlib import Path
 
 import pytest
 
+from tests.io.process.test_reaper import in_copy
 from treadle.io.sandbox import seccomp
 
 ALLOW, REFUSE, ABSENT = 0x7FFF0000, 0x00050001, 0x00050026
@@ -36,7 +42,9 @@ def test_it_refuses_what_it_lists_and_nothing_else(machine: str) -> None:
         expected = REFUSE if number in refused else ABSENT if number == seccomp.OPENAT2 else ALLOW
         assert verdict(program, number, architecture) == expected, number
     assert verdict(program, ioctl, architecture, 0, seccomp.TIOCSTI) == REFUSE
+    assert verdict(program, ioctl, architecture, 0, seccomp.TIOCLINUX) == REFUSE
     assert verdict(program, ioctl, architecture, 0, 0x5413) == ALLOW
+    assert verdict(program, 0x40000001, architecture) == (REFUSE if machine == "x86_64" else ALLOW)
     assert verdict(program, socket, architecture, seccomp.AF_VSOCK) == REFUSE
     assert verdict(program, socket, architecture, 2) == ALLOW
     assert verdict(program, socket, architecture, seccomp.AF_UNIX) == ALLOW
@@ -81,3 +89,29 @@ def test_another_architecture_and_the_x32_numbers_are_refused() -> None:
 
 def test_a_processor_without_numbers_has_no_filter() -> None:
     assert seccomp.program("riscv128") is None
+
+
+@pytest.mark.skipif(platform.machine() not in seccomp.MACHINES, reason="there is no filter for this processor")
+def test_the_kernel_refuses_what_the_filter_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(**how: bool) -> list[str]:
+        ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)  # no new privileges
+        seccomp.apply(**how)
+        found = []
+        for name, act in (
+            ("socket", lambda: socket.socket(socket.AF_UNIX).close()),
+            ("pair", lambda: [one.close() for one in socket.socketpair()]),
+            ("mode", lambda: os.chmod(tmp_path, 0o4755)),
+            ("usual", lambda: os.chmod(tmp_path, 0o755)),
+        ):
+            try:
+                act()
+            except PermissionError:
+                found.append(name)
+        return found
+
+    assert in_copy(refused) == ["mode"] and in_copy(lambda: refused(unix_sockets=False)) == ["socket", "mode"]
+    monkeypatch.setattr(seccomp, "_PR_SET_SECCOMP", -1)
+    with pytest.raises(OSError, match="the kernel takes no filter of system calls"):
+        seccomp.apply()
+    monkeypatch.setattr(seccomp, "program", lambda **how: None)
+    seccomp.apply()

@@ -20,7 +20,6 @@ class Stepping:
         self._runner = asyncio.Runner()
 
     def __enter__(self) -> Self:
-        self._runner.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
