@@ -9,6 +9,7 @@ import pytest
 
 from tests.terminal.support import Stage, alive, connected, log_lines, until
 from treadle.io.process import table
+from treadle.terminal import aftermath, lock
 from treadle.terminal.places import Place
 
 HOSTILE = r"""
@@ -123,3 +124,69 @@ def test_a_supervisor_that_fails_is_cleaned_up_after(stage: Stage, tmp_path: Pat
         stage.start("sleep", "60", record=str(tmp_path / "no" / "such" / "directory.cast"))
     assert list(stage.directory.glob("*.pid")) == []
     stage.start("sleep", "60", id="t1")
+
+
+@pytest.fixture
+def died(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """A terminal whose supervisor has just died, with its lock where the one who cleans up gets it."""
+    place = Place(str(tmp_path), "new")
+    held = lock.take(place)
+    held.write(os.getpid(), 77)
+    monkeypatch.setattr(aftermath, "LOCK", held.fd)
+    for path in (place.sock, place.state, place.summary):
+        Path(path).touch()
+    return place
+
+
+def clean_up(place: Place, *command: str, started_as: str = "old", killed: str = "") -> None:
+    aftermath.main([place.directory, started_as, str(Path(place.directory) / "x.log"), *command, killed])
+
+
+def test_the_end_is_recorded_under_the_last_id_and_what_others_would_trip_over_is_removed(
+    died: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    clean_up(died, "sh", "-c", "x", killed="12,13")
+    record = json.loads(Path(died.exit).read_text())
+    assert record.pop("ended").endswith("Z")
+    said = {"code": 137, "reason": aftermath.REASON, "command": ["sh", "-c", "x"], "pid": 77}
+    assert record == {"format": 1, "id": "new", **said}
+    (line,) = [json.loads(line) for line in (Path(died.directory) / "x.log").read_text().splitlines()]
+    assert (line["level"], line["event"], line["session"]) == ("error", "supervisor died", "new")
+    assert line["ended"] == [12, 13] and line["reason"] == aftermath.REASON
+    assert sorted(path.name for path in Path(died.directory).iterdir()) == ["new.exit", "x.log"]
+    assert synced == [], "whoever wants the id waits for this"
+    with pytest.raises(OSError):
+        os.fstat(aftermath.LOCK)
+
+
+def test_what_is_recorded_already_stays_and_nothing_may_have_been_killed(died: Place) -> None:
+    Path(died.exit).write_text("how it ended")
+    os.unlink(died.sock)
+    clean_up(died)
+    assert Path(died.exit).read_text() == "how it ended" and not os.path.exists(died.summary)
+    assert json.loads((Path(died.directory) / "x.log").read_text())["ended"] == []
+
+
+def test_another_terminal_that_has_the_id_by_now_keeps_its_files(died: Place) -> None:
+    os.unlink(died.pid)
+    Path(died.pid).write_text("1\n2")
+    clean_up(died, started_as="new")
+    assert os.path.exists(died.sock) and os.path.exists(died.pid) and not os.path.exists(died.exit)
+
+
+def test_a_lock_that_is_no_pid_file_leaves_the_id_as_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fd = os.open(tmp_path / "other", os.O_RDWR | os.O_CREAT)
+    monkeypatch.setattr(aftermath, "LOCK", fd)
+    assert aftermath._current("old") == "old"
+    os.close(fd)
+    assert aftermath._current("old") == "old"
+
+
+def test_the_program_is_told_where_it_is_and_whose_end_it_records(tmp_path: Path) -> None:
+    argv = aftermath.program(Place(str(tmp_path), "x"), "/x.log", ["sh", "-c", "true"])
+    assert argv[1:4] == ["-I", "-S", "-c"] and Path(argv[5], "treadle", "terminal", "aftermath.py").exists()
+    assert argv[6:] == [str(tmp_path), "x", "/x.log", "sh", "-c", "true"]

@@ -32,13 +32,17 @@ def test_simple_is_active_until_the_threshold_of_silence() -> None:
     assert simple.next_change(9000) is None
     simple.output(1, 20_000)
     assert (simple.state(20_001), simple.since) == (ACTIVE, 20_000)
+    simple.output(1, 22_999)
+    assert simple.since == 20_000
+    simple.output(1, 25_999)  # it was idle for a moment, at which no one looked
+    assert simple.since == 25_999
 
 
 def test_none_is_always_idle() -> None:
     nothing = Nothing(0)
     for now in range(0, 1000, 10):
         nothing.output(5000, now)
-        assert nothing.state(now) == IDLE
+        assert nothing.state(now) == IDLE and nothing.next_change(now) is None
 
 
 def test_a_regular_small_spinner_is_thinking() -> None:
@@ -72,9 +76,50 @@ def test_a_pause_of_just_200_ms_or_a_burst_of_just_1024_bytes_is_not() -> None:
         assert claude.state(now) == THINKING
 
 
+def even(gap: int, *sizes: int, count: int = 10) -> int:
+    """The state after so many reads of these sizes in turn, with the same time between."""
+    claude = Claude(0, debounce=0)
+    return claude.state(feed(claude, [(number * gap, sizes[number % len(sizes)]) for number in range(count)]))
+
+
+@pytest.mark.parametrize(
+    ("gap", "sizes", "state"),
+    [
+        (100, (80,), THINKING),
+        (100, (300,), STREAMING),
+        (100, (20,), THINKING),
+        (300, (300,), THINKING),
+        (30, (110,), THINKING),
+        (29, (110,), STREAMING),
+        (20, (100,), THINKING),
+        (20, (101,), STREAMING),
+        (199, (150,), STREAMING),
+        (200, (150,), THINKING),
+        (100, (120,), THINKING),
+        (100, (121,), STREAMING),
+        (100, (80, 140), STREAMING),
+        (100, (81, 139), THINKING),
+        (100, (30, 130), THINKING),
+        (100, (29, 131), STREAMING),
+    ],
+)
+def test_text_is_told_from_a_spinner_by_size_evenness_and_pace(gap: int, sizes: tuple[int, ...], state: int) -> None:
+    assert even(gap, *sizes) == state
+
+
+def test_a_rhythm_needs_five_events_and_a_burst_three() -> None:
+    assert (even(100, 300, count=4), even(100, 300, count=5)) == (THINKING, STREAMING)
+    claude = Claude(0, debounce=0)
+    assert claude.state(feed(claude, [(0, 10), (201, 1025)])) == THINKING
+    claude = Claude(0, debounce=0)
+    assert claude.state(feed(claude, [(0, 10), (10, 10), (211, 1025)])) == TOOL_USE
+
+
 def test_fewer_than_three_events_are_thinking_after_the_debounce() -> None:
     claude = Claude(0)
+    assert claude.next_change(0) is None
     claude.output(50, 1000)
+    assert claude.next_change(1000) == 1200
     assert claude.state(1199) == IDLE
     assert claude.state(1200) == THINKING
     assert claude.since == 1200

@@ -25,6 +25,8 @@ def settled(kind: str, state: str, *, at: int = 5000) -> WireState:
         ("claude", "tool_use", TOOL_USE),
         ("claude", "working", ACTIVE),
         ("claude", "idle", IDLE),
+        ("claude", "submitted", THINKING),
+        ("claude", "unknown", IDLE),
         ("simple", "thinking", ACTIVE),
         ("simple", "idle", IDLE),
         ("none", "thinking", IDLE),

@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from tests.waiting import until
 from treadle.cli.chat.shell import REPORTED_BYTES, own_command
 
@@ -35,3 +37,12 @@ async def test_cancelling_ends_the_command(tmp_path: Path, mark: str) -> None:
     running.cancel()
     await asyncio.wait([running])
     assert running.cancelled()
+
+
+async def test_the_persons_own_shell_runs_it_or_the_usual_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    monkeypatch.setenv("SHELL", "/bin/echo")
+    assert (await own_command("echo hi", str(tmp_path), shown.append)).report == "-c echo hi\n"
+    monkeypatch.setenv("SHELL", "")
+    assert (await own_command("echo hi", str(tmp_path), shown.append)).report == "hi\n"
+    assert shown == ["-c echo hi\n", "hi\n"]

@@ -3,7 +3,9 @@
 import http.client
 import json
 import os
+import socket
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,16 @@ ASK = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 def test_what_cannot_be_served_is_refused_at_once(project: Path, words: tuple[str, ...], code: int, says: str) -> None:
     done = here("ledger-mcp", *words, cwd=project)
     assert done.returncode == code and says in done.stderr
+
+
+def test_a_port_that_is_taken_is_said_at_once(project: Path) -> None:
+    with socket.socket() as taken:
+        with suppress(OSError):  # if another program has it, it is taken too
+            taken.bind(("127.0.0.1", 65535))
+            taken.listen()
+        done = here("ledger-mcp", "--http", "--port", "65535", cwd=project)
+    assert done.returncode == 2 and "cannot listen on port 65535: " in done.stderr
+    assert "choose another --port" in done.stderr
 
 
 def test_it_speaks_on_its_streams_and_ends_with_them(heimdall: Run) -> None:

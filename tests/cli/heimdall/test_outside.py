@@ -1,10 +1,14 @@
 """A confined agent in a repository with claims: what it asks inside is judged outside, under the session's identity."""
 
+import fcntl
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import termios
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,18 +17,21 @@ from msgspec.structs import replace
 from tests.agent.checkouts import ENV, Working, checkout, git
 from tests.coordination.conftest import BIN
 from tests.safety import as_nobody
+from tests.terminal.support import until
 from treadle.agents import bound_by_claims
+from treadle.cli.heimdall import outside
 from treadle.cli.heimdall.outside import check
 from treadle.coordination import hooks
 from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
-from treadle.coordination.relaying import RelayRequest
+from treadle.coordination.relaying import LISTENING, SECONDS, RelayRequest
 from treadle.errors import Denied
 from treadle.io.sandbox import methods
 from treadle.session import Confinement, SessionSpec
 
 pytestmark = pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
 BOB = "haid:bob.box-0002"
+ANN = "haid:ann.box-0001/treadle-1"
 
 
 @pytest.fixture
@@ -191,12 +198,191 @@ async def test_what_is_not_a_request_is_answered_with_why(agent: Working) -> Non
 
 
 def test_only_listed_commands_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HEIMDALL_HAID", "haid:ann.box-0001/treadle-1")
-    check(RelayRequest("", "claim", ["--json", "list"]))
-    check(RelayRequest("", "haid", []))
-    for command, *words in (["setup", "claude"], ["claim"], ["claim", "radar"], ["protocol", "init"], ["", ""]):
-        with pytest.raises(Denied):
+    monkeypatch.setenv("HEIMDALL_HAID", ANN)
+    for command, *words in (
+        ["claim", "--json", "list"],
+        ["claim", "claim", "a", "b", "--task", "T", "--shared"],
+        ["claim", "release", "--haid", ANN],
+        ["claim", "show", "--haid", BOB],
+        ["haid"],
+        ["haid", "get", BOB],
+        ["haid", "heartbeat", ANN],
+    ):
+        check(RelayRequest("", command, words))
+    for command, *words in (
+        ["setup", "claude"],
+        ["claim"],
+        ["claim", "radar"],
+        ["claim", "release", "--task", "T"],
+        ["claim", "heartbeat", "--json"],
+        ["claim", "list", "--unheard"],
+        ["", ""],
+    ):
+        with pytest.raises(Denied, match="this cannot be done from inside a sandbox: heimdall-") as refused:
             check(RelayRequest("", command, words))
+        assert refused.value.hint == "a person can run it outside"
+    for command, *words in (["claim", "release", "--haid", BOB], ["haid", "heartbeat", BOB]):
+        with pytest.raises(Denied, match=f"only {ANN} can be acted for"):
+            check(RelayRequest("", command, words))
+    with pytest.raises(Denied, match="protocol works on records in the worktree"):
+        check(RelayRequest("", "protocol", ["init"]))
+
+
+class Relay:
+    """What the program outside does with a request, in this process."""
+
+    def __init__(self, top: Path, answer: Path) -> None:
+        self.top = top
+        self._answer = answer
+
+    def __call__(self, command: str, *words: str, top: Path | None = None, **more: object) -> tuple[int, str, str]:
+        """The exit code, what was printed, and what was said beside it."""
+        fields = {"top": str(top or self.top), "command": command, "arguments": words, **more}
+        code, said = self.given(json.dumps(fields).encode() + b"\n")
+        answer = json.loads(said)
+        assert code == 0
+        return answer["code"], answer["out"], answer["err"]
+
+    def given(self, line: bytes, then: Callable[[int, int], object] | None = None) -> tuple[int, bytes]:
+        """With this line on its input, and what `then` does once that was read: it gets both ends of the input."""
+        streams = [os.dup(fd) for fd in (0, 1)]
+        before = signal.getsignal(signal.SIGALRM)
+        inner, outer = os.pipe()
+        os.dup2(inner, 0)
+        with open(self._answer, "wb") as answer:
+            os.dup2(answer.fileno(), 1)
+        os.write(outer, line)
+        helper = threading.Thread(target=self._then, args=(inner, outer, then))
+        try:
+            helper.start()
+            code = outside.main()
+            self.handler, self.left = signal.getsignal(signal.SIGALRM), signal.alarm(0)
+        finally:
+            signal.signal(signal.SIGALRM, before)
+            for fd, stream in enumerate(streams):
+                os.dup2(stream, fd)
+                os.close(stream)
+            helper.join(60)
+            os.close(inner)
+        return code, self._answer.read_bytes()
+
+    def _then(self, inner: int, outer: int, then: Callable[[int, int], object] | None) -> None:
+        if then:
+            until(lambda: _is_read(inner))
+            then(inner, outer)
+        os.close(outer)
+
+
+def _is_read(pipe: int) -> bool:
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder) == 0
+
+
+@pytest.fixture
+def relay(top: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Relay:
+    monkeypatch.chdir(top)
+    monkeypatch.setenv("HEIMDALL_HAID", ANN)
+    monkeypatch.setenv("HEIMDALL_PLANNING_DIR", Planning(project=str(top)).live)
+    return Relay(top, tmp_path / "answer")
+
+
+def test_a_request_is_done_under_our_identity_within_its_time_and_with_its_own_streams(relay: Relay) -> None:
+    streams = sys.stdin, sys.stdout, sys.stderr
+    assert relay("haid", "current") == (0, f"{ANN}\n", "")
+    assert relay.handler is outside._late and 0 < relay.left <= SECONDS
+    said = {"type": "question", "from": "a", "msg_id": "m", "question": "which?"}
+    assert relay("validate", stdin=json.dumps(said)) == (0, '{"valid":true,"errors":[]}\n', "")
+    assert relay("claim", "claim", "src/held.py", "--task", "T")[0] == 3
+    assert relay("claim", "check", "src/held.py", "--unheard")[::2] == (
+        2,
+        "heimdall: this cannot be done from inside a sandbox: heimdall-claim check src/held.py --unheard\n"
+        "  a person can run it outside\n",
+    )
+    assert relay("hook", "nobody")[::2] == (2, relay("hook")[2])
+    assert relay("hook")[2].startswith("heimdall: expected one of claude, ")
+    assert (sys.stdin, sys.stdout, sys.stderr) == streams
+
+
+def test_what_takes_too_long_is_given_up_and_what_is_too_long_is_refused(
+    relay: Relay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main = threading.main_thread().ident
+    assert main is not None
+    _, late = relay.given(b"{", lambda inner, outer: signal.pthread_kill(main, signal.SIGALRM))
+    assert json.loads(late)["code"] == 2 and f"longer than {SECONDS} s and was given up" in json.loads(late)["err"]
+    _, cut = relay.given(b"{")
+    assert json.loads(cut)["err"] == "heimdall: the request is not one line, or too long\n"
+    code, schema, _ = relay("validate", "--schema")
+    monkeypatch.setattr(outside, "LARGEST", len(schema.encode()))
+    assert relay("validate", "--schema") == (0, schema, "")
+    monkeypatch.setattr(outside, "LARGEST", len(schema.encode()) - 1)
+    refused = relay("validate", "--schema")
+    assert refused[:2] == (2, "") and "the answer has more than" in refused[2]
+    line = RelayRequest(str(relay.top), "haid", ["current"]).line()
+    monkeypatch.setattr(outside, "LARGEST", len(line))
+    assert json.loads(relay.given(line)[1])["out"] == f"{ANN}\n"
+    monkeypatch.setattr(outside, "LARGEST", len(line) - 1)
+    assert "or too long" in json.loads(relay.given(line)[1])["err"]
+
+
+def test_it_serves_its_own_worktree_and_what_is_below_and_no_other(
+    relay: Relay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert relay("haid", top=relay.top / "src")[0] == 0
+    for other in (checkout(tmp_path / "w-2"), checkout(relay.top / "inner"), tmp_path):
+        said = f"heimdall: the relay of this session is for {relay.top}, not for {other}\n  claims in another"
+        assert relay("haid", top=other)[::2] == (2, f"{said} repository are made in a session there\n")
+    monkeypatch.chdir(tmp_path)
+    code, _, said = relay("haid", top=tmp_path)
+    assert code == 2 and f"is for {tmp_path}, not for {tmp_path}" in said
+
+
+def test_a_git_hook_is_judged_by_what_it_found_inside(relay: Relay) -> None:
+    held = [{"by": "", "files": ["src/held.py"]}]
+    code, out, said = relay("claim", "guard", "pre-commit", changed=held)
+    assert (code, out) == (3, "") and f"cannot commit what {BOB} holds" in said and f"  you are {ANN}\n" in said
+    assert f"cannot push what {BOB} holds" in relay("claim", "guard", "pre-push", "--mode", "block", changed=held)[2]
+    code, _, said = relay("claim", "guard", "pre-commit", "--mode", "warn", changed=held)
+    assert code == 0 and said.startswith("warning: ") and BOB in said
+    assert relay("claim", "guard", "pre-commit", changed=[{"by": "", "files": ["src/free.py"]}]) == (0, "", "")
+    live(relay.top).claim(BOB, [".planning/x"], "T-1")
+    assert relay("claim", "guard", "pre-commit", changed=[{"by": "", "files": [".planning/x"]}]) == (0, "", "")
+    assert relay("claim", "guard", "pre-commit")[::2] == (
+        2,
+        "heimdall: the request does not say what is about to be committed or pushed\n",
+    )
+    for words in (["pre-commit", "x"], ["update"], ["pre-commit", "--mode", "off"], []):
+        assert "cannot be done from inside" in relay("claim", "guard", *words, changed=held)[2], words
+    live(relay.top).agents.register(ANN)
+    live(relay.top).agents.revoke(ANN)
+    assert "is revoked" in relay("claim", "guard", "pre-commit", changed=[])[2]
+
+
+def test_a_call_of_an_outside_agent_is_judged_at_the_top_with_what_is_about_to_be_committed(relay: Relay) -> None:
+    call = {"tool_name": "Write", "tool_input": {"file_path": str(relay.top / "src/held.py")}, "cwd": "/"}
+    assert BOB in json.loads(relay("hook", "claude", stdin=json.dumps(call))[1])["reason"]
+    commit = json.dumps({"tool_name": "Bash", "tool_input": {"command": "git commit -m x"}, "cwd": str(relay.top)})
+    changed = [{"by": "", "files": ["src/free.py"]}, {"by": "", "files": ["src/held.py"]}]
+    assert BOB in json.loads(relay("hook", "claude", stdin=commit, changed=changed)[1])["reason"]
+    assert relay("hook", "claude", stdin=commit, changed=changed[:1]) == (0, "", "")
+
+
+@pytest.mark.parametrize("words", [[], ["--extended"]])
+def test_the_ledger_server_has_all_the_time_it_needs_and_leaves_records_alone(relay: Relay, words: list[str]) -> None:
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    claim = {"name": "make_claim", "arguments": {"surfaces": ["new"], "task": "T"}}
+    calls = [call, {**call, "method": "tools/call", "params": claim}]
+    text = "".join(json.dumps(one) + "\n" for one in calls).encode()
+    code, said = relay.given(
+        RelayRequest(str(relay.top), "ledger-mcp", words).line(), lambda inner, outer: os.write(outer, text)
+    )
+    assert code == 0 and said.startswith(LISTENING) and relay.left == 0
+    listed, made = map(json.loads, said.removeprefix(LISTENING).splitlines())
+    names = {tool["name"] for tool in listed["result"]["tools"]}
+    assert ("heartbeat" in " ".join(names)) == bool(words) and "read_claims" in names
+    assert not [name for name in names if "decision" in name or "capsule" in name]
+    assert not made["result"].get("isError")
+    assert [claim.haid for claim in live(relay.top).active() if claim.texts == ["new"]] == [ANN]
+    assert "cannot be done" in relay("ledger-mcp", "--http")[2]
 
 
 def test_no_relay_where_the_agent_could_write_the_live_state(

@@ -18,7 +18,8 @@ def test_the_trail_can_be_tailed(heimdall: Run) -> None:
         heimdall("resolve", "set", f"F{number}", "x")
     assert len(heimdall("protocol", "log").stdout.splitlines()) == 20
     assert heimdall("protocol", "log", "2").stdout.splitlines()[1].endswith("\tresolve\tset\tF24=x")
-    for wrong in ("x", "-1", "9" * 30):
+    assert len(heimdall("protocol", "log", "9" * 18).stdout.splitlines()) == 25
+    for wrong in ("x", "-1", "9" * 19):
         assert heimdall("protocol", "log", wrong).returncode == 2
 
 

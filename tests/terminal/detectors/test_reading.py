@@ -29,7 +29,11 @@ def test_the_smallest_table_is_read_and_knows_the_common_dialogs(tmp_path: Path)
     detector = read_table(table(tmp_path))
     assert detector.name == "other" and detector.known_by.search("Other v2")
     assert [sign.text for sign in detector.signs][:1] == ["busy"] and detector.signs[1:] == COMMON_DIALOGS
-    assert detector.box.above is None and not detector.prompt.match("anything") and not detector.suggests
+    assert (
+        detector.box.above is None is detector.box.below
+        and not detector.prompt.match("anything")
+        and not detector.suggests
+    )
 
 
 @pytest.mark.parametrize(

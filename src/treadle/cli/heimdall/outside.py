@@ -113,8 +113,7 @@ def _done(request: RelayRequest) -> tuple[int, bytes, bytes]:
     streams = sys.stdin, sys.stdout, sys.stderr
     out, err = io.BytesIO(), io.BytesIO()
     sys.stdin = io.TextIOWrapper(io.BytesIO(request.stdin), encoding="utf-8", errors="surrogateescape")
-    sys.stdout = io.TextIOWrapper(out, encoding="utf-8", write_through=True)
-    sys.stderr = io.TextIOWrapper(err, encoding="utf-8", write_through=True)
+    sys.stdout, sys.stderr = io.TextIOWrapper(out), io.TextIOWrapper(err)  # for their buffers: commands write bytes
     try:
         code = _run(request)
         return code, out.getvalue(), err.getvalue()
