@@ -12,11 +12,24 @@ from hypothesis import strategies as st
 
 from tests.terminal.recordings import NAMES, Recording, load
 from tests.terminal.support import Stage, connected, until
+from treadle.io.process import table
 from treadle.terminal.detectors import named
 from treadle.terminal.manners import refusal
 from treadle.terminal.settings import TerminalSettings
 from treadle.terminal.state import Watch
-from treadle.terminal.times import STALE
+from treadle.terminal.times import (
+    ANSWERING,
+    AWAKE_MAX,
+    FILE_PAUSE,
+    FIRST_AWAKE_MAX,
+    FIRST_IDLE,
+    FIRST_SCREEN,
+    HOLD,
+    LOOK_LONGEST,
+    LOOK_PAUSE,
+    QUIET,
+    STALE,
+)
 from treadle.wire.terminal import frames as wire
 
 
@@ -274,6 +287,322 @@ def test_no_output_makes_the_watch_fail(parts: list[bytes]) -> None:
     for now, part in enumerate(parts):
         watch.output(part, now, answered=bool(now % 2))
     assert watch.detail(1000)["name"] in ("unknown", "starting", "idle", "question", "permission", "error", "thinking")
+
+
+# What each sign is worth, at its edges...
+
+RULE = "─" * 40
+
+
+def screen(*above: str, typed: str = "", footer: str = "  ? for shortcuts") -> str:
+    """The screen of Claude Code with its input box."""
+    return "\x1b[2J\x1b[H" + "\r\n".join([*above, RULE, f"❯ {typed}", RULE, footer])
+
+
+def idle_agent(now: int = 2000) -> Watch:
+    """One that has been idle, last seen at this time; nothing but its screen is known of it."""
+    watch = watcher("none", command="claude")
+    watch.look(0)
+    say(watch, screen(), 0)
+    assert watch.detail(now)["name"] == "idle"
+    return watch
+
+
+def seen(watch: Watch, now: int) -> str:
+    """The state after a look at this moment, however short a while ago the last was."""
+    watch.look(now)
+    return str(watch.detail(now)["name"])
+
+
+def process(state: str) -> table.Process:
+    return table.Process(7, 1, 0, state, 0, "x")
+
+
+def test_the_first_input_box_counts_later_than_those_after_it() -> None:
+    watch = watcher("none", command="claude")
+    watch.look(0)
+    say(watch, screen(), 100)
+    detail = watch.detail(100)
+    assert (detail["name"], detail["settling"], detail["began"]) == ("starting", True, 0)
+    assert watch.next_change(100, watched=False) == 100 + FIRST_IDLE
+    assert watch.detail(99 + FIRST_IDLE)["name"] == "starting"
+    detail = watch.detail(100 + FIRST_IDLE)
+    assert (detail["name"], detail["settling"], detail["began"], detail["since_ms"]) == ("idle", False, 100, FIRST_IDLE)
+    say(watch, screen("● API Error"), 2000)
+    assert watch.detail(1999 + HOLD)["name"] == "idle" and watch.detail(2000 + HOLD)["name"] == "error"
+    say(watch, screen("● Hello"), 3000)
+    assert watch.next_change(3000 + HOLD, watched=False) == 3000 + 2 * HOLD, "it is overdue: soon, but not at once"
+    assert watch.detail(2999 + HOLD)["name"] == "error" and watch.detail(3000 + HOLD)["name"] == "idle"
+
+
+def test_a_program_that_never_sleeps_is_believed_late_and_at_its_start_later_still() -> None:
+    watch = watcher("none", command="claude")
+    watch.look(0)
+    watch.pulse.processes = lambda: [process("R")]
+    say(watch, screen(), 100)
+    assert watch.detail(100)["name"] == watch.detail(99 + FIRST_AWAKE_MAX)["name"] == "starting"
+    assert watch.detail(100 + FIRST_AWAKE_MAX)["name"] == "idle"
+    say(watch, screen("● API Error"), 8000)
+    assert watch.detail(9000)["name"] == "error", "only idle is what a program shows on which nothing happens"
+    say(watch, screen("● Hello"), 10_000)
+    assert watch.detail(10_000)["name"] == watch.detail(9999 + AWAKE_MAX)["name"] == "error"
+    assert watch.detail(10_000 + AWAKE_MAX)["name"] == "idle"
+
+
+def test_a_program_that_sleeps_is_believed_when_it_has_slept_long_enough() -> None:
+    watch = watcher("none", command="claude")
+    watch.look(0)
+    watch.pulse.processes = lambda: [process("S")]
+    say(watch, screen(), 100)
+    assert watch.detail(1000)["name"] == watch.detail(999 + FIRST_IDLE)["name"] == "starting"
+    assert watch.detail(1000 + FIRST_IDLE)["name"] == "idle"
+
+
+def test_what_is_reported_counts_at_once_also_of_one_that_computes() -> None:
+    watch = watcher("none")
+    watch.look(0)
+    watch.pulse.processes = lambda: [process("R")]
+    say(watch, "\x1b]7501;state=idle:app=mine\x07", 100)
+    assert watch.detail(100)["name"] == "idle" and not watch.detail(100)["done"]
+    say(watch, "\x1b]7501;state=done:app=mine\x07", 110)
+    assert watch.detail(110)["done"]
+    say(watch, "\x1b]7501;?\x07\x1b]7501;state=working:app=mine\x07", 120)
+    assert (watch.detail(120)["name"], watch.detail(120)["done"]) == ("thinking", False)
+
+
+def test_silence_in_which_we_were_not_run_says_nothing() -> None:
+    watch = idle_agent()
+    watch.late(3000)
+    detail = watch.detail(3000)
+    assert (detail["name"], detail["settling"]) == ("unknown", True)
+    assert detail["why"] == {"source": "process", "said": "our own process was not run for a while"}
+    assert watch.next_change(3000, watched=False) == 3000 + HOLD
+    assert seen(watch, 2999 + HOLD) == "unknown" and seen(watch, 3000 + HOLD) == "idle"
+
+
+def test_one_that_has_written_more_than_we_have_read_is_not_idle() -> None:
+    watch = idle_agent()
+    watch.behind = True
+    assert watch.detail(3000)["why"]["said"] == "it has written more than we have read"
+    watch.behind = False
+    assert watch.detail(3100)["name"] == "idle"
+
+
+def test_a_stopped_program_is_unknown_until_it_runs_and_that_does_not_pass_by_itself() -> None:
+    watch, state = idle_agent(), "T"
+    watch.pulse.processes = lambda: [process(state)]
+    watch.pulse.take(3000)
+    detail = watch.detail(3000)
+    assert (detail["name"], detail["why"]["said"]) == ("unknown", "the program is stopped") and not detail["settling"]
+    assert watch.next_change(3000, watched=False) == 3000 + LOOK_LONGEST
+    assert watch.detail(9000)["name"] == "unknown"
+    state = "S"
+    assert watch.detail(9100)["name"] == "unknown"
+    assert watch.detail(9100 + HOLD)["name"] == "idle"
+
+
+def test_after_our_enter_it_is_not_idle_until_something_came_of_it_or_the_time_is_over() -> None:
+    watch = idle_agent()
+    watch.entered(b"tidy up", 3000, 20_000)
+    detail = watch.detail(3010)
+    assert (detail["name"], detail["wire"], detail["why"]["source"]) == ("submitted", "idle", "typed")
+    assert watch.explain(3010)["submitted"] == {"words": "tidy up", "turn": 1, "since_ms": 10}
+    assert watch.next_change(3010, watched=False) == 3000 + QUIET
+    assert seen(watch, 22_999) == "submitted" and seen(watch, 23_000) == "unknown"
+    assert watch.detail(23_000)["why"]["said"].endswith("was seen within 20 s of Enter")
+
+
+def test_time_in_which_the_program_is_stopped_is_not_counted_after_enter() -> None:
+    watch, state = idle_agent(), "T"
+    watch.pulse.processes = lambda: [process(state)]
+    watch.entered(b"tidy up", 3000, 2000)
+    watch.pulse.take(4000)
+    assert watch.detail(6000)["name"] == "submitted"
+    state = "S"
+    assert watch.detail(7000)["name"] == "submitted"
+    assert seen(watch, 8999) == "submitted" and seen(watch, 9000) == "unknown"
+
+
+def test_a_turn_that_was_over_before_it_was_seen_has_run_and_is_counted() -> None:
+    watch = idle_agent()
+    watch.entered(b"tidy up", 3000, 20_000)
+    mine = watch.submission
+    assert mine is not None
+    say(watch, screen("❯ tidy up", "● Done."), 3100)
+    detail = watch.detail(3100)
+    assert (detail["name"], detail["turns"], watch.submission) == ("thinking", 1, None)
+    assert mine.outcome == "over" and mine.confirmed
+    assert detail["why"]["said"] == "the turn was over before it was seen to run"
+    assert (
+        seen(watch, 3200) == "thinking"
+        and seen(watch, 3100 + HOLD) == "idle"
+        and watch.explain(4000)["submitted"] is None
+    )
+
+
+def test_words_that_were_on_the_screen_before_are_no_answer() -> None:
+    watch = watcher("none", command="claude")
+    say(watch, screen("❯ tidy up", "● Done."), 0)
+    assert watch.detail(2000)["name"] == "idle"
+    watch.entered(b"tidy up", 3000, 20_000)
+    say(watch, screen("❯ tidy up", "● Done."), 3100)
+    assert watch.detail(5000)["name"] == "submitted"
+
+
+def test_a_turn_that_is_seen_to_run_is_counted_once_and_the_dialog_in_it_belongs_to_it() -> None:
+    watch = idle_agent()
+    watch.entered(b"tidy up", 3000, 20_000)
+    say(watch, screen("❯ tidy up", "✻ Working… (3s)", footer="  esc to interrupt"), 3100)
+    detail = watch.detail(3100)
+    assert (detail["turns"], watch.submission) == (1, None) and detail["name"] in ("thinking", "streaming")
+    assert watch.next_change(3100, watched=False) == 3100 + STALE
+    say(watch, f"\x1b[2J\x1b[H{RULE}\r\nDo you want to proceed?\r\n❯ 1. Yes\r\n\r\nEsc to cancel · Tab to amend", 7000)
+    detail = watch.detail(7000 + HOLD)
+    assert (detail["name"], detail["waiting_for"], detail["settling"]) == ("permission", "permission", False)
+    assert watch.next_change(7200, watched=False) is None
+    watch.typed(8000)
+    assert watch.next_change(8000, watched=False) == 8000 + ANSWERING
+    assert watch.detail(7999 + ANSWERING)["settling"] and not watch.detail(8000 + ANSWERING)["settling"]
+    say(watch, screen("❯ tidy up", "✻ Working… (9s)", footer="  esc to interrupt"), 12_000)
+    assert watch.detail(12_000)["turns"] == 2, "the screen alone does not tell it from another"
+
+
+def test_a_person_who_types_has_taken_over_what_we_submitted() -> None:
+    watch = idle_agent()
+    watch.entered(b"tidy up", 3000, 20_000)
+    watch.typed(3010)
+    assert watch.submission is not None and not watch.stale
+    watch.typed(3020, by_person=True)
+    assert watch.submission is None and watch.stale
+    detail = watch.detail(4000)
+    assert detail["name"] == "unknown" and detail["why"]["said"].endswith(": idle after submitted")
+    assert watch.detail(5000)["name"] == "idle"
+    watch.typed(6000, by_person=True)
+    assert not watch.stale, "nothing was submitted"
+
+
+def test_a_program_that_no_table_describes_is_over_when_it_has_written_and_is_quiet() -> None:
+    watch = watcher("none")
+    say(watch, "$ ", 0)
+    assert watch.detail(1000)["name"] == "idle"
+    watch.entered(b"true", 2000, 20_000)
+    assert watch.detail(2010)["name"] == "submitted"
+    say(watch, "\r\n$ ", 2100)
+    assert seen(watch, 2099 + QUIET) == "submitted"
+    assert seen(watch, 2100 + QUIET) == "thinking" and seen(watch, 2200 + QUIET) == "idle"
+
+
+def test_a_title_tells_of_work_once_and_an_empty_one_that_the_agent_is_gone() -> None:
+    watch = watcher("none")
+    say(watch, "\x1b]0;✳ Claude Code\x07" + screen(), 0)
+    found = watch.explain(1000)
+    assert (found["agent"], found["known_by"], found["title"]) == ("claude", "sight", "✳ Claude Code")
+    assert found["table"].endswith("claude.toml") and found["box_seen"] and found["age_ms"] == 1000
+    for text, turns in (("⠂ Fixing", 1), ("⠐ Fixing", 1), ("✳ Claude Code", 1), ("⠂ Again", 2)):
+        say(watch, f"\x1b]0; {text} \x07", 1100)
+        assert (watch.turns, watch.explain(1100)["title"]) == (turns, text)
+    say(watch, "\x1b]0;\x07\x1b[2J\x1b[H$ ", 2000)
+    assert watch.agent.name is None and watch.detail(4000)["why"]["source"] == "prompt"
+
+
+def test_an_agent_known_by_sight_that_left_its_title_is_a_shell_once_a_prompt_is_there() -> None:
+    for command, name in (("sh", "idle"), ("claude", "unknown")):
+        watch = watcher("none", command=command)
+        say(watch, "\x1b]0;✳ Claude Code\x07" + screen(), 0)
+        watch.detail(1000)
+        say(watch, "\x1b]0;sh\x07\x1b[2J\x1b[H$ ", 2000)
+        assert watch.detail(4000)["name"] == name
+
+
+def test_all_that_the_judgement_is_based_on_is_explained() -> None:
+    watch = watcher("simple")
+    say(watch, "\x1b]9;4;1;50\x07\x1b]7501;state=working:app=mine\x07x", 100)
+    found = watch.explain(150)
+    assert (found["state"], found["why"]["source"], found["agent"], found["known_by"]) == (
+        "thinking",
+        "osc 7501",
+        None,
+        None,
+    )
+    assert (found["progress"], found["report"], found["quiet_ms"], found["rhythm"], found["turns"], found["table"]) == (
+        "1",
+        "state=working:app=mine",
+        50,
+        "active",
+        1,
+        None,
+    )
+    assert found["submitted"] is None and "box_seen" not in found
+    quiet = watcher("none").explain(0)
+    assert (quiet["progress"], quiet["report"], quiet["title"], quiet["state"]) == (None, None, "", "starting")
+    known = idle_agent().explain(2500)
+    assert known["known_by"] == "command" and known["box_seen"] and known["age_ms"] == 2500
+
+
+def test_the_last_line_is_what_the_agent_said_or_the_last_with_a_word_in_it() -> None:
+    watch = watcher("none")
+    assert watch.last_line() == ""
+    say(watch, "one\r\n  two words \r\n---\r\n", 0)
+    assert watch.last_line() == "two words"
+    agent = watcher("none", command="claude")
+    say(agent, screen("❯ tidy up", "● All done.", "", typed="next"), 0)
+    assert agent.last_line() == "● All done."
+
+
+def test_modes_are_those_that_the_program_has_set() -> None:
+    watch = watcher("none")
+    assert watch.modes() == {"alternate": False, "set": "", "paste": False} and not watch.full_screen
+    say(watch, "\x1b[?2004h", 0)
+    assert (watch.modes()["paste"], watch.modes()["alternate"], watch.full_screen) == (True, False, False)
+    say(watch, "\x1b[?2004l\x1b[?1049h", 0)
+    assert (watch.modes()["paste"], watch.modes()["alternate"], watch.full_screen) == (False, True, True)
+    assert "1049" in watch.modes()["set"]
+
+
+def test_what_it_asks_its_terminal_is_answered_unless_a_persons_terminal_does() -> None:
+    watch = watcher("none")
+    assert say(watch, "x\x1b", 0) == b"" and say(watch, "[6n", 0) == b"\x1b[1;2R"
+    assert watch.output(b"\x1b[6n", 0, answered=True) == b""
+    watch.resized(100, 30)
+    assert watch.stale and watch.view.size == (100, 30)
+
+
+def test_a_prompt_counts_only_where_the_cursor_is_behind_it() -> None:
+    for text, name in (("$ ", "idle"), ("$ make\x1b[1;3H", "unknown"), ("$ \r\n\r\n", "unknown"), ("\r\n", "starting")):
+        watch = watcher("none")
+        say(watch, text, 0)
+        assert watch.detail(1000)["name"] == name, text
+
+
+def test_when_to_look_again_depends_on_what_may_change_by_itself() -> None:
+    watch = watcher("none")
+    watch.look(0)
+    assert watch.next_change(0, watched=False) == FIRST_SCREEN
+    assert watch.next_change(0) == 4 * FILE_PAUSE
+    say(watch, "x", 100)
+    assert watch.next_change(100, watched=False) == 100 + QUIET
+    say(watch, "x", 950)
+    assert watch.next_change(950, watched=False) == LOOK_LONGEST
+    assert watch.detail(2000)["name"] == "unknown" and watch.next_change(2000, watched=False) is None
+    simple = watcher("simple")
+    say(simple, "x", 0)
+    assert simple.detail(100)["name"] == "unknown" and simple.next_change(100, watched=False) == 3000
+    assert simple.next_change(3000, watched=False) is None
+    agent = idle_agent(2000)
+    say(agent, "x", 2030)
+    assert agent.stale and agent.next_change(2030, watched=False) == 2000 + LOOK_PAUSE
+    say(agent, "x", 2000 + LOOK_PAUSE)
+    assert not agent.stale
+    agent.died(3000)
+    assert agent.next_change(3000) is None and agent.detail(3500) == {
+        "name": "dead",
+        "wire": "dead",
+        "began": 3000,
+        "since_ms": 500,
+        "turns": 0,
+    }
+    agent.look(4000)
+    assert agent.accepted == "idle"
 
 
 # In the supervisor...

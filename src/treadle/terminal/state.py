@@ -89,13 +89,11 @@ class Watch:
 
     # What happens...
 
-    def output(self, data: bytes, now: int, answered: bool, size: tuple[int, int] | None = None) -> bytes:
+    def output(self, data: bytes, now: int, answered: bool) -> bytes:
         """Handle output. Returns what to type in answer to the program's queries to its terminal.
 
         `answered`: a person's terminal answers them; then only the status query is ours to answer.
         """
-        if size and size != self.view.size:
-            self.resized(*size)
         if now - self._at.output > STILL:
             self._at.moving_since = now
         self._at.output = now
