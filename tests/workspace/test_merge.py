@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from treadle.errors import StorageError
+from treadle.workspace.changes import TreeEntry
 from treadle.workspace.merge import Merged, plan_back
 from treadle.workspace.store import Store
 from treadle.workspace.taking import take
@@ -86,7 +87,7 @@ def test_one_conflict_leaves_everything_as_it_was(case: Case) -> None:
     (case.copy / "b.txt").write_text("better\n")
     (case.source / "a.txt").write_text(changed(3, "ours\n"))
     (conflict,) = case.merge().conflicts
-    assert conflict.path == "a.txt" and "same lines" in conflict.reason
+    assert conflict.path == "a.txt" and conflict.reason.endswith("here, in the same lines, in 1 place")
     assert (case.source / "b.txt").read_text() == "bee\n"
     assert (case.source / "a.txt").read_text() == changed(3, "ours\n")
 
@@ -100,6 +101,12 @@ def test_one_conflict_leaves_everything_as_it_was(case: Case) -> None:
         ("add n.txt", "mkdir n.txt", "a directory of that name"),
         ("binary pic.bin", "edit pic.bin", "binary"),
         ("rename a.txt", "delete a.txt", "not here any more"),
+        ("rename a.txt", "edit renamed.txt", "but here is another file of that name"),
+        ("add n.txt", "fifo n.txt", "cannot be read here: not an ordinary file"),
+        ("edit b.txt", "link b.txt", "a symbolic link was changed on both sides"),
+        ("link b.txt", "edit b.txt", "a symbolic link was changed on both sides"),
+        ("add d/out/x.txt", "linkout d/out", "d/out is a symbolic link here"),
+        ("add n.txt", "filled n.txt", "here is a directory of that name"),
         ("add out/x.txt", "linkout out", "symbolic link"),
     ],
 )
@@ -120,6 +127,14 @@ def test_what_cannot_be_joined_is_named_with_the_reason(case: Case, theirs: str,
                 path.rename(root / "renamed.txt")
             case "linkout":
                 path.symlink_to("/tmp")
+            case "link":
+                path.unlink()
+                path.symlink_to(root.name)
+            case "fifo":
+                os.mkfifo(path)
+            case "filled":
+                path.mkdir()
+                (path / "out").symlink_to("/tmp")
     (conflict,) = case.merge().conflicts
     assert reason in conflict.reason
 
@@ -156,6 +171,59 @@ def test_a_rename_meets_an_edit(case: Case) -> None:
     assert not (case.source / "a.txt").exists()
 
 
+def test_a_rename_that_is_here_already_wholly_or_in_part(case: Case) -> None:
+    (case.copy / "a.txt").rename(case.copy / "z.txt")
+    shutil.copy(case.source / "a.txt", case.source / "z.txt")
+    done = case.merge()
+    assert (done.conflicts, done.deleted) == ((), ("a.txt",)) and not (case.source / "a.txt").exists()
+    assert case.merge() == Merged()
+
+
+def test_what_only_one_side_changed_is_kept_in_text_and_permissions(case: Case) -> None:
+    (case.copy / "b.txt").chmod(0o755)
+    (case.source / "b.txt").write_text("ours\n")
+    (case.copy / "d" / "e.txt").write_text("theirs\n")
+    (case.source / "d" / "e.txt").chmod(0o755)
+    (case.copy / "a.txt").write_text("same\n")
+    (case.copy / "a.txt").chmod(0o755)
+    (case.source / "a.txt").write_text("same\n")
+    assert case.merge().conflicts == ()
+    found = {name: case.source / name for name in ("a.txt", "b.txt", "d/e.txt")}
+    assert [path.read_text() for path in found.values()] == ["same\n", "ours\n", "theirs\n"]
+    assert all(os.access(path, os.X_OK) for path in found.values())
+
+
+def test_a_link_that_only_the_run_changed_is_changed_here(case: Case) -> None:
+    for root in (case.source, case.copy):
+        for name in ("one", "two"):
+            (root / name).symlink_to("a.txt")
+    case.before = case.taken()
+    (case.copy / "one").unlink()
+    (case.copy / "one").symlink_to("b.txt")
+    (case.copy / "two").unlink()
+    (case.copy / "two").write_text("now a file\n")
+    assert case.merge().conflicts == () and os.readlink(case.source / "one") == "b.txt"
+    assert stat.S_IMODE((case.source / "two").lstat().st_mode) == 0o644
+
+
+def test_conflicts_in_a_file_are_counted_and_submodules_and_forbidden_paths_are_refused(case: Case) -> None:
+    for root, word in ((case.copy, "theirs"), (case.source, "ours")):
+        (root / "a.txt").write_text("".join([f"{word}\n", *LINES[1:15], f"{word}\n", *LINES[16:]]))
+    (case.copy / "b.txt").rename(case.copy / "c.txt")
+    files = case.store.files(case.taken())
+    after = case.store.put_files({**files, "sub": TreeEntry(mode="160000", blob="1" * 40)})
+
+    def forbidden(path: str) -> str:
+        return "is obeyed" if path == "b.txt" else ""
+
+    plan = plan_back(case.store, case.before, after, str(case.source), forbidden)
+    assert {each.path: each.reason for each in plan.merged.conflicts} == {
+        "a.txt": "changed by the run and here, in the same lines, in 2 places",
+        "c.txt": "b.txt is obeyed: look at the patch and change it yourself",
+        "sub": "a submodule was changed, which has no files to bring",
+    }
+
+
 def test_a_file_takes_the_place_of_a_directory_that_the_run_emptied(case: Case) -> None:
     shutil.rmtree(case.copy / "d")
     (case.copy / "d").write_text("now a file\n")
@@ -166,10 +234,14 @@ def test_a_file_takes_the_place_of_a_directory_that_the_run_emptied(case: Case) 
 def test_a_file_does_not_take_the_place_of_a_directory_that_holds_more(case: Case) -> None:
     shutil.rmtree(case.copy / "d")
     (case.copy / "d").write_text("now a file\n")
-    case.write(case.source, "d/more.txt", "mine\n")
-    (conflict,) = case.merge().conflicts
-    assert conflict.path == "d" and "directory" in conflict.reason
-    assert (case.source / "d" / "e.txt").exists()
+    for more in ("more.txt", "link"):
+        place = case.source / "d" / more
+        place.symlink_to(case.source) if more == "link" else place.write_text("mine\n")
+        (conflict,) = case.merge().conflicts
+        assert conflict.path == "d" and "directory" in conflict.reason
+        assert (case.source / "d" / "e.txt").exists()
+        place.unlink()
+    assert case.merge().conflicts == ()
 
 
 def test_who_may_read_a_file_stays_as_it_was(case: Case) -> None:

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.agent.checkouts import checkout, git
-from treadle.workspace.private_git import _lines, harmless, make
+from treadle.errors import WorkspaceError
+from treadle.workspace import private_git
+from treadle.workspace.private_git import MARK, _lines, harmless, make, mark, named_commits, write_refs
 from treadle.workspace.user_repository import UserRepository
 
 
@@ -42,6 +44,7 @@ def test_a_git_in_it_sees_what_the_user_sees_and_its_commits_stay_there(tmp_path
     assert inside(tmp_path / "p", top, "describe", "v1") == "v1" and base.head == "refs/heads/main"
     inside(tmp_path / "p", top, "commit", "-qam", "two")
     inside(tmp_path / "p", top, "fsck", "--strict")
+    assert sorted(os.listdir(tmp_path / "p" / "refs" / "heads")) == ["main"], "only what it moved is a file"
     assert inside(tmp_path / "p", top, "log", "--format=%s") == "two\none"
     assert state(top / ".git") == before and git(top, "log", "--format=%s") == "one"
 
@@ -66,6 +69,84 @@ def test_a_commit_without_a_branch_can_be_the_beginning(tmp_path: Path) -> None:
     (tmp_path / "f").mkdir()
     assert make(str(tmp_path / "f" / ".git"), user(top), head=commit).head == commit
     assert git(tmp_path / "f", "rev-parse", "HEAD") == commit
+    with pytest.raises(WorkspaceError, match="the index for 111111111111 cannot be made: .*1111"):
+        make(str(tmp_path / "none"), user(top), head="1" * 40)
+    with pytest.raises(WorkspaceError, match=f"HEAD of {top} is neither a branch nor a commit: '-x'"):
+        make(str(tmp_path / "bad"), user(top), head="-x")
+
+
+def test_what_it_begins_with_can_be_given(tmp_path: Path) -> None:
+    top = checkout(tmp_path / "w")
+    commit = git(top, "rev-parse", "HEAD")
+    git(top, "rm", "-q", "--cached", "file.txt")
+    git(top, "config", "filter.lfs.clean", "git-lfs clean -- %f")
+    known = {"refs/heads/given": commit, "refs/stash": commit, "refs/treadle/x": commit}
+    place, borrowed = tmp_path / "p", str(top / ".git" / "objects")
+    base = make(str(place), user(top), at=commit, refs=known, objects=[borrowed], hooks="my/hooks", programs=True)
+    assert base.refs == {"refs/heads/given": commit, "refs/heads/main": commit} and base.head == "refs/heads/main"
+    assert inside(place, top, "status", "--porcelain") == "", "its index is that of the commit"
+    assert (place / "objects/info/alternates").read_text() == f"{borrowed}\n"
+    assert inside(place, top, "config", "core.hooksPath") == "my/hooks"
+    assert inside(place, top, "config", "filter.lfs.clean") == "git-lfs clean -- %f"
+    mark(str(place))
+    assert "agent's own" in (place / MARK).read_text()
+
+
+@pytest.mark.parametrize(("hooks", "said"), [(None, "/dev/null"), ("", "")])
+def test_hooks_run_only_where_that_is_said_and_filters_do_not(tmp_path: Path, hooks: str | None, said: str) -> None:
+    top = checkout(tmp_path / "w")
+    git(top, "config", "filter.lfs.clean", "git-lfs clean -- %f")
+    make(str(tmp_path / "p"), user(top), hooks=hooks)
+    assert inside(tmp_path / "p", top, "config", "--default", "", "core.hooksPath") == said
+    assert inside(tmp_path / "p", top, "config", "--default", "none", "filter.lfs.clean") == "none"
+    assert not (tmp_path / "p" / MARK).exists()
+
+
+def test_refs_that_name_others_are_files_and_bad_ones_are_left_out(tmp_path: Path) -> None:
+    names = ("refs/remotes/o/HEAD", "refs/remotes/o/other", "refs/../evil", "refs/remotes/o/bad")
+    targets = ("refs/heads/a", "refs/heads/b", "refs/heads/a", "../config")
+    refs = {name: f"ref: {target}" for name, target in zip(names, targets, strict=True)}
+    write_refs(str(tmp_path), {"refs/heads/b": "2" * 40, "refs/heads/a": "1" * 40, **refs})
+    assert sorted(os.listdir(tmp_path / "refs" / "remotes" / "o")) == ["HEAD", "other"]
+    assert (tmp_path / "refs/remotes/o/other").read_text() == "ref: refs/heads/b\n"
+    assert not (tmp_path / "refs/heads").exists() and not (tmp_path / "evil").exists()
+    packed = (tmp_path / "packed-refs").read_text().splitlines()
+    assert packed == ["# pack-refs with: sorted ", f"{'1' * 40} refs/heads/a", f"{'2' * 40} refs/heads/b"]
+
+
+def test_a_worktrees_own_sparse_checkout_counts_and_none_that_is_too_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    top, tree, place = checkout(tmp_path / "w"), tmp_path / "tree", tmp_path / "p"
+    git(top, "worktree", "add", "-q", str(tree), "-b", "side")
+    (top / ".git/info/sparse-checkout").write_text("common\n")
+    own = top / ".git/worktrees/tree/info/sparse-checkout"
+    make(str(tmp_path / "p0"), user(tree))
+    assert (tmp_path / "p0/info/sparse-checkout").read_text() == "common\n"
+    own.parent.mkdir(exist_ok=True)
+    own.write_text("mine\n")
+    monkeypatch.setattr(private_git, "LARGEST", len("common\n"))
+    (top / ".git/info/exclude").unlink()
+    make(str(place), user(tree))
+    assert (place / "info/sparse-checkout").read_text() == "mine\n"
+    own.write_text("longer by one letter\n"[:8])
+    with pytest.raises(WorkspaceError, match=f"{own} is larger than"):
+        make(str(tmp_path / "p2"), user(tree))
+
+
+def test_the_commits_that_a_private_directory_names_are_read_as_data(tmp_path: Path) -> None:
+    place, ids = tmp_path / "w" / ".git", [digit * 40 for digit in "12345"]
+    (place / "refs" / "heads").mkdir(parents=True)
+    (place / "HEAD").write_text(f"{ids[0]}\n")
+    (place / "refs/heads/a").write_text(f"{ids[1]}\n")
+    (place / "refs/heads/b").write_text("ref: refs/heads/a\n")
+    (place / "refs/heads/c").write_text(f"{ids[2]}\n{ids[3]}\n")
+    (tmp_path / "outside").write_text(f"{ids[4]}\n")
+    (place / "refs/heads/d").symlink_to(tmp_path / "outside")
+    assert named_commits(str(tmp_path / "w")) == {ids[0], ids[1]}
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / ".git").symlink_to(place)
+    assert named_commits(str(tmp_path / "other")) == named_commits(str(tmp_path / "none")) == set()
 
 
 def test_a_repository_without_commits_and_one_with_another_hash_are_taken_as_they_are(tmp_path: Path) -> None:

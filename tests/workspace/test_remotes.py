@@ -1,5 +1,6 @@
 """A branch of a remote: moved only from where it was seen, and no password is told."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -60,12 +61,67 @@ def test_a_branch_that_is_elsewhere_by_now_is_not_moved(branch: RemoteBranch, tm
 def test_a_hook_that_refuses_is_told_in_its_words(branch: RemoteBranch, tmp_path: Path) -> None:
     hook = tmp_path / "there.git" / "hooks" / "pre-receive"
     hook.parent.mkdir(exist_ok=True)
-    hook.write_text("#!/bin/sh\necho not on a Friday\nexit 1\n")
+    hook.write_text(f"#!/bin/sh\necho not on a Friday\necho once >> {tmp_path}/ran\nexit 1\n")
     hook.chmod(0o755)
     tip = branch.tip()
     with pytest.raises(PushRefused, match="refuses to move main: .*not on a Friday"):
         branch.move(tip, made_on(branch, tip, "one"))
-    assert there(tmp_path) == tip
+    assert there(tmp_path) == tip and (tmp_path / "ran").read_text() == "once\n"
+
+
+class Pauses:
+    """Stands for `time`: what was slept, and what happens meanwhile."""
+
+    def __init__(self, meanwhile: Callable[[], None] = lambda: None) -> None:
+        self.slept: list[float] = []
+        self._meanwhile = meanwhile
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self._meanwhile()
+
+
+def test_a_push_at_the_same_moment_as_anothers_is_tried_again(
+    branch: RemoteBranch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tip, lock = branch.tip(), tmp_path / "there.git" / "refs" / "heads" / "main.lock"
+    new = made_on(branch, tip, "one")
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.touch()
+    monkeypatch.setattr(remotes, "time", stays := Pauses())
+    with pytest.raises(PushRefused, match="refuses to move main: .*") as raised:
+        branch.move(tip, new)
+    assert stays.slept == [1.0, 2.0] and not str(raised.value).endswith("()") and there(tmp_path) == tip
+    monkeypatch.setattr(remotes, "time", goes := Pauses(lock.unlink))
+    branch.move(tip, new)
+    assert goes.slept == [1.0] and there(tmp_path) == new
+
+
+def test_a_branch_beside_it_is_pushed_by_force_or_only_where_there_is_none_and_removed(
+    branch: RemoteBranch, tmp_path: Path
+) -> None:
+    tip = branch.tip()
+    one, two = made_on(branch, tip, "one"), made_on(branch, tip, "two")
+    branch.push(one, "refs/heads/beside", lease="")
+    with pytest.raises(BranchMoved, match="beside of origin is no longer at $"):
+        branch.push(two, "refs/heads/beside", lease="")
+    branch.push(two, "refs/heads/beside")
+    assert git("rev-parse", "beside", cwd=str(tmp_path / "there.git")).stdout.decode().strip() == two
+    branch.delete("beside")
+    assert git("branch", "--format=%(refname)", cwd=str(tmp_path / "there.git")).stdout == b"refs/heads/main\n"
+
+
+def test_the_settings_of_the_person_say_where_an_address_leads(
+    branch: RemoteBranch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remotes, "time", pauses := Pauses())
+    branch.remote.address = "mine:x"
+    with pytest.raises(WorkspaceError, match="origin cannot be read: .*") as raised:
+        branch.tip()
+    assert pauses.slept == [1.0, 2.0] and "exit code" not in str(raised.value)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".gitconfig").write_text(f'[url "{tmp_path}/there.git"]\n\tinsteadOf = mine:x\n')
+    assert branch.tip() == there(tmp_path)
 
 
 def test_what_is_not_there_is_said(branch: RemoteBranch, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,6 +129,15 @@ def test_what_is_not_there_is_said(branch: RemoteBranch, monkeypatch: pytest.Mon
     with pytest.raises(NotFound, match="no remote 'up'") as raised:
         Remote(branch.user, "up")
     assert raised.value.hint == "there are: origin"
+    branch.user.run("remote", "add", "b.c", "/x")
+    with pytest.raises(NotFound) as raised:
+        Remote(branch.user, "up")
+    assert raised.value.hint == "there are: b.c, origin"
+    for name in ("origin", "b.c"):
+        branch.user.run("remote", "remove", name)
+    with pytest.raises(NotFound) as raised:
+        Remote(branch.user, "up")
+    assert raised.value.hint == "git remote add up URL"
     with pytest.raises(WorkspaceError, match="origin has no branch gone"):
         RemoteBranch(branch.remote, "gone", branch.store).tip()
     with pytest.raises(WorkspaceError, match="not the name of a branch"):
@@ -114,7 +179,10 @@ def test_a_branch_of_a_remote_is_named_with_a_colon() -> None:
 
 
 def test_a_relative_address_is_meant_from_the_repository(branch: RemoteBranch, repository: Repository) -> None:
-    assert branch.remote.address == f"{repository.top}/../there.git"
+    assert branch.remote.address == branch.remote.pushed == f"{repository.top}/../there.git"
+    for address in ("git@git.example:x", "https://git.example/x", "file:///srv/x", "/srv/x"):
+        assert remotes._place(address, "/top") == address
+    assert remotes._place("./odd:name", "/top") == "/top/./odd:name"
     repository.git("remote", "set-url", "--push", "origin", "ssh://git.example/x")
     again = Remote(branch.user, "origin")
     assert again.pushed == "ssh://git.example/x" and again.address == branch.remote.address

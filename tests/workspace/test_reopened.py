@@ -7,11 +7,12 @@ import pytest
 
 from tests.workspace.format0 import leave
 from tests.workspace.repositories import Repository, branches, git
-from treadle.errors import StorageError
+from treadle.errors import StorageError, WorkspaceError
+from treadle.io.removing import remove_tree
 from treadle.workspace import journal
 from treadle.workspace.prepared import RECORD
 from treadle.workspace.reopened import abandoned, open_workspace
-from treadle.workspace.workspace import Workspace
+from treadle.workspace.workspace import STORE, Workspace, prepare
 
 MODES = ["staged", "worktree"]
 
@@ -48,11 +49,14 @@ def test_what_an_earlier_release_kept_is_compared_and_applied(
     assert Path(repository.top, "a.txt").read_text() == "two\n"
     assert opened(directory).release(applied=True) is None
     assert not root.exists() and branches(repository) == {"main"} and worktrees(repository) == 1
+    assert [path.name for path in directory.iterdir()] == [RECORD], "neither its snapshots nor its store are left"
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_it_can_be_discarded(repository: Repository, directory: Path, mode: str) -> None:
     (leave(repository, directory, mode) / "a.txt").write_text("two\n")
+    if mode == "worktree":
+        repository.git("update-ref", "-d", "refs/heads/treadle/r1")  # by hand
     opened(directory).discard()
     assert not directory.exists() and branches(repository) == {"main"} and worktrees(repository) == 1
     git("fsck", cwd=repository.top)
@@ -84,8 +88,54 @@ def test_what_died_while_it_was_made_leaves_no_worktree(repository: Repository, 
     for path in sorted(root.rglob("*"), reverse=True):
         path.unlink()
     root.rmdir()
+    abandoned(str(directory), "r1")  # no repository
+    abandoned(repository.top, "r2")
+    assert branches(repository) == {"main", "treadle/r1"}
     abandoned(repository.top, "r1")
     assert branches(repository) == {"main"} and worktrees(repository) == 1
+
+
+def test_a_branch_that_has_moved_since_is_not_abandoned(repository: Repository) -> None:
+    repository.git("checkout", "-q", "-b", "treadle/r1")
+    repository.git("commit", "-q", "--allow-empty", "-m", "mine")
+    repository.git("checkout", "-q", "main")
+    abandoned(repository.top, "r1")
+    repository.git("checkout", "-q", "--orphan", "empty")
+    abandoned(repository.top, "r1")
+    assert branches(repository) == {"main", "treadle/r1"}
+
+
+def test_a_workspace_of_this_release_is_found_with_its_store(repository: Repository, directory: Path) -> None:
+    made = prepare("staged", repository.top, str(directory), name="r1")
+    Path(made.root, "a.txt").write_text("two\n")
+    found = opened(directory)
+    assert type(found) is Workspace and found.difference().status == "M  a.txt"
+
+
+def test_a_source_that_is_no_repository_and_one_whose_snapshots_are_lost(
+    repository: Repository, directory: Path
+) -> None:
+    leave(repository, directory, "staged")
+    Path(repository.common).rename(directory.parent / "gone")
+    assert opened(directory).difference().status == ""
+    remove_tree(str(directory / STORE))
+    remove_tree(str(directory / "snapshots.git"))
+    with pytest.raises(WorkspaceError):
+        open_workspace(str(directory))
+    assert not (directory / STORE).exists(), "tried again from the beginning next time"
+
+
+def test_what_is_above_the_directory_worked_on_is_kept(repository: Repository, directory: Path) -> None:
+    """It is not looked at, so it may hold work."""
+    root = leave(repository, directory, "worktree")
+    (root / "deep").mkdir()
+    record = json.loads((directory / RECORD).read_text())
+    empty = repository.git("hash-object", "-t", "tree", "-w", "/dev/null").strip()
+    (directory / RECORD).write_text(json.dumps({**record, "root": str(root / "deep"), "before": empty}))
+    workspace = opened(directory)
+    assert workspace.publish("message") is None and workspace.release(applied=True) == str(root / "deep")
+    workspace.discard()
+    assert not directory.exists() and worktrees(repository) == 1
 
 
 def test_an_unfinished_apply_of_an_earlier_release_is_finished(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def make(
     for name in COPIED:
         _copy_small(os.path.join(user.common, name), os.path.join(place, name))
     if user.linked:  # a worktree may have its own
-        _copy_small(user.file("info/sparse-checkout"), os.path.join(place, "info/sparse-checkout"), again=True)
+        _copy_small(user.file("info/sparse-checkout"), os.path.join(place, "info/sparse-checkout"))
     if head is None and at is None:
         copy_index(user, place)
     else:
@@ -178,15 +178,13 @@ def _write(place: str, name: str, text: str) -> None:
     opening.write(os.path.join(place, name), os.fsencode(text))
 
 
-def _copy_small(source: str, target: str, *, again: bool = False) -> None:
+def _copy_small(source: str, target: str) -> None:
     try:
         data = read_at_most(source, LARGEST + 1)
     except OSError:
         return  # not there
     if len(data) > LARGEST:
         raise WorkspaceError(f"{source} is larger than {LARGEST >> 20} MiB")
-    if again and os.path.exists(target):
-        os.unlink(target)
     opening.write(target, data)
 
 

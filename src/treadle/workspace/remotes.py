@@ -197,15 +197,14 @@ class RemoteBranch:
 def shown(address: str) -> str:
     """An address without the name and password in it."""
     parts = urlsplit(address)
-    if not parts.scheme or "@" not in parts.netloc:
+    if "@" not in parts.netloc:
         return address
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 def _place(url: str, top: str) -> str:
     """A relative path in the settings is meant from the repository."""
-    plain = "://" not in url and not re.match(r"[^/]+:", url)
-    return os.path.join(top, url) if plain else url
+    return url if re.match(r"[^/]+:", url) else os.path.join(top, url)
 
 
 def _refusal(done: Finished) -> str:

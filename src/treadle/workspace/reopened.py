@@ -46,7 +46,8 @@ def abandoned(source: str, name: str) -> None:
     if user is not None and branch in user.refs():
         user.run("worktree", "prune")
         head = user.run("rev-parse", "--verify", "HEAD^{commit}", check=False).stdout.decode().strip()
-        user.run("update-ref", "-d", branch, head, check=False)  # one that has moved is kept
+        if head:  # without one, git would delete it wherever it is
+            user.run("update-ref", "-d", branch, head, check=False)  # one that has moved is kept
 
 
 class EarlierWorkspace(Workspace):
