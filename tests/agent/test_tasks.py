@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.agent.repository import make_repository
 from tests.io.sandbox.rooms import WRITES_TOO_MUCH, writing_counts
 from tests.waiting import until
 from treadle.agent import tasks as tasks_module
@@ -316,6 +317,42 @@ async def test_a_process_that_changed_what_is_not_ours_fails_when_it_ends(tmp_pa
         task = await ended(setting, task)
     assert task.status == "failed" and task.error and task.error.message == "that was theirs"
     assert task.exit_code == (None if stopped else 0)
+
+
+class Isolated(Setting):
+    """A setting whose subagent leaves a file where it works."""
+
+    left: tuple[str, str] | None = None
+
+    async def open_child(self, task_id: str, kind: AgentType, task: Task) -> Session:
+        assert task.worktree and task.branch and task.cwd == task.worktree != self.tasks._cwd
+        if self.left is not None:
+            Path(task.cwd, self.left[0]).write_text(self.left[1])
+        return Helper()
+
+
+async def test_a_task_says_where_an_isolated_subagent_worked_as_far_as_that_is_there(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path / "repository")
+    (repository / "shared.txt").write_text("not committed\n")
+    setting = Isolated(repository)
+    work = Assignment(prompt="count", label="x", isolation="worktree")
+
+    async def done(*left: str) -> tuple[bool, bool]:
+        setting.left = (left[0], left[1]) if left else None
+        setting.events.clear()
+        task = await ended(setting, setting.tasks.add(work))
+        assert task.output == "did count" and task.cwd == (task.worktree or str(repository))
+        return task.worktree is not None, task.branch is not None
+
+    assert await done() == (False, False)
+    assert await done("new.txt", "new") == (True, True)
+    program = '[submodule "m"]\n\tpath = m\n\turl = ./m\n\tupdate = !false\n'
+    assert await done(".gitmodules", program) == (True, False)
+    first, second = [event for event in setting.events if isinstance(event, Warned)]
+    assert first.message.endswith("are not in the worktree of agent_3") and second.code == "worktree"
+    assert second.message.startswith("agent_3: ") and "gitmodulesUpdate" in second.message
+    log = Path(setting.tasks.get("agent_3").log_path or "").read_text()
+    assert log.startswith(f"! {first.message}\n") and f"\n! {second.message}" in log
 
 
 async def test_a_task_says_what_it_is_and_that_it_was_read(setting: Setting, tmp_path: Path) -> None:

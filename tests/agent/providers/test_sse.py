@@ -32,6 +32,14 @@ def test_plain_events() -> None:
     assert decode(b"data: one\n\ndata: two\n\n") == [b"one", b"two"]
 
 
+def test_an_event_is_there_as_soon_as_its_blank_line_is_and_nothing_is_joined_before() -> None:
+    decoder = EventDecoder()
+    assert decoder.feed(b"data: a\n") == decoder.feed(b"data: b\n") == [] and len(decoder._parts) == 2
+    assert decoder.feed(b"\n") == [b"a\nb"]
+    assert decoder.feed(b"data: c") == decoder.feed(b"\n") == [] and decoder.feed(b"\ndata: d\n") == [b"c"]
+    assert decoder.end() == [b"d"]
+
+
 def test_comments_names_and_empty_lines_are_no_events() -> None:
     assert decode(b": ping\n\n\n\nevent: x\nid: 1\nretry: 5\n\ndata: y\n\n:\n\n") == [b"y"]
 

@@ -285,6 +285,27 @@ async def test_what_runs_outside_is_noted_and_not_confined_also_in_the_backgroun
     assert (access.kind, access.command, access.outside) == ("execute", "ls", "why")
 
 
+@pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
+@pytest.mark.parametrize("asks", [False, True])
+async def test_a_host_that_is_not_in_the_list_is_asked_about_or_named(
+    workspace: Workspace, tmp_path: Path, asks: bool
+) -> None:
+    asked: list[tuple[str, int]] = []
+
+    async def reaching(host: str, port: int) -> bool:
+        asked.append((host, port))
+        return False
+
+    hosts = () if asks else ("a.example",)
+    walls = Confinement(use="on", network="off", hosts=hosts, write=(str(workspace.root),), temp=str(tmp_path))
+    more = {"confinement": lambda: walls, "reaching": reaching if asks else None}
+    workspace.context = msgspec.structs.replace(workspace.context, **more)
+    request = r"printf 'CONNECT b.example:443 HTTP/1.1\r\n\r\n' >&3; head -1 <&3; exit 1"
+    said = await workspace.run("bash", command=f"exec 3<>/dev/tcp/127.0.0.1/3128; {request}")
+    assert "403" in said and "[b.example may not be reached: " in said
+    assert asked == ([("b.example", 443)] if asks else [])
+
+
 needs_sandbox = pytest.mark.skipif(methods.available().method is None, reason="needs a sandbox")
 
 

@@ -11,13 +11,18 @@ import pytest
 from tests.agent.tools.workspace import Workspace
 from tests.conftest import need
 from tests.waiting import until
-from treadle.agent.tools.grep import MAX_LINE, Grep, GrepArgs
+from treadle.agent.tools.grep import MAX_LINE, Grep, GrepArgs, _same
 from treadle.errors import ToolError
 from treadle.io.process import table
 from treadle.io.process.handle import own
 
 INSTALLED = os.path.join(sysconfig.get_path("scripts"), "rg")
 PROGRAMS = {"rg on PATH": lambda: need("rg"), "the installed rg": lambda: INSTALLED}
+
+
+def test_a_line_is_what_the_search_showed_of_it_whatever_is_no_text_in_it() -> None:
+    assert _same("a", "a\r\n") and _same("a\ufffdb", "a\udcffb\n") and _same("a", "\ufeffa")
+    assert not _same("a", "b\n") and not _same("a\ufffd", "b\udcff\n")
 
 
 @pytest.fixture(params=PROGRAMS)

@@ -152,6 +152,9 @@ async def test_redirects_are_followed_and_the_last_address_is_told(
     server.answers["/file"] = http(b"", status="302 Found", Location="file:///etc/passwd")
     with pytest.raises(ToolError, match="only http and https"):
         await fetch(f"{base}/file")
+    server.answers["/made"] = http(b"made", "text/plain", status="201 Created", Location="b")
+    server.answers["/lost"] = http(b"lost", "text/plain", status="302 Found")
+    assert (await fetch(f"{base}/made")).endswith("made") and (await fetch(f"{base}/lost")).endswith("lost")
 
 
 async def test_a_redirect_to_where_rules_forbid_to_go_is_refused(server: Server, tmp_path: Path) -> None:
