@@ -1,5 +1,6 @@
 """What an agent may do against another's claim only with a person's permission."""
 
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,34 @@ def test_an_agent_cannot_allow_itself(heimdall: Run, project: Path) -> None:
     refused = heimdall("allow", **AGENT)
     assert refused.returncode == 2 and refused.stdout == "" and "person" in refused.stderr
     assert heimdall("allow", "--minutes", "x").returncode == 2
+
+
+def test_a_code_is_good_once_until_its_time_and_kept_where_only_the_person_reads(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TREADLE_HOME", str(tmp_path / "state"))
+
+    def planning(now: float) -> Planning:
+        return Planning(project=str(project), clock=lambda: now)
+
+    first, second = allowing.grant(planning(1000.0), 2), allowing.grant(planning(1000.0), 2)
+    place = tmp_path / "state" / "allowed"
+    assert first != second and len(list(place.iterdir())) == 2 and place.stat().st_mode & 0o777 == 0o700
+    allowing.require(planning(1000.0), "do that")  # a person needs none, and none is used up
+    monkeypatch.setenv("HEIMDALL_PROCESS", "7:7")
+    assert allowing.in_session(planning(1000.0)), "the process of a session was given"
+    monkeypatch.setenv("HEIMDALL_ALLOW", first)
+    allowing.require(planning(1119.0), "do that")
+    with pytest.raises(Denied, match="an agent may not do that") as refused:
+        allowing.require(planning(1119.0), "do that")
+    assert refused.value.hint == allowing.HINT
+    monkeypatch.setenv("HEIMDALL_ALLOW", second)
+    with pytest.raises(Denied):
+        allowing.require(planning(1120.0), "do that")
+    assert list(place.iterdir()) == [], "one that was too late is gone too"
+    monkeypatch.delenv("HEIMDALL_ALLOW")
+    (place / sha256(b"").hexdigest()).write_text("2999-01-01T00:00:00Z\n")
+    with pytest.raises(Denied):
+        allowing.require(planning(1000.0), "do that")
+    with pytest.raises(Denied, match="only a person"):
+        allowing.grant(planning(1000.0), 2)

@@ -3,8 +3,11 @@
 import json
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +19,7 @@ from treadle.coordination.claim import MOST_SHOWN
 from treadle.coordination.claims import Claims, Collision
 from treadle.coordination.planning import Planning
 from treadle.coordination.surfaces import Surface
+from treadle.io.reading import state_numbers
 
 HAIDS = [f"haid:p{number}.box-{number:04x}" for number in range(30)]
 
@@ -116,8 +120,6 @@ def test_a_claim_that_ends_is_removed_and_one_whose_time_is_over_is_not_listed(c
 def test_an_index_that_cannot_be_used_is_made_anew_or_done_without(claims: Claims, damage: str) -> None:
     path = Path(claims.planning.live_path("claims.index"))
     if damage == "another format":
-        import sqlite3
-
         with sqlite3.connect(path) as connection:
             connection.execute("pragma user_version = 99")
         connection.close()
@@ -206,3 +208,110 @@ def test_a_file_that_was_just_changed_is_not_settled_whatever_time_it_shows(tmp_
     os.utime(path, (1, 1))
     assert catalog._settled(str(path), 7) == catalog._UNSETTLED
     assert catalog._settled(str(tmp_path / "gone"), 7) == catalog._UNSETTLED
+
+
+class Few:
+    """Three claims in files, and the index of them; `read` has the names of the files that were read for it."""
+
+    def __init__(self, place: Path) -> None:
+        self.place, self.read, self.index = place / "claims", [], place / "index"
+        self.place.mkdir()
+        self.entries: dict[str, CatalogEntry | None] = {
+            "a.json": CatalogEntry("haid:a", 10.0, 20.0, 3, ["src/a"], ("text a", "json a")),
+            "b.json": CatalogEntry("haid:b", 15.0, 30.0, 7, ["docs/**"], ("text b", "json b")),
+            "c.json": None,
+        }
+        for name in self.entries:
+            (self.place / name).write_text(name)
+        self.catalog = Catalog(str(self.index), str(self.place), self.found)
+        self.catalog.trusted = 0.0
+
+    def found(self, path: str) -> CatalogEntry | None:
+        self.read.append(Path(path).name)
+        return self.entries[Path(path).name]
+
+    def ask(self, question: Callable[[catalog.CatalogRows], Any], **more: Any) -> Any:
+        return self.catalog.ask(question, **{"few": 2, **more})
+
+    def reads(self) -> list[str]:
+        """What is read for the next answer."""
+        self.read.clear()
+        self.ask(lambda rows: None)
+        return self.read
+
+
+@pytest.fixture
+def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Few:
+    monkeypatch.setattr(catalog, "SETTLED_SECONDS", 0.0)
+    return Few(tmp_path)
+
+
+def test_the_index_says_what_ended_what_is_broken_and_how_each_is_listed(few: Few) -> None:
+    for now, over, valid in ((14.9, ["b.json"], "a"), (15.0, [], "ab"), (19.9, [], "ab"), (20.0, ["a.json"], "b")):
+        assert few.ask(lambda rows, now=now: rows.over(now)) == over
+        for as_json, form in ((True, "json"), (False, "text")):
+            shown = few.ask(lambda rows, now=now, as_json=as_json: rows.shown(now, as_json=as_json))
+            assert shown == {f"{name}.json": f"{form} {name}" for name in valid}
+    assert few.ask(lambda rows: (rows.broken(), rows.fence())) == (["c.json"], 7)
+    assert few.ask(lambda rows: rows.near(["src/a/b"])) == ["a.json"]
+    assert few.ask(lambda rows: rows.near(["**"])) == ["a.json", "b.json"]
+    assert few.ask(lambda rows: rows.near(["**"], lambda path: path == "src/a")) == ["b.json"]
+    assert few.ask(lambda rows: rows.near(["docs/x"], lambda path: True)) == ["b.json"], "it is no plain path"
+
+
+def test_there_is_no_index_of_few_claims_and_it_is_not_made_by_what_is_told(few: Few) -> None:
+    assert few.ask(lambda rows: 1, few=3) is None and not few.index.exists()
+    few.catalog.tell("a.json", current=True)
+    assert not few.index.exists() and few.read == []
+    assert few.ask(lambda rows: 1) == 1 and few.index.exists()
+    assert few.ask(lambda rows: 1, few=3) is None, "when there are few by now"
+    assert few.ask(lambda rows: 1, few=3, look=False) == 1
+
+
+def test_only_what_changed_is_read_again(few: Few) -> None:
+    assert few.reads() == ["a.json", "b.json", "c.json"] and few.reads() == []
+    few.entries["a.json"] = CatalogEntry("haid:a", 10.0, 20.0, 3, ["lib"], ("", ""))
+    (few.place / "a.json").write_text("changed, and longer")
+    assert few.reads() == ["a.json"] and few.reads() == []
+    assert few.ask(lambda rows: (rows.near(["src/a"]), rows.near(["lib/x"]))) == ([], ["a.json"])
+    (few.place / "d.json").write_text("d")
+    few.entries["d.json"] = few.entries["a.json"]
+    (few.place / "b.json").unlink()
+    assert few.reads() == ["d.json"]
+    assert few.ask(lambda rows: (rows.near(["docs"]), sorted(rows.shown(15.0, as_json=True)))) == (
+        [],
+        ["a.json", "d.json"],
+    )
+    few.catalog.tell("d.json", current=False)
+    few.catalog.tell("never.json", current=False)
+    (few.place / "d.json").unlink()
+    few.catalog.tell("d.json", current=False)
+    few.ask(lambda rows: 1, few=0, look=False)
+    files = state_numbers(str(few.place), catalog.ENDING)
+    with closing(sqlite3.connect(few.index)) as connection:
+        ((seen, dated),) = connection.execute("select seen, dated from total")
+        assert dict(connection.execute("select name, seen from files")) == files
+    assert seen == sum(files.values()) & catalog._MASK and dated == catalog._UNSETTLED
+
+
+def test_what_was_just_written_is_read_again(few: Few, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog, "SETTLED_SECONDS", 3600.0)
+    assert few.reads() == few.reads() == ["a.json", "b.json", "c.json"]
+
+
+def test_a_directory_that_has_not_changed_is_not_looked_at_for_a_while(few: Few) -> None:
+    few.catalog.trusted = 3600.0
+    few.reads()
+    (few.place / "a.json").write_text("changed, and longer")
+    assert few.reads() == []
+    few.catalog.tell("b.json", current=True)
+    assert few.reads() == [], "what we write ourselves changes nothing else"
+    few.catalog.tell("b.json", current=False)
+    assert few.reads() == ["a.json"]
+
+
+@pytest.mark.parametrize("look", [True, False])
+def test_a_damaged_index_is_replaced_by_a_whole_one(few: Few, look: bool) -> None:
+    few.index.write_bytes(b"garbage" * 1000)
+    assert few.ask(lambda rows: rows.near(["**"]), look=look) == ["a.json", "b.json"]
+    assert few.ask(lambda rows: rows.broken(), look=False) == ["c.json"]

@@ -6,6 +6,7 @@ from pathlib import Path
 from tests.coordination.conftest import Run
 from treadle.coordination import briefs, demo
 from treadle.coordination.planning import Planning
+from treadle.coordination.waves import WaveTask, build_wave
 from treadle.sessions.tokens import estimate
 
 
@@ -26,7 +27,27 @@ def test_it_prints_the_three_lines_and_the_summary_with_what_it_counted(heimdall
     told = f"with the invariants and rules that each spawn then reads: {base} -> {read} tokens"
     assert full == f"{told} (-{round(100 * (base - read) / base)}%)"
     assert "I1. The balances" in demo.rules() and "Rebase, do not merge" in demo.rules()
-    assert cached.startswith("where a prompt's beginning is cached, at a tenth of the price, and briefs begin alike: ")
+    assert sorted(kept) == sorted(
+        ["symbol_table.txt"]
+        + [f"{kind}-2.{n}.txt" for kind in ("verbatim", "delta_brief", "task_result") for n in (1, 2, 3)]
+    )
+    shared, own = in_one_wave(tmp_path)
+    restated = estimate((tmp_path / "kept" / "verbatim-2.1.txt").read_text().rpartition("# Your task")[0])
+    beside = sum(tokens for name, tokens in kept.items() if name.startswith(("symbol_table", "task_result")))
+    before, after = round(base - 0.9 * 2 * restated), round(beside + own + 3 * shared - 0.9 * 2 * shared)
+    told = "where a prompt's beginning is cached, at a tenth of the price, and briefs begin alike"
+    worth = f"{before} -> {after} tokens' worth (-{round(100 * (before - after) / before)}%)"
+    assert cached == f"{told}: {worth}"
+
+
+def in_one_wave(tmp_path: Path) -> tuple[int, int]:
+    """The tokens of what briefs of one wave have in common, and of what each has for itself."""
+    planning = Planning(str(tmp_path / ".planning"), project=str(tmp_path))
+    demo.by_reference(planning)
+    (tmp_path / "rules.md").write_text(demo.rules())
+    tasks = [WaveTask(task["task"], task["spec"], task["symbols"], task["capsules"]) for task in demo.TASKS]
+    wave = build_wave(planning, tasks, "rules.md")
+    return estimate(wave.shared), sum(map(estimate, wave.own.values()))
 
 
 def test_no_figure_of_it_is_in_its_source() -> None:
@@ -48,4 +69,4 @@ def test_both_versions_say_the_same_task_and_the_delta_briefs_are_complete(tmp_p
 
 def test_it_leaves_nothing_in_the_project(heimdall: Run, project: Path) -> None:
     heimdall("protocol", "demo")
-    assert not (project / ".planning").exists()
+    assert [path.name for path in project.iterdir() if path.name != ".git"] == ["src"]

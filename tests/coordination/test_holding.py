@@ -50,3 +50,34 @@ def test_a_link_leads_to_what_it_stands_for(project: Path, claims: Claims) -> No
     claims.release(BOB)
     claims.claim(BOB, ["link/a"], "T-2")
     assert list(held(project)) == ["src/a"]
+
+
+def test_up_to_so_many_files_are_held_one_by_one_and_what_has_no_directory_stays(project: Path, claims: Claims) -> None:
+    for place, count in (("many", MOST - 1), (".", MOST)):
+        (project / place).mkdir(exist_ok=True)
+        for number in range(count):
+            (project / place / f"{number}.txt").touch()
+    claims.claim(BOB, ["many/*.txt"], "T-2")
+    assert len(held(project)) == MOST and "many/0.txt" in held(project)
+    claims.claim(BOB, ["*.txt"], "T-2")
+    found = held(project)
+    assert len(found) == MOST + 2 and "0.txt" in found
+    assert found["many"].startswith(f"{MOST - 1} paths in it are held, for example: many/")
+
+
+def test_what_lies_in_what_is_held_is_not_named_and_nothing_outside_is(
+    project: Path, claims: Claims, tmp_path: Path
+) -> None:
+    claims.release(BOB)
+    claims.claim("haid:carl.box-0003", ["docs/in/**"], "T-2", shared=True)
+    claims.claim("haid:dora.box-0004", ["docs/*/deep/x.md", "**/config", "out/*"], "T-3", shared=True)
+    for name in ("docs/in/deep", "docs/other/deep", ".planning"):
+        (project / name).mkdir(parents=True, exist_ok=True)
+    for name in ("docs/in/deep/x.md", "docs/other/deep/x.md", "config", ".planning/config"):
+        (project / name).write_text("")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/file").touch()
+    (project / "out").symlink_to(tmp_path / "elsewhere")
+    found = held(project)
+    assert sorted(found) == ["config", "docs/in", "docs/other/deep/x.md"]
+    assert "carl" in found["docs/in"] and "dora" in found["config"]

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import tomllib
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,8 @@ def test_what_is_written_has_no_path_of_this_machine_and_goes_away_again(project
     for file in WHERE[name]:
         assert f"+++ {project / file}" in shown and str(project / file) in done.stdout
         text = (project / file).read_text()
-        assert str(BIN) not in text and str(project) not in text and "heimdall" in text or "coord" in text
+        assert str(BIN) not in text and str(project) not in text
+        assert "heimdall" in text or "coord" in text
     assert setup(project, name).stdout.count("unchanged") == len(WHERE[name])
     assert setup(project, name, "--remove").returncode == 0
     assert git(project, "status", "--porcelain") == ""
@@ -83,3 +85,54 @@ def test_an_unknown_program_is_refused_with_those_there_are(project: Path) -> No
     assert done.returncode == 2 and "claude, codex, gemini, qwen, copilot, opencode, cursor" in done.stderr
     with pytest.raises(ConfigError):
         hosts.host("nonsense", str(project), str(project))
+
+
+def test_codex_has_its_text_in_the_override_where_there_is_one_and_trusts_the_place_that_the_hook_gets(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("CODEX_HOME", raising=False)
+    asks = hosts.host("codex", str(project), str(project))
+    assert [edit.path for edit in asks.edits] == [str(project / file) for file in WHERE["codex"]]
+    assert len(asks.notes) == 2 and "or --trust here" in asks.notes[1]
+    (project / "AGENTS.override.md").touch()
+    (project / ".codex").mkdir()
+    (project / ".codex/hooks.json").write_text('{"hooks": {"PreToolUse": [{"hooks": []}]}}')
+    trusts = hosts.host("codex", str(project), str(project), trust=True)
+    _, hook, text, settings = trusts.edits
+    assert text.path == str(project / "AGENTS.override.md") and "as --trust says" in trusts.notes[1]
+    assert settings.path == str(tmp_path / ".codex/config.toml")
+    ((key, state),) = tomllib.loads(settings.put(None))["hooks"]["state"].items()
+    assert key == f"{project}/.codex/hooks.json:pre_tool_use:1:0"
+    (ran,) = json.loads(hook.put(None))["hooks"]["PreToolUse"][0]["hooks"]
+    seen = {"event_name": "pre_tool_use", "hooks": [{**ran, "async": False}]}
+    written = json.dumps(seen, sort_keys=True, separators=(",", ":"))
+    assert state["trusted_hash"] == f"sha256:{sha256(written.encode()).hexdigest()}"
+
+
+def test_each_program_gets_the_server_and_the_hook_in_its_own_form(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(BIN))
+    server = {"command": "heimdall-ledger-mcp", "args": ["--extended"]}
+    said = {name: [edit.put(None) for edit in hosts.host(name, "/t", "/m").edits] for name in hosts.NAMES}
+    for name in ("claude", "gemini", "qwen", "copilot", "cursor"):
+        assert json.loads(said[name][0]) == {"mcpServers": {"heimdall": server}}
+    opened = {"type": "local", "command": ["heimdall-ledger-mcp", "--extended"], "enabled": True}
+    assert json.loads(said["opencode"][0]) == {"mcp": {"heimdall": opened}}
+    assert tomllib.loads(said["codex"][0]) == {"mcp_servers": {"heimdall": server}}
+    assert 'const TREADLE = "treadle";' in said["opencode"][1]
+    for name, event in (
+        ("claude", "PreToolUse"),
+        ("codex", "PreToolUse"),
+        ("gemini", "BeforeTool"),
+        ("qwen", "PreToolUse"),
+    ):
+        (entry,) = json.loads(said[name][1])["hooks"][event]
+        (hook,) = entry["hooks"]
+        assert hook["command"] == f"sh -c 'command -v treadle >/dev/null || exit 0; exec treadle coord hook {name}'"
+        assert hook["timeout"] == (10_000 if name == "gemini" else 10)
+    assert json.loads(said["copilot"][1])["hooks"]["PreToolUse"][0]["timeout"] == 10
+    assert json.loads(said["cursor"][1]) == {"version": 1}
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert hosts.program("treadle") == str(BIN / "treadle"), "where PATH has none"

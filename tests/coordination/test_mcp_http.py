@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import socket
 import struct
 import subprocess
@@ -113,8 +114,8 @@ def test_nobody_without_the_token_makes_it_read_a_body(listener: HttpListener, t
 
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
 def test_without_the_token_there_is_one_answer_and_it_is_no(listener: HttpListener, method: str) -> None:
-    head = f"{method} /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
-    with socket.create_connection(listener.server_address[:2], timeout=60) as connection:
+    head = f"{method} /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n"
+    with socket.create_connection(listener.server_address[:2], timeout=20) as connection:
         connection.sendall(head.encode())
         answer = b"".join(iter(lambda: connection.recv(4096), b""))
     assert answer.count(b"HTTP/1.1 ") == 1 and answer.split()[1] == b"401"
@@ -185,3 +186,108 @@ def test_what_is_wrong_is_said_at_the_start(heimdall: Run, listener: HttpListene
     assert taken.returncode == 2 and f"cannot listen on port {port}" in taken.stderr
     assert heimdall("ledger-mcp", "--http", "--port", "many").returncode == 2
     assert heimdall("ledger-mcp", "--http", HEIMDALL_HAID="nobody").returncode == 2
+
+
+class Counted:
+    """A lock that knows how often it was taken."""
+
+    taken = 0
+
+    def __enter__(self) -> None:
+        self.taken += 1
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+def test_the_table_and_each_session_have_their_own_lock(listener: HttpListener) -> None:
+    session, table, own = begin(listener), Counted(), Counted()
+    sessions: Any = listener.sessions
+    server, _, heard = sessions._open[session]
+    sessions._lock, sessions._open[session] = table, (server, own, heard)
+    send(listener, call("ping"), Mcp_Session_Id=session)
+    assert (table.taken, own.taken) == (1, 1)
+    other = sessions.begin()
+    assert table.taken == 2 and sessions.end(other) and table.taken == 3 and not sessions.end(other)
+
+
+def test_who_is_silent_for_long_or_longest_is_dropped_and_its_name_is_free(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(mcp_http.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(mcp_http, "MAX_SESSIONS", 3)
+    planning = Planning(project=str(project))
+    sessions = mcp_http.Sessions(lambda: Server(planning))
+
+    def begun() -> str:
+        name = sessions.begin()
+        found = sessions.find(name)
+        assert found is not None
+        found[0].handle("initialize", {"clientInfo": {"name": "cursor"}})
+        return name
+
+    def known() -> list[str]:
+        return [found[0]._own().partition("/")[2] for name in names if (found := sessions._open.get(name))]
+
+    names = [begun() for _ in range(3)]
+    assert known() == ["cursor", "cursor-2", "cursor-3"]
+    now[0] = 1.0
+    assert sessions.find(names[0]) is not None  # it was heard from again
+    names.append(begun())
+    assert known() == ["cursor", "cursor-3", "cursor-2"], "the second was silent longest, and its name was free"
+    now[0] = mcp_http.SESSION_SECONDS
+    monkeypatch.setattr(mcp_http, "MAX_SESSIONS", 9)
+    names.append(begun())
+    assert len(known()) == 4, "just as long is not too long"
+    now[0] += 1.0
+    names.append(begun())
+    assert len(known()) == 4 and names[2] not in sessions._open
+    sessions.end_all()
+    assert known() == [] and Server(planning).bindings.haid("cursor").endswith("/cursor")
+
+
+def test_a_connection_that_is_refused_is_closed_and_one_that_is_served_goes_on(
+    listener: HttpListener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = json.dumps(call("ping")).encode()
+    monkeypatch.setattr(mcp_http, "BODY_CAP", len(body))
+    session, address = listener.sessions.begin(), listener.server_address[:2]
+    head = f"POST /mcp HTTP/1.1\r\nHost: [::1]:80\r\nAuthorization: Bearer {TOKEN}\r\nMcp-Session-Id: {session}\r\n"
+    small, large = (f"{head}Content-Length: {len(body) + more}\r\n\r\n".encode() for more in (0, 1))
+    with socket.create_connection(address, timeout=60) as connection:
+        connection.sendall((small + body) * 2 + large)
+        said = b"".join(iter(lambda: connection.recv(4096), b""))
+    assert re.findall(rb"HTTP/1\.1 (\d+)", said) == [b"200", b"200", b"413"]
+    assert b"Mcp-Session-Id" not in said and said.endswith(b"at most 16 MiB\n")
+
+
+def test_answers_say_what_is_allowed_and_only_a_first_one_names_its_session(listener: HttpListener) -> None:
+    status, headers, said = send(listener, b"", "GET")
+    assert (status, headers["Allow"], said) == (405, "POST, DELETE", b"this server sends no events of its own\n")
+    refused = send(listener, b"", Authorization="")
+    assert refused[1]["WWW-Authenticate"] == "Bearer" and refused[2] == b"the token is missing or wrong\n"
+    assert send(listener, b"", path="/x")[2] == b"the server is at /mcp\n"
+    assert send(listener, b"", Origin="http://[")[2] == b"only from this machine\n"
+    assert send(listener, b"[1]")[::2] == (400, b"no such session: initialize first\n")
+    assert send(listener, call("initialize"), Mcp_Session_Id="gone")[0] == 404
+    session = begin(listener)
+    assert "Mcp-Session-Id" not in send(listener, call("ping"), Mcp_Session_Id=session)[1]
+    note = {"jsonrpc": "2.0", "method": "initialize"}
+    status, headers, _ = send(listener, note)
+    assert status == 202 and headers["Mcp-Session-Id"] != session
+    ended = send(listener, b"", "DELETE", Mcp_Session_Id=session)
+    assert "Content-Length" not in ended[1] and headers["Content-Length"] == "0"
+
+
+def test_only_what_is_no_reset_is_reported_and_no_connection_holds_up_the_end(
+    listener: HttpListener, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for error in (ConnectionResetError(), ZeroDivisionError()):
+        try:
+            raise error
+        except Exception:
+            listener.handle_error(None, ("127.0.0.1", 1))
+    said = capfd.readouterr().err
+    assert "ZeroDivisionError" in said and "ConnectionResetError" not in said
+    assert listener.daemon_threads and listener.url == f"http://127.0.0.1:{listener.server_address[1]}/mcp"

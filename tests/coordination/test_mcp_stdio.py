@@ -1,17 +1,24 @@
-"""The server as a process on pipes: both framings, hostile input, and the official client."""
+"""The server on pipes, in this process and as one of its own: both framings, hostile input, and the official client."""
 
 import json
 import os
+import select
 import subprocess
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.coordination.conftest import BIN, Run
+from treadle.coordination import mcp_stdio
 from treadle.coordination.claims import Claims
+from treadle.coordination.mcp import Server
+from treadle.coordination.planning import Planning
 
 SERVER = str(BIN / "heimdall-ledger-mcp")
+Answers = Callable[[bytes], list[Any]]
 
 
 def line(**fields: Any) -> bytes:
@@ -23,16 +30,21 @@ def framed(**fields: Any) -> bytes:
     return b"content-LENGTH: %d\r\nContent-Type: application/json\r\n\r\n%b" % (len(body), body)
 
 
-def answers(heimdall: Run, data: bytes) -> list[Any]:
-    done = heimdall("ledger-mcp", stdin=data)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return [json.loads(text) for text in done.stdout.splitlines()]
+def spoken(server: Server, data: bytes, tmp_path: Path) -> list[Any]:
+    """What a server says to all of this, in this process."""
+    (tmp_path / "in").write_bytes(data)
+    with (tmp_path / "in").open("rb") as source, (tmp_path / "out").open("wb") as sink:
+        mcp_stdio.serve(server, source.fileno(), sink.fileno())
+    return [json.loads(text) for text in (tmp_path / "out").read_bytes().splitlines()]
 
 
-def test_the_published_request_line_is_accepted_exactly(heimdall: Run) -> None:
+@pytest.fixture
+def answers(project: Path, tmp_path: Path) -> Answers:
+    return lambda data: spoken(Server(Planning(project=str(project))), data, tmp_path)
+
+
+def test_the_published_request_line_is_accepted_exactly(answers: Answers) -> None:
     (answer,) = answers(
-        heimdall,
         b'{"jsonrpc":"2.0","id":1,"method":"initialize",'
         b'"params":{"protocolVersion":"2024-11-05","clientInfo":{"name":"cursor"}}}\n',
     )
@@ -42,7 +54,7 @@ def test_the_published_request_line_is_accepted_exactly(heimdall: Run) -> None:
     assert answer["result"]["serverInfo"] == {"name": "heimdall-ledger-mcp", "version": "1.0.0"}
 
 
-def test_both_framings_are_counted_in_bytes_and_may_be_mixed(heimdall: Run) -> None:
+def test_both_framings_are_counted_in_bytes_and_may_be_mixed(answers: Answers) -> None:
     claim = {"name": "append_decision", "arguments": {"title": "größer → größer", "body": "日本語 🚀"}}
     data = (
         framed(id=1, method="tools/call", params=claim)
@@ -51,12 +63,12 @@ def test_both_framings_are_counted_in_bytes_and_may_be_mixed(heimdall: Run) -> N
         + b"\n\r\n"
         + line(id=4, method="ping")[:-1]  # the last one without its newline
     )
-    found = answers(heimdall, data)
+    found = answers(data)
     assert [answer["id"] for answer in found] == [1, 2, 3, 4]
     assert found[0]["result"]["structuredContent"]["title"] == "größer → größer"
 
 
-def test_garbage_costs_its_own_line_only(heimdall: Run) -> None:
+def test_garbage_costs_its_own_line_only(answers: Answers) -> None:
     data = (
         b"nonsense\n\xff\xfe\n[]\n1\n{}\n"
         + line(method="tools/unknown")
@@ -65,21 +77,20 @@ def test_garbage_costs_its_own_line_only(heimdall: Run) -> None:
         + b"\n"
         + line(id=2, method="ping")
     )
-    found = answers(heimdall, data)
+    found = answers(data)
     codes = [answer.get("error", {}).get("code") for answer in found]
     assert codes == [-32700, -32700, -32600, -32600, -32600, -32601, -32700, None]
 
 
 @pytest.mark.parametrize("number", [b"1e999", b"-1e999", b"NaN", b"Infinity", b"1" * 5000])
-def test_an_id_that_is_no_number_of_json_costs_its_own_line_only(heimdall: Run, number: bytes) -> None:
+def test_an_id_that_is_no_number_of_json_costs_its_own_line_only(answers: Answers, number: bytes) -> None:
     bad = b'{"jsonrpc":"2.0","id":' + number + b',"method":"ping"}\n'
-    found = answers(heimdall, bad + line(id=2, method="ping"))
+    found = answers(bad + line(id=2, method="ping"))
     assert found[-1] == {"jsonrpc": "2.0", "id": 2, "result": {}} and len(found) == 2
 
 
-def test_the_round_trip_of_the_protocol_document(heimdall: Run, project: Path) -> None:
+def test_the_round_trip_of_the_protocol_document(answers: Answers, heimdall: Run) -> None:
     found = answers(
-        heimdall,
         line(id=1, method="initialize", params={"clientInfo": {"name": "cursor"}})
         + line(
             id=3,
@@ -130,16 +141,66 @@ async def test_the_official_client_connects_lists_and_calls(project: Path, mode:
         assert released.structured_content is not None and released.structured_content["released"] is True
 
 
-def test_a_connected_client_is_told_that_what_it_waited_for_is_free(project: Path, claims: Claims) -> None:
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "cwd": project}
-    with subprocess.Popen([SERVER], **pipes) as server:  # type: ignore[call-overload]
-        hello = {"protocolVersion": "2025-11-25", "clientInfo": {"name": "cursor"}}
-        want = {"name": "make_claim", "arguments": {"surfaces": ["src/a/b.ts"], "task": "T-2"}}
-        server.stdin.write(line(id=1, method="initialize", params=hello) + line(id=2, method="tools/call", params=want))
-        server.stdin.flush()
-        assert json.loads(server.stdout.readline())["result"]["capabilities"]["resources"]["subscribe"] is True
-        assert json.loads(server.stdout.readline())["result"]["isError"] is True
-        claims.release("haid:bob.box-0002")
-        told = json.loads(server.stdout.readline())
-        assert told["method"] == "notifications/message" and told["params"]["data"]["free"] == ["src/a/b.ts"]
-        server.communicate(timeout=60)
+class Told(Server):
+    """Says when it was told that its client is still connected, and what it waited for."""
+
+    def __init__(self, planning: Planning) -> None:
+        super().__init__(planning)
+        self.renewed = threading.Event()
+
+    def renew(self) -> None:
+        super().renew()
+        self.renewed.set()
+
+
+@pytest.fixture
+def connected(project: Path) -> Iterator[tuple[Told, Any, Any]]:
+    """A server on two pipes, in a thread, and the client's ends of them."""
+    (source, there), (back, sink) = os.pipe(), os.pipe()
+    server = Told(Planning(project=str(project)))
+    with os.fdopen(there, "wb", buffering=0) as ask, os.fdopen(back, "rb", buffering=0) as answer:
+        thread = threading.Thread(target=mcp_stdio.serve, args=(server, source, sink))
+        thread.start()
+        yield server, ask, answer
+        ask.close()
+        thread.join(60)
+    os.close(source)
+    os.close(sink)
+
+
+def answered(answer: Any) -> Any:
+    assert select.select([answer], [], [], 20)[0], "nothing was said"
+    return json.loads(answer.readline())
+
+
+def test_a_connected_client_is_told_that_what_it_waited_for_is_free(
+    connected: tuple[Told, Any, Any], claims: Claims, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, ask, answer = connected
+    hello = {"protocolVersion": "2025-11-25", "clientInfo": {"name": "cursor"}}
+    want = {"name": "make_claim", "arguments": {"surfaces": ["src/a/b.ts"], "task": "T-2"}}
+    monkeypatch.setattr(mcp_stdio, "NEWS_SECONDS", 0.01)
+    ask.write(line(id=1, method="initialize", params=hello) + line(id=2, method="tools/call", params=want))
+    assert answered(answer)["result"]["capabilities"]["resources"]["subscribe"] is True
+    assert answered(answer)["result"]["isError"] is True
+    claims.release("haid:bob.box-0002")
+    told = answered(answer)
+    assert told["method"] == "notifications/message" and told["params"]["data"]["free"] == ["src/a/b.ts"]
+    assert server.renewed.is_set()
+
+
+def test_a_client_that_waits_for_nothing_is_only_renewed(
+    connected: tuple[Told, Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, ask, answer = connected
+    monkeypatch.setattr(mcp_stdio, "RENEW_SECONDS", 0.01)
+    ask.write(line(id=1, method="ping"))
+    assert answered(answer)["id"] == 1 and server.renewed.wait(20)
+
+
+def test_at_the_end_of_input_its_name_is_free(project: Path, tmp_path: Path) -> None:
+    servers = [Server(Planning(project=str(project))) for _ in range(2)]
+    hello = line(id=1, method="initialize", params={"clientInfo": {"name": "cursor"}})
+    asked = hello + line(id=2, method="tools/call", params={"name": "read_claims"})
+    said = [spoken(server, asked, tmp_path)[1]["result"]["structuredContent"]["haid"] for server in servers]
+    assert [haid.partition("/")[2] for haid in said] == ["cursor", "cursor"]

@@ -1,11 +1,12 @@
 """Radar: what would conflict, in real branches and worktrees."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.coordination.conftest import Run, git
+from tests.coordination.conftest import Run, git, trail
 from treadle.coordination import changes, radar
 from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
@@ -30,12 +31,14 @@ def claims(project: Path, tmp_path: Path) -> Claims:
 
 
 def test_two_lines_of_work_that_conflict_are_named_with_files_and_holders(claims: Claims, tmp_path: Path) -> None:
-    claims.claim(BOB, ["src/a/**"], "T-1")
+    held = claims.claim(BOB, ["src/a/**"], "T-1")
+    claims.claim("haid:ann.box-0001", ["src/other"], "T-2")
     (found,) = radar.scan(claims)
+    assert trail(claims.planning)[-1] == ["claim", "radar", "lines=3 conflicts=1"]
     assert found["between"] == [f"one ({tmp_path / 'one'})", "two"]
     (row,) = found["files"]
     assert row["file"] == "src/a/b.ts"
-    assert [(holder["haid"], holder["task"]) for holder in row["holders"]] == [(BOB, "T-1")]
+    assert row["holders"] == [{"haid": BOB, "task": "T-1", "expires_at": held.expires_at}]
 
 
 def test_what_is_not_committed_yet_counts(claims: Claims, project: Path, tmp_path: Path) -> None:
@@ -77,3 +80,40 @@ def test_what_only_exists_on_disk_is_not_written_into_the_repository(claims: Cla
     before = git(project, "count-objects")
     assert radar.scan(claims)
     assert git(project, "count-objects") == before
+
+
+def test_lines_of_work_are_worktrees_that_are_there_and_branches_that_none_of_them_has(
+    claims: Claims, project: Path, tmp_path: Path
+) -> None:
+    user = changes.of(str(project))
+    store = Store.make(str(tmp_path / "store"), **lending(user))
+    commits = {name: git(project, "rev-parse", name) for name in ("main", "one", "two")}
+    main, one = f"main ({project})", f"one ({tmp_path / 'one'})"
+    assert radar.live(user, store) == {main: commits["main"], one: commits["one"], "two": commits["two"]}
+    git(tmp_path / "one", "checkout", "-q", "--detach")
+    alone = f"{commits['one'][:12]} ({tmp_path / 'one'})"
+    assert radar.live(user, store).keys() == {main, alone, "one", "two"}
+    shutil.rmtree(tmp_path / "one")
+    assert radar.live(user, store).keys() == {main, "one", "two"}
+
+
+def test_a_repository_without_a_commit_has_no_lines_of_work(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "-b", "main", str(tmp_path / "empty"))
+    empty = Claims(Planning(project=str(tmp_path / "empty")), str(tmp_path / "empty"))
+    assert radar.scan(empty) == []
+
+
+def test_a_file_that_was_removed_and_not_committed_conflicts_with_its_change(claims: Claims, project: Path) -> None:
+    (project / "src/a/b.ts").unlink()
+    pairs = [found["between"] for found in radar.scan(claims)]
+    assert [f"main ({project})", "two"] in pairs
+    git(project, "checkout", "-q", "src/a/b.ts")
+    (project / "src/a/b.ts").chmod(0o644)
+    assert len(radar.scan(claims)) == 1
+
+
+def test_the_repository_says_how_files_are_merged(claims: Claims, project: Path) -> None:
+    (project / ".gitattributes").write_text("*.ts merge=union\n")
+    git(project, "add", ".")
+    git(project, "commit", "-qm", "attributes")
+    assert radar.scan(claims) == []

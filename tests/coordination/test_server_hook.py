@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.coordination.conftest import Run, git
-from treadle.coordination.claims import Claims
+from treadle.coordination import server_hook
+from treadle.coordination.claims import Claims, Collision
 from treadle.coordination.planning import Planning
+from treadle.errors import ConfigError, Denied
 
 BOB = "haid:bob.box-0002/codex"
+ZEROS = "0" * 40
 
 
 @pytest.fixture
@@ -114,3 +117,47 @@ def test_a_hook_that_was_there_runs_first_and_comes_back(
     assert str(hook) in heimdall("claim", "guard", "uninstall", cwd=remote).stdout
     assert hook.read_text().startswith("#!/bin/sh\ncat > ")
     assert push(clone, "src/a/c.ts").returncode == 0
+
+
+def test_claims_count_only_in_a_repository_that_keeps_them(
+    project: Path, remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (known,) = server_hook.ledgers(str(remote), [str(project)])
+    assert known.top == str(project) and known.active() == []
+    with pytest.raises(ConfigError, match=f"{tmp_path} is not a git repository"):
+        server_hook.ledgers(str(remote), [str(project), str(tmp_path)])
+    monkeypatch.setenv("HEIMDALL_PLANNING_DIR", str(tmp_path / "plans"))
+    with pytest.raises(ConfigError, match="its claims are not seen"):
+        server_hook.ledgers(str(remote), [str(project)])
+
+
+def test_what_comes_in_is_judged_by_who_signed_it_or_else_by_its_author(
+    project: Path, remote: Path, clone: Path
+) -> None:
+    """In this process: what was pushed is in the store of the remote, and no branch has it yet."""
+    ann, bob = "haid:ann.box-0001", "haid:bob.box-0002"
+    held(project, bob).claim(ann, ["mine.md"], "T-2")
+
+    def judged(path: str, trailer: str = "", author: str = "ann@example.org") -> None:
+        git(clone, "checkout", "-q", "--detach", "origin/main")
+        (clone / path).write_text("changed")
+        git(clone, "add", ".")
+        git(clone, "commit", "-qm", f"change\n\n{trailer}", f"--author=x <{author}>")
+        git(remote, "fetch", "-q", str(clone), "HEAD")
+        commit = git(clone, "rev-parse", "HEAD")
+        server_hook.judge(str(remote), [str(project)], [f"{ZEROS} {commit} refs/heads/new\n"])
+
+    judged("mine.md")
+    judged("src/a/b.ts", f"Heimdall-Agent: {bob}")
+    judged("src/a/b.ts", author="bob@example.org")
+    with pytest.raises(Collision, match="cannot push what"):
+        judged("src/a/b.ts")
+    with pytest.raises(Collision):
+        judged("mine.md", author="bob@example.org")
+    with pytest.raises(Collision):
+        judged("mine.md", "Heimdall-Agent: haid:eve.box-0003")
+    with pytest.raises(Denied, match="cannot be seen: "):
+        judged("other.md", "Heimdall-Agent: someone")
+    main = git(remote, "rev-parse", "main")
+    gone, known = f"{main} {ZEROS} refs/heads/old", f"{ZEROS} {main} refs/heads/copy"
+    server_hook.judge(str(remote), [str(project)], [gone, known, "three words only here", ""])

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.coordination.conftest import Run, trail
+from tests.coordination.conftest import BIN, Run, trail
 from treadle.coordination.planning import Planning
-from treadle.coordination.setup import init, write_mcp_config
+from treadle.coordination.setup import command, init, write_mcp_config
 from treadle.coordination.table import Symbols
 from treadle.errors import ConfigError
 from treadle.wire.heimdall.messages import schema
@@ -68,3 +68,21 @@ def test_what_was_written_for_hosts_is_in_the_trail(project: Path) -> None:
     init(planning)
     path = write_mcp_config(planning)
     assert trail(planning)[-1] == ["protocol", "init-mcp", path] and path == str(project / ".mcp.json")
+
+
+def test_outside_of_a_repository_the_project_is_the_top_and_it_is_in_the_trail(tmp_path: Path) -> None:
+    planning = Planning(str(tmp_path / "plans"), project=str(tmp_path))
+    init(planning)
+    assert trail(planning) == [["protocol", "init", planning.path("protocol")]]
+    assert write_mcp_config(planning) == str(tmp_path / ".mcp.json")
+    (entry,) = json.loads((tmp_path / ".mcp.json").read_text())["mcpServers"].values()
+    assert entry == {"command": command("heimdall-ledger-mcp"), "args": ["--project", str(tmp_path)]}
+
+
+def test_a_command_is_taken_beside_python_or_from_path_or_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tool").touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert command("heimdall-claim") == str(BIN / "heimdall-claim")
+    assert command("tool") == str(tmp_path / "tool") and command("nowhere") == "nowhere"

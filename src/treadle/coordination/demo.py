@@ -14,7 +14,6 @@ from treadle.coordination.capsules import Capsules
 from treadle.coordination.ledger import Ledger, change_percent, signed
 from treadle.coordination.plan_demo import CACHED, RULES
 from treadle.coordination.planning import Planning, write_text
-from treadle.coordination.setup import init
 from treadle.coordination.table import Symbols
 from treadle.coordination.waves import Wave, WaveTask, build_wave
 from treadle.io.reading import read
@@ -104,7 +103,6 @@ def demo(keep: str = "") -> Iterator[str]:
 
     with tempfile.TemporaryDirectory() as scratch:
         planning = Planning(os.path.join(scratch, ".planning"), project=scratch)
-        init(planning)
         ledger = Ledger(planning)
         before, after = verbatim(), by_reference(planning)
         write_text(os.path.join(scratch, "INVARIANTS.md"), rules())

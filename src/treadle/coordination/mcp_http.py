@@ -164,7 +164,6 @@ class Handler(BaseHTTPRequestHandler):
 
     def _discard_input(self) -> None:
         """Read what has arrived, so that closing does not reset the connection before the answer is read."""
-        self.wfile.flush()
         self.connection.settimeout(0)
         try:
             self.connection.recv(64 * 1024)
