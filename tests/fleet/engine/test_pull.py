@@ -1,70 +1,79 @@
 """Readers that pull: nothing lost, nothing twice, whatever happens to the engine."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
-from tests.fleet.engine.test_bus import restart
-from treadle.fleet.engine import places, server
+import nats.errors
+import pytest
+from nats.aio.msg import Msg
+
+from tests.fleet.engine.buses import ScriptedClient, restart
+from tests.fleet.engine.buses import client as client
+from tests.fleet.engine.buses import pauses as pauses
+from treadle.errors import StorageError
+from treadle.fleet.engine import bus as engine
+from treadle.fleet.engine import places, pull, server
 from treadle.fleet.engine.bus import EVENTS, INBOX, STATE, Bus
-from treadle.fleet.engine.pull import Pull
+from treadle.fleet.engine.pull import Pull, give_back
 
 
-async def collect(pull: Pull, count: int) -> list[int]:
+async def collect(reader: Pull, count: int) -> list[int]:
     found: list[int] = []
     async with asyncio.timeout(60):
         while len(found) < count:
-            found += [int(message.data) for message in await pull.next(1.0)]
+            found += [int(message.data) for message in await reader.next(1.0)]
     return found
 
 
 async def test_a_reader_gets_what_was_there_and_what_comes(bus: Bus) -> None:
-    for number in range(600):
+    for number in range(120):
         await bus.publish("fleet.ev.o.1.n", b"%d" % number)
-    pull = Pull(bus, EVENTS, filters=("fleet.ev.o.>",), batch=50)
-    assert await collect(pull, 600) == list(range(600))
-    await bus.publish("fleet.ev.o.1.n", b"600")
-    assert await collect(pull, 1) == [600]
-    await pull.close()
+    reader = Pull(bus, EVENTS, filters=("fleet.ev.o.>",), batch=50)
+    assert await collect(reader, 120) == list(range(120))
+    await bus.publish("fleet.ev.o.1.n", b"120")
+    assert await collect(reader, 1) == [120]
+    await reader.close()
 
 
 async def test_a_reader_that_looks_away_for_long_misses_nothing(bus: Bus) -> None:
-    pull = Pull(bus, EVENTS, filters=("fleet.ev.o.>",), batch=10)
-    await pull.ready()
+    reader = Pull(bus, EVENTS, filters=("fleet.ev.o.>",), batch=10)
+    await reader.ready()
     for number in range(1500):
         await bus.client.publish("fleet.ev.o.1.n", b"%d" % number)
     await bus.client.flush()
-    assert await collect(pull, 1500) == list(range(1500))
-    await pull.close()
+    assert await collect(reader, 1500) == list(range(1500))
+    await reader.close()
 
 
 async def test_a_reader_goes_on_after_a_restart_without_gap_or_double(fleet: places.Fleet, bus: Bus) -> None:
-    pull = Pull(bus, EVENTS, filters=("fleet.ev.o.>",), batch=20)
+    reader = Pull(bus, EVENTS, filters=("fleet.ev.o.>",), batch=20)
     for number in range(50):
         await bus.publish("fleet.ev.o.1.n", b"%d" % number)
-    first = await collect(pull, 10)
+    first = await collect(reader, 10)
     restart(fleet)
     again = await server.await_ready(fleet)
     for number in range(50, 100):
         await again.publish("fleet.ev.o.1.n", b"%d" % number)
     await again.close()
-    assert first + await collect(pull, 100 - len(first)) == list(range(100))
-    await pull.close()
+    assert first + await collect(reader, 100 - len(first)) == list(range(100))
+    await reader.close()
 
 
 async def test_what_is_not_acknowledged_comes_again_for_ever(bus: Bus) -> None:
     await bus.publish("fleet.in.wish.x", b"1")
-    pull = Pull(bus, INBOX, durable="inbox", batch=5)
+    reader = Pull(bus, INBOX, durable="inbox", batch=5)
     for _ in range(3):
         async with asyncio.timeout(60):
-            while not (messages := await pull.next(1.0)):
+            while not (messages := await reader.next(1.0)):
                 pass
         await messages[0].nak()
     async with asyncio.timeout(60):
-        while not (messages := await pull.next(1.0)):
+        while not (messages := await reader.next(1.0)):
             pass
     await messages[0].ack_sync()
     info = await bus.api(f"STREAM.INFO.{INBOX}")
     assert info["state"]["messages"] == 0
-    await pull.close()
+    await reader.close()
 
 
 async def test_several_filters_and_a_start_are_kept(bus: Bus) -> None:
@@ -72,6 +81,177 @@ async def test_several_filters_and_a_start_are_kept(bus: Bus) -> None:
     start = await bus.put("order.b", b"2")
     await bus.put("node.n", b"3")
     await bus.put("lease.x", b"9")
-    pull = Pull(bus, STATE, filters=("$KV.fleet.order.*", "$KV.fleet.node.*"), start=start)
-    assert await collect(pull, 2) == [2, 3]
-    await pull.close()
+    reader = Pull(bus, STATE, filters=("$KV.fleet.order.*", "$KV.fleet.node.*"), start=start)
+    assert await collect(reader, 2) == [2, 3]
+    await reader.close()
+
+
+# Without an engine: what is asked for, and what each message means...
+
+
+def numbers(messages: list[Msg]) -> list[int]:
+    return [int(message.data) for message in messages]
+
+
+def arrives(client: ScriptedClient) -> Callable[[Msg], Awaitable[None]]:
+    (hear,) = client.heard.values()
+    return hear
+
+
+def made(client: ScriptedClient) -> list[str]:
+    """The consumers that were made, in order."""
+    return [sent.subject.rpartition(".")[2] for sent in client.sent if ".CONSUMER.CREATE." in sent.subject]
+
+
+def asked(client: ScriptedClient) -> list[str]:
+    """Whom it asked for messages."""
+    return [sent.subject.rpartition(".")[2] for sent in client.sent if ".MSG.NEXT." in sent.subject]
+
+
+async def test_a_reader_makes_its_consumer_and_asks_again_when_it_has_got_all_it_asked_for(
+    client: ScriptedClient,
+) -> None:
+    client.answers = [{}]
+    arrived = asyncio.Event()
+    reader = Pull(client.bus(), EVENTS, filters=("a.>",), start=7, batch=3, arrived=arrived)
+    assert await reader.ready() == [] and not arrived.is_set()
+    create, ask = client.sent
+    (name,) = made(client)
+    assert create.subject == f"$JS.API.CONSUMER.CREATE.{EVENTS}.{name}" and name.startswith("r")
+    assert create.value == {
+        "stream_name": EVENTS,
+        "config": {
+            "name": name,
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": 7,
+            "ack_policy": "none",
+            "replay_policy": "instant",
+            "inactive_threshold": 60_000_000_000,
+            "mem_storage": True,
+            "num_replicas": 1,
+            "filter_subject": "a.>",
+        },
+    }
+    assert ask.subject == f"$JS.API.CONSUMER.MSG.NEXT.{EVENTS}.{name}" and [*client.heard] == [ask.reply]
+    assert ask.value == {"batch": 3, "expires": 5_000_000_000}
+    hear = arrives(client)
+    await hear(client.message(Status=100))
+    assert not arrived.is_set(), "a sign of life is no message"
+    await hear(client.stored(7, name))
+    await hear(client.stored(7, "of-before"))
+    await hear(client.stored(9, name))
+    assert arrived.is_set() and numbers(await reader.ready()) == [7, 9] and reader.position == 10
+    assert await reader.ready() == [] and reader.position == 10 and len(asked(client)) == 1, "one of three is to come"
+    await hear(client.stored(10, name))
+    assert numbers(await reader.ready()) == [10] and asked(client) == [name, name] and made(client) == [name]
+
+
+async def test_what_is_read_is_one_subject_several_or_all(client: ScriptedClient) -> None:
+    client.answers = [{}, {}]
+    for filters in (("a", "b"), ()):
+        await Pull(client.bus(), EVENTS, filters=filters, start=0).ready()
+    several, every = [
+        sent.value["config"] for sent in client.sent if sent.subject.startswith("$JS.API.CONSUMER.CREATE")
+    ]
+    assert several["filter_subjects"] == ["a", "b"] and "filter_subject" not in several
+    assert not {"filter_subject", "filter_subjects"} & set(every) and every["opt_start_seq"] == 1
+    assert [sent.value["batch"] for sent in client.sent if sent.reply] == [256, 256]
+
+
+async def test_the_end_of_a_pull_is_followed_by_another_and_a_consumer_that_is_gone_by_a_new_one(
+    client: ScriptedClient,
+) -> None:
+    client.answers = [{}, {}]
+    reader = Pull(client.bus(), EVENTS, start=3)
+    await reader.ready()
+    hear, (first,) = arrives(client), made(client)
+    for status, words in ((408, "Request Timeout"), (409, "Exceeded MaxWaiting"), (404, "Consumer Deleted")):
+        await hear(client.message(Status=status, Description=words))
+        await reader.ready()
+    assert asked(client) == [first] * 4 and made(client) == [first]
+    await hear(client.stored(5, first))
+    await hear(client.message(Status=409, Description="Consumer Deleted"))
+    assert numbers(await reader.ready()) == [5]
+    _, second = made(client)
+    assert second != first and asked(client)[-1] == second and len(client.heard) == 1
+    durable = Pull(client.bus(), INBOX, durable="inbox")
+    client.heard.clear()
+    await durable.ready()
+    await arrives(client)(client.message(Status=409, Description="Consumer Deleted"))
+    await durable.ready()
+    assert asked(client)[-2:] == ["inbox", "inbox"] and len(made(client)) == 2
+
+
+async def test_a_lost_connection_that_is_back_is_asked_again_and_a_silent_pull_too(
+    client: ScriptedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus, arrived = client.bus(), asyncio.Event()
+    client.answers = [{}, {}, {}]
+    reader = Pull(bus, EVENTS, start=3, arrived=arrived)
+    await reader.ready()
+    await arrives(client)(client.stored(3, made(client)[0]))
+    arrived.clear()
+    (back,) = bus.returned
+    back()
+    assert arrived.is_set() and await reader.ready() == [], "its next consumer sends it again"
+    assert len(made(client)) == 2 and reader.position == 3
+    client.heard.clear()
+    durable = Pull(bus, INBOX, durable="inbox")
+    await durable.ready()
+    await arrives(client)(client.stored(8, "any"))
+    bus.returned[1]()
+    assert numbers(await durable.ready()) == [8] and asked(client).count("inbox") == 2
+    assert durable.position == 1, "the engine knows where it is"
+    monkeypatch.setattr(pull, "SLACK", -pull.EXPIRES - 1)
+    await reader.ready()
+    assert len(made(client)) == 3
+
+
+async def test_a_reader_waits_for_the_next_message_and_no_longer_than_it_is_told(client: ScriptedClient) -> None:
+    client.answers = [{}]
+    reader = Pull(client.bus(), EVENTS)
+    assert await reader.next(0.0) == [] and len(asked(client)) == 1
+    await arrives(client)(client.message(Status=404))  # it was woken for nothing
+    waits = asyncio.create_task(reader.next(10.0))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not waits.done() and len(asked(client)) == 2
+    await arrives(client)(client.stored(1, made(client)[0]))
+    assert numbers(await asyncio.wait_for(waits, 30)) == [1]
+    await arrives(client)(client.stored(2, made(client)[0]))
+    assert numbers(await reader.next(0.0)) == [2] and len(asked(client)) == 2
+
+
+async def test_what_goes_wrong_on_the_way_is_tried_again_and_a_full_store_is_told(
+    client: ScriptedClient, pauses: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "LOOK_SECONDS", (0.0,))
+    reader = Pull(client.bus(), EVENTS)
+    client.answers = [nats.errors.NoRespondersError(), {"error": {"err_code": 10014}}, {"error": {"err_code": 10023}}]
+    assert await reader.ready() == [] and await reader.ready() == [] and pauses == [0.1, 0.1]
+    with pytest.raises(StorageError, match="store is full"):
+        await reader.ready()
+    client.answers, client.fails = [{}], nats.errors.ConnectionClosedError()
+    assert await reader.ready() == [] and asked(client) == [] and pauses == [0.1] * 3
+    client.fails = None
+    assert await reader.ready() == [] and len(asked(client)) == 1 and pauses == [0.1] * 3
+
+
+async def test_a_reader_that_ends_removes_its_consumer_or_gives_back_what_it_holds(client: ScriptedClient) -> None:
+    bus = client.bus()
+    client.answers = [{}, {}]
+    reader, durable = Pull(bus, EVENTS), Pull(bus, INBOX, durable="inbox")
+    await reader.ready()
+    await reader.close()
+    assert client.sent[-1].subject == f"$JS.API.CONSUMER.DELETE.{EVENTS}.{made(client)[0]}" and client.heard == {}
+    await durable.ready()
+    for number in (4, 5):
+        await arrives(client)(client.stored(number, "inbox"))
+    client.sent.clear()
+    await durable.close()
+    assert [sent.data for sent in client.sent] == [b"-NAK", b"-NAK"] and bus.returned == [] and client.heard == {}
+    await durable.close()
+    await Pull(bus, EVENTS).close()
+    assert len(client.sent) == 2, "one that asked for nothing has nothing to remove"
+    client.fails = nats.errors.ConnectionClosedError()
+    await give_back([client.stored(6, "inbox")])

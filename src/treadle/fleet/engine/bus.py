@@ -253,10 +253,13 @@ class Bus:
 
     async def put(self, key: str, value: bytes, *, expect: int | None = None, ttl: int = 0) -> int:
         """Write one key and return its new revision. With `expect`, only if that is its revision (0: it is new)."""
-        return await self.publish(PREFIX + key, value, Write(key, value, expect, ttl).headers() or None)
+        return await self._write(Write(key, value, expect, ttl))
 
     async def purge(self, key: str, *, expect: int | None = None) -> None:
-        await self.publish(PREFIX + key, b"", Write(key, b"", expect, purge=True).headers())
+        await self._write(Write(key, expect=expect, purge=True))
+
+    async def _write(self, write: Write) -> int:
+        return await self.publish(PREFIX + write.key, write.value, write.headers())
 
     async def get(self, key: str, *, latest: bool = False) -> Entry | None:
         """What a key holds. In a cluster, `latest` asks the leader of the stream."""
@@ -287,7 +290,7 @@ class Bus:
         if len(writes) > BATCH_MAX:
             raise ValueError(f"{len(writes)} writes are more than one batch can hold")
         if len(writes) == 1:
-            return await self.publish(PREFIX + writes[0].key, writes[0].value, writes[0].headers() or None)
+            return await self._write(writes[0])
         name = reaching.library().NATS().new_inbox()[-22:]
         for number, write in enumerate(writes, 1):
             headers = {**write.headers(), "Nats-Batch-Id": name, "Nats-Batch-Sequence": str(number)}
