@@ -48,9 +48,8 @@ ELSEWHERE = {
     "drivers/codex/driver.py": "drivers/codex/test_session.py",
     # A program of its own that joins a sandbox: seen from outside of it.
     "io/sandbox/keeping.py": "io/sandbox/test_running.py",
-    # Only a whole goal with its fleet shows what these do.
+    # Only a whole goal with its fleet shows what it does.
     "cli/fleet/demo_goal.py": "cli/fleet/test_demo.py",
-    "serve/api/goals.py": "serve/web/test_goals.py",
 }
 """Modules without a test file of their own, and the file that tests them."""
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -9,13 +10,15 @@ from typing import ClassVar
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from tests.fleet.repositories import git
 from tests.landing.forge.github_server import GitHubServer
 from treadle.cli.root import treadle
 from treadle.errors import ConfigError
 from treadle.goals import sources
-from treadle.landing.forge.interface import ForgeRefused
+from treadle.landing.forge import choosing
+from treadle.landing.forge.interface import ForgeIssue, ForgeRefused
 
 
 @pytest.fixture
@@ -75,6 +78,38 @@ async def test_an_issue_of_gitlab_may_be_in_a_group_of_groups(
         server.shutdown()
     with pytest.raises(ConfigError, match="for all to read"):
         await sources.issue("gitlab:shop/web@http://forge.example/api/v4#7", str(repository))
+
+
+class Forge:
+    """One that says how it was made, and the number that it was asked for."""
+
+    def __init__(self, *made: str) -> None:
+        self.made = made
+
+    async def issue(self, number: int) -> ForgeIssue:
+        return ForgeIssue(number=number, title=" ".join(self.made), body=str(number))
+
+
+ISSUES = {
+    "https://gitlab.com/shop/team/web/-/issues/7": "gitlab https://gitlab.com/api/v4 shop/team/web",
+    "https://forge.example/shop/web/-/work_items/7/": "gitlab https://forge.example/api/v4 shop/web",
+    "https://github.com/shop/web/issues/7": "github https://api.github.com shop/web",
+    "https://forge.example/shop/web/issues/7/": "github https://forge.example/api/v3 shop/web",
+    "https://codeberg.org/shop/web/issues/7": "forgejo https://codeberg.org/api/v1 shop/web",
+    "forgejo:shop/web#7": "forgejo https://codeberg.org/api/v1 shop/web",
+    "gitlab#7": "gitlab https://own.example/api/v4 team/own",
+}
+
+
+async def test_an_address_says_which_forge_is_asked_and_a_bare_name_means_the_one_of_origin(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(repository, "remote", "add", "origin", "https://own.example/team/own.git")
+    for name, kind in choosing.KINDS.items():
+        monkeypatch.setitem(choosing.KINDS, name, replace(kind, made=partial(Forge, name)))
+    for source, made in ISSUES.items():
+        assert sources.is_issue(source)
+        assert await sources.issue(source, str(repository), "OWN") == f"{made} OWN\n\n7"
 
 
 @pytest.mark.parametrize("source", ["ISSUE.md", "issues/12", "https://github.com/shop/web/pull/12", "gitea#12", "#12"])

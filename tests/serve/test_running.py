@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import msgspec
@@ -73,12 +74,14 @@ def test_ending_it_waits_and_ends_no_process_that_only_has_its_pid(state_home: P
 
 def test_one_that_does_not_end_when_it_is_told_to_is_killed(state_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "STOP_SECONDS", 0.0)
+    pauses, really = list[float](), time.sleep
+    monkeypatch.setattr(time, "sleep", lambda seconds: (pauses.append(seconds), really(seconds)))
     with subprocess.Popen(["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"], stdout=-1) as process:
         assert process.stdout is not None and process.stdout.readline() == b"ready\n"
         found = table.look(process.pid)
         assert found is not None
         running.end(running.ServerNote(pid=process.pid, start=found.start, address=""))
-        assert process.wait(60) == -signal.SIGKILL
+        assert process.wait(60) == -signal.SIGKILL and set(pauses) == {0.02}
 
 
 def test_a_link_leads_to_the_server_that_runs_with_a_code_for_that_right(state_home: Path) -> None:

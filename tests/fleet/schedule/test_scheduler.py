@@ -2,16 +2,42 @@
 
 import asyncio
 import time
+from typing import Any, ClassVar
 
 import msgspec
+import nats.errors
 import pytest
+from msgspec.structs import replace
+from nats.aio.msg import Msg
 
 from tests.fleet.conftest import Start, give, spec, until_state
+from tests.fleet.engine.buses import StoringClient
+from tests.fleet.engine.buses import pauses as pauses
+from treadle.errors import StorageError
 from treadle.fleet import client
+from treadle.fleet.control import Control
 from treadle.fleet.engine import layout, places, tasks
-from treadle.fleet.engine.bus import INBOX, STATE, Bus
+from treadle.fleet.engine.bus import INBOX, STATE, Bus, Stale, Unreachable
+from treadle.fleet.orders import begun, encode
 from treadle.fleet.schedule import scheduler
 from treadle.fleet.schedule.book import Book
+from treadle.fleet.schedule.rows import OpenOrder, Say
+from treadle.wire.fleet.messages import (
+    AttemptStarted,
+    CancelOrder,
+    NoteRequest,
+    PauseRequest,
+    RateReported,
+    RunAsked,
+    RunEnded,
+    RunLost,
+    RunReport,
+    RunResumed,
+    WorktreeTouched,
+)
+from treadle.wire.fleet.orders import Spec
+from treadle.wire.fleet.records import AgentQuestion, AnswerRecord, AskRecord, Attempt, Order
+from treadle.wire.fleet.states import State
 
 
 async def sequence(bus: Bus) -> int:
@@ -131,3 +157,398 @@ async def test_the_next_scheduler_takes_over_at_once_from_one_that_was_stopped(f
                     await asyncio.sleep(0.02)
         finally:
             await tasks.end((taking_over,))
+
+
+# Without an engine: one that does not run, and what it makes of each thing that it hears...
+
+
+@pytest.fixture
+def there() -> StoringClient:
+    return StoringClient()
+
+
+@pytest.fixture
+def lead(there: StoringClient) -> scheduler.Scheduler:
+    return scheduler.Scheduler(there.bus(), "n1", 2.0)
+
+
+def placed(lead: scheduler.Scheduler, name: str = "o", state: State = "running", **fields: object) -> OpenOrder:
+    """An order that is at work on n1, in its second attempt."""
+    attempts = tuple(Attempt(number=number, node="n1", placed=1.0) for number in (1, 2))
+    given = spec(id=name, **fields)
+    order = replace(begun(given, 1.0), state=state, node="n1", attempt=2, attempts=attempts)
+    return lead.book.add(given, order, 5, 0.0)
+
+
+async def keep(lead: scheduler.Scheduler, made: Spec, **fields: object) -> Order:
+    """Store an order as an earlier scheduler has written it."""
+    order = replace(begun(made, 1.0), **fields)
+    await lead.bus.put(f"spec.{made.id}", encode(made))
+    await lead.bus.put(f"order.{made.id}", encode(order))
+    return order
+
+
+def given(there: StoringClient, made: Spec, *, delivered: int = 1, name: str = "", **headers: str) -> Msg:
+    message = there.message(encode(made), reply=f"$JS.ACK.S.intake.{delivered}.1.1.1600000000000000000.0", **headers)
+    message.subject = f"$KV.fleet.spec.{name or made.id}"
+    return message
+
+
+def said(there: StoringClient, subject: str, value: object) -> Msg:
+    message = there.message(encode(value))
+    message.subject = subject
+    return message
+
+
+class Turns(scheduler.Scheduler):
+    """Fails in a different way at each of its first turns."""
+
+    errors: ClassVar[list[Exception]] = []
+    seen: ClassVar[list[tuple[bool, int, bool]]] = []
+    led: ClassVar[asyncio.Event]
+
+    async def _elect(self) -> None:
+        self.seen.append((self._careful, self._revision, self.leading.is_set()))
+        self._revision = 7
+        self.leading.set()
+        if self.errors:
+            raise self.errors.pop(0)
+
+    async def _lead(self) -> None:
+        self.led.set()
+        await asyncio.Event().wait()
+
+
+async def test_whatever_goes_wrong_it_starts_over_and_after_another_took_over_it_looks_twice(
+    there: StoringClient, pauses: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    one = Turns(there.bus(), "n1", 2.0)
+    Turns.errors, Turns.led = [Unreachable("away"), StorageError("full"), Stale("control")], asyncio.Event()
+    with caplog.at_level("INFO"):
+        running = asyncio.create_task(one.run())
+        await asyncio.wait_for(one.led.wait(), 60)
+        await tasks.end((running,))
+    assert one.seen == [(False, 0, False), (False, 7, False), (False, 7, False), (True, 0, False)]
+    assert pauses == [0.4] * 3 and not one.leading.is_set()
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", "n1 cannot lead: away"),
+        ("ERROR", "n1 cannot lead: full"),
+        ("WARNING", "n1 is the scheduler no more: another wrote control"),
+        ("INFO", "n1 is the scheduler now"),
+    ]
+
+
+async def test_a_lease_is_given_back_only_by_who_holds_it(there: StoringClient, lead: scheduler.Scheduler) -> None:
+    await lead.resign()
+    assert there.sent == []
+    await lead._elect()
+    assert lead._revision == 1 and lead.since and (there.keys[scheduler.LEASE][2]["Nats-TTL"]) == "2"
+    value = msgspec.json.decode(there.keys[scheduler.LEASE][1])
+    assert value["name"] == "n1" and value["since"] == lead.since <= value["at"]
+    other = scheduler.Scheduler(there.bus(), "n2", 0.5)
+    other._revision = 9
+    await other.resign()
+    assert await other.bus.get(scheduler.LEASE) is not None and other._ttl == 1
+    assert await other._held() == (1, 0)
+    await lead.resign()
+    assert await other.bus.get(scheduler.LEASE) is None and await other._held() == (0, 2)
+    await other._elect()
+    assert other._revision == 3 and await scheduler.Scheduler(StoringClient().bus(), "n", 1.0)._held() == (0, 0)
+
+
+async def test_a_lease_that_is_renewed_is_never_taken_and_one_that_ends_is(
+    there: StoringClient, lead: scheduler.Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await lead._elect()
+    other, pauses, sleep = scheduler.Scheduler(there.bus(), "n2", 2.0), list[float](), asyncio.sleep
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) < 4:
+            await lead._write([])
+        elif len(pauses) == 4:
+            del there.keys[scheduler.LEASE]
+        await sleep(0)
+
+    monkeypatch.setattr(asyncio, "sleep", pause)
+    await other._elect()
+    assert pauses == [0.25] * 4 and other._revision == 5
+    monkeypatch.setattr(scheduler, "OVERDUE", 0)
+    await lead._elect()
+    assert lead._revision == 6 and len(pauses) <= 5, "one that stands still is no one's"
+
+
+async def test_an_engine_that_is_away_is_asked_again(there: StoringClient, pauses: list[float]) -> None:
+    one, put = scheduler.Scheduler(there.bus(), "n1", 2.0), there.request
+    fails = [nats.errors.NoRespondersError()]
+
+    async def request(subject: str, *more: Any, **named: Any) -> Msg:
+        if fails and subject.startswith("$KV."):
+            raise fails.pop()
+        return await put(subject, *more, **named)
+
+    there.request = request  # type: ignore[method-assign]
+    await one._elect()
+    assert pauses == [0.25] and one._revision == 1
+
+
+async def test_after_an_outage_everybody_counts_as_heard(lead: scheduler.Scheduler) -> None:
+    row = placed(lead)
+    (back,) = lead.bus.returned
+    back()
+    assert row.heard > 0.0 and lead.wake.is_set() and lead.book.nodes["n1"].heard > 0.0
+
+
+async def test_all_that_has_not_ended_is_loaded_with_its_questions_and_what_it_comes_after(
+    lead: scheduler.Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduler, "PAGE", 2)
+    ask = AskRecord(order="asks", number=1, asked_at=1.0, deadline=2.0, default="deny")
+    await keep(lead, spec(id="late", created=9.0))
+    await keep(lead, spec(id="early", created=3.0, after=("good", "retried", "lands", "none")))
+    await keep(lead, spec(id="asks", created=5.0), state="asking", open_ask="asks.1", node="n1")
+    await keep(lead, spec(id="over"), state="done")
+    await keep(lead, spec(id="good"), state="done")
+    await keep(lead, spec(id="retried"), state="failed", retried_as="second")
+    await keep(lead, spec(id="second"), state="cancelled")
+    await keep(lead, spec(id="lands", land="main", root="/r"), state="done", result={"commit": "c"})
+    await lead.bus.put("spec.half", encode(spec(id="half")))
+    await lead.bus.put("ask.asks.1", encode(ask))
+    for name in ("late", "early", "asks", "over", "half"):
+        await lead.bus.put(f"active.{name}", b"{}")
+    lead._early.add("x")
+    book = await lead._load()
+    assert [*book.rows] == ["early", "asks", "late"] and lead._early == set()
+    assert book.rows["asks"].asks == {"asks.1": ask} and book.rows["late"].asks == {}
+    assert book.fate == {"good": "done", "retried": "cancelled", "lands": "done"} and book.unlanded == {
+        "lands": "lands"
+    }
+    assert book.rows["late"].revision == (await lead.bus.get("order.late")).revision  # type: ignore[union-attr]
+    assert (book.control, book.control_revision, book.lease) == (Control(), 0, 2.0)
+    revision = await lead.bus.put("control", encode(Control(weights={"shop": 2.0})))
+    book = await lead._load()
+    assert (book.control.weights, book.control_revision) == ({"shop": 2.0}, revision)
+
+
+async def test_an_order_that_is_missing_among_many_is_asked_for_alone(
+    there: StoringClient, lead: scheduler.Scheduler
+) -> None:
+    await keep(lead, spec(id="a"))
+    await lead.bus.put("active.a", b"{}")
+    there._matching = lambda pattern: ["active.a"] if pattern == "active.*" else []  # type: ignore[method-assign]
+    assert [*(await lead._load()).rows] == ["a"]
+
+
+async def test_the_answer_to_a_parked_order_is_found_and_others_are_not_looked_for(
+    there: StoringClient, lead: scheduler.Scheduler
+) -> None:
+    waits = placed(lead, "waits", "asking")
+    await lead._look_for_answers()
+    assert there.sent == []
+    waits.order = replace(waits.order, node="", open_ask="waits.1")
+    other = placed(lead, "other", "asking")
+    other.order = replace(other.order, node="", open_ask="other.1")
+    await lead.bus.put("answer.waits.1", encode(AnswerRecord(decision="allow", by="ana")))
+    await lead._look_for_answers()
+    assert waits.order.state == "queued" and other.order.state == "asking"
+
+
+async def test_what_comes_in_is_taken_in_once(there: StoringClient, lead: scheduler.Scheduler) -> None:
+    await keep(lead, spec(id="known"))
+    new, known, early, again = (spec(id=name) for name in ("new", "known", "early", "again"))
+    lead._early.add("early")
+    await lead._take([given(there, new), given(there, early), given(there, again, delivered=2)], [])
+    assert [*lead.book.rows] == ["new", "again"] and lead._early == set()
+    await lead._take([given(there, known, delivered=2), given(there, spec(id="gone"), KV_Operation="PURGE")], [])
+    assert [*lead.book.rows] == ["new", "again"]
+    lead._careful = True
+    await lead._take([given(there, known)], [])
+    assert "known" not in lead.book.rows
+    lead._careful = False
+    await lead._take([given(there, known)], [])
+    assert "known" in lead.book.rows, "at its first delivery no one can have taken it in"
+
+
+async def test_what_is_no_order_fails_with_the_reason(there: StoringClient, lead: scheduler.Scheduler) -> None:
+    wrong = replace(spec(id="empty"), task=" ")
+    await lead._take([given(there, spec(id="b"), name="a"), given(there, wrong)], [])
+    assert lead.book.rows == {} and lead.book.fate == {"a": "failed", "empty": "failed"}
+    for name, says in (("a", "this is no order: the order 'b' was stored as 'a'"), ("empty", "the task is empty")):
+        row = lead.book.units[name].row
+        assert row is not None and says in row.order.why and row.order.reason == "invalid"
+
+
+async def test_one_that_comes_after_others_or_is_a_retry_changes_them(
+    there: StoringClient, lead: scheduler.Scheduler
+) -> None:
+    await keep(lead, spec(id="failed"), state="failed")
+    await keep(lead, spec(id="before"), state="failed", retried_as="other")
+    await lead._take([given(there, spec(id="a", after=("failed",), if_failed="skip"))], [])
+    assert lead.book.fate["a"] == "skipped"
+    await lead._take([given(there, spec(id="r", retry_of="failed", by="ana"))], [])
+    row = lead.book.units["failed"].row
+    assert row is not None and row.order.retried_as == "r" and row.order.notes[-1].what == "tried again as r by ana"
+    assert row.order.notes[-1].by == "ana" and "r" in lead.book.rows
+    await lead._take([given(there, spec(id="s", retry_of="before")), given(there, spec(id="t", retry_of="none"))], [])
+    assert "before" not in lead.book.units and {"s", "t"} <= lead.book.rows.keys()
+
+
+async def test_the_fate_of_an_order_is_that_of_its_latest_retry(lead: scheduler.Scheduler) -> None:
+    book = lead.book
+    await keep(lead, spec(id="one"), state="failed", retried_as="two")
+    await keep(lead, spec(id="two"), state="failed", retried_as="three")
+    await keep(lead, spec(id="three", land="main", root="/r"), state="done", result={"commit": "c"})
+    await keep(lead, spec(id="open"))
+    await keep(lead, spec(id="no-branch"), state="done", result={"commit": "c"})
+    for name in ("one", "open", "no-branch", "none"):
+        await lead._learn_fate(book, name)
+    assert book.fate == {"one": "done", "no-branch": "done"} and book.unlanded == {"one": "three"}
+    book.fate["three"], book.unlanded["three"] = "failed", "four"
+    await lead._learn_fate(book, "two")
+    assert book.fate["two"] == "failed" and book.unlanded["two"] == "four"
+    placed(lead, "late")
+    await keep(lead, spec(id="first"), state="failed", retried_as="late")
+    await lead._learn_fate(book, "first")
+    assert "first" not in book.fate, "it is under way again"
+    await keep(lead, spec(id="loop"), state="failed", retried_as="loop")
+    await asyncio.wait_for(lead._learn_fate(book, "loop"), 60)
+    assert "loop" not in book.fate
+
+
+async def test_a_request_that_comes_before_its_order_takes_the_order_in(
+    there: StoringClient, lead: scheduler.Scheduler
+) -> None:
+    await lead.bus.put("spec.early", encode(spec(id="early")))
+    await keep(lead, spec(id="over"), state="done")
+    await lead._take([], [said(there, "fleet.in.wish.cancel", CancelOrder(order="early", by="ana", why="no"))])
+    assert lead._early == {"early"} and lead.book.fate == {"early": "cancelled"}
+    await lead._take([], [said(there, "fleet.in.wish.cancel", CancelOrder(order="over", by="ana"))])
+    assert "over" not in lead.book.units, "what is over stays as it is"
+    note = NoteRequest(order="over", by="ana", what="merged", result={"merged": "c"})
+    await lead._take([], [said(there, "fleet.in.wish.result", note)])
+    row = lead.book.units["over"].row
+    assert row is not None and row.order.result == {"merged": "c"} and row.order.notes[-1].what == "merged"
+    assert await lead._ended("over") is row and await lead._ended("none") is None
+    await lead.bus.put("order.half", encode(row.order))
+    assert await lead._ended("half") is None
+    await lead._take([], [said(there, "fleet.in.wish.pause", PauseRequest(scope="fleet", by="ana"))])
+    assert lead.book.control_changed
+
+
+async def test_a_report_counts_for_the_attempt_that_is_at_work_on_its_node(
+    there: StoringClient, lead: scheduler.Scheduler
+) -> None:
+    row = placed(lead, state="placed")
+
+    async def hears(report: RunReport, node: str = "n1") -> State:
+        await lead._take([], [said(there, f"fleet.in.node.{node}.{report.KIND}", report)])
+        return row.order.state
+
+    started = AttemptStarted(order="o", attempt=2)
+    assert await hears(started, "n2") == await hears(replace(started, attempt=1)) == "placed" and row.heard == 0.0
+    assert await hears(replace(started, order="none")) == "placed"
+    assert await hears(started) == "running" and row.heard > 0.0
+    assert await hears(RunAsked(order="o", attempt=2, ask=AgentQuestion(text="?"), nth=1)) == "asking"
+    assert await hears(RunResumed(order="o", attempt=2, nth=1)) == "running" and row.order.newest_ask == (2, 1)
+    assert await hears(RunLost(order="o", attempt=2, why="gone")) == "queued"
+    assert row.order.attempts[-1].why == "gone" and await hears(started) == "queued"
+    row = placed(lead, "p")
+    assert await hears(RunEnded(order="p", attempt=2, outcome="done", why="all there")) == "done"
+    assert row.order.why == "all there"
+    await hears(RateReported(order="o", attempt=2, account="key", until=9e9, why="slow"))
+    assert lead.book.control.parks["key"].why == "slow" and lead.book.control.parks["key"].until == 9e9
+
+
+async def test_a_shell_in_a_worktree_is_noted_also_with_what_has_ended(
+    there: StoringClient, lead: scheduler.Scheduler
+) -> None:
+    await keep(lead, spec(id="over"), state="done")
+    placed(lead, "open")
+    for name in ("over", "open", "none"):
+        report = WorktreeTouched(order=name, attempt=1, by="ana")
+        await lead._take([], [said(there, "fleet.in.node.n7.touched", report)])
+    for name in ("over", "open"):
+        row = lead.book.units[name].row
+        assert row is not None and row.order.notes[-1].by == "ana"
+        assert row.order.notes[-1].what == "opened a shell in its worktree on n7"
+    assert "none" not in lead.book.units
+
+
+async def test_what_cannot_be_read_or_is_no_move_is_skipped_and_the_next_is_taken(
+    there: StoringClient, lead: scheduler.Scheduler, caplog: pytest.LogCaptureFixture
+) -> None:
+    row = placed(lead)
+    bad = [said(there, "fleet.in.wish.cancel", []), said(there, "fleet.in.wish.unknown", {})]
+    resumed = said(there, "fleet.in.node.n1.resumed", RunResumed(order="o", attempt=2, nth=1))
+    await lead._take([], [*bad, said(there, "fleet.in.node.n1.lost", RunLost(order="o", attempt=2)), resumed])
+    assert row.order.state == "queued"
+    assert "the message on fleet.in.wish.cancel is skipped" in caplog.messages[0]
+
+
+async def test_what_was_decided_is_stored_with_the_lease_and_each_row_knows_its_revision(
+    there: StoringClient, lead: scheduler.Scheduler
+) -> None:
+    await lead._elect()
+    lead.book.accept(spec(id="a"), 0.0)
+    lead.book.accept(spec(id="b"), 0.0)
+    lead.book.change_control(weights={"shop": 2.0})
+    await lead._commit()
+    assert lead.book.units == {} and not lead.book.control_changed
+    for key, revision in (("order.a", 3), ("order.b", 5), ("control", 7), (scheduler.LEASE, 2)):
+        assert there.keys[key][0] == revision, key
+    rows = lead.book.rows
+    assert (rows["a"].revision, rows["b"].revision, lead.book.control_revision, lead._revision) == (3, 5, 7, 2)
+    lead.book.change(rows["b"], priority=7)
+    lead.book.change_control(weights={})
+    await lead._commit()
+    assert (rows["b"].revision, lead.book.control_revision, lead._revision) == (9, 10, 8)
+    await lead._commit()
+    assert there.revision == 10, "nothing is to be said, and the lease is fresh"
+    lead._renewed -= 1.0
+    await lead._commit()
+    assert lead._revision == 11, "a third of the lease is over"
+    there.keys[scheduler.LEASE] = (12, b"", {})
+    lead.book.change(rows["b"], priority=8)
+    with pytest.raises(Stale):
+        await lead._commit()
+    assert there.keys["order.b"][0] == 9
+
+
+async def test_more_than_one_batch_can_hold_is_written_in_several(
+    there: StoringClient, lead: scheduler.Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await lead._elect()
+    monkeypatch.setattr(scheduler, "BATCH_MAX", 15)  # so five writes, one of them the lease
+    for number in range(5):
+        lead.book.accept(spec(id=f"o{number}"), 0.0)
+    await lead._commit()
+    assert [there.keys[f"order.o{number}"][0] for number in range(5)] == [3, 5, 8, 10, 13]
+    assert [row.revision for row in lead.book.rows.values()] == [3, 5, 8, 10, 13] and lead._revision == 12
+
+
+async def test_what_is_said_goes_to_its_stream_or_to_who_listens_and_no_answer_is_overwritten(
+    there: StoringClient, lead: scheduler.Scheduler
+) -> None:
+    await lead.bus.put("answer.a.1", b"a person's")
+    lead.book.says = [Say("fleet.ev.o.1.n1", b"stored", stored=True), Say("fleet.tell.n1.o", b"told")]
+    lead.book.unanswered = [("answer.a.1", b"late"), ("answer.b.1", b"deny")]
+    there.sent.clear()
+    await lead._tell()
+    assert [(sent.subject, sent.data, sent.timeout > 0) for sent in there.sent[:2]] == [
+        ("fleet.ev.o.1.n1", b"stored", True),
+        ("fleet.tell.n1.o", b"told", False),
+    ]
+    assert there.keys["answer.a.1"][1] == b"a person's" and there.keys["answer.b.1"][1] == b"deny"
+    assert lead.book.says == [] and lead.book.unanswered == []
+
+
+async def test_it_waits_until_it_is_woken_and_not_for_ever(lead: scheduler.Scheduler) -> None:
+    lead.lease = 3600.0
+    waits = asyncio.create_task(lead._wait())
+    await asyncio.sleep(0)
+    assert not waits.done()
+    lead.wake.set()
+    await asyncio.wait_for(waits, 60)
+    lead.lease = 0.0
+    lead.wake.clear()
+    await asyncio.wait_for(lead._wait(), 60)

@@ -1,0 +1,116 @@
+"""The goals over HTTP: what each call gives, and what it leaves for the foreman to do."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.fleet.engine.buses import StoringClient
+from tests.goals.test_requests import PLAN
+from tests.serve.conftest import calls_of
+from treadle.errors import LocalError
+from treadle.fleet.engine.bus import Bus
+from treadle.goals import requests, store
+from treadle.serve.api import all_calls, goals
+from treadle.serve.api.calls import Asking, Done
+from treadle.wire.goal.records import GoalRequest, StepDropped
+
+
+@pytest.fixture
+def there() -> Bus:
+    return StoringClient().bus()
+
+
+def asking(bus: Bus, body: Any = None, goal: str = "") -> Asking:
+    """By who is called ana, on a phone."""
+    site: Any = SimpleNamespace(user="ana", fleet=SimpleNamespace(require_bus=lambda: bus))
+    request: Any = SimpleNamespace(scope={"device": SimpleNamespace(name="phone")}, path_params={"id": goal})
+    return Asking(site, request, None, body)
+
+
+async def begun(bus: Bus, repository: Path) -> str:
+    given = goals.GivenPlan(root=str(repository), text=PLAN, no_budget=True)
+    made = await goals.begin_goal(asking(bus, given))
+    await requests.take_up(bus)
+    return str(made.id)
+
+
+async def left(bus: Bus) -> list[GoalRequest]:
+    """What was left to be done, which is taken away."""
+    found = sorted((await bus.named(["goalrequest.*"])).values(), key=lambda entry: entry.revision)
+    for entry in found:
+        await bus.purge(entry.key)
+    return [msgspec.json.decode(entry.value, type=GoalRequest) for entry in found]
+
+
+async def test_a_plan_is_checked_without_a_trace_and_begun_once(there: Bus, repository: Path) -> None:
+    given = goals.GivenPlan(root=str(repository), text=PLAN)
+    assert not given.no_budget
+    found = await goals.check_plan(asking(there, given))
+    assert [mistake.place for mistake in found.mistakes] == ["budget"]
+    free = msgspec.structs.replace(given, no_budget=True)
+    found = await goals.check_plan(asking(there, free))
+    assert found.mistakes == () and [wave.orders for wave in found.waves] == [("one",)]
+    warned = msgspec.structs.replace(free, text=PLAN.replace('verify = "true"\n', ""))
+    assert (await goals.check_plan(asking(there, warned))).notes and await left(there) == []
+    with pytest.raises(LocalError, match="budget"):
+        await goals.begin_goal(asking(there, given))
+    made = await goals.begin_goal(asking(there, free))
+    (request,) = await left(there)
+    assert made.new and (request.goal, request.do, request.by) == (made.id, "begin", "ana (phone)")
+    assert (request.root, request.text, request.no_budget) == (str(repository), PLAN, True)
+    name = await begun(there, repository)
+    assert name == made.id and await goals.begin_goal(asking(there, free)) == goals.BegunGoal(id=name, new=False)
+
+
+async def test_goals_are_listed_and_one_is_shown_with_its_plan_and_report(there: Bus, repository: Path) -> None:
+    assert await goals.list_goals(asking(there)) == []
+    name = await begun(there, repository)
+    (line,) = await goals.list_goals(asking(there))
+    assert (line.id, line.by, line.orders) == (name, "ana (phone)", 1)
+    shown = await goals.show_goal(asking(there, goal=name))
+    assert shown.line == line and [[order.id for order in wave.orders] for wave in shown.waves] == [["one"]]
+    assert 'id = "one"' in (await goals.plan_of_goal(asking(there, goal=name))).text
+    assert (await goals.report_goal(asking(there, goal=name))).text.startswith("# g\n")
+
+
+async def test_what_changes_a_goal_is_left_for_who_has_its_repository(there: Bus, repository: Path) -> None:
+    name = await begun(there, repository)
+    await store.happen(there, name, lambda found: [StepDropped(at=1, step="one", why="x")])
+    more = PLAN + '[[order]]\nid = "two"\ntask = "t"\n'
+    for handler, body, fields in (
+        (goals.pause_goal, goals.PauseGoal(), {"do": "pause"}),
+        (goals.pause_goal, goals.PauseGoal(why="lunch", now=True), {"do": "pause", "text": "lunch", "now": True}),
+        (goals.resume_goal, None, {"do": "resume"}),
+        (goals.say_goal, goals.SayGoal(text="be quick"), {"do": "say", "text": "be quick"}),
+        (goals.change_goal, goals.ChangeGoal(text=more), {"do": "change", "text": more}),
+        (goals.retry_step, goals.RetryStep(step="one"), {"do": "retry", "step": "one"}),
+        (goals.stop_goal, goals.StopGoal(why="enough"), {"do": "stop", "text": "enough"}),
+        (goals.stop_goal, goals.StopGoal(), {"do": "stop"}),
+    ):
+        assert await handler(asking(there, body, name)) == Done()
+        (request,) = await left(there)
+        assert request == GoalRequest(goal=name, by="ana (phone)", at=request.at, **fields)  # type: ignore[arg-type]
+
+
+def test_who_may_do_what() -> None:
+    assert calls_of(goals) == [
+        "GET /goals watch",
+        "GET /goals/{id} watch",
+        "GET /goals/{id}/report watch",
+        "GET /goals/{id}/plan watch",
+        "POST /goals/check all",
+        "POST /goals all",
+        "POST /goals/{id}/pause all optional",
+        "POST /goals/{id}/resume all",
+        "POST /goals/{id}/stop all optional",
+        "POST /goals/{id}/say all",
+        "POST /goals/{id}/change all",
+        "POST /goals/{id}/retry all",
+    ]
+    later = [
+        each.name for each in all_calls.every() if each.handler.__module__ == goals.__name__ and each.status == 202
+    ]
+    assert later == [f"{each}_goal" for each in ("begin", "pause", "resume", "stop", "say", "change")] + ["retry_step"]
