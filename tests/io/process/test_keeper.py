@@ -1,16 +1,28 @@
 """The keeper itself: alone in its session, small, gone with its owner. What it does for trees is in `test_tree.py`."""
 
+import errno
+import marshal
 import os
+import resource
 import select
 import signal
+import socket
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.io.process.hostile import await_none_left
+from tests.io.process.test_reaper import in_copy
 from tests.io.process.trees import hostile, owner
 from tests.terminal.support import until
+from treadle.io.process import keeper as keeper_module
+from treadle.io.process import reaper
+from treadle.io.process.keeper import SWEEP, SWEPT, Keeper
+from treadle.wire.common.framing import frame
 
 
 def test_the_keeper_leads_a_session_of_its_own_and_holds_nothing_of_ours(mark: str) -> None:
@@ -23,7 +35,7 @@ def test_the_keeper_leads_a_session_of_its_own_and_holds_nothing_of_ours(mark: s
         with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, close_fds=False) as process:
             assert process.stdout is not None
             keeper = int(process.stdout.readline())
-            assert os.getsid(keeper) == keeper
+            assert os.getsid(keeper) == keeper and Path(f"/proc/{keeper}/comm").read_text() == "treadle-keeper\n"
             targets = [os.readlink(f"/proc/{keeper}/fd/{name}") for name in os.listdir(f"/proc/{keeper}/fd")]
             known = ("socket:", "pipe:", "anon_inode:", "/dev/null")
             others = [target for target in targets if not target.startswith(known)]
@@ -64,3 +76,177 @@ def test_a_killed_reaper_costs_other_trees_nothing(mark: str) -> None:
     first.stop()
     assert {each.pid for each in second.processes()} == before
     second.stop(0)
+
+
+# Its parts, in a copy of this process...
+
+
+def kept(act: Callable[[Keeper, socket.socket], object], *, owner: int | None = None) -> Any:
+    """What is found out with a keeper and the other end of its socket, in a copy of this process."""
+
+    def inside() -> object:
+        ours, theirs = socket.socketpair()
+        keeper_module.CONTROL = theirs.fileno()
+        return act(Keeper(theirs, owner), ours)
+
+    return in_copy(inside)
+
+
+def forked(act: Callable[[], object]) -> int:
+    if pid := os.fork():
+        return pid
+    try:
+        act()
+    finally:
+        os._exit(0)
+
+
+def ended(pid: int) -> None:
+    """Wait for the end of a child, which can then still be collected."""
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+
+def test_an_owner_is_watched_unless_the_keeper_is_to_outlive_it() -> None:
+    me = os.getpid()
+    assert kept(lambda keeper, _: (keeper.detached, keeper.owner), owner=None) == (True, -1)
+    assert kept(lambda keeper, _: (keeper.detached, keeper.owner >= 0), owner=me) == (False, True)
+    assert kept(lambda keeper, _: keeper.owner, owner=1 << 30) == -1
+
+
+def test_what_it_is_told_is_done_until_the_owner_hangs_up() -> None:
+    def told(keeper: Keeper, ours: socket.socket) -> list[object]:
+        ours.send(frame(SWEEP, marshal.dumps(7)) + frame(99))
+        found: list[object] = [keeper.hear(), ours.recv(100)]
+        ours.close()
+        found.append(keeper.hear())
+        keeper.control.close()
+        return [*found, keeper.hear()]
+
+    assert kept(told) == [True, frame(SWEPT, marshal.dumps(7)), False, False]
+
+
+def test_it_serves_until_its_owner_is_gone_or_without_one_until_its_last_tree_is() -> None:
+    def served(keeper: Keeper, ours: socket.socket) -> list[object]:
+        ours.send(frame(SWEEP, marshal.dumps(7)))
+        ours.shutdown(socket.SHUT_WR)
+        waits, go = os.pipe()
+        tree = forked(lambda: (os.close(go), os.read(waits, 1)))
+        keeper.reapers.add(tree)
+        if not keeper.detached:
+            keeper.serve()
+        else:
+            forked(lambda: (os.close(waits), ours.recv(100, socket.MSG_PEEK), os.close(go)))
+            os.close(go)
+            keeper.serve()
+        return [ours.recv(100), len(keeper.reapers)]
+
+    swept = frame(SWEPT, marshal.dumps(7))
+    assert kept(served, owner=os.getpid()) == [swept, 1] and kept(served) == [swept, 0]
+
+    def asked_to_end(keeper: Keeper, ours: socket.socket) -> bool:
+        os.kill(os.getpid(), signal.SIGTERM)
+        keeper.serve()
+        return True
+
+    assert kept(asked_to_end) is True and kept(asked_to_end, owner=os.getpid()) is True
+
+
+def test_only_a_reaper_that_did_not_end_well_leaves_orphans() -> None:
+    def reaped(keeper: Keeper, ours: socket.socket) -> list[object]:
+        found: list[object] = [keeper.reap()]
+        for code, known in ((3, False), (0, True), (3, True), (0, True)):
+            pid = forked(lambda code=code: os._exit(code))
+            if known:
+                keeper.reapers.add(pid)
+            ended(pid)
+            found.append((keeper.reap(), keeper.lost_reaper, len(keeper.reapers)))
+        forked(signal.pause)
+        return [*found, keeper.reap(), keeper.end_orphans(), keeper.lost_reaper, keeper.reap()]
+
+    endings = [(False, False, 0), (False, False, 0), (False, True, 0), (False, True, 0)]
+    assert kept(reaped) == [False, *endings, True, None, False, False]
+
+
+def test_a_reaper_that_is_swept_is_killed_with_what_was_below_it_and_others_are_not() -> None:
+    def swept(keeper: Keeper, ours: socket.socket) -> list[object]:
+        one, other, orphan = (forked(signal.pause) for _ in range(3))
+        keeper.reapers |= {one, other}
+        keeper.sweep(one)
+        there = [os.path.exists(f"/proc/{pid}") for pid in (one, other, orphan)]
+        keeper.sweep(one)
+        left = len(keeper.reapers)
+        keeper.sweep(other)
+        return [*there, left, len(keeper.reapers)]
+
+    assert kept(swept) == [False, True, False, 1, 0]
+
+
+def test_at_its_end_reapers_are_asked_even_if_they_stand_still_and_the_rest_is_killed() -> None:
+    def ended_all(keeper: Keeper, ours: socket.socket) -> list[object]:
+        reaper.ORPHAN_GRACE, reaper.KILL_LIMIT, said = 0.2, 5.0, os.pipe()
+
+        def heeds() -> None:
+            signal.signal(signal.SIGTERM, lambda *_: (os.write(said[1], b"asked"), os._exit(0)))
+            os.write(said[1], b"up ")
+            os.kill(os.getpid(), signal.SIGSTOP)
+            signal.pause()
+
+        keeper.reapers.add(stopped := forked(heeds))
+        os.waitid(os.P_PID, stopped, os.WSTOPPED)
+        orphan = forked(signal.pause)
+        keeper.lost_reaper = True
+        keeper.end()
+        return [os.read(said[0], 100), os.path.exists(f"/proc/{orphan}"), keeper.control.fileno()]
+
+    assert kept(ended_all) == [b"up asked", False, -1]
+
+    def deaf(keeper: Keeper, ours: socket.socket) -> list[object]:
+        reaper.ORPHAN_GRACE = -reaper.KILL_LIMIT - 1  # its time is over at once
+        before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        keeper.reapers.add(pid := forked(signal.pause))
+        signal.signal(signal.SIGTERM, before)
+        keeper.end()
+        return [len(keeper.reapers), os.path.exists(f"/proc/{pid}")]
+
+    assert kept(deaf) == [0, False]
+
+
+def test_a_tree_that_cannot_be_started_is_said_and_its_descriptors_are_closed() -> None:
+    def refused(keeper: Keeper, ours: socket.socket) -> list[object]:
+        def fork() -> int:
+            raise OSError(errno.EAGAIN, "no more")
+
+        read, write = os.pipe()
+        keeper.fds = [write, *(os.dup(0) for _ in range(5))]
+        given = [*keeper.fds]
+        os.fork = fork
+        keeper.spawn({"fds": 1})
+        still = [os.path.exists(f"/proc/self/fd/{fd}") for fd in given]
+        masked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        kind, failure = os.read(read, 1), marshal.loads(os.read(read, 100)[4:])
+        return [kind[0], failure, still, keeper.fds == given[5:], len(masked), len(keeper.reapers)]
+
+    failure = ("start", errno.EAGAIN, "no more")
+    assert kept(refused) == [reaper.FAILED, failure, [False] * 5 + [True], True, 0, 0]
+
+
+def test_how_it_is_started_says_whom_it_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    me = os.getpid()
+    read, write = os.pipe()
+    monkeypatch.setattr(keeper_module, "_keep", lambda owner: os.write(write, repr(owner).encode()))
+    monkeypatch.setattr(sys, "argv", ["keeper"])
+    assert in_copy(keeper_module.main) is None and os.read(read, 100) == str(me).encode()
+    monkeypatch.setattr(sys, "argv", ["keeper", keeper_module.DETACHED])
+    copies = in_copy(lambda: keeper_module.main() or "in the second copy")
+    assert copies == "in the second copy" and os.read(read, 100) == b"None"
+
+    def copied() -> list[object]:
+        hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+        ours, theirs = socket.socketpair()
+        keeper_module.main_in_copy(me, [(resource.RLIMIT_CORE, 0, hard)], theirs.fileno())
+        same = os.fstat(keeper_module.CONTROL).st_ino == os.fstat(theirs.fileno()).st_ino
+        return [os.getsid(0) == os.getpid(), resource.getrlimit(resource.RLIMIT_CORE) == (0, hard), same]
+
+    assert in_copy(copied) == [True, True, True] and os.read(read, 100) == str(me).encode()
+    os.close(read)
+    os.close(write)

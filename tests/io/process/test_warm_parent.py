@@ -1,20 +1,27 @@
 """The warm parent: what its copies have of who asks, and when it lets go."""
 
+import marshal
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import treadle
+from tests.io.process.test_reaper import in_copy
 from tests.io.process.warmed import Warm
 from tests.terminal.support import alive, until
 from treadle.io.process import table, warm_parent
+from treadle.io.process.warm import WATCHED
 
 
 def test_what_is_asked_is_done_with_the_surroundings_of_who_asks(warm: Warm, tmp_path: Path) -> None:
@@ -22,7 +29,9 @@ def test_what_is_asked_is_done_with_the_surroundings_of_who_asks(warm: Warm, tmp
     assert done.stdout.split("\n") == [str(tmp_path), "by me", "0027", "typed", "3", ""]
     again = warm.ask("echo more; echo wrong >&2", cwd="/")
     assert again.stdout == "more\n0\n" and again.stderr == "wrong\n"
-    assert len(warm.parents()) == 1
+    (parent,) = warm.parents()
+    assert os.readlink(f"/proc/{parent}/cwd") == "/" and "TOLD=by me" not in table.command_line(parent)
+    assert Path(f"/proc/{parent}/comm").read_text() == "treadle-warm\n"
 
 
 def test_it_lets_go_when_its_socket_is_removed_and_nobody_has_asked(warm: Warm) -> None:
@@ -104,3 +113,230 @@ def test_a_copy_sends_an_empty_line_while_its_caller_says_nothing() -> None:
         assert received.result(60) == b"\x0f"
         theirs.close()
         assert warm_parent._receive_some(ours) == b""
+
+
+# Its parts, in this process or a copy of it...
+
+
+AROUND: dict[str, Any] = {"umask": 0o022, "env": {}, "cpus": [], "ignored": [], "blocked": [], "pid": 1}
+
+
+def test_it_knows_the_files_that_it_has_loaded_and_when_they_were_changed() -> None:
+    known = warm_parent._loaded()
+    own = warm_parent.__file__
+    assert known[own] == os.stat(own).st_mtime_ns and os.__file__ not in known
+    assert warm_parent._loaded({own: 1, "/no/such/file": 2}) == {own: known[own], "/no/such/file": 0}
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "words"), [(None, 0, ""), (3, 3, ""), ("why", 1, "why\n"), ((1, 2), 1, ""), (True, 1, "")]
+)
+def test_the_code_of_a_copy_is_that_of_sys_exit(
+    value: Any, code: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert warm_parent._code(SystemExit(value)) == code and capsys.readouterr().err == words
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_output_that_could_not_be_written_is_the_code_of_a_copy(stream: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flush() -> None:
+        raise OSError
+
+    monkeypatch.setattr(sys, stream, SimpleNamespace(flush=flush, write=len))
+    assert warm_parent._code(SystemExit(0)) == 120
+
+
+def test_standard_streams_are_written_by_lines_where_someone_looks_and_never_fail_on_a_character() -> None:
+    read, write = os.pipe()
+    ends = os.openpty()
+    made = [(read, "r"), (write, "w"), (ends[1], "w"), (2, "w")]
+    found = [warm_parent.stream(fd, mode) for fd, mode in made]
+    assert [(one.line_buffering, one.errors) for one in found] == [  # type: ignore[attr-defined]
+        (False, "surrogateescape"),
+        (False, "replace"),
+        (True, "replace"),
+        (True, "backslashreplace"),
+    ]
+    for one in found:
+        one.close()
+    for fd in (read, write, *ends):
+        os.close(fd)  # still open: they are not the stream's
+
+
+def test_who_is_confined_otherwise_is_not_like_us(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert warm_parent._bounds("self", ("mnt", "net")) == warm_parent._bounds(str(os.getpid()), ("mnt", "net"))
+    assert warm_parent._bounds("self", ("net",))[0] == os.readlink("/proc/self/ns/net")
+    assert len(warm_parent._bounds("self", ())) == 5 and warm_parent._bounds("0", ()) == ["0"]
+    assert warm_parent._label("0") == ""
+    asked: list[tuple[str, int]] = []
+    monkeypatch.setattr(warm_parent, "_bounds", lambda pid, which: asked.append((pid, len(which))))
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert warm_parent._is_like_us(ours) and asked == [(str(os.getpid()), 0), ("self", 0)]
+        for pid, like in ((0, False), (1 << 30, False), (os.getppid(), True)):
+            monkeypatch.setattr(warm_parent.sockets, "peer_pid", lambda control, pid=pid: pid)
+            assert warm_parent._is_like_us(ours) is like
+        assert asked[2:] == [(str(os.getppid()), 4), ("self", 4)]
+        monkeypatch.setattr(warm_parent, "_bounds", lambda pid, which: pid)
+        assert not warm_parent._is_like_us(ours)
+        monkeypatch.delattr(socket, "SO_PEERCRED")
+        assert warm_parent._is_like_us(ours)
+
+
+def test_a_copy_takes_over_what_its_caller_has_around_it() -> None:
+    def settled(**more: Any) -> list[object]:
+        for number in (signal.SIGINT, signal.SIGUSR1):
+            signal.signal(number, signal.SIG_IGN)
+        for number in (signal.SIGPIPE, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda *_: None)
+        warm_parent._settle({**AROUND, "umask": 0o027, "env": {"A": "b", "TZ": "XXX+5"}, **more})
+        names = (signal.SIGINT, signal.SIGUSR1, signal.SIGPIPE, signal.SIGTERM, signal.SIGHUP)
+        usual = (signal.default_int_handler, signal.SIG_DFL, signal.SIG_IGN, signal.SIG_DFL, signal.SIG_IGN)
+        handled = [signal.getsignal(number) == wanted for number, wanted in zip(names, usual, strict=True)]
+        blocked = sorted(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, ())))
+        return [os.umask(0), dict(os.environ), time.timezone, len(os.sched_getaffinity(0)), all(handled), *blocked]
+
+    cpus = sorted(os.sched_getaffinity(0))
+    first = [0o027, {"A": "b", "TZ": "XXX+5"}, 18000]
+    assert in_copy(lambda: settled(ignored=[1], blocked=[12])) == [*first, len(cpus), True, 12]
+    assert in_copy(lambda: settled(ignored=[1], cpus=cpus[:1])) == [*first, 1, True]
+    assert in_copy(lambda: settled()[4]) is False, "SIGHUP is not ignored"
+
+
+def request(*work: object, bond: int = warm_parent.TIED, **more: Any) -> bytes:
+    data = marshal.dumps((*work, {**AROUND, "env": dict(os.environ), **more}, ["argv"], bond))
+    return len(data).to_bytes(4, "big") + data
+
+
+def test_a_request_is_taken_whole_or_not_at_all(tmp_path: Path) -> None:
+    data = request("m", "f", [1])
+
+    def received(*pieces: bytes, fds: int = 5, bond: int = warm_parent.TIED) -> object:
+        ours, theirs = socket.socketpair()
+        place = os.open(tmp_path, os.O_RDONLY)
+        null = os.open(os.devnull, os.O_RDWR)
+        socket.send_fds(theirs, [pieces[0]], [place, null, null, null, null][:fds])
+        for piece in pieces[1:]:
+            theirs.send(piece)
+        theirs.close()
+        *work, arguments, tie, caller = warm_parent._receive(ours)
+        further = arguments[1:]
+        same = [os.path.samestat(os.fstat(fd), os.fstat(null)) for fd in (0, 1, 2, *further)]
+        return [
+            *work,
+            arguments[0],
+            tie,
+            caller,
+            os.getcwd(),
+            all(same),
+            len(same),
+            sys.argv,
+            sys.stdout.line_buffering,
+        ]
+
+    whole = ["m", "f", 1, 2, 1, str(tmp_path), True, 4, ["argv"], False]
+    assert in_copy(lambda: received(data)) == whole == in_copy(lambda: received(data[:9], data[9:20], data[20:]))
+    assert in_copy(lambda: received(data, fds=4)) == [*whole[:7], 3, *whole[8:]]
+    assert in_copy(lambda: received(data, fds=3)) == 1 == in_copy(lambda: received(data[:9], data[9:20]))
+    assert in_copy(lambda: received((warm_parent.REQUEST_MAX + 1).to_bytes(4, "big"))) == 1
+    alone = request("m", "f", [1], bond=warm_parent.ALONE)
+
+    def keeps_streams() -> bool:
+        before = sys.stdin, sys.stdout, sys.stderr
+        received(alone)
+        return before == (sys.stdin, sys.stdout, sys.stderr)
+
+    assert in_copy(keeps_streams) is True
+
+
+def copied(module: str, function: str, *arguments: object, bond: int = WATCHED) -> tuple[bytes, bytes, int]:
+    """What a copy answers, what it prints, and its exit code."""
+    ours, theirs = socket.socketpair()
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            ours.close()
+            os.close(read)
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            parent = SimpleNamespace(listener=socket.socket(), wake=os.dup(0), files={}, path="/socket")
+            warm_parent._run_copy(theirs, parent)  # type: ignore[arg-type]
+        finally:
+            os._exit(99)
+    theirs.close()
+    with ours:
+        assert ours.recv(5) == warm_parent.READY + pid.to_bytes(4, "big")
+        place, null = os.open("/", os.O_RDONLY), os.open(os.devnull, os.O_RDONLY)
+        socket.send_fds(ours, [request(module, function, list(arguments), bond=bond)], [place, null, write, write])
+        for fd in (place, null, write):
+            os.close(fd)
+        answer = b""
+        while more := ours.recv(16):
+            answer += more
+            if more == warm_parent.GOING:
+                ours.send(b"\0")
+    with os.fdopen(read, "rb") as pipe:
+        said = pipe.read()
+    return answer, said, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_a_copy_calls_the_function_and_reports_its_code() -> None:
+    assert copied("operator", "add", 3, 4) == (b"7\n", b"", 7)
+    assert copied("operator", "add", 3, 4, bond=warm_parent.TIED) == (b"g7\n", b"", 7)
+    assert copied("operator", "add", 3, 4, bond=warm_parent.ALONE) == (b"", b"", 7)
+    assert copied("builtins", "eval", "print('said') or 0x102") == (b"2\n", b"said\n", 2)
+    assert copied("sys", "exit", "why") == (b"1\n", b"why\n", 1)
+    tied = "__import__('treadle.io.process.lifetime', fromlist=['x'])"
+    assert copied("builtins", "eval", f"print({tied}.warm_parent()) or 0", bond=warm_parent.TIED)[1] == b"/socket\n"
+    answer, said, code = copied("operator", "truediv", 1, 0)
+    assert (answer, code) == (b"1\n", 1) and b"ZeroDivisionError" in said
+
+
+def test_one_whose_caller_is_gone_before_it_began_does_nothing() -> None:
+    def follow() -> None:
+        ours, theirs = socket.socketpair()
+        theirs.close()
+        warm_parent._follow_caller(ours)
+
+    assert in_copy(follow) == 1
+
+
+def test_it_leaves_its_place_but_not_that_of_another(tmp_path: Path) -> None:
+    path = str(tmp_path / "s")
+
+    def made(act: Callable[[warm_parent.WarmParent], object], seconds: float = 60.0) -> Any:
+        def inside() -> object:
+            listener = warm_parent.sockets.listen(path)
+            parent = warm_parent.WarmParent(path, listener, seconds)
+            return [act(parent), listener.fileno()]
+
+        return in_copy(inside)
+
+    def replaced(parent: warm_parent.WarmParent) -> list[bool]:
+        before = parent.in_place()
+        os.rename(path, path + ".old")
+        gone = parent.in_place()
+        Path(path).touch()
+        other = parent.in_place()
+        parent.serve()
+        os.unlink(path)
+        return [before, gone, other]
+
+    def told(parent: warm_parent.WarmParent) -> bool:
+        os.kill(os.getpid(), signal.SIGTERM)
+        parent.serve()
+        return os.path.exists(path)
+
+    assert made(replaced) == [[True, False, False], -1]
+    assert made(told) == [False, -1] and made(lambda parent: parent.serve() or os.path.exists(path), 0.0) == [False, -1]
+
+    def collects(parent: warm_parent.WarmParent) -> bool:
+        if (pid := os.fork()) == 0:
+            os._exit(0)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        parent.seconds = 0.001
+        parent.serve()
+        warm_parent._collect()
+        return os.path.exists(f"/proc/{pid}")
+
+    assert made(collects) == [False, -1]
