@@ -3,14 +3,17 @@
 import asyncio
 import gzip
 import ssl
+import zlib
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from tests.certificates import certificate
+from treadle.io import http as http_module
 from treadle.io.http import BadAddress, BrokenAnswer, CannotConnect, HttpClient, TooSilent
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
@@ -81,6 +84,18 @@ async def test_a_body_and_its_length_are_sent_and_the_answer_is_read() -> None:
     assert f"host: 127.0.0.1:{service.port}".encode() in asked.lower() and b"x-test: 1" in asked.lower()
 
 
+async def test_a_request_may_have_headers_of_its_own_and_without_a_body_it_has_no_length() -> None:
+    service = Service(OK, OK)
+    async with serving(service) as url, client() as http:
+        async with http.request("GET", url.replace("//", "//me@"), headers={"X-Test": "2", "Authorization": "mine"}):
+            pass
+        await get(http, url.replace("//", "//me@"))
+    first, second = (asked.lower() for asked in service.asked)
+    assert first.startswith(b"get / http/1.1\r\n") and b"x-test: 2" in first and b"x-test: 1" not in first
+    assert b"authorization: mine" in first and b"basic" not in first and b"content-length" not in first
+    assert b"x-test: 1" in second and b"authorization: basic " + b64encode(b"me:").lower() in second
+
+
 @pytest.mark.parametrize(("most", "read"), [(1, b"h"), (2, b"hi"), (3, b"hi")])
 async def test_no_more_of_a_body_is_read_than_was_wanted(most: int, read: bytes) -> None:
     async with serving(Service(OK)) as url, client() as http, http.request("GET", url) as response:
@@ -101,6 +116,56 @@ async def test_a_connection_is_used_again_once_the_answer_was_read() -> None:
     async with serving(service) as url, client() as http:
         assert [await get(http, url) for _ in range(2)] == [(200, b"hi")] * 2
     assert service.connections == 1
+
+
+async def test_a_connection_is_used_again_only_for_the_same_service_and_not_after_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, other = Service(OK, OK, OK, hold=True), Service(OK, hold=True)
+    async with serving(one) as url, serving(other) as elsewhere, client() as http:
+        for place in (url, elsewhere, url):
+            assert await get(http, place) == (200, b"hi")
+        assert (one.connections, other.connections) == (2, 1)
+        (kept,) = http._idle
+        monkeypatch.setattr(http_module, "REUSE_SECONDS", 0.0)
+        assert await get(http, url) == (200, b"hi") and one.connections == 3
+        assert kept._writer.is_closing() and len(http._idle) == 1
+        (kept,) = http._idle
+        await http.aclose()
+        assert kept._writer.is_closing() and http._idle == []
+
+
+async def test_after_what_was_wanted_the_end_is_waited_for_a_little_so_that_the_connection_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_module, "LINGER", 0.05)
+    endless = b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nhi"
+    for answer, kept in ((OK, 1), (endless, 0)):
+        async with serving(Service(answer, OK, hold=True)) as url, client() as http:
+            async with http.request("GET", url) as response:
+                chunks = response.chunks()
+                assert await anext(chunks) == b"hi"
+                await response.linger(chunks)
+            assert len(http._idle) == kept
+
+
+async def test_the_beginning_is_given_as_soon_as_it_is_there() -> None:
+    more = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhi"
+    async with serving(Service(more, b"", hold=True)) as url, client(idle=0.5) as http:
+        async with http.request("GET", url) as response:
+            assert await response.beginning(2) == b"hi"
+
+
+async def test_headers_that_come_twice_are_joined() -> None:
+    head = b"HTTP/1.1 200 OK\r\nvia: a\r\nvia: b\r\ncontent-encoding: \r\ncontent-length: 2\r\n\r\nhi"
+    async with serving(Service(head)) as url, client() as http, http.request("GET", url) as response:
+        assert response.headers["via"] == "a, b" and await response.whole(9) == b"hi"
+
+
+def test_ports_and_hosts_are_those_of_the_address() -> None:
+    ports = [http_module._port(urlsplit(url)) for url in ("http://x", "https://x", "http://x:7", "https://x:8")]
+    assert ports == [80, 443, 7, 8]
+    assert [http_module._host(urlsplit(url)) for url in ("http://a:b@x:7/", "http://x")] == ["x:7", "x"]
 
 
 async def test_a_connection_is_not_used_again_when_the_answer_was_not_read_to_its_end() -> None:
@@ -148,10 +213,10 @@ async def test_small_chunks_that_came_together_are_given_together() -> None:
     assert b"".join(parts) == b"ab" * 500 and len(parts) < 50
 
 
-@pytest.mark.parametrize("coding", ["gzip", "x-gzip", "GZIP "])
+@pytest.mark.parametrize("coding", ["gzip", "x-gzip", "GZIP ", "deflate", "identity"])
 async def test_what_was_packed_unasked_is_unpacked(coding: str) -> None:
     data = b"word " * 1_000_000
-    packed = gzip.compress(data)
+    packed = data if coding == "identity" else zlib.compress(data) if coding == "deflate" else gzip.compress(data)
     head = f"HTTP/1.1 200 OK\r\ncontent-encoding: {coding}\r\ncontent-length: {len(packed)}\r\n\r\n"
     async with serving(Service(head.encode() + packed)) as url, client() as http:
         assert await get(http, url) == (200, data)
@@ -202,14 +267,25 @@ async def test_an_unknown_packing_is_refused() -> None:
 
 async def test_a_service_that_says_nothing_is_not_waited_for_without_end() -> None:
     async with serving(Service(b"", hold=True)) as url, client(idle=0.05) as http:
-        with pytest.raises(TooSilent):
+        with pytest.raises(TooSilent, match=r"nothing for 0\.05 s"):
             await get(http, url)
+
+
+async def test_a_connection_that_is_not_made_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def open_connection(*where: object, **how: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncio, "open_connection", open_connection)
+    http = HttpClient({}, connect_seconds=0.01, idle_seconds=60.0)
+    with pytest.raises(CannotConnect, match=r"no connection within 0\.01 s"):
+        await get(http, "http://x.example/")
+    await http.aclose()
 
 
 @pytest.mark.parametrize("url", ["ftp://x/", "http://", "http://[::1", "http://x:99999999/", "nothing"])
 async def test_what_is_no_address_is_refused_before_anything_is_opened(url: str) -> None:
     async with client() as http:
-        with pytest.raises(BadAddress):
+        with pytest.raises(BadAddress, match="is not an address of http or https|Invalid IPv6|out of range"):
             await get(http, url)
 
 
@@ -271,9 +347,11 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(
 
 async def test_an_http_proxy_is_asked_for_the_whole_address(monkeypatch: pytest.MonkeyPatch) -> None:
     service = Service(OK)
-    async with serving(service) as url, client(direct=False) as http:
+    async with serving(service) as url:
+        http = HttpClient({}, connect_seconds=60.0, idle_seconds=60.0)
         monkeypatch.setenv("HTTP_PROXY", url.replace("//", "//me:secret@"))
         assert await get(http, "http://models.example/v1") == (200, b"hi")
+        await http.aclose()
     assert service.asked[0].startswith(b"GET http://models.example/v1 HTTP/1.1\r\n")
     assert b"proxy-authorization: Basic " + b64encode(b"me:secret") in service.asked[0]
 
@@ -323,7 +401,8 @@ async def test_a_proxy_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) ->
     async with serving(service) as url, client(direct=False) as http:
         monkeypatch.setenv("https_proxy", url)
         with pytest.raises(CannotConnect, match=f"the proxy 127.0.0.1:{service.port} answered 407"):
-            await get(http, "https://models.example/v1")
+            await get(http, "https://[::1]/v1")
+    assert service.asked[0].startswith(b"CONNECT [::1] HTTP/1.1\r\n") and b"authorization" not in service.asked[0]
 
 
 async def test_a_proxy_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

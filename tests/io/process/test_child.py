@@ -16,6 +16,7 @@ from tests.descriptors import opened
 from tests.io.process.hostile import SELF, left
 from tests.waiting import until
 from treadle.errors import LocalError, NotFound
+from treadle.io.process import child as child_module
 from treadle.io.process import handle, table, tree
 from treadle.io.process.child import Child, Tail, start
 
@@ -211,3 +212,71 @@ def test_a_tail_keeps_the_last_bytes_and_counts_the_rest(parts: list[bytes], lim
     whole = b"".join(parts)
     assert tail.content == whole[-limit:]
     assert tail.dropped == max(0, len(whole) - limit)
+
+
+async def test_a_wrapper_gets_the_streams_as_further_descriptors_if_there_are_both() -> None:
+    async with await start(["sh", "-c", "cat <&3 >&4; cat"], stdin="pipe", aside=True) as child:
+        await child.stdio.write(b"hello")
+        child.stdio.close_write()
+        assert (await child.stdio.read(), await child.wait()) == (b"hello", 0)
+    async with await start(["echo", "x"], aside=True) as child:
+        assert await child.stdio.read() == b"x\n"
+    async with await start(["cat"], stdin="pipe", stdout=None, stderr=None, aside=True) as child:
+        child.stdio.close_write()
+        assert await child.wait() == 0 and await child.last_words() == ""
+
+
+async def test_its_start_and_end_are_logged_and_what_is_beside_it_is_closed_in_turn(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    caplog.set_level("INFO")
+    closed: list[str] = []
+    async with await start(["sh", "-c", "exit 3"], cwd=str(tmp_path)) as child:
+        child.beside += [lambda: closed.append("first"), lambda: closed.append("last")]
+        assert child.exceeded("anything") == "" and repr(child).startswith("<child ")
+        pid = child.pid
+        await child.wait()
+    assert closed == ["last", "first"] and child.beside == []
+    assert [record.getMessage() for record in caplog.records if record.name.endswith(".child")] == [
+        f"started sh as process {pid} in {tmp_path}",
+        f"process {pid} ended with exit code 3",
+    ]
+    async with await start(["true"]):
+        assert caplog.records[-1].getMessage().endswith(" in .")
+
+
+async def test_a_signal_reaches_only_the_command_unless_everyone_is_meant() -> None:
+    for everyone in (False, True):
+        async with await start(["sh", "-c", "sleep 100 & echo up; wait"], stderr=None) as child:
+            assert await child.stdio.read() == b"up\n"
+            child.signal(signal.SIGKILL, everyone=True) if everyone else child.signal(signal.SIGKILL)
+            assert await child.wait() == -signal.SIGKILL
+            if everyone:
+                await until(lambda child=child: child.tree.processes() == [])
+            else:
+                assert len(child.tree.processes()) == 1
+
+
+async def test_each_end_puts_the_keepers_rest_off_and_without_a_loop_there_is_none() -> None:
+    async with await start(["true"]):
+        pass
+    before = child_module._resting.timer
+    async with await start(["true"]):
+        pass
+    assert before is not None and before.cancelled()
+    assert child_module._resting.timer is not None and not child_module._resting.timer.cancelled()
+    kept = child_module._resting.timer
+
+    def elsewhere() -> object:
+        child_module._rest_later(1.0)
+        return child_module._resting.timer
+
+    assert await asyncio.to_thread(elsewhere) is None and child_module._resting.timer is kept
+
+
+def test_a_tail_is_cut_only_when_twice_as_much_is_there() -> None:
+    tail = Tail(4)
+    tail.feed(b"12345678")
+    assert len(tail._held) == 8 and tail.dropped == 0
+    tail.feed(b"9")
+    assert bytes(tail._held) == b"6789" and tail.dropped == 5 and tail.text == "6789"

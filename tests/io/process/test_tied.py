@@ -16,10 +16,14 @@ from treadle.io.process import table
 from treadle.io.process.tied import KILLED, START
 
 ASK = """
-import os, socket, sys
+import os, signal, socket, sys
 from treadle.io.process import tied
 tied.SHELL = sys.argv[1]
-os._exit(tied.wait(socket.socket(fileno=int(sys.argv[2])), int(sys.argv[3])))
+for ignored in (signal.SIGUSR2, signal.SIGTSTP)[: 2 if sys.argv[4:] else 1]:
+    signal.signal(ignored, signal.SIG_IGN)
+if sys.argv[4:]:
+    os.dup2(int(sys.argv[2]), 3, inheritable=False)
+os._exit(tied.wait(socket.socket(fileno=3 if sys.argv[4:] else int(sys.argv[2])), int(sys.argv[3])))
 """
 SHELLS = ["sh", "bash", "busybox", "no shell"]
 
@@ -27,12 +31,12 @@ SHELLS = ["sh", "bash", "busybox", "no shell"]
 class Waiting:
     """Someone who waits, with the test in place of the copy, and a `sleep` that has its pid."""
 
-    def __init__(self, shell: str) -> None:
+    def __init__(self, shell: str, *more: str) -> None:
         self.copy = subprocess.Popen(["sleep", "300"])
         self.control, theirs = socket.socketpair()
         self.control.settimeout(0.2)
         with theirs:
-            words = [sys.executable, "-c", ASK, shell, str(theirs.fileno()), str(self.copy.pid)]
+            words = [sys.executable, "-c", ASK, shell, str(theirs.fileno()), str(self.copy.pid), *more]
             self.process = subprocess.Popen(words, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE, text=True)
         assert self.receive() == START
 
@@ -82,6 +86,7 @@ def test_an_empty_line_does_not_end_it(waiting: Waiting) -> None:
 
 
 def test_signals_are_passed_on_and_it_waits_on(waiting: Waiting) -> None:
+    waiting.process.send_signal(signal.SIGUSR2)  # which it ignores
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGTERM):
         waiting.process.send_signal(number)
         assert waiting.receive() == bytes([number])
@@ -113,9 +118,24 @@ def test_both_stop_and_go_on_together(waiting: Waiting) -> None:
 
 def test_no_variable_of_the_caller_stays_in_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACME_API_KEY", "sk-very-secret")
-    one = Waiting("/bin/sh")
+    one = Waiting("/bin/sh", "with its connection at the place that it has in the shell")
     try:
+        one.process.send_signal(signal.SIGTSTP)
+        one.process.send_signal(signal.SIGTERM)
+        assert one.receive() == bytes([signal.SIGTERM]) and state(one.copy.pid) != "T"
+        words = table.command_line(one.process.pid)
+        assert words[2].startswith(f"# -c, waiting for process {one.copy.pid}, which does the work\n")
         assert b"sk-very-secret" not in Path(f"/proc/{one.process.pid}/environ").read_bytes()
         assert os.path.basename(os.readlink(f"/proc/{one.process.pid}/exe")) == Path("/bin/sh").resolve().name
+    finally:
+        one.close()
+
+
+def test_without_a_shell_a_stop_that_is_ignored_stays_so(tmp_path: Path) -> None:
+    one = Waiting(str(tmp_path / "none"), "3")
+    try:
+        one.process.send_signal(signal.SIGTSTP)
+        one.process.send_signal(signal.SIGTERM)
+        assert one.receive() == bytes([signal.SIGTERM]) and state(one.copy.pid) != "T"
     finally:
         one.close()

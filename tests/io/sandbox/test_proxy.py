@@ -6,10 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.io.sandbox.rooms import HAS_BUBBLEWRAP, room, sh
 from tests.waiting import until
-from treadle.io.sandbox import bubblewrap
-from treadle.io.sandbox.proxy import Proxy, variables
+from treadle.io.sandbox import bubblewrap, registries, relay
+from treadle.io.sandbox import proxy as proxy_module
+from treadle.io.sandbox.proxy import Proxy, relayed, variables
+from treadle.policy import addresses
 
 FETCH = "python3 -c 'import sys,urllib.request as u; print(u.urlopen(sys.argv[1], timeout=60).read().decode())' "
 
@@ -131,6 +135,14 @@ async def test_what_is_not_a_request_is_refused_and_the_next_one_is_served() -> 
     proxy = Proxy(("localhost", "*.example.com"))
     await proxy.start()
     try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(proxy_module, "SECONDS", 0.01)
+            reader, writer = await asyncio.open_unix_connection(proxy.path)
+            assert (await reader.read()).endswith(b"treadle: no answer in time\n")
+            writer.close()
+        why = b"this proxy takes CONNECT and http:// addresses, not "
+        for target in (b"https://localhost/x", b"http:///x"):
+            assert why + target in await ask(proxy, b"GET " + target + b" HTTP/1.1\r\n\r\n")
         for junk in (b"\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"CONNECT x HTTP/1.1\r\n\r\n", b"\0" * 100_000, b"GET"):
             assert b"403" in await ask(proxy, junk)
         assert b"may not be reached" in await ask(proxy, b"CONNECT evil.com:443 HTTP/1.1\r\n\r\n")
@@ -168,6 +180,9 @@ async def test_whether_another_host_is_reached_is_asked_and_a_slow_answer_is_wai
 def test_servers_inside_are_reached_without_it_unless_the_list_means_those_outside() -> None:
     assert variables(("a.example",), {})["no_proxy"] == "localhost,127.0.0.1,::1"
     assert variables(("a.example", "localhost:80"), {})["NO_PROXY"] == ""
+    assert variables((), {})["https_proxy"] == "http://127.0.0.1:3128"
+    words = relayed(["a", "b"])
+    assert words[3:] == [relay.__file__, proxy_module.PLACE, "3128", "a", "b"]
 
 
 def test_builders_in_java_are_told_by_options_beside_those_of_the_person() -> None:
@@ -184,5 +199,65 @@ async def test_a_listed_name_that_leads_into_the_local_network_opens_nothing() -
     try:
         answer = await ask(proxy, f"CONNECT {name}:22 HTTP/1.1\r\n\r\n".encode())
         assert b"403" in answer  # this machine's own name is a loopback or local address, or does not resolve
+    finally:
+        proxy.close()
+
+
+async def test_a_group_covers_what_its_tool_names_and_otherwise_it_is_said_why_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def found(hosts: tuple[str, ...]) -> registries.FoundHosts:
+        asked.append(hosts)
+        return registries.FoundHosts(("npm.example",), "pip says no registry")
+
+    monkeypatch.setattr(registries, "found", found)
+    plain, grouped = Proxy(("near.example", "*.far.example")), Proxy(("npm", "near.example"), public=("near.example",))
+    try:
+        assert await plain._is_listed("near.example", 443) and not await plain._is_listed("a.far.example", 443)
+        assert not await grouped._is_listed("near.example", 443) and asked == []
+        assert await grouped._is_listed("npm.example", 443) and asked == [("npm", "near.example")]
+        with pytest.raises(proxy_module.Refused, match=r"may not be reached.*\. pip says no registry$"):
+            await grouped._is_listed("other.example", 443)
+        with pytest.raises(proxy_module.Refused) as refused:
+            await plain._is_listed("other.example", 443)
+        assert "says no registry" not in str(refused.value) and len(asked) == 2
+    finally:
+        plain.close()
+        grouped.close()
+
+
+def test_a_server_gets_the_request_without_what_is_meant_for_the_proxy() -> None:
+    head = b"GET http://x/ HTTP/1.1\r\nHost: x\r\nProxy-Authorization: a\r\nConnection: keep-alive\r\nKeep-Alive: 5"
+    method, target, first = proxy_module._first_line(head)
+    assert (method, target) == ("GET", "http://x/")
+    sent = proxy_module._origin_form(head + b"\r\nA: b\r\n\r\n", "GET", "/", first)
+    assert sent == b"GET / HTTP/1.1\r\nHost: x\r\nA: b\r\nConnection: close\r\n\r\n"
+
+
+async def test_a_name_that_leads_only_to_places_that_are_not_meant_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    reached: list[tuple[str, int]] = []
+
+    async def getaddrinfo(host: str, port: int, **how: object) -> list[tuple[object, ...]]:
+        return [(0, 0, 0, "", (address, port)) for address in ("10.0.0.1", "9.9.9.9", "9.9.9.9", "9.9.9.8")]
+
+    async def open_connection(address: str, port: int) -> tuple[str, int]:
+        reached.append((address, port))
+        if address == "9.9.9.9":
+            raise OSError("not there")
+        return address, port
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(asyncio, "open_connection", open_connection)
+    proxy = Proxy(())
+    try:
+        assert await proxy._connect("x.example", 7, addresses.is_public) == ("9.9.9.8", 7)
+        assert reached == [("9.9.9.9", 7), ("9.9.9.8", 7)]
+        assert await proxy._connect("x.example", 7, addresses.is_elsewhere) == ("10.0.0.1", 7)
+        for named in ("localhost", "10.0.0.1"):
+            assert await proxy._connect(named, 7, lambda address: False) == ("10.0.0.1", 7)
+        with pytest.raises(proxy_module.Refused, match="x.example leads to a private address"):
+            await proxy._connect("x.example", 7, lambda address: False)
     finally:
         proxy.close()

@@ -1,6 +1,7 @@
 """The relay inside a sandbox: a local port that leads to the proxy's socket, and the command with its exit code."""
 
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -82,3 +83,36 @@ def test_the_exit_code_is_the_commands(tmp_path: Path, command: str, code: int) 
 def test_a_command_that_is_not_there_is_named(tmp_path: Path) -> None:
     done = run(str(tmp_path / "s"), free_port(), "no-such-program")
     assert done.returncode == 127 and done.stderr == "no-such-program: No such file or directory\n"
+
+
+def test_only_the_command_holds_its_input_and_output(tmp_path: Path) -> None:
+    words = [*RELAY, str(tmp_path / "s"), str(free_port()), "sh", "-c", "exec >&-; exec cat >&2"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None and process.stdin is not None
+        assert process.stdout.read() == b"" and process.poll() is None
+        process.stdin.close()
+        assert process.wait(60) == 0
+    words[-1] = "exec <&-; exec sleep 60"
+    with subprocess.Popen(words, stdin=pipe) as process:
+        assert process.stdin is not None
+        gone = select.poll()
+        gone.register(process.stdin, select.POLLERR)
+        assert gone.poll(60_000)
+        process.kill()
+
+
+def test_what_breaks_in_one_direction_ends_the_other() -> None:
+    (near, reader), (writer, far) = socket.socketpair(), socket.socketpair()
+    with near, reader, writer, far:
+        near.sendall(b"asked")
+        near.shutdown(socket.SHUT_WR)
+        relay.pump(reader, writer)
+        assert far.makefile("rb").read() == b"asked"
+    (near, reader), (writer, far) = socket.socketpair(), socket.socketpair()
+    with near, reader, writer:
+        far.close()
+        near.sendall(b"asked")
+        relay.pump(reader, writer)
+        assert near.recv(9) == b"", "it is hung up"
+        relay.pump(reader, writer)

@@ -73,7 +73,7 @@ class Proxy(Passage):
             await self._serve(reader, writer)
         except FAILURES as why:
             with contextlib.suppress(OSError):
-                body = f"treadle: {why or 'no answer in time'}\n".encode()
+                body = f"treadle: {str(why) or 'no answer in time'}\n".encode()
                 writer.write(FORBIDDEN % len(body) + body)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -19,7 +19,6 @@ def main(path: str, port: int, argv: list[str]) -> int:
     offered = f"http://127.0.0.1:{listener.getsockname()[1]}"
     child = os.fork()
     if child == 0:
-        listener.close()
         os.environ.update({name: offered for name, value in os.environ.items() if value == usual})
         try:
             os.execvp(argv[0], argv)
