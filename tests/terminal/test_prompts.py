@@ -5,7 +5,10 @@ import os
 import signal
 import subprocess
 import sys
+import termios
 import time
+import tty
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +17,16 @@ import pytest
 from tests.terminal.support import Stage, connected, until
 from tests.waiting import stop
 from treadle.errors import PeerStalled, TimedOut
+from treadle.io.process import table
 from treadle.terminal.client import Client
+from treadle.terminal.history import Log
+from treadle.terminal.loop import Loop
 from treadle.terminal.places import Place
+from treadle.terminal.prompts import CLEAR, CLEAR_MAX, QUEUE_MAX, TRIES, Prompts
+from treadle.terminal.pty import Pty
+from treadle.terminal.settings import TerminalSettings
+from treadle.terminal.state import Watch
+from treadle.terminal.times import SETTLE_MAX, SETTLED, SETTLED_AGENT
 from treadle.terminal.typing import ENDS
 from treadle.wire.terminal import frames as wire
 
@@ -121,23 +132,6 @@ def test_a_stopped_program_is_not_idle_and_gets_nothing_typed(agent: Place, tmp_
     assert given(tmp_path) == []
 
 
-def test_a_queued_text_that_met_a_dialog_is_typed_again_when_that_is_over(agent: Place, tmp_path: Path) -> None:
-    with connected(agent) as client, connected(agent) as person:
-        person.hello()
-        answer = client.prompt(b"really?", wire.WHEN_IDLE | wire.REPLACE)
-        until(lambda: person.type_in(b"1", wire.ANSWERS)["typed"])
-        end_of(client, answer, "over")
-    assert given(tmp_path) == ["answered '1'", "given really?"]
-
-
-def test_a_dialog_that_comes_while_the_text_is_typed_is_not_answered(agent: Place, tmp_path: Path) -> None:
-    with connected(agent) as client:
-        answer = end_of(client, client.prompt(b"really?"), "unseen")
-        assert answer["why"] == "permission"
-        assert client.detail()["state"]["name"] == "permission"
-    assert given(tmp_path) == []
-
-
 def test_a_turn_that_asks_is_told_and_the_next_text_waits_for_its_end(agent: Place, tmp_path: Path) -> None:
     with connected(agent) as client, connected(agent) as other:
         answer = end_of(client, client.prompt(b"ask me"), "taken")
@@ -158,6 +152,391 @@ def test_what_is_queued_outlives_the_one_who_sent_it(agent: Place, tmp_path: Pat
         client.prompt(b"later", wire.WHEN_IDLE)
     os.kill(pid, signal.SIGCONT)
     until(lambda: given(tmp_path) == ["given later"])
+
+
+# In this process, step by step...
+
+RULE = "─" * 40
+DIALOG = f"{RULE}\r\nDo you want to proceed?\r\n❯ 1. Yes\r\n\r\nEsc to cancel · Tab to amend"
+
+
+def box(*above: str, typed: str = "", footer: str = "  ? for shortcuts") -> str:
+    return "\r\n".join([*above, RULE, f"❯ {typed}", RULE, footer])
+
+
+WORKING = box("❯ tidy up", "✻ Working… (3s)", footer="  esc to interrupt")
+DONE = box("❯ tidy up", "● Done.")
+
+
+class Terminal:
+    """A terminal to submit texts to, without a program: its screen, its time and its end are the test's."""
+
+    def __init__(self, directory: Path, command: str = "claude") -> None:
+        settings = TerminalSettings()
+        settings.command, settings.classifier = [command], "simple"
+        self.loop = Loop()
+        self.log = Log(str(directory / "log"), "x")
+        self.pty = Pty(80, 24)
+        tty.setraw(self.pty.slave)
+        self.watch = Watch(settings, 0, "/nowhere")
+        self.code: int | None = None
+        self.clients = self
+        self.now = 0
+        self.typed = b""
+        self.told: list[dict[str, Any]] = []
+        self.prompts = Prompts(self)
+        self.me: Any = object()
+
+    def tell_prompted(self, client: object, message: wire.Prompted) -> None:
+        assert client is self.me
+        self.told.append(message.body)
+
+    def type(self, data: bytes) -> None:
+        self.typed += data
+
+    def state(self) -> dict[str, Any]:
+        return self.watch.detail(self.now)
+
+    def look(self) -> None:
+        self.watch.look(self.now)
+        self.prompts.step()
+
+    def shows(self, screen: str, at: int = 0) -> None:
+        self.now = at or self.now
+        self.watch.output(f"\x1b[2J\x1b[H{screen}".encode(), self.now, answered=False)
+
+    def idle(self, screen: str = box()) -> "Terminal":
+        self.watch.look(0)
+        self.shows(screen)
+        self.now = 2000
+        assert self.state()["name"] == "idle"
+        return self
+
+    def step(self, at: int = 0) -> list[tuple[str, str | None]]:
+        """The stages that were told since the last step, each with its reason."""
+        self.now = at or self.now
+        self.prompts.step()
+        return self.stages()
+
+    def add(self, data: bytes = b"tidy up", how: int = 0, patience: int = 20_000) -> list[tuple[str, str | None]]:
+        self.prompts.add(self.me, wire.SubmitPrompt(how, patience, data))
+        return self.stages()
+
+    def stages(self) -> list[tuple[str, str | None]]:
+        found = [(body["stage"], body.get("why")) for body in self.told]
+        self.told.clear()
+        return found
+
+    def keys(self) -> bytes:
+        found, self.typed = self.typed, b""
+        return found
+
+    def pause(self) -> float:
+        return self.loop._timers["prompt"][0] - time.monotonic()
+
+    def logged(self) -> list[tuple[str, str, str]]:
+        lines = [json.loads(line) for line in Path(self.log._file.path).read_text().splitlines()]
+        return [(line["level"], line["stage"], line["why"]) for line in lines]
+
+    def close(self) -> None:
+        self.log.close()
+        os.close(self.pty.master)
+        os.close(self.pty.slave)
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Terminal]]:
+    terminals: list[Terminal] = []
+
+    def make(command: str = "claude") -> Terminal:
+        terminals.append(Terminal(tmp_path, command))
+        monkeypatch.setattr("treadle.terminal.prompts.now_ms", lambda: terminals[-1].now)
+        return terminals[-1]
+
+    yield make
+    for terminal in terminals:
+        terminal.close()
+
+
+Make = Callable[..., Terminal]
+
+
+def test_enter_is_pressed_when_the_text_is_seen_and_still_and_each_stage_is_told_once(made: Make) -> None:
+    terminal = made().idle()
+    assert terminal.add() == [("queued", None), ("typing", None)] and terminal.keys() == b"tidy up"
+    assert terminal.step(2100) == [] and 0 < terminal.pause() <= 0.06
+    terminal.shows(box(typed="tidy up"), 2200)
+    assert terminal.step(2199 + SETTLED_AGENT) == [] and terminal.keys() == b""
+    assert terminal.step(2200 + SETTLED_AGENT) == [("entered", None)] and terminal.keys() == b"\r"
+    assert terminal.state()["name"] == "submitted"
+    terminal.shows(WORKING, 3000)
+    terminal.prompts.step()
+    assert [body | {"state": 0} for body in terminal.told] == [
+        {"number": 1, "stage": "taken", "why": None, "state": 0, "turn": 1, "confirmed": True}
+    ]
+    terminal.told.clear()
+    assert terminal.step(3100) == [] and not terminal.loop.has("prompt")
+    terminal.shows(DONE, 4000)
+    assert terminal.step(4000) == [], "the state is changing"
+    assert terminal.step(5000) == [("over", None)] and terminal.prompts.queue == []
+    assert terminal.logged() == [("info", "over", "")]
+
+
+def test_a_text_is_pasted_where_the_program_supports_it_and_reads_keys(made: Make) -> None:
+    for mode, canonical, keys in (
+        ("\x1b[?2004h", False, b"\x1b[200~tidy up\x1b[201~"),
+        ("\x1b[?2004h", True, b"tidy up"),
+        ("", False, b"tidy up"),
+    ):
+        terminal = made().idle(box() + mode)
+        if canonical:
+            flags = termios.tcgetattr(terminal.pty.slave)
+            flags[3] |= termios.ICANON
+            termios.tcsetattr(terminal.pty.slave, termios.TCSANOW, flags)
+        terminal.add()
+        assert terminal.keys() == keys
+
+
+def test_what_cannot_be_typed_is_refused_with_the_state_or_waits_for_it(made: Make) -> None:
+    terminal = made().idle()
+    terminal.shows(WORKING, 3000)
+    assert terminal.add() == [("queued", None), ("refused", "thinking")] and terminal.prompts.queue == []
+    assert terminal.add(how=wire.WHEN_IDLE) == [("queued", None)] and terminal.keys() == b""
+    assert (
+        terminal.prompts.listed() == [{"number": 2, "stage": "queued", "waits_for": "thinking", "text": "tidy up"}]
+        and terminal.pause() > 0.5
+    )
+    terminal.shows(box(), 4000)
+    assert terminal.step(5000) == [("typing", None)] and terminal.keys() == b"tidy up"
+    assert terminal.prompts.listed()[0]["waits_for"] is None
+    assert terminal.logged() == [("warn", "refused", "thinking")]
+
+
+def test_a_state_that_is_changing_is_waited_for_but_not_for_ever(made: Make) -> None:
+    terminal = made().idle()
+    terminal.shows(DIALOG, 3000)
+    assert terminal.state()["settling"] and terminal.add() == [("queued", None)]
+    assert terminal.step(3000 + SETTLED) == [] and terminal.step(4000) == [("refused", "permission")]
+    terminal = made().idle()
+    terminal.shows(DIALOG, 3000)
+    terminal.state()
+    terminal.now = 4000
+    terminal.watch.typed(4000)  # its answer, which is not seen yet
+    assert terminal.add() == [("queued", None), ("refused", "permission")]
+
+
+def test_a_stopped_program_is_waited_for_a_while(made: Make) -> None:
+    terminal, state = made().idle(), "T"
+    terminal.watch.pulse.processes = lambda: [table.Process(7, 1, 0, state, 0, "x")]
+    assert terminal.add() == [("queued", None)] and terminal.prompts.listed()[0]["waits_for"] == "stopped"
+    assert terminal.step(1999 + SETTLE_MAX) == []
+    assert terminal.step(2000 + SETTLE_MAX) == [("refused", "stopped")] and terminal.keys() == b""
+
+
+def test_a_text_in_the_box_is_kept_or_replaced_line_by_line(made: Make) -> None:
+    terminal = made().idle(box(typed="my draft"))
+    assert terminal.add() == [("queued", None), ("refused", "text")]
+    assert terminal.add(how=wire.WHEN_IDLE) == [("queued", None)]
+    assert terminal.prompts.listed()[0]["waits_for"] == "text"
+    terminal.prompts.cancel(terminal.me, 2)
+    terminal.stages()
+    assert terminal.add(how=wire.REPLACE) == [("queued", None)] and terminal.keys() == CLEAR + b"\x7f" + CLEAR
+    assert terminal.prompts.listed()[0]["waits_for"] == "clearing"
+    assert terminal.step(2100) == [] and terminal.keys() == b"\x7f" + CLEAR
+    terminal.shows(box(), 2200)
+    assert terminal.step(2200) == [("typing", None)] and terminal.keys() == b"tidy up"
+
+
+def test_a_box_that_cannot_be_cleared_keeps_its_text(made: Make) -> None:
+    terminal = made().idle(box(typed="my draft"))
+    terminal.add(how=wire.REPLACE)
+    for _ in range(CLEAR_MAX - 2):  # it was tried twice, by those who came and by the look after that
+        assert terminal.step(terminal.now + 100) == []
+    assert terminal.step() == [("refused", "text")]
+    assert terminal.keys().count(b"\x15") == CLEAR_MAX
+
+
+def test_each_has_its_place_in_the_queue(made: Make) -> None:
+    terminal = made().idle()
+    terminal.shows(WORKING, 3000)
+    terminal.add(b"first", wire.WHEN_IDLE)
+    terminal.add(b"second", wire.WHEN_IDLE)
+    assert terminal.add(b"now") == [("refused", "queue")]
+    assert terminal.add(b"anyway", wire.AT_ANY_TIME) == [("queued", None), ("typing", None)]
+    assert terminal.add(b"again", wire.AT_ANY_TIME) == [("queued", None)]
+    order = ["anyway", "again", "first", "second"]
+    assert [one["text"] for one in terminal.prompts.listed()] == order and terminal.keys() == b"anyway"
+    for _ in range(QUEUE_MAX - 4):
+        terminal.add(b"more", wire.WHEN_IDLE)
+    assert terminal.add(b"last", wire.WHEN_IDLE)[-1] == ("refused", "full")
+    assert len(terminal.prompts.queue) == QUEUE_MAX
+    terminal.code = 0
+    assert terminal.step()[:2] == [("dead", None)] * 2 and terminal.prompts.queue == []
+
+
+def test_another_text_can_be_given_to_a_turn_that_runs(made: Make) -> None:
+    terminal = made().idle()
+    terminal.add()
+    terminal.shows(box(typed="tidy up"), 2100)
+    terminal.step(2100 + SETTLED_AGENT)
+    terminal.shows(WORKING, 3000)
+    terminal.step()
+    assert terminal.prompts.queue[0].stage == "taken"
+    assert terminal.add(b"more") == [("queued", None), ("refused", "thinking")], "it was asked first, and not the queue"
+    assert terminal.add(b"more", wire.AT_ANY_TIME)[-1] == ("typing", None)
+
+
+def test_what_waits_can_be_cancelled_and_what_is_typed_cannot(made: Make) -> None:
+    terminal = made().idle()
+    terminal.add()
+    terminal.add(b"second", wire.WHEN_IDLE)
+    terminal.stages()
+    terminal.prompts.cancel(terminal.me, 2)
+    assert terminal.stages() == [("cancelled", None), ("cancelled", None)]
+    for number, stage in ((1, "typing"), (2, "gone"), (9, "gone")):
+        terminal.prompts.cancel(terminal.me, number)
+        assert terminal.told == [{"number": number, "stage": stage, "why": "too late"}]
+        terminal.told.clear()
+    assert [one["number"] for one in terminal.prompts.listed()] == [1]
+
+
+def test_who_has_left_is_told_nothing_and_others_are(made: Make) -> None:
+    terminal = made().idle()
+    terminal.add()
+    terminal.prompts.left(terminal.me)
+    terminal.add(b"second", wire.WHEN_IDLE)
+    terminal.stages()
+    terminal.code = 3
+    assert terminal.step() == [("dead", None)] and len(terminal.logged()) == 2
+
+
+def test_a_dialog_that_comes_before_enter_ends_it_or_sends_it_back_to_the_queue(made: Make) -> None:
+    terminal = made().idle()
+    terminal.add()
+    terminal.shows(DIALOG, 2100)
+    assert terminal.step(3000) == [("unseen", "permission")] and terminal.keys() == b"tidy up"
+    terminal = made().idle()
+    terminal.add(how=wire.WHEN_IDLE)
+    for number in range(TRIES):
+        terminal.keys()
+        terminal.shows(DIALOG, terminal.now + 100)
+        last = number == TRIES - 1
+        assert terminal.step(terminal.now + 1000)[-1] == (("unseen", "permission") if last else ("queued", None))
+        terminal.shows(box(), terminal.now + 4000)
+        terminal.step(terminal.now + 1000)
+        assert terminal.keys() == (b"" if last else b"tidy up")
+
+
+def test_a_text_that_is_not_seen_in_time_is_not_entered(made: Make) -> None:
+    terminal = made().idle()
+    terminal.add(patience=5000)
+    assert terminal.step(7000) == [] and terminal.step(7001) == [("unseen", "unseen")]
+    assert terminal.keys() == b"tidy up"
+
+
+def test_who_wants_it_at_any_time_has_enter_pressed_after_a_while(made: Make) -> None:
+    terminal = made().idle()
+    terminal.shows(WORKING, 3000)
+    terminal.add(how=wire.AT_ANY_TIME)
+    assert terminal.step(3000 + SETTLE_MAX) == [] and terminal.keys() == b"tidy up"
+    assert terminal.step(3001 + SETTLE_MAX)[0] == ("entered", None) and terminal.keys() == b"\r"
+    asking = made().idle()
+    asking.shows(DIALOG, 3000)
+    asking.state()
+    asking.now = 4000
+    asking.add(b"1", how=wire.AT_ANY_TIME)
+    assert asking.step(4001 + SETTLE_MAX)[:2] == [("entered", None), ("taken", None)], "an answer submits nothing"
+    assert asking.watch.submission is None
+
+
+def test_time_in_which_it_is_stopped_is_not_counted_and_no_key_is_pressed(made: Make) -> None:
+    terminal, state = made().idle(), "S"
+    terminal.watch.pulse.processes = lambda: [table.Process(7, 1, 0, state, 0, "x")]
+    terminal.add(patience=1000)
+    terminal.shows(box(typed="tidy up"), 2100)
+    state = "T"
+    terminal.watch.pulse.take(2200)
+    assert terminal.step(9000) == [] and terminal.keys() == b"tidy up"
+    state = "S"
+    terminal.watch.pulse.take(9100)
+    assert terminal.step(9100 + 500)[-1:] == [("entered", None)] and terminal.keys() == b"\r"
+
+
+def test_one_that_begins_to_work_by_itself_gets_no_enter(made: Make) -> None:
+    terminal = made().idle()
+    terminal.add(patience=5000)
+    terminal.shows(box("✻ Working… (3s)", typed="tidy up", footer="  esc to interrupt"), 2100)
+    assert terminal.step(3000) == [] and terminal.step(7000) == [] and terminal.keys() == b"tidy up"
+    assert terminal.step(7001) == [("unseen", "thinking")] and terminal.keys() == b""
+
+
+def test_an_enter_alone_submits_what_is_in_the_box_or_nothing(made: Make) -> None:
+    terminal = made().idle()
+    stages = [stage for stage, _ in terminal.add(b"")]
+    assert stages == ["queued", "typing", "entered", "taken", "over"] and terminal.keys() == b"\r"
+    assert terminal.watch.submission is None
+    terminal = made().idle(box(typed="my draft"))
+    assert terminal.add(b"")[-1] == ("entered", None) and terminal.watch.submission is not None
+    assert terminal.watch.submission.data == b"my draft"
+
+
+@pytest.mark.parametrize(
+    ("screen", "why"), [(box(typed="tidy up"), "in the box"), (box(), "no work"), ("nothing at all", "no box")]
+)
+def test_what_nothing_came_of_is_told_with_where_the_text_is(made: Make, screen: str, why: str) -> None:
+    terminal = made().idle()
+    terminal.add(patience=5000)
+    terminal.shows(box(typed="tidy up"), 2100)
+    assert terminal.step(3000) == [("entered", None)]
+    terminal.shows(screen, 3100)
+    assert terminal.step(7999) == [] and terminal.step(9000) == [("unsubmitted", why)]
+
+
+def test_a_turn_that_asks_is_told_and_goes_on(made: Make) -> None:
+    terminal = made().idle()
+    terminal.add()
+    terminal.shows(box(typed="tidy up"), 2100)
+    terminal.step(3000)
+    terminal.shows(WORKING, 3100)
+    terminal.step()
+    terminal.shows(DIALOG, 7000)
+    assert terminal.step(8000) == [("taken", "permission")] and terminal.step(8100) == []
+    terminal.shows(box("❯ tidy up", "● API Error"), 9000)
+    terminal.state()
+    assert terminal.step(10_000) == [("over", None)]
+
+
+def test_a_program_that_no_table_describes_gets_enter_when_it_has_drawn_the_text(made: Make) -> None:
+    terminal = made("sh").idle("$ ")
+    assert terminal.add(b"true") == [("queued", None), ("typing", None)]
+    terminal.shows("$ ", 2020)
+    assert terminal.step(2019 + SETTLED) == [] and terminal.keys() == b"true"
+    assert terminal.step(2020 + SETTLED)[0] == ("entered", None) and terminal.keys() == b"\r"
+    terminal.shows("$ true\r\n$ ", 3000)
+    terminal.step(3500)
+    terminal.step(4000)
+    assert terminal.prompts.queue == []
+    restless = made("sh").idle("$ ")
+    restless.add(b"true")
+    restless.keys()
+    for now in range(2050, 2000 + SETTLE_MAX, 50):
+        restless.shows(f"$ true {now}", now)
+        assert restless.step() == []
+    restless.shows("$ true", 2000 + SETTLE_MAX)
+    assert restless.step()[0] == ("entered", None)
+    early = made("sh").idle("$ ")
+    early.add(b"true")
+    assert early.step(1999 + SETTLED // 2) == [] and early.step(2000 + SETTLED // 2)[0] == ("entered", None)
+
+
+def test_a_program_that_stays_unknown_after_its_text_is_left_when_it_is_quiet(made: Make) -> None:
+    terminal = made("sh").idle("$ ")
+    terminal.add(b"cat")
+    terminal.shows("$ cat", 2020)
+    terminal.step(2400)
+    terminal.shows("$ cat\r\nhello", 2500)
+    assert terminal.step(3000)[-1] == ("taken", "unknown") and terminal.step(5400) == []
+    assert terminal.step(6000) == [("over", "unknown")]
 
 
 def test_sends_at_random_moments_to_agents_that_are_stopped_approve_join_and_misstate_nothing(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ def test_what_is_typed_is_there_in_the_next_chat_newest_first(tmp_path: Path) ->
     for text in ("one", "two\nlines", "  "):
         first.store_string(text)
     assert list(Typed(path, {}).load_history_strings()) == ["two\nlines", "one"]
+    first.append_string("three")
+    assert first.get_strings() == ["three"] and list(first.load_history_strings())[0] == "three"
     assert (tmp_path / "typed.jsonl").stat().st_mode & 0o777 == 0o600
 
 
