@@ -1,13 +1,15 @@
 """A running sandbox follows what others claim and release."""
 
+import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from treadle.agent.confining import Confining
+from treadle.drivers import following
 from treadle.drivers.following import FollowedClaims
 from treadle.io.process.child import Child
 from treadle.io.sandbox import methods
@@ -117,3 +119,49 @@ async def test_a_path_that_is_gone_meanwhile_is_told_and_the_rest_is_kept(top: P
         assert any("gone is not protected" in note for note in await inside.followed.news())
         assert "Read-only" in await inside.run("echo x >> src/deep/one")
         assert os.path.exists(top / "src/deep/one")
+
+
+@asynccontextmanager
+async def followed(top: Path, held: Callable[[], Mapping[str, str]], *begun: str) -> AsyncIterator[FollowedClaims]:
+    """The claims of a program that is in no sandbox, so that none can be changed."""
+    confining = Confining(str(top), (), Confinement(use="on"), session="s", holding=held)
+    async with await start(None, ["cat"], cwd=str(top), stdin="pipe", stdout="pipe") as child:
+        made = FollowedClaims(confining, child, Confinement(held=dict.fromkeys(begun, "by bob")))
+        try:
+            yield made
+        finally:
+            made.close()
+    confining.close()
+
+
+async def test_claims_that_can_no_longer_be_followed_are_told_of(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "SECONDS", 0.0)
+    async with followed(top, dict) as claims:
+        assert claims._task is not None and await claims.news() == []
+    async with asyncio.timeout(60):
+        await asyncio.wait([claims._task])
+    assert claims._task.cancelled()
+
+    def lost() -> Mapping[str, str]:
+        raise OSError("the records are gone")
+
+    for held, why in (
+        (lost, "the records are gone"),
+        (lambda: {str(top / "src"): "x"}, "the sandbox cannot be changed: nothing runs in it"),
+    ):
+        async with followed(top, held) as claims, asyncio.timeout(60):
+            assert claims._task is not None
+            await claims._task
+            assert await claims.news() == [f"what others claim from now on is not protected from this agent: {why}"]
+            assert await claims.news() == [], "told once"
+
+
+async def test_what_is_held_as_before_changes_nothing_and_elsewhere_nothing_is_followed(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with followed(top, lambda: {str(top / "src"): "renewed by bob"}, str(top / "src")) as claims:
+        await claims.look()
+        assert await claims.news() == []
+    monkeypatch.setattr(methods, "available", lambda: methods.Availability(method=None))
+    async with followed(top, dict) as claims:
+        assert claims._task is None

@@ -74,6 +74,8 @@ class Work:
         self.over: asyncio.Future[TurnEnded] = asyncio.get_running_loop().create_future()
         self.stopping = False
         """Whether it is being stopped: the one who does that then waits for its end."""
+        self.finished = False
+        """Whether the agent has ended it by itself, so that there is nothing to stop."""
         self.failed = False
         """Whether an error was reported already, so that the end need not report it again."""
 
@@ -283,7 +285,7 @@ class DrivenSession(BaseSession):
         work.stopping = True
         for task in [*self._jobs]:
             task.cancel()
-        if self.peer.gone or work.over.done() and not isinstance(work.over.exception(), LimitReached):
+        if self.peer.gone or work.finished or work.over.done() and not isinstance(work.over.exception(), LimitReached):
             return
         if work.over.done():
             work.over = asyncio.get_running_loop().create_future()
@@ -318,7 +320,10 @@ class DrivenSession(BaseSession):
 
     def over(self, ended: TurnEnded) -> None:
         """The agent says that its turn has ended."""
-        if self._work is not None and not self._work.over.done():
+        if self._work is None:
+            return
+        self._work.finished = True
+        if not self._work.over.done():
             if ended.error is not None and ended.outcome == "failed":
                 ended = msgspec.structs.replace(ended, error=(error := self._advised(ended.error)))
                 if not self._work.failed:

@@ -1,8 +1,11 @@
 """The agents that speak the protocol, and what is known of them."""
 
+import asyncio
+import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.conftest import need
 from tests.drivers.acp.played import agent, greeting, heard, returns
@@ -12,7 +15,7 @@ from treadle.drivers.acp.traits import TRAITS, UNKNOWN, traits_of
 from treadle.drivers.card import cards
 from treadle.drivers.launch import Launch
 from treadle.errors import PeerExited
-from treadle.session import Confinement, SessionSpec
+from treadle.session import Confinement, SessionSpec, Toolset
 
 NAMED = ("gemini", "opencode", "qwen", "copilot", "kimi")
 
@@ -63,3 +66,48 @@ async def test_a_demanded_sandbox_holds_the_agent_itself(tmp_path: Path) -> None
     with pytest.raises(PeerExited, match="code 7"):
         await driven.open(SessionSpec.of(cwd=str(work)))
     assert (tmp_path / "escaped").exists()
+
+
+def readers() -> list[str]:
+    return [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("what ")]
+
+
+@pytest.mark.parametrize(
+    ("card", "word"), [("gemini", "--include-directories=/x"), ("acp", None), ("copilot", "--add-dir=/x")]
+)
+async def test_further_directories_and_servers_are_on_its_command_line_where_its_card_says(
+    tmp_path: Path, card: str, word: str | None
+) -> None:
+    argv = (
+        "sh",
+        "-c",
+        'printf "%s\\n" "$@" > args; touch kept; for word; do cat "${word#*@}" >> kept 2> none; done; exit 3',
+        "it",
+    )
+    spec = SessionSpec(cwd=str(tmp_path), add_dirs=("/x",), routine=("add_dirs",))
+    spec = replace(spec, tools=Toolset(servers={"near": {"command": "x"}}))
+    with pytest.raises(PeerExited, match="code 3"):
+        await AcpAgent(cards()[card], Launch(argv=argv)).open(spec)
+    words = (tmp_path / "args").read_text().split()
+    assert [one for one in words if "mcp" not in one] == ([word] if word else [])
+    given = [one for one in words if one.startswith("--additional-mcp-config=@")]
+    assert len(given) == (card == "copilot") and ("near" in (tmp_path / "kept").read_text()) is (card == "copilot")
+    assert not [one for one in given if Path(one.partition("@")[2]).exists()] and readers() == []
+
+
+async def test_one_that_greets_is_looked_at_and_ended(tmp_path: Path) -> None:
+    driven = agent(tmp_path, greeting())
+    async with driven.greeted(str(tmp_path)) as session:
+        assert session.info.version == "9.9" and session.spec.cwd == str(tmp_path) and readers()
+        assert session.peer.enclosed is session._confining and session._confining._mode == "suggest"
+        assert session._confining._session == f"acp-{os.getpid()}"
+    assert readers() == [] and session.peer.gone
+
+
+async def test_a_program_of_a_known_name_is_asked_for_its_version(tmp_path: Path) -> None:
+    (tmp_path / "it").write_text("#!/bin/sh\necho 1.2.3\n")
+    (tmp_path / "it").chmod(0o755)
+    info = await AcpAgent(cards()["gemini"], Launch(argv=(str(tmp_path / "it"),))).probe()
+    assert (info.name, info.version) == ("gemini", "1.2.3")
+    found = await agent(tmp_path, []).probe()
+    assert found.name.startswith("acp:") and found.capabilities == cards()["acp"].capabilities

@@ -66,7 +66,7 @@ async def carried_out(peer: SidecarPeer, root: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "error", "words"),
     [
-        ("no_hello", PeerStalled, "sent no hello"),
+        ("no_hello", PeerStalled, "sent no hello within 0.5 s; its last words: still loading (does it write its hello"),
         ("exit_before_hello", PeerExited, "cannot find module"),
         ("fatal_instead_of_hello", TreadleError, "ANTHROPIC_API_KEY not set"),
         ("event_before_hello", TreadleError, "hello"),
@@ -101,8 +101,9 @@ async def test_every_way_in_which_a_run_can_end_is_one_error(
         with pytest.raises(error) as caught:
             await carried_out(peer, tmp_path)
         assert words in f"{caught.value} {caught.value.hint} {caught.value.details}" and peer.final is None
-        if name == "fatal":
-            assert caught.value.details["error_code"] == "backend_auth_failed"
+        if error is PeerFatal:
+            code = "backend_auth_failed" if name == "fatal" else None
+            assert caught.value.details["error_code"] == code
 
 
 @pytest.mark.parametrize(
@@ -121,6 +122,9 @@ async def test_after_the_final_message_nothing_more_is_read(name: str, notes: li
         kinds = await carried_out(peer, tmp_path)
         assert peer.final is not None and peer.final.receipt is not None
         assert [(note.where, note.problem) for note in peer.notes] == notes
+        await peer.cancel("too late")
+        assert peer.failure is None and peer._cancelling is None
+    assert peer.child.exit_code == 0, "it was left to exit by itself"
     if name == "good":
         assert kinds == ["RunStarted", "FileWritten", "AssistantSaid", "RunCompleted"]
 
@@ -153,3 +157,37 @@ async def test_pings_are_counted_and_one_that_does_not_answer_them_has_stalled(t
         with pytest.raises(PeerStalled, match="it has stalled: "):
             await carried_out(peer, tmp_path)
         assert any("bad_sidecar" in line for line in peer.commands_seen)
+
+
+SPOKEN = "echo sad >&2; echo nonsense; cat"
+
+
+async def test_what_a_program_says_before_it_fails_is_in_the_hint(tmp_path: Path) -> None:
+    async with await SidecarPeer.spawn(["sh", "-c", SPOKEN], env=os.environ, cwd="/", name="it", timing=QUICK) as peer:
+        with pytest.raises(RemoteProtocolError) as caught:
+            await peer.await_hello()
+        assert caught.value.hint == "its last words: sad"
+        kept = await peer._explained(RemoteProtocolError("x", hint="better"))
+        assert kept.hint == "better"
+
+
+async def test_a_line_that_was_not_finished_is_noted_beside_how_it_ended(tmp_path: Path) -> None:
+    async with running("exit_inside_a_line") as peer:
+        await peer.await_hello()
+        with pytest.raises(PeerExited):
+            await carried_out(peer, tmp_path)
+        assert [note.where for note in peer.notes] == ["output"] and peer.torn is None
+
+
+async def test_what_ran_below_it_is_kept_up_to_a_number_and_a_length() -> None:
+    word = "x" * 600
+    argv = ["sh", "-c", f"cat; : {word}"]
+    async with await SidecarPeer.spawn(argv, env=os.environ, cwd="/", name="it", timing=QUICK) as peer:
+        peer.commands_seen = {str(number): None for number in range(200)}
+        peer._look(0.0)
+        assert len(peer.commands_seen) == 200
+        peer.commands_seen.popitem()
+        peer._look(0.0)
+        assert len(peer.commands_seen) == 200 and max(map(len, peer.commands_seen)) == 500
+        assert (peer.wire.role, peer.patience.grace, peer.patience.shutdown) == ("host", 1.0, QUICK.exit_grace)
+        assert (peer.patience.handshake, peer.patience.cancel) == (QUICK.handshake, QUICK.cancel_grace)

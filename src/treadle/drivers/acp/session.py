@@ -238,6 +238,8 @@ class AcpSession(DrivenSession):
         self._info = msgspec.structs.replace(self._info, context_window=window, context_used=used)
 
     def _end(self, turn: Turn, result: Any) -> None:
+        if self._work is not None:
+            self._work.finished = True
         stop = result.get("stopReason") if isinstance(result, dict) else None
         failure = failures.of_stop(self._name, stop, self._incoming.last_chunk, self._traits.failure)
         if failure is not None:
