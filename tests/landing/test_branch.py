@@ -18,9 +18,11 @@ from treadle.errors import NotFound, WorkspaceError
 from treadle.fleet.engine.bus import Bus
 from treadle.landing import branch as branches
 from treadle.landing import train
+from treadle.landing.branch import OwnBranch, PushedBranch
 from treadle.landing.train import Train
 from treadle.wire.fleet.train import TrainRecord
 from treadle.workspace import checkouts, remotes
+from treadle.workspace.branch_moves import BranchMoved
 from treadle.workspace.remotes import Remote, RemoteBranch
 from treadle.workspace.store import Store, lending
 
@@ -253,6 +255,51 @@ async def test_a_remote_or_branch_that_is_not_there_is_said(bus: Bus, bare: Path
         await train.ensure(bus, str(repository), "upstream:main")
     with pytest.raises(WorkspaceError, match="origin has no branch nowhere"):
         await lands(bus, repository, branch="origin:nowhere")
+
+
+def commit_on(place: Path, tip: str, name: str) -> str:
+    """A person's, with the same files."""
+    made = git(place, "commit-tree", "-m", name, "-p", tip, f"{tip}^{{tree}}")
+    git(place, "update-ref", "refs/heads/main", made)
+    return made
+
+
+def test_what_was_read_of_a_remote_is_believed_for_a_moment_and_not_after_a_push(
+    repository: Path, bare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = checkouts.around(str(repository))
+    there = RemoteBranch(Remote(user, "origin"), "main", Store.make(str(tmp_path / "store"), **lending(user)))
+    pushed, first = PushedBranch(there), git(bare, "rev-parse", "main")
+    monkeypatch.setattr(branches, "FRESH_SECONDS", 1000.0)
+    assert pushed.tip() == first and pushed.contains(first)
+    second = commit_on(bare, first, "a person's")
+    assert pushed.tip() == first, "read a moment ago"
+    with pytest.raises(BranchMoved):
+        pushed.move(first, git(repository, "commit-tree", "-m", "ours", "-p", first, f"{first}^{{tree}}"))
+    assert pushed.tip() == second and pushed.contains(second)
+    third = commit_on(bare, second, "another")
+    monkeypatch.setattr(branches, "FRESH_SECONDS", -1.0)
+    assert not pushed.contains(third) and pushed.tip() == third and pushed.contains(third)
+    ours = git(repository, "commit-tree", "-m", "ours", "-p", third, f"{third}^{{tree}}")
+    pushed.look(third, ours)
+    assert pushed.move(third, ours) == [] and git(bare, "rev-parse", "main") == ours
+
+
+def test_a_branch_of_the_repository_itself_says_what_is_in_its_way(repository: Path, tmp_path: Path) -> None:
+    user, first = checkouts.around(str(repository)), git(repository, "rev-parse", "main")
+    own = OwnBranch(user, "main", Store.make(str(tmp_path / "store"), **lending(user)), "why it moved")
+    git(repository, "rm", "-q", "--cached", "a.txt")
+    tree = git(repository, "write-tree")
+    git(repository, "reset", "-q")
+    second = git(repository, "commit-tree", "-m", "ours", "-p", first, tree)
+    own.look(first, second)
+    (repository / "b.txt").write_text("mine\n")
+    with pytest.raises(WorkspaceError, match="not committed"):
+        own.look(first, second)
+    git(repository, "checkout", "-q", "b.txt")
+    assert own.tip() == first and not own.contains(second) and own.move(first, second) == []
+    assert own.tip() == second and own.contains(first) and own.contains(second)
+    assert "why it moved" in git(repository, "reflog", "main") and not (repository / "a.txt").exists()
 
 
 def test_over_ssh_the_persons_own_command_is_used(

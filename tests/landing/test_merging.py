@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.fleet.repositories import git
+from tests.fleet.test_client import requested
 from treadle.errors import WorkspaceError
 from treadle.fleet import client
 from treadle.fleet.engine import objects
@@ -107,14 +108,49 @@ async def test_a_merge_moves_the_branch_and_the_checkout_follows(
     one = await finished.order("one", {"a.txt": "two\n", "deep/er/new.txt": "new\n"})
     two = await finished.order("two", {"b.txt": None})
     verify = 'test $(git log --oneline -1 --format=%an) = treadle && test -z "$(git status --porcelain)"'
-    steps = await merging.merge(bus, [one, two], str(repository), verify=verify)
-    assert [step.merged for step in steps] == [True, True], steps
+    steps = await merging.merge(bus, [one, two], str(repository), verify=verify, by="ann")
+    assert [(step.merged, step.why, step.title) for step in steps] == [(True, "", "one"), (True, "", "two")], steps
+    noted = [each for each in await requested(bus) if each["order"] == one]
+    landed = {"commit": steps[0].commit, "branch": "main"}
+    assert [each["result"] for each in noted] == [{"merged": steps[0].commit, "landed": landed}]
+    assert noted[0]["by"] == "ann" and noted[0]["what"] == f"landed on main as {steps[0].commit[:12]}"
+    line = train.name_of(str(repository / ".git"), "main")
+    kept = await bus.get(train.proof_key(one, line))
+    assert kept is not None and f'"repository":"{repository}"'.encode() in kept.value
     assert (repository / "a.txt").read_text() == "two\n" and not (repository / "b.txt").exists()
     assert (repository / "deep/er/new.txt").read_text() == "new\n" and clean(repository)
     assert git(repository, "log", "--format=%s", "--first-parent").splitlines()[0] == "Merge order two: two"
     assert git(repository, "rev-parse", "HEAD") == steps[1].commit
     again = await merging.merge(bus, [one], str(repository))
     assert again[0].merged and again[0].why == "it is on the branch already"
+    assert again[0].commit == (await client.get_order(bus, one)).result["commit"]
+    same = await bus.get(train.proof_key(one, line))
+    assert same is not None and same.revision == kept.revision, "it has landed once"
+
+
+async def test_what_has_not_ended_stops_the_rest_and_what_changed_nothing_does_not(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    for name, state in (("idle", "done"), ("lost", "failed"), ("last", "done")):
+        order = Order(id=name, state=state, changed=1.0, title=name)  # type: ignore[arg-type]
+        await bus.put(f"order.{name}", encode(order), expect=0)
+    steps = await merging.merge(bus, ["idle", "lost", "last"], str(repository))
+    assert [(step.order, step.merged, step.why) for step in steps] == [
+        ("idle", True, "it changed nothing"),
+        ("lost", False, "it is failed, so there is nothing to merge"),
+    ]
+
+
+async def test_what_a_person_brought_onto_the_branch_is_noted_without_a_proof(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    one = await finished.order("one", {"a.txt": "two\n"})
+    git(repository, "pull", "-q", str(finished.clone), "refs/made/one")
+    (step,) = await merging.merge(bus, [one], str(repository), by="ann")
+    assert step.merged and step.why == "it is on the branch already"
+    (noted,) = await requested(bus)
+    assert noted["result"] == {"merged": git(repository, "rev-parse", "HEAD")} and noted["by"] == "ann"
+    assert await bus.get(train.proof_key(one, train.name_of(str(repository / ".git"), "main"))) is None
 
 
 async def test_files_that_other_programs_obey_are_merged_when_a_person_agrees(
@@ -208,8 +244,8 @@ async def test_what_a_person_has_not_committed_stands_in_the_way_and_is_left_alo
             await merging.merge(bus, [one], str(repository))
         return
     before = git(repository, "status", "--porcelain")
-    (step,) = await merging.merge(bus, [one], str(repository))
-    assert not step.merged and told in step.why, step
+    (step,) = await merging.merge(bus, [one], str(repository), verify="false")
+    assert not step.merged and told in step.why, "said before the check"
     assert git(repository, "rev-parse", "HEAD") == finished.base and git(repository, "status", "--porcelain") == before
     assert (repository / "a.txt").read_text() == "one\n" and not (repository / ".git/index.lock").exists()
 
@@ -242,6 +278,7 @@ async def test_a_conflict_is_told_with_its_kind_and_changes_nothing(
     first, second = await finished.order("first", mine), await finished.order("second", yours)
     steps = await merging.merge(bus, [first, second], str(repository))
     assert [step.merged for step in steps] == [True, False] and told in steps[1].kinds.values(), steps
+    assert "its work is kept: resolve by hand or send it back" in steps[1].why and steps[1].conflicts
     assert git(repository, "rev-parse", "HEAD") == steps[0].commit and clean(repository)
 
 
@@ -282,8 +319,11 @@ async def test_a_merge_needs_no_train_waits_for_none_and_sends_nothing_back(
     (step,) = await merging.merge(bus, [one], str(repository))
     assert step.merged, step
     assert "Verified-Tree" not in git(repository, "log", "-1", "--format=%B"), "nothing was checked"
+    verify = "echo first; echo last; test ! -e new.txt"
+    (step,) = await merging.merge(bus, [red], str(repository), verify=verify)
+    assert step.why == f"{verify} fails with it, so the branch was left as it is: last" and not step.merged
     (step,) = await merging.merge(bus, [red], str(repository), verify="test ! -e new.txt")
-    assert not step.merged and step.why.startswith("test ! -e new.txt fails with it"), step
+    assert step.why == "test ! -e new.txt fails with it, so the branch was left as it is: "
     (step,) = await merging.merge(bus, [marked], str(repository))
     assert not step.merged and step.why == "it adds conflict markers"
     assert await train.trains(bus) == {line: before}, "the branch's own train was left alone"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 
 from tests.fleet.conftest import Start, give, spec
 from tests.fleet.conftest import start_node as start_node
@@ -19,8 +20,11 @@ from treadle.errors import ConfigError, NotFound
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
+from treadle.fleet.run.null import NAME as NULL
 from treadle.landing import merging, reverting, train
 from treadle.landing.train import Train
+from treadle.wire.fleet.records import Order
+from treadle.wire.fleet.train import LandedRecord, TrainRecord
 from treadle.wire.goal.records import GoalRecord, GoalStep
 
 
@@ -131,3 +135,53 @@ async def test_all_that_a_goal_has_landed_is_taken_back_by_one_command(
     idle = await asyncio.to_thread(typed, "--goal", "idle")
     assert idle.exit_code != 0 and "idle has landed nothing on main" in str(idle.exception or idle.output)
     assert (await asyncio.to_thread(typed, one, "--goal", "shop")).exit_code == 2, "orders, or a goal"
+
+
+async def landed(bus: Bus, order: str, line: str, branch: str = "main", **more: str | int) -> None:
+    """The proof of a landing, with its order."""
+    fields = {"tree": "t", "seq": 1, "on": f"on-{order}", "commit": f"as-{order}", **more}
+    proof = LandedRecord(order=order, train=line, branch=branch, at=1.0, **fields)  # type: ignore[arg-type]
+    await bus.put(f"landed.{order}.{line}", encode(proof), expect=0)
+    if await bus.get(f"order.{order}") is None:
+        made = Order(id=order, state="done", changed=1.0, title=f"title of {order}")
+        await bus.put(f"order.{order}", encode(made), expect=0)
+
+
+async def test_the_order_that_takes_back_names_what_and_who(bus: Bus) -> None:
+    for line, branch in (("t1", "main"), ("t2", "rel")):
+        record = TrainRecord(repository="/r", branch=branch, verify="make check")
+        await bus.put(f"train.{line}", encode(record), expect=0)
+    await landed(bus, "one", "t1", base="b 1", change="c1")
+    await landed(bus, "two", "t1", seq=2)
+    await landed(bus, "one", "t2", branch="rel")
+    name, made = await reverting.revert(bus, ["one", "two"], branch="main")
+    spec = await client.get_spec(bus, made)
+    assert name == "t1" and (spec.agent, spec.verify, spec.land, spec.root) == (NULL, "", "main", "/r")
+    assert spec.setup == (
+        "git diff --binary --full-index as-two on-two | git apply --3way"
+        " && git diff --binary --full-index c1 'b 1' | git apply --3way"
+    )
+    assert spec.title == "revert two, one: title of two" and spec.by == client.me()
+    assert spec.task.endswith("\n\ngit diff on-two as-two   # title of two\ngit diff 'b 1' c1   # title of one")
+    _, made = await reverting.revert(bus, ["two"], agent="codex", by="ann")
+    spec = await client.get_spec(bus, made)
+    assert (spec.agent, spec.setup, spec.verify, spec.by) == ("codex", "", "make check", "ann")
+    with pytest.raises(ConfigError, match="one has landed on (main, rel|rel, main)"):
+        await reverting.revert(bus, ["one"])
+    with pytest.raises(NotFound, match="two has not landed on rel"):
+        await reverting.revert(bus, ["two"], branch="rel")
+    await landed(bus, "three", "t2", branch="rel")
+    with pytest.raises(ConfigError, match="different branches"):
+        await reverting.revert(bus, ["two", "three"])
+    await landed(bus, "first", "t1", by="two")
+    assert await reverting.landed_of(bus, ["one", "first", "two", "three", "none"], "main") == ["one", "two"]
+    assert await reverting.landed_of(bus, ["one", "two", "three"], "rel") == ["one", "three"]
+
+
+def test_what_an_order_changed_lies_between_two_commits_or_is_not_known() -> None:
+    proof = LandedRecord(order="o", train="t", branch="main", commit="as", tree="t", seq=1, at=1.0, on="on")
+    assert reverting._sides(proof) == ("on", "as")
+    assert reverting._sides(replace(proof, base="b")) == reverting._sides(replace(proof, change="c")) == ("on", "as")
+    assert reverting._sides(replace(proof, base="b", change="c")) == ("b", "c")
+    with pytest.raises(NotFound, match="what o changed is not known"):
+        reverting._sides(replace(proof, on=""))

@@ -21,6 +21,8 @@ class Hub:
     def __init__(self) -> None:
         self.status, self.body = 200, b"{}"
         self.asked: list[tuple[str, str, str | None]] = []
+        self.given: list[bytes] = []
+        self.headers: dict[str, str] = {}
         hub = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -28,15 +30,22 @@ class Hub:
 
             def do_GET(self) -> None:
                 hub.asked.append((self.command, self.path, self.headers.get("authorization")))
+                hub.given.append(self.rfile.read(int(self.headers.get("content-length", 0))))
+                hub.headers = {name.lower(): value for name, value in self.headers.items()}
                 self.send_response(hub.status)
                 self.send_header("content-length", str(len(hub.body)))
                 self.end_headers()
                 self.wfile.write(hub.body)
 
+            do_POST = do_GET
+
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.api = ForgeApi(
-            f"http://127.0.0.1:{self.server.server_port}/api", "MY_TOKEN", ("authorization", "Bearer "), {}
+            f"http://127.0.0.1:{self.server.server_port}/api",
+            "MY_TOKEN",
+            ("authorization", "Bearer "),
+            {"x-version": "7"},
         )
 
     def get(self, kind: Any = dict) -> Any:
@@ -61,11 +70,30 @@ def test_a_token_is_sent_to_no_address_where_others_could_read_it(place: str) ->
 def test_the_token_is_read_when_it_is_needed_and_without_one_nothing_is_asked(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert hub.get() == {} and hub.asked == [("GET", "/api/x", "Bearer s3cret")]
+    assert hub.get() == {} and hub.asked == [("GET", "/api/x", "Bearer s3cret")] and hub.given == [b""]
+    assert {
+        "x-version": "7",
+        "user-agent": "treadle",
+        "content-type": "application/json",
+    }.items() <= hub.headers.items()
     monkeypatch.setenv("MY_TOKEN", " ")
     with pytest.raises(ConfigError, match="no token in the variable MY_TOKEN"):
         hub.get()
     assert len(hub.asked) == 1
+
+
+def test_what_is_sent_is_json_and_the_answer_is_read_as_what_it_should_be(hub: Hub) -> None:
+    hub.status, hub.body = 299, b'{"n": 1}'
+    assert asyncio.run(hub.api.ask("POST", "/y", {"a": 1}, dict[str, int])) == {"n": 1}
+    assert hub.asked == [("POST", "/api/y", "Bearer s3cret")] and hub.given == [b'{"a":1}']
+    hub.status = 300
+    with pytest.raises(ForgeRefused, match="answers 300 to POST"):
+        asyncio.run(hub.api.ask("POST", "/y", {}, None))
+
+
+@pytest.mark.parametrize("place", ["https://git.example/api", "http://localhost:1/api"])
+def test_a_host_is_named_by_its_address(place: str) -> None:
+    assert ForgeApi(place, "MY_TOKEN", ("authorization", ""), {}).host in place.split("/")[2]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +117,9 @@ def test_an_answer_that_is_something_else_or_without_end_is_refused(hub: Hub, mo
     with pytest.raises(WorkspaceError, match="answers something else"):
         hub.get()
     assert hub.get(None) is None
-    monkeypatch.setattr(asking, "ANSWER_MAX", 3)
+    monkeypatch.setattr(asking, "ANSWER_MAX", len(hub.body))
+    assert hub.get(None) is None
+    monkeypatch.setattr(asking, "ANSWER_MAX", len(hub.body) - 1)
     with pytest.raises(WorkspaceError, match="too long"):
         hub.get(None)
 

@@ -1,12 +1,19 @@
 """Which forge is meant by what a person writes, and that no token is sent where others could read it."""
 
+from pathlib import Path
+
 import pytest
 
-from treadle.errors import ConfigError
-from treadle.landing.forge.choosing import forge_of
+from tests.workspace.repositories import make
+from treadle.errors import ConfigError, NotFound
+from treadle.landing.branch import OwnBranch, PushedBranch
+from treadle.landing.forge.choosing import branch_of, forge_of
 from treadle.landing.forge.forgejo import Forgejo
 from treadle.landing.forge.github import GitHub
 from treadle.landing.forge.gitlab import GitLab
+from treadle.landing.forge.requested import RequestedBranch
+from treadle.workspace.store import Store
+from treadle.workspace.user_repository import UserRepository
 
 
 def chosen(written: str, address: str = "git@github.com:loom/shop.git", token: str = "") -> tuple[str, str]:
@@ -48,3 +55,23 @@ def test_a_forge_of_ones_own_is_asked_at_its_own_address() -> None:
 def test_what_cannot_be_meant_is_refused_with_the_reason(written: str, address: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         forge_of(written, "", address)
+
+
+def test_a_branch_is_the_repositorys_own_or_a_remotes_or_a_forges(tmp_path: Path) -> None:
+    repository = make(tmp_path / "r")
+    repository.git("remote", "add", "origin", "git@git.example:loom/shop.git")
+    user, store = UserRepository.at(repository.top), Store.make(str(tmp_path / "store"))
+    assert user is not None
+    own = branch_of(user, "main", store, "0123456789")
+    assert isinstance(own, OwnBranch) and (own.ref, own.why) == ("refs/heads/main", "treadle: train 0123456789")
+    assert (own.user, own.store) == (user, store)
+    with pytest.raises(ConfigError, match="main is a branch of the repository itself"):
+        branch_of(user, "main", store, "t", forge="github")
+    pushed = branch_of(user, "origin:rel/1", store, "t")
+    assert type(pushed) is PushedBranch and pushed.there.there == "refs/heads/rel/1" and pushed.there.store is store
+    asked = branch_of(user, "origin:main", store, "0123456789", forge="forgejo", token="MINE")
+    assert isinstance(asked, RequestedBranch) and asked.beside == "treadle/land-main-01234567"
+    assert isinstance(asked.forge, Forgejo) and asked.forge.api.token == "MINE"
+    assert asked.forge.api.place == "https://git.example/api/v1/repos/loom/shop"
+    with pytest.raises(NotFound, match="no remote 'up'"):
+        branch_of(user, "up:main", store, "t")

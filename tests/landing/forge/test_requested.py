@@ -25,14 +25,32 @@ from tests.landing.test_merging import Finished
 from tests.landing.test_merging import finished as finished
 from tests.landing.test_train import proof
 from tests.landing.trains import empty
-from treadle.errors import ConfigError
+from tests.workspace.repositories import make
+from treadle.errors import ConfigError, WorkspaceError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.landing import train
 from treadle.landing.forge import requested
 from treadle.landing.forge.github import GitHub
+from treadle.landing.forge.interface import (
+    ForgeCheck,
+    ForgeComment,
+    ForgeIssue,
+    ForgeRed,
+    ForgeRefused,
+    ForgeReviews,
+    LandingRequest,
+    NotYet,
+)
+from treadle.landing.forge.requested import POLL_SECONDS, RequestedBranch
 from treadle.landing.train import Train
 from treadle.wire.fleet.train import TrainRecord
+from treadle.workspace import merges
+from treadle.workspace.branch_moves import BranchMoved
+from treadle.workspace.changes import TreeEntry
+from treadle.workspace.remotes import Remote, RemoteBranch
+from treadle.workspace.store import Store
+from treadle.workspace.user_repository import UserRepository
 
 
 @pytest.fixture
@@ -228,3 +246,192 @@ async def test_a_red_check_of_the_forge_goes_to_its_author_with_what_was_said_th
     assert found is not None and (await client.get_spec(bus, found.by)).continues == one.id, (
         "its author, in its session"
     )
+
+
+class Desk:
+    """A forge in memory, over a bare repository: it answers what the test says, and keeps what it was asked."""
+
+    def __init__(self, bare: Path) -> None:
+        self.bare = bare
+        self.requests: list[LandingRequest] = []
+        self.asked: list[tuple[Any, ...]] = []
+        self.said: list[ForgeCheck] = []
+        self.reviewed = ForgeReviews()
+        self.refusal = ""
+        self.merges = ""
+        """The commit that it makes of a request."""
+
+    async def find(self, head: str, base: str) -> LandingRequest | None:
+        self.asked.append(("find", head, base))
+        return next((each for each in self.requests if each.state == "open"), None)
+
+    async def look(self, number: int) -> LandingRequest:
+        raise NotImplementedError
+
+    async def open(self, head: str, base: str, title: str, body: str) -> LandingRequest:
+        self.asked.append(("open", head, base))
+        at = git(self.bare, "rev-parse", head)
+        self.requests.append(LandingRequest(number=7, url="u/7", head=at, state="open", title=title, body=body))
+        return self.requests[-1]
+
+    async def update(self, number: int, title: str, body: str) -> LandingRequest:
+        self.asked.append(("update", number))
+        self.requests[-1] = replace(self.requests[-1], title=title, body=body)
+        return self.requests[-1]
+
+    async def close(self, number: int) -> LandingRequest:
+        self.asked.append(("close", number))
+        if self.requests[-1].state == "open":
+            self.requests[-1] = replace(self.requests[-1], state="closed" if not self.merges else "merged")
+        return self.requests[-1]
+
+    async def checks(self, commit: str) -> list[ForgeCheck]:
+        self.asked.append(("checks", commit))
+        return self.said
+
+    async def reviews(self, number: int, commit: str) -> ForgeReviews:
+        self.asked.append(("reviews", number, commit))
+        return self.reviewed
+
+    async def merge(self, number: int, commit: str, message: str) -> str:
+        self.asked.append(("merge", number, commit, message))
+        if self.refusal:
+            raise ForgeRefused(self.refusal)
+        git(self.bare, "update-ref", "refs/heads/main", self.merges)
+        return self.merges
+
+    async def issue(self, number: int) -> ForgeIssue:
+        raise NotImplementedError
+
+    def at(self, name: str) -> str:
+        return git(self.bare, "rev-parse", name)
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> RequestedBranch:
+    mine = make(tmp_path / "mine")
+    place = tmp_path / "there.git"
+    git(tmp_path, "clone", "-q", "--bare", mine.top, str(place))
+    mine.git("remote", "add", "origin", str(place))
+    user = UserRepository.at(mine.top)
+    assert user is not None
+    store = Store.make(str(tmp_path / "store"), lenders=user.object_places())
+    return RequestedBranch(RemoteBranch(Remote(user, "origin"), "main", store), Desk(place), "0123456789")
+
+
+def desk(asked: RequestedBranch) -> Desk:
+    assert isinstance(asked.forge, Desk)
+    return asked.forge
+
+
+def change(asked: RequestedBranch, word: str) -> tuple[str, str]:
+    """The branch's tip, and a commit of ours on top of it."""
+    tip, store = asked.there.tip(), asked.there.store
+    files = {**store.borrow_tree(tip)[1], word: TreeEntry(mode="100644", blob=store.put("blob", b"x\n"))}
+    who = merges.fixed_identity(store, [tip])
+    made = store.commit(store.put_files(files), [tip], f"Land {word}\n\nOrder: {word}\n", who=who)
+    store.set_ref(f"refs/train/{made}", made)
+    return tip, made
+
+
+def protect(asked: RequestedBranch) -> None:
+    hook = desk(asked).bare / "hooks" / "update"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text('#!/bin/sh\ntest "$1" != refs/heads/main\n')
+    hook.chmod(0o755)
+
+
+def test_a_request_is_opened_once_and_says_what_it_is(asked: RequestedBranch) -> None:
+    hub, (tip, one) = desk(asked), change(asked, "one")
+    for _ in range(2):
+        with pytest.raises(NotYet, match="u/7 waits for its checks") as raised:
+            asked.move(tip, one)
+        assert raised.value.seconds == POLL_SECONDS
+    (request,) = hub.requests
+    assert [each for each in hub.asked if each[0] in ("open", "update")] == [("open", asked.beside, "main")]
+    assert hub.asked[0] == ("find", asked.beside, "main") and ("reviews", 7, one) in hub.asked
+    assert request.title == "Land one" and request.body.startswith("Order: one\n\n```\none | 1 +")
+    assert request.body.endswith(f"```\n\n{asked.about}\n") and hub.at(asked.beside) == one
+    hub.requests[0] = replace(request, body=request.body.replace("\n", "\r\n"))
+    with pytest.raises(NotYet):
+        asked.move(tip, one)
+    assert ("update", 7) not in hub.asked, "a forge may change the ends of lines"
+    _, two = change(asked, "two")
+    with pytest.raises(NotYet):
+        asked.move(tip, two)
+    assert hub.requests[0].title == "Land two" and ("update", 7) in hub.asked and hub.at(asked.beside) == two
+    assert hub.at("main") == tip
+
+
+def test_it_lands_when_its_checks_are_green_or_there_are_none(
+    asked: RequestedBranch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub, (tip, one) = desk(asked), change(asked, "one")
+    green, pending = ForgeCheck(name="a", state="green"), ForgeCheck(name="b", state="pending")
+    hub.said = [green, pending]
+    with pytest.raises(NotYet):
+        asked.move(tip, one)
+    hub.said = [green]
+    assert asked.move(tip, one) == [] and hub.at("main") == one and asked.tip() == one
+    assert git(hub.bare, "branch", "--list", "treadle/*") == "" and not [each for each in hub.asked if "merge" in each]
+    with pytest.raises(BranchMoved, match=f"main is no longer at {tip[:12]}"):
+        asked.move(tip, one)
+    hub.said = []
+    monkeypatch.setattr(requested, "BEGIN_SECONDS", -1.0)
+    tip, two = change(asked, "two")
+    assert asked.move(tip, two) == [] and hub.at("main") == two
+
+
+def test_what_is_red_is_told_with_names_and_words(asked: RequestedBranch) -> None:
+    hub, (tip, one) = desk(asked), change(asked, "one")
+    hub.said = [
+        ForgeCheck(name="ok", state="green"),
+        ForgeCheck(name="lint", state="red", url="u/lint"),
+        ForgeCheck(name="test", state="red", text="2 failed"),
+    ]
+    with pytest.raises(ForgeRed, match="^lint, test failed in u/7$") as raised:
+        asked.move(tip, one)
+    assert raised.value.output == "lint: failed u/lint\ntest: 2 failed"
+    comments = (
+        ForgeComment(by="ann", text="no", path="a.txt", line=3),
+        ForgeComment(by="ann", text="why", path="b.txt"),
+        ForgeComment(by="bob", text="hm"),
+    )
+    hub.reviewed = ForgeReviews(refused_by=("ann", "bob"), comments=comments)
+    with pytest.raises(ForgeRed, match="^ann, bob asked for changes in u/7$") as raised:
+        asked.move(tip, one)
+    assert raised.value.output == "ann: a.txt:3: no\nann: b.txt: why\nbob: hm" and hub.at("main") == tip
+
+
+def test_a_protected_branch_is_merged_by_the_forge_and_looked_at(asked: RequestedBranch) -> None:
+    hub, (tip, one) = desk(asked), change(asked, "one")
+    protect(asked)
+    hub.said, hub.refusal = [ForgeCheck(name="a", state="green")], "a review is missing"
+    with pytest.raises(NotYet, match="u/7: a review is missing") as raised:
+        asked.move(tip, one)
+    assert raised.value.seconds == POLL_SECONDS and hub.at("main") == tip
+    hub.refusal, hub.merges = "", git(hub.bare, "commit-tree", "-m", "merged", "-p", tip, f"{one}^{{tree}}")
+    assert not asked.contains(one)
+    assert asked.move(tip, one) == [] and hub.at("main") == hub.merges == asked.tip()
+    assert hub.asked[-1][:3] == ("merge", 7, one) and "Order: one" in hub.asked[-1][3]
+    assert asked.contains(one), "one commit of the same tree"
+    assert not asked.contains("1" * 40) and asked.contains(tip)
+    hub.requests.clear()
+    tip, two = change(asked, "two")
+    hub.merges = git(hub.bare, "commit-tree", "-m", "with another's", "-p", tip, f"{tip}^{{tree}}")
+    told = f"the forge merged {two[:12]} as {hub.merges[:12]} on top of what another pushed"
+    with pytest.raises(WorkspaceError, match=told):
+        asked.move(tip, two)
+    assert not asked.contains(two)
+
+
+def test_a_request_is_given_up_unless_it_was_merged(asked: RequestedBranch) -> None:
+    hub, (tip, one) = desk(asked), change(asked, "one")
+    assert asked.give_up(one), "there is none"
+    with pytest.raises(NotYet):
+        asked.move(tip, one)
+    assert asked.give_up("1" * 40) and ("close", 7) not in hub.asked, "that of another commit is left open"
+    hub.merges = tip
+    assert not asked.give_up(one) and hub.asked[-1] == ("close", 7)
+    hub.requests[0], hub.merges = replace(hub.requests[0], state="open"), ""
+    assert asked.give_up(one) and hub.requests[0].state == "closed"

@@ -5,7 +5,6 @@ A pull request is opened after the intent is stored, and closed before the inten
 merges by hand is what the train wanted. All functions block.
 """
 
-import contextlib
 import time
 from collections.abc import Coroutine
 from typing import Any, TypeVar
@@ -62,8 +61,7 @@ class RequestedBranch(PushedBranch):
             self.there.move(old, new)
         except PushRefused:
             self._merge(request, new)
-        with contextlib.suppress(WorkspaceError):
-            self.there.delete(self.beside)
+        self.there.delete(self.beside)
         return []
 
     def give_up(self, new: str) -> bool:
