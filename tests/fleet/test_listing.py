@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fleet.conftest import give, spec
+from tests.fleet.engine.buses import StoringClient
 from treadle.fleet import listing
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.listing import fitting, list_orders
@@ -60,3 +61,35 @@ async def test_an_order_that_no_scheduler_has_seen_is_listed_as_queued(bus: Bus)
     found = {each.id: each.state for each, _ in await list_orders(bus)}
     assert found == {"o0": "done", new: "queued"}
     assert await ids(bus, states=["done"]) == ["o0"] and await ids(bus, count=1) == ["o0"]
+    assert await ids(bus, before=await bus.last_revision() + 1) == ["o0"]
+    await bus.put("spec.o0", b"no order")
+    assert sorted(await ids(bus)) == sorted([new, "o0"]), "what a scheduler has seen is not read again"
+
+
+async def test_no_more_is_read_than_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "PAGE", 3)
+    there = StoringClient()
+    bus = there.bus()
+    await stored(bus, *(order(number, project="p" if number % 2 else "") for number in range(8)))
+
+    async def pages(**wanted: object) -> tuple[list[str], int]:
+        there.sent.clear()
+        found = await ids(bus, **wanted)
+        return found, len([sent for sent in there.sent if "next_by_subj" in sent.data.decode()])
+
+    assert await pages(count=2) == (["o7", "o6"], 1)
+    assert await pages(count=2, project="p") == (["o7", "o5"], 1)
+    assert await pages(count=3, project="p") == (["o7", "o5", "o3"], 2)
+    assert await pages(count=9, project="p") == (["o7", "o5", "o3", "o1"], 3)
+    assert await pages(count=9) == ([f"o{number}" for number in range(7, -1, -1)], 2), "and what is not taken in yet"
+    monkeypatch.setattr(listing, "PAGES", 1)
+    for wanted in ({"states": ["done"]}, {"agent": ""}, {"label": ""}, {"place": ""}):
+        assert (await pages(count=4, **wanted))[0] == (
+            ["o7", "o6", "o5"] if "states" in wanted else ["o7", "o6", "o5", "o4"]
+        )
+    for wanted in ({"agent": "x"}, {"label": "x"}, {"place": "x"}, {"project": "x"}):
+        await bus.put("spec.new", encode(spec(id="new")))
+        assert await pages(count=4, **wanted) == ([], 1)
+    await bus.put("active.o3", b"")
+    await bus.put("active.o5", b"")
+    assert await ids(bus, active=True, count=1) == ["o5"] and await ids(bus, active=True) == ["o5", "o3"]

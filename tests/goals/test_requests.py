@@ -1,14 +1,19 @@
 """What the page asks of a goal is left with the rights of who submits orders, and done once, in order."""
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import nats.errors
 import pytest
 from msgspec.structs import replace
 
+from tests.fleet.engine.buses import StoringClient
+from tests.fleet.test_client import requested
 from treadle.errors import ConfigError, LocalError
 from treadle.fleet import client
-from treadle.fleet.engine.bus import Bus
+from treadle.fleet.engine.bus import Bus, Unreachable
 from treadle.fleet.orders import encode
 from treadle.goals import commands, requests, store, views
 from treadle.wire.goal.records import GoalMessage, GoalRequest, StepDropped, StepPlaced
@@ -29,10 +34,12 @@ async def goal(bus: Bus, repository: Path) -> str:
 
 async def test_wishes_are_left_by_who_may_submit_and_done_in_order(bus: Bus, goal: str) -> None:
     async with client.connected("submit") as page:
-        await requests.leave(page, goal, "pause", by="ana (phone)", text="lunch")
+        await requests.leave(page, goal[:6], "pause", by="ana (phone)", text="lunch", now=True)
         await requests.take_up(bus)
         record, _ = await store.load(bus, goal)
         assert (record.state, record.why) == ("paused", "lunch")
+        (sent,) = await requested(bus)
+        assert (sent["do"], sent["scope"], sent["now"], sent["by"]) == ("pause", f"project:{goal}", True, "ana (phone)")
         await requests.leave(page, goal, "resume", by="ana (phone)")
         await requests.leave(page, goal, "say", by="ana (phone)", text="be careful")
         await requests.leave(page, goal, "say", by="ana (phone)", text="and quick")
@@ -100,9 +107,46 @@ async def test_what_a_foreman_has_taken_is_left_to_it_for_a_while_and_then_done_
     assert [(event.by, event.text) for event in told] == [("ana", "be careful")]
 
 
-async def test_what_is_no_wish_or_cannot_be_done_any_more_stops_no_other(bus: Bus, goal: str) -> None:
+async def test_what_is_no_wish_or_cannot_be_done_any_more_stops_no_other(
+    bus: Bus, goal: str, caplog: pytest.LogCaptureFixture
+) -> None:
     await bus.put("goalrequest.aaa", b"{}")
     await bus.put("goalrequest.bbb", encode(GoalRequest(goal="nowhere", do="pause", by="ana", at=1.0)))
     await requests.leave(bus, goal, "pause", by="ana")
     await requests.take_up(bus)
     assert (await store.load(bus, goal))[0].state == "paused" and await bus.named(["goalrequest.*"]) == {}
+    assert not (await requested(bus))[0].get("now")
+    removed, skipped = [text for text in caplog.messages if "goalrequest" in text or "nowhere" in text]
+    assert removed.startswith("goalrequest.aaa is removed, because it cannot be read: ")
+    assert skipped.startswith("goal nowhere: pause of ana was not done: there is no goal 'nowhere'")
+
+
+async def test_of_two_foremen_at_once_one_does_it(bus: Bus, goal: str) -> None:
+    await requests.leave(bus, goal, "say", by="ana", text="be careful")
+    await asyncio.gather(requests.take_up(bus), requests.take_up(bus))
+    assert (await store.load(bus, goal))[0].comments == ("be careful",)
+
+
+async def test_a_goal_keeps_a_budget_that_it_has_and_what_the_engine_has_not_done_is_left(repository: Path) -> None:
+    there = StoringClient()
+    bus, budget = there.bus(), "budget = { tokens = 5000, orders = 2 }\n"
+    text = PLAN.replace("[[order]]", f"{budget}[[order]]")
+    name, new = await requests.leave_plan(bus, text, str(repository), by="ana")
+    assert new
+    await requests.take_up(bus)
+    with pytest.raises(ConfigError, match="budget"):
+        await requests.leave(bus, name, "change", by="ana", text=text.replace(budget, ""))
+    await requests.leave(bus, name, "say", by="ana", text="be quick")
+    (entry,) = (await bus.named(["goalrequest.*"])).values()
+    publish = there.publish
+
+    async def away(subject: str, *more: Any, **named: Any) -> None:
+        if ".goal." in subject:
+            raise nats.errors.ConnectionClosedError
+        await publish(subject, *more, **named)
+
+    there.publish = away  # type: ignore[method-assign]
+    with pytest.raises(Unreachable):
+        await requests.take_up(bus)
+    (left,) = (await bus.named(["goalrequest.*"])).values()
+    assert left.key == entry.key and msgspec.json.decode(left.value, type=GoalRequest).taken > 0

@@ -54,17 +54,14 @@ async def list_orders(
             break
         before = page[-1].revision
     if not filtered and before is None and len(found) < count:
-        known = {order.id for order, _ in found}
-        found += [each for each in await _not_taken_in(bus, count) if each[0].id not in known]
+        found += await _not_taken_in(bus, count, {order.id for order, _ in found})
     return found[:count]
 
 
-async def _not_taken_in(bus: Bus, count: int) -> list[tuple[Order, int]]:
+async def _not_taken_in(bus: Bus, count: int, known: set[str]) -> list[tuple[Order, int]]:
     """Stored orders that no scheduler has seen yet."""
-    specs = await bus.newest("spec.*", count)
-    have = await bus.named([entry.key.replace("spec.", "order.", 1) for entry in specs]) if specs else {}
     return [
         (begun(read_spec(entry.value), time.time()), entry.revision)
-        for entry in specs
-        if entry.key.replace("spec.", "order.", 1) not in have
+        for entry in await bus.newest("spec.*", count)
+        if entry.key.partition(".")[2] not in known
     ]

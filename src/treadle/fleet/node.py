@@ -176,7 +176,7 @@ class Node:
             try:
                 async with await child.start(argv, stdout=None) as tunnel:
                     await tunnel.wait()
-                    log.warning("the tunnel to %s ended: %s", name, tunnel.tail.text.strip()[-300:])
+                    log.warning("the tunnel to %s ended: %s", name, (await tunnel.last_words()).strip()[-300:])
             except TreadleError as error:
                 log.warning("the tunnel to %s cannot be made: %s", name, error)
             await asyncio.sleep(1.0)

@@ -169,3 +169,21 @@ def test_only_a_worker_may_reply_to_what_it_is_asked() -> None:
     rows = [line for line in roles.authorization(users).splitlines() if "user:" in line]
     assert [role for role, row in zip(users, rows, strict=True) if "allow_responses" in row] == ["worker:n1"]
     assert [role for role, row in zip(users, rows, strict=True) if "deny:" not in row] == ["admin"]
+
+
+def test_each_role_may_publish_and_hear_only_what_is_its_own() -> None:
+    assert roles.permissions("admin") is roles.permissions("node:n1") is None
+    assert roles.permissions("enrol:x") == {"publish": ["fleet.enrol.x"], "subscribe": ["_INBOX_enrol_x.>"]}
+    watch, submit, worker = (roles.permissions(role) or {} for role in ("watch", "submit", "worker:n1"))
+    assert watch["subscribe"] == ["_INBOX_watch.>"] and submit["subscribe"] == ["_INBOX_submit.>"]
+    assert worker["subscribe"] == ["_INBOX_worker_n1.>", "fleet.tell.n1.>", "fleet.term.n1.>"]
+    assert set(watch["publish"]) < set(submit["publish"]) and "$KV.fleet.spec.*" not in worker["publish"]
+    assert "fleet.in.node.n1.>" in worker["publish"] and "fleet.in.node.n1.>" not in submit["publish"]
+    with pytest.raises(ValueError, match="there is no role 'guest:x'"):
+        roles.permissions("guest:x")
+    first, second = roles.authorization({"node:n1": "secret", "enrol:x": "once"}).splitlines()[2:4]
+    assert first == '    {user: "node_n1", password: "secret"}'
+    assert second.startswith(
+        '    {user: "enrol_x", password: "once", permissions: {publish: {allow: ["fleet.enrol.x"], '
+    )
+    assert '"$JS.API.CONSUMER.*.KV_fleet.intake"' in second and second.endswith('subscribe: ["_INBOX_enrol_x.>"]}}')

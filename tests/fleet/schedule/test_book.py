@@ -1,18 +1,22 @@
 """The rules by which orders move, tried with any sequence of what can be heard."""
 
 import time
-from typing import get_args
+from typing import Any, get_args
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from treadle.fleet.schedule.book import Book
+from treadle.fleet.control import Park
+from treadle.fleet.engine.bus import Write
+from treadle.fleet.schedule.book import NOTES_MAX, Book
 from treadle.fleet.schedule.placing import place_all, why_waiting
+from treadle.fleet.schedule.rows import OpenOrder
 from treadle.wire.fleet.messages import CancelOrder, NoteRequest, RunActivity, RunAsked, RunEnded, SetRequest
-from treadle.wire.fleet.orders import Spec
-from treadle.wire.fleet.records import AgentQuestion, AnswerRecord, Used
+from treadle.wire.fleet.orders import OrderLimits, Spec
+from treadle.wire.fleet.records import AgentQuestion, AnswerRecord, Note, Used
 from treadle.wire.fleet.states import AT_WORK, ENDED, ORDER, IllegalMove, Outcome, State
 
 LEASE = 5.0
@@ -342,3 +346,382 @@ def test_who_had_a_turn_under_the_last_scheduler_does_not_get_the_next_one() -> 
         after.add(row.spec, row.order, row.revision, 0.0)
     place_all(after, 0.0)
     assert after.rows["b0"].order.state == "placed" and after.rows["a1"].order.state == "queued"
+
+
+# What each thing that is heard leads to, one at a time...
+
+WALL = 1_700_000_000.0
+
+
+def working(name: str = "a", *others: Spec, state: str = "running", **fields: object) -> tuple[Book, OpenOrder]:
+    """A book, and an order in it that is placed on n1, and has started there."""
+    book = Book(LEASE, lambda: WALL)
+    book.node("n1", 0.0).slots = 9
+    for each in (spec(name, **fields), *others):
+        book.accept(each, 0.0)
+    place_all(book, 0.0)
+    if state == "running":
+        book.started(book.rows[name], 0.0)
+    book.units.clear()
+    book.says.clear()
+    return book, book.rows[name]
+
+
+def ended(outcome: Outcome = "failed", **fields: object) -> RunEnded:
+    return RunEnded(order="a", attempt=1, outcome=outcome, **fields)  # type: ignore[arg-type]
+
+
+def told(book: Book) -> list[tuple[str, Any]]:
+    return [(say.subject, msgspec.json.decode(say.data)) for say in book.says]
+
+
+def test_changes_of_one_order_are_written_as_one_and_the_last_of_each_key_counts() -> None:
+    book, row = working()
+    row.revision = 4
+    book.change(row, Write("x", b"1"), Write("y", b"1"), priority=3)
+    book.change(row, Write("x", b"2"), priority=4)
+    head, *rest = book.units["a"].writes
+    assert (head.key, head.expect, book.units["a"].row) == ("order.a", 4, row) and rest == [
+        Write("y", b"1"),
+        Write("x", b"2"),
+    ]
+    assert msgspec.json.decode(head.value)["priority"] == row.order.priority == 4 and row.order.changed == WALL
+
+
+def test_a_history_keeps_its_latest_notes() -> None:
+    book, row = working()
+    row.order = replace(row.order, notes=(Note(at=1.0, by="x", what="first"),) * NOTES_MAX)
+    kept = book.note(row, "ana", "last")
+    assert len(kept) == NOTES_MAX and kept[-1] == Note(at=WALL, by="ana", what="last") and kept[0].what == "first"
+
+
+def test_an_order_comes_in_active_and_one_that_comes_after_a_failure_is_skipped_if_it_says_so() -> None:
+    book = Book(LEASE, lambda: WALL)
+    book.fate = {"bad": "failed", "good": "done", "stopped": "cancelled"}
+    for name, after, if_failed in (
+        ("s1", "bad", "skip"),
+        ("s2", "stopped", "skip"),
+        ("s3", "s1", "skip"),
+        ("w1", "bad", "block"),
+        ("w2", "good", "skip"),
+    ):
+        book.accept(spec(name, after=(after,), if_failed=if_failed), 3.0)
+    assert [*book.rows] == ["w1", "w2"] and book.rows["w1"].heard == 3.0
+    whys = {name: unit.row.order.why for name, unit in book.units.items() if unit.row and unit.row.order.ended}
+    assert whys == {
+        "s1": "it comes after bad, which failed",
+        "s2": "it comes after stopped, which was cancelled",
+        "s3": "it comes after s1, which was skipped",
+    }
+    assert [write.key for write in book.units["w1"].writes] == ["order.w1", "active.w1"]
+    assert book.units["s1"].row is not None and book.units["s1"].row.order.reason == "after_failed"
+
+
+def test_who_waits_for_an_order_that_is_tried_again_waits_for_the_new_one() -> None:
+    book, _ = working("old", spec("waits", after=("old", "other")), spec("gone", after=("old",)))
+    book.rows["gone"].order = replace(book.rows["gone"].order, state="placed")
+    book.accept(spec("new", retry_of="old"), 0.0)
+    assert book.rows["waits"].order.after == ("new", "other") and book.rows["gone"].order.after == ("old",)
+    assert book.children["new"] == {"waits"} and "old" not in book.children
+
+
+def test_an_order_that_is_loaded_stands_where_it_stood() -> None:
+    before, row = working("a", spec("q"), project="p")
+    before.rows["q"].order = replace(before.rows["q"].order, state="queued", node="")
+    after = Book(LEASE, lambda: WALL)
+    for name in ("a", "q"):
+        found = before.rows[name]
+        assert after.add(found.spec, found.order, 7, 3.0).revision == 7
+    assert after.nodes["n1"].at_work == {"a"} and [each.spec.id for each in after.queued()] == ["q"]
+    parked = Book(LEASE, lambda: WALL)
+    parked.add(row.spec, replace(row.order, state="asking", node=""), 1, 0.0)
+    assert parked.nodes == {}
+
+
+def test_a_runner_starts_once_and_is_heard_each_time() -> None:
+    book, row = working(state="placed")
+    book.started(row, 5.0)
+    assert (row.order.state, row.heard, row.order.attempts[0].started) == ("running", 5.0, WALL)
+    book.units.clear()
+    book.started(row, 6.0)
+    assert row.heard == 6.0 and book.units == {}
+
+
+@pytest.mark.parametrize(
+    ("report", "state", "why", "reason"),
+    [
+        (ended("done", why="there", reason="x"), "done", "there", ""),
+        (ended("cancelled", why="no", reason="cancelled"), "cancelled", "no", "cancelled"),
+        (ended("failed", why="bad", reason="model"), "failed", "bad", "model"),
+        (ended("failed", why="bad"), "failed", "bad", "unknown"),
+        (ended("not_here", why="no gpu"), "failed", "n1: no gpu", "not_here"),
+        (ended("handed_back"), "queued", "", ""),
+        (ended("parked"), "queued", "", ""),  # there is no question that it could wait for
+        (ended("failed", fault="ours"), "queued", "", ""),
+    ],
+)
+def test_each_end_of_an_attempt_ends_the_order_or_gives_it_back(
+    report: RunEnded, state: str, why: str, reason: str
+) -> None:
+    book, row = working()
+    book.finished(row, msgspec.structs.replace(report, used=Used(input_tokens=7), resumed="brief", output="out"))
+    assert (row.order.state, row.order.why, row.order.reason) == (state, why, reason)
+    last = row.order.attempts[-1]
+    assert (last.ended, last.outcome, last.resumed, last.output) == (WALL, report.outcome, "brief", "out")
+    assert row.order.used.tokens == last.used.tokens == 7 and row.order.counted == Used()
+    assert book.control.budgets["fleet"].spent_tokens == 7 and book.nodes["n1"].at_work == set()
+    keys = {write.key: write.purge for write in book.units["a"].writes}
+    assert keys["work.n1.a"] and ("a" in book.rows) is (state == "queued")
+    assert {"active.a", "receipt.a"} <= keys.keys() if state != "queued" else keys.keys() == {"order.a", "work.n1.a"}
+
+
+def test_an_order_that_one_node_cannot_do_goes_to_another_that_may() -> None:
+    for labels, agents, goes_on in (((), None, True), (("gpu",), None, False), ((), frozenset({"codex"}), False)):
+        book, row = working(labels=())
+        row.spec = replace(row.spec, labels=labels)
+        book.node("n2", 0.0).agents = agents
+        book.finished(row, ended("not_here", why="no gpu"))
+        assert (row.order.state == "queued") is goes_on, (labels, agents)
+
+
+def test_an_attempt_that_failed_is_followed_by_another_after_its_wait_and_is_first_in_line() -> None:
+    book, row = working("a", retry_on=("provider",), backoff=8.0, attempts=2)
+    book.accept(spec("b", not_before=WALL + 99), 0.0)
+    book.finished(row, ended(fault="provider", why="overloaded"))
+    assert row.order.not_before == WALL + 8.0 and [each.spec.id for each in book.queued()] == ["a", "b"]
+    words = "attempt 1 failed and is followed by another in 8 s: overloaded"
+    assert row.order.notes[-1] == Note(at=WALL, by="fleet", what=words)
+    at_once, row = working("a", backoff=0.0)
+    at_once.finished(row, ended(fault="ours"))
+    assert row.order.not_before == 0.0
+
+
+def test_an_order_that_is_lost_is_tried_again_ends_or_was_to_end_anyway() -> None:
+    for fields, cancel, state, why in (
+        ({"attempts": 2}, None, "queued", ""),
+        ({"attempts": 1}, None, "failed", "given up after 1 attempts, the last of them lost: gone"),
+        ({"attempts": 2}, Note(at=1.0, by="ana", what="by ana"), "cancelled", "by ana; its runner was gone by then"),
+    ):
+        book, row = working("a", **fields)  # type: ignore[arg-type]
+        row.order = replace(row.order, cancel=cancel, counted=Used(input_tokens=5))
+        row.activity = RunActivity(resumed="session")
+        book.lost(row, "gone")
+        assert (row.order.state, row.order.why) == (state, why)
+        last = row.order.attempts[-1]
+        assert (last.outcome, last.why, last.used.tokens, last.resumed) == ("lost", "gone", 5, "session")
+        assert told(book)[:2] == [
+            ("fleet.ev.a.1.n1", {"end": "superseded", "why": "gone"}),
+            ("fleet.tell.n1.a", {"do": "leave", "attempt": 1}),
+        ]
+        assert [say.stored for say in book.says[:2]] == [True, False] and row.order.counted == Used()
+
+
+def asking(kind: str = "tool", **fields: object) -> tuple[Book, OpenOrder]:
+    """An order that was parked with a question."""
+    book, row = working("a", **fields)  # type: ignore[arg-type]
+    question = AgentQuestion(kind=kind, text="?", request="r1")
+    book.asked(row, RunAsked(order="a", attempt=1, ask=question, nth=1))
+    book.finished(row, ended("parked"))
+    book.units.clear()
+    return book, row
+
+
+def test_an_order_that_is_parked_keeps_its_question_and_holds_no_slot() -> None:
+    book, row = asking()
+    assert row.order.parked and row.order.open_ask == "a.1" and book.nodes["n1"].at_work == set()
+    assert [*row.asks] == ["a.1"] and told(book) == [("fleet.tell.n1.a", {"do": "ask", "request": "r1", "ask": "a.1"})]
+    assert [each.spec.id for each in book.at_work()] == ["a"], "its claims stay its own"
+    book.unpark(row, AnswerRecord(decision="deny", by="ana"))
+    assert row.order.state == "queued" and row.order.open_ask == "a.1" and [*row.asks] == ["a.1"]
+
+
+def test_more_budget_is_given_or_the_order_ends() -> None:
+    limits = OrderLimits(tokens=70)
+    book, row = asking("budget", limits=limits)
+    book.unpark(row, AnswerRecord(decision="allow", by="ana"))
+    assert (row.order.state, row.order.limits.tokens, row.order.open_ask) == ("queued", 140, "") and row.asks == {}
+    assert row.order.notes[-1].what == "raised its limits: 70 tokens -> 140 tokens" and row.order.notes[-1].by == "ana"
+    book, row = asking("budget", limits=limits)
+    book.unpark(row, AnswerRecord(decision="deny", by="ana"))
+    assert (row.order.state, row.order.reason) == ("failed", "budget_exceeded")
+    assert row.order.why == "its budget was not raised: refused by ana" and row.asks == {}
+
+
+def test_a_question_of_the_attempt_before_stays_the_same_question() -> None:
+    book, row = asking()
+    row.order = replace(row.order, state="running", node="n1", attempt=2)
+    book.asked(row, RunAsked(order="a", attempt=2, again="a.1", nth=1))
+    assert (row.order.asks, row.order.open_ask, row.order.newest_ask) == (1, "a.1", (2, 1))
+    book.asked(row, RunAsked(order="a", attempt=2, again="a.0", nth=2))
+    assert (row.order.asks, row.order.open_ask, [*row.asks]) == (2, "a.2", ["a.2"])
+    write = {each.key: each for each in book.units["a"].writes}["ask.a.2"]
+    assert write.expect == 0 and msgspec.json.decode(write.value)["number"] == 2
+    book.resumed(row)
+    assert row.order.open_ask == "" and row.asks == {} and row.order.newest_ask == (2, 2)
+    book.units.clear()
+    book.resumed(row)
+    assert book.units == {}, "it had asked nothing"
+    book.resumed(row, 3)
+    assert row.order.newest_ask == (2, 3)
+
+
+def test_the_end_of_an_order_has_a_receipt_and_is_told_and_what_repeats_begins_again() -> None:
+    book, row = working("a", spec("child", after=("a",), if_failed="skip"), every=60.0)
+    row.order = replace(row.order, result={"old": 1}, notes=(Note(at=1.0, by="x", what="y"),))
+    report = ended(
+        "failed", why="bad", reason="model", result={"commit": "c"}, receipt={"r": 1}, approvals=[{"by": "x"}]
+    )
+    book.finished(row, report)
+    writes = {write.key: write for write in book.units["a"].writes}
+    receipt = msgspec.json.decode(writes["receipt.a"].value)
+    assert (receipt["outcome"], receipt["why"], receipt["reason"]) == ("failed", "bad", "model")
+    assert receipt["result"] == {"old": 1, "commit": "c"} and receipt["run"] == {"r": 1}
+    assert receipt["approvals"] == [{"by": "x"}] and receipt["notes"][0]["what"] == "y" and receipt["ended"] == WALL
+    assert writes["active.a"].purge and writes["work.n1.a"].purge and row.order.open_ask == ""
+    assert told(book)[0] == ("fleet.ended.a", {"state": "failed", "why": "bad", "reason": "model"})
+    assert book.fate == {"a": "failed", "child": "skipped"} and book.rows == {}
+    (again,) = [msgspec.json.decode(write.value) for key, write in writes.items() if key.startswith("spec.")]
+    assert (again["series"], again["not_before"], again["created"]) == ("a", WALL + 60.0, WALL)
+    book, row = working("a", every=60.0, series="first")
+    book.request(row, CancelOrder(order="a", by="ana"))
+    book.finished(row, ended("cancelled"))
+    assert not any(write.key.startswith("spec.") for write in book.units["a"].writes), "it was to end"
+    book, row = working("b", series="first", cron="0 6 * * *")
+    row.spec = replace(row.spec, zone="No/Where")
+    book.finished(row, RunEnded(order="b", attempt=1, outcome="done"))
+    assert row.order.notes[-1].what.startswith("it is not repeated: there is no time zone 'No/Where'")
+
+
+def test_work_that_is_to_land_boards_its_train_with_all_that_the_train_needs() -> None:
+    book, row = working("a", land="main", root="/r", verify="make test", setup="make")
+    book.finished(row, ended("done", result={"commit": "c"}))
+    (boards,) = [msgspec.json.decode(each.value) for each in book.units["a"].writes if each.key == "boards.a"]
+    assert boards == {"order": "a", "root": "/r", "branch": "main", "verify": "make test", "setup": "make"}
+    assert book.unlanded == {"a": "a"}
+    book.unlanded["b"] = "other"
+    book.request(row, NoteRequest(order="a", by="ana", what="merged", result={"merged": "d"}))
+    assert book.unlanded == {"b": "other"} and row.order.result == {"commit": "c", "merged": "d"}
+
+
+def test_a_person_stops_what_runs_and_ends_what_waits() -> None:
+    book, row = working()
+    book.request(row, CancelOrder(order="a", by="ana", why="no use"))
+    assert row.order.state == "running" and told(book) == [
+        ("fleet.tell.n1.a", {"do": "cancel", "why": "cancelled by ana: no use"})
+    ]
+    assert row.order.cancel == row.order.notes[-1] == Note(at=WALL, by="ana", what="cancelled by ana: no use")
+    book.accept(spec("w"), 0.0)
+    waits = book.rows["w"]
+    book.request(waits, CancelOrder(order="w", by="ana"))
+    assert (waits.order.state, waits.order.why, waits.order.reason) == ("cancelled", "cancelled by ana", "cancelled")
+    assert list(book.queued()) == []
+    book, row = asking()
+    book.request(row, CancelOrder(order="a", by="ana"))
+    assert row.order.state == "cancelled"
+
+
+def test_a_person_sets_priority_and_limits_and_both_are_noted() -> None:
+    book, row = working("a", limits=OrderLimits(tokens=10, usd=1.0))
+    book.accept(spec("w"), 0.0)
+    book.accept(spec("x"), 0.0)
+    book.request(book.rows["x"], SetRequest(order="x", by="ana", priority=9))
+    assert [each.spec.id for each in book.queued()] == ["x", "w"] and book.rows["x"].order.priority == 9
+    assert book.rows["x"].order.notes[-1].what == "set priority 5 -> 9"
+    book.request(row, SetRequest(order="a", by="ana", limits={"tokens": 20}, why="it is worth it"))
+    assert row.order.limits == OrderLimits(tokens=20, usd=1.0) and row.order.state == "running"
+    assert row.order.notes[-1] == Note(at=WALL, by="ana", what="set tokens 10 -> 20 (it is worth it)")
+    assert [each.spec.id for each in book.queued()] == ["x", "w"], "what runs is not in line"
+
+
+def test_a_node_that_is_gone_or_does_not_start_it_loses_it() -> None:
+    for heard, now, why in (
+        (0.0, LEASE, ""),
+        (0.0, LEASE + 0.1, "n1 was gone before it could start it"),
+        (60.0, 60.0, ""),
+        (60.1, 60.1, "n1 did not start it within 60 s"),
+    ):
+        book, row = working(state="placed")
+        book.nodes["n1"].heard = heard
+        book.tick(now)
+        assert row.order.attempts[0].why == why, (heard, now)
+
+
+def test_a_silent_runner_is_told_with_how_long_it_was_silent_and_a_parked_one_is_not_looked_for() -> None:
+    book, row = working()
+    row.heard = 1.0
+    book.tick(9.0)
+    assert row.order.attempts[0].why == "its runner on n1 was not heard for 8.0 s"
+    book, row = asking()
+    book.tick(10_000.0)
+    assert row.order.parked
+
+
+@pytest.mark.parametrize(
+    ("fields", "do", "state"),
+    [
+        ({"on_stall": "notify"}, "notify", "running"),
+        ({"on_stall": "retry"}, "retry", "queued"),
+        ({"on_stall": "cancel"}, "cancel", "running"),
+        ({"on_stall": "interrupt"}, "interrupt", "running"),
+        ({"retry_on": ("stall",)}, "retry", "queued"),
+    ],
+)
+def test_a_run_that_stalls_is_dealt_with_as_it_says(fields: dict[str, object], do: str, state: str) -> None:
+    book, row = working("a", stall_seconds=1.0, **fields)
+    row.heard = 10_000.0
+    row.activity = RunActivity(last_event=WALL - 1.0, began=True)
+    book.tick(10_000.0)
+    assert book.says == []
+    row.activity = RunActivity(last_event=WALL - 9.0, began=True)
+    book.tick(10_000.0)
+    what = "stalled: nothing came from the agent for 9 s"
+    assert told(book)[0] == ("fleet.notice.a", {"order": "a", "what": what, "do": do})
+    assert row.order.notes[0].what == f"{what}; so: {do}" and row.order.state == state
+    instructions = [value for subject, value in told(book) if subject == "fleet.tell.n1.a"]
+    stop = f"cancelled by fleet: {what}"
+    wanted = {"interrupt": ("nudge", what), "cancel": ("cancel", stop), "retry": ("leave", None), "notify": None}[do]
+    assert [(each["do"], each.get("why")) for each in instructions] == ([wanted] if wanted else [])
+
+
+def test_a_question_whose_time_is_over_is_answered_by_default_once() -> None:
+    book, row = working("a", answer_seconds=0.0, answer_default="allow")
+    other, later = working("a", answer_seconds=1.0)
+    for each, one in ((book, row), (other, later)):
+        each.asked(one, RunAsked(order="a", attempt=1, ask=AgentQuestion(text="?"), nth=1))
+        each.tick(0.0)
+        each.tick(0.0)
+    ((key, data),) = book.unanswered
+    assert key == "answer.a.1" and msgspec.json.decode(data, type=AnswerRecord) == AnswerRecord(
+        decision="allow", by="deadline", text="no one answered in time", at=WALL
+    )
+    assert row.asks == {} and other.unanswered == [] and [*later.asks] == ["a.1"]
+
+
+def test_accounts_that_were_parked_long_ago_and_ends_that_no_one_waits_for_are_forgotten() -> None:
+    book, _ = working("a", spec("child", after=("kept",)))
+    book.control = replace(book.control, parks={"old": Park(until=WALL - 3600), "new": Park(until=WALL - 3599)})
+    book.children["kept"].add("gone")
+    book.children["lost"] = {"gone"}
+    book.fate = {"kept": "done", "lost": "done", **{f"x{number}": "done" for number in range(1002)}}
+    book.unlanded = {"kept": "kept", "lost": "lost"}
+    book.tick(0.0)
+    assert [*book.control.parks] == ["new"] and book.control_changed and len(book.fate) == 1004
+    book.control_changed = False
+    book.fate["x"] = "done"
+    book.tick(0.0)
+    assert book.fate == {"kept": "done"} and book.children == {"kept": {"child"}} and book.unlanded == {"kept": "kept"}
+    assert not book.control_changed
+
+
+def test_others_in_the_same_repository_hold_their_claims_and_collide_where_they_change_the_same() -> None:
+    others = [spec("b", root="/r", claims=("src/**",)), spec("c", root="/other", claims=("x",)), spec("d", root="/r")]
+    book, row = working("a", *others, root="/r", claims=("docs/**",))
+    assert book.claims_of_others(row) == {"b": ["src/**"]}
+    for name, changed in (("a", ("x", "y", "z")), ("b", ("z", "y")), ("c", ("x",)), ("d", ("w",))):
+        book.rows[name].activity = RunActivity(changed=changed)
+    assert book.collisions(row) == {"b": ["y", "z"]}
+    row.activity = RunActivity()
+    assert book.collisions(row) == {}
+    alone, own = working("a", spec("b"))
+    alone.rows["b"].activity = own.activity = RunActivity(changed=("x",))
+    assert alone.collisions(own) == {} == alone.claims_of_others(own), "without a repository nothing is shared"

@@ -1,25 +1,31 @@
 """An attempt that goes on from the one before: in the agent's own session where it can, else with a brief."""
 
 import asyncio
+import contextlib
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
 from tests.fleet.conftest import Start, give, runner_pid, spec, until_state
+from tests.fleet.engine.buses import StoringClient
 from tests.fleet.repositories import DONE, bash, git, model, read, says, work, write
 from tests.waiting import stop
-from treadle.errors import ConfigError
+from treadle.errors import ConfigError, StorageError, WorkspaceError
 from treadle.fleet import client, session_keys
 from treadle.fleet.engine import objects, places
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.engine.layout import OBJECTS
+from treadle.fleet.orders import begun, encode
 from treadle.fleet.run import runs, trees
-from treadle.fleet.run.resume import checkpoints
+from treadle.fleet.run.resume import checkpoints, continuing
+from treadle.io.files import locked
 from treadle.wire.fleet.orders import Spec
+from treadle.wire.fleet.records import Attempt
 
 CUT_OFF = (
     says("I go on.", read("b.txt"), write("b.txt", "whole"), when="You were interrupted", turn=2),
@@ -220,3 +226,297 @@ async def test_an_order_that_ran_under_the_release_before_goes_on_from_its_check
     ended = await client.wait(bus, order.id, 90)
     assert ended.state == "done" and ended.attempts[1].resumed == "session", ended.why
     assert ended.result["changed"] == ["b.txt", "half.txt"]
+
+
+# Without a fleet: what is said to the agent, and what it goes on from...
+
+
+def attempt_of(given: Spec, *earlier: Attempt, **more: Any) -> Any:
+    """As much of an attempt as is looked at."""
+    fields = {"can_resume": True, "can_fork": True, "bus": None, "locks": contextlib.ExitStack(), **more}
+    return SimpleNamespace(spec=given, earlier=[*earlier], **fields)
+
+
+LOST = Attempt(number=1, node="n1", placed=1.0, outcome="lost", why="gone")
+UNVERIFIED = Attempt(number=1, node="n1", placed=1.0, outcome="failed", why="bad", fault="verify", output=" 1 failed\n")
+TREE = trees.WorkTree(root="/new")
+ENDED = "attempt 1 on n1: lost (gone)"
+CHECKED = "The work was checked with `make test`, which failed."
+FIX = "Fix what is wrong, so that the check passes."
+
+
+@pytest.mark.parametrize(
+    ("earlier", "fields", "before", "said"),
+    [
+        ((), {}, {}, ["do it", "brief"]),
+        (
+            (LOST,),
+            {},
+            {},
+            ["do it", "brief", f"This was begun before and not finished: {ENDED}. The files are as at the start."],
+        ),
+        (
+            (LOST,),
+            {},
+            {"restored": True, "done": ("ran ls", "read a"), "words": "I look."},
+            [
+                "do it",
+                "brief",
+                f"This was begun before and not finished: {ENDED}. The files are as that left them.",
+                "What was done then, the last of it:\n- ran ls\n- read a",
+                "What was said last then:\nI look.",
+            ],
+        ),
+        ((), {}, {"done": ("ran ls",), "words": "I look."}, ["do it", "brief"]),
+        (
+            (UNVERIFIED,),
+            {},
+            {"restored": True},
+            [
+                "do it",
+                "brief",
+                f"This was done before. The files are as that left them. {CHECKED} It printed, the last of it:",
+                "1 failed",
+                FIX,
+            ],
+        ),
+        (
+            (),
+            {"comments": "say more"},
+            {},
+            [
+                "do it",
+                "brief",
+                "This was done before, and its files may be as that left them. A reviewer says:",
+                "say more",
+            ],
+        ),
+        (
+            (),
+            {"comments": "It is red.", "by": "train", "base": "c"},
+            {},
+            ["do it", "brief", "This was done before, and its files are as that left them. It is red."],
+        ),
+    ],
+)
+def test_an_agent_without_its_session_is_told_the_task_and_what_became_of_it(
+    earlier: tuple[Attempt, ...], fields: dict[str, Any], before: dict[str, Any], said: list[str]
+) -> None:
+    attempt = attempt_of(spec("native", verify="make test", **fields), *earlier)
+    assert continuing.first_message(attempt, continuing.Before(**before), "brief") == "\n\n".join(said)
+    said.remove("brief")
+    assert continuing.first_message(attempt, continuing.Before(**before), "") == "\n\n".join(said)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "fields", "before", "said"),
+    [
+        (
+            (LOST,),
+            {},
+            {},
+            [
+                f"You were interrupted and go on now: {ENDED}. The files are as you left them.",
+                "Look at what is done, and do the rest of the task:",
+                "do it",
+            ],
+        ),
+        (
+            (LOST,),
+            {"comments": "say more"},
+            {"tree": TREE, "cwd": "/old"},
+            [
+                f"You were interrupted and go on now: {ENDED}. The files are as you left them.",
+                "You work in /new now; that is what /old was before. Use the new path.",
+                "Look at what is done, and do the rest of the task:",
+                "do it",
+                "A reviewer had said:",
+                "say more",
+            ],
+        ),
+        (
+            (),
+            {"comments": "say more"},
+            {"tree": TREE, "cwd": "/new"},
+            ["A reviewer has looked at what you did and says:", "say more"],
+        ),
+        ((), {"comments": "It is red.", "by": "train"}, {"cwd": "/old"}, ["It is red."]),
+        ((), {}, {"tree": TREE}, [""]),
+        (
+            (UNVERIFIED,),
+            {},
+            {"tree": TREE, "cwd": "/old"},
+            [
+                f"{CHECKED} It printed, the last of it:",
+                "1 failed",
+                FIX,
+                "You work in /new now; that is what /old was before. Use the new path.",
+            ],
+        ),
+        ((msgspec.structs.replace(UNVERIFIED, output=" "),), {}, {}, [f"{CHECKED} It printed nothing.", FIX]),
+    ],
+)
+def test_an_agent_in_its_own_session_is_told_only_what_is_new(
+    earlier: tuple[Attempt, ...], fields: dict[str, Any], before: dict[str, Any], said: list[str]
+) -> None:
+    attempt = attempt_of(spec("native", verify="make test", **fields), *earlier)
+    found = continuing.first_message(attempt, continuing.Before(how="session", **before), "brief")
+    assert found == "\n\n".join(said)
+
+
+def test_a_long_task_is_not_repeated_whole_in_its_session() -> None:
+    for length, end in ((continuing.TASK_MAX, "x"), (continuing.TASK_MAX + 1, "x ...")):
+        attempt = attempt_of(msgspec.structs.replace(spec("native"), task="x" * length), LOST)
+        said = continuing.first_message(attempt, continuing.Before(how="session"), "")
+        assert said.endswith("\n\n" + "x" * (continuing.TASK_MAX - 1) + end)
+
+
+def test_a_place_is_in_use_while_a_process_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "in").mkdir()
+    monkeypatch.chdir(tmp_path / "in")
+    monkeypatch.setattr(continuing, "SETTLE_SECONDS", 0.0)
+    for place, inside in (
+        (tmp_path, True),
+        (tmp_path / "in", True),
+        (tmp_path / "i", False),
+        (tmp_path / "out", False),
+    ):
+        assert continuing._inside(os.getpid(), str(place)) is inside
+        assert continuing._is_unused(str(place)) is not inside
+    assert not continuing._inside(2**22 + 1, "/")
+
+
+def prepared(attempt: Any, *fails: Exception) -> list[tuple[Any, ...]]:
+    """Have the attempt make its trees in /made; each failure once."""
+    calls: list[tuple[Any, ...]] = []
+    errors = list(fails)
+
+    def prepare(*given: Any) -> trees.WorkTree:
+        calls.append(given)
+        if errors:
+            raise errors.pop(0)
+        return trees.WorkTree(root="/made")
+
+    attempt.prepare = prepare
+    return calls
+
+
+KEPT = checkpoints.Checkpoint(
+    agent="native", cwd="/old", session="s1", start="c0", head="c1", commit="c2", bundle=b"b", words="w", done=("d",)
+)
+
+
+async def from_store(kept: checkpoints.Checkpoint, *fails: Exception, **more: Any) -> tuple[continuing.Before, Any]:
+    attempt = attempt_of(more.pop("spec", spec("native")), **more)
+    calls = prepared(attempt, *fails)
+    return await continuing._from_store(attempt, kept, "/src"), calls
+
+
+async def test_what_is_taken_from_the_store_has_the_files_and_the_session_if_both_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    put: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(continuing.transcripts, "put_back", lambda *given: not put.append(given))
+    change = msgspec.structs.replace
+    found, calls = await from_store(change(KEPT, files={"f": b"1"}))
+    left = trees.Left(head="c1", commit="c2", start="c0")
+    assert calls == [("/src", "", left, b"b")] and put == [({"f": b"1"}, "native", "/made", os.environ)]
+    assert found == continuing.Before(
+        how="session",
+        session="s1",
+        fork=True,
+        cwd="/old",
+        words="w",
+        done=("d",),
+        restored=True,
+        tree=trees.WorkTree(root="/made"),
+    )
+    for kept, more in (
+        (change(KEPT, session=""), {}),
+        (change(KEPT, agent="codex"), {}),
+        (KEPT, {"can_resume": False}),
+    ):
+        found, _ = await from_store(kept, **more)
+        assert (found.how, found.restored) == ("brief", True)
+    elsewhere = spec("native", base="other")
+    found, calls = await from_store(KEPT, spec=elsewhere, can_fork=False)
+    assert (found.how, found.restored, found.fork) == ("brief", False, False) and calls == [("/src", "", None, b"b")]
+    found, _ = await from_store(change(KEPT, commit="c0"), spec=elsewhere)
+    assert found.how == "session", "there was nothing that it could miss"
+    found, calls = await from_store(change(KEPT, commit="", head=""), spec=spec("native", base="c0"))
+    assert (found.how, found.restored) == ("session", False) and calls[0][2] is None
+    found, _ = await from_store(KEPT, spec=spec("native", base="other", continues="o"))
+    assert found.how == "session", "it knows that others have been at its files"
+    found, calls = await from_store(change(KEPT, head=""), spec=spec("native", base="c0"))
+    assert found.restored and calls[0][2].head == "c0"
+    monkeypatch.setattr(continuing.transcripts, "put_back", lambda *given: False)
+    found, _ = await from_store(KEPT)
+    assert (found.how, found.restored) == ("brief", True)
+
+
+async def test_files_that_cannot_be_restored_are_left_out_and_what_cannot_be_made_at_all_is_told() -> None:
+    for error in (WorkspaceError("no such commit"), StorageError("cut off")):
+        found, calls = await from_store(KEPT, error)
+        assert (found.how, found.restored) == ("brief", False) and calls[1] == ("/src",)
+    with pytest.raises(WorkspaceError, match="no directory"):
+        await from_store(msgspec.structs.replace(KEPT, commit=""), WorkspaceError("no directory"))
+
+
+async def here(state_home: Path, tmp_path: Path, state: checkpoints.RunState, **more: Any) -> tuple[Any, Any]:
+    """What an attempt goes on from that ran on this machine."""
+    directory = Path(runs.directory("o", 1))
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "state.json").write_bytes(msgspec.json.encode(state))
+    attempt = attempt_of(spec("native", id=more.pop("id", "o")), LOST, **more)
+    calls = prepared(attempt)
+    with attempt.locks:
+        return await continuing._from_this_machine(attempt, "o", 1, "/src"), calls
+
+
+async def test_what_is_on_this_machine_is_taken_over_where_it_is(
+    state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(continuing, "SETTLE_SECONDS", 0.0)
+    top = tmp_path / "work"
+    top.mkdir()
+    tree = trees.WorkTree(root=str(top), top=str(top), store="/store")
+    state = checkpoints.RunState(agent="native", tree=tree, session="s1")
+    change = msgspec.structs.replace
+    found, calls = await here(state_home, tmp_path, state)
+    assert found == continuing.Before(how="session", session="s1", cwd=str(top), restored=True, tree=tree)
+    assert calls == [] and not found.fork
+    for other, more in ((change(state, session=""), {}), (state, {"can_resume": False})):
+        found, _ = await here(state_home, tmp_path, other, **more)
+        assert found.how == "brief" and found.restored
+    found, calls = await here(state_home, tmp_path, state, id="another")
+    assert not found.restored and calls == [("/src", str(top))] and found.cwd == "/made"
+    in_place = change(state, tree=trees.WorkTree(root=str(top)))
+    found, calls = await here(state_home, tmp_path, in_place, id="another")
+    assert found.restored and calls == [] and found.cwd == str(top)
+    assert (await here(state_home, tmp_path, change(state, agent="codex")))[0] is None
+    former = change(state, tree=change(tree, store=""))
+    assert (await here(state_home, tmp_path, former))[0] is None, "its checkpoint is in the object store"
+    with locked(runs.lock_of(runs.directory("o", 1)), 0):
+        assert (await here(state_home, tmp_path, state))[0] is None, "its runner may wake"
+    monkeypatch.chdir(top)
+    assert (await here(state_home, tmp_path, state))[0] is None, "something works there"
+    monkeypatch.chdir(tmp_path)
+    top.rmdir()
+    found, calls = await here(state_home, tmp_path, state)
+    assert not found.restored and calls == [("/src", str(top))]
+    attempt = attempt_of(spec("native", id="new"), LOST)
+    assert await continuing._from_this_machine(attempt, "never", 1, "/src") is None
+
+
+async def test_the_latest_attempt_is_gone_on_from_first_and_then_that_of_the_order_before() -> None:
+    there = StoringClient()
+    attempts = tuple(Attempt(number=number, node=f"m{number}", placed=1.0) for number in (1, 2, 3))
+    order = msgspec.structs.replace(begun(spec(id="before"), 1.0), attempts=attempts, attempt=2)
+    await there.bus().put("order.before", encode(order))
+    second = Attempt(number=2, node="n2", placed=1.0)
+    attempt = attempt_of(spec("native", id="o", continues="before"), LOST, second, bus=there.bus())
+    assert await continuing._earlier(attempt) == [("o", 2, "n2"), ("o", 1, "n1"), ("before", 2, "m2")]
+    attempt.spec = spec("native", id="o", continues="gone")
+    assert await continuing._earlier(attempt) == [("o", 2, "n2"), ("o", 1, "n1")]
+    attempt.spec = spec("native", id="o")
+    assert len(await continuing._earlier(attempt)) == 2
