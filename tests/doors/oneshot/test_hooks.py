@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from treadle.doors.oneshot.hooks import HostHooks
+from treadle.doors.oneshot.hooks import HostHooks, Registered
 from treadle.errors import RemoteError, Unsupported
 from treadle.session import HookVerdict, Use
+from treadle.settings.claude import TIMEOUT
 
 LS = Use(tool="bash", args={"command": "ls"}, kind="execute", command="ls")
 
@@ -209,3 +210,37 @@ async def test_the_call_and_the_subagent_are_named() -> None:
     given = host.asked[0]["input"]
     assert (host.asked[0]["tool_use_id"], given["tool_use_id"]) == ("c7", "c7")
     assert (given["agent_id"], given["agent_type"]) == ("agent_1", "Explore")
+
+
+@pytest.mark.parametrize(
+    ("given", "timeout"), [(None, TIMEOUT), (0, TIMEOUT), (-1, TIMEOUT), ("9", TIMEOUT), (2, 2.0), (0.5, 0.5)]
+)
+def test_a_hook_has_the_time_that_its_host_gives_it_or_the_usual(given: Any, timeout: float) -> None:
+    hooks = HostHooks("/")
+    table = {"hookCallbackIds": ["a", "b"], "timeout": given}
+    assert hooks.register({"PreToolUse": [table, {**table, "matcher": "Bash"}]}) == []
+    found = [Registered(matcher=matcher, callbacks=("a", "b"), timeout=timeout) for matcher in ("", "Bash")]
+    assert hooks._hooks == {"PreToolUse": found}
+
+
+@pytest.mark.parametrize("ids", ["h", None, ["h", 7]])
+def test_callbacks_are_a_list_of_names(ids: Any) -> None:
+    with pytest.raises(Unsupported, match="a hook of Stop has no list of hookCallbackIds"):
+        HostHooks("/").register({"Stop": [{"hookCallbackIds": ids}]})
+
+
+async def test_only_events_with_hooks_are_heard_and_each_call_has_an_id_of_its_own() -> None:
+    host = FakeHost(h0={})
+    hooks = host.hooks(Stop=[group("h0")], PreToolUse=[])
+    assert hooks.hears("Stop") and not hooks.hears("PreToolUse") and not hooks.hears("UserPromptSubmit")
+    for _ in range(2):
+        (waiting,) = hooks.further("Stop", "", {})
+        await waiting
+    assert len({asked["tool_use_id"] for asked in host.asked}) == 2 and host.asked[0]["callback_id"] == "h0"
+    assert hooks.further("PreToolUse", "Bash", {}) == [] and hooks.judge is None
+    assert hooks.described() == {"session_id": "s1"} and hooks.stop_turn == host.end_turn
+    with pytest.raises(Unsupported, match="hooks must be an object, not list"):
+        hooks.register([])
+    with pytest.raises(Unsupported, match="'Newer' are not run here") as refused:
+        hooks.register({"Newer": []})
+    assert "PreToolUse" in str(refused.value.hint)

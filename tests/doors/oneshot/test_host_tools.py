@@ -1,10 +1,12 @@
 """Tools of a server inside the host's process: how they are listed and called, and what a broken server costs."""
 
+import asyncio
 from base64 import b64encode
 from typing import Any
 
 import pytest
 
+from treadle.doors.oneshot import host_tools
 from treadle.doors.oneshot.host_tools import MOST_PAGES, HostServer
 from treadle.errors import RemoteError, ToolError
 from treadle.session import OwnTool, ShownResult
@@ -93,4 +95,44 @@ async def test_a_call_that_fails_is_an_error_for_the_model_to_read(answer: Any, 
     host = Host(tools_list=listing({"name": "add"}), tools_call=answer)
     (tool,) = await host.tools()
     with pytest.raises(ToolError, match=why):
+        await tool.call({})
+
+
+async def test_a_server_hears_who_greets_it_and_where_the_next_page_begins() -> None:
+    pages = [{"tools": None, "nextCursor": "p2"}, {"tools": [{"name": "a", "description": "does a"}]}]
+    host = Host(tools_list=lambda params: {"result": pages.pop(0)})
+    (tool,) = await host.tools()
+    assert tool.description == "does a"
+    greeting = host.sent[0]["params"]
+    assert greeting["protocolVersion"] == host_tools.PROTOCOL and greeting["clientInfo"]["name"] == "treadle"
+    assert [message["params"] for message in host.sent[2:]] == [{}, {"cursor": "p2"}]
+    assert all(message["jsonrpc"] == "2.0" for message in host.sent)
+
+
+async def test_a_server_that_is_silent_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = Host(tools_list=listing({"name": "add", "inputSchema": "odd"}))
+    (tool,) = await host.tools()
+    assert tool.parameters == {"type": "object", "properties": {}}
+
+    async def silent(request: dict[str, Any]) -> dict[str, Any]:
+        await asyncio.Event().wait()
+        return {}
+
+    monkeypatch.setattr(host_tools, "START_SECONDS", 0.001)
+    monkeypatch.setattr(host_tools, "CALL_SECONDS", 0.001)
+    with pytest.raises(RemoteError, match="'calc' of the host did not answer in time"):
+        await HostServer("calc", silent, str).tools()  # type: ignore[arg-type]
+    monkeypatch.setattr(Host, "__call__", lambda self, request: silent(request))
+    with pytest.raises(ToolError, match="add of the host did not answer within 0.001 s"):
+        await tool.call({})
+
+
+async def test_a_call_that_gives_nothing_or_only_images_has_no_text() -> None:
+    host = Host(tools_list=listing({"name": "add"}), tools_call={"result": {}})
+    (tool,) = await host.tools()
+    assert await tool.call({}) == ""
+    host.answers["tools/call"] = {"result": {"content": [{"type": "image", "data": b64encode(b"x").decode()}]}}
+    assert await tool.call({}) == ShownResult(text="", images=(b"x",))
+    host.answers["tools/call"] = {"error": {"code": 7}}
+    with pytest.raises(ToolError, match="'calc' of the host: {'code': 7}"):
         await tool.call({})

@@ -4,15 +4,19 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.doors.oneshot.test_input import Host, prompt
+from treadle.doors.oneshot.ending import RunEnding, result_of
 from treadle.doors.oneshot.hosting import Hosting
 from treadle.doors.oneshot.input import StreamInput
 from treadle.doors.oneshot.run import OneShot
 from treadle.doors.oneshot.verbose import Verbose
-from treadle.events import Message, TextDelta, Usage
+from treadle.events import ErrorInfo, Message, TextDelta, TurnEnded, Usage
+from treadle.sessions.totals import TurnSummary, totals
 from treadle.testing.sessions import Step
+from treadle.wire.oneshot.records import RunResult
 
 FIRST, SECOND = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 SPENT = Usage(model="m", input_tokens=10, output_tokens=2, cost_usd=0.5)
@@ -111,3 +115,70 @@ async def test_a_mode_that_was_changed_and_a_request_to_the_model_are_status_lin
     lines = await lines_of(host)
     assert "requesting" in [line["status"] for line in lines if line.get("subtype") == "status"]
     await host.end()
+
+
+def stamped(hosting: Hosting, *kinds: str, **more: Any) -> list[dict[str, Any]]:
+    return hosting.stamp([{"type": kind, **more} for kind in kinds])
+
+
+def test_what_a_subagent_says_is_no_first_word_and_is_not_stamped() -> None:
+    hosting = Hosting()
+    hosting.begin(FIRST)
+    hosting.hear(TextDelta(text="x", parent="t1"))
+    hosting.hear(SPENT)
+    assert hosting._first is None
+    assert stamped(hosting, "assistant", parent_tool_use_id="t1") == [{"type": "assistant", "parent_tool_use_id": "t1"}]
+    hosting.hear(Message(text="x"))
+    first = hosting._first
+    assert first is not None and first >= 0
+    hosting._first = 7
+    hosting.hear(TextDelta(text="y"))
+    assert hosting._first == 7, "only the first counts"
+    named = {"user_message_uuid": FIRST, "user_message_uuids": [FIRST]}
+    found = stamped(hosting, "assistant", "stream_event", "system", "assistant", parent_tool_use_id=None)
+    none = {"parent_tool_use_id": None}
+    assert found == [
+        {"type": "assistant", **none, **named},
+        {"type": "stream_event", **none, **named, "ttft_ms": 7},
+        {"type": "system", **none},
+        {"type": "assistant", **none},
+    ]
+    hosting.begin()
+    assert stamped(hosting, "stream_event") == [{"type": "stream_event"}] and hosting._first is None
+
+
+def test_a_result_has_what_only_a_host_reads() -> None:
+    hosting = Hosting([SPENT, Usage(model="", input_tokens=1, cost_usd=0.25)])
+    assert hosting.by_model.keys() == {"m"} and hosting.waiting() == 0 and hosting.before_result() == []
+    hosting.waiting = lambda: 3
+    hosting.begin(FIRST)
+    hosting.hear(TextDelta(text="a"))
+    hosting._first = 9
+    summary = totals([SPENT, TurnEnded(outcome="completed")])
+
+    def result() -> RunResult:
+        return result_of(
+            RunEnding(),
+            TurnSummary(model_ms=5),
+            0,
+            msgspec.UNSET,
+            session_id="s",
+            milliseconds=20,
+            window=None,
+            hosted=True,
+        )
+
+    first, second, third = result(), result(), result()
+    hosting.complete(first, summary, "help", ErrorInfo(code="x", message="m", details={"status": 529}))
+    assert (first.total_cost_usd, first.duration_api_ms, first.duration_ms) == (1.25, 5, 20)
+    assert (first.user_message_uuid, first.user_message_uuids) == (FIRST, [FIRST])
+    assert (first.ttft_ms, first.ttft_stream_ms, first.local_command, first.api_error_status) == (9, 9, "help", 529)
+    assert (first.queued_turn_count, first.result_index, first.fast_mode_state) == (3, 0, "off")
+    hosting.begin()
+    hosting.complete(second, summary, None, ErrorInfo(code="x", message="m"))
+    assert (second.total_cost_usd, second.duration_api_ms, second.result_index) == (1.75, 10, 1)
+    assert second.api_error_status is None and second.local_command is msgspec.UNSET
+    assert second.user_message_uuid is msgspec.UNSET and second.ttft_ms is msgspec.UNSET
+    hosting.complete(third, summary, "", None)
+    assert third.local_command == "" and third.api_error_status is None
+    assert (hosting.model_ms, hosting.total_ms, hosting.by_model["m"].input_tokens) == (15, 60, 40)

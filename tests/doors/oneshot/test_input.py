@@ -5,13 +5,14 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.streams import pair
 from treadle.doors.oneshot.input import StreamInput
 from treadle.doors.oneshot.run import OneShot
-from treadle.errors import PeerClosed
-from treadle.events import Asked, TextDelta, TurnStarted
+from treadle.errors import PeerClosed, RemoteError
+from treadle.events import Asked, Task, TaskChanged, TextDelta, TurnStarted, Usage
 from treadle.session import Answer, Change, SessionSpec
 from treadle.testing.sessions import ScriptedSession, Step
 
@@ -188,7 +189,11 @@ async def test_the_end_of_input_finishes_what_was_asked(echo: Host) -> None:
 async def test_garbage_and_unknown_records_are_warned_about_and_cost_nothing_else(echo: Host) -> None:
     await echo.say(b"{not json\n", b"[]\n", b"\n", {"type": "weird"}, {"type": "keep_alive"}, prompt("fine"))
     assert (await echo.until("result"))["result"] == "fine"
-    assert len(echo.warnings) == 3
+    assert [warning.partition(":")[0] for warning in echo.warnings] == [
+        "a line on stdin is left out",
+        "a line on stdin is left out",
+        "a record of type 'weird' on stdin is left out",
+    ]
 
 
 @pytest.mark.parametrize("odd", ["text", 7, [1], None, {"subtype": ["x"]}, {"subtype": "set_model", "model": {"a": 1}}])
@@ -278,3 +283,127 @@ async def test_a_permission_question_is_put_to_the_host(response: dict[str, Any]
     assert (await host.until("result"))["result"] == "done"
     assert host.session.answers == [expected]
     await host.end()
+
+
+async def test_a_background_task_is_told_with_what_it_used_and_its_end_gives_the_agent_a_turn() -> None:
+    task = Task(id="t1", kind="process", label="build", status="running", started_at=1.0, usage=Usage(input_tokens=1))
+    host = Host()
+    await host.control(subtype="supported_commands")
+    emit = host.session.emit
+    emit(TaskChanged(change="started", task_id="t1", task=task))
+    emit(TaskChanged(change="tool_start", task_id="t1"))
+    emit(TaskChanged(change="tool_end", task_id="t1"))
+    begun = await host.record()
+    listed = await host.record()
+    assert begun["subtype"] == "task_started" and [one["task_id"] for one in listed["tasks"]] == ["t1"]
+    emit(TaskChanged(change="completed", task_id="t1", task=msgspec.structs.replace(task, status="completed")))
+    updated, listed, told = [await host.record() for _ in range(3)]
+    assert (updated["subtype"], listed["tasks"]) == ("task_updated", [])
+    assert told["subtype"] == "task_notification" and told["usage"]["tool_uses"] == 1
+    words = "The background task t1 has ended. Go on if there is something left to do."
+    assert (await host.until("result"))["result"] == words
+    waits = Task(id="t2", kind="agent", label="l", status="completed", mode="foreground")
+    emit(TaskChanged(change="completed", task_id="t2", task=waits))
+    assert (await host.until("system"))["subtype"] == "task_updated"
+    assert await host.end() == 0
+    prompts = [event.prompt for event in host.session.events().ready() if isinstance(event, TurnStarted)]
+    assert prompts == [words], "for one that its caller waited for there is no turn"
+
+
+async def test_an_end_while_a_turn_runs_gives_no_further_turn() -> None:
+    hold = asyncio.Event()
+    host = Host([TextDelta(text="a"), hold])
+    await host.say(prompt("go"))
+    await host.until("stream_event")
+    task = Task(id="t1", kind="process", label="build", status="completed")
+    host.session.emit(TaskChanged(change="completed", task_id="t1", task=task))
+    await host.until("system")
+    hold.set()
+    await host.end()
+    assert len([event for event in host.session.events().ready() if isinstance(event, TurnStarted)]) == 1
+
+
+class Replaying(Host):
+    def made(self, session: Configured, ours: Any) -> StreamInput:
+        runner = OneShot(session, "stream-json", out=ours, err=ours)
+        early = [{"type": "control_request", "request_id": "r0", "request": {"subtype": "initialize"}}]
+        return StreamInput(session, runner, ours, self.warnings.append, replay=True, early=early)
+
+
+async def test_prompts_are_written_back_for_a_host_that_wants_it_after_what_it_said_early() -> None:
+    host = Replaying()
+    assert (await host.until("control_response"))["response"]["request_id"] == "r0"
+    await host.say({**prompt("one"), "uuid": "u1"}, prompt("two"))
+    first, second = await host.until("user"), await host.until("user")
+    assert first["uuid"] == "u1" and "one" in json.dumps(first["message"]) and second["uuid"]
+    assert await host.end() == 0
+
+
+async def test_without_being_asked_prompts_are_not_written_back(echo: Host) -> None:
+    await echo.say({**prompt("one"), "uuid": "u1"})
+    assert [(await echo.record())["type"] for _ in range(2)] == ["stream_event", "result"]
+    assert echo.door._control.turns.keys() == {"u1"} and echo.door.waiting() == []
+
+
+@pytest.mark.parametrize(("composed", "given"), [(True, []), (False, ["help"])])
+async def test_what_a_host_composed_is_no_command(composed: bool, given: list[str]) -> None:
+    host = Host()
+    commands: list[str] = []
+
+    async def command(name: str, args: str) -> None:
+        commands.append(name)
+
+    host.session.command = command  # type: ignore[method-assign,assignment]
+    await host.say({**prompt("/help me"), "client_composed": composed})
+    await host.until("result")
+    assert commands == given
+    await host.end()
+
+
+async def test_a_denial_may_end_the_turn_and_an_error_of_the_host_is_one() -> None:
+    for response, code, text in (
+        ({"subtype": "success", "response": {"behavior": "deny", "message": "no", "interrupt": True}}, "aborted", "no"),
+        ({"subtype": "error", "error": "it broke"}, "completed", "it broke"),
+    ):
+        host = Host([ASK, TextDelta(text="done")])
+        await host.say(prompt("go"))
+        asked = await host.until("control_request")
+        await host.say({"type": "control_response", "response": {**response, "request_id": asked["request_id"]}})
+        assert (await host.until("result"))["terminal_reason"].startswith(code)
+        assert [(answer.decision, answer.text) for answer in host.session.answers] == [("deny", text)]
+        await host.end()
+
+
+async def test_a_mode_that_was_refused_is_not_told_as_changed_and_keep_alive_costs_nothing(echo: Host) -> None:
+    await echo.say({"type": "keep_alive"})
+    assert (await echo.control(subtype="set_permission_mode", mode="wild"))["subtype"] == "error"
+    await echo.say(prompt("one"))
+    assert (await echo.record())["type"] == "stream_event", "and no line of a new mode"
+    assert echo.warnings == []
+
+
+async def test_a_question_of_ours_to_the_host_fails_with_its_words(echo: Host) -> None:
+    for response, expected in (
+        ({"subtype": "success", "response": {"ok": 1}}, {"ok": 1}),
+        ({"subtype": "success", "response": "odd"}, {}),
+        ({"subtype": "error", "error": "it raised"}, "it raised"),
+        ({"subtype": "error"}, "the host failed"),
+    ):
+        asking = asyncio.create_task(echo.door._ask_host({"subtype": "x"}))
+        sent = await echo.until("control_request")
+        assert sent["request"] == {"subtype": "x"}
+        answer = {"type": "control_response", "response": {**response, "request_id": sent["request_id"]}}
+        await echo.say(answer, answer)
+        if isinstance(expected, dict):
+            assert await asyncio.wait_for(asking, 60) == expected
+        else:
+            with pytest.raises(RemoteError, match=expected):
+                await asyncio.wait_for(asking, 60)
+    assert echo.door._requests == {}
+
+
+async def test_a_prompt_that_waits_is_withdrawn_once(echo: Host) -> None:
+    assert not echo.door.withdraw("u1")
+    await echo.door._take({**prompt("x"), "uuid": "u1"})
+    assert echo.door.waiting() == ["u1"] and echo.door.withdraw("u1") and not echo.door.withdraw("u1")
+    assert await echo.end() == 0

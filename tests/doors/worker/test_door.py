@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -9,7 +10,18 @@ import pytest
 
 from treadle.doors.worker.door import Worker
 from treadle.errors import Busy, ConfigError, MaxIterations, PeerClosed, RateLimited
-from treadle.events import Answered, Asked, TextDelta, ToolDenied, ToolEnded, ToolStarted, TurnEnded, Usage, Warned
+from treadle.events import (
+    Answered,
+    Asked,
+    ModelRouted,
+    TextDelta,
+    ToolDenied,
+    ToolEnded,
+    ToolStarted,
+    TurnEnded,
+    Usage,
+    Warned,
+)
 from treadle.session import Limits, Rules, SessionSpec
 from treadle.sessions.session import Turn
 from treadle.settings import trust
@@ -688,6 +700,7 @@ async def test_however_many_sends_wait_a_cancel_is_read_and_too_many_are_refused
         cancelled = await client.until("result")
         client.close()
         lines = await client.rest()
+    assert all(line["session_id"] for line in refused)
     assert {error(line)[1] for line in refused} == {"busy"} and all(line["error"]["retryable"] for line in refused)
     assert error(cancelled)[:2] == (SEND["id"], "cancelled")
     assert sum(line["type"] == "result" for line in lines) == 151, "each send has one result"
@@ -760,3 +773,112 @@ class Stubborn(ScriptedAgent):
                 raise AssertionError
 
         return Session(spec, [])
+
+
+async def test_a_signal_is_heeded_when_a_slow_reader_has_the_last_lines() -> None:
+    async with worker(ScriptedAgent([TextDelta(text="a"), asyncio.Event()])) as client:
+        client.ask(INIT, SEND)
+        await client.until("content_delta")
+        client.reading.clear()
+        client.exit.cancel()
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert not client.exit.done()
+        client.reading.set()
+        assert error(await client.until("result")) == ("2", "cancelled", "cancelled")
+
+
+async def test_a_signal_before_an_init_ends_it_without_a_word() -> None:
+    async with worker(ScriptedAgent()) as client:
+        client.ask(SEND)
+        client.exit.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await client.exit
+        assert client.written() == []
+
+
+async def test_too_many_sends_are_refused_before_an_init_is_done_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("treadle.doors.worker.pending.ROOM", 1)
+    refused, opened = await talk(ScriptedAgent(), INIT, SEND)
+    assert error(refused)[:2] == ("2", "busy") and opened["type"] == "init_ok"
+    assert "failure" not in refused and "session_id" not in refused
+
+
+@pytest.mark.parametrize(("name", "settles"), [("native", True), ("other", True), ("native", False)])
+async def test_state_is_kept_where_the_client_says_by_an_agent_that_can(name: str, settles: bool) -> None:
+    agent, client, moved = ScriptedAgent(), Client(), list[str]()
+    agent.name = name
+
+    def settle(root: str) -> Callable[[str], str]:
+        moved.append(root)
+        return lambda session: f"{root}/{session}.jsonl"
+
+    runtime = {"mode": "isolated", "state_root": "/state", "inherit_ambient_config": False}
+    for version in ("0.4.0", "0.3.0"):
+        serving = Worker(agent, client, environ={}, warn=str, settle=settle if settles else None)
+        client.ask({**config(runtime=runtime), "protocol_version": version})
+        client.close()
+        assert await asyncio.wait_for(serving.run(), 60) == 0
+        line = await client.next()
+        if name != "native" or not settles:
+            assert "cannot keep its state elsewhere" in error(line)[2] and moved == [] and agent.sessions == []
+            continue
+        path = f"/state/{line['session_id']}.jsonl"
+        told = {"mode": "isolated", "state_root": "/state", "transcript_path": path}
+        assert line.get("runtime") == (told if version == "0.4.0" else None)
+    assert moved == ["/state"] * 2 * (name == "native" and settles)
+
+
+async def test_without_a_runtime_none_is_told_and_nothing_is_moved() -> None:
+    [line] = await talk(ScriptedAgent(), {**INIT, "protocol_version": "0.4.0"})
+    assert line["type"] == "init_ok" and "runtime" not in line
+
+
+async def test_a_cancel_is_told_to_newer_clients_and_a_second_one_changes_nothing() -> None:
+    for version, wanted in (("0.5.0", ["queued", "running", "cancelling", "completed"]), ("0.4.0", [])):
+        async with worker(ScriptedAgent([TextDelta(text="a"), asyncio.Event()])) as client:
+            client.ask({**INIT, "protocol_version": version}, SEND)
+            await client.until("content_delta")
+            cancel = {"type": "cancel", "id": "c", "target_id": "2"}
+            client.ask({**cancel, "target_id": "7"}, cancel, cancel, SHUTDOWN)
+            lines = await client.rest()
+        events = [line["event"] for line in lines if line["type"] == "event"]
+        assert [event["state"] for event in events if event["event"] == "turn_state"] == wanted
+        assert error(lines[-2])[1] == "cancelled"
+
+
+async def test_the_model_that_was_chosen_is_told_from_0_3_on() -> None:
+    for version, routed in (("0.2.0", None), ("0.3.0", "fast")):
+        async with worker(ScriptedAgent([ModelRouted(model="fast")])) as client:
+            client.ask({**INIT, "protocol_version": version}, SEND)
+            await client.until("result")
+            client.ask({"type": "status", "id": "s"}, SHUTDOWN)
+            status = await client.until("status_ok")
+            await client.rest()
+        assert status.get("last_routed_model") == routed and status["model"] == "m/x"
+
+
+async def test_no_one_answers_for_a_client_that_has_gone_and_answers_for_nothing_are_not_accepted() -> None:
+    asked = Asked(request="q1", kind="permission", text="may I?", name="bash", args={})
+    agent = ScriptedAgent([asked, TextDelta(text="done")])
+    async with worker(agent) as client:
+        client.ask(config(capabilities=["answers"]), SEND)
+        await client.until("permission_request")
+        answer = {"type": "answer", "id": "a1", "target_id": "2", "request_id": "other", "decision": "allow"}
+        client.ask(answer, {**answer, "id": "a2", "target_id": "7", "request_id": "q1"})
+        assert [(await client.until("answer_ok"))["accepted"] for _ in range(2)] == [False, False]
+        client.close()
+        await client.rest()
+    (denied,) = [event for event in agent.sessions[0].events().ready() if isinstance(event, Answered)]
+    assert (denied.decision, denied.by) == ("deny", "nobody") and "no one can answer" in denied.text
+
+
+async def test_extensions_are_named_when_they_are_refused_and_kept_for_after_an_init() -> None:
+    steer = {"type": "steer", "id": "7", "target_id": "2", "message": "x"}
+    answer = {"type": "answer", "id": "8", "target_id": "2", "request_id": "q", "decision": "deny"}
+    lines = await talk(ScriptedAgent(), steer, INIT, answer, steer)
+    assert error(lines[0])[2] == "Not initialized. Send 'init' first."
+    assert [error(line)[2] for line in lines[2:]] == [
+        "config.capabilities of the init must name 'answers' for this",
+        "config.capabilities of the init must name 'steer' for this",
+    ]

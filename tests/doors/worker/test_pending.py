@@ -56,3 +56,17 @@ async def test_statuses_can_be_taken_before_their_turn() -> None:
         waiting.put(item)
     assert waiting.take_statuses() == [status]
     assert list(waiting)[1:] == [end]
+
+
+async def test_one_that_was_never_asked_is_idle_and_only_sends_have_weight_and_can_be_cancelled() -> None:
+    waiting = Pending()
+    assert waiting.idle and not waiting.full
+    status = StatusRequest(id="1")
+    waiting.put(status)
+    waiting.put(send("1", "abc"))
+    assert not waiting.idle and waiting._bytes == 3
+    waiting.cancel("1")
+    assert len(waiting._cancelled) == 1
+    assert waiting.take_statuses() == [status] and waiting.take_statuses() == []
+    await waiting.take()
+    assert waiting._bytes == 0 and not waiting.idle

@@ -1,3 +1,4 @@
+import os
 from typing import Any
 
 import msgspec
@@ -5,6 +6,7 @@ import pytest
 
 from treadle.doors.worker.session import (
     CANCELLED,
+    FULL,
     failed,
     heartbeat_seconds,
     pinned_version,
@@ -14,9 +16,10 @@ from treadle.doors.worker.session import (
 )
 from treadle.errors import ConfigError
 from treadle.events import ErrorInfo, ToolStarted, TurnEnded, Usage
+from treadle.session import Limits, Rules
 from treadle.sessions.totals import ToolUse, Totals, TurnSummary
 from treadle.sessions.totals import totals as summed
-from treadle.wire.worker.messages import CallMade, InitConfig, Runtime
+from treadle.wire.worker.messages import CallMade, InitConfig, PermissionRules, Runtime, SessionBudget
 
 CONFIG = InitConfig(model="m", system_prompt="", tools=())
 IDS = {"session_id": "s", "task_id": None, "worker_id": None}
@@ -131,3 +134,90 @@ def test_the_usage_of_a_result_names_the_last_reply_to_clients_that_know_the_fie
     told, older = result("2", summary, (0, 3), IDS).usage, result("2", summary, (0, 2), IDS).usage
     assert told is not None and told.generation_id == "gen-2"
     assert older is not None and older.generation_id is None
+
+
+@pytest.mark.parametrize(("given", "seconds"), [("999999999", 999999.999), ("1000000000", 5.0), ("1", 0.001)])
+def test_an_interval_has_at_most_nine_digits(given: str, seconds: float) -> None:
+    assert heartbeat_seconds({"HEDDLE_HEARTBEAT_INTERVAL": given}, str) == seconds
+
+
+def test_what_is_asked_for_is_in_the_spec_and_what_is_not_declared_is_warned_about() -> None:
+    warnings: list[str] = []
+    permissions = PermissionRules(allow=("a",), ask=("b",), deny=("c",))
+    budget = SessionBudget(max_cost_usd=0.5, max_tokens=9, max_seconds=3)
+    config = InitConfig(
+        model="m",
+        system_prompt="be brief",
+        tools=("bash", "write_file", "edit_file"),
+        max_iterations=1,
+        permissions=permissions,
+        budget=budget,
+        resume="r",
+        approval_mode="plan",
+        cwd="/",
+    )
+    ignored = session_spec(config, {}, warnings.append)
+    names = ("approval_mode", "permissions", "budget", "cwd", "resume")
+    assert warnings == [f"config.{name} is ignored, as config.capabilities does not name it" for name in names]
+    assert (ignored.rules, ignored.limits, ignored.start.resume) == (Rules(), Limits(max_iterations=1), None)
+    assert ignored.cwd == os.getcwd() and ignored.answers is False
+    declared = msgspec.structs.replace(config, capabilities=(*names, "answers"))
+    spec = session_spec(declared, {"HEDDLE_APPROVAL_MODE": "auto-edit"}, warnings.append)
+    assert len(warnings) == 5 and (spec.cwd, spec.mode, spec.start.resume, spec.answers) == ("/", "plan", "r", True)
+    assert spec.rules == Rules(allow=("a",), ask=("b",), deny=("c",))
+    assert spec.limits == Limits(max_iterations=1, max_cost_usd=0.5, max_tokens=9, max_seconds=3)
+    assert spec.instructions.system == "be brief" and session_spec(CONFIG, {}, str).instructions.system is None
+    assert spec.routine == ("iterations", "toolset") and session_spec(CONFIG, {}, str).routine == ("iterations",)
+    assert spec.extra == {"grace": 0.8} and spec.tools.offered == config.tools
+
+
+@pytest.mark.parametrize(
+    ("model", "environ", "found"),
+    [
+        ("m", {"HEDDLE_MODEL": "other"}, "m"),
+        ("", {"HEDDLE_MODEL": "other"}, "other"),
+        ("", {}, None),
+        ("", {"HEDDLE_BASE_URL": "http://x"}, None),
+        ("m", {"HEDDLE_BASE_URL": " "}, "m"),
+        ("anthropic:m", {"HEDDLE_BASE_URL": "http://x"}, "anthropic:m"),
+        ("vendor/m", {"HEDDLE_BASE_URL": "http://x"}, "openrouter:vendor/m"),
+    ],
+)
+def test_the_model_is_the_clients_or_the_environments_and_of_the_gateway_where_there_is_one(
+    model: str, environ: dict[str, str], found: str | None
+) -> None:
+    spec = session_spec(msgspec.structs.replace(CONFIG, model=model), environ, str)
+    assert spec.model == found
+    base = environ.get("HEDDLE_BASE_URL", "").strip()
+    assert spec.env == ({"OPENROUTER_BASE_URL": base} if base else {})
+
+
+def test_a_limit_of_no_iterations_and_an_unknown_mode_are_refused_with_what_there_is() -> None:
+    with pytest.raises(ConfigError) as refused:
+        session_spec(msgspec.structs.replace(CONFIG, max_iterations=0), {}, str)
+    assert refused.value.hint == "it must be at least 1"
+    with pytest.raises(ConfigError, match="HEDDLE_APPROVAL_MODE is 'wild'") as refused:
+        session_spec(CONFIG, {"HEDDLE_APPROVAL_MODE": "wild"}, str)
+    assert "auto-edit" in str(refused.value.hint)
+
+
+def test_results_say_how_they_ended_and_count_only_calls_that_were_answered() -> None:
+    use = ToolUse(started=ToolStarted(call="c", name="grep", args={"p": 1}))
+    done = TurnSummary(outcome="completed", text="t", tools=(use,), iterations=2, model_ms=1, tool_ms=2, total_ms=4)
+    made = result("2", done, (0, 4), IDS)
+    assert (made.status, made.response, made.error, made.failure, made.iterations) == ("ok", "t", None, None, 2)
+    assert made.tool_calls_made == (CallMade("grep", {"p": 1}, None),)
+    assert result("2", done, (0, 5), IDS).tool_calls_made == (CallMade("grep", {"p": 1}, "c"),)
+    assert (made.model_latency_ms, made.tool_latency_ms, made.total_latency_ms) == (1, 2, 4)
+    stopped = result("2", msgspec.structs.replace(done, outcome="interrupted"), (0, 4), IDS)
+    assert (stopped.status, stopped.response, stopped.error, stopped.iterations) == ("error", None, CANCELLED, 2)
+    assert stopped.failure is not None and stopped.failure.cancellation_source == "user"
+    down = ErrorInfo(code="provider_error", message="down")
+    failure = result("2", msgspec.structs.replace(done, outcome="failed", error=down), (0, 4), IDS)
+    assert failure.error is not None and (failure.error.message, failure.iterations) == ("down", 1)
+    assert failure.failure is not None and failure.failure.cancellation_source is None
+    assert failure.failure.iterations == 1 and failure.failure.loop_count is None
+    silent = result("2", TurnSummary(outcome=None), (0, 4), IDS)
+    assert silent.iterations == 0 and silent.failure is not None
+    assert (silent.failure.last_tool_name, silent.failure.last_tool) == (None, None)
+    assert not CANCELLED.retryable and FULL.retryable

@@ -79,8 +79,6 @@ class StreamInput:
         self._initialized.set()
         self._configuring = 0
         """Requests at work that the next prompt waits for."""
-        self._closed = False
-        """Whether the host will say nothing more."""
         self._begun = False
         """Whether the hooks were told that the session begins."""
         self._tasks: asyncio.TaskGroup
@@ -195,7 +193,6 @@ class StreamInput:
                 await self._take(record)
         except RemoteProtocolError as error:
             await self._take(error)
-        self._closed = True
         await self._prompts.put(None)
 
     async def _take(self, record: wire.Record | RemoteProtocolError) -> None:
@@ -277,7 +274,7 @@ class StreamInput:
         for line in lines:
             await self._write(line)
         over = lines and lines[-1]["subtype"] == "task_notification" and event.task_id in self._background
-        if over and not self._runner.busy and not self._closed:
+        if over and not self._runner.busy:
             words = f"The background task {event.task_id} has ended. Go on if there is something left to do."
             prompt = {"message": {"content": words}, "client_composed": True}
             await self._prompts.put(WaitingPrompt(wire.new_uuid(), prompt, of_host=False))

@@ -145,9 +145,9 @@ class HostRequests:
         if title := request.get("title"):
             await self._session.command("rename", str(title))
         hooks = request.get("hooks")
-        if hooks and self._hooks is None:  # the hooks may be there to forbid something
-            raise Unsupported("this agent cannot run hooks of the host", hint="native and claude can")
-        if hooks and self._hooks is not None:
+        if hooks:
+            if self._hooks is None:  # the hooks may be there to forbid something
+                raise Unsupported("this agent cannot run hooks of the host", hint="native and claude can")
             for event in self._hooks.register(hooks):
                 self._warn(f"hooks of the event {event} are not called here")
         asked = host_options(request, self._instructions)
