@@ -353,7 +353,8 @@ def test_the_hosts_on_its_card_are_reached_where_the_network_is_limited_and_a_pe
     if can:
         made = enclosure(asked, "codex", ["codex"], {"HOME": str(tmp_path), "OPENAI_BASE_URL": "https://b.example/v1"})
         assert made is not None
-        assert made.hosts == ("a.example", *cards()["codex"].hosts, "b.example")
+        assert made.hosts == made.reaches == ("a.example", *cards()["codex"].hosts, "b.example")
+        assert made.gate is not None and (made.gate._who, made.gate._hosts) == ("codex", made.hosts)
         made.close()
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tests.conftest import need
 from tests.drivers.acp.played import agent, greeting, heard, returns
 from treadle.agents import find_agent
 from treadle.drivers.acp.driver import AcpAgent
+from treadle.drivers.acp.session import AcpSession
 from treadle.drivers.acp.traits import TRAITS, UNKNOWN, traits_of
 from treadle.drivers.card import cards
 from treadle.drivers.launch import Launch
@@ -111,3 +113,16 @@ async def test_a_program_of_a_known_name_is_asked_for_its_version(tmp_path: Path
     assert (info.name, info.version) == ("gemini", "1.2.3")
     found = await agent(tmp_path, []).probe()
     assert found.name.startswith("acp:") and found.capabilities == cards()["acp"].capabilities
+
+
+class Kept(AcpAgent):
+    async def _started(self, spec: SessionSpec, env: dict[str, str], words: Sequence[str] = ()) -> AcpSession:
+        self.made = await super()._started(spec, env, words)
+        return self.made
+
+
+async def test_a_session_that_could_not_be_opened_is_closed(tmp_path: Path) -> None:
+    driven = Kept(cards()["acp"], Launch(argv=("false",)))
+    with pytest.raises(PeerExited):
+        await driven.open(SessionSpec(cwd=str(tmp_path)))
+    assert driven.made._confining._closed and driven.made._log.closed

@@ -73,6 +73,7 @@ async def test_an_answer_may_change_what_runs(tmp_path: Path) -> None:
 
 async def test_the_model_and_the_mode_change_during_a_session(tmp_path: Path) -> None:
     session = await opened("configured", tmp_path, mode="full-auto")
+    assert session._totals == {}, "what a new session reports is all new"  # type: ignore[attr-defined]
     await session.configure(Change(model="sonnet", mode="plan"))
     assert session.info.mode == "plan"
     events = await follow(session)

@@ -63,3 +63,13 @@ def test_every_tool_of_ours_that_claude_code_has_too_has_its_name() -> None:
 
 def test_of_two_names_the_older_one_is_written() -> None:
     assert OURS["Task"] == OURS["Agent"] == "task" and THEIRS["task"] == "Task"
+
+
+def test_a_time_that_is_no_number_is_left_alone_and_one_answer_is_asked_for() -> None:
+    for same in ({"command": "x", "timeout": "soon"}, {"command": "x"}):
+        assert to_theirs("bash", same) == same and to_ours("bash", same) == same
+    assert to_theirs("mine", {"timeout": 2, "outside": "y"}) == {"timeout": 2, "outside": "y"}
+    assert to_ours("mine", {"timeout": 2}) == {"timeout": 2}
+    assert "dangerouslyDisableSandbox" not in to_theirs("bash", {"command": "x", "outside": ""})
+    (asked,) = questions("Which?", ("a",))["questions"]
+    assert asked["multiSelect"] is False and asked["header"] == "Question"

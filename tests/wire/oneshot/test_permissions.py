@@ -68,3 +68,29 @@ def test_arguments_are_called_as_claude_code_calls_them_and_come_back_as_ours() 
     assert question(request)["input"] == {"command": "x", "timeout": 2000, "run_in_background": True}
     said = {"behavior": "allow", "updatedInput": {"command": "y", "timeout": 1000}}
     assert answered(said, request).changed_args == {"command": "y", "timeout": 1}
+
+
+def test_a_question_without_details_says_what_there_is() -> None:
+    told = question(Asked(request="r", kind="permission", text="May I?", args="ls"))
+    assert (told["tool_name"], told["display_name"], told["input"]) == ("permission", "permission", {"text": "May I?"})
+    assert (told["subtype"], told["description"], told["tool_use_id"]) == ("can_use_tool", "May I?", "")
+    assert suggested(Asked(request="r", kind="plan", text="", tool_kind="write")) == [], "a plan is no permission"
+    assert [each["type"] for each in suggested(asked(tool_kind="write"))] == ["setMode"]
+
+
+def test_a_plan_is_approved_as_it_is_and_an_answer_without_an_input_changes_nothing() -> None:
+    plan = Asked(request="r", kind="plan", text="first this", name="x", args={"a": 1})
+    for request in (plan, asked(name="bash", args={"command": "ls"})):
+        changed = {"plan": "other"} if request is plan else "no object"
+        answer = answered({"behavior": "allow", "updatedInput": changed}, request)
+        assert (answer.decision, answer.changed_args, answer.by) == ("allow", None, "host")
+    assert answered({"behavior": "deny"}, plan).by == "host"
+    question_of = Asked(request="r", kind="question", text="Which?")
+    assert answered({"behavior": "allow", "updatedInput": None}, question_of).text == ""
+
+
+@pytest.mark.parametrize("behavior", ["allow", "ask", "deny"])
+def test_every_behaviour_of_a_rule_is_taken_and_an_empty_content_is_none(behavior: str) -> None:
+    rules = [{"toolName": "Bash", "ruleContent": ""}, {"toolName": "Read", "ruleContent": "a"}, {"toolName": "Edit"}]
+    found = rules_of({"type": "addRules", "behavior": behavior, "rules": rules})
+    assert found == [(behavior, "Bash"), (behavior, "Read(a)"), (behavior, "Edit")]

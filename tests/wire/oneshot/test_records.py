@@ -1,12 +1,15 @@
 """What is written about background work, for each kind: the wrapper, the names and the place of every field."""
 
+import base64
 from typing import Any
 
 import pytest
 
+from tests.agent.pixels import png
 from treadle import events
 from treadle.session import AgentInfo, CommandInfo
 from treadle.wire.oneshot import records as wire
+from treadle.wire.oneshot.line_ids import LineIds
 
 TASK = events.Task(
     id="agent_1",
@@ -291,3 +294,103 @@ def test_a_stream_event_names_its_session() -> None:
 )
 def test_a_slash_command_is_a_name_and_the_rest_unchanged(prompt: str, found: tuple[str, str] | None) -> None:
     assert wire.command_of(prompt) == found
+
+
+def test_what_an_event_leaves_out_is_said_as_empty() -> None:
+    assert wire.task_event(small("text"))["delta"] == ""
+    assert wire.task_event(small("tool_start")) == {
+        "type": "background_task_tool_start",
+        "taskId": "agent_1",
+        "toolName": "",
+    }
+    ended = wire.task_event(small("tool_end"))
+    assert (ended["toolName"], ended["success"]) == ("", True) and "error" not in ended
+    asked = events.Asked(request="q1", kind="permission", text="may?", args="ls", parent="agent_1")
+    told = wire.wrapped(asked)
+    assert told is not None
+    assert (told["background_task_event"]["toolName"], told["background_task_event"]["toolArgs"]) == ("", {})
+    assert wire.wrapped(events.Asked(request="q1", kind="question", text="which?", parent="agent_1")) is None
+    assert wire.usage() == dict.fromkeys(wire.usage(), 0)
+    assert [*wire.usage(input_tokens=1, output_tokens=2, cache_read=3, cache_write=4).values()] == [1, 4, 3, 2]
+
+
+def test_tools_go_by_their_names_and_a_key_by_where_it_came_from() -> None:
+    info = AgentInfo(name="native", models=("m", "n"), tools=("bash", "own"), key_source="A_KEY")
+    line = wire.init_line(info, [], None, session_id="s", cwd="/w", version="1")
+    assert (line["tools"], line["model"], line["apiKeySource"]) == (["Bash", "own"], "m, n", "A_KEY")
+    assert (line["cwd"], line["treadle_version"], line["permissionMode"]) == ("/w", "1", "bypassPermissions")
+    assert wire.command_lists(info, [])["account"] == {"apiKeySource": "A_KEY"}
+    assert wire.command_lists(INFO, [])["account"] == {"apiKeySource": "none"}
+    use = REPLY.use(events.ToolStarted(call="c", name="bash", kind="execute", args={"command": "ls"}))
+    assert use["message"]["content"][0]["name"] == "Bash"
+    assert REPLY.use(events.ToolStarted(call="c", name="own", kind="other"))["message"]["content"][0]["name"] == "own"
+
+
+@pytest.mark.parametrize(
+    ("ok", "detail", "failed"),
+    [
+        (True, None, False),
+        (False, None, True),
+        (True, {"returnCode": 1}, True),
+        (True, {"returnCode": 0}, False),
+        (True, "returnCode", False),
+    ],
+)
+def test_a_result_failed_if_its_tool_or_its_program_did(ok: bool, detail: Any, failed: bool) -> None:
+    line = REPLY.line(events.ToolEnded(call="c", name="Bash", result="a", ok=ok), (), detail)
+    assert line is not None and line["message"]["content"][0]["is_error"] is failed
+    assert line.get("tool_use_result") == detail and ("tool_use_result" in line) == (detail is not None)
+
+
+def test_images_follow_the_text_of_a_result() -> None:
+    block = wire.image_block(png())
+    assert block["source"]["type"] == "base64" and block["source"]["media_type"] == "image/png"
+    assert base64.b64decode(block["source"]["data"]) == png()
+    line = REPLY.line(events.ToolEnded(call="c", name="Read", result="a", ok=True), [block])
+    assert line is not None and line["message"]["content"][0]["content"] == [{"type": "text", "text": "a"}, block]
+
+
+def test_a_line_has_the_head_of_its_message_and_the_same_id_each_time_it_is_made() -> None:
+    def lines() -> list[Any]:
+        head = wire.MessageHead(session_id="s1", id="m1", model="model", parent="p", ids=LineIds())
+        said: list[Any] = [events.Message(text="a", turn="t"), events.Message(text="a", kind="thinking", turn="t")]
+        said += [events.ToolStarted(call="c", name="x", kind="other", turn="t")]
+        return [head.line(each) for each in (*said, events.ToolEnded(call="c", name="x", result="", turn="t"))]
+
+    first, again = lines(), lines()
+    assert [line["uuid"] for line in first] == [line["uuid"] for line in again]
+    assert len({line["uuid"] for line in first}) == 4
+    message = first[0]["message"]
+    assert (message["id"], message["model"], message["usage"]) == ("m1", "model", wire.usage())
+    assert {line["parent_tool_use_id"] for line in first} == {"p"} and first[0]["timestamp"]
+    alone = events.Message(text="a", turn="t")
+    assert REPLY.line(alone)["uuid"] != REPLY.line(alone)["uuid"]  # type: ignore[index]
+
+
+def test_a_denial_and_a_retry_are_lines_of_the_system() -> None:
+    denied = events.ToolDenied(call="c", name="bash", reason="no", by="rule")
+    told = REPLY.denied(denied)
+    assert (told["subtype"], told["tool_name"], told["tool_use_id"]) == ("permission_denied", "Bash", "c")
+    assert (told["message"], told["decision_reason_type"], told["session_id"]) == ("no", "rule", "s1")
+    line = REPLY.line(denied)
+    assert line is not None and line["tool_use_result"] == "Error: not allowed: no"
+    for details, status in (({"status": 529}, 529), ("busy", None), (None, None)):
+        error = events.ErrorInfo(code="rate_limited", message="slow", details=details)
+        retry = REPLY.line(events.Retrying(attempt=2, delay_ms=100, error=error))
+        assert retry is not None and (retry["subtype"], retry["error_status"]) == ("api_retry", status)
+        assert (retry["attempt"], retry["retry_delay_ms"], retry["error"]) == (2, 100, "slow")
+
+
+def test_what_happened_to_a_prompt_is_said_in_their_words() -> None:
+    for tools, words in (
+        (True, "[Request interrupted by user for tool use]"),
+        (False, "[Request interrupted by user]"),
+    ):
+        line = wire.interrupted_line("s1", tools)
+        assert line["message"]["content"] == [{"type": "text", "text": words}] and line["session_id"] == "s1"
+    blocked = wire.blocked_line("a hook said no", "s1")
+    assert blocked["prevent_continuation"] is True and blocked["level"] == "warning"
+    assert (blocked["content"], blocked["session_id"]) == ("a hook said no", "s1")
+    echoed = wire.replayed("hi", "u1", "s1")
+    assert echoed["isReplay"] is True and echoed["message"] == {"role": "user", "content": "hi"}
+    assert (echoed["uuid"], echoed["session_id"]) == ("u1", "s1")

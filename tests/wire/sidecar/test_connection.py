@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from treadle.errors import InvalidJson, LineTooLong, LocalProtocolError, RemoteProtocolError, VersionMismatch, Violation
 from treadle.testing.conversations.sidecar import SAMPLE_EVENTS, SAMPLE_ORDER, SAMPLE_RECEIPT, SAMPLES
+from treadle.wire.sidecar import connection as connection_module
 from treadle.wire.sidecar.connection import (
     CancelRun,
     Connection,
@@ -367,3 +368,82 @@ def test_random_bytes_never_do_more_than_leave_an_error(data: bytes) -> None:
 def test_cancel_names_the_run_and_may_cross_its_end() -> None:
     connection = host()
     assert json.loads(connection.send(CancelRun(ref_id=RUN))) == {"t": "cancel", "ref_id": RUN, "reason": None}
+
+
+def refused(data: bytes, connection: Connection | None = None) -> RemoteProtocolError:
+    [error] = (connection or host()).receive(data)
+    assert isinstance(error, RemoteProtocolError)
+    return error
+
+
+def test_an_error_says_what_was_wrong_and_shows_the_line() -> None:
+    error = refused(b"starting up" + b"." * 300 + b"\n")
+    assert error.message.startswith("not JSON: 'starting up...") and len(error.details["line"]) == 200
+    error = refused(line(t="run", id="r7", work_order=7), Connection("sidecar"))
+    assert error.message.startswith("a line lacks what it must contain: ") and error.details["id"] == "r7"
+    assert "id" not in refused(line(t="pong", id=7)).details and "error_code" not in refused(line(t="pong")).details
+    assert "it is not an object with a string `t`" in refused(b'{"t":7}\n').message
+    assert "it says `t` twice" in refused(final(x=1).replace(b'{"t": "final"', b'{"t": "event", "t": "final"')).message
+    error = refused(final(outcome=None))
+    assert "its receipt is not valid: final.receipt.outcome: missing" in error.message
+    assert error.details["error_code"] == "contract_invalid_receipt"
+    error = refused(final(meta={**RECEIPT["meta"], "run_id": "run-1"}))
+    assert error.details["error_code"] == "contract_invalid_receipt" and error.details["message"] == "final"
+    error = refused(line(t="final", ref_id=OTHER, receipt=RECEIPT))
+    assert error.message == f"ref_id {OTHER!r} is not the run under way, {RUN!r}" and "error_code" not in error.details
+    error = refused(line(t="fatal", ref_id=OTHER, error="no key"))
+    assert "is not the run under way" in error.message and error.details["message"] == "fatal: no key"
+
+
+def test_a_hello_must_say_who_it_is_and_a_version_that_fits() -> None:
+    for lacking in ({"backend": {"id": "s"}}, {"capabilities": {}}, {"backend": {}, "capabilities": {}}):
+        error = refused(line(t="hello", contract_version="abp/v0.1", **lacking), Connection("host"))
+        assert isinstance(error, Violation) and "hello must say who it is and what it can: hello." in error.message
+    error = refused(HELLO.replace(b"v0.1", b"v1.0"), Connection("host"))
+    assert error.message == "the sidecar speaks 'abp/v1.0' and we speak 'abp/v0.1'"
+    assert error.hint == "versions must have the same major number"
+    assert refused(line(t="later"), Connection("host")).message == "the first line must be hello, not later"
+
+
+def test_what_is_blank_in_a_trace_or_said_of_no_run_is_taken() -> None:
+    connection = host()
+    [taken] = connection.receive(final(trace=[{"type": "warning"}]))
+    assert isinstance(taken, Final) and connection.state == "idle" and not connection.runs
+    assert {str(note) for note in connection.notes} == {
+        "final.receipt.trace[0].ts: missing",
+        "final.receipt.trace[0].message: missing",
+    }
+    [taken] = connection.receive(line(t="fatal", ref_id=OTHER, error="x"))
+    assert isinstance(taken, Fatal), "with no run under way it is about the program"
+    assert connection.receive(b" ") == [] and connection.end() == []
+
+
+def test_a_note_keeps_its_value_unless_the_line_was_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = event(type="warning", message="m", strange="x")
+    for longest, kept in ((len(data) - 1, "x"), (len(data) - 2, None)):
+        monkeypatch.setattr(connection_module, "BIG_LINE", longest)
+        connection = host()
+        connection.receive(data)
+        assert connection.notes[0].value == kept
+    monkeypatch.setattr(connection_module, "MAX_NOTES", 2)
+    for times, left_out in ((2, 0), (3, 1)):
+        connection = host()
+        connection.receive(data * times)
+        assert (len(connection.notes), connection.notes_left_out) == (2, left_out)
+    connection = host()
+    connection.receive(event(type="warning", message="x").replace(b'"x"', b'"a\\ud83c"'))
+    assert [str(note) for note in connection.notes] == ["line: half a surrogate pair was replaced"]
+
+
+def test_why_something_may_not_be_sent_is_said() -> None:
+    sidecar = Connection("sidecar")
+    sidecar.send(SAMPLES[0][0][1])
+    for message, why in (
+        (SAMPLES[0][0][1], "hello is sent once"),
+        (UnknownEnvelope(t="x", body={}), "only what the contract names is sent"),
+    ):
+        with pytest.raises(LocalProtocolError, match=why):
+            sidecar.send(message)  # type: ignore[arg-type]
+    wanted = Requirements(required=[Requirement(capability="vision", min_support="native")])
+    assert unmet(wanted, {"vision": RESTRICTED}) == ["vision (native is required, the backend has it restricted)"]
+    assert unmet(wanted, {"vision": "emulated"}) == ["vision (native is required, the backend has it emulated)"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from treadle.testing.conversations.sidecar import SAMPLE_EVENTS, SAMPLE_RECEIPT
 from treadle.wire.sidecar.connection import WorkOrder
 from treadle.wire.sidecar.receipts import Receipt, Restricted
-from treadle.wire.sidecar.repair import Deviation, convert, inexact_float, read_receipt
+from treadle.wire.sidecar.repair import NOWHEN, Deviation, convert, inexact_float, read_receipt
 
 RECEIPT = msgspec.to_builtins(SAMPLE_RECEIPT)
 
@@ -124,3 +124,97 @@ def test_minus_zero_stays_a_float_and_strings_are_left_alone() -> None:
     assert read_receipt(text.encode(), []).usage_raw == {"s": '-0 and "-0" and 1.5', "n": -0.0}
     assert str(read_receipt(text.encode(), []).usage_raw["n"]) == "-0.0"
     assert str(read_receipt(text.encode(), [], as_abp=True).usage_raw["n"]) == "-0.0"
+
+
+def test_a_blank_is_marked_where_the_contract_requires_a_value() -> None:
+    notes: list[Deviation] = []
+    tree = {**RECEIPT, "outcome": 7, "usage": {"input_tokens": "many"}, "verification": {}, "backend": {"id": None}}
+    receipt = convert(tree, Receipt, "receipt", notes)
+    marked = {note.where: (note.blank, note.value) for note in notes}
+    assert marked["receipt.outcome"] == (True, 7) and marked["receipt.usage.input_tokens"] == (False, "many")
+    assert marked["receipt.verification.harness_ok"] == (True, None) and receipt.verification.harness_ok is False
+    assert marked["receipt.backend.id"] == (True, None) and receipt.backend.id == ""
+    for wrong in (7, [], None):
+        with pytest.raises(msgspec.ValidationError, match="receipt is not an object"):
+            convert(wrong, Receipt, "receipt", [])
+
+
+@pytest.mark.parametrize(
+    ("level", "reason"),
+    [
+        ({"restricted": {"reason": "small"}}, "small"),
+        ({"restricted": {"reason": 7}}, ""),
+        ({"restricted": 7}, ""),
+        ("restricted", ""),
+        ({"native": 1, "emulated": 2}, None),
+        ({"superb": 1}, None),
+    ],
+)
+def test_why_a_capability_is_restricted_is_kept_where_it_is_said(level: object, reason: str | None) -> None:
+    receipt, notes = read({**RECEIPT, "capabilities": {"streaming": level}})
+    found = receipt.capabilities.get("streaming")
+    assert (found.restricted.reason if isinstance(found, Restricted) else None) == reason
+    assert notes == ([] if reason is not None else ["receipt.capabilities.streaming: unknown support level"])
+    assert read({**RECEIPT, "capabilities": 7})[1] == ["receipt.capabilities: not an object"]
+
+
+@pytest.mark.parametrize(
+    ("ts", "kept"), [("2024-01-15T10:30:00Z", "2024-01-15T10:30:00Z"), (7, NOWHEN), (None, NOWHEN)]
+)
+def test_an_unknown_event_keeps_its_time(ts: object, kept: str) -> None:
+    receipt, _ = read({**RECEIPT, "trace": [{"type": "usage", "ts": ts}]})
+    assert receipt.trace[0].ts == kept
+    known, _ = read({**RECEIPT, "trace": [{"type": "error", "ts": NOWHEN, "message": "m", "error_code": "internal"}]})
+    assert not known.trace[0].ext
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"{}", "it has no `meta`"),
+        (b"[]", "it has no `meta`"),
+        (b'{"meta":' + b"[" * 100_000, "it is nested too deep"),
+    ],
+)
+def test_a_file_that_is_no_receipt_says_why(data: bytes, problem: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=problem):
+        read_receipt(data, [])
+
+
+def test_decimals_are_read_inexactly_only_where_that_is_asked_for() -> None:
+    inexact = next(
+        text for text in (f"0.{'123456789' * 2}{n}" for n in range(10_000)) if inexact_float(text) != float(text)
+    )
+    data = json.dumps({**RECEIPT, "usage_raw": {"n": "@", "i": 123456789012345678}}).replace('"@"', inexact).encode()
+    assert read_receipt(data, []).usage_raw == {"n": float(inexact), "i": 123456789012345678}
+    assert read_receipt(data, [], as_abp=True).usage_raw == {"n": inexact_float(inexact), "i": 123456789012345678}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("-0.5", -0.5),
+        ("-1", -1.0),
+        ("12", 12.0),
+        ("1.", 1.0),
+        ("1e2", 100.0),
+        ("1E-2", 0.01),
+        ("1e308", 1e308),
+        ("1e-308", 1e-308),
+        ("1e-310", 1e-310),
+        ("1e-400", 0.0),
+        ("1e-700", 0.0),
+        ("0e999", 0.0),
+        ("18446744073709551615", 18446744073709551615.0),
+        ("1" * 25, 1111111111111111111 * 10.0**6),
+        ("0." + "1" * 25, 11111111111111111111 / 10.0**20),
+    ],
+)
+def test_a_decimal_is_scaled_once(text: str, value: float) -> None:
+    assert inexact_float(text) == pytest.approx(value, rel=1e-15)
+
+
+@pytest.mark.parametrize("text", ["1e309", "1e999", "x", "1.2.3", "+1"])
+def test_what_is_no_number_or_too_large_is_refused(text: str) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        inexact_float(text)

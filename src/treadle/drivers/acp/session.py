@@ -53,7 +53,7 @@ class AcpSession(DrivenSession):
         confining: Confining,
         env: Mapping[str, str],
     ) -> None:
-        super().__init__(spec.start.resume or "", card, spec, peer)
+        super().__init__("", card, spec, peer)
         self._name = name
         self._env = env
         self.methods: tuple[signing.SignIn, ...] = ()

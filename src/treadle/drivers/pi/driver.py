@@ -20,7 +20,7 @@ class PiAgent(DrivenAgent):
     async def _open(self, spec: SessionSpec, env: dict[str, str]) -> PiSession:
         argv = [*self.launch.argv, "--extension", EXTENSION, *_options(spec)]
         peer = await self.start(argv, Connection("host"), spec, env)
-        session = PiSession(spec.start.resume or "", self.card, spec, peer)
+        session = PiSession("", self.card, spec, peer)
         await session.shake_hands()
         return session
 
