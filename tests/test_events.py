@@ -4,7 +4,19 @@ import msgspec
 import pytest
 
 from treadle import events
-from treadle.events import ErrorInfo, Failed, Retrying, Task, TaskChanged, TextDelta, ToolStarted, Usage
+from treadle.events import (
+    Asked,
+    ContextCompacted,
+    ErrorInfo,
+    Failed,
+    Retrying,
+    Task,
+    TaskChanged,
+    TextDelta,
+    ToolEnded,
+    ToolStarted,
+    Usage,
+)
 
 SAMPLES = [
     TextDelta(text="hé\n"),
@@ -37,3 +49,11 @@ def test_every_event_is_one_of_the_union_and_has_a_tag_of_its_own() -> None:
 
 def test_an_unknown_cost_is_not_zero_on_the_wire() -> None:
     assert msgspec.json.decode(events.encode(Usage(model="m"))).get("cost_usd", None) is None
+
+
+def test_what_is_not_said_is_that_a_tool_worked_and_that_nothing_more_is_possible() -> None:
+    assert not ErrorInfo(code="x", message="y").retryable
+    assert not Task(id="t", kind="agent", label="x", status="queued").unread
+    assert ToolEnded(call="c", name="bash", result="").ok
+    assert not Asked(request="r", kind="permission", text="?").changeable
+    assert not ContextCompacted(tokens_before=2, tokens_after=1).asked

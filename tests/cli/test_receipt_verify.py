@@ -16,10 +16,19 @@ from tests.cli.receipts import SECOND
 from tests.installed import treadle
 from tests.workspace.repositories import git, make
 from treadle.cli.receipt import receipt
-from treadle.cli.receipt_verify import ReceiptCheck, _envelopes, _finished, _junit, _policy, _repeated, _verify_content
+from treadle.cli.receipt_verify import (
+    ReceiptCheck,
+    _envelopes,
+    _finished,
+    _junit,
+    _policy,
+    _repeated,
+    _verify_content,
+    _verify_envelopes,
+)
 from treadle.errors import ConfigError, NotFound
 from treadle.host.store import ReceiptStore
-from treadle.receipts.statement import key_id
+from treadle.receipts.statement import PAYLOAD, PROVENANCE, STATEMENT, key_id, statement
 from treadle.testing import bad_sidecar
 from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
 from treadle.wire.sidecar import receipts
@@ -258,3 +267,31 @@ def test_what_was_exported_is_verified_with_ones_own_key_unless_another_counts(
     other = base64.b64encode(b"o" * 32).decode()
     out.write_text(line)
     assert "signed by no one who is trusted" in run(str(out), "--key", other, code=10)
+
+
+def envelope(found: dict[str, object]) -> dict[str, object]:
+    return {"payloadType": PAYLOAD, "payload": base64.b64encode(json.dumps(found).encode()).decode(), "signatures": []}
+
+
+def checked(*statements: dict[str, object]) -> ReceiptCheck:
+    made = ReceiptCheck(checked="x")
+    _verify_envelopes([envelope(one) for one in statements], None, made)
+    return made
+
+
+def test_two_statements_must_be_about_the_same_things() -> None:
+    sealed = receipts.sealed(SAMPLE_RECEIPT)
+    tree = {"name": "tree", "digest": {"gitTree": "1" * 40}}
+    whole = statement(sealed)
+    built = {"_type": STATEMENT, "subject": [tree], "predicateType": PROVENANCE, "predicate": {}}
+    made = checked(whole, built)
+    assert made.checks["content"] == ["the two statements are about different things"]
+    unknown = "signed by no one: name the key with --key or --trusted"
+    assert made.checks["signature"] == [f"envelope 1: {unknown}", f"envelope 2: {unknown}"]
+    both = {**whole, "subject": [*whole["subject"], tree]}
+    assert checked(both, built).checks["content"] == [] and checked(built).checks["content"] == []
+    assert checked({**whole, "subject": [tree]}).checks["content"] == ["its first subject is not the receipt"]
+    assert checked({**whole, "subject": []}).checks["content"] == ["a statement lacks its subject or its predicate"]
+    assert checked({**whole, "predicate": {"a": 1}}).checks["content"][0].startswith("its predicate is not a receipt")
+    note = "only the signature of a statement of the type another was checked"
+    assert checked({**built, "predicateType": "another"}).notes == [note] and checked(built).notes == []

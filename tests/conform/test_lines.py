@@ -1,9 +1,11 @@
 """A program's lines, read without trust."""
 
 import sys
+from typing import Any, cast
 
 import pytest
 
+from treadle.conform import lines
 from treadle.conform.lines import LinePeer, shown
 from treadle.errors import RemoteProtocolError
 
@@ -54,9 +56,43 @@ def test_long_lines_are_cut_in_reports() -> None:
     assert shown(b"x" * 1000) == "x" * 300 + "..." and shown(b"x" * 300) == "x" * 300
 
 
-async def test_a_program_that_never_stops_writing_is_stopped_before_it_fills_the_memory() -> None:
-    code = "while True: print('y' * 65536, end='')"
-    for heard in (LinePeer.hear, LinePeer.whole):
-        async with LinePeer.start((sys.executable, "-c", code), {}, "/", 60) as program:
-            with pytest.raises(RemoteProtocolError, match="more than"):
-                await heard(program)
+class Writing:
+    """A program that has written this and then ends."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self.stdio = self
+        self._pieces = [*pieces]
+
+    async def read(self) -> bytes:
+        return self._pieces.pop(0) if self._pieces else b""
+
+    async def wait(self) -> int:
+        return 0
+
+    async def last_words(self) -> str:
+        return ""
+
+
+def wrote(*pieces: bytes) -> LinePeer:
+    return LinePeer(cast(Any, Writing(*pieces)), "/", 60)
+
+
+async def test_a_program_that_never_stops_writing_is_stopped_before_it_fills_the_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lines, "LONGEST", 10)
+    assert await wrote(b'{"a"', b":123}", b"\n").hear() == {"a": 123}
+    assert await wrote(b"x" * 10).whole() == (0, "x" * 10, "")
+    with pytest.raises(RemoteProtocolError, match="a line of more than 10 bytes"):
+        await wrote(b'{"a"', b":1234}", b"\n").hear()
+    with pytest.raises(RemoteProtocolError, match="it wrote more than 10 bytes: xxxxxxxxxxx"):
+        await wrote(b"x" * 10, b"x").whole()
+
+
+async def test_what_is_waited_for_is_said_when_it_does_not_come_and_what_came_before_is_kept() -> None:
+    program = wrote(b'{"n":1}\n{"n":2}\n{"n":3}\n')
+    assert await program.until(lambda line: line["n"] == 2, "two") == {"n": 2} and len(program.lines) == 2
+    assert await program.quiet(60) == {"n": 3}
+    with pytest.raises(RemoteProtocolError, match=r"its output ended \(waiting for four\); exit code 0$"):
+        await program.hear("four")
+    assert await program.end() == 0 and await wrote(b"{}\n{}\n").end() == 0

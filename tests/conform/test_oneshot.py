@@ -100,5 +100,11 @@ async def test_a_right_program_of_another_keeps_all_and_one_that_reaches_no_mode
     assert {found.outcome for found in seen} == {"kept"}, "is_error alone says that it failed"
 
 
+async def test_a_failed_run_may_say_why_on_either_stream_and_that_is_shown() -> None:
+    for rule, shown in (({"errors": "", "output": "no key"}, '"no key"'), ({"output": "x"}, '"it failed"')):
+        [found] = await judge(kit("oneshot"), Ran(command=("x",), rule=rule), only="a failed run in text says why")
+        assert (found.outcome, found.seen) == ("kept", shown)
+
+
 def test_its_clauses_are_listed_by_the_parts_of_the_specification() -> None:
     assert sections("oneshot") == {"text", "json", "stream-json", "Exit codes"}

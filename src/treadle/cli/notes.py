@@ -6,8 +6,4 @@ from treadle.session import Session
 
 def opening_notes(session: Session) -> list[str]:
     """The warnings of a session that was just opened."""
-    reader = session.events()
-    try:
-        return [event.message for event in reader.ready() if isinstance(event, Warned)]
-    finally:
-        reader.close()
+    return [event.message for event in session.events().ready() if isinstance(event, Warned)]

@@ -13,7 +13,7 @@ from treadle.io.streams import FdStream, take_stdio
 
 def warner(name: str) -> Callable[[str], None]:
     """Writes to stderr under this name: stdout belongs to the protocol."""
-    return lambda message: print(f"{name}: {message}", file=sys.stderr, flush=True)
+    return lambda message: print(f"{name}: {message}", file=sys.stderr)
 
 
 def serve(work: Callable[[FdStream], Awaitable[int]]) -> int:

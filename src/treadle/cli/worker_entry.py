@@ -72,4 +72,4 @@ def _settle(root: str) -> Callable[[str], str]:
 
 
 def _warn(message: str) -> None:
-    print(f"treadle-worker: {message}", file=sys.stderr, flush=True)
+    print(f"treadle-worker: {message}", file=sys.stderr)

@@ -1,6 +1,7 @@
 """Fetching a model: what is said before, and how far it is, on a terminal and in a log."""
 
 import io
+import os
 from contextlib import redirect_stderr
 
 import msgspec
@@ -9,7 +10,7 @@ import pytest
 from treadle import installation
 from treadle.agent.providers.local.catalog import KNOWN, ModelRecord, file_of, record_of
 from treadle.cli.choosing.download import DownloadBar, _before, fetch
-from treadle.errors import ConfigError
+from treadle.errors import ConfigError, TreadleError
 
 
 class Terminal(io.StringIO):
@@ -83,6 +84,16 @@ async def test_what_is_here_already_is_not_fetched_again_and_an_address_needs_a_
     assert capsys.readouterr().err.startswith("https://127.0.0.1:9/x.gguf: it needs at least as much memory")
     with pytest.raises(ConfigError, match="is not the address of a model"):
         await fetch("https://127.0.0.1:9/x.gguf", "0" * 64, "a/b")
+
+
+async def test_what_a_model_takes_is_said_before_it_is_fetched(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    known = next(iter(KNOWN.values()))
+    os.mkdir(file_of(known.name) + ".lock")  # so that nothing is asked of the network
+    with pytest.raises(TreadleError):
+        await fetch(next(iter(KNOWN)))
+    assert capsys.readouterr() == ("", _before(known) + "\n")
 
 
 def test_in_a_log_a_step_is_shown_once_it_is_reached(capsys: pytest.CaptureFixture[str]) -> None:
