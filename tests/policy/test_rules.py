@@ -109,6 +109,8 @@ def test_a_rule_matches_what_a_tool_touches(rule: str, access: Access, matches: 
         "if true; then rm -rf x; fi",
         "(cd /; rm -rf x) > /dev/null",
         "eval 'rm -rf x'",
+        "echo \"${x:-'$(rm -rf x)'}\"",
+        "echo $(('$(rm -rf x)'))",
     ],
 )
 def test_a_compound_command_is_judged_by_its_worst_part(command: str) -> None:

@@ -16,7 +16,7 @@ while IFS= read -r -d '' command; do
   printf '\\003'
 done
 """
-COUNT = 8_000
+COUNT = 4_000
 
 
 class Maker:
@@ -188,3 +188,154 @@ def test_redirections_are_told_with_their_operator_and_target() -> None:
 )
 def test_what_is_not_understood_is_lost(command: str) -> None:
     assert seen(command) is None
+
+
+def told(command: str) -> list[object]:
+    """A command as words, assignments, source and whether it has a document; a redirection; or text of backticks."""
+    found: list[object] = []
+    for one in read(command):
+        if isinstance(one, syntax.SimpleCommand):
+            words, assigned = ([word.text for word in given] for given in (one.words, one.assignments))
+            found.append((words, assigned, one.source, one.document))
+        elif isinstance(one, syntax.Redirection):
+            found.append((one.operator, one.target.text))
+        else:
+            assert isinstance(one, syntax.Inner)
+            found.append(one.text)
+    return found
+
+
+def alone(command: str, *words: str, assigned: tuple[str, ...] = (), document: bool = False) -> tuple[object, ...]:
+    return [*words], [*assigned], command.strip(), document
+
+
+@pytest.mark.parametrize(
+    ("command", "before"),
+    [
+        ("a <<E\nx $(b c) y\nE\n", [alone("b c", "b", "c")]),
+        ("a <<E\nx `b c` `d \\`e\\``\nE\n", ["b c", "d `e`"]),
+        ("a <<E\n`b` \\`n\nE\n", ["b"]),
+        ("a <<-E\n\t`b`\n\tE\n", ["b"]),
+        ("a <<'E'\n`b` $(c)\nE\n", []),
+        ("a <<\\E\n`b`\nE\n", []),
+        ('a <<"E"\n`b`\nE\n', []),
+        ("a <<E > f\n`b`\nE\n", [(">", "f"), "b"]),
+        ("a <<< `b`", ["b"]),
+    ],
+)
+def test_what_a_document_runs_is_seen_unless_its_end_is_quoted(command: str, before: list[object]) -> None:
+    assert told(command) == [*before, alone(command, "a", document=True)]
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("A=1 b C=2", [alone("A=1 b C=2", "b", "C=2", assigned=("A=1",))]),
+        ("A[0]=1 B+=2 c", [alone("A[0]=1 B+=2 c", "c", assigned=("A[0]=1", "B+=2"))]),
+        ("A=$(b) C=2", [alone("b", "b"), alone("A=$(b) C=2", assigned=("A=$(b)", "C=2"))]),
+        ("local A=1 B", [alone("local A=1 B", "local", "A=1", "B")]),
+        ("declare A=$(b)", [alone("b", "b"), alone("declare A=$(b)", "declare", "A=$(b)")]),
+        ("unset A", [alone("unset A", "unset", "A")]),
+        ("then a", [alone("then a", "a")]),
+        ("A=1 then b", [alone("A=1 then b", "then", "b", assigned=("A=1",))]),
+        ("> f", [(">", "f")]),
+        ("> f a b", [(">", "f"), alone("> f a b", "a", "b")]),
+        ("2>&1 a", [(">&", "1"), alone("2>&1 a", "a")]),
+        ("a >&-", [alone("a >&-", "a")]),
+        ("a > f <<E b\nx\nE\n", [(">", "f"), alone("a > f <<E b\nx\nE", "a", "b", document=True)]),
+        ("a > f > g h i", [(">", "f"), (">", "g"), alone("a > f > g h i", "a", "h", "i")]),
+        ("cat < <(b)", [alone("b", "b"), ("<", "<(b)"), alone("cat < <(b)", "cat")]),
+        ("{ a; } <<E\nx\nE\n", [alone("a", "a")]),
+        ("a | b > f", [(">", "f"), alone("a", "a"), alone("b", "b")]),
+        ("for x in $(b); do c; done", [alone("b", "b"), alone("c", "c")]),
+        ('a "`b`"', ["b", alone('a "`b`"', "a", "`b`")]),
+        ("`b \\\\x`", ["b \\x", alone("`b \\\\x`", "`b \\\\x`")]),
+        ("[[ a == $(b) ]]", [alone("b", "b")]),
+        (
+            "a '' \"\" $'x\\0y'z $'\\U0001F600\\400'",
+            [alone("a '' \"\" $'x\\0y'z $'\\U0001F600\\400'", "a", "", "", "xz", "😀")],
+        ),
+        ('a "b\\x\\$\\"\\\nc" \\* $"d e"', [alone('a "b\\x\\$\\"\\\nc" \\* $"d e"', "a", 'b\\x$"c', "*", "d e")]),
+        ("echo é > ü", [(">", "ü"), alone("echo é > ü", "echo", "é")]),
+    ],
+)
+def test_commands_assignments_and_redirections_are_told_in_their_order(command: str, found: list[object]) -> None:
+    assert told(command) == found
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("a <<E\nx ` y\nE\n", "what a here-document runs"),
+        ("[[ a[$(b)] == c ]]", "a subscript that runs a command"),
+        ("(( a[$(b)] ))", "a subscript that runs a command"),
+        ("( a ) > f b", "words after a redirection"),
+        ("a \\ b", "its syntax"),
+        ("a >", "its syntax"),
+        ("esac", "`esac`"),
+        ("in a", "`in`"),
+        ("$(" * 66 + "a" + ")" * 66, "it is too deep"),
+    ],
+)
+def test_it_is_said_why_a_command_is_not_understood(command: str, why: str) -> None:
+    with pytest.raises(syntax.Lost, match=f"^{why}$"):
+        read(command)
+
+
+@pytest.mark.parametrize(
+    ("command", "depth"), [("( ( ( a ) ) )", 6), ("a $(b $(c))", 7), ("a ${x:-${y:-${z:-$(b)}}}", 8)]
+)
+def test_a_command_may_be_as_deep_as_it_may(command: str, depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert understood(command, depth, monkeypatch) and not understood(command, depth - 1, monkeypatch)
+
+
+def understood(command: str, depth: int, monkeypatch: pytest.MonkeyPatch) -> bool:
+    monkeypatch.setattr(syntax, "MAX_DEPTH", depth)
+    return seen(command) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "runs"),
+    [("a[$(b)]", True), ("a['$'(b)]", True), ("a[`b`]", True), ("[$(b)]", False), ("a[1] $(b)", False)],
+)
+def test_a_subscript_that_is_evaluated_may_run_a_command(text: str, runs: bool) -> None:
+    assert syntax.runs_in_subscript(text) is runs
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo \"${x:-'$(b)'}\"",
+        "echo \"${x:-$'$(b)'}\"",
+        "A=\"${x:-'$(b)'}\"",
+        "for y in \"${x:-'$(b)'}\"; do c; done",
+        "echo $(('$(b)'))",
+        "echo $(('a[$(b)]'))",
+        "echo $(('`b`'))",
+        'echo "${x:-`b`}"',
+        "echo $['$(b)']",
+        "(('$(b)'))",
+        "echo ${a['c[$(b)]']}",
+        "a['$(b)']=1",
+    ],
+)
+def test_single_quotes_do_not_hide_what_an_expansion_runs(command: str) -> None:
+    """Bash runs b in each of them, and the grammar takes it for text."""
+    with pytest.raises(syntax.Lost, match="^what an expansion runs$"):
+        read(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        'echo "${x:-$(b)}"',
+        "echo $(( $(b) + 1 ))",
+        "echo $((1 + $(b) + $((2)) ))",
+        "(( $(b) ))",
+        "a[$(b)]=1",
+        "{ $(b) '$(c)'; }",
+        "$(b '$(c)')",
+    ],
+)
+def test_what_an_expansion_runs_is_seen_where_the_grammar_sees_it(command: str) -> None:
+    assert "b" in [words[0] for words in seen(command) or [] if words]

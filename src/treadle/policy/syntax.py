@@ -69,6 +69,7 @@ _WORDS = {
     *_EXPANSIONS,
 }
 _SUBSTITUTIONS = {"command_substitution", "process_substitution"}
+_EVALUATED = {"expansion", "arithmetic_expansion", "subscript"}
 _KEYWORDS = {"if", "then", "elif", "else", "while", "until", "do", "!", "{", "}", "fi", "done"}
 _STRUCTURES = {"case", "esac", "for", "select", "function", "in", ";;"}
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^]]*\])?\+?=")
@@ -108,9 +109,9 @@ def runs_in_subscript(text: str) -> bool:
 
 
 def _substitutions(node: Node) -> Iterator[Node]:
+    if node.type in ("command_substitution", "arithmetic_expansion"):
+        yield node
     for child in node.children:
-        if child.type in ("command_substitution", "arithmetic_expansion"):
-            yield child
         yield from _substitutions(child)
 
 
@@ -140,9 +141,22 @@ class _Walk:
             if not _BLANK.fullmatch(self.data[start:end]):
                 raise Lost("its syntax")
 
-    def visit(self, node: Node, depth: int) -> Iterator[SimpleCommand | Redirection | Inner]:
+    def enter(self, node: Node, depth: int) -> None:
         if depth > MAX_DEPTH:
             raise Lost("it is too deep")
+        if node.type in _EVALUATED and self.hides(node):
+            raise Lost("what an expansion runs")
+
+    def hides(self, node: Node) -> bool:
+        """Whether a shell may run more in it than the grammar sees. In arithmetic, subscripts and an expansion between
+        double quotes, single quotes are ordinary characters: `echo "${x:-'$(cmd)'}"` runs it."""
+        found = list(_substitutions(node))
+        ticked = sum(self.source(one).startswith("`") for one in found)
+        plain = re.sub(r"\\[`$\\]", "", self.source(node))
+        return len(re.findall(r"\$[(\[]", plain)) > len(found) - ticked or plain.count("`") > 2 * ticked
+
+    def visit(self, node: Node, depth: int) -> Iterator[SimpleCommand | Redirection | Inner]:
+        self.enter(node, depth)
         match node.type:
             case "comment":
                 return
@@ -161,6 +175,8 @@ class _Walk:
             case "test_command" | "compound_statement" | "c_style_for_statement" | "arithmetic_expansion":
                 if runs_in_subscript(self.source(node)):
                     raise Lost("a subscript that runs a command")
+                if self.source(node).startswith("((") and self.hides(node):
+                    raise Lost("what an expansion runs")
                 for child in node.children:
                     yield from self.visit(child, depth + 1)
             case "command_substitution" if self.data[node.start_byte : node.end_byte].strip(_BLANKS).startswith(b"`"):
@@ -191,8 +207,7 @@ class _Walk:
 
     def inside(self, node: Node, depth: int) -> Iterator[SimpleCommand | Redirection | Inner]:
         """The commands inside this node's words."""
-        if depth > MAX_DEPTH:
-            raise Lost("it is too deep")
+        self.enter(node, depth)
         for child in node.children:
             if child.type in _SUBSTITUTIONS:
                 yield from self.visit(child, depth + 1)
