@@ -6,28 +6,68 @@ import sys
 import time
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.fleet.conftest import Start, give, spec
+from tests.fleet.engine.buses import StoringClient
+from tests.fleet.engine.buses import pauses as pauses
 from tests.fleet.repositories import git
 from tests.goals.running import answering, carried, placed
 from treadle.coordination.ledger import Ledger
 from treadle.coordination.messages import Inbox
 from treadle.coordination.planning import Planning
 from treadle.coordination.table import Blackboard, Symbols
+from treadle.errors import WorkspaceError
 from treadle.fleet import client
 from treadle.fleet.engine import tasks
-from treadle.fleet.engine.bus import Bus, Stale
-from treadle.goals import commands, store
-from treadle.goals.deciding import BoardTrain, GoalMove, GoalSeen, SubmitWork, moves
+from treadle.fleet.engine.bus import Bus, Stale, Unreachable
+from treadle.fleet.orders import encode
+from treadle.goals import commands, foreman, store
+from treadle.goals.deciding import (
+    BoardTrain,
+    CancelOpen,
+    GoalMove,
+    GoalSeen,
+    OrderSeen,
+    RunDone,
+    SubmitQuestion,
+    SubmitWork,
+    TakeJudgement,
+    TakeReview,
+    TellBudget,
+    again_id,
+    moves,
+)
 from treadle.goals.foreman import GoalDrive
 from treadle.goals.history import replayed
 from treadle.goals.looking import look
 from treadle.landing import queue, train
+from treadle.wire.fleet.records import Order, Used
 from treadle.wire.fleet.train import LeftOut
-from treadle.wire.goal.plan import GoalPlan
-from treadle.wire.goal.records import AnyGoalEvent, GoalMessage, GoalOver, StepBoarded, StepEnded, StepPlaced
+from treadle.wire.goal.plan import GoalPlan, PlannedOrder
+from treadle.wire.goal.records import (
+    AnyGoalEvent,
+    DoneChecked,
+    DoneSeen,
+    GoalJudged,
+    GoalMessage,
+    GoalOver,
+    GoalPaused,
+    GoalRecord,
+    GoalStep,
+    JudgePlaced,
+    QuestionAnswered,
+    QuestionPut,
+    ReviewGiven,
+    ReviewPlaced,
+    StepBoarded,
+    StepEnded,
+    StepPlaced,
+)
 
 
 def script(place: Path, name: str, *replies: str) -> str:
@@ -417,3 +457,243 @@ async def test_an_order_whose_limit_no_longer_fits_is_asked_about_and_goes_on_wi
         await tasks.end([person])
     assert record.state == "met" and record.raised == 1
     assert (await client.control(bus)).budgets[f"project:{name}"].tokens == 8000
+
+
+# Without an engine: each thing that it does, one at a time...
+
+SMALL = 'goal = "g"\ndone = "true"\nverify = "true"\ngates = ["none"]\nroles = { judge = "none" }\n'
+ONE = f'{SMALL}[[order]]\nid = "one"\ntask = "t"\nagent = "null"\naccept = ["false"]\n'
+
+
+async def begun(bus: Bus, repository: Path, *events: AnyGoalEvent, plan: str = ONE) -> GoalDrive:
+    name, _ = await commands.begin(bus, plan, str(repository), budget_required=False)
+    if events:
+        await store.write(bus, *await store.load(bus, name), events)
+    return GoalDrive(bus, name)
+
+
+async def done(drive: GoalDrive, move: GoalMove, **seen: Any) -> list[AnyGoalEvent]:
+    """What a move leads to in the goal's history."""
+    record, revision = await store.load(drive.bus, drive.name)
+    plan = await store.get_plan(drive.bus, drive.name, record.plan)
+    await drive._do(move, record, revision, plan, GoalSeen(now=9.0, **seen))
+    return (await store.history(drive.bus, drive.name))[record.events :]
+
+
+@pytest.fixture
+def away() -> Bus:
+    return StoringClient().bus()
+
+
+def test_a_goal_that_is_over_is_looked_at_for_a_while_and_once_if_something_of_it_is_open() -> None:
+    riding, now = foreman.Foreman(), time.time()
+    runs = GoalRecord(id="a")
+    assert not riding._is_closed(runs) and riding._driven == {"a"}
+    over = GoalRecord(id="b", ended=now - foreman.CLOSED_SECONDS - 1)
+    assert riding._is_closed(over) and riding._driven == {"a"}
+    assert not riding._is_closed(replace(over, ended=now - foreman.CLOSED_SECONDS + 30))
+    left = replace(over, questions={"plan": "q1"})
+    assert not riding._is_closed(left) and riding._is_closed(left), "what was open was called off by then"
+
+
+async def test_each_goal_of_this_machine_is_carried_once(
+    away: Bus, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drive = await begun(away, repository)
+    there, _ = await store.load(away, drive.name)
+    await away.put("goal.elsewhere", encode(replace(there, id="elsewhere", root="/nowhere")))
+    await away.put("goal.over", encode(replace(there, id="over", ended=1.0, state="met")))
+    driven: list[str] = []
+
+    async def run(one: GoalDrive) -> None:
+        driven.append(one.name)
+
+    monkeypatch.setattr(GoalDrive, "run", run)
+    riding = foreman.Foreman()
+    for _ in range(2):
+        await riding._start(away)
+        assert [*riding._running] == [drive.name]
+        await asyncio.gather(*riding._running.values())
+    assert driven == [drive.name, drive.name], "one that has ended is begun again"
+    riding._running[drive.name] = waits = asyncio.create_task(asyncio.Event().wait())  # type: ignore[assignment]
+    await riding._start(away)
+    assert len(driven) == 2
+    await tasks.end([waits])
+
+
+async def test_what_goes_wrong_once_does_not_stop_the_foreman(
+    away: Bus, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, pauses: list[float]
+) -> None:
+    errors: list[Exception] = [Unreachable("away"), ValueError("odd record")]
+    riding, looked = foreman.Foreman(), asyncio.Event()
+
+    async def start(bus: Bus) -> None:
+        if errors:
+            raise errors.pop(0)
+        looked.set()
+
+    monkeypatch.setattr(riding, "_start", start)
+    await away.put("goalrequest.x", b"{}")
+    riding._running["g"] = other = asyncio.create_task(asyncio.Event().wait())  # type: ignore[assignment]
+    with caplog.at_level("INFO", "treadle.goals.foreman"):
+        rides = asyncio.create_task(riding.ride(away))
+        await asyncio.wait_for(looked.wait(), 60)
+        await tasks.end([rides])
+    told = [(each.levelname, each.getMessage()) for each in caplog.records if each.name == "treadle.goals.foreman"]
+    assert told == [("INFO", "away"), ("ERROR", "goals cannot be carried out")]
+    assert other.cancelled() and set(pauses) == {foreman.LOOK_SECONDS} and await away.get("goalrequest.x") is None
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [(WorkspaceError("no branch"), "no branch"), (OSError("full"), "full"), (Unreachable("away"), "")],
+)
+async def test_what_cannot_be_got_over_pauses_the_goal_with_the_reason(
+    away: Bus, repository: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, why: str
+) -> None:
+    drive = await begun(away, repository)
+
+    async def run(one: GoalDrive) -> None:
+        raise error
+
+    monkeypatch.setattr(GoalDrive, "run", run)
+    for _ in range(2):
+        await foreman._drive(away, drive.name)
+    record, _ = await store.load(away, drive.name)
+    assert (record.state, record.why) == (("paused", why) if why else ("running", ""))
+    paused = [each for each in await store.history(away, drive.name) if isinstance(each, GoalPaused)]
+    assert [each.by for each in paused] == (["goal"] if why else []), "once"
+
+
+async def test_the_latest_question_about_something_is_put(away: Bus, repository: Path) -> None:
+    put = [
+        QuestionPut(at=1.0, about="plan", order="q1", title="Old?", text="old"),
+        QuestionPut(at=2.0, about="plan", order="q2", title="Go on?", text="new"),
+        QuestionPut(at=3.0, about="other", order="q3", title="Other?", text="x"),
+    ]
+    drive = await begun(away, repository, *put)
+    assert await done(drive, SubmitQuestion(about="plan")) == []
+    assert [*await away.named(["spec.*"])] == ["spec.q2"]
+    asked = await client.get_spec(away, "q2")
+    assert (asked.title, asked.agent, asked.task) == ("Go on?", "person", "new")
+    await done(drive, SubmitQuestion(about="unknown"))
+    assert len(await away.named(["spec.*"])) == 1
+
+
+async def test_a_review_or_judgement_that_failed_is_written_down_as_none(away: Bus, repository: Path) -> None:
+    events: list[AnyGoalEvent] = [
+        StepPlaced(at=1.0, step="one", order="o1"),
+        StepEnded(at=1.0, step="one", ok=True),
+        ReviewPlaced(at=1.0, step="one", order="r1"),
+    ]
+    drive = await begun(away, repository, *events)
+    used = Used(input_tokens=5)
+    failed = OrderSeen(ended=True, why="it crashed", used=used)
+    (given,) = await done(drive, TakeReview(step="one"), orders={"r1": failed})
+    none = ReviewGiven(at=9.0, by="r1", step="one", verdict="none", comments="it crashed", used=used)
+    assert given == none
+    await store.write(away, *await store.load(away, drive.name), [JudgePlaced(at=1.0, order="j1")])
+    (judged,) = await done(drive, TakeJudgement(), orders={"j1": failed})
+    why = "the judge gave no verdict: it crashed"
+    assert judged == GoalJudged(at=9.0, by="j1", met=None, why=why, used=used)
+
+
+async def test_what_is_open_is_called_off_and_what_has_ended_meanwhile_is_left(
+    away: Bus, repository: Path, pauses: list[float]
+) -> None:
+    drive = await begun(away, repository)
+    for name, state in (("over", "done"), ("open", "queued")):
+        await away.put(f"order.{name}", encode(Order(id=name, state=state, changed=1.0)))  # type: ignore[arg-type]
+    sent = away.client.sent  # type: ignore[attr-defined]
+    sent.clear()
+    await done(drive, CancelOpen(orders=("over", "open"), why="it is over"))
+    (wish,) = [msgspec.json.decode(each.data) for each in sent if each.subject == "fleet.in.wish.cancel"]
+    assert wish == {"do": "cancel", "order": "open", "why": "it is over", "by": "goal"}
+    assert pauses == [foreman.LOOK_SECONDS]
+    sent.clear()
+    await done(drive, TellBudget())
+    assert not any(each.subject.startswith("fleet.in.") for each in sent), "it has none"
+    budget = await begun(away, repository, plan=ONE.replace("[[order]]", "budget = { usd = 2.0 }\n[[order]]"))
+    sent.clear()
+    await done(budget, TellBudget())
+    (wish,) = [msgspec.json.decode(each.data) for each in sent if each.subject == "fleet.in.wish.budget"]
+    assert wish == {"do": "budget", "scope": f"project:{budget.name}", "usd": 2.0, "tokens": None, "by": "goal"}
+    assert pauses == [foreman.LOOK_SECONDS] * 3
+
+
+async def test_an_order_that_is_sent_back_has_the_answer_of_the_person_and_what_was_said_to_all(
+    away: Bus, repository: Path
+) -> None:
+    base = git(repository, "rev-parse", "main")
+    made = spec(id="o1", root=str(repository), base=base, verify="true")
+    await away.put("spec.o1", encode(made))
+    await away.put("order.o1", encode(Order(id="o1", state="failed", changed=1.0)))
+    events: list[AnyGoalEvent] = [
+        StepPlaced(at=1.0, step="one", order="o1"),
+        StepEnded(at=1.0, step="one", ok=False, why="it is wrong"),
+        QuestionPut(at=1.0, about="red:one:1", order="q", title="?", text="?"),
+        QuestionAnswered(at=1.0, about="red:one:1", allow=True, text="try the other way"),
+        GoalMessage(at=1.0, text="be quick"),
+        StepPlaced(at=1.0, step="one", order=again_id("o1"), fresh=False),
+    ]
+    drive = await begun(away, repository, *events)
+    await done(drive, SubmitWork(step="one"))
+    again = await client.get_spec(away, again_id("o1"))
+    assert again.by == "goal" and again.continues == "o1" and "true" in again.verify
+    assert all(words in again.comments for words in ("it is wrong", "try the other way", "be quick"))
+
+
+async def test_a_plan_is_read_once_for_each_version(away: Bus, repository: Path) -> None:
+    drive = await begun(away, repository)
+    record, _ = await store.load(away, drive.name)
+    first = await drive._planned(record)
+    sent = away.client.sent  # type: ignore[attr-defined]
+    sent.clear()
+    assert await drive._planned(record) is first and sent == []
+    await commands.change(away, drive.name, ONE + '[[order]]\nid = "two"\ntask = "t"\n', by="ana")
+    record, _ = await store.load(away, drive.name)
+    assert [each.id for each in (await drive._planned(record)).order] == ["one", "two"]
+
+
+async def test_the_proof_is_tried_on_the_tip_and_a_result_that_comes_late_is_dropped(
+    away: Bus, repository: Path
+) -> None:
+    drive = await begun(away, repository, plan=ONE.replace('"true"', '"echo seen; false"', 1))
+    record, _ = await store.load(away, drive.name)
+    plan = await store.get_plan(away, drive.name, 1)
+    await drive._check(RunDone(), record, plan, GoalSeen(now=1.0))
+    (*_, proved) = await store.history(away, drive.name)
+    tip = git(repository, "rev-parse", "main")
+    assert isinstance(proved, DoneChecked) and proved.seen == DoneSeen(tip=tip, ok=False, output="seen")
+    await store.happen(away, drive.name, lambda found: [GoalOver(at=1.0, met=False, why="enough")])
+    await drive._check(RunDone(), record, plan, GoalSeen(now=1.0))
+    assert isinstance((await store.history(away, drive.name))[-1], GoalOver)
+
+
+def test_the_judges_orders_are_added_and_one_whose_name_is_taken_gets_another() -> None:
+    plan = GoalPlan(goal="g", done="true", order=(PlannedOrder(id="one", task="t"),))
+    more = [PlannedOrder(id="one", task="x"), PlannedOrder(id="two", task="y", after=("one", "three"))]
+    grown = foreman._grown(plan, GoalRecord(id="g", round=2, steps={"one": GoalStep()}), more)
+    assert [(each.id, each.task, each.after) for each in grown.order] == [
+        ("one", "t", ()),
+        ("one-3", "x", ()),
+        ("two", "y", ("one-3", "three")),
+    ]
+    assert foreman._order_of(grown, "two").task == "y"
+
+
+async def test_a_goal_that_is_over_is_left_when_nothing_long_goes_on(
+    away: Bus, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drive = await begun(away, repository, GoalOver(at=1.0, met=True, why="done"))
+    looks: list[Any] = [True, Stale("goal"), False]
+
+    async def step() -> bool:
+        found = looks.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return bool(found)
+
+    monkeypatch.setattr(drive, "_step", step)
+    await asyncio.wait_for(drive.run(), 60)
+    assert looks == []

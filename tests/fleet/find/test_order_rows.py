@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from treadle.fleet.find.order_rows import row_of
+from treadle.fleet.find.order_rows import OrderRow, row_of
 from treadle.wire.fleet.records import Attempt, Order, OrderHead, Used
 
 DONE = Order(id="o", state="done", changed=1.0, result={"patch": "p"})
@@ -48,3 +48,7 @@ def test_the_head_the_revision_and_the_result_are_taken_over() -> None:
     row = row_of(order, 7)
     assert all(getattr(row, name) == getattr(order, name) for name in OrderHead.__struct_fields__)
     assert (row.revision, row.tokens, row.usd, row.files, row.stat, row.verified) == (7, 7, 0.5, 2, "+1", False)
+    fresh = OrderRow(id="o", state="queued", changed=1.0, revision=1)
+    assert (fresh.merged, fresh.discarded, fresh.reviewed) == (False, False, False), "where nothing is said of it"
+    seen = row_of(replace(DONE, result={"merged": "c", "discarded": True}), 1)
+    assert (seen.merged, seen.discarded, seen.reviewed) == (True, True, True)

@@ -14,6 +14,7 @@ from treadle.fleet.find.searched import is_error, texts_of
         ({"type": "message", "text": "hm", "kind": "thinking"}, []),
         ({"type": "message", "text": ""}, []),
         ({"type": "turn_started", "prompt": "do it"}, [("turn", "do it")]),
+        ({"type": "turn_started"}, []),
         (
             {"type": "tool_started", "command": "ls", "paths": ["a", "b"]},
             [("command", "ls"), ("file", "a"), ("file", "b")],

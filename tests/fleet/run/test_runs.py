@@ -19,8 +19,14 @@ def job(name: str = "a", attempt: int = 1) -> runs.RunJob:
     return runs.RunJob(spec=given, order=begun(given, 1.0), attempt=attempt, node="n1", role="worker:n1", lease=2.0)
 
 
-def test_a_runner_reads_what_the_node_has_written_and_no_password_is_in_it(state_home: Path) -> None:
+def test_a_runner_reads_what_the_node_has_written_and_no_password_is_in_it(
+    state_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
     path = runs.prepare(job())
+    runs.note_runner(path)
+    assert synced == [], "no run outlives its machine, so none waits for the disk"
     assert path == runs.directory("a", 1) and runs.read_job(path) == job()
     assert os.stat(path).st_mode & 0o077 == 0
     assert "password" not in Path(path, "job.json").read_text()
@@ -48,15 +54,6 @@ def test_a_runner_lives_while_it_holds_the_lock_and_is_the_process_that_it_says(
         assert runs.runner_of(path) is None, "the number belongs to another process"
         Path(path, "runner.json").write_bytes(b"half")
         assert runs.runner_of(path) is None
-
-
-def test_all_attempts_here_are_found_and_nothing_else(state_home: Path) -> None:
-    assert runs.all_here() == []
-    for attempt in (1, 2):
-        runs.prepare(job("with.dots", attempt))
-    for other in ("notes", ".1", "x.y"):
-        Path(runs.places.root(), "runs", other).mkdir()
-    assert [found[:2] for found in runs.all_here()] == [("with.dots", 1), ("with.dots", 2)]
 
 
 def test_every_run_of_this_machine_is_found_and_nothing_else_in_its_directory(state_home: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fleet.repositories import git
-from treadle.errors import WorkspaceError
+from treadle.errors import NotFound, WorkspaceError
 from treadle.fleet.run import trees
 from treadle.io.sandbox import methods
 from treadle.wire.fleet.orders import Spec
@@ -218,3 +218,130 @@ def test_work_that_is_to_land_behind_a_remote_starts_from_where_the_branch_is_no
     assert "starts from origin/main as it was last seen, because origin cannot be read" in trees.see_branch(user, spec)
     with pytest.raises(WorkspaceError, match="has no commit"):
         trees.see_branch(user, replace(spec, land="origin:other"))
+
+
+def test_without_a_repository_or_in_place_the_agent_works_where_the_files_are(repository: Path, tmp_path: Path) -> None:
+    plain, work = tmp_path / "plain", str(tmp_path / "work")
+    plain.mkdir()
+    spec = Spec(id="one", task="x", root=str(plain))
+    assert trees.prepare(spec, str(plain), work, work) == trees.WorkTree(root=str(plain))
+    here = replace(spec, root=str(repository), in_place=True)
+    assert trees.prepare(here, str(repository), work, work) == trees.WorkTree(root=str(repository))
+    trees.settle(trees.WorkTree(root=str(repository)), None, "one", {}, counted=True)
+    assert not os.path.exists(work) and (repository / "a.txt").exists()
+    with pytest.raises(WorkspaceError, match=f"there is no directory {work} on this node") as refused:
+        trees.prepare(spec, work, work, work)
+    assert refused.value.hint == "give labels of a node that has it"
+    with pytest.raises(WorkspaceError, match="has no commit 'nothing'") as empty:
+        trees.prepare(replace(here, in_place=False, base="nothing"), str(repository), work, work)
+    assert empty.value.hint == "commit something first"
+
+
+def test_a_part_of_a_repository_is_worked_on_in_that_part(repository: Path, tmp_path: Path) -> None:
+    part = repository / "part"
+    part.mkdir()
+    (part / "c.txt").write_text("one\n")
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "part")
+    (part / "note").write_text("mine\n")
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "of-before").write_text("x")
+    spec = Spec(id="one", task="x", root=str(part), bring=("note",))
+    tree = trees.prepare(spec, str(part), str(tmp_path / "work"), str(tmp_path / "store"))
+    assert (tree.root, tree.top, tree.source) == (str(tmp_path / "work/part"), str(tmp_path / "work"), str(repository))
+    assert tree.start == git(repository, "rev-parse", "HEAD") and not (tmp_path / "work" / "of-before").exists()
+    (Path(tree.root) / "c.txt").write_text("two\n")
+    taker = trees.WorkTaker(tree, ("note",))
+    assert taker.dirty() == {"part/c.txt"}, "what was brought is not the agent's work"
+    assert (taker.origin.top, taker.origin.commit, taker.origin.inside) == (str(repository), tree.start, "part")
+    here = Path(taker.write_result(str(tmp_path / "check")))
+    assert here == tmp_path / "check" / "part" and (here / "c.txt").read_text() == "two\n"
+    assert (here / "note").read_text() == "mine\n" and (tmp_path / "check" / "a.txt").exists()
+
+
+def test_work_that_does_not_count_is_kept_for_a_look_and_what_is_no_work_is_removed(
+    repository: Path, tmp_path: Path
+) -> None:
+    tree = prepared(repository, tmp_path)
+    taker, work = trees.WorkTaker(tree, ()), Path(tree.root)
+    left = taken(taker)
+    assert left == trees.Left(head=tree.start, commit=tree.start)
+    assert taker.result(left) == ({"base": tree.start, "files": 0}, b"")
+    (work / "a.txt").write_text("two\n")
+    trees.settle(tree, taker, "one", {}, counted=False)
+    assert work.exists() and Path(tree.store).exists()
+    (work / "a.txt").write_text("one\n")
+    git(work, "commit", "-q", "--allow-empty", "-m", "mine")
+    trees.settle(tree, taker, "one", {"commit": tree.start}, counted=False)
+    assert work.exists(), "it has committed something"
+    git(work, "reset", "-q", "--hard", tree.start)
+    trees.settle(tree, taker, "one", {"commit": tree.start}, counted=False)
+    assert not work.exists() and not Path(tree.store).exists()
+    assert git(repository, "for-each-ref", "--format=%(refname)", "refs/treadle", "refs/heads/treadle") == ""
+
+
+def test_a_result_says_what_changed_and_a_branch_of_before_goes_forward(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = prepared(repository, tmp_path)
+    taker, work = trees.WorkTaker(tree, ()), Path(tree.root)
+    git(repository, "branch", "treadle/one", tree.start)
+    (work / "a.txt").rename(work / "c.txt")
+    (work / "b.txt").write_text("two\n")
+    left = taken(taker)
+    told, patch = taker.result(left)
+    assert (told["base"], told["commit"], told["files"]) == (tree.start, left.commit, 2)
+    assert told["changed"] == ["a.txt", "b.txt", "c.txt"] and "odd" not in told
+    assert told["stat"] == "2 files changed, 1 insertion(+), 1 deletion(-)" and b"rename to c.txt" in patch
+    assert taker.store.tree_of(left.commit) == told["tree"]
+    monkeypatch.setattr(trees, "CHANGED_MAX", 2)
+    monkeypatch.setattr(trees, "PATCH_MAX", 10)
+    told, cut = taker.result(left)
+    assert told["changed"] == ["a.txt", "b.txt"] and cut == patch[:10]
+    bundle = taker.bundle(left.commit)
+    assert trees.bundle_ref(bundle) == trees.RESULT and trees.bundle_ref(b"# v2\n x refs/other\n") == trees.FORMER
+    assert trees.bundled({"bundled": "refs/x"}) == "refs/x" and trees.bundled({}) == trees.FORMER
+    trees.settle(tree, taker, "one", told, counted=True)
+    assert git(repository, "rev-parse", "treadle/one") == left.commit
+    assert git(repository, "log", "-1", "--format=%an %ae %cn", "treadle/one") == "treadle treadle@localhost treadle"
+    assert git(repository, "reflog", "-1", "--format=%gs", "treadle/one") == "treadle: the order is done"
+
+
+def test_the_work_begins_where_the_order_says(repository: Path) -> None:
+    spec, user = Spec(id="one", task="x", root=str(repository)), checkouts.around(str(repository))
+    begins = [trees.beginning(replace(spec, **each)) for each in ({}, {"land": "main"}, {"land": "main", "base": "c"})]
+    assert begins == ["HEAD", "refs/heads/main", "c"]
+    for fields in ({}, {"land": "main"}, {"land": "gone:main", "base": "c"}, {"land": "gone:main", "in_place": True}):
+        assert trees.see_branch(user, replace(spec, **fields)) == ""
+    with pytest.raises(NotFound, match="has no remote 'gone'"):
+        trees.see_branch(user, replace(spec, land="gone:main"))
+
+
+def test_what_is_checked_out_is_read_as_data(tmp_path: Path) -> None:
+    place = tmp_path / ".git"
+    (place / "refs" / "heads").mkdir(parents=True)
+    assert trees._head_mark(str(tmp_path)) == ""
+    for head, mark in (
+        ("c0ffee\n", "c0ffee"),
+        ("ref: refs/heads/loose\n", "refs/heads/loose c1"),
+        ("ref: refs/heads/packed\n", "refs/heads/packed c2 refs/heads/packed"),
+        ("ref: refs/../../loose\n", "ref: refs/../../loose"),
+        ("ref: /etc/passwd\n", "ref: /etc/passwd"),
+    ):
+        (place / "HEAD").write_text(head)
+        (place / "refs" / "heads" / "loose").write_text("c1\n")
+        (place / "packed-refs").write_text("c2 refs/heads/packed\n")
+        assert trees._head_mark(str(tmp_path)) == mark
+    (place / "packed-refs").unlink()
+    (place / "HEAD").write_text("ref: refs/heads/packed\n")
+    assert trees._head_mark(str(tmp_path)) == ""
+
+
+def test_what_an_attempt_left_is_removed_also_when_its_repository_is_gone(repository: Path, tmp_path: Path) -> None:
+    tree = prepared(repository, tmp_path)
+    for source, kept in (("/nowhere", True), (str(repository), False)):
+        for name in ("work", "store"):
+            (tmp_path / name).mkdir(exist_ok=True)
+        trees.remove_leftovers(str(tmp_path), replace(tree, source=source))
+        assert not (tmp_path / "work").exists() and not (tmp_path / "store").exists()
+        assert bool(git(repository, "for-each-ref", "refs/treadle")) is kept

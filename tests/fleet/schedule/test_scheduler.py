@@ -62,7 +62,7 @@ async def test_many_orders_cost_few_batches(bus: Bus, start_node: Start) -> None
 async def test_a_scheduler_that_stood_still_blames_no_runner_for_it(bus: Bus, start_node: Start) -> None:
     """On a machine that is overloaded, or was paused: what the runners said meanwhile is still on its way to us."""
     node = await start_node()
-    (name,) = await give(bus, spec("null:5:50"))
+    (name,) = await give(bus, spec("null:4:40"))
     await until_state(bus, name, "running")
     time.sleep(1.5 * node.fleet.lease)  # the node's process, which is this one, and not the runner's
     order = await client.wait(bus, name, 60)
