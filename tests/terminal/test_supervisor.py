@@ -7,9 +7,13 @@ import socket
 import stat
 import subprocess
 import sys
+import termios
 import threading
 import time
+import tty
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,9 +29,16 @@ from tests.terminal.support import (
     watch,
 )
 from tests.waiting import stop
+from treadle.errors import Busy
 from treadle.io.process import table
+from treadle.io.process.held import TreeEnd, WaitingReaper
+from treadle.terminal import lock, summary
 from treadle.terminal.client import Client
-from treadle.terminal.places import Place
+from treadle.terminal.loop import READ, WRITE
+from treadle.terminal.places import TITLE, Place
+from treadle.terminal.record import CastRecorder
+from treadle.terminal.settings import TerminalSettings
+from treadle.terminal.supervisor import INPUT_MAX, Supervisor
 from treadle.wire.terminal import frames as wire
 
 # The connection...
@@ -87,31 +98,29 @@ def test_status_is_answered_between_the_output_of_a_subscriber(stage: Stage) -> 
 # Bad frames...
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        b"\x01" + (1 << 30).to_bytes(4, "big"),
-        b"\x04\x00\x00\x00\x03abc",
-        b"\xff" * 64,
-    ],
-    ids=["a gibibyte", "resize of 3 bytes", "noise"],
-)
-def test_a_malformed_frame_closes_that_connection_and_harms_no_other(stage: Stage, bad: bytes) -> None:
+def test_a_malformed_frame_closes_that_connection_and_harms_no_other(stage: Stage) -> None:
     place = stage.start("sleep", "60")
-    with connected(place) as other, plain(place) as sock:
-        sock.sendall(bad)
-        assert sock.recv(1) == b""
-        assert other.status().alive == 1
-    assert any(line["event"] == "malformed frame" for line in log_lines(place))
+    bad = {
+        "a gibibyte": b"\x01" + (1 << 30).to_bytes(4, "big"),
+        "resize of 3 bytes": b"\x04\x00\x00\x00\x03abc",
+        "noise": b"\xff" * 64,
+    }
+    with connected(place) as other:
+        for number, (what, data) in enumerate(bad.items(), 1):
+            with plain(place) as sock:
+                sock.sendall(data)
+                assert sock.recv(1) == b"", what
+                assert other.status().alive == 1
+            assert [line["event"] for line in log_lines(place)].count("malformed frame") == number
 
 
-@pytest.mark.parametrize("kind", range(0x06, 0x10))
-def test_junk_in_a_type_that_the_protocol_does_not_use_is_ignored(stage: Stage, kind: int) -> None:
+def test_junk_in_a_type_that_the_protocol_does_not_use_is_ignored(stage: Stage) -> None:
     place = stage.start("sleep", "60")
-    with plain(place) as sock:
-        sock.sendall(wire.frame(kind, b"") + wire.frame(kind, b"junk{") + wire.frame(wire.STATUS, b""))
-        while (found := receive_frame(sock)[0]) != wire.STATUS_RESP:
-            assert found > wire.EXIT  # our answer to what looked like a question
+    for kind in range(0x06, 0x10):
+        with plain(place) as sock:
+            sock.sendall(wire.frame(kind, b"") + wire.frame(kind, b"junk{") + wire.frame(wire.STATUS, b""))
+            while (found := receive_frame(sock)[0]) != wire.STATUS_RESP:
+                assert found > wire.EXIT  # our answer to what looked like a question
 
 
 def test_an_unknown_frame_is_ignored_before_and_after_subscribing(stage: Stage) -> None:
@@ -156,7 +165,7 @@ def test_a_silent_child_gives_exit_zero_and_nothing_else(stage: Stage) -> None:
 
 
 def test_a_child_that_ends_in_a_millisecond_still_gives_its_output_and_code(stage: Stage) -> None:
-    for code in range(20):
+    for code in range(5):
         assert watch(stage.start("sh", "-c", f"echo word {code}; exit {code}")) == (f"word {code}\r\n".encode(), code)
 
 
@@ -249,14 +258,6 @@ def test_after_death_status_says_so_and_a_new_subscriber_gets_replay_and_exit(st
         client.input(b"anybody there?")
         client.kill()
         assert client.status().alive == 0
-
-
-@pytest.mark.parametrize("classifier", ["simple", "claude", "none"])
-def test_dead_is_reported_whatever_the_classifier(stage: Stage, classifier: str) -> None:
-    place = stage.start("true", classifier=classifier)
-    until(lambda: os.path.exists(place.exit))
-    with connected(place) as client:
-        assert client.status().state == 0xFF
 
 
 def test_after_the_linger_time_socket_and_pid_file_go_and_the_exit_record_stays(stage: Stage) -> None:
@@ -433,14 +434,14 @@ def test_a_client_that_asks_and_never_reads_is_not_read_any_more(stage: Stage) -
 # Sizes...
 
 
-@pytest.mark.parametrize("size", [(0, 0), (0, 1), (1, 0), (65535, 65535), (120, 40)])
-def test_any_size_is_passed_to_the_kernel(stage: Stage, size: tuple[int, int]) -> None:
+def test_any_size_is_passed_to_the_kernel(stage: Stage) -> None:
     place = stage.start("sleep", "60", cols=0, rows=0)
     with connected(place) as client:
-        client.resize(*size)
-        detail = client.detail()["size"]
-        assert (detail["cols"], detail["rows"]) == size
-        assert client.status().alive == 1
+        for size in ((0, 0), (0, 1), (1, 0), (65535, 65535), (120, 40)):
+            client.resize(*size)
+            detail = client.detail()["size"]
+            assert (detail["cols"], detail["rows"]) == size
+            assert client.status().alive == 1
 
 
 def test_the_program_starts_with_its_size_and_hears_of_a_new_one(stage: Stage) -> None:
@@ -702,3 +703,324 @@ def test_a_program_that_dies_after_its_reaper_has_given_it_up_is_known_to_be_dea
     subprocess.run(command, check=True, env={**os.environ, "TREADLE_WARM": "0"}, timeout=60)
     with Client(Place(str(stage.directory), "x").sock, timeout=60) as client:
         assert client.stop(0)["code"] == 137
+
+
+# Without a program, in this process...
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[Callable[..., Supervisor]]:
+    """Makes a supervisor that has started nothing: what a program would draw is written to its terminal."""
+    made: list[tuple[Supervisor, socket.socket]] = []
+
+    def make(**more: Any) -> Supervisor:
+        settings = TerminalSettings()
+        settings.id, settings.directory, settings.workdir, settings.command = (
+            f"x{len(made)}",
+            str(tmp_path),
+            "/",
+            ["sh"],
+        )
+        settings.cols, settings.rows, settings.state_file = 80, 24, str(tmp_path / f"x{len(made)}.state")
+        for name, value in more.items():
+            setattr(settings, name, value)
+        place = Place(str(tmp_path), settings.id)
+        ours, theirs = socket.socketpair()
+        supervisor = Supervisor(settings, place, lock.take(place), WaitingReaper(os.getpid(), ours))
+        supervisor.lock.write(os.getpid())
+        supervisor.clients.open()
+        made.append((supervisor, theirs))
+        ours.close()
+        return supervisor
+
+    yield make
+    for supervisor, theirs in made:
+        if not supervisor.done:
+            supervisor.put_away()
+        supervisor.history.close()
+        supervisor.log.close()
+        theirs.close()
+        os.close(supervisor.pty.master)
+        if supervisor.pty.slave >= 0:
+            os.close(supervisor.pty.slave)
+
+
+Alone = Callable[..., Supervisor]
+
+
+def hang_up(supervisor: Supervisor) -> None:
+    """The program closes its side."""
+    os.close(supervisor.pty.slave)
+    supervisor.pty.slave = -1
+
+
+def draw(supervisor: Supervisor, text: bytes) -> None:
+    os.write(supervisor.pty.slave, text)
+    until(lambda: supervisor.state() and supervisor.scrollback.end >= len(text))
+
+
+def events(supervisor: Supervisor) -> list[tuple[str, str]]:
+    path = Path(supervisor.place.log)
+    return [(line["level"], line["event"]) for line in log_lines(supervisor.place)] if path.exists() else []
+
+
+def test_all_about_it_is_in_its_detail(alone: Alone, tmp_path: Path) -> None:
+    supervisor = alone(resize_policy="smallest")
+    draw(supervisor, b"hello")
+    found = supervisor.detail()
+    assert {key: found[key] for key in ("format", "id", "supervisor", "pid", "alive", "code", "reason", "command")} == {
+        "format": 1,
+        "id": "x0",
+        "supervisor": os.getpid(),
+        "pid": 0,
+        "alive": True,
+        "code": None,
+        "reason": None,
+        "command": ["sh"],
+    }
+    assert (found["workdir"], found["state_file"]) == ("/", str(tmp_path / "x0.state"))
+    assert found["size"] == {"cols": 80, "rows": 24, "policy": "smallest", "changes": [(0, 80, 24)]}
+    file = {"file": supervisor.place.out, "file_size": 5, "lost": 0}
+    assert found["output"] == {"start": 0, "end": 5, **file} and Path(supervisor.place.out).read_bytes() == b"hello"
+    assert (found["last_line"], found["canonical"], found["prompts"], found["clients"]) == ("hello", True, [], [])
+    assert found["state"]["name"] == "unknown" and 0 <= found["idle_ms"] < 50_000
+    status = supervisor.status()
+    assert (status.pid, status.alive, status.state) == (0, 1, wire.ACTIVE) and status.idle_ms < 50_000
+
+
+def test_a_new_size_is_noted_with_its_place_in_the_output_and_the_same_one_is_set_again(alone: Alone) -> None:
+    supervisor = alone()
+    draw(supervisor, b"hello")
+    supervisor.resize(100, 30)
+    assert supervisor.sizes == [(0, 80, 24), (5, 100, 30)] and supervisor.size == (100, 30)
+    assert termios.tcgetwinsize(supervisor.pty.master) == (30, 100) and supervisor.watch.view.size == (100, 30)
+    termios.tcsetwinsize(supervisor.pty.slave, (7, 7))
+    supervisor.resize(100, 30)
+    assert len(supervisor.sizes) == 2 and termios.tcgetwinsize(supervisor.pty.master) == (30, 100)
+
+
+def test_a_recording_has_the_output_the_sizes_and_the_end(alone: Alone, tmp_path: Path) -> None:
+    supervisor = alone(record=str(tmp_path / "x.cast"), linger=0.0)
+    supervisor.recorder = CastRecorder(supervisor.settings, time.monotonic())
+    draw(supervisor, b"hello\n")
+    supervisor.resize(100, 30)
+    hang_up(supervisor)
+    supervisor._exited(3)
+    lines = [json.loads(line) for line in (tmp_path / "x.cast").read_text().splitlines()[1:]]
+    assert [line[1:] for line in lines] == [["o", "hello\r\n"], ["r", "100x30"], ["x", "3"]]
+
+
+@pytest.mark.parametrize(("status", "code"), [(3, 3), (0, 0), (-9, 137)])
+def test_its_end_is_recorded_told_and_final(alone: Alone, status: int, code: int) -> None:
+    supervisor = alone(linger=60.0, kill_process_group=False, classifier="none")
+    draw(supervisor, b"hello")
+    supervisor.reason = "a reason"
+    hang_up(supervisor)
+    supervisor._exited(status)
+    supervisor._exited(99)
+    record = json.loads(Path(supervisor.place.exit).read_text())
+    assert record.pop("started") <= record.pop("ended")
+    assert record == {
+        "format": 1,
+        "id": "x0",
+        "code": code,
+        "reason": "a reason",
+        "command": ["sh"],
+        "workdir": "/",
+        "pid": 0,
+        "output_bytes": 5,
+        "output_lost": 0,
+        "sizes": [[0, 80, 24]],
+    }
+    assert supervisor.exit_frame == wire.encode(wire.Exit(code)) and events(supervisor)[-1] == ("info", "exited")
+    assert not supervisor.ending and supervisor.loop.has("linger") and not supervisor.loop.has("drain")
+    assert (supervisor.status().alive, supervisor.status().state) == (0, wire.DEAD)
+    assert supervisor.detail()["state"]["name"] == "dead"
+    supervisor._output(b"late")
+    assert supervisor.scrollback.end == 5, "nothing follows the end"
+    supervisor.type(b"too late")
+    assert supervisor.pty.input_queued == 0
+    supervisor._linger_over()
+    assert supervisor.done and supervisor.run() == code and not os.path.exists(supervisor.place.pid)
+
+
+def test_what_follows_the_end_waits_until_all_processes_are_gone(alone: Alone) -> None:
+    supervisor = alone(linger=60.0)
+    hang_up(supervisor)
+    supervisor._exited(0)
+    assert supervisor.ending and supervisor.loop.has("ending")
+    supervisor._linger_over()
+    assert not supervisor.done and supervisor.loop.has("linger")
+    supervisor._report = TreeEnd([(7, "sleep", signal.SIGTERM)], left=[(8, "stuck")])
+    supervisor._ended()
+    assert not supervisor.ending
+    (line,) = [line for line in log_lines(supervisor.place) if line["event"] == "ended"]
+    assert line["processes"] == [{"pid": 7, "name": "sleep", "by": "SIGTERM"}]
+    supervisor._report = TreeEnd()
+    supervisor._ended()
+    assert [event for _, event in events(supervisor)].count("ended") == 1, "nothing to say"
+
+
+def test_an_end_that_cannot_be_recorded_is_logged(alone: Alone) -> None:
+    supervisor = alone(kill_process_group=False)
+    os.unlink(supervisor.place.pid)
+    Path(supervisor.place.pid).write_text("1\n2")
+    hang_up(supervisor)
+    supervisor._exited(0)
+    assert not os.path.exists(supervisor.place.exit) and ("warn", "exit record not saved") in events(supervisor)
+    other = alone(kill_process_group=False)
+    os.mkdir(other.place.exit)
+    hang_up(other)
+    other._exited(0)
+    assert ("error", "exit record not saved") in events(other) and other.exit_frame
+
+
+def test_while_another_process_keeps_the_terminal_the_end_waits_for_silence(alone: Alone) -> None:
+    supervisor = alone(kill_process_group=False)
+    supervisor._exited(0)
+    assert supervisor.exit_frame is None and supervisor.loop.has("drain")
+    os.write(supervisor.pty.slave, b"last words")
+    while supervisor.exit_frame is None:
+        supervisor.loop.turn()
+    assert supervisor.scrollback.end == 10
+    flooded = alone(kill_process_group=False)
+    flooded.code, flooded._died = 0, time.monotonic()
+    flooded._drain(time.monotonic())
+    assert flooded.exit_frame is not None, "the time is over"
+
+
+def test_a_program_that_could_not_be_started_is_said_where_its_output_would_be(alone: Alone) -> None:
+    supervisor = alone(kill_process_group=False)
+    hang_up(supervisor)
+    supervisor._failed("no such program")
+    assert (supervisor.code, supervisor.reason) == (127, "no such program (in /)")
+    assert Path(supervisor.place.out).read_bytes() == b"treadle: no such program (in /)\r\n"
+    assert supervisor.cannot_run(60.0) == "no such program (in /)" and not supervisor.loop.has("exec")
+    assert ("error", "not started") in events(supervisor) and supervisor.detail()["reason"] == supervisor.reason
+    running = alone()
+    assert running.cannot_run(0.0) == ""
+    running.pid = 7
+    assert running.cannot_run(60.0) == ""
+
+
+def test_a_terminal_that_all_have_closed_is_read_again_later(alone: Alone) -> None:
+    supervisor = alone()
+    slave = os.ttyname(supervisor.pty.slave)
+    hang_up(supervisor)
+    assert supervisor._read_output() == 0 and supervisor.pty.hung_up and supervisor.loop.has("reopen")
+    supervisor._watch_terminal()
+    assert supervisor.pty.master not in supervisor.loop._acts
+    supervisor.pty.slave = os.open(slave, os.O_RDWR | os.O_NOCTTY)
+    supervisor._reopen()
+    assert not supervisor.pty.hung_up and supervisor.loop._acts[supervisor.pty.master][0] == READ
+    draw(supervisor, b"again")
+    supervisor.held = True
+    supervisor._watch_terminal()
+    assert supervisor.pty.master not in supervisor.loop._acts, "held, and nothing to type"
+    supervisor.loop.at("hold", 0.0, lambda: None)
+    supervisor.read_on()
+    assert supervisor.loop._acts[supervisor.pty.master][0] == READ and not supervisor.loop.has("hold")
+
+
+def test_what_does_not_fit_is_typed_when_the_program_reads(alone: Alone) -> None:
+    supervisor = alone()
+    tty.setraw(supervisor.pty.slave)
+    supervisor.type(b"k")
+    assert os.read(supervisor.pty.slave, 10) == b"k" and supervisor.pty.master not in supervisor.loop._acts
+    supervisor.type(bytes(INPUT_MAX + (1 << 16)))
+    queued = supervisor.pty.input_queued
+    assert supervisor.input_full and supervisor.loop._acts[supervisor.pty.master][0] == READ | WRITE
+    supervisor.pty.input_queued = INPUT_MAX
+    assert not supervisor.input_full
+    supervisor.pty.input_queued = queued
+    os.read(supervisor.pty.slave, 1 << 16)
+    supervisor._terminal_ready(WRITE)
+    assert supervisor.pty.input_queued < queued and supervisor.loop._acts[supervisor.pty.master][0] == READ | WRITE
+    supervisor._exited(0)
+    assert supervisor.pty.input_queued == 0
+
+
+def test_the_state_is_judged_by_all_that_was_written_unless_that_is_too_much(alone: Alone) -> None:
+    supervisor = alone()
+    os.write(supervisor.pty.slave, b"$ ")
+    until(lambda: supervisor.state() and supervisor.scrollback.end == 2)
+    assert not supervisor.watch.behind
+    supervisor.held = True
+    os.write(supervisor.pty.slave, b"more")
+    supervisor.state()
+    assert supervisor.watch.behind and supervisor.scrollback.end == 2
+
+
+def test_files_that_were_removed_are_made_again_unless_another_has_the_id(alone: Alone) -> None:
+    supervisor = alone()
+    supervisor.pid = 77
+    os.unlink(supervisor.place.sock)
+    os.unlink(supervisor.place.pid)
+    supervisor._signalled(bytes([signal.SIGUSR1]))
+    assert os.path.exists(supervisor.place.sock) and supervisor.place.pids() == (os.getpid(), 77)
+    again = [("warn", f"the {name} was removed, and is there again") for name in ("pid file", "socket")]
+    assert events(supervisor) == again
+    assert os.path.exists(supervisor.place.summary) and supervisor.loop.has("socket") and not supervisor.ending
+    supervisor._look_at_socket()
+    assert events(supervisor) == again, "nothing was removed"
+    os.unlink(supervisor.place.sock)
+    os.unlink(supervisor.place.pid)
+    Path(supervisor.place.pid).write_text("1\n2")
+    supervisor._look_at_socket()
+    assert not os.path.exists(supervisor.place.sock) and events(supervisor) == again
+    with pytest.raises(Busy, match="another terminal has the id x0 by now"):
+        supervisor.rename("y")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_that_ends_it_is_logged_and_leaves_no_time(alone: Alone, number: int) -> None:
+    supervisor = alone(linger=60.0)
+    supervisor._signalled(bytes([signal.SIGCHLD]))
+    assert not supervisor.ending and events(supervisor) == []
+    supervisor._signalled(bytes([signal.SIGCHLD, number]))
+    (line,) = log_lines(supervisor.place)
+    assert (line["event"], line["number"]) == ("signal", number)
+    assert supervisor.ending and supervisor.settings.linger == 0.0 and not supervisor.loop.has("linger")
+    supervisor.exit_frame, supervisor.ending = b"", False
+    supervisor.leave()
+    assert supervisor.loop.has("linger") and not supervisor.ending
+
+
+def test_what_it_leaves_is_its_record_its_output_and_its_log(alone: Alone, tmp_path: Path) -> None:
+    supervisor = alone(kill_process_group=False, linger=0.0)
+    draw(supervisor, b"hello")
+    Path(supervisor.settings.state_file).touch()
+    Path(supervisor.place.renamed).touch()
+    supervisor._markers.append(supervisor.place.renamed)
+    hang_up(supervisor)
+    supervisor._exited(4)
+    assert supervisor.run() == 4
+    left = {path.suffix for path in tmp_path.iterdir()}
+    assert {".exit", ".out", ".log"} <= left and not left & {".pid", ".sock", ".state", ".renamed"}
+    stopped = alone()
+    stopped.done = True
+    assert stopped.run() == 1, "it never had a program"
+
+
+def test_another_id_is_taken_with_all_files_and_its_title(stage: Stage) -> None:
+    place = stage.start("sh", "-c", "echo hello; read x")
+    taken = stage.start("cat")
+    with connected(place) as client:
+        until(lambda: client.detail()["output"]["end"])
+        assert client.rename(taken.id)["why"] and client.rename("new")["id"] == "new"
+        after = Place(place.directory, "new")
+        found = client.detail()
+        assert (found["id"], found["output"]["file"]) == ("new", after.out)
+    with connected(after) as client:
+        assert client.status().alive
+    assert table.command_line(after.pids()[0])[0] == f"{TITLE}new" and not os.path.exists(place.pid)
+    line = log_lines(after)[-1]
+    assert (line["level"], line["event"], line["before"], line["session"]) == ("info", "renamed", place.id, "new")
+    until(lambda: (summary.read(after) or {}).get("id") == "new")
+    assert os.path.exists(place.renamed) and Path(after.out).read_bytes() == b"hello\r\n"
+    with connected(after) as client:
+        client.stop(0)
+        client.input(b"\n")
+    os.kill(after.pids()[0], signal.SIGTERM)
+    until(lambda: not os.path.exists(after.pid))
+    assert not os.path.exists(place.renamed) and json.loads(Path(after.exit).read_text())["id"] == "new"
