@@ -1,10 +1,18 @@
-from collections.abc import Generator, Iterator
+import os
+import socket
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.terminal.support import Desk, Stage
 from tests.terminal.tmux import Tmux
+from treadle.io.process.held import WaitingReaper
+from treadle.terminal import lock
+from treadle.terminal.places import Place
+from treadle.terminal.settings import TerminalSettings
+from treadle.terminal.supervisor import Supervisor
 
 
 @pytest.fixture
@@ -28,6 +36,43 @@ def desk() -> Iterator[Desk]:
     made = Desk()
     yield made
     made.close()
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[Callable[..., Supervisor]]:
+    """Makes a supervisor that has started nothing: what a program would draw is written to its terminal."""
+    made: list[tuple[Supervisor, socket.socket]] = []
+
+    def make(**more: Any) -> Supervisor:
+        settings = TerminalSettings()
+        settings.id, settings.directory, settings.workdir, settings.command = (
+            f"x{len(made)}",
+            str(tmp_path),
+            "/",
+            ["sh"],
+        )
+        settings.cols, settings.rows, settings.state_file = 80, 24, str(tmp_path / f"x{len(made)}.state")
+        for name, value in more.items():
+            setattr(settings, name, value)
+        place = Place(str(tmp_path), settings.id)
+        ours, theirs = socket.socketpair()
+        supervisor = Supervisor(settings, place, lock.take(place), WaitingReaper(os.getpid(), ours))
+        supervisor.lock.write(os.getpid())
+        supervisor.clients.open()
+        made.append((supervisor, theirs))
+        ours.close()
+        return supervisor
+
+    yield make
+    for supervisor, theirs in made:
+        if not supervisor.done:
+            supervisor.put_away()
+        supervisor.history.close()
+        supervisor.log.close()
+        theirs.close()
+        os.close(supervisor.pty.master)
+        if supervisor.pty.slave >= 0:
+            os.close(supervisor.pty.slave)
 
 
 @pytest.hookimpl(wrapper=True)

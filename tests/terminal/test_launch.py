@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.terminal.support import Stage, alive, connected, until, watch
+from tests.terminal.support import Stage, alive, connected, log_lines, until, watch
 from treadle.io.process import table
+from treadle.terminal import lock
+from treadle.terminal.launch import supervise
 from treadle.terminal.places import Place
+from treadle.terminal.supervisor import Supervisor
 
 
 @pytest.mark.parametrize(
@@ -151,3 +154,20 @@ def test_a_service_whose_program_cannot_run_says_so_and_is_not_ready(tmp_path: P
     env = {**os.environ, "NOTIFY_SOCKET": f"{tmp_path}/nobody"}
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
     assert done.returncode == 127 and "treadle: session no-such-program did not start: " in done.stderr
+
+
+def test_a_supervisor_that_fails_says_why_in_its_log(tmp_path: Path) -> None:
+    place = Place(str(tmp_path), "x")
+    held, (said, tell) = lock.take(place), os.pipe()
+    child = os.fork()
+    if child == 0:
+        setattr(Supervisor, "run", lambda self: 1 // 0)  # noqa: B010
+        supervise({"id": "x", "directory": str(tmp_path), "command": ["sleep", "60"], "workdir": "/"}, held.fd, tell)
+    for fd in (held.fd, tell):
+        os.close(fd)
+    assert os.read(said, 100) == b"ok\n"
+    os.close(said)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 70
+    (line,) = [line for line in log_lines(place) if line["event"] == "the supervisor failed"]
+    assert (line["level"], line["session"]) == ("error", "x") and "ZeroDivisionError" in line["reason"]
+    until(lambda: not os.path.exists(place.pid))

@@ -2,13 +2,19 @@
 
 import os
 import signal
+import sys
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from treadle.cli.warm import MODULES
 from treadle.io.process import table
+from treadle.terminal.clients import Clients
+from treadle.terminal.lock import Lock
 from treadle.terminal.rehearsal import TIMES, rehearse
+from treadle.terminal.settings import child_environment
 from treadle.terminal.supervisor import Supervisor
 
 
@@ -20,12 +26,20 @@ def test_a_rehearsal_leaves_no_file_child_or_handler(tmp_path: Path, monkeypatch
         shown.append(data)
         output(supervisor, data)
 
+    ran: Counter[Any] = Counter()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Supervisor, "_output", noted)
     before = (set(os.listdir("/dev/fd")), signal.getsignal(signal.SIGCHLD), table.children())
-    rehearse()
+    sys.setprofile(lambda frame, event, _: ran.update([frame.f_code]) if event == "call" else None)
+    try:
+        rehearse()
+    finally:
+        sys.setprofile(None)
     assert (set(os.listdir("/dev/fd")), signal.getsignal(signal.SIGCHLD), table.children()) == before
     assert list(tmp_path.iterdir()) == []
+    for run in (Lock.write, Clients.open, child_environment):
+        assert ran[run.__code__] == TIMES, run
+    assert ran[Supervisor.look.__code__] == 2 * TIMES
     assert len(shown) == TIMES, "it has read what was shown, and so run what reads it"
 
 

@@ -1,12 +1,15 @@
 """What a person would see, compared with what was seen when the recordings were made."""
 
 import os
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tests.terminal.recordings import NAMES, load
 from tests.terminal.support import Stage, connected, until, watch
+from treadle.terminal.client import Client
 from treadle.terminal.places import Place
 from treadle.terminal.screen import (
     BOLD,
@@ -19,9 +22,11 @@ from treadle.terminal.screen import (
     Story,
     colour,
     palette,
+    replayed,
     snapshot,
     story,
 )
+from treadle.wire.terminal import frames as wire
 
 BULK = "head -c 17000000 /dev/zero | tr '\\0' x"
 
@@ -182,3 +187,25 @@ def test_one_that_has_ended_is_read_from_its_files(tmp_path: Path) -> None:
     assert snapshot(place)["lines"] == ["old", "new", ""] and snapshot(place)["title"] == "t"
     Path(f"{place.out}.1").unlink()
     assert snapshot(place)["cols"] == 5
+
+
+def test_a_peer_of_the_plain_protocol_may_take_its_time_before_its_output_and_not_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("treadle.terminal.screen.ANSWER", 50.0)
+    monkeypatch.setattr("treadle.terminal.screen.REPLAYED", 0.0)
+    with socket.socket(socket.AF_UNIX) as listener, ThreadPoolExecutor(1) as pool:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+
+        def answer() -> socket.socket:
+            sock, _ = listener.accept()
+            sock.sendall(wire.encode(wire.Mode(0)))
+            assert sock.recv(100) == wire.encode(wire.Subscribe())
+            sock.sendall(wire.encode(wire.ProgramOutput(b"words")))
+            return sock
+
+        answered = pool.submit(answer)
+        with Client(str(tmp_path / "s"), timeout=50) as client:
+            assert replayed(client) == b"words"
+        answered.result(50).close()

@@ -11,9 +11,8 @@ import termios
 import threading
 import time
 import tty
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -31,13 +30,12 @@ from tests.terminal.support import (
 from tests.waiting import stop
 from treadle.errors import Busy
 from treadle.io.process import table
-from treadle.io.process.held import TreeEnd, WaitingReaper
-from treadle.terminal import lock, summary
+from treadle.io.process.held import TreeEnd
+from treadle.terminal import summary
 from treadle.terminal.client import Client
 from treadle.terminal.loop import READ, WRITE
 from treadle.terminal.places import TITLE, Place
 from treadle.terminal.record import CastRecorder
-from treadle.terminal.settings import TerminalSettings
 from treadle.terminal.supervisor import INPUT_MAX, Supervisor
 from treadle.wire.terminal import frames as wire
 
@@ -706,43 +704,6 @@ def test_a_program_that_dies_after_its_reaper_has_given_it_up_is_known_to_be_dea
 
 
 # Without a program, in this process...
-
-
-@pytest.fixture
-def alone(tmp_path: Path) -> Iterator[Callable[..., Supervisor]]:
-    """Makes a supervisor that has started nothing: what a program would draw is written to its terminal."""
-    made: list[tuple[Supervisor, socket.socket]] = []
-
-    def make(**more: Any) -> Supervisor:
-        settings = TerminalSettings()
-        settings.id, settings.directory, settings.workdir, settings.command = (
-            f"x{len(made)}",
-            str(tmp_path),
-            "/",
-            ["sh"],
-        )
-        settings.cols, settings.rows, settings.state_file = 80, 24, str(tmp_path / f"x{len(made)}.state")
-        for name, value in more.items():
-            setattr(settings, name, value)
-        place = Place(str(tmp_path), settings.id)
-        ours, theirs = socket.socketpair()
-        supervisor = Supervisor(settings, place, lock.take(place), WaitingReaper(os.getpid(), ours))
-        supervisor.lock.write(os.getpid())
-        supervisor.clients.open()
-        made.append((supervisor, theirs))
-        ours.close()
-        return supervisor
-
-    yield make
-    for supervisor, theirs in made:
-        if not supervisor.done:
-            supervisor.put_away()
-        supervisor.history.close()
-        supervisor.log.close()
-        theirs.close()
-        os.close(supervisor.pty.master)
-        if supervisor.pty.slave >= 0:
-            os.close(supervisor.pty.slave)
 
 
 Alone = Callable[..., Supervisor]

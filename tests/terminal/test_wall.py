@@ -5,6 +5,7 @@ import re
 import shlex
 import signal
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,7 @@ from treadle.terminal.listing import row
 from treadle.terminal.panel import Panel, width
 from treadle.terminal.places import Place
 from treadle.terminal.screen import Screen
-from treadle.terminal.wall import Wall, layout, order, painted
+from treadle.terminal.wall import Tile, Wall, layout, order, painted
 
 ASKS = r"printf '\033]7501;state=blocked:kind=permission\033\\'"
 WORKS = ASKS.replace("blocked:kind=permission", "working")
@@ -212,6 +213,22 @@ async def test_keys_choose_what_is_in_front_and_the_title_says_what_each_does(
     assert wall.typing == "" and wall.words == ""
     panel.shape = 40, 8
     assert drawn(wall)[0].startswith(" c  question") and not any("│" in line for line in drawn(wall))
+
+
+@pytest.mark.parametrize(
+    ("cursor", "place"),
+    [(None, ""), ((0, 0), "2;1"), ((39, 9), "7;40"), ((40, 9), ""), ((0, 4), "2;1"), ((0, 3), "2;1"), ((5, 8), "6;6")],
+)
+def test_the_cursor_is_shown_where_it_is_on_the_wall_and_nowhere_else(
+    tmp_path: Path, cursor: tuple[int, int] | None, place: str
+) -> None:
+    wall, tile = Wall(str(tmp_path), Paper(40, 8), 0x1C), Tile(cast(Any, None))
+    assert wall.cursor() == ""
+    tile.rows, tile.cursor = [[("x", "", "", 0)]] * 10, cursor
+    wall.found, wall.tiles = [{"id": "a", "state": "idle"}], {"a": tile}
+    assert wall.cursor() == "", "no one types into it"
+    wall.typing = "a"
+    assert wall.cursor() == (f"\x1b[{place}H\x1b[?25h" if place else "")
 
 
 def press(desk: Desk, wall: Wall, key: bytes) -> None:

@@ -85,8 +85,7 @@ def _load(name: str) -> Any:
 
 def _has(font: Any, text: str) -> bool:
     """Whether the font has a glyph for the first character; if not, it draws its glyph for missing characters."""
-    ours, none = font.getmask(text[0]), font.getmask("\U0010ffff")
-    return ours.size != none.size or bytes(ours) != bytes(none)
+    return bytes(font.getmask(text[0])) != bytes(font.getmask("\U0010ffff"))
 
 
 def _draw(draw: Any, fonts: Fonts, cell: Cell, x: int, y: int, width: int, height: int) -> None:

@@ -11,6 +11,8 @@ from tests.cli.terminal.shells import Here, Shell, reporting
 from tests.installed import TREADLE
 from tests.terminal.support import alive, connected, until
 from treadle.cli.terminal import run
+from treadle.terminal.places import Place
+from treadle.terminal.screen import snapshot
 
 
 def test_run_detached_prints_the_id_when_the_socket_answers(shell: Shell) -> None:
@@ -175,3 +177,13 @@ def test_more_options_reach_the_supervisor(shell: Shell, tmp_path: Path) -> None
     os.kill(left, signal.SIGKILL)
     assert (tmp_path / "own.log").exists() and not os.path.exists(shell.place("x").log)
     assert "123456789" in (tmp_path / "x.cast").read_text()
+
+
+def test_the_bar_is_shown_to_who_wants_it(here: Here) -> None:
+    inner = here.directory / "inner"
+    outer = here.stage.start(
+        *(TREADLE, "run", "--bar", "--id", "x", "--socket-dir", str(inner), "--linger", "0", "--", "cat")
+    )
+    until(lambda: "[treadle] x" in "\n".join(snapshot(outer)["lines"]))
+    with connected(Place(str(inner), "x")) as client:
+        client.stop(0)
