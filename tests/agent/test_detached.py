@@ -2,11 +2,14 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,14 +19,16 @@ from tests.agent.conftest import Opened
 from tests.scripts import calls, reply, says
 from tests.waiting import until
 from treadle.agent import detached
-from treadle.agent.detached import Detached, every, find
+from treadle.agent.detached import Detached, Plan, every, find
 from treadle.agent.session import NativeSession
 from treadle.agent.task_groups import succeeded
-from treadle.errors import StorageError
-from treadle.events import AnyEvent, Event, TaskChanged, TaskGroupChanged
+from treadle.agent.tools.base import writing_freely
+from treadle.errors import LineTooLong, NotFound, StorageError
+from treadle.events import AnyEvent, Event, Task, TaskChanged, TaskGroup, TaskGroupChanged, encode
+from treadle.io.files import locked
 from treadle.io.process import table
 from treadle.io.process.registry import keeper_trees
-from treadle.session import CommandResult, Decision, Guards
+from treadle.session import CommandResult, Confinement, Decision, Guards, Limits, Rules
 
 SCRIPT = (
     says("there are three", when="count", times="always")
@@ -226,8 +231,10 @@ async def test_what_cannot_start_says_why_and_leaves_nothing(opened: Opened, tmp
 
 
 async def test_a_judge_that_lives_in_this_process_cannot_be_left_behind(opened: Opened) -> None:
-    session = await opened(SCRIPT, guards=Guards(judge=lambda access: Decision(verdict="allow")))
-    assert "cannot be detached" in await ran(session, 'agent parallel --detach a:"count"', ok=False)
+    for guards in (Guards(judge=lambda access: Decision(verdict="allow")), Guards(writing=writing_freely)):
+        session = await opened(SCRIPT, guards=guards)
+        shown = await ran(session, 'agent parallel --detach a:"count"', ok=False)
+        assert "cannot be detached" in shown and "leave out --detach" in shown
 
 
 async def test_what_was_given_in_the_environment_is_used_and_not_written_down(opened: Opened, work: Path) -> None:
@@ -304,3 +311,124 @@ async def test_a_waiter_that_was_cut_off_hears_nothing_twice(opened: Opened) -> 
     await asyncio.wait_for(group.wait(lambda event: None), 60)
     late = group.events[seen:]
     assert [e for e in heard if detached.is_stored(e)] + late == group.events
+
+
+MEMBERS = [{"prompt": "x", "label": name, "id": f"agent_{name}"} for name in "ab"]
+
+
+def snapshot(name: str, status: str, **more: Any) -> bytes:
+    task = Task(id=f"agent_{name}", kind="agent", label=name, status=status, cwd="/", **more)  # type: ignore[arg-type]
+    return encode(TaskChanged(change="updated", task_id=task.id, task=task)) + b"\n"
+
+
+async def test_what_a_killed_runner_had_not_finished_has_failed_and_what_was_closed_is_not_listed() -> None:
+    lines = snapshot("a", "completed") + snapshot("b", "running", current_action="reads")
+    lines += encode(TaskChanged(change="text", task_id="agent_b")) + b"\n"
+    directory = written("group_x", plan(members=MEMBERS), lines)
+    group = Detached(directory)
+    assert [(task.id, task.status) for task in group.tasks] == [("agent_a", "completed"), ("agent_b", "failed")]
+    lost = group.tasks[1]
+    assert lost.error is not None and lost.error.message == "the process that ran it was killed"
+    assert lost.current_action is None and group.group.results == tuple(group.tasks)
+    heard: list[Event] = []
+    assert await group.wait(heard.append) == group.group and heard == group.events and len(heard) == 3
+    assert not await group.send("agent_b", "hello") and not await group._ask({"do": "stop"})
+    await group.close("agent_a")
+    assert [task.id for task in group.tasks] == ["agent_b"] and os.path.exists(directory)
+    await group.close("agent_b")
+    assert not os.path.exists(directory)
+
+
+def test_a_group_lives_while_its_runner_holds_the_lock_or_has_just_been_started() -> None:
+    group = Detached(written("group_x", plan(members=MEMBERS, created=time.time())))
+    assert group.alive and group.group.status == "running"
+    assert [(task.status, task.label, task.cwd, task.parent_session) for task in group.tasks] == [
+        ("queued", "a", "/", "s"),
+        ("queued", "b", "/", "s"),
+    ]
+    lock = os.path.join(group.directory, "lock")
+    with locked(lock, 0):
+        assert group.alive
+    assert not group.alive, "its runner was there, and is gone"
+    os.unlink(lock)
+    old = Detached(written("group_y", plan(group="group_y", created=time.time() - detached.START_SECONDS - 1)))
+    assert not old.alive
+    with locked(os.path.join(old.directory, "lock"), 0):
+        assert old.alive
+    shutil.rmtree(group.directory)
+
+
+def test_groups_are_found_by_their_own_and_their_tasks_names_the_oldest_first() -> None:
+    assert every() == [] and find("group_x") is None
+    written("later", plan(group="agent_a", created=20.0))
+    written("first", plan(group="group_x", created=10.0, members=MEMBERS))
+    written("none", b"")
+    Path(detached.root(), "empty").mkdir()
+    assert [group.group.id for group in every()] == ["group_x", "agent_a"]
+    by = {wanted: group.group.id for wanted in ("group_x", "agent_b", "agent_a") if (group := find(wanted))}
+    assert by == {"group_x": "group_x", "agent_b": "group_x", "agent_a": "agent_a"} and find("agent_z") is None
+    with pytest.raises(NotFound, match="no group in"):
+        Detached(os.path.join(detached.root(), "empty"))
+    with pytest.raises(StorageError, match="has format 2, which this version does not read") as caught:
+        Detached(written("newer", plan(format=2)))
+    assert caught.value.hint == "upgrade treadle"
+
+
+def test_what_ended_long_ago_is_forgotten_and_nothing_else() -> None:
+    now, long_ago = time.time(), time.time() - detached.KEEP_SECONDS - 60
+    ended = TaskGroup(id="g", tasks=(), status="completed", wait_policy="detached", parent_session="s", created_at=1.0)
+    late = encode(TaskGroupChanged(change="completed", group=msgspec.structs.replace(ended, completed_at=now))) + b"\n"
+    written("old", plan(created=long_ago))
+    written("ended late", plan(created=long_ago), late)
+    written("young", plan(created=now - 3600))
+    alive = written("alive", plan(created=long_ago))
+    with locked(os.path.join(alive, "lock"), 0):
+        detached._forget_old()
+        assert sorted(os.listdir(detached.root())) == ["alive", "ended late", "young"]
+
+
+def test_a_plan_has_all_that_the_runner_needs_and_of_the_environment_only_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GIVEN", "here")
+    monkeypatch.delenv("MISSING", raising=False)
+    made = Plan(
+        group="g",
+        parent_session="s",
+        created=1.0,
+        members=(),
+        cwd="/c",
+        model="m",
+        system_prompt="system",
+        append_system_prompt="append",
+        tools=("bash",),
+        denied_tools=("grep",),
+        env=("GIVEN", "MISSING"),
+        rules=Rules(deny=("Bash",)),
+        mode="plan",
+        limits=Limits(max_iterations=3),
+        add_dirs=("/d",),
+        confinement=Confinement(use="on"),
+        trusted=True,
+    )
+    spec = msgspec.json.decode(msgspec.json.encode(made), type=Plan).spec()
+    assert (spec.cwd, spec.model, spec.mode, spec.add_dirs, spec.env) == ("/c", "m", "plan", ("/d",), {"GIVEN": "here"})
+    assert (spec.instructions.system, spec.instructions.append) == ("system", "append")
+    assert (spec.tools.offered, spec.tools.denied, spec.rules.deny) == (("bash",), ("grep",), ("Bash",))
+    assert (spec.limits.max_iterations, spec.confinement.use, spec.trusted) == (3, "on", True)
+    assert not spec.start.persist and not Plan(**{**msgspec.structs.asdict(made), "trusted": False}).spec().trusted
+
+
+async def test_a_line_that_never_ends_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(detached, "LINE_CAP", 10)
+    pieces = [b"one\ntw", b"o\n", b"x" * 20 + b"\n", b""]
+
+    class Stream:
+        async def read(self) -> bytes:
+            return pieces.pop(0)
+
+    heard = []
+    with pytest.raises(LineTooLong):
+        async for line in detached.lines_of(Stream()):  # type: ignore[arg-type]
+            heard.append(line)
+    assert heard == [b"one", b"two"]

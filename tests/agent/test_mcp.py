@@ -5,22 +5,30 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.agent.pixels import png
+from tests.agent.test_mcp_client import SERVER
+from tests.agent.test_mcp_http import Answered, Heard, Server, result
 from tests.agent.tools.workspace import Workspace
-from treadle.agent.mcp import McpServers, find_servers, tool_name
+from tests.waiting import until
+from treadle.agent import mcp
+from treadle.agent.mcp import McpConnection, McpServers, McpTool, find_servers, given_servers, tool_name
 from treadle.agent.tools import registry
-from treadle.errors import ToolError
+from treadle.agent.tools.base import AnyArgs
+from treadle.errors import ConfigError, ToolError, TreadleError
 from treadle.settings import trust
 from treadle.settings.config import McpServer
 from treadle.wire.common.images import encoded
+from treadle.wire.mcp.results import ServerResult
 
 GOOD = """
-import os, subprocess, sys
+import os, sys
 from mcp.server import MCPServer
 server = MCPServer("good")
 
@@ -34,21 +42,6 @@ def fail() -> str:
     raise ValueError("no such luck")
 
 @server.tool()
-def die() -> str:
-    print("last breath", file=sys.stderr, flush=True)
-    os._exit(3)
-
-@server.tool()
-def hang() -> str:
-    import time
-    time.sleep(1000)
-    return ""
-
-@server.tool()
-def daemon() -> str:
-    return str(subprocess.Popen(["sleep", "1000"], start_new_session=True).pid)
-
-@server.tool()
 def secret() -> str:
     return os.environ.get("GIVEN", "") + os.environ.get("KEPT_BACK", "")
 
@@ -57,6 +50,23 @@ if len(sys.argv) > 1:
 else:
     server.run("stdio")
 """
+
+HOSTILE = SERVER.replace(
+    "MORE",
+    """
+import os, subprocess, time
+names[:] = ["die", "hang", "daemon"]
+def heard(message):
+    name = message.get("params", {}).get("name")
+    if name == "die":
+        print("last breath", file=sys.stderr, flush=True)
+        os._exit(3)
+    elif name == "hang":
+        time.sleep(1000)
+    elif name == "daemon":
+        said(message, str(subprocess.Popen(["sleep", "1000"], start_new_session=True).pid))
+""",
+)
 
 LEGACY = (
     f"""
@@ -114,17 +124,17 @@ def workspace(tmp_path: Path) -> Workspace:
 
 
 @pytest.mark.parametrize(
-    ("result", "told"),
+    ("answer", "told"),
     [
         ('"nonsense"', "its answer cannot be read"),
         ('{"content": [{"type": "text", "text": "x" * (17 << 20)}]}', "longer"),
     ],
 )
 async def test_an_answer_that_cannot_be_read_is_an_error_at_once(
-    servers: McpServers, workspace: Workspace, result: str, told: str
+    servers: McpServers, workspace: Workspace, answer: str, told: str
 ) -> None:
     code = LEGACY.replace(
-        '    if message.get("method")', f'    results["tools/call"] = {result}\n    if message.get("method")'
+        '    if message.get("method")', f'    results["tools/call"] = {answer}\n    if message.get("method")'
     )
     await servers.start({"x": python(code)})
     with pytest.raises(ToolError, match=told):
@@ -150,23 +160,23 @@ async def test_tools_of_a_server_are_offered_and_called(
 async def test_a_server_that_dies_costs_the_call_and_says_its_last_words(
     servers: McpServers, workspace: Workspace
 ) -> None:
-    await servers.start({"good": python(GOOD), "bad": python("")}, timeout=60)
+    await servers.start({"good": python(HOSTILE), "bad": python("")}, timeout=60)
     assert servers.states == {"good": "connected", "bad": "failed"}
     with pytest.raises(ToolError, match="last breath"):
         await call(servers, workspace, "mcp__good__die")
     with pytest.raises(ToolError, match="good"):
-        await call(servers, workspace, "mcp__good__add", a=1, b=1)
+        await call(servers, workspace, "mcp__good__daemon")
 
 
 async def test_a_tool_that_hangs_is_given_up(servers: McpServers, tmp_path: Path) -> None:
     (tmp_path / "hang").mkdir()
-    await servers.start({"good": python(GOOD)}, timeout=60)
-    with pytest.raises(ToolError, match="0.3 s|[Tt]imed out"):
+    await servers.start({"good": python(HOSTILE)}, timeout=60)
+    with pytest.raises(ToolError, match=r"the MCP server 'good' did not answer within 0\.3 s"):
         await call(servers, Workspace(tmp_path / "hang", timeout=0.3), "mcp__good__hang")
 
 
 async def test_nothing_of_a_server_outlives_the_session(servers: McpServers, workspace: Workspace) -> None:
-    await servers.start({"good": python(GOOD)}, timeout=60)
+    await servers.start({"good": python(HOSTILE)}, timeout=60)
     pid = int(await call(servers, workspace, "mcp__good__daemon"))
     os.kill(pid, 0)
     await servers.close()
@@ -314,3 +324,187 @@ print(loaded, [name for name in ("mcp", "pydantic", "anyio", "httpx2", "starlett
 def test_the_client_is_loaded_with_the_first_server_and_no_large_library_with_it() -> None:
     said = subprocess.run([sys.executable, "-c", DEAD], capture_output=True, text=True, check=True).stdout
     assert said == "False []\n"
+
+
+def test_only_what_a_person_trusts_is_taken_from_a_project(tmp_path: Path) -> None:
+    project(tmp_path, {"mcpServers": {"theirs": {"command": "evil"}}})
+    assert list(find_servers(None, {"mine": McpServer(command="good")}, {}, trusted=True).servers) == ["mine"]
+    trust.trust(str(tmp_path))
+    found = find_servers(str(tmp_path), {}, {}, trusted=False)
+    assert found.servers == {} and found.ignored == (f"{tmp_path}/.mcp.json: mcpServers.theirs",)
+    (tmp_path / "deep" / ".mcp.json").write_text('{"mcpServers": {"near": {"command": "x"}}}')
+    assert list(find_servers(str(tmp_path / "deep"), {}, {}, trusted=True).servers) == ["near"]
+    (tmp_path / "deep" / ".git").mkdir()
+    assert trust.remove(str(tmp_path))
+    if os.geteuid() != 0:
+        return
+    os.chown(tmp_path / "deep", 4242, -1)
+    found = find_servers(str(tmp_path / "deep"), {}, {})
+    assert found.servers == {} and len(found.ignored) == 1 and "mcpServers" not in found.ignored[0]
+    assert found.ignored[0].startswith(f"{tmp_path}/deep/.mcp.json: ")
+    assert list(find_servers(str(tmp_path / "deep"), {}, {}, trusted=True).servers) == ["near"]
+
+
+def test_servers_that_are_given_are_those_outside_of_the_program_that_gives_them() -> None:
+    warnings: list[str] = []
+    given = {
+        "inside": {"type": "sdk", "name": "x"},
+        "off": {"command": "x", "disabled": True},
+        "wrong": {"command": 3},
+        "right": {"command": "${NONE:-run}", "args": ["${EMPTY:-some}", "${EMPTY}", "${KEY:-other}"], "cwd": "${KEY}"},
+    }
+    servers = given_servers(given, {"KEY": "k", "EMPTY": ""}, warnings)
+    assert servers == {"right": McpServer(command="run", args=("some", "", "k"), cwd="k")}
+    assert len(warnings) == 1
+    assert warnings[0].startswith("the MCP configuration that was given: mcpServers.wrong: Expected `str`")
+
+
+async def test_a_program_starts_where_and_with_what_its_entry_says(tmp_path: Path, warnings: list[str]) -> None:
+    (tmp_path / "sub").mkdir()
+    asked: list[None] = []
+    env = {"PATH": os.environ["PATH"], "A": "ours", "B": "ours"}
+    servers = McpServers(cwd=str(tmp_path), env=env, warn=warnings.append, confinement=lambda: asked.append(None))
+    says = McpServer(command="/bin/sh", args=("-c", "pwd >&2; echo $A $B >&2"), cwd="sub", env={"B": "its"})
+    await servers.start({})
+    await servers.start({"x": says})
+    assert len(warnings) == 1 and warnings[0].endswith(f"; its last words: {tmp_path}/sub\nours its")
+    assert warnings[0].startswith("the MCP server 'x' is not used: ") and asked == [None]
+    await servers.close()
+
+
+@pytest.fixture
+def site() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.close()
+
+
+def names(servers: McpServers) -> list[str]:
+    return [tool.name for tool in servers.tools]
+
+
+async def test_servers_are_added_reached_again_and_left(
+    servers: McpServers, warnings: list[str], site: Server, workspace: Workspace
+) -> None:
+    at = McpServer(url=site.url)
+    await servers.start({"a": at, "A b": at})
+    await servers.add("c", at)
+    assert names(servers) == ["mcp__a__one", "mcp__A_b__one", "mcp__c__one"]
+    with pytest.raises(ConfigError, match="there is an MCP server 'c' already"):
+        await servers.add("c", at)
+    with pytest.raises(TreadleError, match="neither a command nor a url"):
+        await servers.add("d", McpServer())
+    await servers.reconnect("a")
+    assert names(servers) == ["mcp__A_b__one", "mcp__c__one", "mcp__a__one"] and list(servers.states) == [
+        "a",
+        "A b",
+        "c",
+    ]
+    assert await call(servers, workspace, "mcp__a__one") == "usual"
+    await servers.remove("A b")
+    await servers.remove("none")
+    assert names(servers) == ["mcp__c__one", "mcp__a__one"]
+    assert len(site.of("DELETE")) == 2, "two were left"
+    site.special = lambda heard: Answered(500) if heard.message.get("method") == "initialize" else None
+    with pytest.raises(TreadleError, match="500"):
+        await servers.reconnect("c")
+    assert names(servers) == ["mcp__a__one"] and servers.states == {"a": "connected", "c": "failed"}
+    assert warnings == []
+
+
+async def test_of_two_tools_of_the_same_name_the_first_is_used(
+    servers: McpServers, warnings: list[str], site: Server
+) -> None:
+    await servers.start({"a b": McpServer(url=site.url), "a.b": McpServer(url=site.url)})
+    assert names(servers) == ["mcp__a_b__one"]
+    assert warnings == ["two MCP tools are called mcp__a_b__one; the first one is used"]
+
+
+async def test_a_tool_says_of_itself_what_its_server_says(
+    servers: McpServers, site: Server, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp, "DESCRIPTION_CAP", 9)
+    schema = {"type": "object", "required": ["a"]}
+    listed = [{"name": "plain"}, {"name": "long", "description": "0123456789", "inputSchema": schema}]
+    failing = {"content": [], "isError": True}
+
+    def special(heard: Heard) -> Answered | None:
+        method = heard.message.get("method")
+        if method == "tools/call":
+            arguments = heard.message["params"]["arguments"]
+            return Answered(body=result(heard, **(failing if not arguments else {"structuredContent": arguments})))
+        return Answered(body=result(heard, tools=listed)) if method == "tools/list" else None
+
+    site.special = special
+    await servers.start({"x": McpServer(url=site.url)})
+    plain, long = servers.tools
+    assert (plain.description, long.description) == ("plain of ", "012345678")
+    assert plain.parameters == {"type": "object", "properties": {}} and long.parameters == schema | {"properties": {}}
+    access = plain.access(AnyArgs({"a": 1}), workspace.context.resolve)
+    assert (access.tool, access.kind, access.args) == ("mcp__x__plain", "other", {"a": 1})
+    assert await plain.ask({"a": 1}, 60) == '{"a":1}' == await call(servers, workspace, "mcp__x__long", a=1)
+    with pytest.raises(ToolError, match="the tool failed without saying why"):
+        await plain.ask({}, 60)
+
+
+def test_each_part_of_a_result_has_its_words() -> None:
+    parts = [
+        {"type": "text", "text": "a"},
+        {"type": "resource", "resource": {"text": "b"}, "mimeType": "text/x"},
+        {"type": "resource", "resource": {"blob": "x"}, "mimeType": "image/x"},
+        {"type": "resource_link", "uri": "file:///c"},
+        {"type": "audio"},
+        {"type": "image", "data": encoded(b"pixels")},
+    ]
+    found = msgspec.convert({"content": parts, "structuredContent": {"x": 1}}, ServerResult)
+    said = mcp.as_text(found, lambda image: [f"image of {len(image)}"])
+    assert said.splitlines() == ["a", "b", "[resource image/x]", "[resource file:///c]", "[audio]", "image of 6"]
+    for structured, told in (({"x": 1}, '{"x":1}'), (None, "")):
+        assert mcp.as_text(ServerResult(structured_content=structured), lambda image: []) == told
+
+
+async def test_tools_that_changed_are_listed_once_more_for_each_time_and_stay_where_that_fails(
+    tmp_path: Path, site: Server
+) -> None:
+    replaced: list[list[str]] = []
+
+    def note(connection: McpConnection, tools: list[McpTool]) -> None:
+        replaced.append([tool.name for tool in tools])
+
+    connection = McpConnection("x", McpServer(url=site.url), str(tmp_path), {}, None, note)
+    connection._relist()
+    assert connection._relisting is None, "it is not ready yet"
+    await connection.start(60)
+    await until(lambda: replaced == [["mcp__x__one"]])
+    assert len(site.of("tools/list")) == 2
+    await until(lambda: connection._relisting is not None and connection._relisting.done())
+    connection._relist()
+    connection._relist()
+    await until(lambda: len(replaced) == 2)
+    site.special = lambda heard: Answered(500) if heard.message.get("method") == "tools/list" else None
+    await until(lambda: connection._relisting is not None and connection._relisting.done())
+    assert len(site.of("tools/list")) == 3
+    connection._relist()
+    assert connection._relisting is not None
+    await connection._relisting
+    assert len(replaced) == 2 and [tool.name for tool in connection.tools] == ["mcp__x__one"]
+    let_go, left, early = threading.Event(), threading.Event(), list[bool]()
+
+    def held(heard: Heard) -> None:
+        if heard.message.get("method") == "tools/list":
+            let_go.wait(60)
+        elif heard.message.get("method") == "notifications/cancelled":
+            early.append(left.wait(0.2))
+        elif heard.verb == "DELETE":
+            left.set()
+
+    site.special = held
+    connection._relist()
+    await until(lambda: len(site.of("tools/list")) == 5)
+    listing = connection._relisting
+    await connection.close()
+    assert early == [False], "no request is left when the connections are closed"
+    let_go.set()
+    assert listing is not None and listing.cancelled() and connection.client is None
+    with pytest.raises(ToolError, match="the MCP server 'x' has ended"):
+        await connection.call("one", {}, 60, lambda image: [])

@@ -1,19 +1,24 @@
 """A server over HTTP whose every answer the test decides, and which keeps each request."""
 
+import asyncio
 import json
 import threading
+from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
 
 from tests.agent.tools.workspace import Workspace
 from tests.waiting import until
+from treadle.agent import mcp_http
 from treadle.agent.mcp import McpServers
+from treadle.agent.providers.sse import EventDecoder
 from treadle.agent.tools import registry
-from treadle.errors import ToolError
+from treadle.errors import ToolError, TreadleError
 from treadle.settings.config import McpServer
 
 STREAM = {"Content-Type": "text/event-stream"}
@@ -141,7 +146,10 @@ async def test_each_request_has_the_session_the_revision_and_the_given_headers_a
     assert all(heard.headers["mcp-session-id"] == "s-1" for heard in later)
     assert all(heard.headers["mcp-protocol-version"] == "2025-11-25" for heard in later)
     assert all(heard.headers["x-key"] == "k" for heard in client.server.heard)
-    assert {heard.headers["accept"] for heard in client.server.of("POST")} == {"application/json, text/event-stream"}
+    posts = client.server.of("POST")
+    assert {heard.headers["accept"] for heard in posts} == {"application/json, text/event-stream"}
+    assert {heard.headers["content-type"] for heard in posts} == {"application/json"}
+    assert not any("mcp-method" in heard.headers or "mcp-name" in heard.headers for heard in posts)
     await client.servers.close()
     assert [heard.headers["mcp-session-id"] for heard in client.server.of("DELETE")] == ["s-1"]
 
@@ -190,7 +198,8 @@ async def test_a_stream_that_ends_early_is_taken_up_where_it_was(client: Client,
         (Answered(body="id: 7\nretry: 1\ndata:\n\n", headers=STREAM), "before it was whole"),
         (Answered(202), "answered 202 Accepted"),
         (Answered(401, "who are you", {"Content-Type": "text/plain"}), "401 Unauthorized: who are you"),
-        (Answered(200, "<html>", {"Content-Type": "text/html"}), "answered 200 OK"),
+        (Answered(200, "<html>", {"Content-Type": "text/html"}), "answered 200 OK$"),
+        (Answered(body="data: {}\n\n", headers=STREAM, cut=True), "no answer from http://127.0.0.1"),
         (Answered(200, "half", cut=True), "no answer from http://127.0.0.1"),
         (Answered(301, "", {"Location": "http://elsewhere/"}), "301 Moved"),
         (Answered(307, "", {"Location": "http://elsewhere/mcp?key"}), "moved to http://elsewhere/mcp;"),
@@ -222,7 +231,7 @@ async def test_a_server_that_forgot_the_session_is_greeted_again(client: Client)
     await client.start(special)
     client.server.session = "s-2"
     assert await client.call() == "usual"
-    assert len(client.server.of("initialize")) == 2
+    assert ["mcp-session-id" in heard.headers for heard in client.server.of("initialize")] == [False, False]
     assert client.server.of("tools/call")[-1].headers["mcp-session-id"] == "s-2"
     assert [heard.headers["mcp-session-id"] for heard in client.server.of("GET")] == ["s-1", "s-2"]
 
@@ -262,3 +271,112 @@ async def test_a_server_of_the_newest_revision_gets_its_headers(client: Client) 
     [call] = client.server.of("tools/call")
     names = ("mcp-protocol-version", "mcp-method", "mcp-name")
     assert [call.headers[name] for name in names] == ["2026-07-28", "tools/call", "one"]
+    [discovery] = client.server.of("server/discover")
+    assert discovery.headers["mcp-method"] == "server/discover" and "mcp-name" not in discovery.headers
+
+
+async def test_a_session_may_begin_with_events_and_the_last_needs_no_blank_line(client: Client) -> None:
+    def special(heard: Heard) -> Answered | None:
+        if heard.message.get("method") == "initialize":
+            welcome = json.dumps({"jsonrpc": "2.0", "id": heard.message["id"], "result": WELCOME})
+            return Answered(body=f"data: {welcome}", headers={**STREAM, "Mcp-Session-Id": "s-9"})
+        return None
+
+    await client.start(special)
+    assert client.warnings == [] and await client.call() == "usual"
+    assert client.server.of("tools/call")[0].headers["mcp-session-id"] == "s-9"
+
+
+async def test_a_server_that_sends_us_on_and_on_is_given_up(client: Client) -> None:
+    await client.start(lambda heard: Answered(308, "", {"Location": heard.path + "x"}))
+    assert "leads in a circle" in client.warnings[0] and len(client.server.heard) == 3
+
+
+@pytest.mark.parametrize("on", [1, 0])
+async def test_a_stream_is_taken_up_again_as_long_as_something_comes_of_it(client: Client, on: int) -> None:
+    asked: list[Heard] = []
+
+    def special(heard: Heard) -> Answered | None:
+        if heard.message.get("method") == "tools/call":
+            asked.append(heard)
+            return Answered(body="id: 0\nretry: 1\ndata:\n\n", headers=STREAM)
+        if (last := heard.headers.get("last-event-id")) is None:
+            return None
+        if last == "6":
+            return Answered(body=f"id: 7\ndata: {said(asked[0], 'at last')}\n\n", headers=STREAM)
+        return Answered(body=f"id: {int(last) + on}\ndata:\n\n", headers=STREAM)
+
+    await client.start(special)
+    if on:
+        assert await client.call() == "at last"
+    else:
+        with pytest.raises(ToolError, match="before it was whole"):
+            await client.call()
+    taken_up = [heard for heard in client.server.of("GET") if "last-event-id" in heard.headers]
+    assert len(taken_up) == (7 if on else mcp_http.RETRIES + 1)
+    assert {heard.headers["accept"] for heard in taken_up} == {"text/event-stream"}
+
+
+async def test_a_stream_for_what_is_said_unasked_is_asked_for_a_few_times_and_not_waited_for(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp_http, "RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(mcp_http, "OPENING_SECONDS", 0.02)
+    answered = threading.Event()
+
+    def special(heard: Heard) -> Answered | None:
+        if heard.verb == "GET":
+            answered.wait(60)
+            return Answered(body="data: {}\n\n", headers=STREAM, cut=True)
+        return Answered(body="", cut=True) if heard.verb == "DELETE" else None
+
+    await client.start(special)
+    assert client.warnings == [] and await client.call() == "usual"
+    answered.set()
+    await until(lambda: len(client.server.of("GET")) == mcp_http.RETRIES + 1)
+    [listening] = [task for task in asyncio.all_tasks() if "_listen" in repr(task)]
+    await asyncio.wait_for(listening, 60)
+    assert len(client.server.of("GET")) == mcp_http.RETRIES + 1
+    await client.servers.close()
+    assert len(client.server.of("DELETE")) == 1
+
+
+@pytest.mark.parametrize("direct", [True, False])
+async def test_a_server_on_this_machine_is_reached_without_a_proxy_unless_a_person_wants_one(
+    client: Client, monkeypatch: pytest.MonkeyPatch, direct: bool
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    if not direct:
+        monkeypatch.setenv("no_proxy", "")
+    await client.start()
+    assert (client.warnings == []) is direct and (client.server.heard != []) is direct
+
+
+def moved(status: int, to: str) -> str | None:
+    address = mcp_http.ServerAddress("http://me:key@h.example/mcp?k=1", {})
+    response: Any = SimpleNamespace(status=status, headers={"location": to} if to else {})
+    return address._url if address._moved(response) else None
+
+
+def test_a_redirect_is_followed_only_where_it_keeps_the_method_and_the_server() -> None:
+    at = "//me:key@h.example/mcp/"
+    assert (
+        moved(307, "/mcp/") == moved(308, f"http:{at}") == f"http:{at}" and moved(307, f"https:{at}") == f"https:{at}"
+    )
+    assert moved(307, "") is moved(302, "/mcp/") is moved(200, "/mcp/") is None
+    for to in ("http://h.example:81/mcp/", "ftp://me:key@h.example/mcp/"):
+        with pytest.raises(
+            TreadleError, match="http://h.example/mcp has moved to .*; set that address if you trust it"
+        ):
+            moved(307, to)
+
+
+def test_pauses_names_and_codes_are_in_their_bounds() -> None:
+    stream = EventDecoder()
+    assert mcp_http._pause(stream) == mcp_http.RETRY_SECONDS
+    for given, pause in ((0, 0), (5000, 5), (10**9, mcp_http.LONGEST_RETRY)):
+        stream.retry = given
+        assert mcp_http._pause(stream) == pause
+    assert mcp_http._field("plain one") == "plain one" and mcp_http._status(299) == "299"
+    for name in ("ü", " x", "x ", "a\nb", "=?x"):
+        assert mcp_http._field(name) == f"=?base64?{b64encode(name.encode()).decode()}?="

@@ -270,6 +270,7 @@ class McpConnection:
         self.client = None
         if self._relisting is not None:
             self._relisting.cancel()
+            await asyncio.gather(self._relisting, return_exceptions=True)  # it withdraws its request first
         try:
             if self._opened is not None:
                 await self._opened.close()

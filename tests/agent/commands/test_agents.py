@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.agent.commands.conftest import ran
@@ -12,9 +14,10 @@ from tests.agent.repository import git, make_repository
 from tests.conftest import need
 from tests.scripts import calls, reply, says
 from tests.waiting import until
+from treadle.agent import detached
 from treadle.agent.session import NativeSession
 from treadle.agent.subagents import Assignment
-from treadle.events import AnyEvent, TaskChanged, TaskGroupChanged, Usage, Warned
+from treadle.events import AnyEvent, Task, TaskChanged, TaskGroupChanged, Usage, Warned, encode
 from treadle.io.paths import state_dir
 from treadle.session import Limits, Prompt
 from treadle.sessions.session import run_turn
@@ -278,3 +281,67 @@ async def test_a_budget_holds_for_all_agents_together(opened: Opened, how: str) 
         await ran(session, f"agent close {result.data['group']}")
     else:
         assert (session.spent.cost_usd or 9) <= 1.0, "each that runs may go over by one call"
+
+
+async def test_what_has_no_verb_is_a_prompt_and_what_is_misused_says_how_it_is_used(opened: Opened) -> None:
+    session = await opened(HELPERS)
+    assert await ran(session, "agent list what you count") == "there are three"
+    assert session.tasks.get("agent_1").unread is False
+    for text, asked in {
+        "background list x": "'list' is not something /background does",
+        "agent wait a b": "which group?",
+        "agent close": "which one?",
+        "agent stop": "which one?",
+        "agent send": "to which agent, and what?",
+        "agent read agent_1 x": "which task, and from which byte on?",
+        "agent read agent_1 1 2": "which task, and from which byte on?",
+    }.items():
+        shown = await ran(session, text, ok=False)
+        assert shown.startswith(asked) and "usage: /" in shown
+
+
+async def test_a_log_is_read_from_where_it_was_left_and_counts_as_read(opened: Opened) -> None:
+    session = await opened(says("x" * 90_000, when="count", times="always"))
+    result = await session.command("agent", "run --background count")
+    assert result is not None and result.data == {"task": "agent_1"}
+    await until(lambda: session.tasks.get("agent_1").status == "completed")
+    assert session.tasks.get("agent_1").unread
+    shown = await ran(session, "background open agent_1")
+    *_, last = shown.splitlines()
+    left, following = (int(word) for word in re.findall(r"\d{2,}", last))
+    assert last == f"[{left} more bytes: read agent_1 {following}]" and not session.tasks.get("agent_1").unread
+    assert "more bytes" not in await ran(session, f"agent open agent_1 {following + left - 9}")
+
+
+async def test_a_group_is_stopped_as_a_whole_and_its_reason_goes_along(opened: Opened) -> None:
+    session = await opened(HELPERS)
+    session.groups.start([Assignment(prompt="wait", label="a"), Assignment(prompt="wait", label="b")])
+    shown = await ran(session, "agent cancel group_1 enough of it")
+    assert "2 cancelled" in shown and shown.count("enough of it") >= 2
+    assert {task.status for task in session.tasks.list()} == {"cancelled"}
+
+
+async def test_what_another_session_detached_is_dealt_with_by_its_name(opened: Opened) -> None:
+    members = (Assignment(prompt="x", label="a", id="agent_a"), Assignment(prompt="x", label="b", id="agent_b"))
+    plan = detached.Plan(group="group_x", parent_session="s", created=1.0, members=members, cwd="/")
+    directory = Path(detached.root(), "group_x")
+    directory.mkdir(parents=True)
+    (directory / "plan.json").write_bytes(msgspec.json.encode(plan))
+    acting = Task(id="agent_b", kind="agent", label="b", status="completed", cwd="/", current_action="reads")
+    (directory / "events.jsonl").write_bytes(
+        encode(TaskChanged(change="updated", task_id="agent_b", task=acting)) + b"\n"
+    )
+    session = await opened(HELPERS)
+    listed = await ran(session, "agent list")
+    assert listed.splitlines() == ["agent_a  failed     a in group_x", "agent_b  completed  b in group_x  (reads)"]
+    assert await ran(session, "agent wait agent_a", ok=False) == "Unknown background job group: agent_a"
+    assert "2/2" not in await ran(session, "agent wait group_x", ok=False)
+    shown = await ran(session, "agent read group_x", ok=False)
+    assert "group_x is a group" in shown and "its tasks are agent_a, agent_b" in shown
+    killed = "the process that ran it was killed"
+    assert await ran(session, "agent read agent_a") == f"agent_a (a): failed: {killed}"
+    assert await ran(session, "agent send agent_a more", ok=False) == "agent_a is failed"
+    assert await ran(session, "agent stop agent_a too slow") == "agent_a was told to stop"
+    assert await ran(session, "background close agent_a") == "Closed agent_a"
+    assert await ran(session, "background") == "agent_b  completed  b in group_x  (reads)"
+    assert await ran(session, "background dismiss group_x") == "Closed group_x" and not directory.exists()
