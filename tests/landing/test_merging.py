@@ -9,6 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.fleet.repositories import git
@@ -23,6 +24,7 @@ from treadle.io.sandbox import methods
 from treadle.landing import merging, train
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Order
+from treadle.wire.fleet.train import LandedRecord
 from treadle.workspace import branch_moves, checkouts
 
 HEAD = "refs/heads/main"
@@ -128,6 +130,19 @@ async def test_a_merge_moves_the_branch_and_the_checkout_follows(
     assert same is not None and same.revision == kept.revision, "it has landed once"
 
 
+async def test_a_merge_that_is_cancelled_ends_its_check(
+    bus: Bus, finished: Finished, repository: Path, tmp_path: Path
+) -> None:
+    one = await finished.order("one", {"a.txt": "two\n"})
+    verify = WaitingVerify(repository, tmp_path)
+    working = asyncio.create_task(merging.merge(bus, [one], str(repository), verify=verify.command))
+    await verify.begun()
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+    assert not [task for task in asyncio.all_tasks() if "Passenger._check" in repr(task.get_coro())]
+    assert git(repository, "rev-parse", "HEAD") == finished.base and clean(repository)
+
+
 async def test_what_has_not_ended_stops_the_rest_and_what_changed_nothing_does_not(
     bus: Bus, finished: Finished, repository: Path
 ) -> None:
@@ -141,7 +156,7 @@ async def test_what_has_not_ended_stops_the_rest_and_what_changed_nothing_does_n
     ]
 
 
-async def test_what_a_person_brought_onto_the_branch_is_noted_without_a_proof(
+async def test_what_is_on_the_branch_is_noted_with_a_proof_only_where_a_commit_names_it(
     bus: Bus, finished: Finished, repository: Path
 ) -> None:
     one = await finished.order("one", {"a.txt": "two\n"})
@@ -150,7 +165,17 @@ async def test_what_a_person_brought_onto_the_branch_is_noted_without_a_proof(
     assert step.merged and step.why == "it is on the branch already"
     (noted,) = await requested(bus)
     assert noted["result"] == {"merged": git(repository, "rev-parse", "HEAD")} and noted["by"] == "ann"
-    assert await bus.get(train.proof_key(one, train.name_of(str(repository / ".git"), "main"))) is None
+    line = train.name_of(str(repository / ".git"), "main")
+    assert await bus.get(train.proof_key(one, line)) is None
+    two = await finished.order("two", {"b.txt": "two\n"})
+    git(repository, "fetch", "-q", str(finished.clone), "refs/made/one")
+    git(repository, "merge", "-q", "--no-ff", "-m", "as a merge that was killed\n\nOrder: two\n", "FETCH_HEAD")
+    (step,) = await merging.merge(bus, [two], str(repository))
+    kept = await bus.get(train.proof_key(two, line))
+    assert step.merged and kept is not None
+    proof = msgspec.json.decode(kept.value, type=LandedRecord)
+    found = [git(repository, "rev-parse", name) for name in ("HEAD", "HEAD^1", "HEAD^{tree}")]
+    assert [proof.commit, proof.on, proof.tree] == found, "read from the branch"
 
 
 async def test_files_that_other_programs_obey_are_merged_when_a_person_agrees(

@@ -358,13 +358,15 @@ async def test_a_new_submodule_is_refused_until_a_person_asks_for_it(top: Path, 
 
 
 async def test_a_submodule_that_the_user_has_is_no_new_one(top: Path, tmp_path: Path) -> None:
+    git(top, "branch", "side")
     git(top, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},sub")
     git(top, "commit", "-qm", "link")
     direct = Direct(top, tmp_path / "home")
     assert direct.taking.submodules() == [str(top / "sub")]
-    direct.git("branch", "side", direct.link("sub"))
+    direct.git("branch", "-f", "side", direct.link("sub"))
     direct.git("update-index", "--cacheinfo", f"160000,{'2' * 40},sub")
     assert await direct.take() == [] and git(top, "ls-files", "-s", "sub").split()[1] == "2" * 40
+    assert log(top, "side").startswith("link\nlink")
     direct.git("update-index", "--add", "--cacheinfo", f"160000,{'2' * 40},other")
     (said,) = await direct.take()
     assert said == ("it adds the submodule other, which your git would enter: what the agent staged was not taken over")

@@ -49,7 +49,7 @@ class Merging(msgspec.Struct, kw_only=True):
     orders: list[str]
     into: str
     verify: str
-    anyway: bool = False
+    anyway: bool
     by: str
     started: float
     state: str = "running"
