@@ -1,6 +1,7 @@
 """The keeper itself: alone in its session, small, gone with its owner. What it does for trees is in `test_tree.py`."""
 
 import errno
+import gc
 import marshal
 import os
 import resource
@@ -250,3 +251,27 @@ def test_how_it_is_started_says_whom_it_keeps(monkeypatch: pytest.MonkeyPatch) -
     assert in_copy(copied) == [True, True, True] and os.read(read, 100) == str(me).encode()
     os.close(read)
     os.close(write)
+
+
+@pytest.mark.parametrize("group", ["/group", None])
+def test_it_shares_its_memory_with_reapers_holds_only_its_socket_and_ends_its_group_last(group: str | None) -> None:
+    def keep() -> list[object]:
+        noted: list[object] = []
+        ours, theirs = socket.socketpair()
+        keeper_module.CONTROL = control = theirs.detach()
+        ours.close()
+        keeper_module.launch.close_all_but = noted.append
+        keeper_module.cgroup.hold_in_background = lambda: group
+        keeper_module.cgroup.end = lambda path: noted.append([path, os.path.exists(f"/proc/self/fd/{control}")])
+        gc.unfreeze()
+        keeper_module._keep(os.getppid())
+        name = Path("/proc/self/comm").read_text()
+        return [
+            noted == [[0, 1, 2, control], ["/group", False]],
+            len(noted),
+            gc.isenabled(),
+            gc.get_freeze_count() > 0,
+            name,
+        ]
+
+    assert in_copy(keep) == [group is not None, 2 if group else 1, False, True, "treadle-keeper\n"]

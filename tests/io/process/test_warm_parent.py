@@ -1,5 +1,6 @@
 """The warm parent: what its copies have of who asks, and when it lets go."""
 
+import gc
 import marshal
 import os
 import shutil
@@ -20,7 +21,8 @@ import treadle
 from tests.io.process.test_reaper import in_copy
 from tests.io.process.warmed import Warm
 from tests.terminal.support import alive, until
-from treadle.io.process import table, warm_parent
+from treadle.errors import LocalError
+from treadle.io.process import launch, table, warm_parent
 from treadle.io.process.warm import WATCHED
 
 
@@ -340,3 +342,46 @@ def test_it_leaves_its_place_but_not_that_of_another(tmp_path: Path) -> None:
         return os.path.exists(f"/proc/{pid}")
 
     assert made(collects) == [False, -1]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_it_loads_what_it_is_told_detached_and_says_when_it_listens(tmp_path: Path, is_first: bool) -> None:
+    path = str(tmp_path / "s")
+    told, tell = os.pipe()
+    ready, report = os.pipe()
+
+    def note(*words: object) -> None:
+        os.write(tell, repr(words).encode() + b"\n")
+
+    def listen(where: str) -> socket.socket:
+        frozen = gc.get_freeze_count() > 0
+        note(where == path, os.getcwd(), gc.isenabled(), frozen, os.get_inheritable(3), os.getppid() != starter)
+        if not is_first:
+            raise LocalError("another one answers")
+        return usual(where)
+
+    def begin() -> None:
+        nonlocal usual, starter
+        os.dup2(report, 3)
+        os.close(report)
+        gc.unfreeze()
+        starter = os.getppid()
+        launch.close_all_but = lambda kept: note(kept)
+        sys.modules["noting"] = SimpleNamespace(note=lambda: note("called in", os.getcwd()))  # type: ignore[assignment]
+        usual, warm_parent.sockets.listen = warm_parent.sockets.listen, listen
+        sys.argv = ["-c", "library", path, "0", "json", "noting:note"]
+        warm_parent.main()
+
+    usual: Any = None
+    starter = 0
+    assert in_copy(begin) == 0
+    for end in (tell, report):
+        os.close(end)
+    with os.fdopen(told, "rb") as notes, os.fdopen(ready, "rb") as said:
+        assert said.read() == b"r"
+        assert notes.read().decode().splitlines() == [
+            "([0, 1, 2, 3],)",
+            repr(("called in", str(tmp_path))),
+            repr((True, "/", False, True, False, True)),
+        ]
+    assert not os.path.exists(path)
