@@ -86,6 +86,7 @@ def kept(act: Callable[[Keeper, socket.socket], object], *, owner: int | None = 
     """What is found out with a keeper and the other end of its socket, in a copy of this process."""
 
     def inside() -> object:
+        signal.alarm(60)  # it must not stay if it hangs
         ours, theirs = socket.socketpair()
         keeper_module.CONTROL = theirs.fileno()
         return act(Keeper(theirs, owner), ours)
@@ -96,6 +97,7 @@ def kept(act: Callable[[Keeper, socket.socket], object], *, owner: int | None = 
 def forked(act: Callable[[], object]) -> int:
     if pid := os.fork():
         return pid
+    signal.alarm(60)
     try:
         act()
     finally:
@@ -242,11 +244,11 @@ def test_how_it_is_started_says_whom_it_keeps(monkeypatch: pytest.MonkeyPatch) -
     assert copies == "in the second copy" and os.read(read, 100) == b"None"
 
     def copied() -> list[object]:
-        hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         ours, theirs = socket.socketpair()
-        keeper_module.main_in_copy(me, [(resource.RLIMIT_CORE, 0, hard)], theirs.fileno())
+        keeper_module.main_in_copy(me, [(resource.RLIMIT_NOFILE, 222, hard)], theirs.fileno())
         same = os.fstat(keeper_module.CONTROL).st_ino == os.fstat(theirs.fileno()).st_ino
-        return [os.getsid(0) == os.getpid(), resource.getrlimit(resource.RLIMIT_CORE) == (0, hard), same]
+        return [os.getsid(0) == os.getpid(), resource.getrlimit(resource.RLIMIT_NOFILE) == (222, hard), same]
 
     assert in_copy(copied) == [True, True, True] and os.read(read, 100) == str(me).encode()
     os.close(read)

@@ -35,7 +35,7 @@ def test_a_log_is_written_to_its_end(tmp_path: Path) -> None:
     log = (
         "import logging.handlers as h, logging\n"
         f"m = h.MemoryHandler(1000, target=logging.FileHandler({str(tmp_path / 'log')!r}))\n"
-        "logging.getLogger().addHandler(m); logging.getLogger().error('last words')\n"
+        "logging.getLogger().addHandler(m); logging.getLogger().warning('last words')\n"
     )
     run(log + "lifetime.leave(0)")
     assert (tmp_path / "log").read_text() == "last words\n"

@@ -129,3 +129,23 @@ def test_ctrl_c_before_the_first_step_or_after_the_last_ends_it_at_once() -> Non
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     with pytest.raises(KeyboardInterrupt):
         run_async(work())
+
+
+def test_what_the_second_ctrl_c_interrupts_is_still_cleaned_up() -> None:
+    cleaned: list[bool] = []
+
+    async def work() -> None:
+        signal.raise_signal(signal.SIGINT)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGINT)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(0)
+                cleaned.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_async(work())
+    assert cleaned == [True]
