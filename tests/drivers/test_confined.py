@@ -21,9 +21,12 @@ from treadle.coordination.planning import Planning
 from treadle.drivers.card import cards
 from treadle.drivers.confined import (
     Enclosure,
+    _begun_confined,
+    _state,
     decided,
     enclosure,
     expanded,
+    is_sealed,
     known,
     networked,
     placed,
@@ -33,11 +36,11 @@ from treadle.drivers.confined import (
 )
 from treadle.errors import ConfigError, TreadleError
 from treadle.events import AnyEvent, Event, TurnEnded, Warned
-from treadle.io.paths import state_dir
+from treadle.io.paths import config_file, state_dir
 from treadle.io.peer import Peer
 from treadle.io.sandbox import methods
 from treadle.io.sandbox.proxy import Reaching
-from treadle.session import Change, Confinement, Instructions, SessionSpec
+from treadle.session import Change, Confinement, Instructions, Limits, SessionSpec, Toolset
 from treadle.sessions.session import run_turn
 from treadle.testing.server import ModelServer
 from treadle.wire.codex.records import CodexOutput
@@ -51,6 +54,7 @@ arguments = {{ command = '''echo x > here; python3 -c "open('.envrc', 'w'); open
 text = "Done."
 """
 can = methods.available().method is not None
+KEPT = "0123456789abcdef"
 
 
 def spec_in(workspace: Path, outside: Path, **more: object) -> SessionSpec:
@@ -412,3 +416,134 @@ def test_what_a_person_should_know_about_the_network_is_said(tmp_path: Path) -> 
     (tmp_path / ".codex" / "config.toml").write_text('base_url = "https://new.example"')
     assert made("off")[2].startswith("the settings of codex name new.example, which they did not")
     assert made("off", hosts=("new.example",)) == ("off", (*model, "new.example"), "")
+
+
+def cage(
+    tmp_path: Path, argv: list[str], name: str = "name", env: dict[str, str] | None = None, **spec: Any
+) -> Enclosure:
+    made = Enclosure(SessionSpec.of(**{"cwd": str(tmp_path), "mode": "full-auto", **spec}), name, argv, env or {}, ())
+    made.close()
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "id", "session"),
+    [
+        ("acp:my agent/x", None, "acp-my-agent-x"),
+        ("acp:x", "Mine 1", "Mine-1"),
+        (":/", None, "agent"),
+        ("x" * 150, None, "x" * 100),
+    ],
+)
+def test_a_sandbox_is_named_plainly_by_its_session_or_its_agent(
+    tmp_path: Path, name: str, id: str | None, session: str
+) -> None:
+    assert cage(tmp_path, ["other"], name, session_id=id)._session == session
+
+
+def test_what_it_may_see_and_write_besides_its_workspace(tmp_path: Path) -> None:
+    tool, plugin = tmp_path / "tool", tmp_path / "plugin"
+    tool.write_text("#!/bin/sh\n")
+    tool.chmod(0o755)
+    asked = Confinement(use="auto", write=("/given",), read_only=("/seen",), limits=ResourceLimits(processes=7))
+    spec = {
+        "confinement": asked,
+        "limits": Limits(max_seconds=9.0),
+        "instructions": Instructions(plugins=(str(plugin),)),
+    }
+    made = cage(tmp_path, ["codex"], env={"HOME": str(tmp_path / "home")}, **spec)
+    own = str(tmp_path / "home" / ".codex")
+    assert (made.asked.use, made.asked.write, made.own) == ("on", ("/given", own), f", {own}")
+    assert "/seen" in made.asked.read_only and str(plugin) in made.asked.read_only
+    assert (made.seconds, made.gate, made.reaches, made.asked.limits.processes) == (9.0, None, None, 7)
+    assert os.stat(own).st_mode & 0o777 == 0o700
+    servers = SessionSpec(cwd=str(tmp_path), tools=Toolset(servers={"s": {"command": str(tool)}}))
+    seen = Enclosure(servers, "name", ["other"], {}, ())
+    seen.close()
+    assert [place for place in seen.asked.read_only if str(tool).startswith(place)]
+
+
+def test_a_program_of_ours_reads_what_a_person_has_set_where_there_is_such_a_thing(tmp_path: Path) -> None:
+    assert config_file() not in cage(tmp_path, ["treadle", "acp"]).asked.read_only
+    Path(config_file()).parent.mkdir(parents=True, exist_ok=True)
+    Path(config_file()).write_text("")
+    assert config_file() in cage(tmp_path, ["python", "x", "/bin/treadle-worker"]).asked.read_only
+    assert config_file() not in cage(tmp_path, ["python", "x", "y", "treadle"]).asked.read_only
+    state = cage(tmp_path, ["treadle"], "acp:a b/c" + "d" * 60).asked.state
+    assert state is not None and os.path.isdir(state)
+    shown, _, key = os.path.basename(state).rpartition("-")
+    assert shown == ("acp-a-b-c" + "d" * 60)[:40] and len(key) == 8
+    assert cage(tmp_path, ["treadle"], "another").asked.state != state
+
+
+def test_a_workspace_below_our_state_leaves_no_empty_directories_behind(tmp_path: Path) -> None:
+    work = Path(state_dir()) / "trees" / "one"
+    work.mkdir(parents=True)
+    made = Enclosure(SessionSpec(cwd=str(work), mode="full-auto", add_dirs=(str(tmp_path),)), "n", ["treadle"], {}, ())
+    assert made.asked.state is not None
+    (inside := Path(made.asked.state) / "trees" / "one").mkdir(parents=True)
+    made.close()
+    assert not inside.parent.exists() and work.is_dir() and Path(made.asked.state).is_dir()
+
+
+@pytest.mark.parametrize(
+    ("argv", "use", "resume", "goes_on"),
+    [
+        (["treadle"], "auto", KEPT, True),
+        (["treadle"], "auto", KEPT[:-1] + "0", False),
+        (["treadle"], "auto", "../sessions", False),
+        (["treadle"], "auto", None, False),
+        (["treadle"], "off", KEPT, False),
+        (["other"], "auto", KEPT, False),
+        (["treadle"], "auto", "", False),
+    ],
+)
+def test_a_session_that_was_kept_in_a_sandbox_goes_on_there(
+    tmp_path: Path, argv: list[str], use: Any, resume: str | None, goes_on: bool
+) -> None:
+    (Path(_state("name")) / "sessions" / KEPT).mkdir(parents=True)
+    spec = SessionSpec.of(cwd=str(tmp_path), mode="suggest", resume=resume, confinement=Confinement(use=use))
+    assert _begun_confined(spec, "name", argv) is goes_on
+    assert not _begun_confined(spec, "another", argv)
+
+
+async def test_a_program_that_cannot_be_started_leaves_nothing_and_one_that_is_says_what_it_reaches(
+    tmp_path: Path,
+) -> None:
+    if not can:
+        return
+    spec = SessionSpec(cwd=str(tmp_path), confinement=Confinement(use="on", network="off"))
+    walls = enclosure(spec, "it", ["cat"], dict(os.environ))
+    assert walls is not None
+
+    def fails(found: Confinement | None, reaching: Reaching | None) -> Awaitable[Peer[Any, str]]:
+        assert found is not None and reaching == walls.gate.reach  # type: ignore[union-attr]
+        raise RuntimeError("not today")
+
+    with pytest.raises(RuntimeError):
+        await started(walls, fails)
+    assert walls._closed
+
+    def start(found: Confinement | None, reaching: Reaching | None) -> Awaitable[Peer[Any, str]]:
+        return Peer.start(["cat"], CodexOutput(), name="it", env=os.environ, cwd=str(tmp_path), confinement=found)
+
+    for network, ending in (
+        ("off", "It reaches only nothing; more with --network HOSTS, or on"),
+        ("on", "--no-sandbox"),
+    ):
+        asked = replace(spec, confinement=Confinement(use="on", network=network))  # type: ignore[arg-type]
+        walls = enclosure(asked, "it", ["cat"], dict(os.environ))
+        assert walls is not None
+        walls.warning = Warned(message="known once", code="network")
+        told: list[Event] = []
+        async with await started(walls, start) as peer:
+            assert (peer.hint or "").endswith(ending) and is_sealed(peer) and peer.enclosed is walls
+            assert walls._followed is not None and peer.watching is not None
+            for _ in range(2):
+                async with watched(peer, told.append):
+                    pass
+        assert [event.message for event in told if isinstance(event, Warned)] == ["known once"] and walls._closed
+    peer = await started(None, start)
+    assert not is_sealed(peer) and peer.hint is None and peer.enclosed is None
+    async with peer, watched(peer, told.append):
+        assert len(told) == 1

@@ -41,6 +41,7 @@ from treadle.events import (
 from treadle.io.peer import Patience
 from treadle.session import Access, Answer, Change, Confinement, Decision, Guards, Limits, Prompt, Rules
 from treadle.sessions.session import run_turn
+from treadle.wire.acp.tools import ToolRecord
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
 
 OPTIONS = [
@@ -684,3 +685,32 @@ async def test_what_it_does_through_us_is_covered_by_a_permitted_call_of_the_sam
         hand.say(id=call["id"], result={"stopReason": "end_turn"})
         await running
     assert opened.peer.gone and opened._confining._closed and not opened._terminals._open
+
+
+async def test_only_a_call_of_this_turn_that_is_not_being_asked_about_is_taken_to_run(tmp_path: Path) -> None:
+    async with by_hand(tmp_path, mode="suggest", answers=True) as (opened, hand, _):
+
+        def started() -> int:
+            return len(of(opened.events().ready(), ToolStarted))
+
+        running = asyncio.create_task(events_of(opened))
+        call = await hand.told()
+        hand.say(id="asked", method="session/request_permission", params={"options": OPTIONS, "toolCall": SHELL})
+        while not (asked := of(opened.events().ready(), Asked)):
+            await asyncio.sleep(0.001)
+        record = opened._incoming.tools["c1"]
+        opened._must_be_running(record)
+        opened._must_be_running(ToolRecord("of another turn"))
+        assert started() == 0 and not record.started
+        await opened.answer(asked[0].request, Answer(decision="deny"))
+        await hand.told()
+        other = opened._incoming.tools["c2"] = ToolRecord("c2")
+        opened._must_be_running(other)
+        opened._output("c2", "")
+        assert started() == 1 and other.started
+        hand.say(id=call["id"], result={"stopReason": "end_turn"})
+        await running
+        late = opened._incoming.tools["c3"] = ToolRecord("c3")
+        opened._must_be_running(late)
+        opened._output("c2", "late")
+        assert started() == 1 and not late.started and not of(opened.events().ready(), ToolOutput)
