@@ -7,9 +7,23 @@ from typing import Any
 import pytest
 
 from tests.doors.a2a.callers import ASK, opened, state_of, text_of
+from treadle.doors.a2a.task import ServedTask
 from treadle.errors import ProviderError
-from treadle.events import Asked, Message, TextDelta, ToolStarted
-from treadle.testing.sessions import ScriptedAgent
+from treadle.events import (
+    Answered,
+    Asked,
+    ErrorInfo,
+    Message,
+    Retrying,
+    TextDelta,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    Usage,
+    Warned,
+)
+from treadle.session import Prompt, SessionSpec
+from treadle.testing.sessions import ScriptedAgent, ScriptedSession
 from treadle.wire.a2a import records
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, Fault
 
@@ -128,3 +142,164 @@ async def test_a_turn_that_fails_is_a_failed_task_that_says_why(tmp_path: Path) 
         task = await client.send()
         assert state_of(task) == "FAILED"
         assert "the model is down" in task["status"]["message"]["parts"][0]["text"]
+
+
+def message(text: str) -> records.A2aMessage:
+    return records.A2aMessage(id=text, role="user", parts=(records.A2aPart(text=text),))
+
+
+async def served(*turns: list[Any]) -> tuple[ServedTask, ScriptedSession, list[Any]]:
+    session = ScriptedSession(SessionSpec.of(cwd="/", answers=True), list(turns))
+    task = ServedTask(session, "c1", message("first"), "owner")
+    told: list[Any] = []
+    task.on_status = told.append
+    return task, session, told
+
+
+async def test_a_task_is_shown_with_as_much_history_as_is_asked_for() -> None:
+    task, session, _ = await served()
+    task.note(message("second"))
+    for history, shown in ((None, ["first", "second"]), (0, []), (1, ["second"]), (2, ["first", "second"])):
+        assert [each.id for each in task.snapshot(history).history] == shown
+    assert all((each.context, each.task) == ("c1", task.id) for each in task.snapshot().history)
+    task._append("words")
+    assert len(task.snapshot().artifacts) == 1 and task.snapshot(artifacts=False).artifacts == ()
+    assert task.status.state == "submitted" and not task.ended
+    await session.close()
+
+
+async def test_what_was_spent_is_told_when_it_has_ended() -> None:
+    for spent, told in (
+        ([Usage(input_tokens=5, output_tokens=2, cost_usd=0.5)], {"inputTokens": 5, "outputTokens": 2, "costUsd": 0.5}),
+        ([Usage(input_tokens=5)], {"inputTokens": 5, "outputTokens": 0}),
+        ([], None),
+    ):
+        task, session, changes = await served()
+        for event in spent:
+            task._take(event)
+        assert task.snapshot().metadata == {}
+        task._take(TurnEnded(outcome="completed", text="the answer"))
+        assert task.snapshot().metadata == changes[-1].metadata == ({"usage": told} if told else {})
+        assert [artifact.parts[0].text for artifact in task.snapshot().artifacts] == ["the answer"]
+        await session.close()
+
+
+async def test_outcomes_are_states_and_what_went_wrong_is_in_the_history() -> None:
+    down = ErrorInfo(code="x", message="it is down")
+    for outcome, error, state in (
+        ("completed", None, "completed"),
+        ("interrupted", None, "canceled"),
+        ("failed", down, "failed"),
+        ("limited", down, "failed"),
+    ):
+        task, session, changes = await served()
+        task._take(TurnEnded(outcome=outcome, error=error))  # type: ignore[arg-type]
+        assert (task.status.state, changes[-1].status.state, task.ended) == (state, state, True)
+        last = task.snapshot().history[-1]
+        assert (last.text == "it is down" and last.role == "agent") == (error is not None)
+        await asyncio.wait_for(task.rest(), 60)
+        with pytest.raises(Fault, match=f"the task is {state} and takes no further messages"):
+            await task.hear(message("more"))
+        await session.close()
+
+
+async def test_what_it_does_is_seen_by_those_who_watch_while_it_works() -> None:
+    task, session, changes = await served()
+    watching = task.watch(through=False)
+    assert await anext(watching) == task.snapshot()
+    task._take(ToolStarted(call="c", name="early"))
+    task._take(TurnStarted(prompt="go"))
+    error = ErrorInfo(code="x", message="busy")
+    for event in (
+        ToolStarted(call="c", name="bash", command="ls"),
+        ToolStarted(call="c", name="read", paths=("a", "b")),
+        ToolStarted(call="c", name="wait"),
+        ToolStarted(call="c", name="inner", parent="t"),
+        TextDelta(text="inner", parent="t"),
+        Retrying(attempt=1, delay_ms=1, error=error),
+        Warned(message="not told", code="not_told"),
+        Warned(message="a file of ours", code="other"),
+        TurnEnded(outcome="completed"),
+    ):
+        task._take(event)
+    seen = [event async for event in watching]
+    words = [event.status.message.text for event in seen if event.status.message is not None]
+    assert words == ["bash: ls", "read: a, b", "wait", "trying again: busy", "not told"]
+    assert [event.metadata for event in seen][1:4] == [{"tool": "bash"}, {"tool": "read"}, {"tool": "wait"}]
+    assert [event.metadata for event in seen][5] == {"warning": "not_told"}
+    assert [change.status.state for change in changes] == ["working", "completed"], "progress is not for webhooks"
+    assert task.snapshot().history[-1].text == "not told"
+    await session.close()
+
+
+async def test_questions_come_one_after_the_other_and_those_that_are_over_are_not_put() -> None:
+    task, session, changes = await served()
+    task._take(TurnStarted(prompt="go"))
+    watching, through = task.watch(through=False), task.watch(through=True)
+    for name in ("q1", "q2"):
+        task._take(Asked(request=name, kind="permission", text=f"may {name}?", name="bash"))
+    await asyncio.wait_for(task.rest(), 60)
+    assert [change.status.state for change in changes] == ["working", "input-required"]
+    task._take(Answered(request="q2", decision="deny"))
+    task._take(Answered(request="other", decision="deny"))
+    assert [asked.request for asked in task._questions] == ["q1"]
+    await task.hear(message("yes"))
+    assert task.status.state == "working" and task._questions == [] and not task._resting.is_set()
+    task._take(TurnEnded(outcome="completed"))
+    states = [[event.status.state async for event in each] for each in (watching, through)]
+    assert states[0] == ["working", "input-required"]
+    assert states[1] == ["working", "input-required", "input-required", "working", "completed"]
+    assert task._watchers == set()
+    await session.close()
+
+
+async def test_a_watcher_that_is_too_far_behind_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("treadle.doors.a2a.task.BEHIND", 2)
+    task, session, _ = await served()
+    watching = task.watch(through=True)
+    for text in ("a", "b", "c", "d"):
+        task._append(text)
+    seen = [event async for event in watching]
+    assert len(seen) == 3 and task._watchers == set(), "the task, and two of four pieces"
+    await session.close()
+
+
+async def test_text_is_appended_to_one_answer_until_it_is_whole() -> None:
+    task, session, _ = await served()
+    watching = task.watch(through=True)
+    task._whole("")
+    task._append("One")
+    task._whole("One")
+    task._whole("Two")
+    task._append("Thr")
+    task._whole("Three")
+    task._take(TurnEnded(outcome="completed", text="Three"))
+    shown = [event async for event in watching][1:-1]
+    assert [(each.artifact.id, each.artifact.parts[0].text, each.append, each.last) for each in shown] == [
+        ("answer-1", "One", False, False),
+        ("answer-1", "", True, True),
+        ("answer-2", "Two", False, False),
+        ("answer-2", "", True, True),
+        ("answer-3", "Thr", False, False),
+        ("answer-3", "Three", False, False),
+        ("answer-3", "", True, True),
+    ]
+    assert [artifact.parts[0].text for artifact in task.snapshot().artifacts] == ["One", "Two", "Three"]
+    await session.close()
+
+
+async def test_a_session_that_closes_or_a_server_that_stops_fails_the_task() -> None:
+    task, session, changes = await served([asyncio.Event()])
+    reader = session.events(after=-1)
+    task.turn = await session.prompt(Prompt(text="go"))
+    following = asyncio.create_task(task.follow(reader))
+    await asyncio.sleep(0)
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+    assert task.status.state == "failed" and task.snapshot().history[-1].text == "the server stopped"
+    await session.close()
+    other, closed, _ = await served()
+    reader = closed.events(after=-1)
+    await closed.close()
+    await asyncio.wait_for(other.follow(reader), 60)
+    assert [each.text for each in other.snapshot().history] == ["first", "the session was closed"]

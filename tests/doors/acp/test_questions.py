@@ -107,3 +107,57 @@ async def test_a_form_offers_the_choices_there_are() -> None:
 async def test_an_editor_that_is_gone_has_said_no() -> None:
     answer = await put(Editor(PeerClosed("gone")), "s", PERMISSION, {}, forms=False)
     assert answer.decision == "deny" and "gone" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("asked", "result", "text"),
+    [
+        (QUESTION, chosen("choice-2"), "no one chose"),
+        (QUESTION, chosen("choice-²"), "no one chose"),
+        (QUESTION, chosen("once"), "no one chose"),
+        (QUESTION, chosen("reject"), ""),
+        (PERMISSION, chosen("choice-0"), "no one chose"),
+        (PERMISSION, {"outcome": {"outcome": "cancelled", "optionId": "once"}}, "no one chose"),
+        (PERMISSION, {"outcome": "selected"}, "no one chose"),
+    ],
+)
+def test_a_no_says_whether_anyone_chose(asked: Asked, result: Any, text: str) -> None:
+    assert read_choice(asked, result) == Answer(decision="deny", text=text, by="person")
+
+
+def test_each_choice_can_be_told_apart_and_refused() -> None:
+    assert options_of(QUESTION) == [
+        {"optionId": "choice-0", "name": "red", "kind": "allow_once"},
+        {"optionId": "choice-1", "name": "blue", "kind": "allow_once"},
+        {"optionId": "reject", "name": "Do not answer", "kind": "reject_once"},
+    ]
+    assert read_choice(QUESTION, chosen("choice-0")).text == "red"
+    assert [one["optionId"] for one in options_of(PLAN)] == ["once", "reject"]
+    assert [one["kind"] for one in options_of(PERMISSION)] == [
+        "allow_once",
+        "allow_always",
+        "allow_always",
+        "reject_once",
+    ]
+
+
+async def test_a_question_with_choices_is_a_request_where_there_are_no_forms() -> None:
+    editor = Editor(chosen("choice-1"))
+    assert (await put(editor, "s", QUESTION, {"toolCallId": "c"}, forms=False)).text == "blue"
+    params = {"sessionId": "s", "toolCall": {"toolCallId": "c"}, "options": options_of(QUESTION)}
+    assert editor.calls == [("session/request_permission", params)]
+
+
+async def test_a_form_says_what_is_asked_and_takes_words_only_when_they_are_accepted() -> None:
+    words = Asked(request="r", kind="question", text="what name?")
+    editor = Editor({"action": "accept", "content": {"answer": "Ada"}})
+    assert await put(editor, "s", words, {}, forms=True) == Answer(decision="allow", text="Ada")
+    field = {"type": "string", "title": "Answer"}
+    schema = {"type": "object", "properties": {"answer": field}, "required": ["answer"]}
+    asked = {"sessionId": "s", "mode": "form", "message": "what name?", "requestedSchema": schema}
+    assert editor.calls == [("elicitation/create", asked)]
+    for result in ({"action": "cancel", "content": {"answer": "Ada"}}, {"action": "accept", "content": []}, []):
+        refused = await put(Editor(result), "s", words, {}, forms=True)
+        assert refused == Answer(decision="deny", text="not answered", by="person")
+    gone = await put(Editor(PeerClosed("gone")), "s", words, {}, forms=True)
+    assert (gone.text, gone.by) == ("the editor could not be asked: gone", "nobody")

@@ -7,7 +7,7 @@ import pytest
 
 from treadle.doors.acp.session import ClientAbilities, Served
 from treadle.errors import AuthFailed, MaxIterations, ProviderError
-from treadle.events import Asked, Message, TextDelta, TurnStarted, Usage
+from treadle.events import Asked, Message, TextDelta, TurnStarted, Usage, Warned
 from treadle.session import Change, CommandInfo, CommandResult, Mode, SessionSpec
 from treadle.sessions.session import Turn
 from treadle.testing.sessions import ScriptedSession
@@ -176,4 +176,38 @@ async def test_images_with_a_command_and_sound_in_a_prompt_are_refused() -> None
     with pytest.raises(Fault, match="cannot contain audio"):
         await editor.served.prompt([{"type": "text", "text": "x"}, {"type": "audio", "data": ""}])
     assert "usage" not in await editor.served.prompt([{"type": "text", "text": "x"}])
+    await editor.served.close()
+
+
+async def test_what_another_turn_says_is_not_passed_on_and_its_warnings_are_but_for_gaps() -> None:
+    async def beside(session: ScriptedSession, turn: Turn) -> None:
+        session.emit(Warned(message="of no turn"), turn="")
+        session.emit(Warned(message="a gap", code="gap"), turn="")
+        session.emit(TextDelta(text="not ours"), turn="other")
+
+    editor = Editor([beside, TextDelta(text="ours")])
+    warned: list[str] = []
+    editor.served._warn = warned.append
+    await editor.served.prompt([{"type": "text", "text": "go"}])
+    said = [update["content"]["text"] for update in editor.updates if update["sessionUpdate"] == "agent_message_chunk"]
+    assert said == ["ours"] and warned == ["of no turn"] and editor.served._turns == []
+    await editor.served.close()
+
+
+@pytest.mark.parametrize(
+    ("blocks", "why"),
+    [
+        ([{"type": "text", "text": " "}], "the prompt is empty"),
+        ([{"type": "text", "text": "x"}, {"type": "audio", "data": ""}], "cannot contain audio"),
+        (
+            [{"type": "text", "text": "/say x"}, {"type": "image", "data": "aGk=", "mimeType": "image/png"}],
+            "takes none",
+        ),
+    ],
+)
+async def test_a_prompt_that_cannot_be_given_is_refused(blocks: list[Any], why: str) -> None:
+    editor = Editor()
+    with pytest.raises(Fault, match=why):
+        await editor.served.prompt(blocks)
+    assert "agent_message_chunk" not in editor.kinds()
     await editor.served.close()

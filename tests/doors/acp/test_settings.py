@@ -8,7 +8,7 @@ from treadle.doors.acp.settings import AS_SET, change, offered
 from treadle.errors import RemoteError
 from treadle.session import AgentInfo, Change, ModelMenu, OfferedModel, Reasoning, SessionSpec
 from treadle.testing.sessions import ScriptedSession
-from treadle.wire.common.jsonrpc import Fault
+from treadle.wire.common.jsonrpc import INVALID_PARAMS, Fault
 
 MODES = {"currentModeId": "plan", "availableModes": [{"id": "plan", "name": "Plan", "description": "d"}]}
 
@@ -66,3 +66,32 @@ def test_a_value_that_is_not_offered_is_refused_with_those_that_are() -> None:
         change(known, "model", "z")
     with pytest.raises(Fault, match="no option 'colour'"):
         change(known, "colour", "z")
+
+
+async def test_each_option_says_all_that_an_editor_shows() -> None:
+    found = await options(Menu(SessionSpec(cwd="/"), []), [{"id": "mode", "currentValue": "other"}])
+    assert list(found) == ["mode", "model", "effort"]
+    assert [one["value"] for one in found["model"]["options"]] == ["b", "a"], "only models of before"
+    effort = found["effort"]
+    assert effort["options"][0] == {"value": AS_SET, "name": "As in the settings"}
+    assert {"value": "low", "name": "Low"} in effort["options"]
+    common = {"id": "effort", "name": "Effort", "category": "thought_level", "type": "select"}
+    assert effort == {**common, "currentValue": AS_SET, "options": effort["options"]}
+    mode = {"id": "mode", "name": "Mode", "category": "mode", "type": "select", "currentValue": "plan"}
+    assert found["mode"] == {**mode, "options": [{"value": "plan", "name": "Plan", "description": "d"}]}
+    assert found["model"]["name"] == "Model" and MODES["availableModes"][0]["id"] == "plan"  # type: ignore[index]
+
+
+@pytest.mark.parametrize(("cannot", "left"), [("switch_model", {"mode", "effort"}), ("effort", {"mode", "model"})])
+async def test_each_ability_counts_for_itself(cannot: str, left: set[str]) -> None:
+    assert set(await options(Menu(SessionSpec(cwd="/"), [], [cannot]))) == left
+
+
+def test_a_refusal_has_what_could_be_chosen() -> None:
+    known = [{"id": "model", "options": [{"value": "a"}]}, {"id": "effort", "options": []}]
+    with pytest.raises(Fault) as refused:
+        change(known, "model", "z")
+    assert (refused.value.code, refused.value.data) == (INVALID_PARAMS, {"values": ["a"]})
+    with pytest.raises(Fault) as refused:
+        change(known, "colour", "a")
+    assert (refused.value.code, refused.value.data) == (INVALID_PARAMS, {"options": ["model", "effort"]})

@@ -129,3 +129,35 @@ async def test_a_run_is_of_the_agent_that_was_named_and_only_its_last_events_are
     await asyncio.wait_for(one.news(0.001), 60)
     await made.close()
     assert all(session.closed for session in agent.sessions)
+
+
+async def test_one_that_cannot_be_closed_does_not_keep_the_others_open() -> None:
+    agent = ScriptedAgent()
+    made = runs(agent)
+    one, _ = await made.open(agent=None), await made.open(agent=None)
+
+    async def broken() -> None:
+        raise ZeroDivisionError
+
+    one.close = broken  # type: ignore[method-assign]
+    await made.close()
+    assert [session.closed for session in agent.sessions] == [False, True]
+    await agent.sessions[0].close()
+
+
+async def test_an_answer_to_what_is_answered_already_is_nothing() -> None:
+    made, run = await started(ScriptedAgent([ASKED, TextDelta(text="done")]))
+    await asyncio.wait_for(run.settled(), 60)
+    asked: list[str] = []
+
+    async def elicit(question: Asked) -> Answer | None:
+        asked.append(question.request)
+        if len(asked) == 1:
+            await run.session.answer("r1", Answer(decision="deny"))
+            run.questions["r2"] = question
+            return Answer(decision="allow")
+        return None
+
+    await asyncio.wait_for(ask_while(run, elicit), 60)
+    assert asked == ["r1", "r1"] and "r1" not in run.questions
+    await made.close()

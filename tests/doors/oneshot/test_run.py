@@ -5,18 +5,21 @@ import contextlib
 import re
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.doors.oneshot.ran import HELLO, Commanded, Ran, Sink, interrupted, speaks
 from tests.waiting import until
-from treadle.doors.oneshot.run import OneShot
+from treadle.doors.oneshot.hosting import Hosting
+from treadle.doors.oneshot.run import Between, OneShot
 from treadle.doors.oneshot.schema import SchemaCheck
 from treadle.doors.oneshot.verbose import Verbose
 from treadle.errors import (
     AuthFailed,
     BudgetExceeded,
+    ConfigError,
     EmptyReply,
     LocalError,
     MaxIterations,
@@ -635,3 +638,134 @@ def test_json_is_one_object_and_stream_json_ends_with_one_result_whatever_happen
         assert output_format == "stream-json" or verbose or len(records) == 1
         assert records[-1]["is_error"] == (run.code != 0)
         assert re.fullmatch(r"[0-9a-f-]{36}", records[-1]["uuid"])
+
+
+def test_an_empty_line_comes_between_two_texts_with_a_tool_between_them() -> None:
+    between, tool = Between(), ToolStarted(call="c", name="bash")
+    first, again = TextDelta(text="a"), TextDelta(text="b")
+    assert [between.before(event) for event in (tool, first, again)] == [[], [], []], "nothing was written before it"
+    assert between.before(ToolStarted(call="c", name="bash", parent="t")) == [] and between.before(again) == []
+    assert between.before(ToolDenied(call="c", name="bash", reason="no")) == []
+    assert between.before(TextDelta(text="x", parent="t")) == []
+    (line,) = between.before(again)
+    assert line == {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "\n\n"}}
+    assert between.before(again) == [], "once"
+    between.before(tool)
+    between.begin()
+    assert between.before(first) == []
+
+
+async def test_codex_json_is_the_lines_of_codex_and_begins_anew_with_each_prompt() -> None:
+    used = Usage(input_tokens=5, cache_read_tokens=3, cache_write_tokens=1, output_tokens=2, reasoning_tokens=1)
+    run = Ran(Commanded([used, *HELLO], [ProviderError("down")]), "codex-json")
+    await run.go()
+    kinds = [record["type"] for record in run.out.records]
+    assert kinds[0] == "thread.started" and kinds[-1] == "turn.completed" and run.code == 0
+    assert run.out.records[-1]["usage"] == {
+        "input_tokens": 9,
+        "cached_input_tokens": 3,
+        "cache_write_input_tokens": 1,
+        "output_tokens": 2,
+        "reasoning_output_tokens": 1,
+    }
+    before = len(run.out.records)
+    await run.go()
+    later = run.out.records[before:]
+    assert later[0]["type"] == "thread.started" and later[-1]["type"] == "turn.failed" and run.code == 1
+    stopped = Ran(Commanded([TextDelta(text="partial"), asyncio.Event()]), "codex-json")
+    await interrupted(stopped, speaks)
+    assert "interrupted" in str(stopped.out.records[-1])
+
+
+async def test_a_prompt_that_is_not_run_has_a_result_without_a_turn() -> None:
+    run = Ran(Commanded(), "stream-json")
+    assert await run.runner.refuse("not today") == 1
+    assert await run.runner.blocked("rude") == 0
+    refused, blocked = run.out.records
+    assert (refused["errors"], refused["error_code"]) == (["not today"], "refused")
+    assert blocked["result"] == "UserPromptSubmit operation blocked by hook:\nrude" and not blocked["is_error"]
+    assert run.session.events().ready() == [] and not run.runner.busy
+    hosted = Ran(Commanded(), "stream-json", hosting=Hosting())
+    assert await hosted.runner.blocked("rude") == 0
+    line, result = hosted.out.records
+    assert "rude" in str(line) and result["result_index"] == 0
+
+
+async def test_a_cost_that_is_not_known_is_what_the_caller_wants_and_says_so() -> None:
+    unknown, known = Usage(model="m", input_tokens=5), Usage(model="m", input_tokens=5, cost_usd=0.5)
+    result = (await ran(unknown, *HELLO, unknown_cost=0.0)).result
+    assert (result["total_cost_usd"], result["cost_unknown"]) == (0.0, True)
+    result = (await ran(known, *HELLO, unknown_cost=0.0)).result
+    assert result["total_cost_usd"] == 0.5 and "cost_unknown" not in result
+
+
+@pytest.mark.parametrize("sealed", [None, True, False])
+async def test_whether_it_was_sealed_is_told_in_the_result_and_with_verbose_in_text(sealed: bool | None) -> None:
+    for output_format, verbose in (("json", False), ("text", False), ("text", True)):
+        session = Commanded(HELLO)
+        session._info = msgspec.structs.replace(session._info, sealed=sealed)
+        extra = Verbose(session, cwd="/") if verbose else None
+        run = await Ran(session, output_format, extra=extra).go()  # type: ignore[arg-type]
+        if output_format == "json":
+            assert run.result.get("sealed") == sealed and ("sealed" in run.result) == (sealed is not None)
+        else:
+            assert (b"not sealed: " in run.err.data) == (verbose and sealed is False)
+            assert run.out.data == b"Hello\n"
+
+
+async def test_lines_beside_the_conversation_come_before_its_result() -> None:
+    run = Ran(Commanded(HELLO), "stream-json")
+    run.runner.tell({"type": "system", "subtype": "note"})
+    await run.go()
+    assert [record["type"] for record in run.out.records].count("system") == 1
+    run.runner.tell({"type": "system", "subtype": "later"})
+    assert await run.runner.refuse("no") == 1
+    assert [record["type"] for record in run.out.records[-2:]] == ["system", "result"]
+
+
+async def test_a_runner_knows_when_it_is_busy_which_turn_it_was_and_what_answers_must_be() -> None:
+    hold = asyncio.Event()
+    run = Ran(Commanded([TextDelta(text="{}"), hold], [TextDelta(text='{"n": 1}')]), "json")
+    assert not run.runner.busy and run.runner.turn is None and not run.runner.forward_subagents()
+    run.runner.demand(SchemaCheck(SCHEMA))
+    task = asyncio.create_task(run.go())
+    await until(lambda: run.runner.turn)
+    assert run.runner.busy
+    hold.set()
+    await task
+    assert not run.runner.busy and run.result["structured_output"] == {"n": 1}
+    extra = Verbose(run.session, cwd="/")
+    assert not extra.subagents and OneShot(run.session, extra=extra).forward_subagents() and extra.subagents
+
+
+async def test_text_with_further_lines_prints_only_the_answer_and_json_one_array() -> None:
+    session = Commanded(HELLO, HELLO)
+    text = await Ran(session, "text", extra=Verbose(session, cwd="/")).go()
+    assert text.out.data == b"Hello\n"
+    array = await Ran(session, "json", extra=Verbose(session, cwd="/")).go()
+    [[first, *_, result]] = array.out.records
+    assert first["type"] == "system" and result["type"] == "result" and array.out.writes == 1
+
+
+async def test_words_are_left_out_where_whole_lines_are_enough() -> None:
+    for deltas in (True, False):
+        session = Commanded(HELLO)
+        run = await Ran(session, "stream-json", extra=Verbose(session, cwd="/", deltas=deltas)).go()
+        assert ("stream_event" in [record["type"] for record in run.out.records]) is deltas
+
+
+async def test_a_prompt_that_is_meant_as_it_is_is_no_command_and_images_alone_are_a_prompt() -> None:
+    session = Commanded(HELLO, HELLO)
+    run = Ran(session, "json")
+    run.code = await run.runner.run("/help", verbatim=True)
+    assert session.given == [] and run.code == 0
+    assert await run.runner.run("", images=(b"x",)) == 0
+    assert await run.runner.run("", documents=(b"x",)) == 1
+    assert run.runner.result is not None and run.runner.result.error_code != "empty_prompt"
+    assert await run.runner.run("/help", documents=(b"x",)) == 1
+
+
+async def test_a_format_that_there_is_not_names_those_that_there_are() -> None:
+    with pytest.raises(ConfigError) as refused:
+        OneShot(Commanded(), "xml")  # type: ignore[arg-type]
+    assert refused.value.hint == "one of text, json, stream-json, codex-json"

@@ -371,22 +371,24 @@ async def test_a_signal_ends_the_program_and_its_children(tmp_path: Path) -> Non
     process.stdout.close()
 
 
-async def test_every_order_gets_an_answer_also_those_that_are_too_many(talk: Talk, tmp_path: Path) -> None:
-    ids = [f"550e8400-e29b-41d4-a716-{number:012d}" for number in range(110)]
+async def test_every_order_gets_an_answer_also_those_that_are_too_many(
+    talk: Talk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("treadle.doors.sidecar.door.WAITING_ORDERS", 2)
+    monkeypatch.setattr("treadle.doors.sidecar.door.REFUSED_ORDERS", 4)
+    ids = [f"550e8400-e29b-41d4-a716-{number:012d}" for number in range(7)]
     await talk.order(tmp_path, ids[0])
     await talk.hear("assistant_delta")
     for id in ids[1:]:
         await talk.order(tmp_path, id)
-    await talk.say(Ping(seq=1))
-    await talk.hear("pong")
     answers = []
     for number in range(len(ids)):
-        if 0 < number <= 100:  # the one that runs, and 100 that wait
+        if 0 < number <= 2:  # the one that runs, and two that wait
             await talk.hear("assistant_delta")
         talk.agent.opened[-1].go.set()
         answers.append(await talk.hear("final", "fatal"))
     assert [answer["ref_id"] for answer in answers] == ids
-    assert [answer["t"] for answer in answers] == ["final"] * 101 + ["fatal"] * 9
+    assert [answer["t"] for answer in answers] == ["final"] * 3 + ["fatal"] * 4
     assert answers[-1]["error_code"] == "rate_limit_exceeded"
 
 
@@ -413,3 +415,72 @@ def test_a_sidecar_whose_output_nobody_reads_ends_with_its_tools(tmp_path: Path)
     assert process.wait(timeout=60) == 1
     process.stdin.close()
     assert not [pid for pid in os.listdir("/proc") if pid.isdigit() and command_line(int(pid)) == ["sleep", mark]]
+
+
+class Heard(Talk):
+    def __init__(self, agent: PuppetAgent | None = None) -> None:
+        self.agent = agent or PuppetAgent()
+        self.host, theirs = pair()
+        self.warnings: list[str] = []
+        self.sidecar = asyncio.create_task(Sidecar(self.agent, theirs, warn=self.warnings.append).run())
+        self.held = b""
+
+
+async def test_a_host_that_has_no_orders_ends_it_and_half_a_line_is_warned_about() -> None:
+    for said, warned in ((b"", []), (b'{"t": "run"', ["the input ended inside a line"])):
+        talk = Heard()
+        hello = await talk.hear("hello")
+        assert hello["backend"]["id"] and hello["mode"] == "mapped"
+        if said:
+            await talk.host.write(said)
+        talk.host.close_write()
+        assert await asyncio.wait_for(talk.sidecar, 60) == 0
+        assert [warning.partition(":")[0] for warning in talk.warnings] == warned
+
+
+async def test_an_agent_that_does_not_say_what_it_can_is_served_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Silent(PuppetAgent):
+        async def probe(self) -> AgentInfo:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    monkeypatch.setattr("treadle.doors.sidecar.door.PROBE_SECONDS", 0.001)
+    talk = Heard(Silent())
+    assert "streaming" not in (await talk.hear("hello"))["capabilities"]
+    assert talk.warnings == ["what puppet can do is not known: it does not say"]
+    talk.host.close_write()
+    assert await asyncio.wait_for(talk.sidecar, 60) == 0
+
+
+async def test_a_bad_line_is_answered_with_its_id_where_it_has_one_and_only_between_orders(tmp_path: Path) -> None:
+    talk = Heard()
+    await talk.hear("hello")
+    await talk.host.write(b"junk\n")
+    fatal = await talk.hear("fatal")
+    assert (fatal["ref_id"], fatal["error_code"]) == (None, "protocol_invalid_envelope")
+    await talk.host.write(json.dumps({"t": "run", "id": RUN, "work_order": {"task": 7}}).encode() + b"\n")
+    fatal = await talk.hear("fatal")
+    assert (fatal["ref_id"], fatal["error_code"]) == (RUN, "contract_schema_violation")
+    assert len(talk.warnings) == 2 and all(one.startswith("a line was not understood: ") for one in talk.warnings)
+    await talk.order(tmp_path)
+    await talk.hear("assistant_delta")
+    talk.host.close()
+    assert await asyncio.wait_for(talk.sidecar, 60) == 1
+    assert talk.warnings[2:] in (["no one reads our output any more"], ["the host went away"])
+    assert talk.agent.opened[0].closed
+
+
+async def test_an_order_that_is_not_met_or_cancelled_for_another_does_not_end_it(talk: Talk, tmp_path: Path) -> None:
+    asks = Requirements(required=[Requirement(capability="vision", min_support="native")])
+    await talk.host.write(run_line(order(tmp_path, requirements=asks)))
+    fatal = await talk.hear("fatal")
+    assert "requires what puppet does not offer: vision" in fatal["error"]
+    await talk.order(tmp_path, SECOND)
+    await talk.hear("assistant_delta")
+    await talk.say(CancelRun(ref_id=RUN))
+    await talk.say(Ping(seq=1))
+    await talk.hear("pong")
+    assert not talk.agent.opened[0].closed, "that one is over already"
+    await talk.say(CancelRun(ref_id=SECOND))
+    final = await talk.hear("final")
+    assert final["receipt"]["outcome"] == "partial"

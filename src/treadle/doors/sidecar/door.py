@@ -118,7 +118,7 @@ class Sidecar:
             async with asyncio.timeout(PROBE_SECONDS):
                 return await self._agent.probe()
         except (TimeoutError, TreadleError) as error:
-            self._warn(f"what {self._agent.name} can do is not known: {error or 'it does not say'}")
+            self._warn(f"what {self._agent.name} can do is not known: {str(error) or 'it does not say'}")
             return AgentInfo(name=self._agent.name)
 
     async def _next(self) -> Run | str | None:
