@@ -1,5 +1,6 @@
 """What a person is shown of a run: its exit code, and nothing that acts on their terminal."""
 
+import json
 from typing import Any
 
 import pytest
@@ -7,6 +8,9 @@ from msgspec.structs import replace
 
 from treadle.cli import host_show
 from treadle.cli.host_show import COMPLETE, FAILED, PARTIAL, exit_code, show_receipt
+from treadle.host.backends import Known, Probe
+from treadle.host.job import Backend
+from treadle.redact import Redactor
 from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
 from treadle.wire.sidecar import receipts
 from treadle.wire.sidecar.receipts import UsageTotals
@@ -212,3 +216,77 @@ def test_each_kind_of_event_has_a_line_and_a_tool_that_worked_none(capsys: pytes
         "  ! careful",
         "  error: no",
     ]
+
+
+def test_the_edges_of_what_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    notes = [{"where": "w", "problem": "p"}] * 5
+    odd = [{"path": "o", "note": "odd"}] * 5
+    lines = shown(capsys, {"notes": notes, "observed": {"oddities": odd, "permissions_left_out": 21}}, "?? x\n" * 20)
+    assert not any("more notes" in line or "more that are odd" in line for line in lines)
+    assert [line for line in lines if line.startswith("  and")] == ["  and 1 more"]
+    plain = shown(capsys, {"workspace": PLACE, "confinement": {**WALLS, "cannot": []}})
+    assert not any("which cannot" in line for line in plain)
+    both = {"conflicts": [{"path": "a", "reason": "both"}]}
+    assert "    a: both" in shown(capsys, {"workspace": {**PLACE, "applied": both}})
+    assert not any("applied" in line for line in shown(capsys, {"workspace": {**PLACE, "applied": None}}))
+
+
+def test_a_receipt_of_another_program_is_shown_without_a_place(capsys: pytest.CaptureFixture[str]) -> None:
+    show_receipt(replace(SAMPLE_RECEIPT, usage_raw=[]))
+    out = capsys.readouterr().out
+    assert out.startswith(f"{SAMPLE_RECEIPT.outcome}  ") and "  usage: " in out and "receipt: " not in out
+
+
+def test_a_tool_without_input_has_a_line_too(capsys: pytest.CaptureFixture[str]) -> None:
+    host_show.show_events([receipts.ToolCalled(ts=SAMPLE_RECEIPT.trace[0].ts, tool_name="bash", input=None)])
+    assert capsys.readouterr().err.rstrip() == "  > bash"
+
+
+def test_backends_are_listed_by_name_with_the_default_marked(capsys: pytest.CaptureFixture[str]) -> None:
+    known = {
+        "b": Backend(name="b", argv=("run", "it"), source="user"),
+        "a": Backend(name="a", argv=("x",), source="me"),
+    }
+    host_show.show_backends(Known(backends=known, default="a", ignored=("c: no command",)))
+    said = capsys.readouterr()
+    assert said.out.splitlines() == [f"* {'a':20} {'me':12} x", f"  {'b':20} {'user':12} run it"]
+    assert said.err == "  ignored: c: no command\n"
+
+
+def test_a_probe_is_shown_with_what_was_offered_or_why_not(capsys: pytest.CaptureFixture[str]) -> None:
+    host_show.show_probe(Probe(name="b", ok=False, milliseconds=1, error="no such program"))
+    assert capsys.readouterr().out == "NO  b: no such program\n"
+    restricted = receipts.Restricted(restricted=receipts.ReasonGiven(reason="small"))
+    found = Probe(
+        name="b",
+        ok=True,
+        milliseconds=7,
+        identity=receipts.BackendIdentity(id="x", backend_version="1"),
+        contract_version="abp/v0.1",
+        capabilities={"streaming": "native", "vision": restricted},
+        notes=("odd",),
+    )
+    host_show.show_probe(found)
+    assert capsys.readouterr().out.splitlines() == [
+        "ok  b: x 1, abp/v0.1, 7 ms",
+        f"      {'streaming':32} native",
+        f"      {'vision':32} restricted: small",
+        "      note: odd",
+    ]
+    host_show.show_probe(replace(found, identity=receipts.BackendIdentity(id="x"), capabilities={}, notes=()))
+    host_show.show_probe(replace(found, identity=None, capabilities={}, notes=()))
+    assert capsys.readouterr().out == "ok  b: x, abp/v0.1, 7 ms\nok  b: , abp/v0.1, 7 ms\n"
+
+
+def test_events_are_printed_as_json_without_secrets_also_those_that_are_cut_in_two(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    printed = host_show.PrintedEvents(Redactor(["correct-horse-battery"]))
+    at = SAMPLE_RECEIPT.trace[0].ts
+    printed([receipts.AssistantSaid(ts=at, text="it is correct-horse-battery")])
+    [line] = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (line["type"], line["text"]) == ("assistant_message", "it is [redacted]")
+    printed([receipts.AssistantDelta(ts=at, text=text) for text in ("correct-", "horse-battery", " and on")])
+    printed.end()
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert "".join(line["text"] for line in lines) == "[redacted] and on"
