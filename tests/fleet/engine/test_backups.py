@@ -122,9 +122,10 @@ async def test_a_stream_is_saved_as_it_is_sent_and_a_full_disk_is_told(tmp_path:
     assert (tmp_path / "saved").read_bytes() == b"onetwo" and there.heard == {}
     assert there.sent[0].subject == f"$JS.API.STREAM.SNAPSHOT.{STATE}"
     assert there.sent[0].value == {"deliver_subject": "_INBOX.1", "chunk_size": backups.CHUNK}
+    before = os.listdir("/proc/self/fd")
     with pytest.raises(StorageError, match="/dev/full"):
         await backups._save(there.bus(), STATE, "/dev/full")
-    assert there.heard == {}
+    assert there.heard == {} and os.listdir("/proc/self/fd") == before
 
 
 async def test_a_stream_is_restored_piece_by_piece_and_must_end_where_it_ended(

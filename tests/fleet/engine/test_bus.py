@@ -361,8 +361,9 @@ async def test_a_request_is_sent_as_json_and_a_look_is_repeated_when_its_answer_
 
 
 async def test_a_forbidden_request_ends_at_once_and_an_old_refusal_is_not_taken_for_its_own(
-    client: ScriptedClient, monkeypatch: pytest.MonkeyPatch
+    client: ScriptedClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("DEBUG", engine.log.name)
     bus, asked = client.bus(), asyncio.Event()
 
     async def wait(*_: object, **__: object) -> None:
@@ -380,6 +381,8 @@ async def test_a_forbidden_request_ends_at_once_and_an_old_refusal_is_not_taken_
         await bus._on_error(nats.errors.Error(""))
         await asyncio.sleep(0)
         assert not bus._refused and not waits.done()
+        words = ("Permissions violation", '"fleet.in.x" is slow')
+        assert caplog.messages == [f"the engine's client: nats: {each}" for each in words]
         await bus._on_error(forbidden)
         await asyncio.sleep(0)
         await bus._on_error(forbidden)  # once more while it ends
@@ -395,7 +398,9 @@ async def test_a_forbidden_request_ends_at_once_and_an_old_refusal_is_not_taken_
         await bus.request("fleet.in.x")
 
 
-async def test_all_that_listens_is_set_up_again_also_after_one_that_cannot_be(client: ScriptedClient) -> None:
+async def test_all_that_listens_is_set_up_again_also_after_one_that_cannot_be(
+    client: ScriptedClient, caplog: pytest.LogCaptureFixture
+) -> None:
     bus, called = client.bus(), []
 
     def fails() -> None:
@@ -405,6 +410,7 @@ async def test_all_that_listens_is_set_up_again_also_after_one_that_cannot_be(cl
     bus.returned += [fails, lambda: called.append("works")]
     await bus._on_return()
     assert called == ["fails", "works"]
+    assert caplog.messages == ["what listens on the engine could not be set up again"]
 
 
 async def test_what_is_served_is_answered_where_an_answer_is_wanted_and_never_for_the_engine(
