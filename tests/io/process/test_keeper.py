@@ -246,8 +246,9 @@ def test_how_it_is_started_says_whom_it_keeps(monkeypatch: pytest.MonkeyPatch) -
     def copied() -> list[object]:
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         ours, theirs = socket.socketpair()
+        control = os.fstat(theirs.fileno()).st_ino
         keeper_module.main_in_copy(me, [(resource.RLIMIT_NOFILE, 222, hard)], theirs.fileno())
-        same = os.fstat(keeper_module.CONTROL).st_ino == os.fstat(theirs.fileno()).st_ino
+        same = os.fstat(keeper_module.CONTROL).st_ino == control
         return [os.getsid(0) == os.getpid(), resource.getrlimit(resource.RLIMIT_NOFILE) == (222, hard), same]
 
     assert in_copy(copied) == [True, True, True] and os.read(read, 100) == str(me).encode()
