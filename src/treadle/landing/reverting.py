@@ -62,18 +62,15 @@ async def _proof(bus: Bus, order: str, branch: str) -> LandedRecord:
 
 async def _spec(bus: Bus, record: TrainRecord, proofs: list[LandedRecord], agent: str) -> Spec:
     what = ", ".join(proof.order for proof in proofs)
-    titles = [(await client.get_order(bus, proof.order)).title for proof in proofs]
-    pairs = [_sides(proof) for proof in proofs]
-    shown = "\n".join(
-        f"git diff {base} {change}   # {title}" for (base, change), title in zip(pairs, titles, strict=True)
-    )
+    rows = [(*_sides(proof), (await client.get_order(bus, proof.order)).title) for proof in proofs]
+    shown = "\n".join(f"git diff {base} {change}   # {title}" for base, change, title in rows)
     task = f"Take back what these orders have changed, and keep everything else, also what came later:\n\n{shown}"
     # Each is taken back as `git revert` does it, also when several landed in one commit.
-    steps = [f"git diff --binary --full-index {change} {base} | git apply --3way" for base, change in pairs]
+    steps = [f"git diff --binary --full-index {change} {base} | git apply --3way" for base, change, _ in rows]
     return Spec(
         id=new_id(f"revert of {what} on {record.branch} at {proofs[0].commit}"),
         task=task,
-        title=f"revert {what}: {titles[0]}",
+        title=f"revert {what}: {rows[0][2]}",
         agent=agent or NULL,
         root=record.repository,
         setup="" if agent else " && ".join(steps),

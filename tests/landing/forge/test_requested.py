@@ -416,6 +416,12 @@ def test_a_protected_branch_is_merged_by_the_forge_and_looked_at(asked: Requeste
     assert hub.asked[-1][:3] == ("merge", 7, one) and "Order: one" in hub.asked[-1][3]
     assert asked.contains(one), "one commit of the same tree"
     assert not asked.contains("1" * 40) and asked.contains(tip)
+    store = asked.there.store
+    later = store.commit(
+        store.tree_of(one), [one], "on what only the store has", who=merges.fixed_identity(store, [one])
+    )
+    store.set_ref(f"refs/train/{later}", later)
+    assert not asked.contains(later)
     hub.requests.clear()
     tip, two = change(asked, "two")
     hub.merges = git(hub.bare, "commit-tree", "-m", "with another's", "-p", tip, f"{tip}^{{tree}}")
