@@ -549,6 +549,21 @@ def test_the_last_line_is_what_the_agent_said_or_the_last_with_a_word_in_it() ->
     assert agent.last_line() == "● All done."
 
 
+def test_a_screen_that_moves_for_long_without_a_pause_moves_by_itself() -> None:
+    for times, now, restless in (
+        ((500, 1000, 1499), 1499, False),
+        ((500, 1000, 1500), 1500, True),
+        ((500, 1000, 1500), 2200, True),
+        ((500, 1000, 1500), 2201, False),
+        ((700, 1400, 1500), 1500, True),
+        ((701, 1400, 1500), 1500, False),
+    ):
+        watch = watcher("none", command="claude")
+        for at in times:
+            say(watch, "x", at)
+        assert watch._restless(now) is restless, (times, now)
+
+
 def test_modes_are_those_that_the_program_has_set() -> None:
     watch = watcher("none")
     assert watch.modes() == {"alternate": False, "set": "", "paste": False} and not watch.full_screen

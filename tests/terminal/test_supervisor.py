@@ -933,6 +933,15 @@ def test_files_that_were_removed_are_made_again_unless_another_has_the_id(alone:
         supervisor.rename("y")
 
 
+def test_files_that_cannot_be_made_again_are_logged_and_tried_again(alone: Alone) -> None:
+    supervisor = alone()
+    os.unlink(supervisor.place.pid)
+    os.symlink("/no/such/place", supervisor.place.pid)
+    supervisor._look_at_socket()
+    assert events(supervisor) == [("warn", "the files are gone")] and supervisor.loop.has("socket")
+    os.unlink(supervisor.place.pid)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_that_ends_it_is_logged_and_leaves_no_time(alone: Alone, number: int) -> None:
     supervisor = alone(linger=60.0)

@@ -42,6 +42,9 @@ def test_a_terminal_that_only_knows_lines_gets_lines(chat: Callable[..., ChatTer
 def test_a_prompt_on_the_command_line_is_the_first_one(chat: Callable[..., ChatTerminal]) -> None:
     terminal = chat("chat", "still there?")
     terminal.until("(?s)> still there.*Yes, I am.")
+    terminal.ready()
+    terminal.say("/model")
+    terminal.until("Which model")
 
 
 @pytest.mark.parametrize(
