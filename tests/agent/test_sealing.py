@@ -16,6 +16,7 @@ from treadle.agent import sealing
 from treadle.errors import Denied
 from treadle.io.sandbox import methods
 from treadle.io.sandbox.start import start
+from treadle.io.stopping import at_most
 from treadle.workspace import staging
 from treadle.workspace.takeover import LOCK
 
@@ -429,3 +430,31 @@ async def test_what_is_being_taken_over_goes_on_when_the_turn_is_cancelled(
     assert (
         log(top) == "two\none" and git(top, "status", "--porcelain") == git(top, "branch", "--list", "treadle/*") == ""
     )
+
+
+def test_what_makes_a_directory_a_repository_is_known_by_its_name_and_what_is_beside_it(tmp_path: Path) -> None:
+    for name in ("commondir", "objects", "refs"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).touch()
+        assert sealing._is_repository(str(tmp_path / name / "HEAD"))
+    (tmp_path / "other").mkdir()
+    assert not sealing._is_repository(str(tmp_path / "other" / "HEAD"))
+    assert sealing._is_repository("/a/.git") and not sealing._is_repository("/a/x")
+    assert sealing._git_directory("/a/.git") == "/a/.git" and sealing._git_directory("/a/HEAD") == "/a"
+
+
+@pytest.mark.parametrize(("left", "most"), [(None, 1000.0), (30.0, 30.0), (2.0, sealing.LEAST_SECONDS)])
+def test_all_steps_together_have_what_the_turn_has_left_or_a_little(left: float | None, most: float) -> None:
+    made = sealing.Sealing(("/none",), "s", lambda: None, lambda: True, lambda: left)
+    with made._limited():
+        assert most - 1 < at_most(1000.0) <= most
+    assert at_most(1000.0) == 1000.0
+
+
+async def test_where_programs_are_not_confined_nothing_is_made_and_what_is_to_be_said_is_said_once(top: Path) -> None:
+    made = sealing.Sealing((str(top),), "s", lambda: None, lambda: False, lambda: None)
+    made._notes.append("known before")
+    assert await made.ready() == ["known before"] and await made.ready() == await made.settle() == []
+    assert made._made is None and made.new_repositories() == [] and made._home == ""
+    made.close()
+    made.close()
