@@ -217,3 +217,33 @@ def test_in_a_text_that_others_compose_a_key_is_removed_and_hides_nothing_else()
     assert Redactor().lines("nothing\nto hide") == ("nothing\nto hide", 0)
     one = "K = '-----BEGIN PRIVATE KEY-----\\nMIIE\\n-----END PRIVATE KEY-----'"
     assert Redactor().lines(f"{one}\nMIIE") == (f"K = '{MARK}'\nMIIE", 1)
+
+
+def test_what_must_be_looked_at_is_not_surely_clean() -> None:
+    redactor = Redactor(["hunter2-secret"])
+    line = b"aB1+" * 15 + b"cD/2"
+    assert not redactor.surely_clean(b"x " + line + b" y") and redactor.surely_clean(b"x " + line[1:] + b" y")
+    for text in (b"hunter2-secret", b"a ----- b", b"my key: x", b'{"a":"the token\\": x"}', b"Bearer x"):
+        assert not redactor.surely_clean(text), text
+    assert redactor.surely_clean(b"a key and a token") and redactor.surely_clean(b"")
+    assert not Redactor(["tab\tin it"]).surely_clean(b"x"), "JSON writes it in another way"
+
+
+def test_what_is_held_back_can_be_asked_for_and_skipped() -> None:
+    stream = Redactor(["correct-horse"]).stream()
+    assert stream.feed("abc") == "" and stream.held == "abc"
+    assert stream.feed("\nde") == "abc\n" and stream.held == "de"
+    assert stream.skip("dear\ncorr") == 4 and stream.held == "corr"
+    assert stream.feed("ect-horse\n") == f"{MARK}\n" and stream.skip("a\n") == 0 and stream.held == ""
+    assert stream.skip("x" * 8191) == 8191 and stream.skip("x" * 8192) == 4096
+    inside = Redactor().stream()
+    inside.feed("-----BEGIN PRIVATE KEY-----\nabc")
+    assert inside.held is None
+
+
+def test_pieces_are_redacted_together_and_trees_keep_their_other_values() -> None:
+    redactor = Redactor(["correct-horse"])
+    pieces = redactor.pieces(["it is corr", "ect-horse", " ok"])
+    assert len(pieces) == 3 and "".join(pieces) == f"it is {MARK} ok" and redactor.pieces([]) == []
+    assert redactor.tree({1: ("correct-horse", 2)}) == {1: [MARK, 2]}
+    assert redactor.text("x" * 64) in redactor._clean and redactor.text("x" * 65) not in redactor._clean
