@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import time
@@ -18,6 +19,7 @@ from tests.installed import TREADLE, treadle
 from tests.scripts import calls, reply, says
 from tests.wire.transcripts import Transcript, expected, fits, request, transcripts
 from treadle.agent.providers.script import load
+from treadle.cli import worker_entry
 from treadle.io.process import table
 from treadle.io.sandbox.methods import available
 from treadle.testing.server import ModelServer
@@ -319,3 +321,27 @@ def test_a_sandboxed_worker_cannot_write_elsewhere(tmp_path: Path) -> None:
         assert worker.until("result")["status"] == "ok"
     assert (tmp_path / "inside" / "here").exists()
     assert not (tmp_path / "outside" / "there").exists()
+
+
+def test_what_keeps_it_from_serving_is_said_on_stderr_and_ends_it_with_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    try:
+        assert worker_entry.serve("no-such-agent") == 2 and not gc.isenabled(), "nothing is searched while it loads"
+        said = capsys.readouterr()
+        assert said.out == "" and said.err.startswith("treadle-worker: ") and "no-such-agent" in said.err
+        monkeypatch.chdir(gone)
+        gone.rmdir()
+        assert worker_entry.serve("native") == 2
+    finally:
+        gc.enable()
+    assert "directory" in capsys.readouterr().err
+
+
+def test_all_state_is_kept_below_the_root_that_a_client_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TREADLE_HOME", "/elsewhere")
+    place = worker_entry._settle(str(tmp_path))("session-1")
+    assert os.environ["TREADLE_HOME"] == str(tmp_path)
+    assert place.startswith(f"{tmp_path}/") and place.endswith("/history.jsonl") and "session-1" in place
