@@ -3,6 +3,7 @@
 import gc
 import importlib
 import itertools
+import logging
 import os
 import shutil
 import signal
@@ -19,6 +20,7 @@ from hypothesis import HealthCheck, settings
 from tests.io.process.trees import mark as mark
 from tests.lazily import load_lazily
 from tests.outside import OUTSIDE
+from treadle.io.process import programs
 
 # The gate tries the same examples every time; `make soak` looks for new ones.
 PATIENT = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -93,7 +95,13 @@ def state_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     monkeypatch.setenv("TREADLE_HOME", str(home / "treadle"))
     monkeypatch.setenv("TREADLE_WARM", "0")  # a warm parent would outlive the test
     monkeypatch.setenv("TREADLE_RETRY_SECONDS", "4")  # a person waits for minutes
+    # What a program of ours sets for the rest of its process, a test in this one sets for itself alone.
+    monkeypatch.setattr(programs, "_distrusted", set())
+    log = logging.getLogger("treadle")
+    level, handlers = log.level, list(log.handlers)
     yield home
+    log.propagate, log.handlers[:] = True, handlers
+    log.setLevel(level)
 
 
 def need(program: str) -> str:
