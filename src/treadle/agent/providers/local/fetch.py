@@ -75,6 +75,7 @@ async def _parts(model: KnownModel, path: str, progress: Progress) -> None:
     whole = size_of(partial(path)) // source.part_size  # a part that came only half is fetched again
     for number in range(whole + 1, source.count + 1):
         at = (number - 1) * source.part_size
+        tell(at)  # before anything can have come, however late the first look is
         place = tempfile.mkdtemp(prefix=".part-", dir=folder())
         watching = asyncio.create_task(_watch(place, at, min(source.part_size, model.size - at), tell))
         try:
