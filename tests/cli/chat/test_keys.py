@@ -144,6 +144,15 @@ async def test_enter_sends_a_backslash_goes_on_and_up_brings_back_what_was_sent(
         await me.holds("a\\b")
 
 
+@pytest.mark.parametrize("keys", ["\r", "\rgone\x03"])
+async def test_up_finds_what_was_sent_before_the_screen_is_drawn_again(keys: str) -> None:
+    async with typing() as me:
+        me.types("sent" + keys)
+        await until(lambda: me.done.did and not me.screen.input.text)
+        me.types("\x1b[A")
+        await me.holds("sent")
+
+
 async def test_tab_queues_while_the_agent_works_and_completes_otherwise() -> None:
     async with typing() as me:
         me.types("/he\t")

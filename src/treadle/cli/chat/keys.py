@@ -127,6 +127,19 @@ def _question(keys: KeyBindings, screen: Keyboard) -> None:
         screen.move(1)
 
 
+def _empty(buffer: Buffer, *, remember: bool = False) -> None:
+    """The buffer loads its history when it is next drawn, too late for an arrow key that comes before: load it now."""
+    buffer.reset(append_to_history=remember)
+    buffer.load_history_if_not_yet_loaded()
+
+
+def _take(screen: Keyboard) -> str:
+    text = screen.input.text
+    _empty(screen.input, remember=True)
+    screen.sent()
+    return text
+
+
 def _input(keys: KeyBindings, screen: Keyboard) -> None:
     focused = has_focus(screen.input)
     later = Condition(lambda: screen.actions.busy and bool(screen.input.text.strip()))
@@ -138,10 +151,7 @@ def _input(keys: KeyBindings, screen: Keyboard) -> None:
             buffer.delete_before_cursor()
             buffer.newline(copy_margin=False)
             return
-        text = buffer.text
-        buffer.reset(append_to_history=True)
-        screen.sent()
-        screen.actions.enter(text)
+        screen.actions.enter(_take(screen))
 
     @keys.add(*key_of("new_line", screen.remapped), filter=focused | has_focus(screen.field))
     def new_line(event: KeyPressEvent) -> None:
@@ -149,10 +159,7 @@ def _input(keys: KeyBindings, screen: Keyboard) -> None:
 
     @keys.add("tab", filter=focused & later)
     def queue(event: KeyPressEvent) -> None:
-        text = screen.input.text
-        screen.input.reset(append_to_history=True)
-        screen.sent()
-        screen.actions.queue(text)
+        screen.actions.queue(_take(screen))
 
     @keys.add("tab", filter=focused & ~later)
     def complete(event: KeyPressEvent) -> None:
@@ -220,7 +227,7 @@ def _ends(keys: KeyBindings, screen: Keyboard) -> None:
         if screen.dismiss():
             pressed = 0.0
         elif screen.input.text and not screen.actions.busy:
-            screen.input.reset()
+            _empty(screen.input)
             pressed = 0.0
         elif again:
             screen.actions.quit()
