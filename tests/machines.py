@@ -2,7 +2,12 @@
 
 import os
 import struct
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
+
+from treadle.io.sandbox import methods
 
 OPENAT2, LANDLOCK_CREATE_RULESET = 437, 444
 """Numbers of system calls, the same on every architecture."""
@@ -21,6 +26,15 @@ libc = ctypes.CDLL(None)
 libc.prctl(38, 1, 0, 0, 0)
 assert libc.prctl(22, 2, ctypes.byref(Program({len(steps)}, {packed!r})), 0, 0) == 0
 """
+
+
+@pytest.fixture
+def no_bubblewrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A PATH on which there is nothing, and a process that has not looked yet how it can confine programs."""
+    monkeypatch.setenv("PATH", str(tmp_path / "no-programs"))
+    methods.available.cache_clear()
+    yield
+    methods.available.cache_clear()
 
 
 def path_without(program: str, directory: Path) -> str:

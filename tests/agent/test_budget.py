@@ -1,7 +1,10 @@
 """Limits stop before the next model call, and an unknown price is never taken for nothing."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from treadle.agent import budget as budgets
 from treadle.agent.budget import TurnBudget
 from treadle.errors import BudgetExceeded, MaxIterations, TimedOut
 from treadle.session import Limits
@@ -19,9 +22,10 @@ def test_the_number_of_model_calls_is_kept() -> None:
         budget.check(2, Totals())
 
 
-def test_wall_time_is_kept() -> None:
+def test_wall_time_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    budget = TurnBudget(Limits(max_seconds=5), clock=lambda: now)
+    monkeypatch.setattr(budgets, "time", SimpleNamespace(monotonic=lambda: now))
+    budget = TurnBudget(Limits(max_seconds=5))
     budget.check(0, Totals())
     assert budget.seconds_left() == 5
     now = 104.9

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.fleet.repositories import git
+from tests.machines import no_bubblewrap as no_bubblewrap
 from treadle.agent import bundling
 from treadle.agent.bundling import bundle_of
 from treadle.errors import ConfigError, WorkspaceError
-from treadle.io.sandbox import methods
 
 
 @pytest.fixture
@@ -52,10 +52,8 @@ async def test_where_nothing_is_new_or_it_is_too_much_that_is_said(
         await bundle_of(str(repository), base, ())
 
 
-async def test_where_there_is_no_sandbox_no_git_runs(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    nothing = methods.Availability(method=None, problems=("no walls here",))
-    monkeypatch.setattr(methods, "available", lambda: nothing)
-    with pytest.raises(ConfigError, match="cannot be enforced on this machine: no walls here"):
+async def test_where_there_is_no_sandbox_no_git_runs(repository: Path, no_bubblewrap: None) -> None:
+    with pytest.raises(ConfigError, match="on this machine: bubblewrap: there is no program bwrap"):
         await bundle_of(str(repository), "HEAD", ())
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def test_the_state_directory_is_tried_and_nothing_is_left_in_it(state_home: Path
 
 
 def test_a_missing_ripgrep_is_only_as_bad_as_what_needs_it(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("treadle.agent.tools.ripgrep.find", lambda: None)
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(bare))  # an installation without it
     missing = found("optional parts")["ripgrep"]
     assert not missing.ok and not missing.needed and "grep" in missing.says and missing.fix == "install ripgrep"
 

@@ -21,9 +21,9 @@ from treadle.coordination.planning import Planning
 ANN, BOB = "haid:ann.box-0001/claude-code", "haid:bob.box-0002/codex"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def other() -> Iterator[origin.Key]:
-    """The process of another agent, which runs until the test ends."""
+    """The process of another agent, which runs until all tests here have ended."""
     with subprocess.Popen(["sleep", "600"]) as process:
         key = origin.key_of(process.pid)
         assert key is not None
@@ -157,16 +157,14 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_characters="/\0\n\r\t", exc
 
 @given(name=NAMES.filter(lambda name: name not in (".", "..", ".git", ".planning")), other_name=NAMES)
 def test_a_lease_means_just_one_path_whatever_its_name(
-    tmp_path_factory: pytest.TempPathFactory, name: str, other_name: str
+    tmp_path_factory: pytest.TempPathFactory, other: origin.Key, name: str, other_name: str
 ) -> None:
     top = str(tmp_path_factory.mktemp("w"))
     leases = Leases(Planning(os.path.join(top, ".planning"), project=top), top)
-    with pytest.MonkeyPatch.context() as alone:
-        alone.setattr("treadle.coordination.leases.ancestors", lambda: iter(()))
-        take(leases, BOB, name[:60], process=origin.key_of(os.getppid()))
-        assert take(leases, ANN, name[:60], process=mine()) != []
-        if other_name[:60] != name[:60]:
-            assert take(leases, ANN, other_name[:60], process=mine()) == []
+    take(leases, BOB, name[:60], process=other)
+    assert take(leases, ANN, name[:60], process=mine()) != []
+    if other_name[:60] != name[:60]:
+        assert take(leases, ANN, other_name[:60], process=mine()) == []
 
 
 WRITER = """

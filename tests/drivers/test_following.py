@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.machines import no_bubblewrap as no_bubblewrap
 from treadle.agent.confining import Confining
 from treadle.drivers import following
 from treadle.drivers.following import FollowedClaims
@@ -125,7 +126,7 @@ async def test_a_path_that_is_gone_meanwhile_is_told_and_the_rest_is_kept(top: P
 async def followed(top: Path, held: Callable[[], Mapping[str, str]], *begun: str) -> AsyncIterator[FollowedClaims]:
     """The claims of a program that is in no sandbox, so that none can be changed."""
     confining = Confining(str(top), (), Confinement(use="on"), session="s", holding=held)
-    async with await start(None, ["cat"], cwd=str(top), stdin="pipe", stdout="pipe") as child:
+    async with await start(None, ["/bin/cat"], cwd=str(top), stdin="pipe", stdout="pipe") as child:
         made = FollowedClaims(confining, child, Confinement(held=dict.fromkeys(begun, "by bob")))
         try:
             yield made
@@ -156,12 +157,12 @@ async def test_claims_that_can_no_longer_be_followed_are_told_of(top: Path, monk
             assert await claims.news() == [], "told once"
 
 
-async def test_what_is_held_as_before_changes_nothing_and_elsewhere_nothing_is_followed(
-    top: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_is_held_as_before_changes_nothing(top: Path) -> None:
     async with followed(top, lambda: {str(top / "src"): "renewed by bob"}, str(top / "src")) as claims:
         await claims.look()
         assert await claims.news() == []
-    monkeypatch.setattr(methods, "available", lambda: methods.Availability(method=None))
+
+
+async def test_where_there_is_no_bubblewrap_nothing_is_followed(top: Path, no_bubblewrap: None) -> None:
     async with followed(top, dict) as claims:
         assert claims._task is None

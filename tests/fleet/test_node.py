@@ -1,6 +1,7 @@
 """A node: how it starts runners, and what it says when it cannot."""
 
 import asyncio
+import ctypes
 import os
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from tests.conftest import need
 from tests.fleet.conftest import Start, give, make_fleet, runner_pid, spec, until_state
 from tests.fleet.engine.buses import StoringClient
 from tests.fleet.engine.buses import pauses as pauses
+from tests.io.process.test_reaper import in_copy
 from tests.waiting import stop
 from treadle import __version__
 from treadle.errors import Busy
@@ -94,24 +96,23 @@ async def test_a_runner_outlives_the_warm_parent_it_came_from(
 async def test_a_runner_that_comes_or_goes_while_its_node_looks_for_it_is_no_fault_of_the_node(
     bus: Bus, start_node: Start, monkeypatch: pytest.MonkeyPatch, killed: bool, outcomes: list[str]
 ) -> None:
-    """The first look finds none. Just after it one comes; or one was there, and was killed just before it."""
+    """It comes, or comes and is killed, when the node asks whether it has begun."""
     monkeypatch.setenv("TREADLE_WARM", "60")
     looks: list[str] = []
-    real = runs.runner_of
+    exists = os.path.exists
 
-    def first_late(path: str) -> runs.RunnerNote | None:
-        if path in looks or looks and killed:
-            return real(path)
-        looks.append(path)
-        while (found := real(path)) is None:
-            time.sleep(0.01)
-        if killed:
-            os.kill(found.pid, signal.SIGKILL)
-            while real(path) is not None:
+    def late(path: str) -> bool:
+        if os.path.basename(path) == "runner.json" and not (path in looks or looks and killed):
+            looks.append(path)
+            while (found := runs.runner_of(os.path.dirname(path))) is None:
                 time.sleep(0.01)
-        return None
+            if killed:
+                os.kill(found.pid, signal.SIGKILL)
+                while runs.runner_of(os.path.dirname(path)) is not None:
+                    time.sleep(0.01)
+        return exists(path)
 
-    monkeypatch.setattr(runs, "runner_of", first_late)
+    monkeypatch.setattr(os.path, "exists", late)
     made = await start_node()
     (name,) = await give(bus, spec("null:1:2"))
     order = await client.wait(bus, name, 60)
@@ -513,9 +514,13 @@ async def test_a_tunnel_that_ends_or_cannot_be_made_is_tried_again_with_what_it_
 def test_a_node_that_cannot_be_is_told_and_ends_with_one(
     state_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    held: list[bool] = []
-    monkeypatch.setattr(node, "hold_secrets", lambda: held.append(True))
     monkeypatch.setattr(sys, "argv", ["node", "nowhere"])
-    with pytest.raises(SystemExit) as ended:
-        node.start()
-    assert ended.value.code == 1 and held == [True] and capsys.readouterr().err.startswith("treadle: ")
+
+    def begun_in_vain() -> tuple[object, str, int]:
+        with pytest.raises(SystemExit) as ended:
+            node.start()
+        dumpable = ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)  # PR_GET_DUMPABLE
+        return ended.value.code, capsys.readouterr().err, dumpable
+
+    code, said, dumpable = in_copy(begun_in_vain)
+    assert code == 1 and said.startswith("treadle: ") and dumpable == 0, "it holds secrets"

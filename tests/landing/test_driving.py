@@ -63,18 +63,24 @@ async def test_a_seat_is_given_up_by_leaving_and_taken_at_once_from_the_killed(b
     assert done.returncode == -signal.SIGKILL and await one.taken()
 
 
-async def test_a_seat_of_another_machine_that_died_is_taken_even_if_the_engine_does_not_end_it(bus: Bus) -> None:
+async def test_a_seat_of_another_machine_that_died_is_taken_even_if_the_engine_does_not_end_it(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driving, "OVERDUE_SECONDS", 0.2)
     dead = DriverRecord(host="elsewhere", pid=os.getpid(), start=1, token="x")
     await bus.put("drives.t", encode(dead))  # without an end, as an engine that was killed may show one
-    seat = DriverLease(bus, "t", overdue=0.2)
+    seat = DriverLease(bus, "t")
     assert not await seat.taken()
     async with asyncio.timeout(60):
         while not await seat.taken():
             await asyncio.sleep(0.02)
 
 
-async def test_a_seat_of_another_machine_that_is_renewed_is_not_taken(bus: Bus) -> None:
-    there, seat = DriverLease(bus, "t"), DriverLease(bus, "t", overdue=0.2)
+async def test_a_seat_of_another_machine_that_is_renewed_is_not_taken(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driving, "OVERDUE_SECONDS", 0.2)
+    there, seat = DriverLease(bus, "t"), DriverLease(bus, "t")
     there._mine = replace(there._mine, host="elsewhere")
     assert await there.taken()
     for _ in range(3):

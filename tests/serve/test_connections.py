@@ -2,18 +2,20 @@
 
 import asyncio
 import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import uvicorn
 from starlette.responses import PlainTextResponse
+from uvicorn.server import ServerState
 from websockets.asyncio.client import connect
 
 from tests.serve.conftest import StartWeb
 from treadle.serve.connections import BoundedConnection, SignalledServer, make_config
 from treadle.serve.listening import Listening
-from treadle.serve.server import served
 
 
 async def test_who_sends_a_request_byte_by_byte_is_cut_off(
@@ -38,7 +40,6 @@ class Slow:
     """Answers a request to `/slow` when it is let go on, and every other at once."""
 
     def __init__(self) -> None:
-        self.gate: Any = self
         self.asked, self.go_on = asyncio.Event(), asyncio.Event()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -52,31 +53,29 @@ class Slow:
             await (self.go_on.wait() if scope["path"] == "/slow" else asyncio.sleep(0))
             await PlainTextResponse("done")(scope, receive, send)
 
-    async def start(self) -> None:
-        return None
 
-    async def close(self) -> None:
-        return None
+@asynccontextmanager
+async def accepting(given: Slow) -> AsyncIterator[tuple[int, list[BoundedConnection]]]:
+    """The port on which it is served, and the server's ends of the connections that are made there."""
+    listening, made, state = Listening(port=0), list[BoundedConnection](), ServerState()
+    config = make_config(given, listening)  # type: ignore[arg-type]
 
+    def accept() -> BoundedConnection:
+        made.append(BoundedConnection(config, state, {}))
+        return made[-1]
 
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[BoundedConnection]:
-    """The server's ends of the connections that were made."""
-    made: list[BoundedConnection] = []
-    real = BoundedConnection.connection_made
-
-    def connection_made(self: BoundedConnection, transport: asyncio.Transport) -> None:
-        made.append(self)
-        real(self, transport)
-
-    monkeypatch.setattr(BoundedConnection, "connection_made", connection_made)
-    return made
+    async with asyncio.timeout(60):
+        server = await asyncio.get_running_loop().create_server(accept, sock=listening.socket)
+        async with server:
+            yield listening.port, made
+            for each in made:
+                each.transport.close()
 
 
-async def test_one_whose_answer_takes_long_or_who_asks_again_is_not_cut_off(opened: list[BoundedConnection]) -> None:
-    given, listening = Slow(), Listening(port=0)
-    async with asyncio.timeout(60), served(given, listening):
-        reader, writer = await asyncio.open_connection("127.0.0.1", listening.port)
+async def test_one_whose_answer_takes_long_or_who_asks_again_is_not_cut_off() -> None:
+    given = Slow()
+    async with accepting(given) as (port, opened):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
 
         async def asked(path: str) -> None:
             writer.write(f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
@@ -97,6 +96,7 @@ async def test_one_whose_answer_takes_long_or_who_asks_again_is_not_cut_off(open
         given.go_on.set()
         await reader.readuntil(b"done")
         opened[0]._check()
+        assert opened[0].transport.is_closing()
         assert await reader.read() == b"", "no other request was completed meanwhile"
         writer.close()
         await asyncio.sleep(0)
@@ -104,10 +104,10 @@ async def test_one_whose_answer_takes_long_or_who_asks_again_is_not_cut_off(open
         assert timer is not None and timer.cancelled()
 
 
-async def test_what_has_become_a_websocket_may_be_quiet(opened: list[BoundedConnection]) -> None:
-    given, listening = Slow(), Listening(port=0)
-    async with asyncio.timeout(60), served(given, listening):
-        async with connect(f"ws://127.0.0.1:{listening.port}/", proxy=None) as socket:
+async def test_what_has_become_a_websocket_may_be_quiet() -> None:
+    given = Slow()
+    async with accepting(given) as (port, opened):
+        async with connect(f"ws://127.0.0.1:{port}/", proxy=None) as socket:
             for _ in range(3):
                 opened[0]._check()
             given.go_on.set()
@@ -118,7 +118,7 @@ async def test_the_server_says_no_word_too_many_and_believes_a_proxy_only_where_
     for behind in (False, True):
         listening = Listening(port=0, behind_proxy=behind, names=("fleet.example",))
         listening.socket.close()
-        config = make_config(Slow().gate, listening)
+        config = make_config(Slow(), listening)
         assert config.proxy_headers is behind and config.forwarded_allow_ips == "127.0.0.1"
         assert not config.access_log and not config.server_header and not config.ws_per_message_deflate
         assert config.loaded and config.ssl is None
@@ -126,11 +126,11 @@ async def test_the_server_says_no_word_too_many_and_believes_a_proxy_only_where_
     listening = Listening(port=0, tls_cert=str(certificate))
     listening.socket.close()
     with pytest.raises(Exception, match="cannot be used"):
-        make_config(Slow().gate, listening)
+        make_config(Slow(), listening)
 
 
 def test_of_two_signals_the_first_is_told_and_the_handlers_of_before_come_back() -> None:
-    server = SignalledServer(uvicorn.Config(Slow().gate))
+    server = SignalledServer(uvicorn.Config(Slow()))
     before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
     with server.capture_signals():
         assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == [server.handle_exit] * 2

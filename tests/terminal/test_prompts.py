@@ -250,7 +250,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
 
     def make(command: str = "claude") -> Terminal:
         terminals.append(Terminal(tmp_path, command))
-        monkeypatch.setattr("treadle.terminal.prompts.now_ms", lambda: terminals[-1].now)
+        monkeypatch.setattr(time, "monotonic_ns", lambda: terminals[-1].now * 1_000_000)
         return terminals[-1]
 
     yield make

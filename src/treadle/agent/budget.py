@@ -11,23 +11,16 @@ from treadle.sessions.totals import Totals
 class TurnBudget:
     """Checked before every model call of a turn. Cost and tokens count over the session, the rest over the turn."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        clock: Callable[[], float] = time.monotonic,
-        *,
-        priced: Callable[[], bool] = lambda: True,
-    ) -> None:
+    def __init__(self, limits: Limits, *, priced: Callable[[], bool] = lambda: True) -> None:
         """`priced`: whether the cost of a model call will be known."""
         self.limits = limits
         self._priced = priced
-        self._clock = clock
-        self._started = clock()
+        self._started = time.monotonic()
 
     def seconds_left(self) -> float | None:
         if self.limits.max_seconds is None:
             return None
-        return max(self._started + self.limits.max_seconds - self._clock(), 0.0)
+        return max(self._started + self.limits.max_seconds - time.monotonic(), 0.0)
 
     def check(self, iterations: int, spent: Totals) -> None:
         """Raises when one more model call would go over a limit."""

@@ -34,8 +34,8 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DriverLease:
-    def __init__(self, bus: Bus, train: str, overdue: float = OVERDUE_SECONDS) -> None:
-        self._bus, self._key, self._overdue = bus, f"drives.{train}", overdue
+    def __init__(self, bus: Bus, train: str) -> None:
+        self._bus, self._key = bus, f"drives.{train}"
         self._revision, self._renewed = 0, 0.0
         self._seen, self._since = 0, 0.0
         """The revision that another holds it by, and since when it has not changed."""
@@ -58,7 +58,7 @@ class DriverLease:
             return False
         if entry.revision != self._seen:
             self._seen, self._since = entry.revision, time.monotonic()
-        overdue = time.monotonic() - self._since > self._overdue
+        overdue = time.monotonic() - self._since > OVERDUE_SECONDS
         known = msgspec.json.decode(entry.value, type=DriverRecord)
         return (overdue or self._is_gone(known)) and await self._put(entry.revision)
 

@@ -402,7 +402,16 @@ def prepared(attempt: Any, *fails: Exception) -> list[tuple[Any, ...]]:
 
 
 KEPT = checkpoints.Checkpoint(
-    agent="native", cwd="/old", session="s1", start="c0", head="c1", commit="c2", bundle=b"b", words="w", done=("d",)
+    agent="native",
+    cwd="/old",
+    session="s1",
+    start="c0",
+    head="c1",
+    commit="c2",
+    bundle=b"b",
+    words="w",
+    done=("d",),
+    files={"s1/history.jsonl": b"1"},
 )
 
 
@@ -413,14 +422,13 @@ async def from_store(kept: checkpoints.Checkpoint, *fails: Exception, **more: An
 
 
 async def test_what_is_taken_from_the_store_has_the_files_and_the_session_if_both_fit(
-    monkeypatch: pytest.MonkeyPatch,
+    state_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(continuing.transcripts, "put_back", lambda *given: not put.append(given))
     change = msgspec.structs.replace
-    found, calls = await from_store(change(KEPT, files={"f": b"1"}))
+    found, calls = await from_store(KEPT)
     left = trees.Left(head="c1", commit="c2", start="c0")
-    assert calls == [("/src", "", left, b"b")] and put == [({"f": b"1"}, "native", "/made", os.environ)]
+    assert calls == [("/src", "", left, b"b")]
+    assert (state_home / "treadle/sessions/s1/history.jsonl").read_bytes() == b"1"
     assert found == continuing.Before(
         how="session",
         session="s1",
@@ -449,9 +457,11 @@ async def test_what_is_taken_from_the_store_has_the_files_and_the_session_if_bot
     assert found.how == "session", "it knows that others have been at its files"
     found, calls = await from_store(change(KEPT, head=""), spec=spec("native", base="c0"))
     assert found.restored and calls[0][2].head == "c0"
-    monkeypatch.setattr(continuing.transcripts, "put_back", lambda *given: False)
-    found, _ = await from_store(KEPT)
-    assert (found.how, found.restored) == ("brief", True)
+    found, _ = await from_store(change(KEPT, files={}))
+    assert (found.how, found.restored) == ("brief", True), "its session cannot be moved"
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(state_home / "other"))
+    found, _ = await from_store(change(KEPT, agent="claude", files={"s1.jsonl": b"2"}), spec=spec("claude"))
+    assert found.how == "session" and (state_home / "other/projects/-made/s1.jsonl").read_bytes() == b"2"
 
 
 async def test_files_that_cannot_be_restored_are_left_out_and_what_cannot_be_made_at_all_is_told() -> None:
