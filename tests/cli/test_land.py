@@ -214,15 +214,20 @@ async def test_what_changed_nothing_is_told_and_what_is_given_stays_with_the_tra
     with pytest.raises(ConfigError, match="no check is set for main"):
         await land(one)
     words = ("--verify", "true", "--setup", "true", "--slots", "4", "--reconciler", "codex")
-    code, said = await land(idle, *words)
-    assert code == 0 and (repository / "new.txt").exists(), "what waits lands too"
-    nothing, landed = said.splitlines()[-2:]
-    assert nothing == f"{idle}  nothing: it changed nothing" and landed.startswith(f"{one}  landed as ")
+    nothing = f"{idle}  nothing: it changed nothing"
+    assert await land(idle, *words) == (0, f"{nothing}\n")
+    found = await as_json(idle)
+    assert (found["landed"], found["unchanged"], found["fates"]) == ([], [idle], {})
+    assert not (repository / "new.txt").exists(), "what waits was not asked for"
+    code, said = await land(idle, one)
+    assert code == 0 and (repository / "new.txt").exists()
+    first, landed = said.splitlines()[-2:]
+    assert first == nothing and landed.startswith(f"{one}  landed as ")
     ((name, record),) = (await train.trains(bus)).items()
     assert (record.verify, record.setup, record.slots, record.reconciler) == ("true", "true", 4, "codex")
     for option, value, forge, token in (("--forge", "github", "github", ""), ("--token", "KEY", "github", "KEY")):
         with pytest.raises(ConfigError, match="a branch of the repository itself"):
-            await land(idle, option, value)
+            await land(one, option, value)
         record = (await train.trains(bus))[name]
         assert (record.forge, record.forge_token) == (forge, token)
     assert (await land("set", name, "--reconciler", ""))[0] == 0

@@ -91,8 +91,10 @@ def now(
             await trains.change(bus, train, lambda found: queue.by_forge(found, forge, token))
         idle = await trains.board(bus, train, wanted)
         record, _ = await trains.load(bus, train)
-        chosen = [each for each in wanted if each not in idle] or [each.order for each in record.queue]
-        if chosen and not record.verify:
+        chosen = [each for each in wanted if each not in idle] if wanted else [each.order for each in record.queue]
+        if not chosen:
+            return record, {}, idle  # what others have queued is not what was asked for
+        if not record.verify:
             raise ConfigError(f"no check is set for {record.branch}", hint="give one: --verify 'make test'")
 
         def settled(record: TrainRecord) -> bool:
@@ -106,7 +108,8 @@ def now(
     if as_json:
         left_out = [each for each in record.left_out if each.order in missed]
         landed = [order for order in fates if order not in missed]
-        show_json({"branch": record.branch, "tip": record.tip, "landed": landed, "left_out": left_out, "fates": fates})
+        found = {"branch": record.branch, "tip": record.tip, "landed": landed, "left_out": left_out, "unchanged": idle}
+        show_json(found | {"fates": fates})
     else:
         for order, fate in [*((order, "nothing: it changed nothing") for order in idle), *fates.items()]:
             click.echo(f"{order}  {fate}")
