@@ -21,25 +21,16 @@ if TYPE_CHECKING:
     from socket import socket
     from typing import Protocol
 
-    from treadle.terminal.history import Log
-    from treadle.terminal.loop import Loop
-    from treadle.terminal.prompts import Prompts
-    from treadle.terminal.pty import Pty
+    from treadle.terminal.prompts import PromptedTerminal, Prompts
     from treadle.terminal.scrollback import Scrollback
     from treadle.terminal.settings import TerminalSettings
-    from treadle.terminal.state import Watch
 
-    class ServedTerminal(Protocol):
+    class ServedTerminal(PromptedTerminal, Protocol):
         """What clients need: one program in a terminal, and its state."""
 
         settings: TerminalSettings
-        loop: Loop
-        log: Log
-        pty: Pty
-        watch: Watch
         scrollback: Scrollback
         size: tuple[int, int]
-        code: int | None
         exit_frame: bytes | None
         ending: bool
         held: bool
@@ -47,13 +38,10 @@ if TYPE_CHECKING:
 
         @property
         def input_full(self) -> bool: ...
-        def type(self, data: bytes) -> None: ...
         def resize(self, cols: int, rows: int) -> None: ...
         def rename(self, name: str) -> None: ...
         def read_on(self) -> None: ...
-        def look(self) -> None: ...
         def status(self) -> wire.StatusReply: ...
-        def state(self) -> dict[str, Any]: ...
         def detail(self) -> dict[str, Any]: ...
         def kill(self) -> None: ...
         def end(self, grace: float) -> None: ...

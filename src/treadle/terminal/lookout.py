@@ -16,32 +16,17 @@ from treadle.terminal.times import LATE
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from treadle.terminal.clients import Clients
-    from treadle.terminal.history import Log
+    from treadle.terminal.clients import Clients, ServedTerminal
     from treadle.terminal.lock import Lock
-    from treadle.terminal.loop import Loop
     from treadle.terminal.places import Place
-    from treadle.terminal.prompts import Prompts
-    from treadle.terminal.settings import TerminalSettings
-    from treadle.terminal.state import Watch
 
-    class WatchedTerminal(Protocol):
-        """What is watched: one program in a terminal."""
+    class WatchedTerminal(ServedTerminal, Protocol):
+        """What is watched: one program in a terminal, and those who follow it."""
 
-        settings: TerminalSettings
         place: Place
         lock: Lock
-        loop: Loop
-        log: Log
-        watch: Watch
         clients: Clients
         last_output: float
-        exit_frame: bytes | None
-
-        prompts: Prompts
-
-        def state(self) -> dict[str, Any]: ...
-        def detail(self) -> dict[str, Any]: ...
 
 
 class Lookout:
