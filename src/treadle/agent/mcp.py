@@ -11,12 +11,11 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from treadle.agent.tools.base import AnyArgs, ToolContext
+from treadle.agent.tools.base import AnyArgs, Resolve, ToolContext
 from treadle.errors import ConfigError, StorageError, ToolError, TreadleError
 from treadle.events import ToolKind
 from treadle.io.reading import read
@@ -339,7 +338,7 @@ class McpTool:
         self.description = (tool.description or f"{tool.name} of the MCP server {connection.name}")[:DESCRIPTION_CAP]
         self.parameters: dict[str, Any] = {"type": "object", "properties": {}, **(tool.input_schema or {})}
 
-    def access(self, args: AnyArgs, resolve: Callable[[str], Path]) -> Access:
+    def access(self, args: AnyArgs, resolve: Resolve) -> Access:
         return Access(tool=self.name, kind=self.kind, args=args.values)
 
     async def run(self, args: AnyArgs, context: ToolContext) -> str:

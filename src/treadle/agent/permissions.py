@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -13,7 +12,7 @@ from treadle.agent.configuration import Configuration
 from treadle.agent.confining import Confining
 from treadle.agent.program import use_of
 from treadle.agent.tools import registry
-from treadle.agent.tools.base import AnyTool
+from treadle.agent.tools.base import AnyTool, Resolve
 from treadle.agent.tools.hosts import host_granted, host_question
 from treadle.errors import TreadleError
 from treadle.events import Asked, Event, Warned
@@ -136,7 +135,7 @@ class Permissions:
         tool: AnyTool,
         args: Any,
         access: Access,
-        resolve: Callable[[str], Path],
+        resolve: Resolve,
         verdict: HookVerdict = NO_VERDICT,
         plain: Any = None,
     ) -> tuple[Decision, Any]:
@@ -204,7 +203,7 @@ class Permissions:
         return Decision(verdict="allow", reason=f"allowed by {answer.by}", by="person"), args
 
     def _changed(
-        self, tool: AnyTool, args: Any, changed: Any, resolve: Callable[[str], Path], *, by: Literal["hook", "person"]
+        self, tool: AnyTool, args: Any, changed: Any, resolve: Resolve, *, by: Literal["hook", "person"]
     ) -> tuple[Decision, Any]:
         """Allowed, perhaps with other arguments, which must not be forbidden ones."""
         allowed = Decision(verdict="allow", reason=f"allowed by a {by}", by=by)

@@ -2,13 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from treadle.agent.hooks import ShellHooks
-from treadle.agent.tools.base import AnyArgs, ToolContext
+from treadle.agent.tools.base import AnyArgs, Resolve, ToolContext
 from treadle.errors import ToolError
 from treadle.events import CommandRun, Event, FileChanged
 from treadle.session import Access, HookVerdict, OwnProgram, OwnTool, Use
@@ -26,7 +25,7 @@ class ProgramTool:
         self.kind = own.kind
         self.parameters = own.parameters
 
-    def access(self, args: AnyArgs, resolve: Callable[[str], Path]) -> Access:
+    def access(self, args: AnyArgs, resolve: Resolve) -> Access:
         return Access(tool=self.name, kind=self.kind, args=args.values)
 
     async def ask(self, given: dict[str, Any], timeout: float) -> str:

@@ -1,14 +1,13 @@
 """Change several files by one patch, all or nothing."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from treadle.agent.tools import patches, text
-from treadle.agent.tools.base import Tool, ToolContext
+from treadle.agent.tools.base import Resolve, Tool, ToolContext
 from treadle.agent.tools.files import Loaded, load, remove, save, text_of, writing
 from treadle.agent.tools.paths import missing, show, shown
 from treadle.errors import ToolError
@@ -33,7 +32,7 @@ class ApplyPatch:
     kind: ToolKind = "write"
     Args = PatchArgs
 
-    def access(self, args: PatchArgs, resolve: Callable[[str], Path]) -> Access:
+    def access(self, args: PatchArgs, resolve: Resolve) -> Access:
         named = [path for one in patches.parse(args.input) for path in (one.path, one.move_to) if path is not None]
         paths = tuple(dict.fromkeys(show(resolve(path)) for path in named))
         return Access(tool=self.name, kind=self.kind, paths=paths, args=args)

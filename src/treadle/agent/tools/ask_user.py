@@ -1,13 +1,11 @@
 """Ask the person a question."""
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from treadle.agent.tools.base import Tool, ToolContext
+from treadle.agent.tools.base import Resolve, Tool, ToolContext
 from treadle.errors import ToolError
 from treadle.events import ToolKind
 from treadle.session import Access
@@ -27,7 +25,7 @@ class AskUser:
     kind: ToolKind = "other"
     Args = AskUserArgs
 
-    def access(self, args: AskUserArgs, resolve: Callable[[str], Path]) -> Access:
+    def access(self, args: AskUserArgs, resolve: Resolve) -> Access:
         # It touches nothing: no one need be asked whether they may be asked.
         return Access(tool=self.name, kind="read", args=args)
 

@@ -7,7 +7,7 @@ that the model should read and react to is a raised ToolError; any other excepti
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -16,6 +16,8 @@ from treadle.events import Event, Task, ToolKind
 from treadle.session import Access, Answer, Confinement, Writing
 
 A = TypeVar("A", bound=msgspec.Struct)
+Resolve: TypeAlias = Callable[[str], Path]
+"""A path as the model wrote it -> absolute, relative to cwd, with symlinks and `..` resolved."""
 ALLOW_PRIVATE = "web_fetch_allow_private"
 """Set this in the session's state, from the person's own configuration, to allow fetching from private addresses."""
 
@@ -88,8 +90,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """How many seconds an interrupted tool's processes have to end by themselves."""
     state: dict[str, Any] = {}
     """Kept for the whole session, for tools that remember (todo, which files were read)."""
-    resolve: Callable[[str], Path] = Path
-    """A path as the model wrote it -> absolute, relative to cwd, with symlinks and `..` resolved."""
+    resolve: Resolve = Path
     hidden: Callable[[str], bool] = _nothing
     """Whether rules forbid reading this path: a tool that looks at many files must leave it out."""
     confinement: Callable[[], Confinement | None] = _unconfined
@@ -99,8 +100,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     reaching: Callable[[str, int], Awaitable[bool]] | None = None
     """Whether a command may reach a host that is not in the list of its confinement; None: it may not."""
     keep_image: Callable[[bytes, str], str] | None = None
-    documents: bool = False  # whether the service of the model takes PDFs
     """Stores an image for the model and returns its name; None: the model cannot be shown images."""
+    documents: bool = False  # whether the service of the model takes PDFs
     images: list[Image] = []
     """The images that are shown with the result."""
     refused: Callable[[str], str] = _never_refused
@@ -122,7 +123,7 @@ class Tool(Protocol, Generic[A]):
     Args: type[A]
     """A msgspec Struct; its JSON schema is what the model sees."""
 
-    def access(self, args: A, resolve: Callable[[str], Path]) -> Access:
+    def access(self, args: A, resolve: Resolve) -> Access:
         """What running with these arguments would touch."""
         ...
 

@@ -10,14 +10,12 @@ import asyncio
 import codecs
 import os
 import signal
-from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from msgspec import Meta
 
-from treadle.agent.tools.base import Tool, ToolContext
+from treadle.agent.tools.base import Resolve, Tool, ToolContext
 from treadle.agent.tools.hosts import HostQuestions
 from treadle.agent.tools.output import Output
 from treadle.agent.tools.sign_in import refused_sign_in, unreachable_by_ssh
@@ -68,7 +66,7 @@ class Bash:
     kind: ToolKind = "execute"
     Args = BashArgs
 
-    def access(self, args: BashArgs, resolve: Callable[[str], Path]) -> Access:
+    def access(self, args: BashArgs, resolve: Resolve) -> Access:
         return Access(tool=self.name, kind=self.kind, command=args.command, args=args, outside=args.outside.strip())
 
     async def run(self, args: BashArgs, context: ToolContext) -> str:

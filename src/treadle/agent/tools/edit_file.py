@@ -1,6 +1,5 @@
 """Change one place in a file."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from treadle.agent.tools import editing, text
-from treadle.agent.tools.base import Tool, ToolContext
+from treadle.agent.tools.base import Resolve, Tool, ToolContext
 from treadle.agent.tools.files import Loaded, changing, load, not_known, save, view
 from treadle.agent.tools.paths import missing, show, shown
 from treadle.errors import ToolError
@@ -44,7 +43,7 @@ class EditFile:
     kind: ToolKind = "write"
     Args = EditArgs
 
-    def access(self, args: EditArgs, resolve: Callable[[str], Path]) -> Access:
+    def access(self, args: EditArgs, resolve: Resolve) -> Access:
         return Access(tool=self.name, kind=self.kind, paths=(show(resolve(args.file_path)),), args=args)
 
     async def run(self, args: EditArgs, context: ToolContext) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from treadle.agent.tools.base import Tool, ToolContext
+from treadle.agent.tools.base import Resolve, Tool, ToolContext
 from treadle.agent.tools.files import explain
 from treadle.agent.tools.paths import show, shown
 from treadle.errors import ConfigError, ToolError
@@ -41,7 +41,7 @@ class Glob:
     kind: ToolKind = "read"
     Args = GlobArgs
 
-    def access(self, args: GlobArgs, resolve: Callable[[str], Path]) -> Access:
+    def access(self, args: GlobArgs, resolve: Resolve) -> Access:
         return Access(tool=self.name, kind=self.kind, paths=(show(where(args, resolve)[0]),), args=args)
 
     async def run(self, args: GlobArgs, context: ToolContext) -> str:
@@ -59,7 +59,7 @@ class Glob:
 TOOL: Tool[GlobArgs] = Glob()
 
 
-def where(args: GlobArgs, resolve: Callable[[str], Path]) -> tuple[Path, str]:
+def where(args: GlobArgs, resolve: Resolve) -> tuple[Path, str]:
     """The directory that the fixed beginning of the pattern leads to, and the rest of the pattern."""
     pattern = args.pattern.removeprefix("./")
     if not pattern:

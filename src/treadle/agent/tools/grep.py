@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from treadle.agent.tools import ripgrep, text
-from treadle.agent.tools.base import Tool, ToolContext
+from treadle.agent.tools.base import Resolve, Tool, ToolContext
 from treadle.agent.tools.files import explain, open_regular
 from treadle.agent.tools.paths import show, shown
 from treadle.agent.tools.ripgrep import MAX_FILE, FileMatches, RipgrepRequest
@@ -65,7 +65,7 @@ class Grep:
     def __init__(self, ripgrep_program: Callable[[str], str | None] = ripgrep.find) -> None:
         self._program = ripgrep_program
 
-    def access(self, args: GrepArgs, resolve: Callable[[str], Path]) -> Access:
+    def access(self, args: GrepArgs, resolve: Resolve) -> Access:
         return Access(tool=self.name, kind=self.kind, paths=(show(resolve(args.path or ".")),), args=args)
 
     async def run(self, args: GrepArgs, context: ToolContext) -> str:

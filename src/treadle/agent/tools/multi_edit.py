@@ -1,13 +1,11 @@
 """Change several places in one file, all or nothing."""
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from treadle.agent.tools.base import Tool, ToolContext
+from treadle.agent.tools.base import Resolve, Tool, ToolContext
 from treadle.agent.tools.edit_file import Edit, edit
 from treadle.agent.tools.files import changing
 from treadle.agent.tools.paths import show
@@ -30,7 +28,7 @@ class MultiEdit:
     kind: ToolKind = "write"
     Args = MultiEditArgs
 
-    def access(self, args: MultiEditArgs, resolve: Callable[[str], Path]) -> Access:
+    def access(self, args: MultiEditArgs, resolve: Resolve) -> Access:
         return Access(tool=self.name, kind=self.kind, paths=(show(resolve(args.file_path)),), args=args)
 
     async def run(self, args: MultiEditArgs, context: ToolContext) -> str:

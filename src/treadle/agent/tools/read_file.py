@@ -3,7 +3,7 @@
 import asyncio
 import io
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from treadle.agent import images
 from treadle.agent.tools import text
-from treadle.agent.tools.base import Tool, ToolContext
+from treadle.agent.tools.base import Resolve, Tool, ToolContext
 from treadle.agent.tools.files import MAX_EDIT, Stamp, open_regular, saw
 from treadle.agent.tools.paths import show
 from treadle.errors import ToolError
@@ -47,7 +47,7 @@ class ReadFile:
     kind: ToolKind = "read"
     Args = ReadArgs
 
-    def access(self, args: ReadArgs, resolve: Callable[[str], Path]) -> Access:
+    def access(self, args: ReadArgs, resolve: Resolve) -> Access:
         return Access(tool=self.name, kind=self.kind, paths=(show(resolve(args.file_path)),), args=args)
 
     async def run(self, args: ReadArgs, context: ToolContext) -> str:

@@ -1,15 +1,13 @@
 """Load the instructions of a skill that the system prompt offers by name."""
 
 import asyncio
-from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from treadle.agent.project import load_skill, skills
-from treadle.agent.tools.base import Tool, ToolContext
+from treadle.agent.tools.base import Resolve, Tool, ToolContext
 from treadle.errors import ToolError
 from treadle.events import ToolKind
 from treadle.session import Access
@@ -25,7 +23,7 @@ class SkillTool:
     kind: ToolKind = "read"
     Args = SkillArgs
 
-    def access(self, args: SkillArgs, resolve: Callable[[str], Path]) -> Access:
+    def access(self, args: SkillArgs, resolve: Resolve) -> Access:
         # No path: the person put it in a place for skills so that it is read, wherever that is.
         return Access(tool=self.name, kind=self.kind)
 

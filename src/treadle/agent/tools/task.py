@@ -1,13 +1,11 @@
 """Give a piece of work to a subagent."""
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from treadle.agent.tools.base import Tool, ToolContext
+from treadle.agent.tools.base import Resolve, Tool, ToolContext
 from treadle.errors import LocalError, ToolError
 from treadle.events import ToolKind
 from treadle.session import Access
@@ -29,7 +27,7 @@ class TaskTool:
     kind: ToolKind = "other"
     Args = TaskArgs
 
-    def access(self, args: TaskArgs, resolve: Callable[[str], Path]) -> Access:
+    def access(self, args: TaskArgs, resolve: Resolve) -> Access:
         # What the subagent does is judged call by call, as if the agent did it itself.
         return Access(tool=self.name, kind="read", args=args)
 

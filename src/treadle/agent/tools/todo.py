@@ -1,13 +1,11 @@
 """Keep a to-do list."""
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-from treadle.agent.tools.base import Tool, ToolContext
+from treadle.agent.tools.base import Resolve, Tool, ToolContext
 from treadle.errors import ToolError
 from treadle.events import ToolKind
 from treadle.session import Access
@@ -36,7 +34,7 @@ class Todo:
     kind: ToolKind = "other"
     Args = TodoArgs
 
-    def access(self, args: TodoArgs, resolve: Callable[[str], Path]) -> Access:
+    def access(self, args: TodoArgs, resolve: Resolve) -> Access:
         # It touches nothing but its own list.
         return Access(tool=self.name, kind="read", args=args)
 

@@ -1,14 +1,13 @@
 """Find tools that are not shown because there are too many. Not in `BUILTIN`: the toolbox offers it when it must."""
 
 import re
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from treadle.agent.tools.base import DEFERRED, FOUND, AnyTool, Tool, ToolContext
+from treadle.agent.tools.base import DEFERRED, FOUND, AnyTool, Resolve, Tool, ToolContext
 from treadle.errors import ToolError
 from treadle.events import ToolKind
 from treadle.session import Access
@@ -29,7 +28,7 @@ class ToolSearch:
     kind: ToolKind = "read"
     Args = SearchArgs
 
-    def access(self, args: SearchArgs, resolve: Callable[[str], Path]) -> Access:
+    def access(self, args: SearchArgs, resolve: Resolve) -> Access:
         return Access(tool=self.name, kind=self.kind)
 
     async def run(self, args: SearchArgs, context: ToolContext) -> str:

@@ -11,7 +11,6 @@ import re
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import SplitResult, urljoin, urlsplit
 
@@ -20,7 +19,7 @@ from msgspec import Meta
 
 from treadle import __version__
 from treadle.agent.tools import text
-from treadle.agent.tools.base import ALLOW_PRIVATE, Tool, ToolContext
+from treadle.agent.tools.base import ALLOW_PRIVATE, Resolve, Tool, ToolContext
 from treadle.errors import ToolError
 from treadle.events import ToolKind
 from treadle.session import Access
@@ -66,7 +65,7 @@ class WebFetch:
         self._lookup = lookup
         self._tls = tls
 
-    def access(self, args: WebFetchArgs, resolve: Callable[[str], Path]) -> Access:
+    def access(self, args: WebFetchArgs, resolve: Resolve) -> Access:
         return Access(tool=self.name, kind=self.kind, url=args.url, args=args)
 
     async def run(self, args: WebFetchArgs, context: ToolContext) -> str:

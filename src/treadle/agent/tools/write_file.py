@@ -1,13 +1,12 @@
 """Write a whole file."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from treadle.agent.tools.base import Tool, ToolContext
+from treadle.agent.tools.base import Resolve, Tool, ToolContext
 from treadle.agent.tools.files import changing, load, not_known, save, text_of, view
 from treadle.agent.tools.paths import show, shown
 from treadle.errors import ToolError
@@ -29,7 +28,7 @@ class WriteFile:
     kind: ToolKind = "write"
     Args = WriteArgs
 
-    def access(self, args: WriteArgs, resolve: Callable[[str], Path]) -> Access:
+    def access(self, args: WriteArgs, resolve: Resolve) -> Access:
         return Access(tool=self.name, kind=self.kind, paths=(show(resolve(args.file_path)),), args=args)
 
     async def run(self, args: WriteArgs, context: ToolContext) -> str:
