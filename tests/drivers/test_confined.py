@@ -219,8 +219,8 @@ if can:
         argv = [str(place / ".bin" / "agent")]
         walls = enclosure(SessionSpec(cwd=str(work), mode="full-auto"), "it", argv, os.environ)
 
-        def start(found: Confinement | None, reaching: Reaching | None) -> Awaitable[Peer[Any, str]]:
-            return Peer.start(argv, CodexOutput(), name="it", env=os.environ, cwd=str(work), confinement=found)
+        def start(*, confinement: Confinement | None, reaching: Reaching | None) -> Awaitable[Peer[Any, str]]:
+            return Peer.start(argv, CodexOutput(), name="it", env=os.environ, cwd=str(work), confinement=confinement)
 
         async with await started(walls, start) as peer:
             assert await peer.hear(60)
@@ -260,8 +260,10 @@ if can:
         argv = ["bash", "-c", "read go; echo evil > .envrc; echo fine > kept; echo '{}'; read end"]
         walls = enclosure(spec, "it", argv, os.environ)
 
-        def start(found: Confinement | None, reaching: Reaching | None) -> Awaitable[Peer[Any, str]]:
-            return Peer.start(argv, CodexOutput(), name="it", env=os.environ, cwd=str(tmp_path), confinement=found)
+        def start(*, confinement: Confinement | None, reaching: Reaching | None) -> Awaitable[Peer[Any, str]]:
+            return Peer.start(
+                argv, CodexOutput(), name="it", env=os.environ, cwd=str(tmp_path), confinement=confinement
+            )
 
         told: list[Event] = []
         async with await started(walls, start) as peer:
@@ -281,8 +283,8 @@ async def test_what_others_claim_while_it_runs_becomes_read_only_and_a_person_is
     argv = ["bash", "-c", f"read go; echo '{{}}'; {refused}; read end"]
     walls = enclosure(spec, "it", argv, os.environ)
 
-    def start(found: Confinement | None, reaching: Reaching | None) -> Awaitable[Peer[Any, str]]:
-        return Peer.start(argv, CodexOutput(), name="it", env=os.environ, cwd=str(top), confinement=found)
+    def start(*, confinement: Confinement | None, reaching: Reaching | None) -> Awaitable[Peer[Any, str]]:
+        return Peer.start(argv, CodexOutput(), name="it", env=os.environ, cwd=str(top), confinement=confinement)
 
     told: list[Event] = []
     async with await started(walls, start) as peer:
@@ -516,16 +518,16 @@ async def test_a_program_that_cannot_be_started_leaves_nothing_and_one_that_is_s
     walls = enclosure(spec, "it", ["cat"], dict(os.environ))
     assert walls is not None
 
-    def fails(found: Confinement | None, reaching: Reaching | None) -> Awaitable[Peer[Any, str]]:
-        assert found is not None and reaching == walls.gate.reach  # type: ignore[union-attr]
+    def fails(*, confinement: Confinement | None, reaching: Reaching | None) -> Awaitable[Peer[Any, str]]:
+        assert confinement is not None and reaching == walls.gate.reach  # type: ignore[union-attr]
         raise RuntimeError("not today")
 
     with pytest.raises(RuntimeError):
         await started(walls, fails)
     assert walls._closed
 
-    def start(found: Confinement | None, reaching: Reaching | None) -> Awaitable[Peer[Any, str]]:
-        return Peer.start(["cat"], CodexOutput(), name="it", env=os.environ, cwd=str(tmp_path), confinement=found)
+    def start(*, confinement: Confinement | None, reaching: Reaching | None) -> Awaitable[Peer[Any, str]]:
+        return Peer.start(["cat"], CodexOutput(), name="it", env=os.environ, cwd=str(tmp_path), confinement=confinement)
 
     for network, ending in (
         ("off", "It reaches only nothing; more with --network HOSTS, or on"),

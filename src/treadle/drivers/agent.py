@@ -5,7 +5,8 @@ import os
 import shutil
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import msgspec
@@ -21,10 +22,9 @@ from treadle.events import Warned
 from treadle.io.link import WireConnection
 from treadle.io.peer import Patience, Peer
 from treadle.io.process.programs import run_program
-from treadle.io.sandbox.proxy import Reaching
 from treadle.io.stopping import heeding
 from treadle.io.within import stretched
-from treadle.session import AgentInfo, Confinement, Limits, Rules, SessionSpec
+from treadle.session import AgentInfo, Limits, Rules, SessionSpec
 from treadle.sessions import abilities
 from treadle.sessions.session import BaseSession
 from treadle.settings import config
@@ -102,19 +102,7 @@ class DrivenAgent(ABC):
         writes = (*self.card.writes, *self.launch.writes)
         made = enclosure(spec, self.name, argv, env, writes, self.launch.hosts)
         patience = self._patience(spec)
-
-        def start(walls: Confinement | None, reaching: Reaching | None) -> Awaitable[Peer[Any, Any]]:
-            return Peer.start(
-                argv,
-                wire,
-                name=self.name,
-                env=env,
-                cwd=spec.cwd,
-                patience=patience,
-                confinement=walls,
-                reaching=reaching,
-            )
-
+        start = partial(Peer.start, argv, wire, name=self.name, env=env, cwd=spec.cwd, patience=patience)
         return await started(made, start)
 
     def _patience(self, spec: SessionSpec) -> Patience:

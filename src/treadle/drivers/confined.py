@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from msgspec.structs import replace
 
@@ -31,6 +31,7 @@ from treadle.sessions.session import BaseSession
 from treadle.settings import config, trust
 
 P = TypeVar("P", bound=Peer[Any, Any])
+Started = TypeVar("Started", bound=Peer[Any, Any], covariant=True)
 XDG = {
     "~/.cache/": "XDG_CACHE_HOME",
     "~/.config/": "XDG_CONFIG_HOME",
@@ -169,13 +170,19 @@ def unchanged(spec: SessionSpec, mode: Mode) -> str:
     return f"it goes on without a sandbox, as it was started; resume the session in {mode} to have it confined"
 
 
-async def started(made: Enclosure | None, start: Callable[[Confinement | None, Reaching | None], Awaitable[P]]) -> P:
+class ConfinedStart(Protocol[Started]):
+    """`Peer.start`, with all that it needs but the sandbox."""
+
+    def __call__(self, *, confinement: Confinement | None, reaching: Reaching | None) -> Awaitable[Started]: ...
+
+
+async def started(made: Enclosure | None, start: ConfinedStart[P]) -> P:
     """Start a program in its enclosure, which lasts as long as the process; `watched` then checks its turns."""
     if made is None:
-        return await start(None, None)
+        return await start(confinement=None, reaching=None)
     try:
         begun = made.now()
-        peer = await start(begun, made.gate.reach if made.gate is not None else None)
+        peer = await start(confinement=begun, reaching=made.gate.reach if made.gate is not None else None)
     except BaseException:
         made.close()
         raise

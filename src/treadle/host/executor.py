@@ -2,7 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from treadle.doors.sidecar.order import identity, manifest, passthrough
@@ -11,9 +12,8 @@ from treadle.drivers.confined import Enclosure, started
 from treadle.drivers.sidecar.liveness import Timing
 from treadle.drivers.sidecar.peer import SidecarPeer
 from treadle.errors import Cancelled, Denied, NotFound, TimedOut, TreadleError, Unsupported
-from treadle.io.sandbox.proxy import Reaching
 from treadle.receipts.trace import Covers
-from treadle.session import Agent, AgentInfo, Answer, Confinement
+from treadle.session import Agent, AgentInfo, Answer
 from treadle.wire.common.connection import CAP
 from treadle.wire.sidecar.connection import Final, SidecarHello, WorkOrder
 from treadle.wire.sidecar.receipts import CONTRACT, AnyAgentEvent
@@ -120,26 +120,13 @@ class SidecarExecutor:
 
     async def hello(self, order: WorkOrder) -> SidecarHello:
         env = {**self._env, **order.config.env}
-
         root, name = order.workspace.root, self._name
         self._root = os.path.realpath(root)
-
-        def start(walls: Confinement | None, reaching: Reaching | None) -> Awaitable[SidecarPeer]:
-            return SidecarPeer.spawn(
-                self._argv,
-                env=env,
-                cwd=root,
-                name=name,
-                timing=self._timing,
-                cap=self._cap,
-                confinement=walls,
-                reaching=reaching,
-            )
-
+        spawn = partial(SidecarPeer.spawn, self._argv, env=env, cwd=root, name=name, timing=self._timing, cap=self._cap)
         if self._enclosure is not None:
             await self._enclosure.ready(self._note)
             self._look = await asyncio.to_thread(self._enclosure.watching(None, ruled=False))
-        self._peer = await started(self._enclosure, start)
+        self._peer = await started(self._enclosure, spawn)
         if self._aborted is not None:
             raise self._aborted
         return await self._peer.await_hello()

@@ -3,7 +3,7 @@
 Our rules cannot deny anything here; the mode chooses Codex's own sandbox, and a warning at the start says so.
 """
 
-from collections.abc import Awaitable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,9 +14,8 @@ from treadle.drivers.launch import Launch
 from treadle.errors import PeerExited, RemoteError, RemoteProtocolError, TimedOut
 from treadle.events import CommandRun, ErrorInfo, Message, TextDelta, ToolEnded, ToolStarted, TurnEnded, Warned
 from treadle.io.peer import Patience, Peer
-from treadle.io.sandbox.proxy import Reaching
 from treadle.io.within import within
-from treadle.session import AgentInfo, Confinement, Mode, SessionSpec
+from treadle.session import AgentInfo, Mode, SessionSpec
 from treadle.sessions import abilities
 from treadle.sessions.session import BaseSession, Turn, new_id
 from treadle.wire.codex import events as reading
@@ -70,19 +69,8 @@ class ExecSession(BaseSession):
     async def _turn(self, turn: Turn) -> TurnEnded:
         argv = self._argv()
         made = enclosure(self._spec, self._info.name, argv, self._env, self._writes, self._hosts)
-
-        def start(walls: Confinement | None, reaching: Reaching | None) -> Awaitable[Peer[Any, str]]:
-            return Peer.start(
-                argv,
-                CodexOutput(),
-                name=self._info.name,
-                env=self._env,
-                cwd=self._spec.cwd,
-                patience=self._patience,
-                confinement=walls,
-                reaching=reaching,
-            )
-
+        name, cwd = self._info.name, self._spec.cwd
+        start = partial(Peer.start, argv, CodexOutput(), name=name, cwd=cwd, env=self._env, patience=self._patience)
         peer = await started(made, start)
         self._info = msgspec.structs.replace(self._info, sealed=self._info.sealed is not False and is_sealed(peer))
         async with watched(peer, self.emit, self):

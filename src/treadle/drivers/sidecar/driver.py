@@ -11,7 +11,8 @@ import asyncio
 import os
 import shlex
 import uuid
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -28,11 +29,10 @@ from treadle.events import Event, Failed, Message, TextDelta, ToolStarted, TurnE
 from treadle.io.disk import DISK
 from treadle.io.paths import here
 from treadle.io.process.programs import command_words
-from treadle.io.sandbox.proxy import Reaching
 from treadle.policy.environment import reduced
 from treadle.policy.guess import access_of
 from treadle.policy.profile import Profile
-from treadle.session import Access, AgentInfo, Confinement, SessionSpec
+from treadle.session import Access, AgentInfo, SessionSpec
 from treadle.sessions import abilities
 from treadle.sessions.session import BaseSession, Turn, new_id
 from treadle.sessions.totals import Totals, over, unmetered
@@ -86,18 +86,7 @@ class SidecarAgent:
         whole.pop("TREADLE_AGENT", None)  # meant for us: a sidecar that inherits it would start another, without end
         whole |= env
         made = enclosure(spec, self.name, self._argv, whole, self._writes, self._hosts) if spec is not None else None
-
-        def start(walls: Confinement | None, reaching: Reaching | None) -> Awaitable[SidecarPeer]:
-            return SidecarPeer.spawn(
-                self._argv,
-                env=whole,
-                cwd=cwd,
-                name=self.name,
-                timing=self._timing,
-                confinement=walls,
-                reaching=reaching,
-            )
-
+        start = partial(SidecarPeer.spawn, self._argv, env=whole, cwd=cwd, name=self.name, timing=self._timing)
         return await started(made, start)
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec.structs import asdict, replace
@@ -26,11 +27,10 @@ from treadle.errors import ConfigError, LimitReached, MaxIterations, RemoteError
 from treadle.events import Asked, Event, Failed, Outcome, TextDelta, ToolStarted, TurnEnded, Usage, Warned
 from treadle.io.peer import Patience
 from treadle.io.process.programs import command_words
-from treadle.io.sandbox.proxy import Reaching
 from treadle.io.within import within
 from treadle.policy.environment import reduced
 from treadle.policy.guess import access_of
-from treadle.session import AgentInfo, Confinement, SessionSpec
+from treadle.session import AgentInfo, SessionSpec
 from treadle.sessions import abilities
 from treadle.sessions.session import BaseSession, Turn, new_id
 from treadle.sessions.totals import Totals, over
@@ -78,19 +78,8 @@ class WorkerAgent:
         patience = replace(self._patience, silence=self._patience.silence or _a_few_heartbeats(env))
         spec = decided(spec, env)
         made = enclosure(spec, self.name, self._argv, env, self._writes, self._hosts)
-
-        def start(walls: Confinement | None, reaching: Reaching | None) -> Awaitable[WorkerPeer]:
-            return WorkerPeer.start(
-                self._argv,
-                Connection("client"),
-                name=self.name,
-                cwd=spec.cwd,
-                env=env,
-                patience=patience,
-                confinement=walls,
-                reaching=reaching,
-            )
-
+        wire = Connection("client")
+        start = partial(WorkerPeer.start, self._argv, wire, name=self.name, cwd=spec.cwd, env=env, patience=patience)
         worker = await started(made, start)
         return WorkerSession(self.name, spec, worker, await worker.shake_hands(spec))
 
