@@ -12,9 +12,9 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Literal
+from typing import Literal, Unpack
 
 from treadle.io.process import held, reaper, tree
 from treadle.io.streams import FdStream, Waiting
@@ -59,17 +59,12 @@ class Tail:
 async def start(
     argv: Sequence[str],
     *,
-    env: Mapping[str, str] | None = None,
-    cwd: str | None = None,
     stdin: int | Literal["pipe"] | None = None,
     stdout: int | Literal["pipe"] | None = "pipe",
     stderr: int | Literal["pipe", "stdout", "tail"] | None = "tail",
-    tty: bool = False,
-    limits: Iterable[tuple[int, int, int]] = (),
     fds: Sequence[int] = (),
     aside: bool = False,
-    patient: bool = False,
-    view: Mapping[str, object] | None = None,
+    **how: Unpack[tree.SpawnOptions],
 ) -> Child:
     """Start `argv` and wait until it runs.
 
@@ -96,20 +91,7 @@ async def start(
         errors = output if stderr == "stdout" else end_of("stderr", stderr)
         if aside and input_ is not None and output is not None:
             fds, input_, output = (*fds, input_, output), None, None
-        started = tree.request(
-            argv,
-            env=env,
-            cwd=cwd,
-            stdin=input_,
-            stdout=output,
-            stderr=errors,
-            tty=tty,
-            limits=limits,
-            fds=fds,
-            patient=patient,
-            view=view,
-        )
-        child = Child(started)
+        child = Child(tree.request(argv, stdin=input_, stdout=output, stderr=errors, fds=fds, **how))
         await child._started()
     except BaseException as error:
         for fd in ours.values():
@@ -117,7 +99,7 @@ async def start(
         if child is not None:
             try:
                 if isinstance(error, asyncio.CancelledError):  # it may run by now, and must not outlive us
-                    await child.stop(0 if patient else tree.GRACE)  # a wrapper has not begun what it is for
+                    await child.stop(0 if how.get("patient") else tree.GRACE)  # a wrapper has not begun what it is for
             finally:
                 child.close()
         raise
@@ -125,7 +107,7 @@ async def start(
         for fd in theirs:
             os.close(fd)
     child._adopt(ours, keep_tail=stderr == "tail")
-    log.info("started %s as process %s in %s", argv[0], child.pid, cwd or ".")
+    log.info("started %s as process %s in %s", argv[0], child.pid, how.get("cwd") or ".")
     return child
 
 

@@ -10,16 +10,37 @@ of your own, select on `fileno()` and call `update()`.
 We never call `waitpid(-1)` and never adopt orphans in this process: embedders share it.
 """
 
+from __future__ import annotations
+
 import atexit
 import marshal
 import os
 import socket
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
 
 from treadle.io.process import handle, held, keeper
 from treadle.io.process.held import GRACE, Tree, TreeEnd
+from treadle.light import TYPE_CHECKING
 from treadle.wire.common.framing import frame
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import TypedDict, Unpack
+
+    class SpawnOptions(TypedDict, total=False):
+        """How a command is started."""
+
+        env: Mapping[str, str] | None
+        cwd: str | None
+        tty: bool
+        """Its stdin is a pty's slave side and becomes its controlling terminal."""
+        limits: Iterable[tuple[int, int, int]]
+        """Arguments of `setrlimit`."""
+        patient: bool
+        """Only its descendants are asked to end: it is a wrapper, and its death would kill them without asking."""
+        view: Mapping[str, object] | None
+        """It sees the machine through mounts of its own (`view.py`)."""
+
 
 __all__ = ["GRACE", "Tree", "TreeEnd", "busy", "request", "rest", "spawn"]
 
@@ -27,39 +48,19 @@ __all__ = ["GRACE", "Tree", "TreeEnd", "busy", "request", "rest", "spawn"]
 def spawn(
     argv: Sequence[str],
     *,
-    env: Mapping[str, str] | None = None,
-    cwd: str | None = None,
     stdin: int | None = None,
     stdout: int | None = None,
     stderr: int | None = None,
-    tty: bool = False,
-    limits: Iterable[tuple[int, int, int]] = (),
     fds: Sequence[int] = (),
-    patient: bool = False,
-    view: Mapping[str, object] | None = None,
+    **how: Unpack[SpawnOptions],
 ) -> Tree:
     """Start `argv` and wait until it runs.
 
     Standard streams are descriptors; `None` is /dev/null; ours are never inherited. The command leads a session of its
-    own; with `tty`, its stdin is a pty's slave side and becomes its controlling terminal. `limits` are arguments of
-    `setrlimit`. `fds` are further descriptors, which the command gets as 3, 4, 5 and so on. With `patient`, only the
-    command's descendants are asked to end: the command is a wrapper, and its death would kill them without asking.
-    With `view`, it sees the machine through mounts of its own (`view.py`).
+    own. `fds` are further descriptors, which the command gets as 3, 4, 5 and so on.
     Raises `NotFound` when there is no such program or directory.
     """
-    tree = request(
-        argv,
-        env=env,
-        cwd=cwd,
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stderr,
-        tty=tty,
-        limits=limits,
-        fds=fds,
-        patient=patient,
-        view=view,
-    )
+    tree = request(argv, stdin=stdin, stdout=stdout, stderr=stderr, fds=fds, **how)
     try:
         tree.await_started()
     except BaseException:
@@ -71,14 +72,14 @@ def spawn(
 def request(
     argv: Sequence[str],
     *,
-    env: Mapping[str, str] | None = None,
-    cwd: str | None = None,
     stdin: int | None = None,
     stdout: int | None = None,
     stderr: int | None = None,
+    fds: Sequence[int] = (),
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
     tty: bool = False,
     limits: Iterable[tuple[int, int, int]] = (),
-    fds: Sequence[int] = (),
     patient: bool = False,
     view: Mapping[str, object] | None = None,
     detached: bool = False,
