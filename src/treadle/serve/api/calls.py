@@ -1,10 +1,10 @@
 """The table of all calls, and how a request becomes a function call.
 
-    @call("POST", "/orders/{id}/cancel", right="all", body=Reason, returns=Done)
-    async def cancel(asked: Asking) -> Done: ...
+    @call("POST", "/orders/{id}/cancel", right="all", body=Reason)
+    async def cancel(asked: Asking) -> None: ...
 
 Path, query and body are checked against their types before the function is called; the OpenAPI document is made from
-the same table.
+the same table. A function for which no type of answer is given returns nothing, and the answer is `Done`.
 """
 
 from __future__ import annotations
@@ -155,7 +155,9 @@ async def _do(site: Site, what: ApiCall, request: Request) -> Response:
     query = _query(what.query, request) if what.query is not None else None
     body = await _body(what, request) if what.body is not None else None
     result = await what.handler(Asking(site, request, query, body))
-    return fitted(request, result if isinstance(result, Response) else answer(result, what.status))
+    if not isinstance(result, Response):
+        result = answer(Done() if what.returns is Done else result, what.status)
+    return fitted(request, result)
 
 
 def _query(kind: type, request: Request) -> Any:

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from treadle.errors import TreadleError
-from treadle.serve.api.calls import Asking, Done, RequestBody, call
+from treadle.serve.api.calls import Asking, RequestBody, call
 from treadle.serve.envelope import RequestRefused, answer, failure
 from treadle.serve.gate import BODY_SECONDS, Gate, address_of
 from treadle.serve.tokens import Right
@@ -96,11 +96,10 @@ async def invite_device(asking: Asking) -> MadeLink:
 
 
 @call("DELETE", "/devices/{id}", right="all")
-async def revoke_device(asking: Asking) -> Done:
+async def revoke_device(asking: Asking) -> None:
     """Revoke a device's token, and close what the device has open."""
     device = await asyncio.to_thread(asking.site.tokens.revoke, asking.path("id"))
     await asking.site.cut_off(device.id)
-    return Done()
 
 
 class WhoAmI(msgspec.Struct, frozen=True):

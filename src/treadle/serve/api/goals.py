@@ -10,7 +10,7 @@ from treadle.goals import commands, requests, views
 from treadle.goals.check import check
 from treadle.goals.views import GoalLine, GoalView
 from treadle.goals.waves import PlanWave
-from treadle.serve.api.calls import Asking, Done, RequestBody, call
+from treadle.serve.api.calls import Asking, RequestBody, call
 from treadle.wire.goal.reading import Mistake
 from treadle.workspace import checkouts
 
@@ -101,18 +101,16 @@ class PauseGoal(RequestBody, frozen=True, kw_only=True):
 
 
 @call("POST", "/goals/{id}/pause", right="all", body=PauseGoal, optional_body=True, status=202)
-async def pause_goal(asking: Asking) -> Done:
+async def pause_goal(asking: Asking) -> None:
     """Place nothing more of a goal until it is resumed."""
     given: PauseGoal = asking.body
     await requests.leave(asking.bus, asking.path("id"), "pause", by=asking.by, text=given.why, now=given.now)
-    return Done()
 
 
 @call("POST", "/goals/{id}/resume", right="all", status=202)
-async def resume_goal(asking: Asking) -> Done:
+async def resume_goal(asking: Asking) -> None:
     """Let a goal go on that was paused. What no one answered in time is asked again."""
     await requests.leave(asking.bus, asking.path("id"), "resume", by=asking.by)
-    return Done()
 
 
 class StopGoal(RequestBody, frozen=True, kw_only=True):
@@ -120,10 +118,9 @@ class StopGoal(RequestBody, frozen=True, kw_only=True):
 
 
 @call("POST", "/goals/{id}/stop", right="all", body=StopGoal, optional_body=True, status=202)
-async def stop_goal(asking: Asking) -> Done:
+async def stop_goal(asking: Asking) -> None:
     """End a goal: what is at work is cancelled, what has landed stays."""
     await requests.leave(asking.bus, asking.path("id"), "stop", by=asking.by, text=asking.body.why)
-    return Done()
 
 
 class SayGoal(RequestBody, frozen=True, kw_only=True):
@@ -131,10 +128,9 @@ class SayGoal(RequestBody, frozen=True, kw_only=True):
 
 
 @call("POST", "/goals/{id}/say", right="all", body=SayGoal, status=202)
-async def say_goal(asking: Asking) -> Done:
+async def say_goal(asking: Asking) -> None:
     """Tell all agents of a goal: those at work now, and those that begin later."""
     await requests.leave(asking.bus, asking.path("id"), "say", by=asking.by, text=asking.body.text)
-    return Done()
 
 
 class ChangeGoal(RequestBody, frozen=True, kw_only=True):
@@ -143,10 +139,9 @@ class ChangeGoal(RequestBody, frozen=True, kw_only=True):
 
 
 @call("POST", "/goals/{id}/change", right="all", body=ChangeGoal, status=202)
-async def change_goal(asking: Asking) -> Done:
+async def change_goal(asking: Asking) -> None:
     """Replace the plan of a goal that runs. Orders that were placed must be in it as they were."""
     await requests.leave(asking.bus, asking.path("id"), "change", by=asking.by, text=asking.body.text)
-    return Done()
 
 
 class RetryStep(RequestBody, frozen=True, kw_only=True):
@@ -155,7 +150,6 @@ class RetryStep(RequestBody, frozen=True, kw_only=True):
 
 
 @call("POST", "/goals/{id}/retry", right="all", body=RetryStep, status=202)
-async def retry_step(asking: Asking) -> Done:
+async def retry_step(asking: Asking) -> None:
     """Try an order of the plan again that was dropped, from the branch as it is now."""
     await requests.leave(asking.bus, asking.path("id"), "retry", by=asking.by, step=asking.body.step)
-    return Done()

@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from treadle.landing import views
 from treadle.landing.views import TrainView
-from treadle.serve.api.calls import Asking, Done, RequestBody, call
+from treadle.serve.api.calls import Asking, RequestBody, call
 
 
 @call("GET", "/trains", returns=list[TrainView])
@@ -23,11 +23,10 @@ class LandOrder(RequestBody, frozen=True, kw_only=True):
 
 
 @call("POST", "/orders/{id}/land", right="all", body=LandOrder, optional_body=True, status=202)
-async def land_order(asking: Asking) -> Done:
+async def land_order(asking: Asking) -> None:
     """Let the work of a finished order land; the train of its branch says what becomes of it."""
     given: LandOrder = asking.body
     await views.ask_to_land(asking.bus, await asking.order(), branch=given.branch, verify=given.verify, by=asking.by)
-    return Done()
 
 
 class PauseTrain(RequestBody, frozen=True, kw_only=True):
@@ -35,14 +34,12 @@ class PauseTrain(RequestBody, frozen=True, kw_only=True):
 
 
 @call("POST", "/trains/{id}/pause", right="all", body=PauseTrain, optional_body=True)
-async def pause_train(asking: Asking) -> Done:
+async def pause_train(asking: Asking) -> None:
     """Stop a train: nothing more is built, checked or landed until it is resumed."""
     await views.request_pause(asking.bus, asking.path("id"), asking.body.why or "paused", asking.by)
-    return Done()
 
 
 @call("POST", "/trains/{id}/resume", right="all")
-async def resume_train(asking: Asking) -> Done:
+async def resume_train(asking: Asking) -> None:
     """Let a train go on that was paused, or that stopped by itself."""
     await views.request_pause(asking.bus, asking.path("id"), "", asking.by)
-    return Done()

@@ -13,7 +13,7 @@ from treadle.fleet.engine import places
 from treadle.fleet.find.order_rows import SearchHit
 from treadle.fleet.join import invitations
 from treadle.serve.api.board import ClaimRow
-from treadle.serve.api.calls import Asking, Done, RequestBody, call
+from treadle.serve.api.calls import Asking, RequestBody, call
 from treadle.serve.api.orders import Reason
 
 Scope = Annotated[str, Meta(min_length=1, max_length=300)]
@@ -26,17 +26,15 @@ async def list_nodes(asking: Asking) -> list[client.NodeRow]:
 
 
 @call("POST", "/nodes/{id}/drain", right="all", body=Reason, optional_body=True)
-async def drain_node(asking: Asking) -> Done:
+async def drain_node(asking: Asking) -> None:
     """Let a node finish what it has and take nothing more."""
     await client.drain(asking.bus, asking.path("id"), why=asking.body.why, by=asking.by)
-    return Done()
 
 
 @call("POST", "/nodes/{id}/undrain", right="all")
-async def undrain_node(asking: Asking) -> Done:
+async def undrain_node(asking: Asking) -> None:
     """Let a node take orders again."""
     await client.drain(asking.bus, asking.path("id"), by=asking.by, undo=True)
-    return Done()
 
 
 class NewInvitation(RequestBody, frozen=True, kw_only=True):
@@ -71,11 +69,10 @@ class NewPause(RequestBody, frozen=True, kw_only=True):
 
 
 @call("POST", "/pause", right="all", body=NewPause, optional_body=True)
-async def pause_scope(asking: Asking) -> Done:
+async def pause_scope(asking: Asking) -> None:
     """Start nothing more in a scope; with `now`, also hold what runs."""
     given: NewPause = asking.body
     await client.pause(asking.bus, given.scope, why=given.why, now=given.now, by=asking.by)
-    return Done()
 
 
 class ScopeOnly(RequestBody, frozen=True, kw_only=True):
@@ -83,10 +80,9 @@ class ScopeOnly(RequestBody, frozen=True, kw_only=True):
 
 
 @call("POST", "/resume", right="all", body=ScopeOnly, optional_body=True)
-async def resume_scope(asking: Asking) -> Done:
+async def resume_scope(asking: Asking) -> None:
     """Undo a pause of the same scope."""
     await client.resume(asking.bus, asking.body.scope, by=asking.by)
-    return Done()
 
 
 class NewBudget(RequestBody, frozen=True, kw_only=True):
@@ -97,11 +93,10 @@ class NewBudget(RequestBody, frozen=True, kw_only=True):
 
 
 @call("PUT", "/budgets", right="all", body=NewBudget)
-async def set_budget(asking: Asking) -> Done:
+async def set_budget(asking: Asking) -> None:
     """Set the budget of the fleet or a project, and the share of it that is reserved for an order without limits."""
     given: NewBudget = asking.body
     await client.set_budget(asking.bus, **asdict(given), by=asking.by)
-    return Done()
 
 
 class NewWeight(RequestBody, frozen=True, kw_only=True):
@@ -110,10 +105,9 @@ class NewWeight(RequestBody, frozen=True, kw_only=True):
 
 
 @call("PUT", "/weights", right="all", body=NewWeight)
-async def set_weight(asking: Asking) -> Done:
+async def set_weight(asking: Asking) -> None:
     """Set how many turns a project gets where another gets one."""
     await client.set_weight(asking.bus, asking.body.project, asking.body.weight, by=asking.by)
-    return Done()
 
 
 class NewLimit(RequestBody, frozen=True, kw_only=True):
@@ -122,10 +116,9 @@ class NewLimit(RequestBody, frozen=True, kw_only=True):
 
 
 @call("PUT", "/limits", right="all", body=NewLimit)
-async def set_limit(asking: Asking) -> Done:
+async def set_limit(asking: Asking) -> None:
     """Set how many orders may run at once for agent:A, credential:C or repo:PATH."""
     await client.set_limit(asking.bus, asking.body.scope, asking.body.most, by=asking.by)
-    return Done()
 
 
 @call("GET", "/claims", returns=list[ClaimRow])

@@ -19,7 +19,7 @@ from treadle.fleet.intake.submitting import made
 from treadle.fleet.orders import begun
 from treadle.fleet.review import races
 from treadle.fleet.schedule import liveness
-from treadle.serve.api.calls import Asking, Done, RequestBody, call
+from treadle.serve.api.calls import Asking, RequestBody, call
 from treadle.serve.api.event_pages import EventPage, event_page, one_event
 from treadle.serve.envelope import answer
 from treadle.serve.site import Site
@@ -179,10 +179,9 @@ class Reason(RequestBody, frozen=True, kw_only=True):
 
 
 @call("POST", "/orders/{id}/cancel", right="all", body=Reason, optional_body=True)
-async def cancel_order(asking: Asking) -> Done:
+async def cancel_order(asking: Asking) -> None:
     """End an order: one that waits leaves the queue, one that runs is stopped with everything it has started."""
     await client.cancel(asking.bus, await asking.order(), why=asking.body.why, by=asking.by)
-    return Done()
 
 
 @call("POST", "/orders/{id}/retry", right="all", returns=Given)
@@ -201,11 +200,10 @@ class NewFields(RequestBody, frozen=True, kw_only=True):
 
 
 @call("POST", "/orders/{id}/set", right="all", body=NewFields)
-async def change_order(asking: Asking) -> Done:
+async def change_order(asking: Asking) -> None:
     """Change the priority or the limits of an order; who, why, old and new are kept with it."""
     given: NewFields = asking.body
     limits = {name: value for name in get_args(LimitName) if (value := getattr(given, name)) is not None}
     await client.set_fields(
         asking.bus, await asking.order(), priority=given.priority, limits=limits, why=given.why, by=asking.by
     )
-    return Done()

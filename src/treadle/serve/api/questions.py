@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from treadle.fleet import client
-from treadle.serve.api.calls import Asking, Done, RequestBody, call
+from treadle.serve.api.calls import Asking, RequestBody, call
 from treadle.serve.api.orders import MessageShown, Text, messages_shown
 from treadle.wire.fleet.records import AskRecord
 
@@ -26,7 +26,7 @@ class NewAnswer(RequestBody, frozen=True, kw_only=True):
 
 
 @call("POST", "/orders/{id}/answer", right="answer", body=NewAnswer)
-async def answer_order(asking: Asking) -> Done:
+async def answer_order(asking: Asking) -> None:
     """Answer what an order asks. A second answer is refused (409), with who gave the first."""
     given: NewAnswer = asking.body
     await client.answer(
@@ -38,7 +38,6 @@ async def answer_order(asking: Asking) -> Done:
         scope=given.scope,
         by=asking.by,
     )
-    return Done()
 
 
 class AnswerNumber(RequestBody, frozen=True, kw_only=True):
@@ -46,10 +45,9 @@ class AnswerNumber(RequestBody, frozen=True, kw_only=True):
 
 
 @call("POST", "/orders/{id}/withdraw", right="answer", body=AnswerNumber)
-async def withdraw_answer(asking: Asking) -> Done:
+async def withdraw_answer(asking: Asking) -> None:
     """Take back an answer that the runner has not picked up yet."""
     await client.withdraw(asking.bus, await asking.order(), asking.body.number)
-    return Done()
 
 
 class NewMessage(RequestBody, frozen=True, kw_only=True):
@@ -81,7 +79,6 @@ class EditedMessage(RequestBody, frozen=True, kw_only=True):
 
 
 @call("PUT", "/orders/{id}/messages/{number}", right="answer", body=EditedMessage)
-async def edit_message(asking: Asking) -> Done:
+async def edit_message(asking: Asking) -> None:
     """Change or take back a message that was not delivered yet."""
     await client.edit_message(asking.bus, f"{await asking.order()}.{asking.path('number')}", asking.body.text)
-    return Done()

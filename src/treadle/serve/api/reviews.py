@@ -15,7 +15,7 @@ from treadle.fleet.review import results, reviews
 from treadle.fleet.review.reviews import Comment
 from treadle.landing import merging
 from treadle.landing.merging import Merging
-from treadle.serve.api.calls import Asking, Done, RequestBody, call
+from treadle.serve.api.calls import Asking, RequestBody, call
 from treadle.serve.colours import ShownChanges, shown
 
 MERGES_MAX = 50
@@ -47,18 +47,16 @@ async def send_back(asking: Asking) -> Given:
 
 
 @call("POST", "/orders/{id}/reviewed", right="answer")
-async def mark_reviewed(asking: Asking) -> Done:
+async def mark_reviewed(asking: Asking) -> None:
     """Note that a person has seen the result of the order; then it needs no one."""
     name = await asking.order()
     await client.note_result(asking.bus, name, "seen", {"reviewed": asking.by}, by=asking.by)
-    return Done()
 
 
 @call("POST", "/orders/{id}/discard", right="all")
-async def discard_order(asking: Asking) -> Done:
+async def discard_order(asking: Asking) -> None:
     """Throw the work of an order away: its branch goes, receipt and patch stay."""
     await results.discard(asking.bus, await asking.order(), by=asking.by)
-    return Done()
 
 
 class NewMerge(RequestBody, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from treadle.errors import NotFound, TreadleError
-from treadle.serve.api.calls import Asking, Done, RequestBody, call
+from treadle.serve.api.calls import Asking, RequestBody, call
 from treadle.serve.envelope import RequestRefused, failure
 from treadle.serve.gate import Gate, address_of
 from treadle.serve.site import Site
@@ -68,10 +68,9 @@ async def list_shares(asking: Asking) -> list[ShareRow]:
 
 
 @call("DELETE", "/shares/{id}", right="all")
-async def revoke_share(asking: Asking) -> Done:
+async def revoke_share(asking: Asking) -> None:
     """Take a link to a terminal back; who watches with it sees nothing more."""
     await asyncio.to_thread(asking.site.tokens.unshare, asking.path("id"))
-    return Done()
 
 
 def url(address: str, code: str) -> str:

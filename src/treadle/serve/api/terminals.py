@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from treadle.errors import ConfigError, Denied, LocalError, PeerStalled
-from treadle.serve.api.calls import Asking, Done, RequestBody, call
+from treadle.serve.api.calls import Asking, RequestBody, call
 from treadle.terminal import typing
 from treadle.terminal.client import Client
 from treadle.terminal.listing import rows
@@ -93,7 +93,7 @@ class Typing(RequestBody, frozen=True, kw_only=True):
 
 
 @call("POST", "/terminals/{id}/input", right="all", body=Typing)
-async def type_into_terminal(asking: Asking) -> Done:
+async def type_into_terminal(asking: Asking) -> None:
     """Type into a terminal. Refused (409) while the program asks something, with what it asks."""
     given: Typing = asking.body
     if bool(given.text or given.enter) == bool(given.keys):
@@ -116,7 +116,6 @@ async def type_into_terminal(asking: Asking) -> Done:
         await asyncio.to_thread(work)
     except PeerStalled:
         raise LocalError(f"{place.id} does not answer, so no one knows whether it was typed") from None
-    return Done()
 
 
 class NewSize(RequestBody, frozen=True, kw_only=True):
@@ -127,7 +126,7 @@ class NewSize(RequestBody, frozen=True, kw_only=True):
 
 
 @call("POST", "/terminals/{id}/size", right="all", body=NewSize)
-async def resize_terminal(asking: Asking) -> Done:
+async def resize_terminal(asking: Asking) -> None:
     """Set a terminal's size. Only the viewer that controls the size may; `take` takes control."""
     given: NewSize = asking.body
     place = await _place(asking)
@@ -143,7 +142,6 @@ async def resize_terminal(asking: Asking) -> Done:
             client.status()
 
     await asyncio.to_thread(work)
-    return Done()
 
 
 @call("POST", "/terminals/{id}/stop", right="all", returns=dict[str, Any])

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from treadle.errors import ConfigError, MissingExtra
-from treadle.serve.api.calls import Asking, Done, call
+from treadle.serve.api.calls import Asking, call
 from treadle.serve.site import Site
 from treadle.serve.tokens import Device, PushSubscription, Tokens
 
@@ -157,14 +157,12 @@ async def show_push(asking: Asking) -> PushKey:
 
 
 @call("PUT", "/push", body=PushSubscription)
-async def subscribe(asking: Asking) -> Done:
+async def subscribe(asking: Asking) -> None:
     """Notify this device of what needs a person, also while the page is closed."""
     await asyncio.to_thread(asking.site.tokens.set_push, asking.device.id, checked(asking.body))
-    return Done()
 
 
 @call("DELETE", "/push")
-async def unsubscribe(asking: Asking) -> Done:
+async def unsubscribe(asking: Asking) -> None:
     """Stop notifying this device."""
     await asyncio.to_thread(asking.site.tokens.set_push, asking.device.id, None)
-    return Done()
