@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from treadle.io import pinned
 from treadle.io.sandbox import methods
 
 OPENAT2, LANDLOCK_CREATE_RULESET = 437, 444
@@ -35,6 +36,15 @@ def no_bubblewrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     methods.available.cache_clear()
     yield
     methods.available.cache_clear()
+
+
+@pytest.fixture
+def old_kernel(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A kernel without openat2, for what opens files in this process."""
+    monkeypatch.setattr(pinned, "_OPENAT2", 1 << 20)
+    pinned._openat2.cache_clear()
+    yield
+    pinned._openat2.cache_clear()
 
 
 def path_without(program: str, directory: Path) -> str:

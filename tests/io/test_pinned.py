@@ -128,14 +128,19 @@ def test_what_a_path_is_and_which_are_there(tmp_path: Path) -> None:
     assert pinned.there(wanted) == {f"{tmp_path}/file", f"{tmp_path}/link"}
 
 
-def test_without_the_kernels_call_the_walk_does_the_same_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pinned, "_openat2", lambda: None)
+def test_without_the_kernels_call_the_walk_does_the_same_here(tmp_path: Path, old_kernel: None) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "link").symlink_to("a")
     before = opened()
     with pinned.directory(f"{tmp_path}/a") as fd:
         os.close(pinned.open_from(fd, "file", os.O_CREAT | os.O_WRONLY, 0o640))
     assert (tmp_path / "a" / "file").stat().st_mode & 0o777 == 0o640
+    with pinned.directory(str(tmp_path)) as root:
+        for name in ("a/", "a", "a//file", "."):
+            os.close(pinned.open_from(root, name, os.O_RDONLY))
+        for name in ("", "link/", "none/"):
+            with pytest.raises(OSError):
+                pinned.open_from(root, name, os.O_RDONLY)
     for path in ("link", "a/none", "none/x"):
         with pytest.raises(OSError):
             pinned.open_directory(f"{tmp_path}/{path}")

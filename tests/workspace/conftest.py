@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.descriptors import nothing_left_open as nothing_left_open
+from tests.machines import old_kernel as old_kernel
 from tests.workspace.repositories import Repository, make
 from treadle.workspace.store import Store
 from treadle.workspace.user_repository import UserRepository

@@ -214,33 +214,30 @@ def test_a_link_in_place_of_a_directory_is_not_followed(root: Path, store: Store
     assert set(look.files) == {"a.txt", "deep"} and look.files["deep"].is_link
 
 
-@pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """One for each file that is opened. What was looked at is believed at once, not only after a tick of the clock."""
-    opened: list[int] = []
-    usual = taking.opened
-    monkeypatch.setattr(taking, "opened", lambda file: (opened.append(1), usual(file))[1])
-    for module in (taking, looking):
-        monkeypatch.setattr(module, "TICK", -(10**12))
-    return opened
-
-
 def test_what_has_not_changed_since_the_earlier_look_is_not_read_again(
-    root: Path, store: Store, reads: list[int]
+    root: Path, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for module in (taking, looking):  # so that what was looked at is believed at once, not only after a tick
+        monkeypatch.setattr(module, "TICK", -(10**12))
+
+    def again(earlier: Look) -> tuple[Look, set[str]]:
+        """With a new store, in which is only what was read now."""
+        new = Path(tmp_path, f"store-{len(os.listdir(tmp_path))}")
+        look = take(Store.make(str(new)), str(root), earlier=earlier)
+        objects = {path: new / "objects" / one.blob[:2] / one.blob[2:] for path, one in look.files.items()}
+        return look, {path for path, place in objects.items() if place.exists()}
+
     (root / "other.txt").write_text("three\n")
-    first = take(store, str(root))
-    assert len(reads) == 3
-    reads.clear()
-    again = take(store, str(root), earlier=first)
-    assert (again.tree, again.files, again.seen) == (first.tree, first.files, first.seen) and reads == []
+    first, read = again(Look())
+    assert read == {"a.txt", "deep/b.txt", "other.txt"}
+    same, read = again(first)
+    assert (same.tree, same.files, same.seen) == (first.tree, first.files, first.seen) and read == set()
     (root / "a.txt").write_text("changed\n")
-    found = take(store, str(root), earlier=again)
-    assert len(reads) == 1 and found.tree == take(store, str(root)).tree != first.tree
-    reads.clear()
+    found, read = again(same)
+    assert read == {"a.txt"} and found.tree == take(store, str(root)).tree != first.tree
     (root / "deep" / "c.txt").write_text("new\n")
-    found = take(store, str(root), earlier=found)
-    assert len(reads) == 1 and set(found.files) == {"a.txt", "other.txt", "deep/b.txt", "deep/c.txt"}
+    found, read = again(found)
+    assert read == {"deep/c.txt"} and set(found.files) == {"a.txt", "other.txt", "deep/b.txt", "deep/c.txt"}
     (root / ".gitignore").write_text("*.txt\n")
     found = take(store, str(root), earlier=found)
     assert set(found.files) == {".gitignore"} and found.tree == take(store, str(root)).tree
@@ -297,8 +294,16 @@ def test_what_a_lender_has_is_not_put_into_the_store(root: Path, store: Store, t
     assert store.blobs([look.files["deep/b.txt"].blob])
 
 
+def test_without_the_kernels_call_directories_are_taken_all_the_same(
+    root: Path, store: Store, old_kernel: None
+) -> None:
+    (root / "deep" / "er").mkdir()
+    (root / "deep" / "er" / "c.txt").touch()
+    assert set(take(store, str(root)).files) == {"a.txt", "deep/b.txt", "deep/er/c.txt"}
+
+
 def test_what_cannot_be_read_keeps_what_the_base_has_and_is_stated(
-    root: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+    root: Path, store: Store, old_kernel: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(StorageError, match=f"cannot read {root}/none"):
         take(store, str(root / "none"))
@@ -308,23 +313,18 @@ def test_what_cannot_be_read_keeps_what_the_base_has_and_is_stated(
     for name in ("hidden", "gone"):
         (root / name).mkdir()
         (root / name / "x").touch()
-    usual_folder, usual_file = pinned.open_from, pinned.open_in
+    usual = os.open
 
-    def folder(at: int, path: str, *flags: int) -> int:
-        if path in ("deep/", "hidden/"):
+    def opening(path: str, *how: Any, **more: Any) -> int:
+        if path in ("deep", "hidden", "a.txt"):
             raise PermissionError(errno.EACCES, "not for you")
-        if path == "gone/":
+        if path == "gone":
             raise FileNotFoundError
-        return usual_folder(at, path, *flags)
+        return usual(path, *how, **more)
 
-    def file(at: int, name: str, flags: int) -> int:
-        if name == "a.txt":
-            raise PermissionError(errno.EACCES, "not for you")
-        return usual_file(at, name, flags)
-
-    monkeypatch.setattr(pinned, "open_from", folder)
-    monkeypatch.setattr(pinned, "open_in", file)
-    look = take(store, str(root), base=base)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", opening)
+        look = take(store, str(root), base=base)
     assert {(one.kind, one.path, one.note) for one in look.oddities} == {
         ("unreadable", "deep/", "not for you"),
         ("unreadable", "a.txt", "not for you"),

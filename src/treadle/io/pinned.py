@@ -44,7 +44,7 @@ def open_from(root: int, path: str, flags: int, mode: int = 0) -> int:
     call = _openat2()
     if call is not None:
         return call(root, path, flags | os.O_CLOEXEC, mode)
-    *names, last = path.split("/")
+    *names, last = [name for name in path.split("/") if name] or [""]
     parent = _walk(os.dup(root), names, make=False)
     try:
         return os.open(last, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=parent)
