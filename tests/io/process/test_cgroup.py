@@ -4,8 +4,8 @@ Not every machine lets us create a cgroup. Where it does not, the tests check th
 """
 
 import errno
-import io
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -138,18 +138,29 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("cgroup.kill", "cgroup.procs", "cgroup.controllers", "cgroup.subtree_control"):
         (place / name).touch()
     monkeypatch.setattr(cgroup, "ROUNDS", 2)
+    monkeypatch.setattr(cgroup, "MOUNTS", (str(place / "none"), str(place)))
+    monkeypatch.setattr(cgroup, "PROC", str(tmp_path / "proc"))
+    show(place, "self", "0::/\n")
     return place
+
+
+def show(written: Path, pid: object, groups: str) -> None:
+    """Show a process in these groups."""
+    file = written.parent / "proc" / str(pid) / "cgroup"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(groups)
 
 
 def test_a_group_is_ours_if_it_can_be_killed_written_and_was_delegated(
     written: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cgroup, "_birth_group", lambda pid: "/")
-    monkeypatch.setattr(cgroup, "MOUNTS", (str(written / "none"), str(written)))
+    (written / "cgroup.kill").unlink()
+    assert cgroup.given() is None, "the machine's own"
+    (written / "cgroup.kill").touch()
     assert cgroup.given() == str(written) + "/", "a container's own"
     inner = written / "slice"
     inner.mkdir()
-    monkeypatch.setattr(cgroup, "_birth_group", lambda pid: "/slice")
+    show(written, "self", "1:cpu:/x\n0::/slice\n")
     assert cgroup.given() is None
     for name in ("cgroup.kill", "cgroup.procs"):
         (inner / name).touch()
@@ -165,25 +176,30 @@ def test_a_group_is_ours_if_it_can_be_killed_written_and_was_delegated(
 
         monkeypatch.setattr(os, "getxattr", attribute)
         assert cgroup.given() == str(inner) and set(asked) == {str(inner)}
+        show(written, "self", "0::/slice/treadle-rest\n")
+        assert cgroup.given() == str(inner), "the rest of it is in the same"
     monkeypatch.setattr(os, "getxattr", lambda place, name: b"0")
     assert cgroup.given() is None
-    monkeypatch.setattr(cgroup, "_birth_group", lambda pid: None)
+    show(written, "self", "0::/treadle-rest\n")
+    assert cgroup.given() == str(written) + "/"
+    show(written, "self", "1:cpu:/\n")
+    assert cgroup.given() is None, "it is in none of the second version"
+    shutil.rmtree(written.parent / "proc")
     assert cgroup.given() is None and cgroup.divided() is None and cgroup.hold_in_background() is None
 
 
-def test_groups_in_it_can_have_limits_if_their_controllers_are_on(
-    written: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cgroup, "given", lambda: str(written))
+def test_groups_in_it_can_have_limits_if_their_controllers_are_on(written: Path) -> None:
+    base = cgroup.given()
+    assert base is not None
     assert cgroup.divided() is None, "there is none that could limit anything"
     (written / "cgroup.controllers").write_text("cpu memory pids\n")
     assert cgroup.divided() is None
     assert set((written / "cgroup.subtree_control").read_text().split()) == {"+memory", "+pids"}, "it was asked for"
     (written / "cgroup.subtree_control").write_text("cpu pids memory\n")
-    assert cgroup.divided() == str(written)
+    assert cgroup.divided() == base
     (written / "cgroup.controllers").write_text("cpu pids\n")
     (written / "cgroup.subtree_control").write_text("pids\n")
-    assert cgroup.divided() == str(written), "one of them is enough"
+    assert cgroup.divided() == base, "one of them is enough"
     (written / "cgroup.subtree_control").unlink()
     assert cgroup.divided() is None
 
@@ -226,35 +242,17 @@ def test_what_is_left_of_a_group_is_killed_and_one_whose_keeper_lives_is_not(wri
     cgroup.end(str(written / "absent"))
 
 
-def test_a_keeper_enters_its_group_first_and_then_what_it_has_started_in_the_same(
-    written: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    moved: list[tuple[str, int]] = []
-    monkeypatch.setattr(cgroup, "write", lambda path, data: moved.append((path, int(data))))
+def test_a_keeper_enters_its_group_first_and_then_what_it_has_started_in_the_same(written: Path) -> None:
+    last = written / "cgroup.procs"  # a plain file keeps what was written last
     with subprocess.Popen(["sleep", "60"]) as one, subprocess.Popen(["sleep", "60"]) as other:
-        monkeypatch.setattr(cgroup, "_birth_group", lambda pid: "/limited" if pid == other.pid else "/")
+        show(written, other.pid, "0::/limited\n")
         cgroup._enter(str(written), os.getpid())
+        assert last.read_text() == str(os.getpid()), "the others are in no group or in another"
+        last.write_text("")
+        show(written, one.pid, "0::/treadle-rest\n")
+        cgroup._enter(str(written), os.getpid())
+        assert last.read_text() == str(one.pid)
         one.kill()
         other.kill()
-    procs = str(written / "cgroup.procs")
-    assert moved[0] == (procs, os.getpid()) and (procs, one.pid) in moved and (procs, other.pid) not in moved
     assert cgroup._of("/base", os.getpid()) == f"/base/treadle-{os.getpid()}-{table.start_time(os.getpid())}"
     cgroup.await_entered(str(written), os.getpid())
-
-
-def test_the_group_of_a_process_is_told_without_that_for_the_rest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = {"none": "1:cpu:/x\n", "top": "1:cpu:/x\n0::/\n", "own": "0::/a/b\n", "rest": "0::/a/treadle-rest\n"}
-    files["all"] = "0::/treadle-rest\n"
-
-    def opening(path: str, **more: object) -> io.StringIO:
-        name = path.split("/")[2]
-        if name not in files:
-            raise FileNotFoundError
-        return io.StringIO(files[name])
-
-    monkeypatch.setattr("builtins.open", opening)
-    found = [cgroup._birth_group(name) for name in ("none", "top", "own", "rest", "all", "gone")]
-    monkeypatch.undo()
-    assert found == [None, "/", "/a/b", "/a", "/", None]

@@ -20,8 +20,8 @@ from tests.io.process.hostile import await_none_left
 from tests.io.process.test_reaper import in_copy
 from tests.io.process.trees import hostile, owner
 from tests.terminal.support import until
+from treadle.io.process import cgroup, reaper
 from treadle.io.process import keeper as keeper_module
-from treadle.io.process import reaper
 from treadle.io.process.keeper import SWEEP, SWEPT, Keeper
 from treadle.wire.common.framing import frame
 
@@ -233,48 +233,49 @@ def test_a_tree_that_cannot_be_started_is_said_and_its_descriptors_are_closed() 
     assert kept(refused) == [reaper.FAILED, failure, [False] * 5 + [True], True, 0, 0]
 
 
-def test_how_it_is_started_says_whom_it_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
-    me = os.getpid()
+@pytest.mark.parametrize("grouped", [True, False])
+def test_a_copy_becomes_a_keeper_of_its_own_and_ends_its_group_last(
+    grouped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if grouped:
+        (tmp_path / "self").mkdir()
+        (tmp_path / "self" / "cgroup").write_text("0::/\n")
+        for name in ("cgroup.kill", "cgroup.procs"):
+            (tmp_path / name).touch()
+    monkeypatch.setattr(cgroup, "PROC", str(tmp_path))
+    monkeypatch.setattr(cgroup, "MOUNTS", (str(tmp_path),))
+    me, hard = os.getpid(), resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    ours, theirs = socket.socketpair()
+    ours.settimeout(60)
     read, write = os.pipe()
-    monkeypatch.setattr(keeper_module, "_keep", lambda owner: os.write(write, repr(owner).encode()))
-    monkeypatch.setattr(sys, "argv", ["keeper"])
-    assert in_copy(keeper_module.main) is None and os.read(read, 100) == str(me).encode()
-    monkeypatch.setattr(sys, "argv", ["keeper", keeper_module.DETACHED])
-    copies = in_copy(lambda: keeper_module.main() or "in the second copy")
-    assert copies == "in the second copy" and os.read(read, 100) == b"None"
 
-    def copied() -> list[object]:
-        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        ours, theirs = socket.socketpair()
-        control = os.fstat(theirs.fileno()).st_ino
-        keeper_module.main_in_copy(me, [(resource.RLIMIT_NOFILE, 222, hard)], theirs.fileno())
-        same = os.fstat(keeper_module.CONTROL).st_ino == control
-        return [os.getsid(0) == os.getpid(), resource.getrlimit(resource.RLIMIT_NOFILE) == (222, hard), same]
-
-    assert in_copy(copied) == [True, True, True] and os.read(read, 100) == str(me).encode()
-    os.close(read)
-    os.close(write)
-
-
-@pytest.mark.parametrize("group", ["/group", None])
-def test_it_shares_its_memory_with_reapers_holds_only_its_socket_and_ends_its_group_last(group: str | None) -> None:
-    def keep() -> list[object]:
-        noted: list[object] = []
-        ours, theirs = socket.socketpair()
-        keeper_module.CONTROL = control = theirs.detach()
-        ours.close()
-        keeper_module.launch.close_all_but = noted.append
-        keeper_module.cgroup.hold_in_background = lambda: group
-        keeper_module.cgroup.end = lambda path: noted.append([path, os.path.exists(f"/proc/self/fd/{control}")])
+    def become() -> None:
+        os.dup2(write, 1)  # it keeps its standard streams
         gc.unfreeze()
-        keeper_module._keep(os.getppid())
-        name = Path("/proc/self/comm").read_text()
-        return [
-            noted == [[0, 1, 2, control], ["/group", False]],
-            len(noted),
-            gc.isenabled(),
-            gc.get_freeze_count() > 0,
-            name,
-        ]
+        keeper_module.main_in_copy(me, [(resource.RLIMIT_NOFILE, 222, hard)], theirs.fileno())
+        os.write(1, b"%d %d" % (gc.isenabled(), gc.get_freeze_count() > 0))
 
-    assert in_copy(keep) == [group is not None, 2 if group else 1, False, True, "treadle-keeper\n"]
+    pid, control = forked(become), os.fstat(theirs.fileno()).st_ino
+    theirs.close()
+    os.close(write)
+    with ours:
+        ours.send(frame(SWEEP, marshal.dumps(7)))
+        assert ours.recv(100) == frame(SWEPT, marshal.dumps(7))
+        held = {fd: os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
+        assert [fd for fd, target in held.items() if target.startswith("socket:")] == ["3"]
+        assert held["3"] == f"socket:[{control}]" and Path(f"/proc/{pid}/comm").read_text() == "treadle-keeper\n"
+        assert os.getsid(pid) == pid and resource.prlimit(pid, resource.RLIMIT_NOFILE) == (222, hard)
+        if grouped:
+            cgroup.await_entered(str(tmp_path), pid)
+            (place,) = tmp_path.glob("treadle-*")
+            (place / "cgroup.procs").write_text("5\n")
+            os.mkfifo(place / "cgroup.kill")
+        ours.shutdown(socket.SHUT_WR)
+        assert ours.recv(100) == b"", "its trees are ended"
+    killed = os.open(place / "cgroup.kill", os.O_RDONLY | os.O_NONBLOCK) if grouped else None
+    with os.fdopen(read) as said:
+        assert said.read() == "0 1"
+    os.waitpid(pid, 0)
+    if killed is not None:
+        assert os.read(killed, 100) == b"1"
+        os.close(killed)

@@ -205,7 +205,7 @@ def test_how_long_an_idle_one_is_kept(monkeypatch: pytest.MonkeyPatch, value: st
 
 
 def test_each_name_and_each_kind_of_surroundings_has_its_own_address(
-    state_home: Path, monkeypatch: pytest.MonkeyPatch
+    state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain, named = warming.address(), warming.address("one")
     assert os.path.dirname(plain) == str(state_home / "treadle" / "warm") and plain == warming.address()
@@ -213,14 +213,17 @@ def test_each_name_and_each_kind_of_surroundings_has_its_own_address(
     with monkeypatch.context() as patched:
         patched.setenv("PYTHONPATH", "/elsewhere")
         assert warming.address() != plain
-    workers = warming.address(warming.WORKERS)
-    usual = warming._text
-    monkeypatch.setattr(warming, "_text", lambda path: "0::/other" if path.endswith("/cgroup") else usual(path))
-    assert warming.address(warming.WORKERS) != workers, "their memory is charged to their group"
-    assert warming.address("one") == named == warming.address("one")
-    monkeypatch.setattr(warming, "_text", lambda path: "")
-    assert warming.address("one") != named, "other limits"
-    assert warming._link("/none") == "" and usual("/none") == ""
+    monkeypatch.setattr(warming, "PROC", str(tmp_path))
+    (tmp_path / "self" / "ns").mkdir(parents=True)
+    found = [(warming.address("one"), warming.address(warming.WORKERS))]
+    for name in ("ns/mnt", "ns/net", "ns/pid", "ns/user"):
+        (tmp_path / "self" / name).symlink_to(f"{name}:[1]")
+        found.append((warming.address("one"), warming.address(warming.WORKERS)))
+    for name in ("limits", "cgroup", "oom_score_adj"):
+        (tmp_path / "self" / name).write_text(name)
+        found.append((warming.address("one"), warming.address(warming.WORKERS)))
+    assert len({workers for _, workers in found}) == 8, "their memory is charged to their group"
+    assert len({one for one, _ in found}) == 6 and found[5][0] == found[7][0]
 
 
 def test_the_third_of_its_kind_pays(state_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,7 +268,7 @@ def test_those_of_a_name_are_found_and_sent_away(answering: Make, state_home: Pa
     other.end()
 
 
-def test_signals_that_are_ignored_or_blocked_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signals_that_are_ignored_or_blocked_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (
         warming._numbers(0) == []
         and warming._numbers(0b1000000000000101) == [1, 3, 16]
@@ -276,11 +279,13 @@ def test_signals_that_are_ignored_or_blocked_are_told(monkeypatch: pytest.Monkey
     try:
         found = warming._signals()
         assert signal.SIGUSR2 in found[0] and signal.SIGWINCH not in found[0] and found[1] == [signal.SIGWINCH]
-        usual = open
-        monkeypatch.setattr("builtins.open", lambda path, *how: usual("/dev/null" if "status" in path else path, *how))
-        other = warming._signals()
-        monkeypatch.undo()
-        assert signal.SIGUSR2 in other[0] and other[1] == [signal.SIGWINCH]
+        monkeypatch.setattr(warming, "PROC", str(tmp_path))
+        for text in (None, ""):
+            if text is not None:
+                (tmp_path / "self").mkdir()
+                (tmp_path / "self" / "status").write_text(text)
+            other = warming._signals()
+            assert signal.SIGUSR2 in other[0] and other[1] == [signal.SIGWINCH]
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         signal.signal(signal.SIGUSR2, before)

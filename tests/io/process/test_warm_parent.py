@@ -165,24 +165,51 @@ def test_standard_streams_are_written_by_lines_where_someone_looks_and_never_fai
         os.close(fd)  # still open: they are not the stream's
 
 
-def test_who_is_confined_otherwise_is_not_like_us(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert warm_parent._bounds("self", ("mnt", "net")) == warm_parent._bounds(str(os.getpid()), ("mnt", "net"))
-    assert warm_parent._bounds("self", ("net",))[0] == os.readlink("/proc/self/ns/net")
-    assert len(warm_parent._bounds("self", ())) == 5 and warm_parent._bounds("0", ()) == ["0"]
-    assert warm_parent._label("0") == ""
-    asked: list[tuple[str, int]] = []
-    monkeypatch.setattr(warm_parent, "_bounds", lambda pid, which: asked.append((pid, len(which))))
+def test_who_is_confined_otherwise_is_not_like_us(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bounds = "Name:\tx\nNoNewPrivs:\t0\nSeccomp:\t0\nCapEff:\t0\nGroups:\t4\n"
+    me = tmp_path / str(os.getpid())
+    for place in (me, tmp_path / "self"):
+        for name in ("ns", "attr"):
+            (place / name).mkdir(parents=True)
+        (place / "status").write_text(bounds)
+        (place / "attr" / "current").write_text("label")
+        for space in ("mnt", "net", "pid", "user"):
+            (place / "ns" / space).symlink_to(f"{space}:[1]")
+    monkeypatch.setattr(warm_parent, "PROC", str(tmp_path))
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        assert warm_parent._is_like_us(ours) and asked == [(str(os.getpid()), 0), ("self", 0)]
-        for pid, like in ((0, False), (1 << 30, False), (os.getppid(), True)):
-            monkeypatch.setattr(warm_parent.sockets, "peer_pid", lambda control, pid=pid: pid)
-            assert warm_parent._is_like_us(ours) is like
-        assert asked[2:] == [(str(os.getppid()), 4), ("self", 4)]
-        monkeypatch.setattr(warm_parent, "_bounds", lambda pid, which: pid)
+        # Who asks is always this process: a child of its parent like itself, but not like a child of its own.
+        assert warm_parent._is_like_us(ours) and in_copy(lambda: warm_parent._is_like_us(ours))
+        for space in ("mnt", "net", "pid", "user"):
+            (me / "ns" / space).unlink()
+            (me / "ns" / space).symlink_to(f"{space}:[2]")
+            assert not in_copy(lambda: warm_parent._is_like_us(ours))
+            assert warm_parent._is_like_us(ours), "it has the same parent"
+            (me / "ns" / space).unlink()
+            (me / "ns" / space).symlink_to(f"{space}:[1]")
+        for line in ("NoNewPrivs", "Seccomp", "CapEff", "Groups"):
+            (me / "status").write_text(bounds.replace(f"{line}:\t", f"{line}:\t1"))
+            assert not warm_parent._is_like_us(ours)
+        (me / "status").write_text(bounds.replace("Name:\tx", "Name:\ty"))
+        assert warm_parent._is_like_us(ours)
+        (me / "attr" / "current").unlink()
         assert not warm_parent._is_like_us(ours)
+        (tmp_path / "self" / "attr" / "current").unlink()
+        assert warm_parent._is_like_us(ours)
+        for place in (me, tmp_path / "self"):
+            (place / "status").unlink()
+        assert not warm_parent._is_like_us(ours), "nothing is known"
         monkeypatch.delattr(socket, "SO_PEERCRED")
         assert warm_parent._is_like_us(ours)
+
+
+def test_who_has_ended_is_not_like_us(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as asking:
+        listening.bind(str(tmp_path / "socket"))
+        listening.listen()
+        assert in_copy(lambda: asking.connect(str(tmp_path / "socket"))) is None
+        with listening.accept()[0] as control:
+            assert not warm_parent._is_like_us(control)
 
 
 def test_a_copy_takes_over_what_its_caller_has_around_it() -> None:

@@ -17,6 +17,7 @@ import time
 
 from treadle.io.process import launch, table
 
+PROC = "/proc"
 MOUNTS = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
 PREFIX = "treadle-"
 REST = PREFIX + "rest"
@@ -171,7 +172,7 @@ def _enter(group: str, keeper: int) -> None:
 def _birth_group(pid: int | str) -> str | None:
     """The group that a process is in; the given one instead of that for the rest of it."""
     try:
-        with open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="surrogateescape") as file:
+        with open(f"{PROC}/{pid}/cgroup", encoding="utf-8", errors="surrogateescape") as file:
             path = next((line[3:].rstrip("\n") for line in file if line.startswith("0::")), None)
     except OSError:
         return None

@@ -35,6 +35,7 @@ WORKERS = "workers"
 charged: no one has asked for it."""
 FEW = 2
 """So many processes that could be copies run by themselves. A warm parent has as much memory as three copies save."""
+PROC = "/proc"
 READY, STALE, GOING = b"r", b"s", b"g"
 PID_BYTES = 4
 ALONE, WATCHED, TIED = 0, 1, 2
@@ -61,10 +62,10 @@ def address(name: str = "") -> str:
     policy = os.sched_getscheduler(0) if hasattr(os, "sched_getscheduler") else 0
     surroundings.append(f"{policy} {os.getpriority(os.PRIO_PROCESS, 0)} {os.getgid()} {sorted(os.getgroups())}")
     for space in ("mnt", "net", "pid", "user"):
-        surroundings.append(_link(f"/proc/self/ns/{space}"))
-    surroundings.append(_text("/proc/self/limits"))
+        surroundings.append(_link(f"{PROC}/self/ns/{space}"))
+    surroundings.append(_text(f"{PROC}/self/limits"))
     if name == WORKERS:
-        surroundings += [_text("/proc/self/cgroup"), _text("/proc/self/oom_score_adj")]
+        surroundings += [_text(f"{PROC}/self/cgroup"), _text(f"{PROC}/self/oom_score_adj")]
     directory = paths.private_dir(os.path.join(paths.state_dir(), "warm"))
     prefix = f"{name}-" if name else ""
     return paths.socket_path(directory, f"{prefix}{crc32(os.fsencode(chr(0).join(surroundings))):08x}.sock")
@@ -327,7 +328,7 @@ def _surroundings(env: Mapping[str, str]) -> dict[str, object]:
 def _signals() -> tuple[list[int], list[int]]:
     """The signals that we ignore, and those that we block. Importing `signal` costs more than asking the kernel."""
     try:
-        with open("/proc/self/status", "rb") as file:
+        with open(f"{PROC}/self/status", "rb") as file:
             masks = dict(line.split(b":\t", 1) for line in file if line.startswith((b"SigIgn:", b"SigBlk:")))
         ignored, blocked = (int(masks[name], 16) for name in (b"SigIgn", b"SigBlk"))
     except (OSError, KeyError):

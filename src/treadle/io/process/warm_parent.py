@@ -28,6 +28,7 @@ REQUEST_MAX = 16 * 1024 * 1024
 STREAMS = 4
 """Descriptors that come with each request: the directory and the standard streams. The function's own follow."""
 FDS_MAX = 16
+PROC = "/proc"
 _BOUNDS = ("NoNewPrivs:", "Seccomp:", "CapEff:", "Groups:")
 _SPACES = ("mnt", "net", "pid", "user")
 
@@ -218,18 +219,17 @@ def _is_like_us(control: socket.socket) -> bool:
     """
     if not hasattr(socket, "SO_PEERCRED"):
         return True
-    pid = sockets.peer_pid(control)
-    caller = table.look(pid) if pid > 0 else None
+    caller = table.look(sockets.peer_pid(control))
     if caller is None:
         return False
     spaces = () if caller.parent == os.getppid() else _SPACES
-    return _bounds(str(pid), spaces) == _bounds("self", spaces)
+    return _bounds(str(caller.pid), spaces) == _bounds("self", spaces)
 
 
 def _bounds(pid: str, which: Sequence[str]) -> list[str]:
     try:
-        spaces = [os.readlink(f"/proc/{pid}/ns/{space}") for space in which]
-        with open(f"/proc/{pid}/status") as file:
+        spaces = [os.readlink(f"{PROC}/{pid}/ns/{space}") for space in which]
+        with open(f"{PROC}/{pid}/status") as file:
             return [*spaces, _label(pid), *(line for line in file if line.startswith(_BOUNDS))]
     except OSError:
         return [pid]
@@ -238,7 +238,7 @@ def _bounds(pid: str, which: Sequence[str]) -> list[str]:
 def _label(pid: str) -> str:
     """The security module's, where there is one."""
     try:
-        with open(f"/proc/{pid}/attr/current") as file:
+        with open(f"{PROC}/{pid}/attr/current") as file:
             return file.read()
     except OSError:
         return ""
