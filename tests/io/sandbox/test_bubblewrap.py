@@ -1,11 +1,13 @@
 """The order of the mounts: what may not be written or read comes after what may."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.safety import as_nobody
 from treadle.io.sandbox import bubblewrap
 from treadle.io.sandbox.loopback import SharedNetwork
 from treadle.session import Confinement, Mount
@@ -113,8 +115,6 @@ def private(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
     """In the place of /tmp: a directory of which a sandbox has its own, with nothing of ours in it."""
     place = tmp_path_factory.mktemp("private")
     monkeypatch.setattr(bubblewrap.places, "PRIVATE", (str(place),))
-    monkeypatch.setattr(bubblewrap.places, "running", list)
-    monkeypatch.setattr(bubblewrap.places, "other_homes", lambda workspace: [])
     (place / "w").mkdir()
     return place
 
@@ -122,7 +122,8 @@ def private(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
 def test_what_we_run_from_is_shown_where_the_sandbox_has_its_own(
     private: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bubblewrap.places, "running", lambda: [str(private / "python"), "/usr"])
+    monkeypatch.setattr(sys, "prefix", str(private / "python"))
+    monkeypatch.setattr(sys, "base_prefix", "/usr")
     argv = words(private / "w")
     place(argv, "--ro-bind", str(private / "python"), str(private / "python"))
     assert "/usr" not in argv
@@ -167,7 +168,7 @@ def test_our_own_state_in_a_place_that_the_sandbox_has_itself_needs_nothing(
     place(words(private / "w", state="/given"), "--bind", "/given", str(state))
     argv = words(private / "w", read_only=(str(private),))
     assert place(argv, "--ro-bind", str(private), str(private)) < place(argv, "--tmpfs", str(state))
-    monkeypatch.setattr(bubblewrap.places, "running", lambda: [str(private)])
+    monkeypatch.setattr(sys, "prefix", str(private))
     place(words(private / "w"), "--tmpfs", str(state))
 
 
@@ -191,12 +192,14 @@ def test_the_kernels_files_are_kept_from_root_and_one_capability_is_kept_if_it_i
         monkeypatch.setattr(os, "geteuid", lambda user=user: user)
         argv = words(top)
         assert ("/proc/sys" in argv) is (user == 0) and f"/run/user/{user}" in argv
-        assert "--unshare-user" in argv and "--cap-add" not in argv
+        alone = user != 0 or os.stat(top).st_uid == 0
+        assert ("--unshare-user" in argv) is alone and ("--cap-add" not in argv) is alone
         env = bubblewrap.environment({"A": "b"}, Confinement())
         assert (env["XDG_RUNTIME_DIR"], env["TMPDIR"], env["A"]) == (f"/run/user/{user}", "/tmp", "b")
     monkeypatch.setattr(bubblewrap, "KERNEL", ("/no/such/place",))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(bubblewrap.places, "needs_override", lambda write: write == [str(top)])
+    if os.stat(top).st_uid == 0:
+        os.chown(top, as_nobody.NO_ID, -1)
     argv = words(top)
     place(argv, "--cap-add", "CAP_DAC_OVERRIDE")
     assert "--unshare-user" not in argv and "/no/such/place" not in argv
@@ -236,7 +239,7 @@ def test_sockets_outside_are_kept_apart_by_the_view_and_by_masks(
     network = SharedNetwork("/proc/self/ns/net", "net:[1]")
     running = private / "python"
     running.mkdir()
-    monkeypatch.setattr(bubblewrap.places, "running", lambda: [str(running), "/usr"])
+    monkeypatch.setattr(sys, "prefix", str(running))
     for kind in ("on", "off"):
         walls = Confinement(network=kind, read_only=(str(private / "w"), str(top / ".git")), **fields)
         mounts = bubblewrap.Mounts(walls, network=network)

@@ -1,11 +1,13 @@
 """How a machine can confine programs, and the messages when it cannot."""
 
-import io
 import json
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ import pytest
 from tests.io.sandbox.rooms import vanishing_socket
 from tests.machines import LANDLOCK_CREATE_RULESET, refusing
 from treadle.errors import ConfigError
-from treadle.io.sandbox import bubblewrap, landlock, methods
+from treadle.io.sandbox import landlock, methods, parted
 from treadle.session import Confinement, Mode
 
 MODES: tuple[Mode | None, ...] = ("plan", "suggest", "auto-edit", "full-auto", "yolo", None)
@@ -91,47 +93,71 @@ def test_no_variable_makes_it_believe_that_it_is_confined_already() -> None:
     assert ask() == ask(TREADLE_IN_SANDBOX="landlock")
 
 
-def problems(
-    monkeypatch: pytest.MonkeyPatch, *, divided: str | None, plain: str | None, landlock_problem: str | None
-) -> methods.Availability:
-    monkeypatch.setattr(methods, "_problem_of", lambda *, divided: found[divided])
-    found = {True: divided, False: plain}
-    monkeypatch.setattr(landlock, "problem", lambda: landlock_problem)
-    methods.available.cache_clear()
-    try:
-        return methods.available()
-    finally:
+class Machine:
+    """What this machine has: a program of ours in the place of bwrap, and the kernel's version of Landlock."""
+
+    def __init__(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.bwrap = place / "bwrap"
+        self.set = monkeypatch
+        self.set.setenv("PATH", str(place))
+
+    def has(self, bwrap: str = "", version: int = 2) -> methods.Availability:
+        """`bwrap`: the whole script, or none. Views of the machine are too many steps for it."""
+        self.set.setattr(parted, "MOST", -1)
+        self.bwrap.unlink(missing_ok=True)
+        if bwrap:
+            self.bwrap.write_text(bwrap)
+            self.bwrap.chmod(0o755)
+        kernel = SimpleNamespace(landlock_abi_version=lambda: version, min_landlock_abi=lambda: 3)
+        self.set.setitem(sys.modules, "sandlock", kernel)
         methods.available.cache_clear()
+        return methods.available()
 
 
-def test_the_best_method_that_works_is_taken_and_what_it_cannot_do_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = problems(monkeypatch, divided=None, plain="not asked", landlock_problem="not asked")
-    assert (whole.method, whole.divides, whole.network, whole.problems) == ("bubblewrap", True, True, ())
-    assert not any("Unix sockets" in each for each in whole.cannot)
-    part = problems(monkeypatch, divided="no overlays", plain=None, landlock_problem="not asked")
-    assert (part.method, part.divides, part.network) == ("bubblewrap", False, True)
-    assert part.cannot[-2:] == (methods.UNDIVIDED.format("no overlays"), "keep programs from FIFOs outside")
-    other = problems(monkeypatch, divided="none", plain="no bwrap", landlock_problem=None)
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    yield Machine(tmp_path, monkeypatch)
+    methods.available.cache_clear()
+
+
+WORKS = "#!/bin/sh\nexit 7\n"
+"""As the command would in which it is tried."""
+NEITHER = "bubblewrap: there is no program bwrap; landlock: this kernel has version 2 of it, 3 is needed"
+
+
+def test_the_best_method_that_works_is_taken_and_what_it_cannot_do_is_said(machine: Machine) -> None:
+    part = machine.has(WORKS)
+    assert (part.method, part.divides, part.network, part.problems) == ("bubblewrap", False, True, ())
+    why = "this machine has too many mounts to show them one by one (more than -1 steps)"
+    assert part.cannot[-2:] == (methods.UNDIVIDED.format(why), "keep programs from FIFOs outside")
+    other = machine.has(version=3)
     assert (other.method, other.divides, other.network) == ("landlock", False, False)
-    assert other.problems == ("bubblewrap: no bwrap",) and other.cannot == landlock.CANNOT
-    neither = problems(monkeypatch, divided="none", plain="no bwrap", landlock_problem="too old")
-    assert neither.method is None and neither.problems == ("bubblewrap: no bwrap", "landlock: too old")
+    assert other.problems == ("bubblewrap: there is no program bwrap",) and other.cannot == landlock.CANNOT
+    neither = machine.has()
+    assert neither.method is None and "; ".join(neither.problems) == NEITHER
 
 
-def test_who_asks_for_what_cannot_be_enforced_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = methods.Availability(method=None, problems=("a: x", "b: y"))
-    monkeypatch.setattr(methods, "available", lambda: found)
+if methods.available().divides:
+
+    def test_where_sockets_are_kept_apart_nothing_of_it_is_missing() -> None:
+        whole = methods.available()
+        assert (whole.method, whole.network, whole.problems) == ("bubblewrap", True, ())
+        assert not any("Unix sockets" in each for each in whole.cannot)
+
+
+def test_who_asks_for_what_cannot_be_enforced_is_told_what_to_do(machine: Machine) -> None:
+    machine.has()
     assert not methods.wanted(Confinement(), "full-auto") and not methods.wanted(Confinement(use="possible"), "plan")
-    with pytest.raises(ConfigError, match="--sandbox cannot be enforced on this machine: a: x; b: y") as error:
+    with pytest.raises(ConfigError, match=f"^--sandbox cannot be enforced on this machine: {NEITHER}") as error:
         methods.wanted(Confinement(use="on"), "plan")
     assert error.value.hint is not None and error.value.hint.startswith("install bubblewrap (bwrap) or use a kernel")
-    found = methods.Availability(method="landlock", problems=("a: x",))
+    machine.has(version=3)
     assert methods.wanted(Confinement(use="on"), "plan") and methods.wanted(Confinement(use="possible"), "plan")
     assert methods.wanted(Confinement(network="off"), "full-auto"), "by itself it does what it can"
-    with pytest.raises(ConfigError, match="the network cannot be cut off on this machine: a: x") as error:
+    with pytest.raises(ConfigError, match="the network cannot be cut off on this machine: bubblewrap: ") as error:
         methods.wanted(Confinement(use="on", network="off"), "plan")
     assert error.value.hint == "install bubblewrap (bwrap), or run with --network on"
-    found = methods.Availability(method="bubblewrap")
+    machine.has(WORKS)
     assert methods.wanted(Confinement(use="on", network="off"), "yolo")
 
 
@@ -149,40 +175,36 @@ def test_which_modes_are_confined(use: Any, modes: list[Mode | None]) -> None:
 
 
 def test_what_bubblewrap_complains_about_is_explained_by_the_machines_settings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files: dict[str, str] = {"/proc/self/status": "Seccomp:\t0\n"}
-
-    def opening(path: str, **how: Any) -> io.StringIO:
-        if path not in files:
-            raise FileNotFoundError
-        return io.StringIO(files[path])
+    monkeypatch.setattr(methods, "PROC", str(tmp_path))
+    for folder in ("self", "sys/user", "sys/kernel"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "self" / "status").write_text("Seccomp:\t0\n")
 
     def explained(**more: str) -> str:
         names = {"max": "user/max_user_namespaces", "clone": "kernel/unprivileged_userns_clone"}
         names["armor"] = "kernel/apparmor_restrict_unprivileged_userns"
-        files.update({f"/proc/sys/{names[name]}": value for name, value in more.items()})
-        with monkeypatch.context() as patched:
-            patched.setattr("builtins.open", opening)
-            return methods._explained("no")
+        for name, value in more.items():
+            (tmp_path / "sys" / names[name]).write_text(value)
+        return methods._explained("no")
 
     assert explained() == "no" and explained(max="100\n", clone="1\n", armor="0\n") == "no"
     assert explained(armor="1\n") == "no (AppArmor wants a profile for bwrap)"
     assert explained(clone="0\n") == "no (sysctl kernel.unprivileged_userns_clone is 0)"
     assert explained(max="0\n") == "no (sysctl user.max_user_namespaces is 0)"
-    files.clear()
-    files["/proc/self/status"] = "Name:\tx\nSeccomp:\t2\n"
+    for script, why in (("exit 3", "bwrap exits with 3"), ("echo no >&2; exit 1", "no")):
+        found = machine.has(f"#!/bin/sh\n{script}\n").problems[0]
+        assert found == f"bubblewrap: {why} (sysctl user.max_user_namespaces is 0)"
+    shutil.rmtree(tmp_path / "sys")
+    (tmp_path / "self" / "status").write_text("Name:\tx\nSeccomp:\t2\n")
     assert explained() == "no (a container's system call filter may forbid user namespaces)"
 
 
-def test_without_the_program_or_the_system_there_is_no_bubblewrap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bubblewrap, "find", lambda directory: None)
-    assert methods._problem_of(divided=True) == "there is no program bwrap"
-    for code, says in (("exit 3", "bwrap exits with 3"), ("echo no >&2; exit 1", "no")):
-        monkeypatch.setattr(bubblewrap, "find", lambda directory: "/bin/sh")
-        monkeypatch.setattr(bubblewrap, "command", lambda *a, code=code, **k: ["/bin/sh", "-c", code])
-        assert (methods._problem_of(divided=False) or "").startswith(says)
-    monkeypatch.setattr(bubblewrap, "command", lambda *a, **k: ["/no/such/program"])
-    assert "cannot start /no/such/program" in (methods._problem_of(divided=False) or "")
+def test_a_program_that_cannot_be_started_or_another_system_is_said(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = machine.has("#!/no/such/program\n").problems[0]
+    assert found.startswith(f"bubblewrap: cannot start {machine.bwrap}")
     monkeypatch.setattr(sys, "platform", "plan9")
-    assert methods._problem_of(divided=True) == "not on plan9"
+    assert machine.has(WORKS).problems == ("bubblewrap: not on plan9", "landlock: not on plan9")

@@ -71,60 +71,58 @@ MOUNTINFO = """1 0 8:1 / / rw - ext4 /dev/sda rw
 """
 
 
-def test_mounts_are_read_with_their_types_the_outer_ones_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "mountinfo").write_text(MOUNTINFO)
-    usual = open
-    monkeypatch.setattr(
-        "builtins.open",
-        lambda path, *a, **k: usual(tmp_path / "mountinfo" if path == "/proc/self/mountinfo" else path, *a, **k),
-    )
+@pytest.fixture
+def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    place = tmp_path / "proc" / "self"
+    place.mkdir(parents=True)
+    monkeypatch.setattr(parted, "PROC", str(place.parent))
+    return place
+
+
+def test_mounts_are_read_with_their_types_the_outer_ones_first(proc: Path) -> None:
+    (proc / "mountinfo").write_text(MOUNTINFO)
     found = parted._mounts()
-    monkeypatch.undo()
     assert found == {"/mnt": "xfs", "/mnt/file": "ext4", "/mnt/my disk": "vfat"}
     assert list(found) == ["/mnt", "/mnt/file", "/mnt/my disk"]
     assert parted._unescaped("a\\011b\\012c\\134040") == "a\tb\nc\\040"
 
 
-@pytest.mark.parametrize("user", [False, True])
+@pytest.mark.parametrize(("rights", "can_mount"), [("000001ffffffffff", True), ("00000000a80425fb", False)])
 def test_a_directory_with_mounts_in_it_is_shown_with_them_or_in_parts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: bool
+    proc: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rights: str, can_mount: bool
 ) -> None:
-    place = tmp_path / "place"
-    for name in ("disk", "plain", "stick"):
-        (place / name).mkdir(parents=True)
-    (place / "file").touch()
-    (place / "link").symlink_to("file")
-    os.mkfifo(place / "pipe")
-    mounts = {str(place / "disk"): "xfs", str(place / "file"): "ext4", str(place / "stick"): "vfat"}
-    monkeypatch.setattr(parted, "_mounts", lambda: mounts)
-    monkeypatch.setattr(parted, "_can_mount", lambda: not user)
-    made = parted.MachineView(scope=True, network="/proc/1/ns/net")
-    made._steps.clear()
-    made._show(str(place))
-    steps = [
-        (kind, source.removeprefix(str(place)), path.removeprefix(f"root{place}")) for kind, source, path in made._steps
+    top = tmp_path / "machine"
+    for name in ("place/disk", "place/plain", "place/stick", "stick"):
+        (top / name).mkdir(parents=True)
+    (top / "place" / "file").touch()
+    (top / "place" / "link").symlink_to("file")
+    for name in ("place/pipe", "pipe"):
+        os.mkfifo(top / name)
+    mounts = {"place/disk": "xfs", "place/file": "ext4", "place/stick": "vfat", "stick": "squashfs"}
+    lines = [f"5 1 8:2 / {top}/{name} rw - {kind} /dev/sdb rw\n" for name, kind in mounts.items()]
+    (proc / "mountinfo").write_text("".join(lines))
+    (proc / "status").write_text(f"Name:\tx\nCapEff:\t{rights}\n")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "geteuid", lambda: 1)
+        assert not parted._can_mount()
+    can_mount = can_mount and os.geteuid() == 0
+    monkeypatch.setattr(parted, "OWN", ())
+    monkeypatch.setattr(parted, "MACHINE", str(top))
+    found = [
+        (kind, source.removeprefix(f"{top}/place"), path.removeprefix(f"root{top}/place"))
+        for kind, source, path in steps()
     ]
     inner = [("overlay", "/disk", "/disk"), ("bind", "/file", "/file"), ("overlay or bind", "/stick", "/stick")]
-    if user:
-        assert steps == [
-            ("directory", "", ""),
-            inner[0],
-            inner[1],
-            ("link", "file", "/link"),
-            ("overlay", "/plain", "/plain"),
-            inner[2],
-        ]
+    last = ("overlay or bind", f"{top}/stick", f"root{top}/stick")
+    if can_mount:
+        assert found == [("overlay", "", ""), *inner, last]
     else:
-        assert steps == [("overlay", "", ""), *inner]
+        link, plain = ("link", "file", "/link"), ("overlay", "/plain", "/plain")
+        assert found == [("directory", "", ""), *inner[:2], link, plain, inner[2], last]
+    made = parted.MachineView(scope=True, network="/proc/1/ns/net")
     plan = made.plan()
-    assert (plan["user"], plan["scope"], plan["network"]) == (user, True, b"/proc/1/ns/net")
+    assert (plan["user"], plan["scope"], plan["network"]) == (not can_mount, True, b"/proc/1/ns/net")
     assert plan["place"] == os.fsencode(made.place) and made.root == f"{made.place}/root"
-    mounts[str(place)] = "squashfs"
-    made._steps.clear()
-    made._show(str(place / "disk"))
-    made._show(str(place / "stick"))
-    made._show(str(place / "pipe"))
-    assert [kind for kind, _, _ in made._steps] == ["overlay", "overlay or bind"]
 
 
 def test_who_has_no_place_for_a_view_gets_a_temporary_one(monkeypatch: pytest.MonkeyPatch, state_home: Path) -> None:

@@ -204,26 +204,31 @@ async def test_a_listed_name_that_leads_into_the_local_network_opens_nothing() -
 
 
 async def test_a_group_covers_what_its_tool_names_and_otherwise_it_is_said_why_not(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[str, ...]] = []
-
-    def found(hosts: tuple[str, ...]) -> registries.FoundHosts:
-        asked.append(hosts)
-        return registries.FoundHosts(("npm.example",), "pip says no registry")
-
-    monkeypatch.setattr(registries, "found", found)
-    plain, grouped = Proxy(("near.example", "*.far.example")), Proxy(("npm", "near.example"), public=("near.example",))
+    monkeypatch.setenv("CARGO_HOME", str(tmp_path))
+    (tmp_path / "config.toml").write_text('[registries.near]\nindex = "sparse+https://crates.example/"\n')
+    registries._asked.cache_clear()
+    plain = Proxy(("near.example", "*.far.example"))
+    grouped = Proxy(("crates", "near.example"), public=("near.example",))
     try:
         assert await plain._is_listed("near.example", 443) and not await plain._is_listed("a.far.example", 443)
-        assert not await grouped._is_listed("near.example", 443) and asked == []
-        assert await grouped._is_listed("npm.example", 443) and asked == [("npm", "near.example")]
-        with pytest.raises(proxy_module.Refused, match=r"may not be reached.*\. pip says no registry$"):
+        assert not await grouped._is_listed("near.example", 443)
+        assert registries._asked.cache_info().misses == 0, "no tool is asked about a name that is listed"
+        assert await grouped._is_listed("crates.example", 443)
+        with pytest.raises(proxy_module.Refused, match=r"may not be reached") as refused:
             await grouped._is_listed("other.example", 443)
+        assert "cargo" not in str(refused.value)
+        registries._asked.cache_clear()
+        (tmp_path / "config.toml").unlink()
+        with pytest.raises(proxy_module.Refused, match=r"may not be reached.*\. crates is .*, but cargo says no reg"):
+            await grouped._is_listed("crates.example", 443)
+        registries._asked.cache_clear()
         with pytest.raises(proxy_module.Refused) as refused:
             await plain._is_listed("other.example", 443)
-        assert "says no registry" not in str(refused.value) and len(asked) == 2
+        assert "says no registry" not in str(refused.value) and registries._asked.cache_info().misses == 0
     finally:
+        registries._asked.cache_clear()
         plain.close()
         grouped.close()
 

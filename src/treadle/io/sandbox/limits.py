@@ -22,6 +22,7 @@ from treadle.errors import LocalError
 from treadle.io.process import cgroup, handle, table
 from treadle.io.process.child import Child
 
+PROC = "/proc"
 PROCESSES = 8192
 SHARE = 0.9
 """Of the memory of the machine, or of the cgroup that we are in."""
@@ -215,7 +216,7 @@ def unlimited(limits: ResourceLimits, *, namespace: bool) -> tuple[str, ...]:
 def written(pid: int) -> int:
     """Bytes that a process and its ended children have sent towards a disk."""
     try:
-        with open(f"/proc/{pid}/io", encoding="ascii") as file:
+        with open(f"{PROC}/{pid}/io", encoding="ascii") as file:
             fields = dict(line.split(": ") for line in file.read().splitlines())
     except OSError:
         return 0  # it has just ended

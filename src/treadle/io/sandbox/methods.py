@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from treadle.io.sandbox import bubblewrap
 
 Method: TypeAlias = Literal["bubblewrap", "landlock"]
+PROC = "/proc"
 PROBE_SECONDS = 20.0
 UNDIVIDED = "let programs use Unix sockets that they make themselves: making any is refused ({})"
 CONFINED_MODES = ("auto-edit", "full-auto")
@@ -121,17 +122,17 @@ def _tried(argv: list[str], mounts: bubblewrap.Mounts) -> tuple[int, str]:
 def _explained(complaint: str) -> str:
     """bubblewrap's own message, with the machine's setting that causes it."""
     switches = {
-        "/proc/sys/user/max_user_namespaces": ("0", "sysctl user.max_user_namespaces is 0"),
-        "/proc/sys/kernel/unprivileged_userns_clone": ("0", "sysctl kernel.unprivileged_userns_clone is 0"),
-        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": ("1", "AppArmor wants a profile for bwrap"),
+        "user/max_user_namespaces": ("0", "sysctl user.max_user_namespaces is 0"),
+        "kernel/unprivileged_userns_clone": ("0", "sysctl kernel.unprivileged_userns_clone is 0"),
+        "kernel/apparmor_restrict_unprivileged_userns": ("1", "AppArmor wants a profile for bwrap"),
     }
-    for path, (value, why) in switches.items():
+    for name, (value, why) in switches.items():
         try:
-            with open(path, encoding="ascii") as file:
+            with open(f"{PROC}/sys/{name}", encoding="ascii") as file:
                 if file.read().strip() == value:
                     return f"{complaint} ({why})"
         except OSError:
             continue
-    with open("/proc/self/status", encoding="ascii", errors="replace") as status:
+    with open(f"{PROC}/self/status", encoding="ascii", errors="replace") as status:
         filtered = any(line.split() == ["Seccomp:", "2"] for line in status)
     return f"{complaint} (a container's system call filter may forbid user namespaces)" if filtered else complaint

@@ -17,6 +17,7 @@ from treadle.io.process import view
 from treadle.io.sandbox import places
 from treadle.io.sandbox.matches import SpecialFiles
 
+MACHINE, PROC = "/", "/proc"
 OWN = ("/proc", "/sys", "/dev", *places.PRIVATE)
 """A sandbox has its own of these, or they hold nothing but the kernel's files."""
 SOCKETLESS = {"vfat", "msdos", "exfat", "ntfs", "ntfs3", "iso9660", "udf", "squashfs", "erofs", "cramfs"}
@@ -39,8 +40,8 @@ class MachineView:
         self._user = not _can_mount()
         self._mounts = _mounts()
         self._steps: list[tuple[str, str, str]] = []
-        for name in sorted(os.listdir("/")):
-            self._show(f"/{name}")
+        for name in sorted(os.listdir(MACHINE)):
+            self._show(os.path.join(MACHINE, name))
         self._shown: dict[str, str] = {}
         for number, place in enumerate(dict.fromkeys(shown)):
             if os.path.isdir(place):
@@ -113,9 +114,8 @@ def _names(path: str) -> list[str]:
         return []  # this user cannot look into it anyway
 
 
-@cache
 def _can_mount() -> bool:
-    with open("/proc/self/status", encoding="ascii", errors="replace") as status:
+    with open(f"{PROC}/self/status", encoding="ascii", errors="replace") as status:
         held = next((line.split()[1] for line in status if line.startswith("CapEff:")), "0")
     return os.geteuid() == 0 and bool(int(held, 16) >> CAP_SYS_ADMIN & 1)
 
@@ -123,7 +123,7 @@ def _can_mount() -> bool:
 def _mounts() -> dict[str, str]:
     """The visible mount points and the type of each, those outside first."""
     found: dict[str, str] = {}
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
+    with open(f"{PROC}/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
         for line in table:
             before, _, after = line.partition(" - ")
             path = _unescaped(before.split(" ")[4])
