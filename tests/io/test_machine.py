@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.io import machine, reading
+from treadle.io import machine
 
 
 def test_processors_are_told_as_a_share_of_the_time_since_the_look_before() -> None:
@@ -28,11 +28,11 @@ def test_memory_and_disk_are_what_the_system_says(tmp_path: Path) -> None:
 def test_what_the_kernel_says_is_counted_and_what_it_does_not_say_is_unknown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = {"/proc/stat": tmp_path / "stat", "/proc/meminfo": tmp_path / "meminfo"}
-    monkeypatch.setattr(machine, "read", lambda path: reading.read(str(files[path])))
+    stat, meminfo = tmp_path / "stat", tmp_path / "meminfo"
+    monkeypatch.setattr(machine, "PROC", str(tmp_path))
 
     def ticks(*counts: int) -> None:
-        files["/proc/stat"].write_text(f"cpu {' '.join(map(str, counts))}\ncpu0 9 9 9 9 9 9 9 9 9 9\n")
+        stat.write_text(f"cpu {' '.join(map(str, counts))}\ncpu0 9 9 9 9 9 9 9 9 9 9\n")
 
     ticks(10, 0, 10, 100, 20, 0, 0, 0, 5, 5)
     look = machine.MachineLook()
@@ -43,14 +43,14 @@ def test_what_the_kernel_says_is_counted_and_what_it_does_not_say_is_unknown(
     assert look.cpu() == 1.0, "since the look before"
     ticks(20, 5, 15, 170, 30, 0, 0, 0, 500, 500)
     assert look.cpu() == 0.0, "a count that went back is no time"
-    files["/proc/stat"].write_text("nonsense here\n")
+    stat.write_text("nonsense here\n")
     assert look.cpu() is None
-    files["/proc/stat"].unlink()
+    stat.unlink()
     assert machine.MachineLook().cpu() is None
-    files["/proc/meminfo"].write_text("MemTotal: 8 kB\nno colon\nMemAvailable:    3 kB\n")
+    meminfo.write_text("MemTotal: 8 kB\nno colon\nMemAvailable:    3 kB\n")
     assert machine.memory() == (3072, 8192)
     for text in ("MemTotal: 8 kB\n", "MemTotal: x kB\nMemAvailable: 3 kB\n", "MemTotal:\nMemAvailable: 3 kB\n"):
-        files["/proc/meminfo"].write_text(text)
+        meminfo.write_text(text)
         assert machine.memory() == (0, 0)
-    files["/proc/meminfo"].unlink()
+    meminfo.unlink()
     assert machine.memory() == (0, 0)

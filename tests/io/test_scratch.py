@@ -1,5 +1,6 @@
 """Temporary directories: those of living processes stay, those of killed ones are removed."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -11,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.descriptors import opened
-from treadle.errors import StorageError
-from treadle.io import removing, scratch
+from treadle.io import scratch
 
 HOLDS = """
 import sys
@@ -103,11 +103,11 @@ def test_what_belongs_to_another_user_is_left(tmp_path: Path, monkeypatch: pytes
 
 def test_what_cannot_be_removed_is_removed_as_far_as_possible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = scratch.make("x")
-    (Path(place) / "file").touch()
+    (Path(place) / "deep" / "er").mkdir(parents=True)
 
-    def refused(path: str) -> None:
-        raise StorageError("no")
+    def refused(*names: str, **where: int) -> None:
+        raise OSError(errno.EBUSY, "no")
 
-    monkeypatch.setattr(removing, "remove_tree", refused)
+    monkeypatch.setattr(os, "rename", refused)
     scratch.remove(place)
     assert os.listdir(tmp_path) == []

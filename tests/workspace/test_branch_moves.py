@@ -2,16 +2,18 @@
 
 import os
 import shutil
-from functools import partialmethod
+import signal
+from functools import partial
 from pathlib import Path
-from typing import NoReturn
 
 import msgspec
 import pytest
 
+from tests.conftest import need
+from tests.io.process.test_reaper import in_copy
 from tests.workspace.repositories import git, make
 from treadle.errors import Busy, StorageError, WorkspaceError
-from treadle.workspace import branch_moves
+from treadle.workspace import branch_moves, user_repository
 from treadle.workspace.branch_moves import BranchMove, BranchMoved
 from treadle.workspace.changes import TreeEntry
 from treadle.workspace.checkouts import around
@@ -72,7 +74,7 @@ def test_staged_changes_stand_in_the_way_of_a_look_and_of_a_move(moves: Moves) -
 
 
 def test_two_of_us_move_one_after_the_other(moves: Moves, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(UserRepository, "lock", partialmethod(UserRepository.lock, timeout=0))
+    monkeypatch.setattr(user_repository, "TIMEOUT", 0)
     new = moves.adding("one.txt")
     with moves.user.lock(), pytest.raises(Busy):
         branch_moves.move(moves.user, MAIN, moves.store, moves.old, new, "test")
@@ -177,23 +179,18 @@ def test_a_branch_that_git_does_not_move_leaves_everything_as_it_was(moves: Move
     assert git("status", "--porcelain", cwd=moves.repository.top).stdout == b""
 
 
-class Killed(BaseException):
-    """Stands for the end of the process."""
-
-
-def killed(*arguments: object) -> NoReturn:
-    raise Killed
-
-
 def begin(moves: Moves, monkeypatch: pytest.MonkeyPatch, *, moved: bool) -> Path:
-    """A move that was killed just after its branch moved, or before. Returns its record."""
-    lock = Path(moves.repository.top, ".git", "refs", "heads", "main.lock")
-    if not moved:
-        lock.touch()
-    with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(branch_moves, "_settle", killed)
-        branch_moves.move(moves.user, MAIN, moves.store, moves.old, moves.adding("one.txt"), "test")
-    lock.unlink(missing_ok=True)
+    """A move that was killed just after its branch moved, or before: by the git that it runs. Returns its record."""
+    program, real, new = Path(moves.repository.top).parent / "bin" / "git", need("git"), moves.adding("one.txt")
+    program.parent.mkdir(exist_ok=True)
+    moves_it = f'{real} "$@";' if moved else ""
+    ends_us = f'case " $* " in *" update-ref -m "*) {moves_it} kill -9 $PPID; exit;; esac'
+    program.write_text(f'#!/bin/sh\n{ends_us}\nexec {real} "$@"\n')
+    program.chmod(0o755)
+    with monkeypatch.context() as patched:
+        patched.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+        move = partial(branch_moves.move, moves.user, MAIN, moves.store, moves.old, new, "test")
+        assert in_copy(move) == -signal.SIGKILL
     assert Path(moves.repository.top, ".git", "index.lock").exists()
     (name,) = (name for name in left_over(moves) if name.endswith(".json"))
     return Path(branch_moves._place(moves.user.common), name)

@@ -156,21 +156,21 @@ def test_what_may_not_be_read_or_lies_too_deep_is_left_out_and_said(
     deep = "d/" * (copying.DEPTH_CAP + 1)
     (source / deep).mkdir(parents=True)
     (source / deep / "x").touch()
-    usual_scan, usual_copy = os.scandir, copying.copy_file
+    usual_scan, usual_open = os.scandir, os.open
 
     def scan(path: str) -> Any:
         if str(path).endswith("/closed"):
             raise PermissionError(errno.EACCES, "not for you")
         return usual_scan(path)
 
-    def copy(old: str, new: str) -> None:
-        if old.endswith("/file"):
+    def opening(path: str, *how: Any, **more: Any) -> int:
+        if path == f"{source}/file":
             raise PermissionError(errno.EACCES, "not for you")
-        usual_copy(old, new)
+        return usual_open(path, *how, **more)
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "scandir", scan)
-        patched.setattr(copying, "copy_file", copy)
+        patched.setattr(os, "open", opening)
         notes = copied(source, tmp_path / "one")
     assert notes[0] == "closed was left out: not for you" and notes[2] == "file was left out: not for you"
     assert notes[1].endswith(f"... was left out: it lies more than {copying.DEPTH_CAP} directories deep")

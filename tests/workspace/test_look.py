@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treadle.workspace import look as looking
-from treadle.workspace import taking
 from treadle.workspace.changes import TreeEntry
 from treadle.workspace.look import Look, Oddity, PermissionChange, hidden_changes, news, permission_changes
 from treadle.workspace.store import Store
@@ -22,23 +21,6 @@ def age(look: Look) -> Look:
     for part in look.parts.values():
         part.sure = True
     return look
-
-
-def test_a_second_look_reads_only_what_changed(root: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    (root / "c.txt").write_text("three\n")
-    first = age(take(store, str(root)))
-    (root / "a.txt").write_text("1\n")
-    read: list[str] = []
-    real = taking._Taking._read_file
-
-    def seen(self: taking._Taking, fd: int, path: str, name: str) -> object:
-        read.append(path)
-        return real(self, fd, path, name)
-
-    monkeypatch.setattr(taking._Taking, "_read_file", seen)
-    second = take(store, str(root), earlier=first)
-    assert read == ["a.txt"]
-    assert second.tree == take(store, str(root)).tree != first.tree
 
 
 def test_a_file_that_got_its_old_times_back_is_read(root: Path, store: Store) -> None:

@@ -5,6 +5,8 @@ import os
 from treadle.errors import StorageError
 from treadle.io.reading import read
 
+PROC = "/proc"
+
 
 class MachineLook:
     """Looks now and then. How busy the processors are is measured over the time since the look before."""
@@ -23,7 +25,7 @@ class MachineLook:
 def memory() -> tuple[int, int]:
     """Bytes of memory that programs could still get, and all of it; zeros where the system does not tell."""
     try:
-        rows = dict(line.split(":", 1) for line in read("/proc/meminfo").decode().splitlines() if ":" in line)
+        rows = dict(line.split(":", 1) for line in read(f"{PROC}/meminfo").decode().splitlines() if ":" in line)
         free, whole = (int(rows[name].split()[0]) * 1024 for name in ("MemAvailable", "MemTotal"))
         return free, whole
     except (StorageError, KeyError, ValueError, IndexError):
@@ -38,7 +40,7 @@ def disk(directory: str) -> tuple[int, int]:
 
 def _processor_times() -> tuple[int, int]:
     try:
-        ticks = [int(each) for each in read("/proc/stat").split(b"\n", 1)[0].split()[1:9]]
+        ticks = [int(each) for each in read(f"{PROC}/stat").split(b"\n", 1)[0].split()[1:9]]
     except (StorageError, ValueError):
         return 0, 0
     return sum(ticks) - sum(ticks[3:5]), sum(ticks)  # idle, and waiting for a disk, is not used

@@ -100,13 +100,13 @@ class UserRepository:
             raise WorkspaceError(f"git {arguments[0]} failed in {self.directory}: {reason}")
         return done
 
-    def lock(self, timeout: float = TIMEOUT) -> locked:
+    def lock(self) -> locked:
         """Held while a branch is moved together with its checkouts. Git has a lock for each ref and one for each index,
         but none for both: without this one, two of us could each move what the other has looked at."""
         import hashlib
 
         name = hashlib.blake2b(os.fsencode(self.common), digest_size=12).hexdigest()
-        return locked(os.path.join(private_dir(os.path.join(state_dir(), "locks")), f"git-{name}"), timeout)
+        return locked(os.path.join(private_dir(os.path.join(state_dir(), "locks")), f"git-{name}"), TIMEOUT)
 
     def head(self) -> str:
         """The ref that HEAD names, or the commit that it is, when no branch is checked out."""
