@@ -220,13 +220,15 @@ def test_directories_above_something_kept_are_pinned_but_no_links_and_nothing_th
     assert pins(read_only=(str(top / ".env"), str(top / "none" / "x"), "/etc/passwd")) == []
 
 
-def test_only_what_would_be_seen_is_masked(private: Path, top: Path) -> None:
+def test_only_what_would_be_seen_is_masked(private: Path, top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = private / "w" / "file"
     file.touch()
     assert str(file) not in words(top, hidden=(str(file),)), "the sandbox has its own of that place"
     for seen in ({"read_only": (str(private),)}, {"read_only": (str(file),)}):
         place(words(top, hidden=(str(file),), **seen), "--ro-bind", "/dev/null", str(file))
     place(words(private / "w", hidden=(str(file),)), "--ro-bind", "/dev/null", str(file))
+    monkeypatch.setattr(sys, "prefix", str(private))  # we run from there
+    place(words(top, hidden=(str(file),)), "--ro-bind", "/dev/null", str(file))
 
 
 def test_sockets_outside_are_kept_apart_by_the_view_and_by_masks(
