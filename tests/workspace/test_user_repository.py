@@ -6,6 +6,7 @@ import pytest
 
 from tests.workspace.repositories import Repository, git
 from treadle.errors import Busy, WorkspaceError
+from treadle.workspace import user_repository
 from treadle.workspace.user_repository import REF, UserRepository
 
 
@@ -157,12 +158,15 @@ def test_rules_about_ignored_files_are_the_repositorys_own_or_the_persons_too(
     assert user.excludes() == ""
 
 
-def test_one_holds_the_lock_of_a_repository_at_a_time(repository: Repository, tmp_path: Path) -> None:
+def test_one_holds_the_lock_of_a_repository_at_a_time(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(user_repository, "TIMEOUT", 0)
     user = UserRepository.at(repository.top)
     git("worktree", "add", "-q", "-b", "side", str(tmp_path / "two"), cwd=repository.top)
     two = UserRepository.at(str(tmp_path / "two"))
     assert user is not None and two is not None
     with user.lock(), pytest.raises(Busy):
-        two.lock(timeout=0).__enter__()
-    with two.lock(timeout=0):
+        two.lock().__enter__()
+    with two.lock():
         pass

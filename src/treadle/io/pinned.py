@@ -47,7 +47,7 @@ def open_from(root: int, path: str, flags: int, mode: int = 0) -> int:
     *names, last = [name for name in path.split("/") if name] or [""]
     parent = _walk(os.dup(root), names, make=False)
     try:
-        return os.open(last, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=parent)
+        return _open_name(parent, last, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     finally:
         os.close(parent)
 
@@ -150,7 +150,7 @@ def there(paths: Iterable[str]) -> set[str]:
 
 def _enter(fd: int, name: str, make: bool) -> int:
     try:
-        return os.open(name, _DIRECTORY, dir_fd=fd)
+        return _open_name(fd, name, _DIRECTORY)
     except FileNotFoundError:
         if not make:
             raise
@@ -158,4 +158,14 @@ def _enter(fd: int, name: str, make: bool) -> int:
         os.mkdir(name, dir_fd=fd)
     except FileExistsError:
         pass  # another process created it just now
-    return os.open(name, _DIRECTORY, dir_fd=fd)
+    return _open_name(fd, name, _DIRECTORY)
+
+
+def _open_name(fd: int, name: str, flags: int, mode: int = 0) -> int:
+    """A link where a directory is wanted is ELOOP as openat2 says it: with O_DIRECTORY, open calls it ENOTDIR."""
+    try:
+        return os.open(name, flags, mode, dir_fd=fd)
+    except NotADirectoryError as error:
+        if stat.S_ISLNK(os.lstat(name, dir_fd=fd).st_mode):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name) from error
+        raise
