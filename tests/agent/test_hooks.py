@@ -107,9 +107,10 @@ async def test_it_is_known_whether_any_hook_looks_at_calls_and_each_one_is_asked
     assert warnings == ["the pre_tool hook 'exit 1' failed with exit code 1"]
     assert await made.post_tool("bash", {}, BASH, "output", True) == "" and not (tmp_path / "told").exists()
     look = Access(tool="read_file", kind="read", paths=(str(tmp_path / "x"),))
-    assert await made.post_tool("read_file", {}, look, "output", False) == ""
+    assert await made.post_tool("read_file", {"path": "x"}, look, "output", False) == ""
     found = json.loads((tmp_path / "told").read_text())
     assert (found["event"], found["ok"], found["result"], found["kind"]) == ("post_tool", False, "output", "read")
+    assert (found["tool"], found["args"]) == ("read_file", {"path": "x"})
 
 
 async def test_a_flood_of_output_and_unread_input_do_no_harm(tmp_path: Path, warnings: list[str]) -> None:

@@ -131,6 +131,9 @@ class Supervisor:
         elif kind == 5 and FAULT != "no kill":
             if FAULT == "kill one":
                 os.kill(self.pid, signal.SIGTERM)
+            elif FAULT == "kill its child":
+                with open(f"/proc/{self.pid}/task/{self.pid}/children") as children:
+                    os.kill(int(children.read().split()[0]), signal.SIGTERM)
             else:
                 os.killpg(self.pid, signal.SIGTERM)
 

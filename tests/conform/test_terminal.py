@@ -41,6 +41,7 @@ FAULTS = [
     ("resize", "RESIZE gives"),
     ("no kill", "KILL sends SIGTERM"),
     ("kill one", "KILL sends SIGTERM"),
+    ("kill its child", "KILL sends SIGTERM"),
 ]
 
 

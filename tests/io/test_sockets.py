@@ -18,7 +18,8 @@ def test_a_listening_socket_is_private_and_replaces_a_dead_one(tmp_path: Path, o
     sockets.listen(path, owned=owned).close()
     listener = sockets.listen(path, owned=owned)
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
-    client = sockets.connect(path)
+    client = sockets.connect(path, timeout=60)
+    assert client.gettimeout() == 60
     accepted, _ = listener.accept()
     assert sockets.same_user(accepted) and sockets.peer_uid(accepted) == os.geteuid()
     client.send(b"x")

@@ -104,6 +104,9 @@ def test_only_a_pipe_as_stderr_is_written_to_without_waiting(tmp_path: Path) -> 
         never_wait_for_stderr()
         made = sys.stderr
         assert made is not usual
+        os.set_blocking(read, False)
+        print("at once", file=made)
+        assert os.read(read, 10) == b"at once\n"
         print("x" * 300_000, "\udcff", file=made)
         assert os.read(read, 10) == b"x" * 10 and os.get_blocking(write)
         made.close()

@@ -88,12 +88,14 @@ async def test_files_of_text_and_data_become_part_of_the_prompt(tmp_path: Path) 
 
 
 async def test_the_same_over_0_3(tmp_path: Path) -> None:
-    async with opened(ScriptedAgent([ASK, Message(text="Done.")]), tmp_path) as client:
+    async with opened(ScriptedAgent([ASK, Message(text="Done.")], [ASK]), tmp_path) as client:
         old = Caller(client.door, "0.3")
         sent = {"messageId": "m", "role": "user", "kind": "message", "parts": [{"kind": "text", "text": "Hi."}]}
         task = await old.call("message/send", message=sent)
         assert task["kind"] == "task" and task["status"]["state"] == "input-required"
         reply = {**sent, "taskId": task["id"], "parts": [{"kind": "data", "data": {"decision": "allow"}}]}
+        asked = await old.stream("message/stream", message=sent)
+        assert asked[-1]["status"]["state"] == "input-required", "a stream ends where the client has to answer"
         events = await old.stream("message/stream", message=reply)
         assert events[-1]["kind"] == "status-update" and events[-1]["final"] is True
         with pytest.raises(Fault) as unknown:

@@ -39,7 +39,8 @@ async def lines(web: Web, code: str) -> AsyncIterator[dict[str, Any]]:
 
 
 async def refused(web: Web, code: str) -> int:
-    return int((await web.http.get(STREAM, headers={HEADER: code, "authorization": ""})).status_code)
+    async with web.http.stream("GET", STREAM, headers={HEADER: code, "authorization": ""}) as response:
+        return int(response.status_code)
 
 
 async def test_who_has_the_link_watches_that_terminal_and_can_do_nothing_else(stage: Stage, serving: StartWeb) -> None:
