@@ -86,14 +86,16 @@ def test_each_module_has_its_share_of_the_faults() -> None:
     assert {shares.count(module) for module in set(shares)} == {2} and len(set(shares)) > 3
 
 
-def test_mypy_refuses_arguments_of_the_wrong_type(tmp_path: Path) -> None:
-    module = mutate.PACKAGE / "wire" / "common" / "timestamps.py"
-    sources = tmp_path / "src"
-    place = sources / module.relative_to(mutate.SOURCES)
-    place.parent.mkdir(parents=True)
-    place.touch()
-    assert not mutate.refused(module, "day: int = 1\n", sources)
-    assert mutate.refused(module, "day: int = 'x'\n", sources)
+def test_mypy_refuses_what_has_the_wrong_type_in_the_module_and_where_it_is_used(tmp_path: Path) -> None:
+    module = mutate.PACKAGE / "redact.py"
+    package = tmp_path / "src" / "treadle"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / module.name).touch()
+    (package / "user.py").write_text("from treadle.redact import day\nafter = day + 1\n")
+    assert not mutate.refused(module, "day: int = 1\n", tmp_path / "src")
+    assert mutate.refused(module, "day: int = 'x'\n", tmp_path / "src")
+    assert mutate.refused(module, "day: str = 'x'\n", tmp_path / "src")
 
 
 def test_the_table_counts_what_passed_its_own_test_file_by_room() -> None:
