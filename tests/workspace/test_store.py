@@ -1,6 +1,7 @@
 """Our own store: what enters it is hashed, and no file elsewhere can make it run or show anything else."""
 
 import os
+import shutil
 import subprocess
 import zlib
 from pathlib import Path
@@ -99,6 +100,17 @@ def test_the_tree_of_a_commit_is_borrowed_and_its_changed_files_are_brought_in(
     after = store.put_files({**files, "a.txt": TreeEntry(mode="100644", blob=store.put("blob", b"two\n"))})
     assert [delta.change.path for delta in store.deltas(tree, after)] == ["a.txt"]
     assert b"-one\n+two\n" in store.patch(tree, after)
+
+
+def test_a_tree_that_was_borrowed_once_is_not_asked_for_again(repository: Repository, store: Store) -> None:
+    commit = repository.commit()
+    tree, files = store.borrow_tree(commit)
+    shutil.rmtree(Path(repository.common) / "objects")
+    first = dict(files)
+    files.clear()  # what the caller does with it is the caller's
+    assert store.borrow_tree(commit) == (tree, first) == (store.borrow_tree(tree)[0], store.files(tree))
+    with pytest.raises(WorkspaceError, match="rev-parse failed"):
+        store.borrow_tree(f"{commit}~0")  # only an id stands for the same thing for ever
 
 
 def test_a_forged_object_of_the_lender_is_refused(repository: Repository, store: Store) -> None:

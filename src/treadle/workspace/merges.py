@@ -35,9 +35,9 @@ def unstated(store: Store, before: str, merged: str, base: str, work: str) -> li
     A commit can claim to have merged the branch and have dropped what it found there; then git takes that for the
     work's own doing. What an order did is what its receipt states, and nothing else of it is merged.
     """
-    for tree in (before, merged, base, work):
-        store.borrow_tree(tree)  # where a lender has a tree already, git did not write it into the store
-    own = store.deltas(store.tree_of(base), store.tree_of(work), renames=False)
+    # Where a lender has a tree already, git did not write it into the store.
+    before, merged, base, work = (store.borrow_tree(each)[0] for each in (before, merged, base, work))
+    own = store.deltas(base, work, renames=False)
     stated = {delta.change.path for delta in own}
     contents = {delta.new.blob for delta in own if delta.new is not None}
     wrong = []
@@ -46,7 +46,7 @@ def unstated(store: Store, before: str, merged: str, base: str, work: str) -> li
         if delta.change.path not in stated and not moved_along:
             wrong.append(delta.change.path)
     if wrong:  # what the branch has renamed meanwhile is changed under its new name
-        since = store.deltas(store.tree_of(base), before)
+        since = store.deltas(base, before)
         renamed = {delta.change.path for delta in since if delta.change.old_path in stated}
         wrong = [path for path in wrong if path not in renamed]
     return sorted(wrong)

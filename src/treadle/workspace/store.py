@@ -18,6 +18,7 @@ import secrets
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import IO, Literal, TypeAlias, TypedDict
 
 import msgspec
@@ -38,6 +39,9 @@ FORMAT = 1
 PIECE = 1 << 20
 LONG = 600.0
 """Seconds for the commands that read or write content."""
+REMEMBERED_NAMES = 256
+REMEMBERED_TREES = 6
+"""What a merge looks at: where it starts, what it merges, their base, what it makes, and a step before."""
 TREE = "40000"
 GITLINK = "160000"
 Algorithm: TypeAlias = Literal["sha1", "sha256"]
@@ -97,6 +101,9 @@ class Store:
         self.lenders = record.lenders
         self._hash = hashlib.sha1 if record.algorithm == "sha1" else hashlib.sha256
         self._objects = os.path.join(directory, "objects")
+        # An id stands for the same tree for ever, and a merge asks for the same few again and again.
+        self._lent_tree = lru_cache(REMEMBERED_NAMES)(self._find_lent_tree)
+        self._borrowed = lru_cache(REMEMBERED_TREES)(self._borrow)
 
     @classmethod
     def make(cls, directory: str, *, lenders: Sequence[str] = (), algorithm: Algorithm = "sha1") -> Store:
@@ -261,13 +268,19 @@ class Store:
 
         We put the trees together again ourselves, so what is listed is what the id stands for.
         """
-        tree = self.git("rev-parse", "--verify", f"{commit}^{{tree}}", lent=True).stdout.decode().strip()
+        tree = self._lent_tree(commit) if _ID.fullmatch(commit) else self._find_lent_tree(commit)
+        return tree, self._borrow(tree, folders) if folders is not None else dict(self._borrowed(tree))
+
+    def _find_lent_tree(self, commit: str) -> str:
+        return self.git("rev-parse", "--verify", f"{commit}^{{tree}}", lent=True).stdout.decode().strip()
+
+    def _borrow(self, tree: str, folders: Folders | None = None) -> dict[str, TreeEntry]:
         files = self._listed(tree, lent=True)
         if self.put_files(files, folders) != tree:
             raise WorkspaceError(
                 f"the tree {tree} of the repository is not what its name says", hint="run git fsck there"
             )
-        return tree, files
+        return files
 
     def own(self, blobs: Iterable[str]) -> None:
         """Bring those of the blobs that only a lender has in. Each is hashed, also those that are here already."""
