@@ -1,11 +1,12 @@
-"""A limit ends in a TimeoutError wherever it is set, and a cancellation from outside stays one."""
+"""A limit ends in a TimeoutError wherever it is set, and a cancellation from outside stays one; tasks end."""
 
 import asyncio
+import gc
 import os
 
 import pytest
 
-from treadle.io.within import stretched, within
+from treadle.io.within import end_tasks, start_held, stretched, within
 
 
 async def test_what_takes_too_long_is_ended_and_what_does_not_is_left_alone() -> None:
@@ -86,3 +87,41 @@ def test_a_limit_is_longer_where_the_machine_has_more_to_do_than_cores(
 ) -> None:
     monkeypatch.setattr(os, "getloadavg", lambda: (load * (os.cpu_count() or 1), 0.0, 0.0))
     assert stretched(60) == pytest.approx(60 * times)
+
+
+async def test_a_task_is_held_until_it_is_done() -> None:
+    held: set[asyncio.Task[int]] = set()
+    go = asyncio.Event()
+
+    async def work() -> int:
+        await go.wait()
+        return 7
+
+    task = start_held(held, work(), name="seven")
+    gc.collect()
+    assert held == {task} and task.get_name() == "seven"
+    go.set()
+    assert await task == 7
+    await asyncio.sleep(0)
+    assert held == set()
+
+
+async def test_tasks_are_cancelled_and_have_ended_whatever_they_end_with() -> None:
+    seen: list[str] = []
+
+    async def clean(name: str, error: Exception | None = None) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            seen.append(name)
+            if error is not None:
+                raise error
+
+    held: set[asyncio.Task[None]] = set()
+    for each in (clean("one"), clean("two", ValueError("while it ended"))):
+        start_held(held, each)
+    await asyncio.sleep(0)
+    await end_tasks(*held, None)
+    assert sorted(seen) == ["one", "two"] and held == set()
+    await end_tasks(None)

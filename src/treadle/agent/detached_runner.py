@@ -20,6 +20,7 @@ from treadle.io.process.detached import say_ready
 from treadle.io.process.loop import run_async
 from treadle.io.process.private import hold_secrets
 from treadle.io.streams import FdStream, Listener, Stream, listen_unix
+from treadle.io.within import start_held
 
 FOLLOWER_ROOM = 4096
 """How many lines a follower may be behind; one further behind is dropped and finds the rest on disk."""
@@ -87,9 +88,7 @@ class Desk:
     async def serve(self) -> None:
         while True:
             stream = await self._listener.accept()
-            visit = asyncio.create_task(self._visit(stream))
-            self._visits.add(visit)
-            visit.add_done_callback(self._visits.discard)
+            start_held(self._visits, self._visit(stream))
 
     async def end(self) -> None:
         self._listener.close()

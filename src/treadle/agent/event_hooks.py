@@ -18,6 +18,7 @@ import msgspec
 from treadle.errors import TreadleError
 from treadle.events import CommandRun, FileChanged, ToolEnded, ToolStarted
 from treadle.io.reading import text_if_there
+from treadle.io.within import end_tasks, start_held
 from treadle.session import HookVerdict, OwnProgram, Use
 from treadle.settings.claude import FORBIDDING, CommandHook
 from treadle.wire.oneshot.arguments import THEIRS, USED, to_ours, to_theirs
@@ -109,10 +110,7 @@ class EventHooks:
         """When a session ends; what hooks still do in the background is stopped."""
         if self.hears("SessionEnd"):
             await self._look("SessionEnd", reason, {"reason": reason})
-        for task in [*self._background]:
-            task.cancel()
-        if self._background:
-            await asyncio.gather(*self._background, return_exceptions=True)
+        await end_tasks(*self._background)
 
     async def _pre_tool(self, use: Use) -> str | HookVerdict | None:
         try:
@@ -280,9 +278,7 @@ class EventHooks:
         running = run(hook, given, self._cwd, self._warn, self._env, self.judge, self.watch)
         if not hook.background:
             return await running
-        task = asyncio.create_task(self._run_aside(hook, running))
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
+        start_held(self._background, self._run_aside(hook, running))
         return {}
 
     async def _run_aside(self, hook: CommandHook, running: Awaitable[dict[str, Any]]) -> None:

@@ -19,6 +19,7 @@ from treadle.agent.tools.base import AnyArgs, Resolve, ToolContext
 from treadle.errors import ConfigError, StorageError, ToolError, TreadleError
 from treadle.events import ToolKind
 from treadle.io.reading import read
+from treadle.io.within import end_tasks
 from treadle.session import Access, Confinement
 from treadle.settings import trust
 from treadle.settings.config import McpServer
@@ -267,9 +268,7 @@ class McpConnection:
     async def close(self) -> None:
         """Take leave; its processes are gone afterwards."""
         self.client = None
-        if self._relisting is not None:
-            self._relisting.cancel()
-            await asyncio.gather(self._relisting, return_exceptions=True)  # it withdraws its request first
+        await end_tasks(self._relisting)  # it withdraws its request first
         try:
             if self._opened is not None:
                 await self._opened.close()

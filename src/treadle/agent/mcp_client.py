@@ -18,6 +18,7 @@ from treadle import __version__
 from treadle.errors import LineTooLong, PeerClosed, RemoteProtocolError, TreadleError
 from treadle.io.link import Link
 from treadle.io.rpc import CallFailed, Rpc
+from treadle.io.within import end_tasks, start_held
 from treadle.wire.common.jsonrpc import METHOD_NOT_FOUND, PARSE_ERROR, Fault
 from treadle.wire.common.rpc import CallKey, RpcCall, RpcMessage, RpcNotice, RpcRefused
 from treadle.wire.mcp.connection import Connection
@@ -120,9 +121,7 @@ class McpClient:
             return await self._rpc.call(method, params, key.append)
         except asyncio.CancelledError:
             for one in key:
-                task = asyncio.create_task(self._withdraw(one))
-                self._telling.add(task)
-                task.add_done_callback(self._telling.discard)
+                start_held(self._telling, self._withdraw(one))
             raise
 
     async def _withdraw(self, key: CallKey) -> None:
@@ -190,9 +189,7 @@ class ServerStreams:
 
     async def close(self) -> None:
         self._child.stdio.close_write()
-        if self._reading is not None:
-            self._reading.cancel()
-            await asyncio.gather(self._reading, return_exceptions=True)
+        await end_tasks(self._reading)
 
 
 def _or_error(message: RpcMessage | RemoteProtocolError) -> RpcMessage | RemoteProtocolError:

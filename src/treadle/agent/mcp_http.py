@@ -19,6 +19,7 @@ from treadle.agent.providers.endpoint import loopback
 from treadle.agent.providers.sse import EventDecoder
 from treadle.errors import LineTooLong, TreadleError
 from treadle.io.http import HttpClient, HttpError, Response
+from treadle.io.within import end_tasks
 from treadle.wire.common.connection import CAP
 from treadle.wire.common.rpc import RpcCall, RpcMessage, read_line
 from treadle.wire.mcp.connection import Connection
@@ -163,9 +164,7 @@ class ServerAddress:
             stream = stream.again()
 
     async def close(self) -> None:
-        if self._listening is not None:
-            self._listening.cancel()
-            await asyncio.gather(self._listening, return_exceptions=True)
+        await end_tasks(self._listening)
         if self._session is not None:
             with suppress(HttpError, TimeoutError):
                 async with asyncio.timeout(GOODBYE_SECONDS):

@@ -23,6 +23,7 @@ from treadle.io.sandbox import methods, places
 from treadle.io.sandbox.activity import activity
 from treadle.io.sandbox.matches import Matches
 from treadle.io.stopping import limited
+from treadle.io.within import start_held
 from treadle.session import Confinement, Mount
 from treadle.workspace.git_names import is_git
 
@@ -195,10 +196,7 @@ class Sealing:
         next call then waits for it, and returns what there is to say.
         """
         self._taking = True
-        work = asyncio.create_task(self._settle())
-        self._settling.add(work)
-        work.add_done_callback(self._settling.discard)
-        await asyncio.shield(work)
+        await asyncio.shield(start_held(self._settling, self._settle()))
         notes, self._notes = self._notes, []
         return notes
 

@@ -25,6 +25,7 @@ from treadle.io.process import lifetime
 from treadle.io.process.loop import run_async
 from treadle.io.process.private import hold_secrets
 from treadle.io.streams import FdStream, take_stdio
+from treadle.io.within import end_tasks, start_held
 from treadle.session import EventReader, Session, SessionSpec
 from treadle.wire.common.jsonline import json_line
 from treadle.wire.oneshot.connection import Connection
@@ -439,18 +440,14 @@ async def _until_done(work: Coroutine[Any, Any, int], interrupt: Interrupt, stre
     except PeerClosed:
         return broken
     finally:
-        for task in (working, gone):
-            task.cancel()
-        await asyncio.gather(working, gone, return_exceptions=True)
+        await end_tasks(working, gone)
 
 
 _interrupts: set[asyncio.Task[None]] = set()
 
 
 def _interrupt(interrupt: Interrupt, signum: int) -> None:
-    task = asyncio.create_task(interrupt(f"interrupted by {signal.Signals(signum).name}"))
-    _interrupts.add(task)
-    task.add_done_callback(_interrupts.discard)
+    start_held(_interrupts, interrupt(f"interrupted by {signal.Signals(signum).name}"))
 
 
 def _note(message: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from treadle.errors import PeerClosed, StorageError
 from treadle.io.streams import Stream
+from treadle.io.within import end_tasks
 
 ROOM = 256 * 1024
 """How many bytes may wait before their producer is held back."""
@@ -48,9 +49,7 @@ class Outbox:
         finally:
             self._gone = True
             self._less.set()
-            for task in (writing, leaving):
-                task.cancel()
-            await asyncio.gather(writing, leaving, return_exceptions=True)
+            await end_tasks(writing, leaving)
 
     async def _write_all(self) -> None:
         while await self._write():

@@ -13,7 +13,7 @@ from treadle.errors import RemoteProtocolError
 from treadle.io.link import Link
 from treadle.io.rpc import Rpc
 from treadle.io.streams import Stream
-from treadle.io.within import within
+from treadle.io.within import start_held, within
 from treadle.wire.common.jsonrpc import METHOD_NOT_FOUND, Fault
 from treadle.wire.common.rpc import RpcCall, RpcConnection, RpcMessage, RpcNotice
 
@@ -96,6 +96,4 @@ class RpcDoor(Generic[S]):
         """Handle a notification of the client."""
 
     def _help(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._helpers.add(task)
-        task.add_done_callback(self._helpers.discard)
+        start_held(self._helpers, work)

@@ -47,7 +47,7 @@ from treadle.events import (
 from treadle.io.disk import DISK
 from treadle.io.peer import Peer
 from treadle.io.process import table
-from treadle.io.within import within
+from treadle.io.within import start_held, within
 from treadle.policy.profile import Profile
 from treadle.session import Access, AgentInfo, Answer, Mode, Prompt, SessionSpec, TurnId
 from treadle.sessions import abilities
@@ -221,9 +221,7 @@ class DrivenSession(BaseSession):
 
     def job(self, work: Coroutine[Any, Any, None]) -> None:
         """Run this beside the reader; it ends with the turn or the session."""
-        task = asyncio.create_task(self._guarded(work))
-        self._jobs.add(task)
-        task.add_done_callback(self._jobs.discard)
+        start_held(self._jobs, self._guarded(work))
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:

@@ -37,6 +37,7 @@ from treadle.io.process.detached import detach
 from treadle.io.process.loop import run_async
 from treadle.io.process.private import hold_secrets
 from treadle.io.reading import read
+from treadle.io.within import start_held
 from treadle.wire.fleet import messages
 from treadle.wire.fleet.connection import read as read_message
 from treadle.wire.fleet.connection import read_as
@@ -284,9 +285,7 @@ class Node:
                 await asyncio.sleep(0.2)
 
     def _report_later(self, report: messages.RunReport) -> None:
-        task = asyncio.create_task(self.report(report))
-        self._reports.add(task)
-        task.add_done_callback(self._reports.discard)
+        start_held(self._reports, self.report(report))
 
     # Work...
 

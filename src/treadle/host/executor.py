@@ -12,6 +12,7 @@ from treadle.drivers.confined import Enclosure, started
 from treadle.drivers.sidecar.liveness import Timing
 from treadle.drivers.sidecar.peer import SidecarPeer
 from treadle.errors import Cancelled, Denied, NotFound, TimedOut, TreadleError, Unsupported
+from treadle.io.within import end_tasks
 from treadle.receipts.trace import Covers
 from treadle.session import Agent, AgentInfo, Answer
 from treadle.wire.common.connection import CAP
@@ -255,8 +256,7 @@ class AgentExecutor:
                 coming: asyncio.Future[Any] = asyncio.ensure_future(anext(batches, None))
                 await asyncio.wait({coming, self._aborted}, return_when=asyncio.FIRST_COMPLETED)
                 if self._aborted.done():
-                    coming.cancel()
-                    await asyncio.gather(coming, return_exceptions=True)
+                    await end_tasks(coming)
                     self._aborted.result()
                 events = await coming
                 if events is None:

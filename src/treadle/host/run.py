@@ -53,6 +53,7 @@ from treadle.io.paths import private_dir
 from treadle.io.reading import read
 from treadle.io.sandbox.places import is_under
 from treadle.io.stopping import heeding
+from treadle.io.within import end_tasks
 from treadle.policy.environment import reduced
 from treadle.receipts.artifacts import collect
 from treadle.receipts.trace import Check, Observed, Walls
@@ -134,9 +135,7 @@ class HostRun:
                 log.exception("a run failed with an unexpected error", extra={"run": self.run_id})
                 self.observed.error = LocalError(f"{type(error).__name__}: {error}")
             finally:
-                for timer in timers:
-                    timer.cancel()
-                await asyncio.gather(*timers, return_exceptions=True)
+                await end_tasks(*timers)
             return await self._conclude()
 
     def _record(self) -> None:
@@ -400,8 +399,7 @@ class HostRun:
             with heeding(self._enough):
                 plan = await self._look_at(workspace) if workspace is not None else None
         finally:
-            limit.cancel()
-            await asyncio.gather(limit, return_exceptions=True)
+            await end_tasks(limit)
         observed.finished = time.time()
         # On disk before anything is applied: if we are killed now, the next host has all it needs to finish.
         made = await asyncio.to_thread(make_receipt, observed)

@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from treadle.errors import InvalidJson, LineTooLong, RemoteError, RemoteProtocolError, TreadleError
+from treadle.io.within import end_tasks
 from treadle.wire.common.jsonrpc import INTERNAL_ERROR, PARSE_ERROR, Fault
 from treadle.wire.common.rpc import CallKey, Returned, RpcCall, RpcMessage, RpcNotice, RpcRefused
 
@@ -173,7 +174,4 @@ class Rpc:
 
     async def close(self) -> None:
         """Stop answering."""
-        tasks = list(self.answering.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(*self.answering.values())

@@ -22,6 +22,7 @@ from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus, Stale, Write
 from treadle.fleet.orders import encode
 from treadle.fleet.run.resume.continuing import TRAIN
+from treadle.io.within import end_tasks
 from treadle.landing import checking, driving, queue, returned
 from treadle.landing.bench import Bench, BuiltCar
 from treadle.landing.driving import DriverLease
@@ -413,8 +414,7 @@ class Train:
         wanted = {step.car.commit: step.car for step in found if isinstance(step, CheckCar)}
         for commit, task in list(self._checks.items()):
             if commit not in wanted:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+                await end_tasks(task)
                 del self._checks[commit]
         for commit, car in wanted.items():
             if commit not in self._checks:

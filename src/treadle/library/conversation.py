@@ -14,6 +14,7 @@ from treadle.agents import find_agent, takes_programs
 from treadle.errors import ConfigError, NotFound, ToolError
 from treadle.events import AnyEvent, Asked, ErrorInfo, FileChanged, Outcome, TurnEnded
 from treadle.io.process.loop import run_async
+from treadle.io.within import end_tasks
 from treadle.library.options import OnAsk, SessionOptions
 from treadle.library.tools import taken
 from treadle.library.typed import AnswerType
@@ -171,9 +172,7 @@ async def opened(**options: Unpack[SessionOptions]) -> AsyncIterator[Conversatio
     try:
         yield conversation
     finally:
-        if answering is not None:
-            answering.cancel()
-            await asyncio.gather(answering, return_exceptions=True)
+        await end_tasks(answering)
         await session.close()
 
 

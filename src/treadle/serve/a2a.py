@@ -13,6 +13,7 @@ from starlette.routing import Route
 from treadle import __version__
 from treadle.doors.a2a.door import A2aDoor
 from treadle.errors import TreadleError
+from treadle.io.within import end_tasks
 from treadle.serve.envelope import JSON, broken, failure, fitted, not_routed
 from treadle.serve.gate import Gate
 from treadle.serve.tokens import Tokens
@@ -122,9 +123,7 @@ class A2aServer:
                     yield _event({"jsonrpc": "2.0", "id": name, "result": found})
             finally:
                 self._streams -= 1
-                if coming is not None:
-                    coming.cancel()
-                    await asyncio.gather(coming, return_exceptions=True)
+                await end_tasks(coming)
                 await results.aclose()
 
         return StreamingResponse(lines(), media_type=EVENTS, headers={"cache-control": "no-cache"})

@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route, WebSocketRoute
 
+from treadle.io.within import end_tasks
 from treadle.serve import files, local_ca
 from treadle.serve.api import agentapi, all_calls, answer_links, calls, devices, metrics, openapi, shares
 from treadle.serve.connections import SignalledServer, make_config
@@ -162,6 +163,4 @@ async def served(server: Servable, listening: Listening) -> AsyncIterator[asynci
             await serving
         yield serving
     finally:
-        waiting.cancel()
-        serving.cancel()
-        await asyncio.gather(serving, waiting, return_exceptions=True)
+        await end_tasks(serving, waiting)

@@ -9,6 +9,7 @@ from starlette.websockets import WebSocket
 
 from treadle.fleet import client
 from treadle.fleet.engine import tasks
+from treadle.io.within import start_held
 from treadle.landing.merging import Merging
 from treadle.serve.api.board import Board
 from treadle.serve.api.order_terminals import TerminalFinder
@@ -38,9 +39,7 @@ class Site:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start_task(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        start_held(self._tasks, work)
 
     async def close(self) -> None:
         await tasks.end(list(self._tasks))

@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 
 from treadle.errors import TreadleError
+from treadle.io.within import end_tasks
 from treadle.light import Any
 from treadle.terminal.bar import span
 from treadle.terminal.client import Client
@@ -158,9 +159,7 @@ class Wall:
             for task in done:
                 task.result()
         finally:
-            for task in (*working, ending):
-                task.cancel()
-            await asyncio.gather(*working, ending, return_exceptions=True)
+            await end_tasks(*working, ending)
             for fd in (0, self.panel.signals):
                 loop.remove_reader(fd)
             self._screens.close()

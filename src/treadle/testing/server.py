@@ -20,6 +20,7 @@ import msgspec
 
 from treadle.agent.providers.script import Cue, ErrorLine, Fault, Player, Script, ScriptedReply, load
 from treadle.errors import ProviderError
+from treadle.io.within import end_tasks, start_held
 from treadle.testing import faults as breaking
 from treadle.testing.formats import Play, anthropic, chat, encode, gemini, responses
 
@@ -92,9 +93,7 @@ class ModelServer:
     async def __aexit__(self, *_: object) -> None:
         assert self._server is not None
         self._server.close()
-        for task in list(self._open):
-            task.cancel()
-        await asyncio.gather(*self._open, return_exceptions=True)
+        await end_tasks(*self._open)
         await self._server.wait_closed()
 
     async def arrived(self, number: int) -> None:
@@ -114,9 +113,7 @@ class ModelServer:
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        task = asyncio.ensure_future(self._converse(reader, writer))
-        self._open.add(task)
-        task.add_done_callback(self._open.discard)
+        start_held(self._open, self._converse(reader, writer))
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -19,6 +19,7 @@ from treadle.cli.reporting import Reporter
 from treadle.errors import Cancelled, NotFound, TreadleError, Unsupported
 from treadle.events import FINISHED, Answered, AnyEvent, Asked, TaskChanged, TurnEnded
 from treadle.io.files import append_lines
+from treadle.io.within import start_held
 from treadle.session import Answer, Change, CommandResult, EventReader, Mode, Prompt, Session
 from treadle.sessions.totals import TurnTotals
 from treadle.wire.oneshot.records import command_of
@@ -142,9 +143,7 @@ class Talk:
         await self._rest.wait()
 
     def _start(self, doing: Coroutine[Any, Any, Any]) -> None:
-        task = asyncio.ensure_future(doing)
-        self._beside.add(task)
-        task.add_done_callback(self._beside.discard)
+        start_held(self._beside, doing)
 
     async def _steer(self, turn: str, text: str) -> None:
         try:

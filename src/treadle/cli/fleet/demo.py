@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from treadle.io.process.loop import run_async
+from treadle.io.within import end_tasks
 
 if TYPE_CHECKING:
     from treadle.fleet.engine.bus import Bus
@@ -103,8 +104,7 @@ async def _show(bus: Bus, repository: Path, say: Callable[[str], None]) -> int:
         await asyncio.gather(_kill(bus, names["discount"], say), _answer(bus, names["stock"], say))
         orders = [await client.wait(bus, order) for order in names.values()]
     finally:
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
+        await end_tasks(watching)
     say("landing the work of all four, each checked before the branch moves; dollars and discount changed one line:")
     landed = await _land(bus, repository, by_id, say)
     checked = await asyncio.to_thread(_check, repository)

@@ -16,6 +16,7 @@ from treadle.cli.chat.page import Page
 from treadle.cli.fleet.common import LATE, ORDER, age, exit_code, money, table, tell_asking, with_bus, with_order
 from treadle.cli.render import colourful, one_line, printable
 from treadle.errors import TimedOut
+from treadle.io.within import end_tasks
 
 
 @click.command("ls")
@@ -167,8 +168,7 @@ async def _follow(bus: Any, order: str, show: _Shown) -> None:
     try:
         await client.wait(bus, order, asking=tell_asking)
     finally:
-        reading.cancel()
-        await asyncio.gather(reading, return_exceptions=True)
+        await end_tasks(reading)
     async for seen in client.events(bus, order, start=show.at):
         show(seen)
 

@@ -16,6 +16,7 @@ from treadle.doors.a2a.listing import listed
 from treadle.doors.a2a.push import Allowed, Webhook
 from treadle.doors.a2a.task import ServedTask
 from treadle.errors import Busy, ConfigError, LocalError, TreadleError, Unsupported
+from treadle.io.within import end_tasks, start_held
 from treadle.session import Agent, AgentInfo, Session, SessionSpec, Start
 from treadle.sessions.abilities import can
 from treadle.sessions.session import new_id
@@ -115,9 +116,7 @@ class A2aDoor:
             raise fault_of(error) from error
 
     async def close(self) -> None:
-        for following in self._following:
-            following.cancel()
-        await asyncio.gather(*self._following, return_exceptions=True)
+        await end_tasks(*self._following)
         hooks = [hook.close() for hooks in self._hooks.values() for hook in hooks.values()]
         sessions = [each.session.close() for each in self._conversations.values() if each.session is not None]
         await asyncio.gather(*hooks, *sessions, return_exceptions=True)
@@ -172,9 +171,7 @@ class A2aDoor:
             raise
         conversation.tasks = [each for each in conversation.tasks if not each.ended] + [task]
         self._keep(task)
-        following = asyncio.create_task(task.follow(reader), name=task.id)
-        self._following.add(following)
-        following.add_done_callback(self._following.discard)
+        start_held(self._following, task.follow(reader), name=task.id)
         return task
 
     async def _conversation(self, owner: str, context: str) -> tuple[ServedContext, Session]:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from treadle.io.http import HttpClient, HttpError
+from treadle.io.within import end_tasks
 from treadle.policy.addresses import is_loopback
 from treadle.wire.a2a.records import A2aEvent, PushTarget
 from treadle.wire.a2a.versions import Malformed, Version, written
@@ -80,8 +81,7 @@ class Webhook:
             self._waiting.put_nowait(None)
 
     async def close(self) -> None:
-        self._work.cancel()
-        await asyncio.gather(self._work, return_exceptions=True)
+        await end_tasks(self._work)
 
     async def _run(self) -> None:
         try:

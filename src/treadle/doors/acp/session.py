@@ -10,6 +10,7 @@ from treadle.doors.diffs import proposed
 from treadle.errors import NotFound, TreadleError
 from treadle.events import Answered, AnyEvent, Asked, TurnEnded, Usage, Warned
 from treadle.io.reading import read_if_there
+from treadle.io.within import end_tasks
 from treadle.policy.modes import MATRIX
 from treadle.session import Change, CommandInfo, EventReader, Mode, Prompt, Remembering, Session
 from treadle.sessions.abilities import can
@@ -259,9 +260,7 @@ class Served:
                 await self.session.interrupt(turn, "cancelled in the editor")
 
     async def close(self) -> None:
-        for task in self._asking.values():
-            task.cancel()
-        await asyncio.gather(*self._asking.values(), return_exceptions=True)
+        await end_tasks(*self._asking.values())
         await self.session.close()
 
 

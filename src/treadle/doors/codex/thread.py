@@ -14,6 +14,7 @@ from treadle.doors.diffs import proposed
 from treadle.errors import NotFound, TreadleError
 from treadle.events import Answered, AnyEvent, Asked, TurnEnded, TurnStarted, Usage, Warned
 from treadle.io.rpc import Then
+from treadle.io.within import end_tasks
 from treadle.session import Answer, Change, Choosing, Remembering, Session, SessionSpec, StoredSession
 from treadle.wire.acp.tools import unified
 from treadle.wire.codex import items
@@ -278,10 +279,7 @@ class OpenThread:
                 await self.session.interrupt(self.turn, "the client left")
 
     async def close(self) -> None:
-        tasks = [*self._asking.values(), *([self._listening] if self._listening is not None else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(*self._asking.values(), self._listening)
         await self.session.close()
 
 

@@ -25,6 +25,7 @@ from treadle.errors import ConfigError, NotFound, RemoteError, RemoteProtocolErr
 from treadle.events import AnyEvent, Asked
 from treadle.io.rpc import Rpc
 from treadle.io.streams import Stream
+from treadle.io.within import end_tasks
 from treadle.policy.modes import stricter
 from treadle.policy.profile import is_under
 from treadle.session import Agent, Answer, SessionSpec, Start, parse_mode
@@ -147,9 +148,7 @@ class McpDoor:
             raise
         finally:
             run.watchers.remove(watcher)
-            for task in helpers:
-                task.cancel()
-            await asyncio.gather(*helpers, return_exceptions=True)
+            await end_tasks(*helpers)
         return _tool_result(run)
 
     async def _start(self, arguments: dict[str, Any], token: Any) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from treadle.events import (
     TurnEnded,
 )
 from treadle.io.streams import Printing
+from treadle.io.within import start_held
 from treadle.session import NOT_SEALED, CommandResult, EventReader, Prompt, Session
 from treadle.sessions.abilities import can
 from treadle.sessions.session import error_info
@@ -372,9 +373,7 @@ class OneShot:
 
     def tell(self, record: wire.Record) -> None:
         """Write a line beside the conversation, after those that were told before and before the result."""
-        task = asyncio.create_task(self._write([record]))
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        start_held(self._telling, self._write([record]))
 
     async def _report(self, ending: RunEnding, structured: Any) -> int:
         if self._telling:

@@ -17,6 +17,7 @@ from treadle.doors.sidecar.work import AgentWork
 from treadle.errors import PeerClosed, RemoteProtocolError, TreadleError, Unsupported
 from treadle.io.link import Link
 from treadle.io.streams import Stream
+from treadle.io.within import end_tasks
 from treadle.session import Agent, AgentInfo
 from treadle.sessions.session import error_info
 from treadle.wire.sidecar.connection import (
@@ -73,9 +74,7 @@ class Sidecar:
             self._warn("no one reads our output any more")
             return 1
         finally:
-            for task in (serving, gone):
-                task.cancel()
-            await asyncio.gather(serving, gone, return_exceptions=True)
+            await end_tasks(serving, gone)
 
     async def _serve(self) -> int:
         info = await self._probe()
@@ -100,9 +99,7 @@ class Sidecar:
         finally:
             if self._current is not None:
                 await self._current.abandon()
-            if reading is not None:
-                reading.cancel()
-                await asyncio.gather(reading, return_exceptions=True)
+            await end_tasks(reading)
 
     async def _carry_out(self, order: Run, info: AgentInfo) -> None:
         self._current = RunningOrder(order, self._agent, info, self._link)

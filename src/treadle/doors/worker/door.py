@@ -30,6 +30,7 @@ from treadle.errors import ConfigError, RemoteProtocolError, TreadleError, Versi
 from treadle.events import Answered, AnyEvent, Asked, ModelRouted, TextDelta, TurnEnded, Warned
 from treadle.io.link import Link
 from treadle.io.streams import Stream
+from treadle.io.within import end_tasks, start_held
 from treadle.session import Agent, Answer, EventReader, Prompt, Session
 from treadle.sessions.session import error_info
 from treadle.sessions.totals import TurnSummary, TurnTotals
@@ -169,9 +170,7 @@ class Worker:
             await self._out.flushed()
             return 1
         finally:
-            for task in (reading, writing, serving, *self._helpers):
-                task.cancel()
-            await asyncio.gather(reading, writing, serving, *self._helpers, return_exceptions=True)
+            await end_tasks(reading, writing, serving, *self._helpers)
             if self._opened is not None:
                 await self._opened.session.close()
 
@@ -218,9 +217,7 @@ class Worker:
                 self._refuse(item.id, f"config.capabilities of the init must name {needed!r} for this")
 
     def _help(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._helpers.add(task)
-        task.add_done_callback(self._helpers.discard)
+        start_held(self._helpers, work)
 
     # Out
 
@@ -343,9 +340,7 @@ class Worker:
             if streaming.done():
                 streaming.result()
         finally:
-            streaming.cancel()
-            impatient.cancel()
-            await asyncio.gather(streaming, impatient, return_exceptions=True)
+            await end_tasks(streaming, impatient)
 
     async def _stream_turn(self, opened: Opened, active: Active, reader: EventReader) -> None:
         while batch := await reader.batch():

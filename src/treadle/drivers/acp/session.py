@@ -24,7 +24,7 @@ from treadle.errors import RemoteError, TreadleError, Unsupported, VersionMismat
 from treadle.events import CommandRun, Event, FileChanged, TextDelta, ToolEnded, ToolOutput, ToolStarted, Usage, Warned
 from treadle.io.peer import Peer
 from treadle.io.rpc import CallFailed, Rpc
-from treadle.io.within import within
+from treadle.io.within import end_tasks, within
 from treadle.policy.guess import access_of
 from treadle.sessions.session import Turn
 from treadle.wire.acp.connection import PROTOCOL_VERSION
@@ -378,9 +378,7 @@ class AcpSession(DrivenSession):
             return options.chosen(params.get("options"), asking.result())
         finally:
             self._asking.discard(record.call)
-            for task in (asking, stopping):
-                task.cancel()
-            await asyncio.gather(asking, stopping, return_exceptions=True)
+            await end_tasks(asking, stopping)
 
     async def _permitted(self, record: ToolRecord, call: dict[str, Any]) -> bool:
         access = self._access(record)
@@ -483,9 +481,7 @@ class AcpSession(DrivenSession):
     async def _close(self) -> None:
         await self._terminals.close()
         await self._rpc.close()
-        if self._prompting is not None:
-            self._prompting.cancel()
-            await asyncio.gather(self._prompting, return_exceptions=True)
+        await end_tasks(self._prompting)
         try:
             await super()._close()
         finally:

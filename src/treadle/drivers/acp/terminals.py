@@ -12,6 +12,7 @@ from treadle.drivers.acp.files import Host
 from treadle.errors import TreadleError
 from treadle.io.process.child import Child, Tail
 from treadle.io.sandbox.start import start
+from treadle.io.within import end_tasks
 from treadle.policy.environment import reduced
 from treadle.policy.profile import is_under
 from treadle.session import Access
@@ -57,8 +58,7 @@ class Terminal:
 
     async def end(self) -> None:
         await self.child.stop()
-        self.reading.cancel()
-        await asyncio.gather(self.reading, return_exceptions=True)
+        await end_tasks(self.reading)
         self.child.close()
 
 

@@ -21,6 +21,7 @@ from treadle.io.process import table
 from treadle.io.process.child import Child
 from treadle.io.sandbox.proxy import Reaching
 from treadle.io.sandbox.start import start
+from treadle.io.within import end_tasks
 from treadle.session import Confinement
 from treadle.wire.common.connection import CAP
 from treadle.wire.sidecar import connection
@@ -121,8 +122,7 @@ class SidecarPeer(Peer[connection.Message | RemoteProtocolError, connection.Mess
                 if self.failure is not None:
                     raise self.failure
         finally:
-            watch.cancel()
-            await asyncio.gather(watch, return_exceptions=True)
+            await end_tasks(watch)
 
     def _take(self, messages: Sequence[connection.Message | RemoteProtocolError]) -> Sequence[AnyAgentEvent]:
         """The events among these messages. After `final`, nothing more is read."""

@@ -27,7 +27,7 @@ from treadle.errors import ConfigError, LimitReached, MaxIterations, RemoteError
 from treadle.events import Asked, Event, Failed, Outcome, TextDelta, ToolStarted, TurnEnded, Usage, Warned
 from treadle.io.peer import Patience
 from treadle.io.process.programs import command_words
-from treadle.io.within import within
+from treadle.io.within import start_held, within
 from treadle.policy.environment import reduced
 from treadle.policy.guess import access_of
 from treadle.session import AgentInfo, SessionSpec
@@ -214,9 +214,7 @@ class WorkerSession(BaseSession):
                 event = replace(event, model=self._spec.model or "")
                 self._spent = self._spent.plus(event)
             case Asked() if event.request:
-                question = asyncio.create_task(self._put(event, send))
-                self._questions_out.add(question)
-                question.add_done_callback(self._questions_out.discard)
+                start_held(self._questions_out, self._put(event, send))
                 return
             case ToolStarted() if not self._spent.calls:
                 turn.iterations += 1  # it counts nothing for us, so each call counts as a step of its own

@@ -12,6 +12,7 @@ from treadle.fleet.run import null, reasons
 from treadle.fleet.run.attempt import OUTPUT_MAX, Ended, RunningAttempt
 from treadle.fleet.run.reasons import VERIFY
 from treadle.fleet.run.resume.continuing import Before
+from treadle.io.within import end_tasks
 from treadle.receipts.trace import Check
 from treadle.wire.fleet.orders import Spec
 
@@ -67,6 +68,4 @@ async def _unless_stopped(attempt: RunningAttempt, work: Coroutine[Any, Any, T])
         await asyncio.wait([doing, stopping], return_when=asyncio.FIRST_COMPLETED)
         return doing.result() if doing.done() else None
     finally:
-        for task in (doing, stopping):
-            task.cancel()
-        await asyncio.gather(doing, stopping, return_exceptions=True)
+        await end_tasks(doing, stopping)

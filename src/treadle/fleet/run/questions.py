@@ -14,6 +14,7 @@ from treadle.fleet.engine.pull import Pull
 from treadle.fleet.orders import encode, read_answer, read_order
 from treadle.fleet.run.attempt import RunningAttempt
 from treadle.io.disk import DISK
+from treadle.io.within import start_held
 from treadle.policy.rules import RuleSet
 from treadle.session import Access, Answer, Rules
 from treadle.wire.fleet.connection import read_as
@@ -46,9 +47,7 @@ class Questions:
             waiting.set_result(key)
 
     def ask(self, asked: Asked) -> None:
-        task = asyncio.create_task(self._settle_question(asked))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        start_held(self._tasks, self._settle_question(asked))
 
     def close(self) -> None:
         for task in self._tasks:

@@ -6,6 +6,7 @@ import msgspec
 
 from treadle.errors import PeerClosed
 from treadle.io.process.child import Child
+from treadle.io.within import end_tasks
 
 OUTPUT_CAP = 24 * 1024
 
@@ -30,8 +31,7 @@ async def consult(child: Child, message: bytes, timeout: float) -> Consulted:
     finally:
         # This also ends what the child left running, so that nothing holds its stdout open any more.
         await child.stop(grace=1.0)
-        telling.cancel()
-        await asyncio.gather(telling, return_exceptions=True)
+        await end_tasks(telling)
     return Consulted(exit_code=code, stdout=await hearing, stderr=await child.last_words())
 
 

@@ -21,6 +21,7 @@ from treadle.fleet.run import runs
 from treadle.fleet.run.resume.checkpoints import read_state
 from treadle.io import sockets
 from treadle.io.process import child
+from treadle.io.within import end_tasks, start_held
 from treadle.terminal.places import Place, default_directory
 from treadle.wire.fleet.connection import read as read_message
 from treadle.wire.fleet.messages import (
@@ -115,9 +116,7 @@ class OrderTerminals:
     async def serve(self, bus: Bus) -> Any:
         async def on_message(message: Any) -> None:
             # In a task of its own: a read may wait, and the next write must not wait behind it.
-            task = asyncio.create_task(self._answer(message))
-            self._answering.add(task)
-            task.add_done_callback(self._answering.discard)
+            start_held(self._answering, self._answer(message))
 
         return await bus.client.subscribe(f"fleet.term.{self.node}.*", cb=on_message)
 
@@ -251,9 +250,7 @@ class Carried:
             up = asyncio.create_task(self._forward_input(name, reader))
             down = asyncio.create_task(self._down(name, writer))
             await asyncio.wait({up, down}, return_when=asyncio.FIRST_COMPLETED)
-            for task in (up, down):
-                task.cancel()
-            await asyncio.gather(up, down, return_exceptions=True)
+            await end_tasks(up, down)
             await self.ask(TerminalClose(id=name))
         except TreadleError as error:
             self.problem = str(error)

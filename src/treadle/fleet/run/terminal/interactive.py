@@ -15,6 +15,7 @@ from treadle.fleet.run.terminal import forwarding
 from treadle.fleet.run.terminal.questions import TerminalQuestions
 from treadle.io.process.programs import run_program
 from treadle.io.removing import remove_tree
+from treadle.io.within import end_tasks
 from treadle.receipts.trace import Check
 from treadle.terminal.client import Client
 from treadle.terminal.places import Place
@@ -53,9 +54,7 @@ async def run(attempt: RunningAttempt, words: str, seen: Seen, questions: Questi
         stopping = asyncio.create_task(attempt.stopping.wait())
         ending = asyncio.create_task(terminal.wait())
         await asyncio.wait({stopping, ending}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (watching, stopping, ending):
-            task.cancel()
-        await asyncio.gather(watching, stopping, ending, return_exceptions=True)
+        await end_tasks(watching, stopping, ending)
     finally:
         await terminal.stop()
     stopped = attempt.stopped
