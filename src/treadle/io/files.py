@@ -12,7 +12,6 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Iterator
-from types import TracebackType
 
 from treadle.errors import Busy, StorageError
 
@@ -334,9 +333,7 @@ class locked:
         self._fd = fd
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         os.close(self._fd)
 
     @property
@@ -422,14 +419,12 @@ class locked_beside(locked):
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             os.rmdir(self.directory)
         except OSError:
             pass  # another program broke it when it was stale, so it is not ours to remove
-        super().__exit__(kind, error, trace)
+        super().__exit__()
 
     def _take(self) -> None:
         deadline = time.monotonic() + (self.timeout or 0.0)

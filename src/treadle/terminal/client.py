@@ -13,7 +13,6 @@ from treadle.wire.terminal import frames as wire
 from treadle.wire.terminal.connection import Connection
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import TypeVar
 
     M = TypeVar("M", bound=wire.Frame)
@@ -52,9 +51,7 @@ class Client:
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

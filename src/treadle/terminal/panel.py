@@ -8,11 +8,7 @@ import select
 import signal
 from collections.abc import Sequence
 
-from treadle.light import TYPE_CHECKING
 from treadle.terminal.grid import cell_width
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 KEY = re.compile(r"\x1b\[<?[0-9;:?]*[A-Za-z~]|\x1bO.|[\s\S]")
 NAMES = {
@@ -92,9 +88,7 @@ class Panel:
         self.write("\x1b[?1049h\x1b[?25l\x1b[2J")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.write("\x1b[0m\x1b[?25h\x1b[?1049l")
 
     @property

@@ -12,14 +12,11 @@ from collections.abc import Iterator
 
 from treadle.errors import MissingExtra, NotFound, PeerStalled, TimedOut
 from treadle.io.opening import opened
-from treadle.light import TYPE_CHECKING, Any
+from treadle.light import Any
 from treadle.terminal.client import Client
 from treadle.terminal.history import exit_record
 from treadle.terminal.places import Place
 from treadle.wire.terminal import frames as wire
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 BLOCK = 1 << 20
 ANSWER = 2.0
@@ -65,9 +62,7 @@ class Screen:
     def __enter__(self) -> Screen:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._terminal.close()
 
     def feed(self, data: bytes) -> None:

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from types import TracebackType
 
 import msgspec
 
@@ -67,9 +66,7 @@ class SidecarPeer(Peer[connection.Message | RemoteProtocolError, connection.Mess
         """Start it. Call `await_hello` next, and `close` at the end in any case."""
         return cls(await start(confinement, argv, env=env, cwd=cwd, stdin="pipe", reaching=reaching), name, timing, cap)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     @property

@@ -13,7 +13,6 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Literal, Unpack
 
 from treadle.io.process import held, reaper, tree
@@ -142,9 +141,7 @@ class Child:
     async def __aenter__(self) -> Child:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         try:
             await self.stop()
         finally:

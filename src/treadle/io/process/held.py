@@ -21,11 +21,8 @@ from collections.abc import Callable, Mapping, Sequence
 from treadle.errors import LocalError, NotFound, StorageError, TimedOut
 from treadle.io import paths
 from treadle.io.process import reaper, table
-from treadle.light import TYPE_CHECKING, Any
+from treadle.light import Any
 from treadle.wire.common.framing import FrameSplitter, frame
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 ANSWER_TIMEOUT = 10.0
 """After this many seconds without an answer, a reaper or the keeper counts as stuck."""
@@ -88,9 +85,7 @@ class Tree:
     def __enter__(self) -> Tree:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             self.stop()
         finally:
