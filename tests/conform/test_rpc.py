@@ -56,7 +56,7 @@ def test_a_refusal_is_a_whole_error_with_its_code() -> None:
 
 def shared() -> Kit:
     made = Kit(protocol="rpc", specification="", clauses=[])
-    add_shared(made, "initialize", HELLO)
+    add_shared(made, HELLO)
     return made
 
 

@@ -152,18 +152,16 @@ async def _(peer: LinePeer) -> str:
 
 @clause(CANCEL, "session/cancel ends the running prompt with the stop reason cancelled", SLOW * 3 + PLAIN)
 async def _(peer: LinePeer) -> str:
-    found = await _cancelled(peer)
-    expect(found.get("stopReason") == "cancelled", found, "the stopReason is another")
+    _caller, _ident, line = await _cancelled(peer)
+    if "error" in line:
+        raise Broken(f"the prompt ended with an error: {shown(line['error'])}")
+    expect(line["result"].get("stopReason") == "cancelled", line["result"], "the stopReason is another")
     return "cancelled"
 
 
 @clause(CANCEL, "after session/cancel the session goes on", SLOW + PLAIN)
 async def _(peer: LinePeer) -> str:
-    caller, ident = await session(peer)
-    running = await caller.send("session/prompt", prompt(ident))
-    await asked(peer)
-    await caller.notify("session/cancel", {"sessionId": ident})
-    await caller.response(running, "session/prompt")
+    caller, ident, _line = await _cancelled(peer)
     line = await caller.call("session/prompt", prompt(ident, "Again."))
     if "error" in line:
         raise Broken(f"the next prompt was refused: {shown(line['error'])}")
@@ -179,16 +177,13 @@ async def _(peer: LinePeer) -> str:
     return "the next prompt ended by itself"
 
 
-async def _cancelled(peer: LinePeer) -> dict[str, Any]:
+async def _cancelled(peer: LinePeer) -> tuple[Caller, str, dict[str, Any]]:
+    """A session whose prompt was cancelled, and how that was answered."""
     caller, ident = await session(peer)
     running = await caller.send("session/prompt", prompt(ident))
     await asked(peer)
     await caller.notify("session/cancel", {"sessionId": ident})
-    line = await caller.response(running, "session/prompt")
-    if "error" in line:
-        raise Broken(f"the prompt ended with an error: {shown(line['error'])}")
-    found: dict[str, Any] = line["result"]
-    return found
+    return caller, ident, await caller.response(running, "session/prompt")
 
 
-add_shared(KIT, "initialize", HELLO)
+add_shared(KIT, HELLO)

@@ -108,4 +108,4 @@ def failed(line: dict[str, Any]) -> str:
     return shown(content)
 
 
-add_shared(KIT, "initialize", HELLO)
+add_shared(KIT, HELLO)

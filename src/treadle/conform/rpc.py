@@ -1,8 +1,10 @@
 """JSON-RPC 2.0 over lines, for the protocols that are built on it, and the clauses that they share."""
 
+import contextlib
+from collections.abc import AsyncIterator
 from typing import Any
 
-from treadle.conform.kit import Broken, Candidate, Kit, expect
+from treadle.conform.kit import Broken, Candidate, Kit, expect, started
 from treadle.conform.lines import LinePeer, shown
 
 METHOD_NOT_FOUND, INVALID_PARAMS = -32601, -32602
@@ -71,57 +73,51 @@ def refusal(line: dict[str, Any], *codes: int) -> str:
     return shown(error)
 
 
-def add_shared(kit: Kit, hello: str, params: dict[str, Any]) -> None:
-    """The clauses of JSON-RPC itself. `hello` is the method that opens a conversation."""
-    clause = kit.clause
+def add_shared(kit: Kit, hello: dict[str, Any]) -> None:
+    """The clauses of JSON-RPC itself. `hello` are the parameters of `initialize`, which opens a conversation."""
 
-    @clause(FRAMING, "a response has the id of its request, also when that is a string")
-    async def _(candidate: Candidate) -> str:
+    @contextlib.asynccontextmanager
+    async def greeted(candidate: Candidate) -> AsyncIterator[Caller]:
         async with candidate.started() as peer:
-            return shown((await Caller(peer).call(hello, params, "an-id"))["id"])
+            caller = Caller(peer)
+            await caller.result("initialize", hello)
+            yield caller
+
+    clause, whole_clause = kit.opening(greeted), kit.opening(started)
+
+    @whole_clause(FRAMING, "a response has the id of its request, also when that is a string")
+    async def _(peer: LinePeer) -> str:
+        return shown((await Caller(peer).call("initialize", hello, "an-id"))["id"])
 
     @clause(FRAMING, "every message says that it is JSON-RPC 2.0")
-    async def _(candidate: Candidate) -> str:
-        async with candidate.started() as peer:
-            await Caller(peer).result(hello, params)
-            expect(all(line.get("jsonrpc") == "2.0" for line in peer.lines), peer.lines[-1], "one does not")
-            return f"{len(peer.lines)} messages"
+    async def _(caller: Caller) -> str:
+        lines = caller.peer.lines
+        expect(all(line.get("jsonrpc") == "2.0" for line in lines), lines[-1], "one does not")
+        return f"{len(lines)} messages"
 
     @clause(FRAMING, "an unknown method is refused with -32601")
-    async def _(candidate: Candidate) -> str:
-        async with candidate.started() as peer:
-            caller = Caller(peer)
-            await caller.result(hello, params)
-            return refusal(await caller.call("conform/noSuchMethod"), METHOD_NOT_FOUND)
+    async def _(caller: Caller) -> str:
+        return refusal(await caller.call("conform/noSuchMethod"), METHOD_NOT_FOUND)
 
     @clause(FRAMING, "an unknown notification has no answer")
-    async def _(candidate: Candidate) -> str:
-        async with candidate.started() as peer:
-            caller = Caller(peer)
-            await caller.result(hello, params)
-            await caller.notify("conform/noSuchNotice")
-            refusal(await caller.call("conform/noSuchMethod"))
-            return "none"
+    async def _(caller: Caller) -> str:
+        await caller.notify("conform/noSuchNotice")
+        refusal(await caller.call("conform/noSuchMethod"))
+        return "none"
 
     @clause(FRAMING, "a line that is no JSON does not end the conversation")
-    async def _(candidate: Candidate) -> str:
-        async with candidate.started() as peer:
-            caller = Caller(peer)
-            await caller.result(hello, params)
-            await peer.say(b"{oh no\n")
-            ident = await caller.send("conform/noSuchMethod")
-            line = await peer.until(lambda line: line.get("id") == ident, "the response to the next request")
-            return refusal(line)
+    async def _(caller: Caller) -> str:
+        await caller.peer.say(b"{oh no\n")
+        ident = await caller.send("conform/noSuchMethod")
+        line = await caller.peer.until(lambda line: line.get("id") == ident, "the response to the next request")
+        return refusal(line)
 
-    @clause(FRAMING, "unknown fields are ignored")
-    async def _(candidate: Candidate) -> str:
-        async with candidate.started() as peer:
-            await Caller(peer).result(hello, {**params, "xLater": {"deep": [1, None]}})
-            return "accepted"
+    @whole_clause(FRAMING, "unknown fields are ignored")
+    async def _(peer: LinePeer) -> str:
+        await Caller(peer).result("initialize", {**hello, "xLater": {"deep": [1, None]}})
+        return "accepted"
 
     @clause(FRAMING, "the process ends when its input ends")
-    async def _(candidate: Candidate) -> str:
-        async with candidate.started() as peer:
-            await Caller(peer).result(hello, params)
-            peer.close_input()
-            return f"exit code {await peer.end()}"
+    async def _(caller: Caller) -> str:
+        caller.peer.close_input()
+        return f"exit code {await caller.peer.end()}"

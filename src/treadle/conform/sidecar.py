@@ -57,6 +57,14 @@ async def greeted(peer: LinePeer) -> dict[str, Any]:
     return line
 
 
+async def begun(peer: LinePeer) -> str:
+    """The id of a run that it was given."""
+    ident = str(uuid.uuid4())
+    await greeted(peer)
+    await peer.say(run(peer, ident))
+    return ident
+
+
 async def ended(peer: LinePeer, ident: str) -> dict[str, Any]:
     """The final or fatal of this run."""
     line = await peer.until(lambda line: line.get("t") in ("final", "fatal"), "final or fatal")
@@ -66,9 +74,7 @@ async def ended(peer: LinePeer, ident: str) -> dict[str, Any]:
 
 async def done(peer: LinePeer) -> dict[str, Any]:
     """The receipt of a run that succeeded; the clause is not tried on a sidecar that cannot reach a model."""
-    ident = str(uuid.uuid4())
-    await greeted(peer)
-    await peer.say(run(peer, ident))
+    ident = await begun(peer)
     line = await ended(peer, ident)
     if line["t"] == "fatal":
         raise Untried(f"the run ended with fatal: {shown(line.get('error'))}")
@@ -118,9 +124,7 @@ async def _(peer: LinePeer) -> str:
 
 @clause(RUN, "a run ends with exactly one final or fatal")
 async def _(peer: LinePeer) -> str:
-    ident = str(uuid.uuid4())
-    await greeted(peer)
-    await peer.say(run(peer, ident))
+    ident = await begun(peer)
     line = await ended(peer, ident)
     peer.close_input()
     await peer.end()
@@ -174,9 +178,7 @@ async def _(peer: LinePeer) -> str:
     "[[reply]]\n[reply.error]\nstatus = 400\n",
 )
 async def _(peer: LinePeer) -> str:
-    ident = str(uuid.uuid4())
-    await greeted(peer)
-    await peer.say(run(peer, ident))
+    ident = await begun(peer)
     line = await ended(peer, ident)
     if not peer.model.asked:
         raise Untried("it did not ask the model that it was pointed at")
@@ -254,8 +256,7 @@ async def _(peer: LinePeer) -> str:
 
 @clause(HEARTBEAT, "ping is answered while a run is under way", SLOW)
 async def _(peer: LinePeer) -> str:
-    await greeted(peer)
-    await peer.say(run(peer, str(uuid.uuid4())))
+    await begun(peer)
     await asked(peer)
     await peer.say({"t": "ping", "seq": 8})
     line = await peer.until(lambda line: line.get("t") != "event", "pong")
@@ -265,9 +266,7 @@ async def _(peer: LinePeer) -> str:
 
 @clause(HEARTBEAT, "cancel stops a run promptly: final with a receipt that is not complete, or fatal", SLOW)
 async def _(peer: LinePeer) -> str:
-    ident = str(uuid.uuid4())
-    await greeted(peer)
-    await peer.say(run(peer, ident))
+    ident = await begun(peer)
     await asked(peer)
     await peer.say({"t": "cancel", "ref_id": ident, "reason": "conformance"})
     line = await ended(peer, ident)
@@ -329,8 +328,7 @@ async def _(peer: LinePeer) -> str:
 
 @clause(LIMITS, "SIGTERM ends the process during a run", SLOW)
 async def _(peer: LinePeer) -> str:
-    await greeted(peer)
-    await peer.say(run(peer, str(uuid.uuid4())))
+    await begun(peer)
     await asked(peer)
     peer.signal(signal.SIGTERM)
     return f"exit code {await peer.end()}"
@@ -339,9 +337,7 @@ async def _(peer: LinePeer) -> str:
 async def _fails_anyway(candidate: Candidate, error: str) -> None:
     """Whether the same run without the unknown field fails too: then that is not the reason."""
     async with candidate.started() as peer:
-        ident = str(uuid.uuid4())
-        await greeted(peer)
-        await peer.say(run(peer, ident))
+        ident = await begun(peer)
         if (await ended(peer, ident))["t"] == "final":
             raise Broken(f"with an unknown field the run fails: {error}")
     raise Untried(f"every run fails: {error}")
