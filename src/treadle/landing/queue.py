@@ -59,17 +59,13 @@ def steps(train: TrainRecord) -> list[TrainStep]:
     if train.row and train.row[0].on == train.tip and train.row[0].verdict == "green":
         found.append(LandCar(train.row[0]))
     unchecked = [car for car in (*train.row, *train.apart) if not car.verdict]
-    slots = _slots(train)
+    slots = 1 if train.policy == "serial" else train.slots
     found += [CheckCar(car) for car in unchecked[:slots]]
     if train.policy == "serial" and train.row:
         return found
     if (car := _next_car(train, slots - len(unchecked))) is not None:
         found.append(car)
     return found
-
-
-def _slots(train: TrainRecord) -> int:
-    return 1 if train.policy == "serial" else train.slots
 
 
 def _next_car(train: TrainRecord, free: int) -> BuildCar | None:

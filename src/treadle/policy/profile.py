@@ -15,18 +15,6 @@ MAX_FOUND = 1000
 _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 
 
-def _never() -> bool:
-    return False
-
-
-def _anywhere(url: str) -> str:
-    return ""
-
-
-def _nothing(directory: str) -> str:
-    return ""
-
-
 class Profile:
     """A Guard that remembers a person's answers. Called with an Access; the strictest of all its parts wins."""
 
@@ -38,13 +26,13 @@ class Profile:
         add_dirs: Iterable[str] = (),
         extra: Guard | None = None,
         readable: Iterable[str] = (),
-        contained: Callable[[], bool] = _never,
+        contained: Callable[[], bool] = lambda: False,
         *,
         private: Iterable[str] = (),
         disk: Disk,
         looks_freely: bool = False,
-        unreachable: Callable[[str], str] = _anywhere,
-        configured: Callable[[str], str] = _nothing,
+        unreachable: Callable[[str], str] = lambda url: "",
+        configured: Callable[[str], str] = lambda directory: "",
     ) -> None:
         """With `mode` None, whatever no rule forbids is allowed. `readable`: further directories that may only be read.
         `contained`: whether commands can reach only the workspace, so that the mode need not ask about them.

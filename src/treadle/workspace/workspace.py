@@ -111,7 +111,8 @@ class Workspace:
         look = self._take(base)
         before, after = self.place.before, _tree_at(self.store, look, self.inside)
         changes = tuple(delta.change for delta in self.store.deltas(before, after))
-        found = [self._named(one) for one in news(self._look, look) if one.path.startswith(self.inside)]
+        seen = [one for one in news(self._look, look) if one.path.startswith(self.inside)]
+        found = [replace(one, path=one.path.removeprefix(self.inside)) for one in seen]
         self._difference = Difference(
             after=after,
             whole=look.tree,
@@ -145,9 +146,6 @@ class Workspace:
     def _excludes(self) -> str:
         user = self.place.repository()
         return user.excludes() if user is not None else ""
-
-    def _named(self, one: Oddity) -> Oddity:
-        return replace(one, path=one.path.removeprefix(self.inside))
 
     def _permissions(self, look: Look) -> list[PermissionChange]:
         found = permission_changes(self._look, look) if self._look is not None else []

@@ -78,7 +78,7 @@ def window(model: str) -> int | None:
     """The context window: as refreshed, else by the longest known prefix; a vendor's name before it is ignored."""
     if (found := _refreshed(model)) is not None and found.window is not None:
         return found.window
-    bare = _bare(model)
+    bare = model.rpartition("/")[2]
     return next((WINDOWS[start] for start in sorted(WINDOWS, key=len, reverse=True) if bare.startswith(start)), None)
 
 
@@ -124,10 +124,6 @@ def _read(path: str) -> Refreshed | None:
     if stored.format != FORMAT:
         raise StorageError(f"{path} was written by another version of treadle", hint="upgrade treadle")
     return stored
-
-
-def _bare(model: str) -> str:
-    return model.rpartition("/")[2]
 
 
 def _undated(model: str) -> str:

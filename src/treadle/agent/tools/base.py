@@ -51,22 +51,6 @@ class Background(Protocol):
         ...
 
 
-def _nothing(path: str) -> bool:
-    return False
-
-
-def _never_refused(url: str) -> str:
-    return ""
-
-
-def _unnoted() -> None:
-    return None
-
-
-def _unconfined() -> Confinement | None:
-    return None
-
-
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a running tool may use. Everything it does to the world goes through here or through treadle.io."""
 
@@ -91,11 +75,11 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     state: dict[str, Any] = {}
     """Kept for the whole session, for tools that remember (todo, which files were read)."""
     resolve: Resolve = Path
-    hidden: Callable[[str], bool] = _nothing
+    hidden: Callable[[str], bool] = lambda path: False
     """Whether rules forbid reading this path: a tool that looks at many files must leave it out."""
-    confinement: Callable[[], Confinement | None] = _unconfined
+    confinement: Callable[[], Confinement | None] = lambda: None
     """What a program that is started now must be confined to; None: nothing."""
-    leave: Callable[[], None] = _unnoted
+    leave: Callable[[], None] = lambda: None
     """Call before a program is started without that."""
     reaching: Callable[[str, int], Awaitable[bool]] | None = None
     """Whether a command may reach a host that is not in the list of its confinement; None: it may not."""
@@ -104,7 +88,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     documents: bool = False  # whether the service of the model takes PDFs
     images: list[Image] = []
     """The images that are shown with the result."""
-    refused: Callable[[str], str] = _never_refused
+    refused: Callable[[str], str] = lambda url: ""
     """Why this address may not be fetched without asking, or empty: for where a permitted one redirects to."""
 
 

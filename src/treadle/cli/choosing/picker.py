@@ -67,15 +67,12 @@ async def choose_key(text: str, keys: str, plain: bool = False) -> str | None:
         bound.add(name, eager=name != "escape")(lambda event: event.app.exit(result=None))
     for key in keys:
         bound.add(key)(lambda event, key=key: event.app.exit(result=key))
-    lines = [part for line in text.splitlines() for part in wrap(line, _columns(), subsequent_indent="   ") or [""]]
+    width = max(20, get_terminal_size().columns)
+    lines = [part for line in text.splitlines() for part in wrap(line, width, subsequent_indent="   ") or [""]]
     shown = "\n".join([*lines, prompt])
     window = Window(FormattedTextControl(shown), dont_extend_height=True, wrap_lines=True)
     app: Application[str | None] = Application(Layout(window), key_bindings=bound)
     return await app.run_async()
-
-
-def _columns() -> int:
-    return max(20, get_terminal_size().columns)
 
 
 async def _numbered(title: str, rows: Sequence[str]) -> int | None:

@@ -52,15 +52,11 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     def address(self, role: str) -> Address:
         return Address(
             url=self.url,
-            user=_user(role) if self.users.get(role) else "",
+            user=role.replace(":", "_") if self.users.get(role) else "",
             password=self.users.get(role, ""),
             creds=self.creds,
             ca=self.ca,
         )
-
-
-def _user(role: str) -> str:
-    return role.replace(":", "_")
 
 
 def root() -> str:
