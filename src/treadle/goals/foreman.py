@@ -11,6 +11,8 @@ import os
 import time
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from treadle.errors import LocalError, RemoteProtocolError, TreadleError
 from treadle.fleet import client
 from treadle.fleet.engine import tasks
@@ -276,44 +278,30 @@ class GoalDrive:
             patch = (await results.diff(self.bus, step.order)).decode("utf-8", "replace")
             text = reviews.written(comments, patch) or "the reviewer adds tests"
             verdict = "approve" if found.verdict == "approve" else "object"
-            given = ReviewGiven(
-                at=seen.now,
-                by=step.review,
-                step=name,
-                verdict=verdict,  # type: ignore[arg-type]
-                comments=text,
-                tests=found.tests,
-                used=order.used,
-            )
+            given = replace(given, verdict=verdict, comments=text, tests=found.tests)
         except RemoteProtocolError as error:
-            given = ReviewGiven(
-                at=seen.now, by=step.review, step=name, verdict="none", comments=str(error), used=order.used
-            )
+            given = replace(given, comments=str(error))
         await store.write(self.bus, record, revision, [given])
 
     async def _take_judgement(self, record: GoalRecord, revision: int, plan: GoalPlan, seen: GoalSeen) -> None:
         order = seen.orders[record.judge]
+        judged = GoalJudged(at=seen.now, by=record.judge, met=None, used=order.used)
         more: list[Write] = []
         try:
             if not order.ok:
                 raise RemoteProtocolError(order.why)
             found = await answer_of(self.bus, record.judge, JudgeVerdict)
         except RemoteProtocolError as error:
-            judged = GoalJudged(
-                at=seen.now, by=record.judge, met=None, why=f"the judge gave no verdict: {error}", used=order.used
-            )
+            judged = replace(judged, why=f"the judge gave no verdict: {error}")
             await store.write(self.bus, record, revision, [judged])
             return
-        judged = GoalJudged(
-            at=seen.now, by=record.judge, met=found.met, why=found.why, more=len(found.orders), used=order.used
-        )
-        events: list[AnyGoalEvent] = [judged]
+        events: list[AnyGoalEvent] = [replace(judged, met=found.met, why=found.why, more=len(found.orders))]
         if found.orders:
             grown = _grown(plan, record, found.orders)
             wrong = [*faults(grown)] or deciding.enough(record)
             if wrong:
                 why = f"{found.why} It wants {len(found.orders)} more orders: {wrong[0]}"
-                events = [GoalJudged(at=seen.now, by=record.judge, met=False, why=why, used=order.used)]
+                events = [replace(judged, met=False, why=why)]
             else:
                 steps = tuple(each.id for each in grown.order)
                 events += [
@@ -363,8 +351,6 @@ def _order_of(plan: GoalPlan, name: str) -> PlannedOrder:
 
 def _grown(plan: GoalPlan, record: GoalRecord, orders: Sequence[PlannedOrder]) -> GoalPlan:
     """The plan with the judge's orders. One whose id is taken gets the round in its name."""
-    from msgspec.structs import replace
-
     taken = set(record.steps)
     names = {each.id: f"{each.id}-{record.round + 1}" if each.id in taken else each.id for each in orders}
     fresh = [
