@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from treadle.drivers.card import Card, version_of
-from treadle.drivers.confined import decided, enclosure, started
+from treadle.drivers.confined import decided, enclosure, settings_of, started
 from treadle.drivers.launch import Launch
 from treadle.drivers.servers import settled
 from treadle.drivers.session import DrivenSession
@@ -88,7 +88,7 @@ class DrivenAgent(ABC):
             raise
         if isinstance(session, DrivenSession):
             session.lacks(withheld)
-        if spec.instructions.project and _settings(spec, self._environ).hooks != config.HookSettings():
+        if spec.instructions.project and settings_of(spec, self._environ).hooks != config.HookSettings():
             message = f"{self.name} does not run the hooks of the settings: only our own agent does"
             session.emit(Warned(message=message, code="not_enforced"))
         return session
@@ -107,7 +107,7 @@ class DrivenAgent(ABC):
 
     def _patience(self, spec: SessionSpec) -> Patience:
         """With the limit that the settings give for opening a session, longer on a busy machine."""
-        seconds = _settings(spec, self._environ).timeouts.agent_start
+        seconds = settings_of(spec, self._environ).timeouts.agent_start
         return msgspec.structs.replace(self.patience, handshake=stretched(seconds))
 
     def env(self, added: Mapping[str, str]) -> dict[str, str]:
@@ -134,14 +134,9 @@ class DrivenAgent(ABC):
         return version_of((done.stdout + b" " + done.stderr).decode("utf-8", "replace"))
 
 
-def _settings(spec: SessionSpec, environ: Mapping[str, str]) -> config.Settings:
-    trusted, sources = True if spec.trusted else None, spec.instructions.sources
-    return config.load(spec.cwd, {**environ, **spec.env}, trusted=trusted, sources=sources).settings
-
-
 def _with_settings(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec:
     """Apply the rules, limits and directories of the settings files, as for our own agent."""
-    loaded = _settings(spec, environ)
+    loaded = settings_of(spec, environ)
     files, asked = loaded.permissions, spec.rules
     defaults = Limits()
     limits: dict[str, Any] = {

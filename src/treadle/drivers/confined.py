@@ -105,11 +105,14 @@ class Enclosure(Confining):
                         inside = os.path.dirname(inside)
 
 
+def settings_of(spec: SessionSpec, environ: Mapping[str, str]) -> config.Settings:
+    trusted, sources = True if spec.trusted else None, spec.instructions.sources
+    return config.load(spec.cwd, {**environ, **spec.env}, trusted=trusted, sources=sources).settings
+
+
 def decided(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec:
     """The spec with `confinement.use` "on" where a person, the settings or the mode want the agent confined."""
-    trusted, sources = True if spec.trusted else None, spec.instructions.sources
-    files = config.load(spec.cwd, {**environ, **spec.env}, trusted=trusted, sources=sources)
-    asked = settled(spec.confinement, files.settings)
+    asked = settled(spec.confinement, settings_of(spec, environ))
     if methods.wanted(asked, spec.mode):
         asked = replace(asked, use="on")
     return replace(spec, confinement=asked)
