@@ -45,13 +45,15 @@ U32_MAX = 0xFFFFFFFF
 
 
 class Frame:
-    """One message. `KIND` is its type byte; `FIELDS` are its fields as (name, bytes), big-endian and unsigned.
+    """One message. `KIND` is its type byte; `FIELDS` are its fields as (name, bytes), big-endian, unsigned unless
+    `SIGNED`.
 
     The payload of a message with no fixed fields is `data`.
     """
 
     KIND: ClassVar[int]
     FIELDS: ClassVar[tuple[tuple[str, int], ...]] = ()
+    SIGNED: ClassVar[bool] = False
     NAMES: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
@@ -74,13 +76,13 @@ class Frame:
         return tuple(getattr(self, name) for name in self.NAMES)
 
     def payload(self) -> bytes:
-        return b"".join([getattr(self, name).to_bytes(size, "big") for name, size in self.FIELDS])
+        return b"".join([getattr(self, name).to_bytes(size, "big", signed=self.SIGNED) for name, size in self.FIELDS])
 
     @classmethod
     def read(cls, payload: bytes) -> Frame:
         values, at = [], 0
         for _, size in cls.FIELDS:
-            values.append(int.from_bytes(payload[at : at + size], "big"))
+            values.append(int.from_bytes(payload[at : at + size], "big", signed=cls.SIGNED))
             at += size
         if len(payload) != at:
             raise RemoteProtocolError(f"{cls.__name__} has {at} bytes of payload, not {len(payload)}")
@@ -275,17 +277,9 @@ class StatusReply(Frame):
 
 class Exit(Frame):
     KIND = EXIT
-    NAMES = ("code",)
+    FIELDS = (("code", 4),)
+    SIGNED = True
     code: int
-
-    def payload(self) -> bytes:
-        return self.code.to_bytes(4, "big", signed=True)
-
-    @classmethod
-    def read(cls, payload: bytes) -> Frame:
-        if len(payload) != 4:
-            raise RemoteProtocolError(f"Exit has 4 bytes of payload, not {len(payload)}")
-        return cls(int.from_bytes(payload, "big", signed=True))
 
 
 class Gap(Frame):
