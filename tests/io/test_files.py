@@ -688,3 +688,15 @@ def test_what_a_killed_writer_left_is_removed_by_the_next_and_what_is_being_writ
     assert sorted(os.listdir(tmp_path)) == [held.name, fresh.name, pipe.name, "a"]
     files.write_atomic(str(tmp_path / "a"), b"whole")
     assert len(os.listdir(tmp_path)) == 4, "a directory is looked at once"
+
+
+def test_a_file_is_removed_if_that_is_possible(tmp_path: Path) -> None:
+    (tmp_path / "here").write_text("x")
+    (tmp_path / "folder").mkdir()
+    for name in ("here", "missing", "folder"):
+        files.try_remove(str(tmp_path / name))
+    fd = os.open(tmp_path, os.O_RDONLY)
+    (tmp_path / "inside").write_text("x")
+    files.try_remove("inside", fd)
+    os.close(fd)
+    assert os.listdir(tmp_path) == ["folder"]

@@ -12,7 +12,7 @@ from treadle.coordination import origin
 from treadle.coordination.identity import root_of, slug
 from treadle.coordination.planning import Planning, make_dirs, read_text, timestamp, write_text
 from treadle.errors import Busy, LimitReached, StorageError
-from treadle.io.files import is_locked, locked
+from treadle.io.files import is_locked, locked, try_remove
 from treadle.io.process import table
 from treadle.light import Any
 from treadle.wire.common.jsontext import dumps, loads
@@ -261,10 +261,7 @@ class IdentityBindings:
                 and not self.alive(binding)
                 and not os.path.exists(self._claim_file(binding.haid))
             ):
-                try:
-                    os.unlink(binding.path)
-                except OSError:
-                    pass  # another process was first
+                try_remove(binding.path)
 
     def _write(self, haid: str, name: str, key: str, process: origin.Key | None, of: str) -> None:
         now = self.planning.now()

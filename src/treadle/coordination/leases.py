@@ -15,6 +15,7 @@ from treadle.coordination.origin import Key, ancestors
 from treadle.coordination.planning import Planning, make_dirs, read_text, write_text
 from treadle.coordination.surfaces import Surface
 from treadle.errors import TreadleError
+from treadle.io.files import try_remove
 from treadle.io.process import table
 from treadle.light import Any
 from treadle.policy import patterns
@@ -85,7 +86,7 @@ class Leases:
         for path in self._paths():
             lease = self._load(path)
             if lease is not None and lease.haid == haid:
-                _unlink(path)
+                try_remove(path)
 
     def _renew(self, haid: str, name: str, process: Key | None) -> None:
         path = os.path.join(self.directory, sha256(os.fsencode(f"{self.top}\0{name}")).hexdigest()[:32] + ".json")
@@ -112,7 +113,7 @@ class Leases:
         for path in self._paths():
             lease = self._load(path)
             if lease is None or not self._is_active(lease):
-                _unlink(path)
+                try_remove(path)
 
     def _inside(self, path: str) -> str:
         """The path from the top of the worktree, with links followed; empty for what no lease is for."""
@@ -150,10 +151,3 @@ def _text(name: str) -> str:
 def _process(lease: Claim) -> Key:
     pid, start = lease.fields["process"]
     return pid, start
-
-
-def _unlink(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        pass  # another process was first

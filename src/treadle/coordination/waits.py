@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from treadle.coordination.bindings import file_name
 from treadle.coordination.planning import Planning, read_text, seconds_of, write_text
 from treadle.errors import StorageError
+from treadle.io.files import try_remove
 from treadle.light import Any
 from treadle.wire.common.jsontext import dumps, loads
 
@@ -32,10 +33,7 @@ class Waits:
         write_text(self._path(wait["haid"]), dumps({**wait, "told": [*wait.get("told", ()), haid]}, 2) + "\n")
 
     def drop(self, haid: str) -> None:
-        try:
-            os.unlink(self._path(haid))
-        except OSError:
-            pass  # it was not waiting
+        try_remove(self._path(haid))  # unless it was not waiting
 
     def is_waiting(self, haid: str) -> bool:
         return os.path.exists(self._path(haid))

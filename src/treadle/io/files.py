@@ -72,7 +72,7 @@ def write_atomic(
                 os.fsync(fd)
             os.rename(beside, path, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
         except BaseException:
-            _forget(beside, dir_fd)
+            try_remove(beside, dir_fd)  # the earlier failure is the one to report
             raise
         finally:
             os.close(fd)
@@ -161,11 +161,12 @@ def _write_into(path: str, data: bytes, dir_fd: int | None) -> None:
         raise storage_error(error, path, "write") from error
 
 
-def _forget(path: str, dir_fd: int | None) -> None:
+def try_remove(path: str, dir_fd: int | None = None) -> None:
+    """Remove a file if that is possible: another process may have been first."""
     try:
         os.unlink(path, dir_fd=dir_fd)
     except OSError:
-        pass  # the earlier failure is the one to report
+        pass
 
 
 def _set_rights(fd: int, path: str, mode: int, keep: bool, dir_fd: int | None) -> None:

@@ -6,6 +6,7 @@ import stat
 
 from treadle.io import pinned
 from treadle.io.copying import copy_between
+from treadle.io.files import try_remove
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
@@ -25,10 +26,7 @@ def move(old: int, name: str, new: int, to: str) -> None:
         copy(old, name, new, beside, sync=True)
         os.rename(beside, to, src_dir_fd=new, dst_dir_fd=new)
     except BaseException:
-        try:
-            os.unlink(beside, dir_fd=new)
-        except FileNotFoundError:
-            pass
+        try_remove(beside, new)
         raise
     os.unlink(name, dir_fd=old)
 

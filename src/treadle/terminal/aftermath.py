@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 
 from treadle.errors import StorageError
-from treadle.io.files import write_atomic
+from treadle.io.files import try_remove, write_atomic
 from treadle.terminal.history import Log
 from treadle.terminal.lock import Lock
 from treadle.terminal.places import Place
@@ -69,7 +69,4 @@ def _leave_record(place: Place, command: list[str]) -> None:
     except StorageError:
         pass
     for path in (place.sock, place.state, place.summary):
-        try:
-            os.unlink(path)
-        except OSError:
-            pass
+        try_remove(path)

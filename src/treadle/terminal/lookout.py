@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+from treadle.io.files import try_remove
 from treadle.light import TYPE_CHECKING, Any
 from treadle.terminal import summary
 from treadle.terminal.loop import now_ms
@@ -94,7 +95,7 @@ class Lookout:
         """Keep the summary up to date: at once when the state has changed, else not too often."""
         if self.session.exit_frame is not None:
             self.loop.cancel("summary")
-            return None if self.session.lock.replaced else summary.remove(self.session.place)
+            return None if self.session.lock.replaced else try_remove(self.session.place.summary)
         says = tuple(state.get(key) for key in ("name", "agent", "message", "hint"))
         says = (*says, *(prompt["number"] for prompt in self.session.prompts.listed()))
         if says != self._summed_up:

@@ -8,7 +8,7 @@ import os
 import time
 
 from treadle.errors import StorageError
-from treadle.io.files import is_locked, write_atomic
+from treadle.io.files import is_locked, try_remove, write_atomic
 from treadle.io.process import table
 from treadle.io.reading import read_if_there
 from treadle.light import Any
@@ -43,14 +43,7 @@ def write(place: Place, detail: dict[str, Any], idle_ms: int) -> None:
     try:
         write_atomic(place.summary, f"{dumps(repaired(record))}\n".encode(), sync=False)
     except StorageError:
-        remove(place)  # an old one would be trusted
-
-
-def remove(place: Place) -> None:
-    try:
-        os.unlink(place.summary)
-    except OSError:
-        pass
+        try_remove(place.summary)  # an old one would be trusted
 
 
 def read(place: Place) -> dict[str, Any] | None:

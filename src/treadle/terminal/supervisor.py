@@ -10,6 +10,7 @@ import time
 
 from treadle.errors import Busy, StorageError, TreadleError
 from treadle.io import sockets
+from treadle.io.files import try_remove
 from treadle.io.process import signals, strays, table
 from treadle.io.process.held import Tree, TreeEnd, WaitingReaper
 from treadle.io.process.title import set_title
@@ -138,10 +139,7 @@ class Supervisor:
         if self._tree:
             self._let_go(self._tree)
         for path in (self.settings.state_file, *self._markers):
-            try:
-                os.unlink(path)
-            except OSError:
-                pass
+            try_remove(path)
         self.lock.remove()
 
     def _let_go(self, started: Tree) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from treadle.errors import StorageError
 from treadle.io import paths
+from treadle.io.files import try_remove
 from treadle.io.process import table
 from treadle.io.process.reaper import leave_note
 
@@ -71,10 +72,7 @@ def _read(path: str, reaper: int, running: list[table.Process]) -> KeeperTree | 
         return None  # of another version, or being written right now
     tree = KeeperTree(fields, table.descendants(reaper, running)) if len(fields) > 7 else None
     if tree is None or not _alive(reaper, int(fields[4])):
-        try:
-            os.unlink(path)
-        except OSError:
-            pass
+        try_remove(path)
         return None
     return tree
 

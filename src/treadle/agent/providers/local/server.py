@@ -5,7 +5,6 @@ import os
 import re
 import secrets
 import sys
-from contextlib import suppress
 
 import msgspec
 
@@ -14,6 +13,7 @@ from treadle.agent.providers.local.serve import WITHOUT
 from treadle.agent.providers.local.settings import LocalSettings
 from treadle.errors import ConfigError, LocalError, MissingExtra, ProviderError
 from treadle.io import reading
+from treadle.io.files import try_remove
 from treadle.io.paths import private_dir
 from treadle.io.process.child import Child, start
 
@@ -87,8 +87,7 @@ class LocalServer:
         if child is not None:
             await child.stop()
             child.close()
-            with suppress(OSError):  # gone, unless it was killed
-                os.unlink(self.socket)
+            try_remove(self.socket)  # gone, unless it was killed
 
     async def release(self) -> None:
         self.holders -= 1
@@ -119,10 +118,7 @@ def _runtime() -> str:
     for name in os.listdir(private_dir(place)):
         parts = name.split("-")
         if parts[0] == "llama" and len(parts) == 3 and parts[1].isdigit() and not _alive(int(parts[1])):
-            try:
-                os.unlink(os.path.join(place, name))
-            except OSError:
-                pass  # another process was first
+            try_remove(os.path.join(place, name))
     return place
 
 
