@@ -50,6 +50,7 @@ class Topic:
         self.params = params
         self.dirty = True
         self.sent_at = 0.0
+        self._last = b""
 
     async def open(self) -> None:
         pass
@@ -64,6 +65,11 @@ class Topic:
     async def message(self) -> dict[str, Any] | None:
         """What to send now; None when there is nothing new."""
         raise NotImplementedError
+
+    def _is_news(self, found: Any) -> bool:
+        """Whether it is other than what was asked about last, and so sent last."""
+        before, self._last = self._last, msgspec.json.encode(found)
+        return before != self._last
 
     @property
     def argument(self) -> str:
@@ -121,7 +127,6 @@ class OrderTopic(Topic):
     pause = 0.2
 
     async def open(self) -> None:
-        self._sent: bytes = b""
         self.site.board.watchers += 1
         self.site.board.changed.add(self.mark)
         if self.site.fleet.feed is not None:
@@ -139,11 +144,7 @@ class OrderTopic(Topic):
 
     async def message(self) -> dict[str, Any] | None:
         found = msgspec.to_builtins(await detail(self.site, self.argument))
-        seen = msgspec.json.encode(found)
-        if seen == self._sent:
-            return None
-        self._sent = seen
-        return {"detail": found}
+        return {"detail": found} if self._is_news(found) else None
 
 
 class RunTopic(Topic):
@@ -238,7 +239,6 @@ class TableTopic(Topic):
     every = FACETS_SECONDS
 
     async def open(self) -> None:
-        self._sent = b""
         self._wanted = msgspec.convert(self.params.get("wanted") or {}, OrderFilter)
         self._place()
         self._facets: dict[str, dict[str, int]] = {}
@@ -282,11 +282,7 @@ class TableTopic(Topic):
         whys = self.site.board.rows
         shown = [{**msgspec.to_builtins(row), **_now(whys.get(row.id))} for row in rows]
         made = {"offset": offset, "total": listed.total, "facets": self._facets, "rows": shown}
-        seen = msgspec.json.encode(made)
-        if seen == self._sent:
-            return None
-        self._sent = seen
-        return made
+        return made if self._is_news(made) else None
 
 
 def _now(row: BoardRow | None) -> dict[str, str | float | None]:
@@ -298,19 +294,12 @@ class LookedAt(Topic):
 
     every = 2.0
 
-    async def open(self) -> None:
-        self._sent = b""
-
     async def look(self) -> Any:
         raise NotImplementedError
 
     async def message(self) -> dict[str, Any] | None:
         found = await self.look()
-        seen = msgspec.json.encode(found)
-        if seen == self._sent:
-            return None
-        self._sent = seen
-        return {"value": msgspec.to_builtins(found)}
+        return {"value": msgspec.to_builtins(found)} if self._is_news(found) else None
 
 
 class NodesTopic(LookedAt):
