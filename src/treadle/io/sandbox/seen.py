@@ -7,12 +7,15 @@ and must be what we meant: the same file, read-only, or hidden.
 
 import os
 import stat
+from collections.abc import Callable
+from typing import TypeVar
 
 from treadle.errors import LocalError
 from treadle.io import pinned
 from treadle.io.sandbox.bubblewrap import Mounts
 from treadle.io.sandbox.places import is_under
 
+T = TypeVar("T")
 _PATH = os.O_PATH | os.O_NOFOLLOW if hasattr(os, "O_PATH") else os.O_RDONLY | os.O_NOFOLLOW
 
 
@@ -46,36 +49,28 @@ def _moved(place: str) -> LocalError:
     return LocalError(problem, hint="try again; something else is at work in this directory")
 
 
-def _open(root: int, place: str) -> int:
+def _seen(root: int, place: str, look: Callable[[int], T]) -> T:
     try:
-        return pinned.open_from(root, place.lstrip("/") or ".", _PATH)
+        fd = pinned.open_from(root, place.lstrip("/") or ".", _PATH)
     except OSError as error:
         raise _moved(place) from error
+    try:
+        return look(fd)
+    finally:
+        os.close(fd)
 
 
 def _identity(root: int, place: str) -> tuple[int, int]:
-    fd = _open(root, place)
-    try:
-        found = os.fstat(fd)
-    finally:
-        os.close(fd)
+    found = _seen(root, place, os.fstat)
     return found.st_dev, found.st_ino
 
 
 def _is_read_only(root: int, place: str) -> bool:
-    fd = _open(root, place)
-    try:
-        return bool(os.fstatvfs(fd).f_flag & os.ST_RDONLY)
-    finally:
-        os.close(fd)
+    return bool(_seen(root, place, os.fstatvfs).f_flag & os.ST_RDONLY)
 
 
 def _is_hidden(root: int, place: str) -> bool:
-    fd = _open(root, place)
-    try:
-        found = os.fstat(fd)
-    finally:
-        os.close(fd)
+    found = _seen(root, place, os.fstat)
     if stat.S_ISDIR(found.st_mode):
         return stat.S_IMODE(found.st_mode) == 0
     return stat.S_ISCHR(found.st_mode) and found.st_rdev == os.stat("/dev/null").st_rdev
