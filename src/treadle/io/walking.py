@@ -42,7 +42,7 @@ class Walk:
             inside, entries, levels = stack[-1]
             for entry in entries:
                 is_directory = entry.is_dir(follow_symlinks=False)
-                if entry.name == ".git" or (levels and left_out(entry.path, entry.name, is_directory, levels)):
+                if entry.name == ".git" or (levels and left_out(entry.path, entry.name, levels, folder=is_directory)):
                     continue
                 if is_directory:
                     stack.append(self._open(f"{inside}{entry.name}/", entry.path, levels))
@@ -67,9 +67,9 @@ class Walk:
             return []
 
 
-def left_out(path: str, name: str, is_directory: bool, levels: tuple[Level, ...]) -> bool:
+def left_out(path: str, name: str, levels: tuple[Level, ...], *, folder: bool = False) -> bool:
     """Whether ignore files exclude it: the innermost file with a matching rule decides."""
-    if is_directory:
+    if folder:
         path, name = path + "/", name + "/"
     for start, rules in levels:
         verdict = rules.ignored(path[start:], name)

@@ -18,6 +18,7 @@ from treadle.errors import WorkspaceError
 from treadle.io import pinned, stopping
 from treadle.io.files import is_unfinished, storage_error
 from treadle.io.opening import opened
+from treadle.io.walking import left_out
 from treadle.policy.ignored import IgnoreRules
 from treadle.workspace.changes import TreeEntry
 from treadle.workspace.copied import DEPTH_CAP
@@ -208,7 +209,7 @@ class _Taking:
         if self._is_too_long(path):
             self._keep_base(f"{path}/")
             return
-        hidden = folder.hidden or self._is_git(folder, path, name) or _left_out(f"{path}/", f"{name}/", levels)
+        hidden = folder.hidden or self._is_git(folder, path, name) or left_out(path, name, levels, folder=True)
         self._waiting.append(_Folder(f"{path}/", levels, hidden, same))
 
     def _is_git(self, folder: _Folder, path: str, name: str) -> bool:
@@ -245,7 +246,7 @@ class _Taking:
     ) -> TreeEntry | None:
         self.look.seen[path] = metadata
         if path not in self._base and (
-            folder.hidden or self._is_git(folder, path, name) or is_unfinished(name) or _left_out(path, name, levels)
+            folder.hidden or self._is_git(folder, path, name) or is_unfinished(name) or left_out(path, name, levels)
         ):
             if self._watched is not None and self._watched(path):
                 self.look.hashes[path] = self._hidden_hash(fd, name, metadata)
@@ -363,15 +364,6 @@ def _metadata(listed: Iterable[os.DirEntry[str]]) -> tuple[dict[str, Metadata], 
         except FileNotFoundError:
             continue  # gone since it was listed
     return seen, folders
-
-
-def _left_out(path: str, name: str, levels: _Levels) -> bool:
-    """Whether a file of rules excludes it: the innermost one with a matching rule decides."""
-    for start, rules in levels:
-        verdict = rules.ignored(path[start:], name)
-        if verdict is not None:
-            return verdict
-    return False
 
 
 def _add(rows: dict[str, list[TreeRow]], path: str, entry: TreeEntry) -> None:
