@@ -11,7 +11,7 @@ from treadle.agent.images import NOT_SHOWN, PDF
 from treadle.agent.messages import AssistantMessage, Image, ModelRequest, Thinking, ToolCall, ToolResult, UserMessage
 from treadle.agent.providers.base import FinishReason, Reply, ReplyItem
 from treadle.agent.providers.failures import from_event
-from treadle.agent.providers.reading import arguments, count, cut, data_url, decode, dollars, effort_of, tables
+from treadle.agent.providers.reading import arguments, cut, data_url, decode, effort_of, tables, used
 from treadle.events import ModelRouted, TextDelta, ThinkingDelta, Usage
 from treadle.sessions.session import new_id
 
@@ -25,9 +25,9 @@ FINISH: dict[str, FinishReason] = {
 
 
 class ChatFormat(msgspec.Struct, frozen=True, kw_only=True):
-    documents: ClassVar[bool] = False
     """`openrouter` and `llama` (llama.cpp) add what only these services understand."""
 
+    documents: ClassVar[bool] = False
     path: str = "/chat/completions"
     openrouter: bool = False
     llama: bool = False
@@ -325,21 +325,9 @@ class ChatReader:
         return (Thinking(text=text, raw=raw, provider=self._provider),) if text or self._details else ()
 
     def _used(self) -> Usage | None:
-        usage = self._usage
-        if usage is None:
+        if self._usage is None:
             return None
-        read = count(usage, "prompt_tokens_details", "cached_tokens") or count(usage, "prompt_cache_hit_tokens")
-        written = count(usage, "prompt_tokens_details", "cache_write_tokens")
-        return Usage(
-            model=self._model,
-            input_tokens=max(0, count(usage, "prompt_tokens") - read - written),
-            output_tokens=count(usage, "completion_tokens"),
-            cache_read_tokens=read,
-            cache_write_tokens=written,
-            reasoning_tokens=count(usage, "completion_tokens_details", "reasoning_tokens"),
-            cost_usd=dollars(usage),
-            request_id=self._id or None,
-        )
+        return used(self._usage, self._model, self._id or None, "prompt", "completion")
 
 
 def _merge(have: list[dict[str, Any]], more: list[dict[str, Any]]) -> None:

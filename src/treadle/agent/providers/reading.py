@@ -6,6 +6,7 @@ import msgspec
 
 from treadle.agent.messages import Image, ModelRequest
 from treadle.errors import ProviderError
+from treadle.events import Usage
 from treadle.session import Effort
 from treadle.wire.common import images as wire
 from treadle.wire.common.jsontext import repaired
@@ -81,6 +82,23 @@ def count(table: Any, *names: str) -> int:
 def dollars(table: Any) -> float | None:
     value = table.get("cost") if isinstance(table, dict) else None
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def used(usage: Any, model: str, request_id: str | None, given: str, made: str) -> Usage:
+    """What an OpenAI-like service counted; `given` and `made` are its words for input and output."""
+    details = f"{given}_tokens_details"
+    read = count(usage, details, "cached_tokens") or count(usage, "prompt_cache_hit_tokens")
+    written = count(usage, details, "cache_write_tokens")
+    return Usage(
+        model=model,
+        input_tokens=max(0, count(usage, f"{given}_tokens") - read - written),
+        output_tokens=count(usage, f"{made}_tokens"),
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        reasoning_tokens=count(usage, f"{made}_tokens_details", "reasoning_tokens"),
+        cost_usd=dollars(usage),
+        request_id=request_id,
+    )
 
 
 def effort_of(request: ModelRequest) -> Effort:

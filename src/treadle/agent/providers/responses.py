@@ -11,7 +11,7 @@ from treadle.agent.images import NOT_SHOWN, PDF
 from treadle.agent.messages import AssistantMessage, ModelRequest, Thinking, ToolCall, ToolResult, UserMessage
 from treadle.agent.providers.base import FinishReason, Reply, ReplyItem
 from treadle.agent.providers.failures import from_event
-from treadle.agent.providers.reading import count, cut, data_url, decode, dollars, effort_of, tables
+from treadle.agent.providers.reading import cut, data_url, decode, effort_of, tables, used
 from treadle.events import ModelRouted, TextDelta, ThinkingDelta, Usage
 
 REASONS = re.compile(r"(^|/)(o\d|gpt-[5-9]|codex)")
@@ -202,18 +202,7 @@ class ResponsesReader:
         usage = self._end.get("usage")
         if not isinstance(usage, dict):
             return None
-        read = count(usage, "input_tokens_details", "cached_tokens")
-        written = count(usage, "input_tokens_details", "cache_write_tokens")
-        return Usage(
-            model=self._model,
-            input_tokens=max(0, count(usage, "input_tokens") - read - written),
-            output_tokens=count(usage, "output_tokens"),
-            cache_read_tokens=read,
-            cache_write_tokens=written,
-            reasoning_tokens=count(usage, "output_tokens_details", "reasoning_tokens"),
-            cost_usd=dollars(usage),
-            request_id=str(self._end["id"]) if self._end.get("id") else None,
-        )
+        return used(usage, self._model, str(self._end["id"]) if self._end.get("id") else None, "input", "output")
 
 
 def _parts(item: dict[str, Any]) -> list[dict[str, Any]]:
