@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from treadle.io.within import end_tasks, start_held, stretched, within
+from treadle.io.within import end_tasks, start_held, stretched, unless, within
 
 
 async def test_what_takes_too_long_is_ended_and_what_does_not_is_left_alone() -> None:
@@ -125,3 +125,23 @@ async def test_tasks_are_cancelled_and_have_ended_whatever_they_end_with() -> No
     await end_tasks(*held, None)
     assert sorted(seen) == ["one", "two"] and held == set()
     await end_tasks(None)
+
+
+async def test_work_is_done_unless_the_other_is_done_first() -> None:
+    go, ended = asyncio.Event(), asyncio.Event()
+
+    async def work() -> int:
+        try:
+            await go.wait()
+            return 7
+        finally:
+            ended.set()
+
+    async def fail() -> None:
+        raise ValueError("no")
+
+    assert await unless(asyncio.sleep(0), work()) is None and ended.is_set()
+    go.set()
+    assert await unless(asyncio.Event().wait(), work()) == 7
+    with pytest.raises(ValueError, match="no"):
+        await unless(asyncio.Event().wait(), fail())

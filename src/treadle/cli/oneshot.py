@@ -25,7 +25,7 @@ from treadle.io.process import lifetime
 from treadle.io.process.loop import run_async
 from treadle.io.process.private import hold_secrets
 from treadle.io.streams import FdStream, take_stdio
-from treadle.io.within import end_tasks, start_held
+from treadle.io.within import start_held, unless
 from treadle.session import EventReader, Session, SessionSpec
 from treadle.wire.common.jsonline import json_line
 from treadle.wire.oneshot.connection import Connection
@@ -433,14 +433,11 @@ def _on_signals(do: Callable[[int], object]) -> None:
 async def _until_done(work: Coroutine[Any, Any, int], interrupt: Interrupt, stream: FdStream, broken: int) -> int:
     """Return the exit code of the work. A signal interrupts the turn; a reader that is gone ends everything quietly."""
     _on_signals(lambda signum: _interrupt(interrupt, signum))
-    working, gone = asyncio.create_task(work), asyncio.create_task(stream.abandoned())
     try:
-        await asyncio.wait([working, gone], return_when=asyncio.FIRST_COMPLETED)
-        return working.result() if working.done() else broken
+        code = await unless(stream.abandoned(), work)
     except PeerClosed:
         return broken
-    finally:
-        await end_tasks(working, gone)
+    return broken if code is None else code
 
 
 _interrupts: set[asyncio.Task[None]] = set()

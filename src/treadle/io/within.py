@@ -40,6 +40,16 @@ def start_held(held: set[asyncio.Task[T]], work: Coroutine[Any, Any, T], *, name
     return task
 
 
+async def unless(other: Coroutine[Any, Any, object], work: Coroutine[Any, Any, T]) -> T | None:
+    """What comes of the work; None, with the work ended, if the other is done first."""
+    doing, ending = asyncio.create_task(work), asyncio.create_task(other)
+    try:
+        await asyncio.wait([doing, ending], return_when=asyncio.FIRST_COMPLETED)
+        return doing.result() if doing.done() else None
+    finally:
+        await end_tasks(doing, ending)
+
+
 async def end_tasks(*tasks: asyncio.Future[Any] | None) -> None:
     """Cancel these, and wait until each has ended; their errors are dropped. None is one that was never started."""
     started = [task for task in tasks if task is not None]

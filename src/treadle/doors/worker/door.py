@@ -30,7 +30,7 @@ from treadle.errors import ConfigError, RemoteProtocolError, TreadleError, Versi
 from treadle.events import Answered, AnyEvent, Asked, ModelRouted, TextDelta, TurnEnded, Warned
 from treadle.io.link import Link
 from treadle.io.streams import Stream
-from treadle.io.within import end_tasks, start_held
+from treadle.io.within import end_tasks, start_held, unless
 from treadle.session import Agent, Answer, EventReader, Prompt, Session
 from treadle.sessions.session import error_info
 from treadle.sessions.totals import TurnSummary, TurnTotals
@@ -333,14 +333,7 @@ class Worker:
 
     async def _until_over(self, opened: Opened, active: Active, reader: EventReader) -> None:
         """Answer a cancelled send within the client's patience, even when what it started takes longer to end."""
-        streaming = asyncio.create_task(self._stream_turn(opened, active, reader))
-        impatient = asyncio.create_task(active.overdue())
-        try:
-            await asyncio.wait([streaming, impatient], return_when=asyncio.FIRST_COMPLETED)
-            if streaming.done():
-                streaming.result()
-        finally:
-            await end_tasks(streaming, impatient)
+        await unless(active.overdue(), self._stream_turn(opened, active, reader))
 
     async def _stream_turn(self, opened: Opened, active: Active, reader: EventReader) -> None:
         while batch := await reader.batch():

@@ -3,20 +3,16 @@
 So a check can be an order like any other: on any node that has the commit, with a receipt, done or failed.
 """
 
-import asyncio
-from collections.abc import Coroutine
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from treadle.events import AnyEvent
 from treadle.fleet.run import null, reasons
 from treadle.fleet.run.attempt import OUTPUT_MAX, Ended, RunningAttempt
 from treadle.fleet.run.reasons import VERIFY
 from treadle.fleet.run.resume.continuing import Before
-from treadle.io.within import end_tasks
+from treadle.io.within import unless
 from treadle.receipts.trace import Check
 from treadle.wire.fleet.orders import Spec
-
-T = TypeVar("T")
 
 
 class CommandsRun(Protocol):
@@ -40,13 +36,13 @@ async def run(execution: CommandsRun) -> Ended:
         return await null.run(attempt, execution.take)
     await execution.prepare()
     if spec.setup and not execution.before.restored:
-        await _unless_stopped(attempt, execution.set_up())
+        await unless(attempt.stopping.wait(), execution.set_up())
     ended = await null.run(attempt, execution.take)
     if ended.outcome != "done":
         return ended
     result: dict[str, Any] = {"verified": None}
     if spec.verify:
-        done = await _unless_stopped(attempt, execution.run_command(spec.verify, "verify"))
+        done = await unless(attempt.stopping.wait(), execution.run_command(spec.verify, "verify"))
         if done is None:
             return null.stopped(attempt)
         result = {"verified": done.ok, "says": done.output_tail.strip()[-OUTPUT_MAX:]}
@@ -58,14 +54,3 @@ async def run(execution: CommandsRun) -> Ended:
             outcome="failed", why=why, reason=VERIFY, fault="verify", output=result["says"], result=execution.result
         )
     return Ended(outcome="done", result=execution.result)
-
-
-async def _unless_stopped(attempt: RunningAttempt, work: Coroutine[Any, Any, T]) -> T | None:
-    """What comes of the work; None, with the work ended, if the order is stopped first."""
-    doing = asyncio.ensure_future(work)
-    stopping = asyncio.ensure_future(attempt.stopping.wait())
-    try:
-        await asyncio.wait([doing, stopping], return_when=asyncio.FIRST_COMPLETED)
-        return doing.result() if doing.done() else None
-    finally:
-        await end_tasks(doing, stopping)
