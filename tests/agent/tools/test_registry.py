@@ -36,9 +36,9 @@ def test_nested_structures_are_inlined_and_closed() -> None:
     assert items["additionalProperties"] is False and set(items["required"]) == {"old_string", "new_string"}
 
 
-def test_only_what_was_asked_for_is_offered_and_unknown_names_are_told() -> None:
+def test_only_what_was_asked_for_and_is_there_is_offered() -> None:
     offered = registry.builtin(["glob", "save_memory", "read_file", "glob"], denied=["read_file"])
-    assert offered.names == ("glob",) and offered.unknown == ("save_memory",)
+    assert offered.names == ("glob",)
     assert len(registry.builtin([])) == 0
     assert registry.builtin().names == BUILTIN
     assert [schema.name for schema in offered.schemas()] == ["glob"]

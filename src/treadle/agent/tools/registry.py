@@ -29,20 +29,17 @@ def load(name: str) -> AnyTool:
 
 
 def builtin(names: Iterable[str] | None = None, denied: Iterable[str] = ()) -> Registry:
-    """Our own tools of these names (None: all), without the denied ones; `unknown` are names we do not have."""
+    """Our own tools of these names (None: all), without the denied ones and names that we do not have."""
     refused = set(denied)
     wanted = BUILTIN if names is None else tuple(dict.fromkeys(names))
     ours = {*BUILTIN, *INSTEAD}
-    registry = Registry(load(name) for name in wanted if name in ours and name not in refused)
-    registry.unknown = tuple(name for name in wanted if name not in ours)
-    return registry
+    return Registry(load(name) for name in wanted if name in ours and name not in refused)
 
 
 class Registry:
     def __init__(self, tools: Iterable[AnyTool] = ()) -> None:
         self._tools: dict[str, AnyTool] = {}
         self._schemas: tuple[ToolSchema, ...] | None = None
-        self.unknown: tuple[str, ...] = ()
         self.withheld: Callable[[str], bool] = lambda name: False
         """Whether a tool is not for the model now, even if it knows its name from before."""
         for tool in tools:
