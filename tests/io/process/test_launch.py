@@ -121,8 +121,8 @@ def test_a_command_gets_the_terminal_that_it_is_given() -> None:
     said = b""
     while b"up" not in said:
         said += os.read(master, 100)
-    os.close(master)
     assert said.split() == [name.encode(), b"up"] and os.waitpid(pid, 0)[1] == 0
+    os.close(master)  # not before: it would hang up on a command that has not ended yet
 
 
 def test_only_what_is_inherited_stays_open() -> None:
