@@ -3,6 +3,15 @@
 import sys
 from collections.abc import Callable
 
+Command = Callable[[list[str]], int]
+"""A small command: it is given its arguments and returns its exit code."""
+
+
+def found(module: str, name: str) -> tuple[Command, str]:
+    """A small command and its help: `wait_command` and `WAIT_HELP` of its module."""
+    place = __import__(module, fromlist=[name])
+    return getattr(place, f"{name}_command"), getattr(place, f"{name.upper()}_HELP").strip()
+
 
 def exit_code(program: str, work: Callable[[], int]) -> int:
     """Run the work and return its exit code, also when its output could not be written or Ctrl-C was pressed."""

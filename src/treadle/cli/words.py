@@ -4,13 +4,13 @@ Completion scripts and man pages are made from this, and this is made from the c
 from the help texts of those that parse their own arguments.
 """
 
-import importlib
 import re
 from collections.abc import Iterator
 
 import click
 import msgspec
 
+from treadle.cli import heimdall, terminal
 from treadle.cli.heimdall import COMMANDS as HEIMDALL
 from treadle.cli.names import TERMINAL
 from treadle.cli.root import COMMANDS, load
@@ -88,7 +88,7 @@ def _treadle() -> Iterator[CommandWords]:
 
 
 def _terminal(name: str) -> CommandWords:
-    command = _from_text(("treadle", name), importlib.import_module(f"treadle.cli.terminal.{name}").__doc__ or "")
+    command = _from_text(("treadle", name), terminal.find(name)[1])
     written = {one for option in command.options for one in option.names}
     more = [option for option in WHERE if name != "replay" and not written.intersection(option.names)]
     return msgspec.structs.replace(command, options=(*command.options, *more))
@@ -132,7 +132,7 @@ def _options(command: click.Command) -> Iterator[Option]:
 
 
 def _heimdall_command(path: tuple[str, ...], name: str) -> Iterator[CommandWords]:
-    text = importlib.import_module(f"treadle.cli.heimdall.{name.replace('-', '_')}").__doc__ or ""
+    text = heimdall.find(name)[1]
     found = dict.fromkeys(re.findall(_SUBCOMMAND.format(f"heimdall-{name}"), text))
     yield msgspec.structs.replace(_from_text(path, text), commands=tuple(found))
 

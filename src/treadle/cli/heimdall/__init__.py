@@ -1,13 +1,15 @@
-"""The `heimdall-*` commands, one module each. This module holds what they share and imports nothing heavy."""
+"""The `heimdall-*` commands: `claim_command` and its help, `CLAIM_HELP`, for `heimdall-claim`.
+
+This module holds what they share and imports nothing heavy.
+"""
 
 import sys
 from collections.abc import Callable
 
 from treadle.cli.arguments import Arguments as Arguments
+from treadle.cli.arguments import Command, exit_code, found
 from treadle.cli.arguments import UsageError as UsageError
-from treadle.cli.arguments import exit_code
 from treadle.errors import NotFound, TreadleError
-from treadle.light import Any
 
 COMMANDS = {
     "validate": "check a typed message",
@@ -31,6 +33,10 @@ OF_TREADLE = {
     "allow": "let an agent act against another's claim, once",
 }
 """Commands that exist only under `treadle coord`."""
+
+
+MODULES: dict[str, str] = {}
+"""Commands that are in a module of another name."""
 
 
 def out(text: str) -> None:
@@ -62,8 +68,7 @@ def run(name: str, arguments: list[str]) -> int:
 def _run(name: str, arguments: list[str]) -> int:
     if name == "who":
         return run("claim", ["who", *arguments])
-    module = _module(name.replace("-", "_"))
-    help_text = (module.__doc__ or "").strip()
+    command, help_text = find(name)
     if arguments and arguments[0] in ("-h", "--help", "help"):
         out(help_text)
         return 0
@@ -71,12 +76,12 @@ def _run(name: str, arguments: list[str]) -> int:
         from treadle.coordination.repository import sealed_top
 
         if name != "protocol" and (top := sealed_top()) is not None:
-            return int(_module("inside").relay(name, arguments, top))
+            from treadle.cli.heimdall.inside import relay
+
+            return relay(name, arguments, top)
         if (arguments[0] if name == "protocol" and arguments else name) not in _ALWAYS:
             _refuse_revoked()
-        code = module.main(arguments)
-        assert isinstance(code, int)
-        return code
+        return command(arguments)
     except UsageError as error:
         if "-h" in arguments or "--help" in arguments:  # after a subcommand, which has no help of its own
             out(help_text)
@@ -90,9 +95,10 @@ def _run(name: str, arguments: list[str]) -> int:
         return 1 if isinstance(error, NotFound) else 2
 
 
-def _module(name: str) -> Any:
-    """One of the modules beside this one, which they all import."""
-    return __import__(f"treadle.cli.heimdall.{name}", fromlist=["main"])
+def find(name: str) -> tuple[Command, str]:
+    """A command and its help."""
+    name = name.replace("-", "_")
+    return found(f"treadle.cli.heimdall.{MODULES.get(name, name)}", name)
 
 
 _ALWAYS = ("haid", "ledger-mcp", "hook")

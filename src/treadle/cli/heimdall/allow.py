@@ -1,16 +1,18 @@
-"""treadle coord allow: let an agent act against another's claim, once
+"""treadle coord allow: let an agent act against another's claim, once"""
+
+from treadle.cli.heimdall import Arguments, UsageError, err, out
+from treadle.coordination import allowing
+from treadle.coordination.planning import Planning
+
+ALLOW_HELP = """treadle coord allow: let an agent act against another's claim, once
 
 treadle coord allow [--minutes N]
     for a person: prints a code for the agent to have as HEIMDALL_ALLOW. With it, one `release --force`, one commit or
     push with HEIMDALL_GUARD_BYPASS, or one command under another session's identity is not refused; N is 10 by default
 """
 
-from treadle.cli.heimdall import Arguments, UsageError, err, out
-from treadle.coordination import allowing
-from treadle.coordination.planning import Planning
 
-
-def main(arguments: list[str]) -> int:
+def allow_command(arguments: list[str]) -> int:
     args = Arguments(arguments, "--minutes")
     minutes = args.get("--minutes") or "10"
     if args.rest or not (minutes.isascii() and minutes.isdecimal() and 1 <= int(minutes) <= 1440):

@@ -1,4 +1,11 @@
-"""heimdall-blackboard: facts that one agent finds out and all others read
+"""heimdall-blackboard: facts that one agent finds out and all others read"""
+
+from treadle.cli.heimdall import Arguments, UsageError, out
+from treadle.cli.heimdall.resolve import show_table
+from treadle.coordination.planning import Planning
+from treadle.coordination.table import Blackboard
+
+BLACKBOARD_HELP = """heimdall-blackboard: facts that one agent finds out and all others read
 
 heimdall-blackboard set KEY VALUE    keep a fact; the last writer wins
 heimdall-blackboard get KEY          print it (exit 1: unknown)
@@ -6,13 +13,8 @@ heimdall-blackboard del KEY          forget it
 heimdall-blackboard list [--json]    print all, KEY and VALUE with a tab between
 """
 
-from treadle.cli.heimdall import Arguments, UsageError, out
-from treadle.cli.heimdall.resolve import show_table
-from treadle.coordination.planning import Planning
-from treadle.coordination.table import Blackboard
 
-
-def main(arguments: list[str]) -> int:
+def blackboard_command(arguments: list[str]) -> int:
     args = Arguments(arguments, flags="--json")
     board = Blackboard(Planning())
     match args.rest:

@@ -1,4 +1,15 @@
-"""heimdall-brief: all that a spawned agent is told, and never the plan
+"""heimdall-brief: all that a spawned agent is told, and never the plan"""
+
+import sys
+
+from treadle.cli.heimdall import Arguments, UsageError, put
+from treadle.cli.heimdall.capsule import budget_of
+from treadle.coordination import briefs
+from treadle.coordination.planning import Planning, read_text
+from treadle.errors import NotFound
+from treadle.wire.common.jsontext import dumps, loads
+
+BRIEF_HELP = """heimdall-brief: all that a spawned agent is told, and never the plan
 
 heimdall-brief build --task ID --spec TEXT|FILE.md#HEADING [--symbols ID,ID] [--capsules ID,ID]
     [--invariants PATH[#HEADING]] [--budget TOKENS] [--strict]
@@ -13,17 +24,8 @@ heimdall-brief wave FILE [--task ID] [--invariants PATH[#HEADING]] [--budget TOK
     prints {"shared": TEXT, "briefs": {ID: TEXT}}; with --task ID, that one's brief alone
 """
 
-import sys
 
-from treadle.cli.heimdall import Arguments, UsageError, put
-from treadle.cli.heimdall.capsule import budget_of
-from treadle.coordination import briefs
-from treadle.coordination.planning import Planning, read_text
-from treadle.errors import NotFound
-from treadle.wire.common.jsontext import dumps, loads
-
-
-def main(arguments: list[str]) -> int:
+def brief_command(arguments: list[str]) -> int:
     args = Arguments(arguments, "--task --spec --symbols --capsules --invariants --budget", "--strict")
     if args.rest[:1] == ["wave"] and len(args.rest) == 2:
         return _wave(args, args.rest[1])

@@ -1,4 +1,10 @@
-"""heimdall-capsule: what was done, in at most ten lines, for the agents that build on it
+"""heimdall-capsule: what was done, in at most ten lines, for the agents that build on it"""
+
+from treadle.cli.heimdall import Arguments, UsageError, out, put
+from treadle.coordination.capsules import Capsules
+from treadle.coordination.planning import Planning
+
+CAPSULE_HELP = """heimdall-capsule: what was done, in at most ten lines, for the agents that build on it
 
 heimdall-capsule write ID --what TEXT [--where TEXT] [--decision TEXT] [--gotcha TEXT] [--depends ID,ID]
     keep a capsule; one of more than ten lines is refused (exit 2) and nothing is touched
@@ -11,12 +17,8 @@ heimdall-capsule list [--json]       print all ids
 heimdall-capsule remove ID           remove one for good; one whose file is deleted, by git or by hand, comes back
 """
 
-from treadle.cli.heimdall import Arguments, UsageError, out, put
-from treadle.coordination.capsules import Capsules
-from treadle.coordination.planning import Planning
 
-
-def main(arguments: list[str]) -> int:
+def capsule_command(arguments: list[str]) -> int:
     args = Arguments(arguments, "--what --where --decision --gotcha --depends --budget", "--json")
     capsules = Capsules(Planning())
     match args.rest:

@@ -1,4 +1,24 @@
-"""heimdall-claim: who may change what in a repository, and for how long
+"""heimdall-claim: who may change what in a repository, and for how long"""
+
+import sys
+from collections.abc import Callable
+
+from treadle.cli.heimdall import Arguments, UsageError, err, out
+from treadle.coordination import guarding, repository
+from treadle.coordination.acting import acting
+from treadle.coordination.claim import owns
+from treadle.coordination.claims import Claims, Collision, Overlap
+from treadle.coordination.identity import checked, spawn
+from treadle.coordination.planning import Planning, one_line
+from treadle.coordination.surfaces import Surface
+from treadle.coordination.waits import wait_text
+from treadle.wire.common.jsontext import dumps
+
+WAIT_SECONDS = 0.2
+"""How often a wait looks again."""
+
+
+CLAIM_HELP = """heimdall-claim: who may change what in a repository, and for how long
 
 heimdall-claim claim SURFACE... --task T [--ttl MINUTES] [--shared]
     take these beside what one holds; exit 3 when another agent holds any of them
@@ -29,25 +49,8 @@ Who acts is HEIMDALL_HAID, else the agent session that the command runs in, else
 --role R: the agent with that role in this checkout.
 """
 
-import sys
-from collections.abc import Callable
 
-from treadle.cli.heimdall import Arguments, UsageError, err, out
-from treadle.coordination import guarding, repository
-from treadle.coordination.acting import acting
-from treadle.coordination.claim import owns
-from treadle.coordination.claims import Claims, Collision, Overlap
-from treadle.coordination.identity import checked, spawn
-from treadle.coordination.planning import Planning, one_line
-from treadle.coordination.surfaces import Surface
-from treadle.coordination.waits import wait_text
-from treadle.wire.common.jsontext import dumps
-
-WAIT_SECONDS = 0.2
-"""How often a wait looks again."""
-
-
-def main(arguments: list[str]) -> int:
+def claim_command(arguments: list[str]) -> int:
     args = Arguments(
         arguments, "--task --ttl --haid --reason --role --mode --timeout", "--json --shared --force --diff --server"
     )

@@ -1,9 +1,4 @@
-"""heimdall-gate: a gate's report as a message that points to it
-
-heimdall-gate to-message --report PATH --from ROLE --msg-id ID [--wave W]
-    prints a gate_report message with the report's gate_id, status and wave, and never its body
-    exit 1: there is no usable report, which is neither a pass nor a fail
-"""
+"""heimdall-gate: a gate's report as a message that points to it"""
 
 from treadle.cli.heimdall import Arguments, UsageError, err, out
 from treadle.coordination.gate import to_message
@@ -11,8 +6,15 @@ from treadle.coordination.planning import Planning
 from treadle.errors import ConfigError
 from treadle.wire.common.jsontext import dumps
 
+GATE_HELP = """heimdall-gate: a gate's report as a message that points to it
 
-def main(arguments: list[str]) -> int:
+heimdall-gate to-message --report PATH --from ROLE --msg-id ID [--wave W]
+    prints a gate_report message with the report's gate_id, status and wave, and never its body
+    exit 1: there is no usable report, which is neither a pass nor a fail
+"""
+
+
+def gate_command(arguments: list[str]) -> int:
     args = Arguments(arguments, "--report --from --msg-id --wave")
     if args.rest != ["to-message"]:
         raise UsageError("expected to-message")

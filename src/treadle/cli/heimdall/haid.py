@@ -1,4 +1,15 @@
-"""heimdall-haid: who is who among the agents of a repository
+"""heimdall-haid: who is who among the agents of a repository"""
+
+import os
+
+from treadle.cli.heimdall import Arguments, UsageError, err, out
+from treadle.coordination.acting import acting
+from treadle.coordination.identity import Agents, checked, spawn
+from treadle.coordination.planning import Planning
+from treadle.errors import NotFound
+from treadle.wire.common.jsontext import dumps
+
+HAID_HELP = """heimdall-haid: who is who among the agents of a repository
 
 heimdall-haid [current]                     print who acts here (HEIMDALL_HAID, the agent session, the checkout)
 heimdall-haid spawn ROLE                    print the identity of an agent with that role; registers nothing
@@ -12,17 +23,8 @@ heimdall-haid get [HAID]                    its entry as JSON; null when there i
 heimdall-haid trailer                       the line that signs a commit
 """
 
-import os
 
-from treadle.cli.heimdall import Arguments, UsageError, err, out
-from treadle.coordination.acting import acting
-from treadle.coordination.identity import Agents, checked, spawn
-from treadle.coordination.planning import Planning
-from treadle.errors import NotFound
-from treadle.wire.common.jsontext import dumps
-
-
-def main(arguments: list[str]) -> int:
+def haid_command(arguments: list[str]) -> int:
     args = Arguments(arguments, "--role --haid --tool --tool-version", "--json")
     planning = Planning()
     agents = Agents(planning)

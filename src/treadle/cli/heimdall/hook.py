@@ -1,8 +1,4 @@
-"""treadle coord hook: what an outside agent's hook runs before a tool call; `treadle coord setup` writes it there
-
-treadle coord hook claude|codex|gemini|qwen|copilot|opencode|cursor
-    reads the call on standard input, and prints why it is refused; nothing when it may go on
-"""
+"""`treadle coord hook`: what an outside agent's hook runs before a tool call."""
 
 import signal
 import sys
@@ -17,7 +13,14 @@ SECONDS = 8
 CAP = 64 * 1024 * 1024
 
 
-def main(arguments: list[str]) -> int:
+HOOK_HELP = """treadle coord hook: what an outside agent's hook runs before a tool call; `treadle coord setup` writes it there
+
+treadle coord hook claude|codex|gemini|qwen|copilot|opencode|cursor
+    reads the call on standard input, and prints why it is refused; nothing when it may go on
+"""
+
+
+def hook_command(arguments: list[str]) -> int:
     return run_hook(arguments, sys.stdin.buffer.read(CAP))
 
 

@@ -1,4 +1,14 @@
-"""heimdall-ledger: what every message and spawn cost, in tokens, by role
+"""heimdall-ledger: what every message and spawn cost, in tokens, by role"""
+
+import os
+import sys
+
+from treadle.cli.heimdall import Arguments, UsageError, err, out
+from treadle.coordination.ledger import Ledger, LedgerTotals, delta_text
+from treadle.coordination.planning import Planning, one_line
+from treadle.wire.common.jsontext import dumps
+
+LEDGER_HELP = """heimdall-ledger: what every message and spawn cost, in tokens, by role
 
 heimdall-ledger log --role R --kind K (--tokens N | --count FILE) [--msg-id M] [--source S] [--run ID]
     add a line; --source says where the number is from: measured (by the provider), estimated, counted or declared
@@ -9,16 +19,8 @@ heimdall-ledger delta [--role R] [--run ID] [--json]     against the baselines
 HEIMDALL_RUN sets the run that lines are logged for, and that report and delta are about; --run '' is all of them.
 """
 
-import os
-import sys
 
-from treadle.cli.heimdall import Arguments, UsageError, err, out
-from treadle.coordination.ledger import Ledger, LedgerTotals, delta_text
-from treadle.coordination.planning import Planning, one_line
-from treadle.wire.common.jsontext import dumps
-
-
-def main(arguments: list[str]) -> int:
+def ledger_command(arguments: list[str]) -> int:
     args = Arguments(arguments, "--role --kind --tokens --count --msg-id --source --run", "--json")
     ledger = Ledger(Planning())
     run, as_json = args.get("--run", os.environ.get("HEIMDALL_RUN", "")), "--json" in args.flags

@@ -1,12 +1,4 @@
-"""heimdall-ledger-mcp: the coordination ledger for any MCP client
-
-heimdall-ledger-mcp [--project DIR] [--extended]
-    serve on standard input and output
-heimdall-ledger-mcp --http [--port N] [--project DIR] [--extended]
-    serve Streamable HTTP on loopback; prints the address and the token, which HEIMDALL_MCP_TOKEN can set
---project says whose ledger it is, when the host starts the server elsewhere
---extended adds heartbeat, messages, facts, symbols, capsules and briefs to the six tools of 1.0.0
-"""
+"""heimdall-ledger-mcp: the coordination ledger for any MCP client"""
 
 import os
 import sys
@@ -17,8 +9,18 @@ from treadle.coordination.planning import Planning
 from treadle.errors import ConfigError
 from treadle.io.paths import here
 
+LEDGER_MCP_HELP = """heimdall-ledger-mcp: the coordination ledger for any MCP client
 
-def main(arguments: list[str]) -> int:
+heimdall-ledger-mcp [--project DIR] [--extended]
+    serve on standard input and output
+heimdall-ledger-mcp --http [--port N] [--project DIR] [--extended]
+    serve Streamable HTTP on loopback; prints the address and the token, which HEIMDALL_MCP_TOKEN can set
+--project says whose ledger it is, when the host starts the server elsewhere
+--extended adds heartbeat, messages, facts, symbols, capsules and briefs to the six tools of 1.0.0
+"""
+
+
+def ledger_mcp_command(arguments: list[str]) -> int:
     args = Arguments(arguments, "--project --port", "--extended --http")
     args.exactly(0, "only options")
     project = args.get("--project") or here()

@@ -1,14 +1,4 @@
-"""treadle coord message: typed messages between agents and people, on the command line
-
-treadle coord message post [--to HAID|ROLE] < MESSAGE
-    keeps one message (JSON, of the protocol's six types) for that identity or role; for everybody without --to
-treadle coord message ask QUESTION [--to HAID|ROLE] [--reply-to MSG_ID]
-    the same for a question, made from its text; prints its msg_id
-treadle coord message read [--all] [--ack] [--json]
-    what was sent to you; --all: also what you have acknowledged; --ack: acknowledge what is shown
-treadle coord message thread MSG_ID [--json]     a message, and those that answer it
-treadle coord message search TEXT [--json]       the messages that contain it, no matter who they are for
-"""
+"""treadle coord message: typed messages between agents and people, on the command line"""
 
 import os
 import sys
@@ -21,8 +11,20 @@ from treadle.errors import ConfigError, NotFound
 from treadle.light import Any
 from treadle.wire.common.jsontext import dumps, loads
 
+MESSAGE_HELP = """treadle coord message: typed messages between agents and people, on the command line
 
-def main(arguments: list[str]) -> int:
+treadle coord message post [--to HAID|ROLE] < MESSAGE
+    keeps one message (JSON, of the protocol's six types) for that identity or role; for everybody without --to
+treadle coord message ask QUESTION [--to HAID|ROLE] [--reply-to MSG_ID]
+    the same for a question, made from its text; prints its msg_id
+treadle coord message read [--all] [--ack] [--json]
+    what was sent to you; --all: also what you have acknowledged; --ack: acknowledge what is shown
+treadle coord message thread MSG_ID [--json]     a message, and those that answer it
+treadle coord message search TEXT [--json]       the messages that contain it, no matter who they are for
+"""
+
+
+def message_command(arguments: list[str]) -> int:
     args = Arguments(arguments, "--to --reply-to", "--all --ack --json")
     command, *rest = args.rest or [""]
     planning = Planning()

@@ -1,4 +1,10 @@
-"""heimdall-protocol: set up, read the trail, measure the savings; and every other command by its name
+"""heimdall-protocol: set up, read the trail, measure the savings; and every other command by its name"""
+
+from treadle.cli.heimdall import COMMANDS, Arguments, UsageError, out, run
+from treadle.coordination.planning import Planning, read_text
+from treadle.errors import NotFound
+
+PROTOCOL_HELP = """heimdall-protocol: set up, read the trail, measure the savings; and every other command by its name
 
 heimdall-protocol init [--mcp]       make the planning directory; --mcp: and .mcp.json, for any MCP host
 heimdall-protocol log [N]            the last N lines of the trail (20)
@@ -12,12 +18,8 @@ heimdall-protocol NAME ...           the same as heimdall-NAME ...: validate, re
                                      ledger, gate, claim, haid, ledger-mcp
 """
 
-from treadle.cli.heimdall import COMMANDS, Arguments, UsageError, out, run
-from treadle.coordination.planning import Planning, read_text
-from treadle.errors import NotFound
 
-
-def main(arguments: list[str]) -> int:
+def protocol_command(arguments: list[str]) -> int:
     if not arguments:
         raise UsageError("expected a command")
     command, *rest = arguments

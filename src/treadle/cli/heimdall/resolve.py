@@ -1,4 +1,10 @@
-"""heimdall-resolve: short ids for artifacts that would otherwise be written out again and again
+"""heimdall-resolve: short ids for artifacts that would otherwise be written out again and again"""
+
+from treadle.cli.heimdall import Arguments, UsageError, out
+from treadle.coordination.planning import Planning, one_line
+from treadle.coordination.table import Symbols
+
+RESOLVE_HELP = """heimdall-resolve: short ids for artifacts that would otherwise be written out again and again
 
 heimdall-resolve set ID VALUE        keep VALUE under ID
 heimdall-resolve ID                  print what ID stands for (exit 1: nothing)
@@ -7,12 +13,8 @@ heimdall-resolve --reverse VALUE     print the first ID that stands for exactly 
 heimdall-resolve list [--json]       print all, ID and VALUE with a tab between
 """
 
-from treadle.cli.heimdall import Arguments, UsageError, out
-from treadle.coordination.planning import Planning, one_line
-from treadle.coordination.table import Symbols
 
-
-def main(arguments: list[str]) -> int:
+def resolve_command(arguments: list[str]) -> int:
     args = Arguments(arguments, "--reverse", "--json")
     symbols = Symbols(Planning())
     if "--reverse" in args.values:

@@ -1,4 +1,14 @@
-"""treadle coord setup: have an outside agent claim, and be bound by what others have claimed
+"""treadle coord setup: have an outside agent claim, and be bound by what others have claimed"""
+
+import os
+from hashlib import sha256
+
+from treadle.cli.heimdall import Arguments, UsageError, err, out, put
+from treadle.coordination import hosts, repository
+from treadle.coordination.edits import Manifest, planned
+from treadle.coordination.planning import Planning
+
+SETUP_HELP = """treadle coord setup: have an outside agent claim, and be bound by what others have claimed
 
 treadle coord setup claude|codex|gemini|qwen|copilot|opencode|cursor [--dry-run] [--trust] [--no-guard]
     in this repository: registers the MCP server, puts in a hook that refuses writes to what others hold, and adds a
@@ -9,16 +19,8 @@ treadle coord setup PROGRAM --remove [--dry-run]
     the git hooks stay, for others: `heimdall-claim guard uninstall` removes them
 """
 
-import os
-from hashlib import sha256
 
-from treadle.cli.heimdall import Arguments, UsageError, err, out, put
-from treadle.coordination import hosts, repository
-from treadle.coordination.edits import Manifest, planned
-from treadle.coordination.planning import Planning
-
-
-def main(arguments: list[str]) -> int:
+def setup_command(arguments: list[str]) -> int:
     args = Arguments(arguments, flags="--dry-run --remove --trust --no-guard")
     if len(args.rest) != 1 or args.rest[0] not in hosts.NAMES:
         raise UsageError(f"expected one of {', '.join(hosts.NAMES)}")

@@ -1,4 +1,13 @@
-"""heimdall-validate: check a typed message
+"""heimdall-validate: check a typed message"""
+
+import sys
+
+from treadle.cli.heimdall import Arguments, err, out
+from treadle.coordination import messages
+from treadle.coordination.planning import Planning
+from treadle.wire.common.jsontext import dumps
+
+VALIDATE_HELP = """heimdall-validate: check a typed message
 
 echo '{"type":"question","from":"coder","msg_id":"m1","question":"which port?"}' | heimdall-validate
     prints {"valid":true,"errors":[]}; exit 0 when valid, 1 when not
@@ -9,15 +18,8 @@ heimdall-validate --schema
     prints the contract as JSON Schema (draft-07)
 """
 
-import sys
 
-from treadle.cli.heimdall import Arguments, err, out
-from treadle.coordination import messages
-from treadle.coordination.planning import Planning
-from treadle.wire.common.jsontext import dumps
-
-
-def main(arguments: list[str]) -> int:
+def validate_command(arguments: list[str]) -> int:
     args = Arguments(arguments, flags="--on-receipt --schema")
     args.exactly(0, "no arguments: the message is read from standard input")
     if "--schema" in args.flags:

@@ -1,15 +1,20 @@
-"""The commands for terminals, one module each. This module holds what they share and imports nothing heavy."""
+"""The commands for terminals: `wait_command` and its help, `WAIT_HELP`, for `treadle wait`.
+
+This module holds what they share and imports nothing heavy.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from treadle.cli.arguments import Arguments, UsageError, exit_code
+from treadle.cli.arguments import Arguments, UsageError, exit_code, found
+from treadle.cli.names import TERMINAL
 from treadle.errors import ConfigError, NotFound, PeerStalled, TreadleError
 from treadle.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from treadle.cli.arguments import Command
     from treadle.terminal.client import Client
     from treadle.terminal.places import Place
 
@@ -27,15 +32,13 @@ def main(name: str, arguments: list[str]) -> int:
 
 
 def _run(name: str, arguments: list[str]) -> int:
-    module = __import__(f"treadle.cli.terminal.{name}", fromlist=["main"])
+    command, help_text = find(name)
     before = arguments[: arguments.index("--")] if "--" in arguments else arguments
     if "--help" in before[:1] or "-h" in before[:1]:
-        print((module.__doc__ or "").strip())
+        print(help_text)
         return 0
     try:
-        code = module.main(arguments)
-        assert isinstance(code, int)
-        return code
+        return command(arguments)
     except UsageError as error:
         warn(f"treadle {name}: {error}; see `treadle {name} --help`")
         return 2
@@ -49,6 +52,11 @@ def _run(name: str, arguments: list[str]) -> int:
     except OSError as error:
         warn(f"treadle: {error}")
         return 1
+
+
+def find(name: str) -> tuple[Command, str]:
+    """A command and its help."""
+    return found(f"treadle.cli.terminal.{TERMINAL[name]}", name)
 
 
 def warn(text: str) -> None:

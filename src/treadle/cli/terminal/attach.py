@@ -1,4 +1,19 @@
-"""Join a terminal: see what its program shows and type into it.
+"""`treadle attach`."""
+
+from __future__ import annotations
+
+import sys
+
+from treadle.cli.arguments import Arguments, UsageError
+from treadle.cli.terminal import WHERE, directory, place
+from treadle.errors import NotFound
+from treadle.light import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from treadle.terminal.places import Place
+
+
+ATTACH_HELP = """Join a terminal: see what its program shows and type into it.
 
     treadle attach [ID] [--read-only] [--bar]
     treadle attach --next-waiting [--bar]
@@ -15,20 +30,8 @@ before, [ look at what has scrolled away, / search it, b the bar, r rename, k en
                    it is answered the next one, until none waits. The detach key leaves one for later
 """
 
-from __future__ import annotations
 
-import sys
-
-from treadle.cli.arguments import Arguments, UsageError
-from treadle.cli.terminal import WHERE, directory, place
-from treadle.errors import NotFound
-from treadle.light import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from treadle.terminal.places import Place
-
-
-def main(arguments: list[str]) -> int:
+def attach_command(arguments: list[str]) -> int:
     given = Arguments(arguments, WHERE, "--read-only --bar --next-waiting")
     if len(given.rest) > 1:
         raise UsageError("expected one id")

@@ -1,10 +1,4 @@
-"""Remove what terminals that have ended left: logs, output and exit records.
-
-    treadle clean [--older-than DURATION] [--force] [--json]
-
-Only looks unless --force is given. What has work in a worktree of its own is left alone: `treadle merge ID` first.
-DURATION is 24h by default; also 90s, 5m, 2h30m, 7d.
-"""
+"""`treadle clean`."""
 
 import os
 import sys
@@ -16,7 +10,16 @@ from treadle.cli.terminal import WHERE, directory, duration, show
 ENDINGS = (".exit", ".log", ".log.1", ".out", ".out.1", ".state", ".summary", ".renamed", ".pid", ".sock")
 
 
-def main(arguments: list[str]) -> int:
+CLEAN_HELP = """Remove what terminals that have ended left: logs, output and exit records.
+
+    treadle clean [--older-than DURATION] [--force] [--json]
+
+Only looks unless --force is given. What has work in a worktree of its own is left alone: `treadle merge ID` first.
+DURATION is 24h by default; also 90s, 5m, 2h30m, 7d.
+"""
+
+
+def clean_command(arguments: list[str]) -> int:
     given = Arguments(arguments, f"--older-than {WHERE}", "--force --json")
     given.exactly(0, "no arguments")
     age = duration(given.get("--older-than", "24h"))

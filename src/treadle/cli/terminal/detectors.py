@@ -1,4 +1,14 @@
-"""List or test the tables by which an agent's state is read from its screen.
+"""`treadle detectors`."""
+
+import os
+import sys
+
+from treadle.cli.arguments import Arguments, UsageError
+from treadle.cli.terminal import show, warn
+from treadle.errors import ConfigError
+from treadle.terminal import detectors
+
+DETECTORS_HELP = """List or test the tables by which an agent's state is read from its screen.
 
     treadle detectors [ls] [--json]
     treadle detectors test FILE... [--json]
@@ -9,16 +19,8 @@ which `treadle explain ID --record STATE` writes. It exits with 1 when a table c
 otherwise than it is labelled. What a table holds: `treadle docs detectors`.
 """
 
-import os
-import sys
 
-from treadle.cli.arguments import Arguments, UsageError
-from treadle.cli.terminal import show, warn
-from treadle.errors import ConfigError
-from treadle.terminal import detectors
-
-
-def main(arguments: list[str]) -> int:
+def detectors_command(arguments: list[str]) -> int:
     given = Arguments(arguments, "", "--json")
     what, *paths = given.rest or ["ls"]
     if what == "ls" and not paths:

@@ -1,4 +1,11 @@
-"""Show what the program of a terminal that was started with `run --worktree` has changed.
+"""`treadle diff`."""
+
+import sys
+
+from treadle.cli.arguments import Arguments
+from treadle.cli.terminal import WHERE, place, show, warn
+
+DIFF_HELP = """Show what the program of a terminal that was started with `run --worktree` has changed.
 
     treadle diff ID [--stat | --json]
 
@@ -8,13 +15,8 @@ the program works, and after its end.
   --stat   only the files and what happened to them
 """
 
-import sys
 
-from treadle.cli.arguments import Arguments
-from treadle.cli.terminal import WHERE, place, show, warn
-
-
-def main(arguments: list[str]) -> int:
+def diff_command(arguments: list[str]) -> int:
     given = Arguments(arguments, WHERE, "--stat --json")
     (name,) = given.exactly(1, "one id")
     from treadle.cli.render import colourful, printable

@@ -1,4 +1,13 @@
-"""Say why a terminal is taken to be in its state.
+"""`treadle explain`."""
+
+import os
+import sys
+
+from treadle.cli.arguments import Arguments
+from treadle.cli.terminal import WHERE, connect, place, show
+from treadle.light import Any
+
+EXPLAIN_HELP = """Say why a terminal is taken to be in its state.
 
     treadle explain ID [--json]
     treadle explain ID --record STATE [--to FILE]
@@ -9,15 +18,8 @@ labelled with the STATE that it really is in, to the moments with which `treadle
 table: to FILE, or beside your own table in the directory `detectors` of your configuration.
 """
 
-import os
-import sys
 
-from treadle.cli.arguments import Arguments
-from treadle.cli.terminal import WHERE, connect, place, show
-from treadle.light import Any
-
-
-def main(arguments: list[str]) -> int:
+def explain_command(arguments: list[str]) -> int:
     given = Arguments(arguments, f"{WHERE} --record --to", "--json")
     where = place(given, given.exactly(1, "one id")[0])
     with connect(where) as client:

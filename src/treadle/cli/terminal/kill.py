@@ -1,11 +1,4 @@
-"""End a terminal's program and all that belongs to it, and say what died.
-
-    treadle kill ID... [--grace SECONDS] [--json]
-    treadle kill --all
-
-SIGTERM to everything in the terminal; SIGHUP to what ignores it, as interactive shells do; SIGKILL after the grace (5).
-Exit code 1 when something is left, or when it cannot be told whether something is.
-"""
+"""`treadle kill`."""
 
 from __future__ import annotations
 
@@ -23,7 +16,17 @@ if TYPE_CHECKING:
 SUPERVISOR, REAPER = "treadle-termina", "treadle-reaper"  # the kernel keeps only 15 bytes of a name
 
 
-def main(arguments: list[str]) -> int:
+KILL_HELP = """End a terminal's program and all that belongs to it, and say what died.
+
+    treadle kill ID... [--grace SECONDS] [--json]
+    treadle kill --all
+
+SIGTERM to everything in the terminal; SIGHUP to what ignores it, as interactive shells do; SIGKILL after the grace (5).
+Exit code 1 when something is left, or when it cannot be told whether something is.
+"""
+
+
+def kill_command(arguments: list[str]) -> int:
     given = Arguments(arguments, f"--grace {WHERE}", "--json --all")
     grace = given.number("--grace", 5.0)
     if "--all" in given.flags:

@@ -1,16 +1,15 @@
 """The terminal commands as click commands, so that `treadle --help` lists them. They parse their own arguments."""
 
-import importlib
 import sys
 
 import click
 
 from treadle.cli.names import TERMINAL
-from treadle.cli.terminal import main
+from treadle.cli.terminal import find, main
 
 
 def _command(name: str) -> click.Command:
-    text = importlib.import_module(f"treadle.cli.terminal.{name}").__doc__ or ""
+    _, text = find(name)
 
     def run(arguments: tuple[str, ...]) -> None:
         sys.exit(main(name, list(arguments)))

@@ -1,12 +1,4 @@
-"""List terminals.
-
-    treadle ls [--all] [--json] [--watch] [--repair]
-
-Those that run, with their state, since when, where, how many texts are queued, what they run, and what they ask or
-said last; with --all also those that have ended, with their exit codes. --watch shows it again and again, until Ctrl-C.
-The socket of a dead supervisor is named. --repair removes it, and has a supervisor whose socket or directory was
-removed make it again at once, rather than within three seconds; nothing else is changed.
-"""
+"""`treadle ls`."""
 
 import os
 import sys
@@ -21,7 +13,18 @@ WATCH_PAUSE = 1.0
 LEFT = "left by a dead supervisor, `treadle ls --repair` removes it"
 
 
-def main(arguments: list[str]) -> int:
+LS_HELP = """List terminals.
+
+    treadle ls [--all] [--json] [--watch] [--repair]
+
+Those that run, with their state, since when, where, how many texts are queued, what they run, and what they ask or
+said last; with --all also those that have ended, with their exit codes. --watch shows it again and again, until Ctrl-C.
+The socket of a dead supervisor is named. --repair removes it, and has a supervisor whose socket or directory was
+removed make it again at once, rather than within three seconds; nothing else is changed.
+"""
+
+
+def ls_command(arguments: list[str]) -> int:
     given = Arguments(arguments, WHERE, "--all --json --watch --repair")
     given.exactly(0, "no arguments")
     where = directory(given)

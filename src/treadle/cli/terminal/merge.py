@@ -1,16 +1,4 @@
-"""Bring what a terminal's program has changed in its worktree into your directory.
-
-    treadle merge ID [--branch | --discard] [--anyway] [--json]
-
-The changes become uncommitted changes of the directory that `run --worktree` was started for: all of them, or none if
-they conflict with yours. Once the program has ended and all is brought over, its worktree is removed.
-
-  --branch    do not change the directory: make a branch with the result, treadle/NAME, on top of the program's commits
-  --discard   throw the worktree away with all that is in it; only when the program has ended
-  --anyway    also files that other programs obey: CI, hooks, AGENTS.md
-
-Exit codes: 0 done, or nothing to do. 1 conflicts, or any other failure.
-"""
+"""`treadle merge`."""
 
 from __future__ import annotations
 
@@ -26,7 +14,22 @@ if TYPE_CHECKING:
     from treadle.workspace.workspace import Workspace
 
 
-def main(arguments: list[str]) -> int:
+MERGE_HELP = """Bring what a terminal's program has changed in its worktree into your directory.
+
+    treadle merge ID [--branch | --discard] [--anyway] [--json]
+
+The changes become uncommitted changes of the directory that `run --worktree` was started for: all of them, or none if
+they conflict with yours. Once the program has ended and all is brought over, its worktree is removed.
+
+  --branch    do not change the directory: make a branch with the result, treadle/NAME, on top of the program's commits
+  --discard   throw the worktree away with all that is in it; only when the program has ended
+  --anyway    also files that other programs obey: CI, hooks, AGENTS.md
+
+Exit codes: 0 done, or nothing to do. 1 conflicts, or any other failure.
+"""
+
+
+def merge_command(arguments: list[str]) -> int:
     given = Arguments(arguments, WHERE, "--branch --discard --anyway --json")
     (name,) = given.exactly(1, "one id")
     if {"--branch", "--discard"} <= given.flags:

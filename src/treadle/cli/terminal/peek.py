@@ -1,17 +1,19 @@
-"""Look at a terminal's screen without attaching, also after it has ended.
-
-    treadle peek ID [--json | --png FILE]
-
-Text as a person would see it; with --json also size, cursor and title; with --png a picture in FILE.
-"""
+"""`treadle peek`."""
 
 import sys
 
 from treadle.cli.arguments import Arguments
 from treadle.cli.terminal import WHERE, place, show
 
+PEEK_HELP = """Look at a terminal's screen without attaching, also after it has ended.
 
-def main(arguments: list[str]) -> int:
+    treadle peek ID [--json | --png FILE]
+
+Text as a person would see it; with --json also size, cursor and title; with --png a picture in FILE.
+"""
+
+
+def peek_command(arguments: list[str]) -> int:
     given = Arguments(arguments, f"--png {WHERE}", "--json")
     where = place(given, given.exactly(1, "one id")[0])
     from treadle.terminal.screen import snapshot, story

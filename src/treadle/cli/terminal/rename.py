@@ -1,17 +1,19 @@
-"""Give a terminal another id. Its program goes on and is not notified.
-
-treadle rename ID NEW-ID
-
-Who is attached stays so. Its files move too; the program's own variable with the id keeps the old one.
-"""
+"""`treadle rename`."""
 
 from treadle.cli.arguments import Arguments
 from treadle.cli.terminal import WHERE, connect, place
 from treadle.errors import LocalError
 from treadle.terminal.places import check_id
 
+RENAME_HELP = """Give a terminal another id. Its program goes on and is not notified.
 
-def main(arguments: list[str]) -> int:
+treadle rename ID NEW-ID
+
+Who is attached stays so. Its files move too; the program's own variable with the id keeps the old one.
+"""
+
+
+def rename_command(arguments: list[str]) -> int:
     given = Arguments(arguments, WHERE)
     name, new = given.exactly(2, "an id and a new one")
     check_id(new)

@@ -1,17 +1,19 @@
-"""Play a recording (asciicast 2 or 3) in this terminal.
-
-    treadle replay FILE [--speed X] [--idle-limit SECONDS]
-
-The exit code is the one that was recorded.
-"""
+"""`treadle replay`."""
 
 import sys
 import time
 
 from treadle.cli.arguments import Arguments
 
+REPLAY_HELP = """Play a recording (asciicast 2 or 3) in this terminal.
 
-def main(arguments: list[str]) -> int:
+    treadle replay FILE [--speed X] [--idle-limit SECONDS]
+
+The exit code is the one that was recorded.
+"""
+
+
+def replay_command(arguments: list[str]) -> int:
     given = Arguments(arguments, "--speed --idle-limit")
     [path] = given.exactly(1, "one file")
     from treadle.terminal.record import play

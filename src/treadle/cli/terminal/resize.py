@@ -1,14 +1,16 @@
-"""Change a terminal's size, whatever its policy is.
-
-treadle resize ID COLSxROWS
-"""
+"""`treadle resize`."""
 
 from treadle.cli.arguments import Arguments, UsageError
 from treadle.cli.terminal import WHERE, connect, place
 from treadle.errors import PeerStalled
 
+RESIZE_HELP = """Change a terminal's size, whatever its policy is.
 
-def main(arguments: list[str]) -> int:
+treadle resize ID COLSxROWS
+"""
+
+
+def resize_command(arguments: list[str]) -> int:
     given = Arguments(arguments, WHERE)
     name, size = given.exactly(2, "an id and a size such as 120x40")
     cols, x, rows = size.partition("x")

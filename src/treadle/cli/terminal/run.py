@@ -1,38 +1,4 @@
-"""Run a program in a terminal that outlives this one.
-
-    treadle run [OPTIONS] [--] COMMAND [ARGUMENT...]
-
-Starts it in the background and attaches to it; Ctrl-\\ detaches, and it goes on.
-
-  --id ID               its name; the program's name when not given
-  --detach              do not attach: print the id when its socket answers
-  --foreground          stay here as its supervisor, for systemd; with --linger 0 end with it
-  --workdir DIR         where it runs (here)
-  --worktree            it works in a directory of its own, written from the commit that is checked out here, with its
-                        own .git: `treadle diff ID` shows what it changed there, `treadle merge ID` brings it over
-  --cols N --rows N     its size (220 x 50, or this terminal's when attaching)
-  --env NAME=VALUE      add to its environment; may be repeated
-  --term NAME           its TERM (as here, or xterm-256color)
-  --classifier NAME     how its state is guessed: simple, claude or none (simple)
-  --idle-threshold-ms N silence after which it counts as idle (3000)
-  --debounce-ms N       how long a new state must last, for claude (200)
-  --scrollback-bytes N  how much output a new client is shown (65536)
-  --resize POLICY       whose size counts: latest, smallest, leader or fixed (latest)
-  --notify COMMAND      run this in a shell when it starts to wait for a person, with TREADLE_ID, TREADLE_STATE,
-                        TREADLE_MESSAGE and TREADLE_DIR set
-  --record FILE         record what is shown as an asciicast
-  --linger SECONDS      how long to answer after it has ended (3)
-  --own-pids            it and all that it starts have process ids of their own (a PID namespace, made by bwrap), so
-                        that the kernel ends them even when all our processes are killed at once
-  --kill-process-group=BOOL
-                        false: signal only the program itself, and leave what it leaves behind (true)
-  --session-env-var NAME
-                        the variable that tells it its id (HEIMDALL_SESSION_ID)
-  --log-file FILE, --log-level LEVEL
-                        where the supervisor's own log goes, and from which level on (ID.log, info)
-  --socket-dir DIR, --config FILE
-                        where terminals live; a configuration file to use
-"""
+"""`treadle run`."""
 
 from __future__ import annotations
 
@@ -82,7 +48,44 @@ def _parsed(arguments: list[str]) -> Arguments:
     return Arguments(arguments, OPTIONS, "--detach --foreground --bar --worktree --own-pids", many="--env", stop=True)
 
 
-def main(arguments: list[str]) -> int:
+RUN_HELP = """Run a program in a terminal that outlives this one.
+
+    treadle run [OPTIONS] [--] COMMAND [ARGUMENT...]
+
+Starts it in the background and attaches to it; Ctrl-\\ detaches, and it goes on.
+
+  --id ID               its name; the program's name when not given
+  --detach              do not attach: print the id when its socket answers
+  --foreground          stay here as its supervisor, for systemd; with --linger 0 end with it
+  --workdir DIR         where it runs (here)
+  --worktree            it works in a directory of its own, written from the commit that is checked out here, with its
+                        own .git: `treadle diff ID` shows what it changed there, `treadle merge ID` brings it over
+  --cols N --rows N     its size (220 x 50, or this terminal's when attaching)
+  --env NAME=VALUE      add to its environment; may be repeated
+  --term NAME           its TERM (as here, or xterm-256color)
+  --classifier NAME     how its state is guessed: simple, claude or none (simple)
+  --idle-threshold-ms N silence after which it counts as idle (3000)
+  --debounce-ms N       how long a new state must last, for claude (200)
+  --scrollback-bytes N  how much output a new client is shown (65536)
+  --resize POLICY       whose size counts: latest, smallest, leader or fixed (latest)
+  --notify COMMAND      run this in a shell when it starts to wait for a person, with TREADLE_ID, TREADLE_STATE,
+                        TREADLE_MESSAGE and TREADLE_DIR set
+  --record FILE         record what is shown as an asciicast
+  --linger SECONDS      how long to answer after it has ended (3)
+  --own-pids            it and all that it starts have process ids of their own (a PID namespace, made by bwrap), so
+                        that the kernel ends them even when all our processes are killed at once
+  --kill-process-group=BOOL
+                        false: signal only the program itself, and leave what it leaves behind (true)
+  --session-env-var NAME
+                        the variable that tells it its id (HEIMDALL_SESSION_ID)
+  --log-file FILE, --log-level LEVEL
+                        where the supervisor's own log goes, and from which level on (ID.log, info)
+  --socket-dir DIR, --config FILE
+                        where terminals live; a configuration file to use
+"""
+
+
+def run_command(arguments: list[str]) -> int:
     given = _parsed(arguments)
     attaching = not given.flags & {"--detach", "--foreground"}
     if attaching and not os.isatty(0):

@@ -1,32 +1,4 @@
-"""Type into a terminal.
-
-    treadle send ID [TEXT...] [--enter | --wait | --when-idle] [--replace] [--file FILE] [--timeout S] [--anyway]
-    treadle send ID --answer KEY
-    treadle send ID --cancel NUMBER
-
-  --enter        press Enter after the text, once it is seen in the program's input box
-  --wait         press Enter, then wait for the end of the turn that this starts; also called --wait-idle
-  --when-idle    queue it: it is typed when the program is next idle, after those that were queued before, one for
-                 each turn. Prints its number. With --wait, wait for the end of its turn
-  --answer KEY   answer what it asks: 1, y, \\e (Esc), \\r (Enter: what is marked), \\e[B (down). Refused when it asks
-                 nothing. Enter follows by itself in a program that reads the answer as a line, such as aider
-  --cancel N     remove a queued text; `treadle status ID` lists them
-  --replace      remove the text that stands in the input box, instead of refusing to add to it
-  --file FILE    type what the file holds; - is standard input
-  --timeout S    how long all of this may take, at most (no limit)
-  --anyway       type whatever the program is doing, and press Enter whatever its input box shows
-
-Words are joined by one space; \\n, \\t, \\e, \\xHH in the text are as in C. A text never answers a dialog: while the
-program asks for a permission or has a question, only a single key is typed, as in `treadle send ID 1`, and Enter is
-pressed only with --answer or --anyway. While it works a dialog may come at any moment, so Enter is not pressed then
-either: use --when-idle. Of a program that is not recognised one cannot tell, so Enter needs --anyway there too, unless
-it shows a prompt.
-
-Exit codes: 0 typed, taken, queued, or idle again. 1 it has ended, or without --timeout: its supervisor does not answer.
-3 not typed, or Enter not pressed: it waits for a
-person, works, has a text in its input box, or its state is not known. 4 not submitted: the text was not seen in the
-input box, or nothing came of Enter. 5 the turn failed. 124 not within the timeout.
-"""
+"""`treadle send`."""
 
 from __future__ import annotations
 
@@ -58,7 +30,38 @@ if TYPE_CHECKING:
 FLAGS = "--enter --wait --wait-idle --when-idle --replace --anyway --force"
 
 
-def main(arguments: list[str]) -> int:
+SEND_HELP = """Type into a terminal.
+
+    treadle send ID [TEXT...] [--enter | --wait | --when-idle] [--replace] [--file FILE] [--timeout S] [--anyway]
+    treadle send ID --answer KEY
+    treadle send ID --cancel NUMBER
+
+  --enter        press Enter after the text, once it is seen in the program's input box
+  --wait         press Enter, then wait for the end of the turn that this starts; also called --wait-idle
+  --when-idle    queue it: it is typed when the program is next idle, after those that were queued before, one for
+                 each turn. Prints its number. With --wait, wait for the end of its turn
+  --answer KEY   answer what it asks: 1, y, \\e (Esc), \\r (Enter: what is marked), \\e[B (down). Refused when it asks
+                 nothing. Enter follows by itself in a program that reads the answer as a line, such as aider
+  --cancel N     remove a queued text; `treadle status ID` lists them
+  --replace      remove the text that stands in the input box, instead of refusing to add to it
+  --file FILE    type what the file holds; - is standard input
+  --timeout S    how long all of this may take, at most (no limit)
+  --anyway       type whatever the program is doing, and press Enter whatever its input box shows
+
+Words are joined by one space; \\n, \\t, \\e, \\xHH in the text are as in C. A text never answers a dialog: while the
+program asks for a permission or has a question, only a single key is typed, as in `treadle send ID 1`, and Enter is
+pressed only with --answer or --anyway. While it works a dialog may come at any moment, so Enter is not pressed then
+either: use --when-idle. Of a program that is not recognised one cannot tell, so Enter needs --anyway there too, unless
+it shows a prompt.
+
+Exit codes: 0 typed, taken, queued, or idle again. 1 it has ended, or without --timeout: its supervisor does not answer.
+3 not typed, or Enter not pressed: it waits for a
+person, works, has a text in its input box, or its state is not known. 4 not submitted: the text was not seen in the
+input box, or nothing came of Enter. 5 the turn failed. 124 not within the timeout.
+"""
+
+
+def send_command(arguments: list[str]) -> int:
     given = Arguments(arguments, f"--file --timeout --cancel --answer {WHERE}", FLAGS)
     if not given.rest:
         raise UsageError("expected an id and a text")

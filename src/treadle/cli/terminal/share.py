@@ -1,4 +1,12 @@
-"""Make a link with which others watch one terminal in a browser, and nothing else, until it expires.
+"""`treadle share`."""
+
+import sys
+
+from treadle.cli.arguments import Arguments, UsageError
+from treadle.cli.terminal import duration, show
+from treadle.errors import ConfigError, NotFound
+
+SHARE_HELP = """Make a link with which others watch one terminal in a browser, and nothing else, until it expires.
 
     treadle share ID [--for 1h] [--json]
     treadle share --list [--json]
@@ -12,14 +20,8 @@ it is taken back. The page must be served: `treadle serve`, and for others than 
   --revoke SHARE  take one back; who watches with it sees nothing more
 """
 
-import sys
 
-from treadle.cli.arguments import Arguments, UsageError
-from treadle.cli.terminal import duration, show
-from treadle.errors import ConfigError, NotFound
-
-
-def main(arguments: list[str]) -> int:
+def share_command(arguments: list[str]) -> int:
     given = Arguments(arguments, "--for --revoke", "--list --json")
     from treadle.serve.tokens import SHARE_MAX, SHARE_SECONDS, Tokens
 

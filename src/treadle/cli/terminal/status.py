@@ -1,11 +1,4 @@
-"""How a terminal is doing.
-
-    treadle status ID [--json]
-
-Session, pid, idle_ms, alive and state; for one that waits for a person also what it asks, and the texts that are queued
-with `treadle send --when-idle`. With --json all that is known, and why; one that has ended gives its exit record. One
-whose supervisor does not answer, as on a very busy machine, is unknown.
-"""
+"""`treadle status`."""
 
 from __future__ import annotations
 
@@ -26,7 +19,17 @@ if TYPE_CHECKING:
 WAITS_FOR = {"text": "its input box is empty", "stopped": "the program is no longer stopped"}
 
 
-def main(arguments: list[str]) -> int:
+STATUS_HELP = """How a terminal is doing.
+
+    treadle status ID [--json]
+
+Session, pid, idle_ms, alive and state; for one that waits for a person also what it asks, and the texts that are queued
+with `treadle send --when-idle`. With --json all that is known, and why; one that has ended gives its exit record. One
+whose supervisor does not answer, as on a very busy machine, is unknown.
+"""
+
+
+def status_command(arguments: list[str]) -> int:
     given = Arguments(arguments, WHERE, "--json")
     where = place(given, given.exactly(1, "one id")[0])
     as_json = "--json" in given.flags

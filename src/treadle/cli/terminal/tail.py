@@ -1,11 +1,4 @@
-"""Show the end of a terminal's output, also after it has ended.
-
-  treadle tail ID [--lines N] [-f] [--strip]
-
---lines N   how many lines (20)
--f          and what comes, until it ends; the exit code is then the program's
---strip     without colours and other escape sequences
-"""
+"""`treadle tail`."""
 
 from __future__ import annotations
 
@@ -25,7 +18,17 @@ if TYPE_CHECKING:
 BLOCK = 64 * 1024
 
 
-def main(arguments: list[str]) -> int:
+TAIL_HELP = """Show the end of a terminal's output, also after it has ended.
+
+  treadle tail ID [--lines N] [-f] [--strip]
+
+--lines N   how many lines (20)
+-f          and what comes, until it ends; the exit code is then the program's
+--strip     without colours and other escape sequences
+"""
+
+
+def tail_command(arguments: list[str]) -> int:
     given = Arguments(arguments, f"--lines -n {WHERE}", "-f --follow --strip")
     where = place(given, given.exactly(1, "one id")[0])
     count = int(given.number("--lines", given.number("-n", 20)))

@@ -1,21 +1,4 @@
-"""Wait until a terminal is in a state, or has ended.
-
-    treadle wait ID --state STATE[,STATE...] [--timeout S]
-    treadle wait --any ID ID... [--state STATE,...] [--timeout S]
-    treadle wait ID --exit [--timeout S]
-
-STATE is idle, submitted, working, permission, question, waiting (for either), error, starting, unknown, done or dead;
-or, finer than working: thinking, streaming, tool_use.
-
-  --any       of several terminals, the first that gets there; prints its id and state. Without --state: the first that
-              is idle, waits for a person, failed or ended
-  --anyway    take a program that is not recognised for idle when it is silent
-  --exit      until it has ended; the exit code is the program's, also when that was long ago
-  --timeout S how long to wait, at most
-
-Exit codes: 0 it is in the state. 1 it has ended instead. 3 it waits for a person instead of getting idle, or no one can
-tell what it does. 5 its turn failed instead. 124 not within the timeout.
-"""
+"""`treadle wait`."""
 
 from __future__ import annotations
 
@@ -46,7 +29,27 @@ PAUSE = 0.2
 """Seconds between two looks at a state whose changes are not announced."""
 
 
-def main(arguments: list[str]) -> int:
+WAIT_HELP = """Wait until a terminal is in a state, or has ended.
+
+    treadle wait ID --state STATE[,STATE...] [--timeout S]
+    treadle wait --any ID ID... [--state STATE,...] [--timeout S]
+    treadle wait ID --exit [--timeout S]
+
+STATE is idle, submitted, working, permission, question, waiting (for either), error, starting, unknown, done or dead;
+or, finer than working: thinking, streaming, tool_use.
+
+  --any       of several terminals, the first that gets there; prints its id and state. Without --state: the first that
+              is idle, waits for a person, failed or ended
+  --anyway    take a program that is not recognised for idle when it is silent
+  --exit      until it has ended; the exit code is the program's, also when that was long ago
+  --timeout S how long to wait, at most
+
+Exit codes: 0 it is in the state. 1 it has ended instead. 3 it waits for a person instead of getting idle, or no one can
+tell what it does. 5 its turn failed instead. 124 not within the timeout.
+"""
+
+
+def wait_command(arguments: list[str]) -> int:
     given = Arguments(arguments, f"--state --timeout {WHERE}", "--exit --any --anyway")
     if "--any" not in given.flags:
         given.exactly(1, "one id; for several say --any")

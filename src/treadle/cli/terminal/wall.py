@@ -1,4 +1,14 @@
-"""Watch several terminals in one view, the one that asks in front, and type into any.
+"""`treadle wall`."""
+
+import os
+import sys
+
+from treadle.cli.arguments import Arguments
+from treadle.cli.terminal import WHERE, directory
+from treadle.errors import ConfigError, NotFound
+from treadle.io.process.loop import run_async
+
+WALL_HELP = """Watch several terminals in one view, the one that asks in front, and type into any.
 
     treadle wall
 
@@ -11,16 +21,8 @@ programs keep their sizes and are not notified.
   Esc           whichever asks is in front       q      leave
 """
 
-import os
-import sys
 
-from treadle.cli.arguments import Arguments
-from treadle.cli.terminal import WHERE, directory
-from treadle.errors import ConfigError, NotFound
-from treadle.io.process.loop import run_async
-
-
-def main(arguments: list[str]) -> int:
+def wall_command(arguments: list[str]) -> int:
     given = Arguments(arguments, WHERE)
     given.exactly(0, "no arguments")
     if not (os.isatty(0) and os.isatty(1)) or os.environ.get("TERM", "dumb") == "dumb":
