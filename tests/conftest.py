@@ -43,6 +43,7 @@ KEPT = (
     "PYTHONHOME",
     "PYTHONPATH",
     "UPDATE_DOCS",
+    "UPDATE_GOLDEN",
     "TESTS_NO_SKIP",
     "RECORD_AGENTS",
     "TEST_AGENTS",
