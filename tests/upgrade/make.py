@@ -13,13 +13,12 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import tomlkit
 
+from tests.terminal.support import until
 from tests.upgrade.earlier import Earlier
 
 HERE = Path(__file__).parent
@@ -48,9 +47,7 @@ class Making:
 
     def model(self, *replies: dict[str, Any]) -> None:
         """What the scripted model says from now on."""
-        path = self.place / "model.toml"
-        path.write_text(tomlkit.dumps({"reply": [*replies, {"text": "Done.", "times": "always"}]}))
-        self.env["TREADLE_MODEL"] = f"scripted:{path}"
+        self.env["TREADLE_MODEL"] = scripted(self.place, *replies)
 
     def killed(self, when: Path, *argv: str) -> None:
         """Start it, and kill it as soon as the file is there."""
@@ -63,11 +60,11 @@ class Making:
         self.run("python", "-c", code, cwd=self.project, code=code_of_ending)
 
 
-def until(holds: Callable[[], Any], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come to that"
-        time.sleep(0.05)
+def scripted(place: Path, *replies: dict[str, Any]) -> str:
+    """A model that says this, and is done."""
+    path = place / "model.toml"
+    path.write_text(tomlkit.dumps({"reply": [*replies, {"text": "Done.", "times": "always"}]}))
+    return f"scripted:{path}"
 
 
 def writes(path: str, content: str, **more: Any) -> dict[str, Any]:
