@@ -1,16 +1,20 @@
 """An earlier version as an installation of its own: its sources from its commit, this interpreter's libraries."""
 
 import os
+import signal
 import subprocess
 import sysconfig
 import tarfile
 import tomllib
 import venv
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from treadle.io.process import table
 
 ROOT = Path(__file__).parents[2]
 COMMIT = "4b5020e2"
@@ -70,3 +74,22 @@ def ran(*argv: str, code: int | None = 0, **more: Any) -> str:
     done = subprocess.run(argv, text=True, timeout=SECONDS, **{**streams, **more})
     assert code in (None, done.returncode), f"{' '.join(argv)}: {done.returncode}\n{done.stdout}"
     return str(done.stdout)
+
+
+def belonging(place: Path) -> list[tuple[int, list[str]]]:
+    """The processes that have this directory in their environment or arguments, with their arguments."""
+    found = []
+    for one in table.processes():
+        words, given = table.command_line(one.pid), b""
+        with suppress(OSError):
+            given = Path(f"/proc/{one.pid}/environ").read_bytes()
+        if os.fsencode(place) in given or any(str(place) in word for word in words):
+            found.append((one.pid, words))
+    return found
+
+
+def end_all(place: Path) -> None:
+    """What is left after a failure; a test that passes has looked that nothing is."""
+    for pid, _ in belonging(place):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

@@ -10,9 +10,8 @@ import pytest
 
 from tests.installed import TREADLE
 from tests.terminal.support import until
-from tests.upgrade.earlier import Earlier, environment, ran
+from tests.upgrade.earlier import Earlier, belonging, end_all, environment, ran
 from tests.upgrade.make import bash, scripted
-from treadle.io.process import table
 
 pytestmark = pytest.mark.slow
 
@@ -43,25 +42,14 @@ class Upgraded:
         return ran("bash", "-ec", line, cwd=self.project, env=self.env, code=code)
 
     def running(self) -> list[tuple[int, list[str]]]:
-        """Processes that have the home of this test in their environment or arguments."""
-        home, found = str(self.place), []
-        for one in table.processes():
-            words = table.command_line(one.pid)
-            try:
-                given = Path(f"/proc/{one.pid}/environ").read_bytes()
-            except OSError:
-                given = b""
-            if home.encode() in given or any(home in word for word in words):
-                found.append((one.pid, words))
-        return found
+        return belonging(self.place)
 
 
 @pytest.fixture
 def upgraded(tmp_path: Path) -> Iterator[Upgraded]:
     at = Upgraded(tmp_path)
     yield at
-    for pid, _ in at.running():  # only after a failure: the tests have looked
-        os.kill(pid, signal.SIGKILL)
+    end_all(tmp_path)
 
 
 def test_a_terminal_is_listed_typed_into_read_and_ended(upgraded: Upgraded) -> None:

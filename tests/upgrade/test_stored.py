@@ -3,14 +3,15 @@
 import ast
 import json
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import need
-from tests.upgrade.earlier import ROOT
+from tests.terminal.support import until
+from tests.upgrade.earlier import ROOT, belonging, end_all
 from tests.upgrade.make import HERE, SESSION
 from tests.upgrade.unpacked import Unpacked
 from treadle.fleet.engine import server
@@ -55,8 +56,9 @@ At = Callable[[str], Unpacked]
 
 
 @pytest.fixture
-def at(tmp_path: Path) -> At:
-    return lambda area: Unpacked(area, tmp_path / area)
+def at(tmp_path: Path) -> Iterator[At]:
+    yield lambda area: Unpacked(area, tmp_path / area)
+    end_all(tmp_path)
 
 
 def declaring() -> set[str]:
@@ -235,23 +237,22 @@ def test_a_fleet_comes_up_on_its_store_with_all_its_orders(at: At) -> None:
     fleet = json.loads(path.read_text())
     path.write_text(json.dumps({**fleet, "url": f"nats://127.0.0.1:{server.free_port()}"}))
     kept.typed("treadle fleet up --name here")
-    try:
-        orders = json.loads(kept.typed("treadle fleet ls --json"))
-        states = {order["title"]: order["state"] for order in orders}
-        assert states["Write c.txt."] == "done", states
-        (done,) = [order["id"] for order in orders if order["title"] == "Write c.txt."]
-        assert "c.txt" in kept.typed(f"treadle fleet diff {done}")
-        assert json.loads(kept.typed(f"treadle fleet receipt {done} --json"))["outcome"] == "complete"
-        assert "I write." in kept.typed(f"treadle fleet logs {done}")
-        (goal,) = json.loads(kept.typed("treadle goal ls --json"))
-        assert goal["state"] == "met" and "rows" in kept.typed(f"treadle goal report {goal['id']}")
-        assert "main" in kept.typed("treadle land ls") and "rows" in kept.typed("treadle blame rows.csv:1")
-        assert "5.0" in kept.typed("treadle fleet budget fleet --json") and "rows" in kept.typed(
-            "treadle fleet search rows"
-        )
-        kept.typed("treadle receipt verify --chain")
-        code = json.loads((kept.place / "invitation.json").read_text())["code"]
-        assert "this machine belongs to the fleet" in kept.typed(f"treadle fleet join {code}", code=1)
-        kept.typed("treadle goal check goal.toml")
-    finally:
-        kept.typed("treadle fleet down", code=None)
+    orders = json.loads(kept.typed("treadle fleet ls --json"))
+    states = {order["title"]: order["state"] for order in orders}
+    assert states["Write c.txt."] == "done", states
+    (done,) = [order["id"] for order in orders if order["title"] == "Write c.txt."]
+    assert "c.txt" in kept.typed(f"treadle fleet diff {done}")
+    assert json.loads(kept.typed(f"treadle fleet receipt {done} --json"))["outcome"] == "complete"
+    assert "I write." in kept.typed(f"treadle fleet logs {done}")
+    (goal,) = json.loads(kept.typed("treadle goal ls --json"))
+    assert goal["state"] == "met" and "rows" in kept.typed(f"treadle goal report {goal['id']}")
+    assert "main" in kept.typed("treadle land ls") and "rows" in kept.typed("treadle blame rows.csv:1")
+    assert "5.0" in kept.typed("treadle fleet budget fleet --json") and "rows" in kept.typed(
+        "treadle fleet search rows"
+    )
+    kept.typed("treadle receipt verify --chain")
+    code = json.loads((kept.place / "invitation.json").read_text())["code"]
+    assert "this machine belongs to the fleet" in kept.typed(f"treadle fleet join {code}", code=1)
+    kept.typed("treadle goal check goal.toml")
+    kept.typed("treadle fleet down")
+    until(lambda: not belonging(kept.place), "the end of all its processes")
