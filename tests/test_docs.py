@@ -254,15 +254,6 @@ async def test_the_door_of_the_how_to_page_is_one(tmp_path: Path) -> None:
     assert answers[1]["answer"] == "" and "no reply left" in answers[1]["error"]
 
 
-def test_help_of_the_root_teaches_the_two_main_ways() -> None:
-    from click.testing import CliRunner
-
-    from treadle.cli.root import treadle as root
-
-    shown = CliRunner().invoke(root, ["--help"]).output
-    assert isinstance(root, click.Group) and 'treadle -p "fix the test"' in shown and "treadle demo" in shown
-
-
 def test_help_and_errors_name_pages_that_an_installation_has() -> None:
     from treadle.cli.docs import pages
 

@@ -16,10 +16,6 @@ def run(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
     return treadle("mcp", *arguments, input=given)
 
 
-def test_the_help_shows_how_to_add_it_to_a_client() -> None:
-    assert "claude mcp add treadle -- treadle mcp --agent codex" in run("--help").stdout
-
-
 def test_an_agent_or_a_mode_that_does_not_exist_is_said_before_anything_is_served() -> None:
     for arguments, words in (
         (["--agent", "nobody"], "no agent"),

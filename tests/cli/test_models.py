@@ -105,5 +105,3 @@ def test_prices_that_cannot_be_fetched_leave_those_that_are_there(
 
 def test_any_word_that_is_no_command_is_a_service() -> None:
     assert "[openrouter|anthropic|" in CliRunner().invoke(models, ["nothing"]).output
-    assert "treadle models pull" in CliRunner().invoke(models, ["--help"]).output
-    assert "Fetch a model that runs" in CliRunner().invoke(models, ["pull", "--help"]).output

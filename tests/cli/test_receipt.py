@@ -205,4 +205,3 @@ def test_a_receipt_is_exported_signed_or_for_who_signs_it(store: ReceiptStore, t
     assert run("export", FIRST, "--out", str(out)) == "" and out.stat().st_mode & 0o777 == 0o644
     (line,) = out.read_text().splitlines()
     assert json.loads(base64.b64decode(json.loads(line)["payload"])) == statement
-    assert "[default: envelope]" in " ".join(run("export", "--help").split())

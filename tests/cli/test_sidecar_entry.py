@@ -27,11 +27,6 @@ def test_an_agent_that_is_not_known_is_named_and_nothing_is_said_on_stdout() -> 
     assert done.stderr.startswith("treadle-sidecar: ") and "no-such-agent" in done.stderr
 
 
-def test_with_words_it_is_the_command() -> None:
-    done = ran("--help")
-    assert done.returncode == 0 and "treadle-sidecar" in done.stdout
-
-
 def test_without_a_standard_input_there_are_no_orders() -> None:
     done = subprocess.run(["sh", "-c", f"{SIDECAR} <&-"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and json.loads(done.stdout.splitlines()[0])["t"] == "hello", done.stderr

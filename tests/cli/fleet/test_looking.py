@@ -193,8 +193,6 @@ async def test_orders_are_listed_latest_first_and_by_what_they_are(bus: Bus) -> 
     assert await listed("--state", "done", "--state", "failed") == ["three", "one"]
     assert await listed("--label", "l") == await listed("--agent", "a" * 21) == ["one"]
     assert await listed("--project", "p") == ["two"] and await listed("--project", "q") == []
-    shown = await typed("ls", "--help")
-    assert "-n, --count INTEGER" in shown and "[default: 50]" in shown
 
 
 async def test_events_are_shown_by_attempt_with_what_is_missing_and_how_it_ended(bus: Bus) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import time
@@ -196,8 +195,6 @@ async def test_an_invitation_names_who_may_come_and_until_when(bus: Bus) -> None
     assert found["node"] == "far" and 290 < found["until"] - time.time() <= 300
     assert "worker:far" not in places.load().users and len((await typed("invite", "far")).split()) == 1
     assert "there are no credentials of a worker 'far'" in await typed("remove", "far", code=1)
-    shown = await typed("invite", "--help")
-    assert "[default: 1h]" in shown and "[default: watch]" in shown and "[watch|submit]" in shown
 
 
 async def test_what_down_would_forget_is_asked_and_a_no_stops_nothing(bus: Bus) -> None:
@@ -208,13 +205,6 @@ async def test_what_down_would_forget_is_asked_and_a_no_stops_nothing(bus: Bus) 
     told = await typed("down", "--forget", both=True, stdin="y\n")
     assert "Remove all orders, events and results of this fleet? [y/N]" in told and "nodes   0 stopped" in told
     assert "page    stopped" not in told and not server.is_up()
-
-
-@pytest.mark.parametrize(
-    ("command", "defaults"), [("up", ["4", "1"]), ("node", ["4"]), ("join", ["4"]), ("add", ["4", "42220", "watch"])]
-)
-def test_the_help_says_the_defaults(command: str, defaults: list[str]) -> None:
-    assert re.findall(r"\[default: (\w+)\]", " ".join(fleet(command, "--help").split())) == defaults
 
 
 def test_a_limit_of_a_node_that_is_none_is_refused(nothing_left: None) -> None:

@@ -179,10 +179,6 @@ def test_a_time_that_is_none_is_refused_and_a_crontab_line_has_the_zone_of_this_
     assert cron["cron"] == "0 6 * * *" and cron["zone"] and "every" not in cron
     (later,) = shown("x", "--not-before", "+90m")
     assert 5300 < later["not_before"] - time.time() <= 5400
-    help_ = " ".join(fleet("submit", "--help").split())
-    for part in ("[default: native]", "[default: 5]", "[auto|wait]", "--priority 0-9", "[default: 3]"):
-        assert part in help_, part
-    assert "--in-place Work in" in help_
 
 
 async def test_what_was_stored_is_named_and_waited_for_with_its_exit_code(bus: Bus) -> None:

@@ -11,7 +11,6 @@ import pytest
 from tests.cli.terminal.shells import Shell
 from tests.imports import loaded_by
 from tests.terminal.support import until
-from treadle.cli.names import TERMINAL
 from treadle.cli.terminal import duration
 from treadle.errors import ConfigError
 from treadle.io.process import table
@@ -56,17 +55,6 @@ def test_what_is_wrong_is_said_in_one_line(shell: Shell, arguments: tuple[str, .
     done = shell.run(*arguments)
     assert (done.returncode, done.stdout) == (code, "")
     assert words in done.stderr and "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize("name", TERMINAL)
-def test_every_command_teaches_itself(shell: Shell, name: str) -> None:
-    assert f"treadle {name}" in shell(name, "--help")
-
-
-def test_the_list_of_commands_has_them_with_a_line_each(shell: Shell) -> None:
-    text = shell("--help")
-    for name in TERMINAL:
-        assert f"  {name} " in text
 
 
 def test_the_small_commands_import_nothing_heavy(shell: Shell) -> None:
