@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # With LOCKED=1 exactly the packages whose versions and checksums are in the file; `make lock` renews it.
 LOCK   := $(PIP) --require-hashes --no-binary claude-agent-sdk -r .ci/locked.txt && $(PIP) --no-deps --no-build-isolation -e .
 
-.PHONY: dist lock sbom site newcomer eval demo test check check-page check-clients cover mutate bench compare-sandboxes soak soak-fleet soak-receipts soak-terminals docs clean setup pictures package test-agents test-compatibility record-agents test-all-pythons
+.PHONY: dist lock sbom site newcomer eval demo test check check-page check-clients mutate bench compare-sandboxes soak soak-fleet soak-receipts soak-terminals docs clean setup pictures package test-agents test-compatibility record-agents test-all-pythons
 
 setup: $(VENV)/.ready
 
@@ -87,16 +87,13 @@ record-agents: setup
 	TEST_AGENTS=$(AGENT) RECORD_AGENTS=1 $(BIN)/python -m pytest -q -p no:cacheprovider --timeout=600 tests/live/test_contract.py tests/live/test_subagents.py
 	$(BIN)/python -m tests.drivers.changed $(subst $(comma), ,$(AGENT))
 
-# Is each module covered by its own test file? ROOMS=wire,policy looks at a part.
-cover: setup
-	$(BIN)/python -m tests.cover $(subst $(comma), ,$(ROOMS))
-
-# Plant faults, one at a time, and see whether the module's own test file notices: in what differs from main, or
-# MODULES=path, ROOMS=wire,policy or all, COUNT=30, SEED=1, EACH=2 (in each module),
-# SUITE=1 (mypy and its room's tests too), WRITE=1 (keep the score).
+# Plant faults, one at a time, and see whether a test that reaches them notices: in what differs from main, or
+# MODULES=path, ROOMS=wire,policy or all, COUNT=30, SEED=1, EACH=2 (in each module), LIST=1 (those of tests/faults.tsv).
+# Which test reaches which line is recorded first, unless it is in REACHED=DIRECTORY already; RESULTS=FILE keeps the outcomes.
+REACHED = build/reached
 mutate: setup
-	$(BIN)/python -m tests.mutate $(MODULES) $(if $(ROOMS),--rooms $(ROOMS)) $(if $(COUNT),--count $(COUNT)) \
-		$(if $(EACH),--each $(EACH)) --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(SUITE),--suite) $(if $(WRITE),--write)
+	$(BIN)/python -m tests.mutate $(MODULES) $(if $(ROOMS),--rooms $(ROOMS)) $(if $(LIST),--list) $(if $(COUNT),--count $(COUNT)) \
+		$(if $(EACH),--each $(EACH)) --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) --reached $(REACHED) $(if $(RESULTS),--results $(RESULTS))
 
 # The pictures in the docs, drawn anew from the program as it is now.
 pictures: setup
