@@ -7,7 +7,7 @@
 
 A fault is named by the function that it is in, the kind of change and the text that is changed, so that it is found
 again wherever its function has gone. The tests are those that reached the line in a run that was recorded, see
-tests/reached.py, and then those whose files mention the function or its module.
+tests/reached.py, and then some of its room and of whole programs, which run in processes of their own.
 """
 
 import argparse
@@ -406,20 +406,27 @@ def changed_modules() -> list[Path]:
 
 
 def noticed(module: Path, source: str, sources: Path, tests: list[str]) -> str:
-    """The first of these tests that fails when the module has this source; empty if none does. A test that also fails
-    without the fault has noticed nothing. A run that hangs or cannot begin has noticed it."""
-    place = sources / module.relative_to(SOURCES)
-    before, left = place.read_text(), tests
+    """The first of these tests that fails when the module has this source; empty if none does. It fails twice, and
+    not without the fault: a busy machine has noticed nothing. A run that hangs or cannot begin has noticed it."""
+    left = tests
     while left:
-        _put(place, source)
-        try:
-            failed = first_failure(sources, left)
-        finally:
-            _put(place, before)
-        if not failed or failed not in left or not first_failure(sources, [failed]):
+        failed = _failure_with(module, source, sources, left)
+        if failed not in left:
+            return failed
+        if _failure_with(module, source, sources, [failed]) and not first_failure(sources, [failed]):
             return failed
         left = left[left.index(failed) + 1 :]
     return ""
+
+
+def _failure_with(module: Path, source: str, sources: Path, tests: list[str]) -> str:
+    place = sources / module.relative_to(SOURCES)
+    before = place.read_text()
+    _put(place, source)
+    try:
+        return first_failure(sources, tests)
+    finally:
+        _put(place, before)
 
 
 def first_failure(sources: Path, tests: list[str]) -> str:
@@ -461,9 +468,9 @@ def judged(fault: Fault, places: list[Place], reach: Reach, sources: Path) -> Ou
         return Outcome(fault, "ambiguous" if places else "gone")
     module, _, lines, function = place = places[0]
     source = place.source(fault.kind)
-    own = (fault.function.rpartition(".")[2].strip("_"), ".".join(module.with_suffix("").parts[-2:]))
-    first = reach.reaching(module, lines, function, own)
-    for tests in (first, reach.mentioning(fault.room, own, but=first)):
+    name = fault.function.rpartition(".")[2]
+    first = reach.reaching(module, lines, function, name)
+    for tests in (first, reach.around(fault.room, module, name, but=first)):
         if by := noticed(module, source, sources, tests):
             return Outcome(fault, "noticed", by)
     return Outcome(fault, "survived", f"{module.relative_to(TOP)}:{lines.start}, {len(first)} tests reach it")

@@ -9,7 +9,7 @@ What a test starts as another process is not seen.
 import json
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cache
 from pathlib import Path
 
@@ -88,17 +88,16 @@ class Reach:
         for path in directory.rglob("*.json"):
             self._seconds.update(json.loads(path.read_text()))
 
-    def reaching(self, module: Path, lines: range, function: range, words: Iterable[str]) -> list[str]:
+    def reaching(self, module: Path, lines: range, function: range, name: str) -> list[str]:
         """Tests that reach one of these lines; where only loading the module does, those that reach the function."""
         tests = self._at(module, lines) or self._at(module, function)
-        return self._quick(tests, words, FEWEST)
+        return self._quick(tests, module, name, FEWEST, ENOUGH_SECONDS)
 
-    def mentioning(self, room: str, words: Iterable[str], but: Iterable[str]) -> list[str]:
-        """Tests of a room, and of whole programs, whose files mention one of these words, or all if none does."""
-        folders = tuple(f"tests/{name}/" for name in (room, "e2e", "safety")) if room != "treadle" else ("tests/test_",)
+    def around(self, room: str, module: Path, name: str, but: Collection[str]) -> list[str]:
+        """Tests of a room and of whole programs, more of them if none is known to reach it."""
+        folders = tuple(f"tests/{each}/" for each in (room, "e2e", "safety")) if room != "treadle" else ("tests/test_",)
         tests = {test for test in self._seconds if test.startswith(folders)}
-        about = {test for test in tests if _mentions(test, tuple(words))}
-        return self._quick((about or tests).difference(but), words, 0)
+        return self._quick(tests.difference(but), module, name, 0, ENOUGH_SECONDS * (1 if but else 4))
 
     def _at(self, module: Path, lines: range) -> set[str]:
         found: set[str] = set()
@@ -107,12 +106,12 @@ class Reach:
             found.update(test for line in lines for test in at.get(line, ()))
         return found & self._seconds.keys()
 
-    def _quick(self, tests: set[str], words: Iterable[str], fewest: int) -> list[str]:
-        """The quickest first, before them those that mention one of the words: as many as are enough."""
-        about, spent, taken = tuple(words), 0.0, []
-        for test in sorted(tests, key=lambda one: (not _mentions(one, about), self._seconds[one], one)):
+    def _quick(self, tests: set[str], module: Path, name: str, fewest: int, enough: float) -> list[str]:
+        """As many as are enough, the quickest first: tests of this module first, then what names the function."""
+        spent, taken = 0.0, []
+        for test in sorted(tests, key=lambda one: (_distance(one, module, name), self._seconds[one], one)):
             seconds = self._seconds[test]
-            if len(taken) < MOST and seconds < SLOW_SECONDS and (spent < ENOUGH_SECONDS or len(taken) < fewest):
+            if len(taken) < MOST and seconds < SLOW_SECONDS and (spent < enough or len(taken) < fewest):
                 spent += seconds
                 taken.append(test)
         return sorted(taken, key=lambda one: self._seconds[one])
@@ -124,8 +123,12 @@ def _text(file: str) -> str:
     return path.read_text() if path.exists() else ""
 
 
-def _mentions(test: str, words: tuple[str, ...]) -> bool:
-    return any(word in _text(test.partition("::")[0]) for word in words)
+def _distance(test: str, module: Path, name: str) -> int:
+    file = test.partition("::")[0]
+    dotted = ".".join(module.relative_to(PACKAGE.parent).with_suffix("").parts)
+    if file.endswith(f"/test_{module.stem}.py") or dotted in _text(file):
+        return 0
+    return 1 if name.strip("_") in _text(file) else 2
 
 
 def record(directory: Path, rooms: Iterable[str] | None, jobs: int) -> None:

@@ -195,8 +195,8 @@ def test_a_fault_is_noticed_by_a_test_that_reaches_it(tmp_path: Path) -> None:
     subprocess.run([*command, "--reached", str(tmp_path / "reached"), held], cwd=mutate.TOP, check=True, timeout=100)
     fault, place = next(mutate.faults(mutate.PACKAGE / "redact.py", {"is_secret_name"}))
     reach = Reach(tmp_path / "reached")
-    assert reach.reaching(place.module, place.lines, place.function, ()) == [held]
-    assert reach.reaching(place.module, range(1, 2), range(0), ()) == [], "loading a module is no test of it"
+    assert reach.reaching(place.module, place.lines, place.function, "") == [held]
+    assert reach.reaching(place.module, range(1, 2), range(0), "") == [], "loading a module is no test of it"
     sources = tmp_path / "src"
     shutil.copytree(mutate.SOURCES, sources, ignore=shutil.ignore_patterns("__pycache__"))
     assert mutate.judged(fault, [place], reach, sources) == mutate.Outcome(fault, "noticed", held)
