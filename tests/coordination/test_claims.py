@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from treadle.coordination.claims import Claims, Collision
 from treadle.coordination.planning import Planning
 from treadle.coordination.surfaces import Surface
 from treadle.errors import ConfigError, Denied, NotFound
+from treadle.io.files import locked
 from treadle.io.process import table
 
 ANN, BOB = "haid:ann.box-0001", "haid:bob.box-0002"
@@ -294,6 +296,28 @@ def test_of_racing_claimants_exactly_one_wins(project: Path) -> None:
     held = [json.loads(path.read_text()) for path in (project / ".planning" / "ledger" / "claims").glob("*.json")]
     assert len(held) == 4
     assert len({claim["fence"] for claim in held}) == 4
+
+
+class Overtaken(Claims):
+    """Of one whom another overtakes between the check and the lock."""
+
+    faster: Callable[[], object] | None = None
+
+    def lock(self) -> locked:
+        faster, self.faster = self.faster, None
+        if faster is not None:
+            faster()
+        return super().lock()
+
+
+def test_a_check_that_is_older_than_the_lock_is_made_again(claims: Claims, tmp_path: Path) -> None:
+    claims.claim(ANN, ["lib/**"], "T-1")
+    os.utime(claims.directory, (1, 1))  # so long unchanged that the check before the lock can count
+    slower = Overtaken(claims.planning, str(tmp_path))
+    slower.faster = lambda: claims.claim(ANN, ["src/a.py"], "T-1")
+    with pytest.raises(Collision):
+        slower.claim(BOB, ["src/**"], "T-2")
+    assert claims.of(BOB) is None
 
 
 LOOP = """

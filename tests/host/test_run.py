@@ -273,6 +273,17 @@ async def test_a_denied_file_that_was_changed_without_a_word_fails_the_run_and_i
     assert not (source / "secret.txt").exists() and Path(more(receipt)["workspace"]["kept"], "secret.txt").exists()
 
 
+@pytest.mark.parametrize(("act", "tool"), [("says_what_it_did_not_do", "Bash"), ("does_what_it_does_not_say", "Write")])
+async def test_what_needed_approval_and_happened_without_fails_the_run_whether_it_is_told_or_seen(
+    run: Runner, source: Path, act: str, tool: str
+) -> None:
+    policy = replace(NO_POLICY, require_approval_for=[tool])
+    receipt, _ = await run("", Job(order=order(source, policy=policy), backend=scripted(act), timing=QUICK, apply=True))
+    end = more(receipt)["end"]
+    assert receipt.outcome == "failed" and end["error_code"] == "policy_denied" and "no one was asked" in end["message"]
+    assert [path.name for path in source.iterdir()] == ["a.txt"]
+
+
 async def test_a_copy_that_cannot_be_written_costs_only_the_copy(run: Runner, tmp_path: Path) -> None:
     receipt, host = await run("hello_again", out_path=str(tmp_path / "nowhere" / "receipt.json"))
     assert receipt.outcome == "complete" and "nowhere" in str(host.not_copied)

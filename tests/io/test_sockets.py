@@ -3,11 +3,13 @@
 import os
 import socket
 import stat
+import subprocess
 import threading
 from pathlib import Path
 
 import pytest
 
+from tests import another_user
 from treadle.errors import Denied, NotFound, PeerStalled, StorageError
 from treadle.io import sockets
 
@@ -26,6 +28,18 @@ def test_a_listening_socket_is_private_and_replaces_a_dead_one(tmp_path: Path, o
     assert accepted.recv(1) == b"x"
     for sock in (client, accepted, listener):
         sock.close()
+
+
+@pytest.mark.skipif(not another_user.ROOT, reason=another_user.REASON)
+def test_another_user_is_told_from_this_one(tmp_path: Path) -> None:
+    listener = sockets.listen(str(tmp_path / "s"))
+    listener.settimeout(60)
+    other = subprocess.Popen(another_user.connecting(str(tmp_path / "s")))
+    accepted, _ = listener.accept()
+    assert sockets.peer_uid(accepted) == another_user.UID and not sockets.same_user(accepted)
+    accepted.close()
+    listener.close()
+    assert other.wait(60) == 0
 
 
 def test_one_that_is_served_is_not_replaced(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import another_user
 from tests.io.process.trees import SOURCES
 from tests.streams import pair
 from treadle.errors import NotFound, PeerClosed, StorageError
@@ -315,6 +316,21 @@ async def test_a_socket_is_for_this_user_alone_and_goes_with_its_listener(tmp_pa
     listener.close()
     listener.close()
     assert not path.exists()
+
+
+@pytest.mark.skipif(not another_user.ROOT, reason=another_user.REASON)
+async def test_another_user_is_cut_off_and_the_next_of_our_own_is_served(tmp_path: Path) -> None:
+    path = str(tmp_path / "s")
+    listener = listen_unix(path)
+    accepting = asyncio.create_task(listener.accept())
+    other = await asyncio.create_subprocess_exec(*another_user.connecting(path))
+    gone = asyncio.create_task(other.wait())
+    await asyncio.wait({accepting, gone}, timeout=60, return_when=asyncio.FIRST_COMPLETED)
+    assert not accepting.done() and await gone == 0
+    client = await connect_unix(path)
+    (await asyncio.wait_for(accepting, 60)).close()
+    client.close()
+    listener.close()
 
 
 async def test_a_dead_socket_is_replaced_and_a_live_one_is_not(tmp_path: Path) -> None:

@@ -40,6 +40,13 @@ def test_empty_lists_allow_everything_inside_the_workspace(tmp_path: Path) -> No
         assert judge(access).verdict == "allow"
 
 
+@pytest.mark.parametrize("path", ["../work-more/a", "../work.txt"])
+def test_a_neighbour_whose_name_begins_like_the_workspace_is_outside_of_it(tmp_path: Path, path: str) -> None:
+    judge = policy(tmp_path / "work")
+    for access in (write(path), write(str(tmp_path / "work" / path)), run(f"touch {path}"), run(f"echo > {path}")):
+        assert judge(access).verdict == "deny" and "outside the workspace" in (judge(access).reason or "")
+
+
 @pytest.mark.parametrize(
     ("lists", "access", "verdict"),
     [

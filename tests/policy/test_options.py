@@ -7,6 +7,7 @@ from treadle.policy.options import risky
 HARMFUL = """
 git log --output=x|git log --outp=x|git grep -Oevil x|git grep --open-files-in-pager=evil x
 git fetch --upload-pack=evil|git -c core.pager=evil log|git -c alias.x=!evil x|git -C /evil status
+git -C .. status|git -C src/../.. log|git -C ~/evil status
 git --exec-path=/evil status|git diff --ext-diff|git rebase -x evil|git rebase --exec=evil
 git config core.fsmonitor evil|git archive -o x HEAD|git --git-dir=/evil log|find . -exec rm {} +|find . -delete
 find . -fprintf x y|find . -ok rm {}|fd -x rm|sort -o x y|sort --output=x|sort -ro x y

@@ -3,12 +3,14 @@
 import os
 import signal
 import socket
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
+from tests import another_user
 from tests.terminal.support import WAIT, Stage, connected, log_lines, plain, receive_frame, until
 from treadle.errors import NotFound
 from treadle.terminal.client import Client
@@ -145,36 +147,17 @@ def test_output_is_given_from_an_offset_on_and_what_is_gone_is_told(stage: Stage
         assert not [m for m in found if isinstance(m, wire.Gap)], "nothing is gone"
 
 
-if os.geteuid() == 0:  # only root can act as another user
-
-    def test_another_user_is_refused_even_where_the_files_would_let_him(stage: Stage) -> None:
-        place = stage.start("sleep", "60")
-        stage.directory.chmod(0o711)
-        os.chmod(place.sock, 0o666)
-        directory = os.open(stage.directory, os.O_RDONLY)
-        path = f"/proc/self/fd/{directory}/{os.path.basename(place.sock)}"  # whatever the parent directories permit
-        child = os.fork()
-        if not child:
-            try:
-                try:
-                    os.setresuid(65534, 65534, 65534)
-                except OSError:
-                    os._exit(3)
-                with socket.socket(socket.AF_UNIX) as sock:
-                    sock.connect(path)
-                    os._exit(0 if sock.recv(1) == b"" else 1)
-            finally:
-                os._exit(2)
-        os.close(directory)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        if code == 3:
-            return  # a root that cannot change its user cannot test this
-        assert code == 0
-        until(
-            lambda: any(line["event"] == "refused a connection" and line["uid"] == 65534 for line in log_lines(place))
+@pytest.mark.skipif(not another_user.ROOT, reason=another_user.REASON)
+def test_another_user_is_refused_even_where_the_files_would_let_him(stage: Stage) -> None:
+    place = stage.start("sleep", "60")
+    subprocess.run(another_user.connecting(place.sock), check=True, timeout=60)
+    until(
+        lambda: any(
+            line["event"] == "refused a connection" and line["uid"] == another_user.UID for line in log_lines(place)
         )
-        with connected(place) as client:
-            assert client.status().alive == 1
+    )
+    with connected(place) as client:
+        assert client.status().alive == 1
 
 
 def test_nothing_unasked_is_sent_to_a_client_of_the_plain_protocol(stage: Stage) -> None:

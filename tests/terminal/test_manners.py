@@ -56,7 +56,7 @@ def test_enter_is_never_taken_for_an_answer(data: bytes) -> None:
 
 def test_text_is_pasted_and_keys_and_commands_are_not() -> None:
     assert as_paste(b"two\nlines") == b"\x1b[200~two\nlines\x1b[201~"
-    for data in (b"", b"x", b"/exit", b"!ls", b"\x1b[A\x1b[B", b"a\x03", b"evil\x1b[201~\r"):
+    for data in (b"", b"x", b"/exit", b"!ls", b"\x1b[A\x1b[B", b"a\x03", b"ab\x7f\x7f", b"evil\x1b[201~\r"):
         assert as_paste(data) == data
 
 
