@@ -182,9 +182,9 @@ def _lines(node: ast.AST, parents: tuple[ast.AST, ...]) -> range:
 
 
 def _function_lines(node: ast.AST, parents: tuple[ast.AST, ...]) -> range:
-    """The body of the function or class around it, for what runs when the module is loaded."""
+    """The body of the function or class around it, or the whole module, for what runs when the module is loaded."""
     around = [each for each in (*parents, node) if isinstance(each, FUNCTIONS | ast.ClassDef)]
-    return range(around[-1].body[0].lineno, (around[-1].end_lineno or 0) + 1) if around else range(0)
+    return range(around[-1].body[0].lineno, (around[-1].end_lineno or 0) + 1) if around else range(1, 10_000)
 
 
 def _name(node: ast.expr) -> str:

@@ -16,7 +16,7 @@ from tests.coordination.conftest import Clock, at_once
 from treadle.coordination.claims import Claims, Collision
 from treadle.coordination.planning import Planning
 from treadle.coordination.surfaces import Surface
-from treadle.errors import ConfigError, Denied, NotFound
+from treadle.errors import Busy, ConfigError, Denied, NotFound
 from treadle.io.files import locked
 from treadle.io.process import table
 
@@ -296,6 +296,37 @@ def test_of_racing_claimants_exactly_one_wins(project: Path) -> None:
     held = [json.loads(path.read_text()) for path in (project / ".planning" / "ledger" / "claims").glob("*.json")]
     assert len(held) == 4
     assert len({claim["fence"] for claim in held}) == 4
+
+
+class Impatient(Claims):
+    """Of one who does not wait for the lock."""
+
+    def lock(self) -> locked:
+        lock = super().lock()
+        lock.timeout = 0.0
+        return lock
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda claims: claims.claim(ANN, ["lib"], "T-1"),
+        lambda claims: claims.release(ANN),
+        lambda claims: claims.heartbeat(ANN),
+        lambda claims: claims.reap(),
+    ],
+    ids=["claim", "release", "heartbeat", "reap"],
+)
+def test_while_another_holds_the_lock_nothing_changes(
+    claims: Claims, tmp_path: Path, change: Callable[[Claims], object]
+) -> None:
+    before = claims.claim(ANN, ["src"], "T-1").fields
+    impatient = Impatient(claims.planning, str(tmp_path))
+    with claims.lock(), pytest.raises(Busy):
+        change(impatient)
+    (after,) = claims.active()
+    assert after.fields == before
+    change(impatient)
 
 
 class Overtaken(Claims):
