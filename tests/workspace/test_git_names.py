@@ -14,6 +14,7 @@ TAKEN = [
     ".git",
     ".GIT",
     ".g\u200cit",
+    *(f".g{first_or_last}it" for first_or_last in "\u200f\u202a\u202e\u206a\u206f"),
     "\ufeff.gIt",
     "git~1",
     "GIT~1",
