@@ -142,3 +142,18 @@ async def test_what_comes_while_there_is_no_turn_waits_for_the_next_and_what_no_
     await made.turn_ended()
     assert await states() == ["delivered", "delivered"] and agent.told[3:] == [("turn", "step"), ("turn", "now")]
     made.close()
+
+
+async def test_a_message_that_its_writer_changes_just_before_it_is_given_is_heard_as_it_is_then(bus: Bus) -> None:
+    class Interrupted(Agent):
+        async def steer(self, text: str) -> bool:
+            if text == "first":  # the runner has read the second already
+                await client.edit_message(bus, "o.2", "changed")
+            return await super().steer(text)
+
+    agent = Interrupted()
+    made, states = await delivered(bus, agent, ("", "first"), ("", "second"))
+    made.start()
+    await until(states, "in turn", "in turn")
+    assert agent.told == [("step", "first"), ("step", "changed")]
+    made.close()
