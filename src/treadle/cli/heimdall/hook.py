@@ -13,7 +13,8 @@ SECONDS = 8
 CAP = 64 * 1024 * 1024
 
 
-HOOK_HELP = """treadle coord hook: what an outside agent's hook runs before a tool call; `treadle coord setup` writes it there
+HOOK_HELP = """\
+treadle coord hook: what an outside agent's hook runs before a tool call; `treadle coord setup` writes it there
 
 treadle coord hook claude|codex|gemini|qwen|copilot|opencode|cursor
     reads the call on standard input, and prints why it is refused; nothing when it may go on
