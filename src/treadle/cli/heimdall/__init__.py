@@ -76,9 +76,8 @@ def _run(name: str, arguments: list[str]) -> int:
         from treadle.coordination.repository import sealed_top
 
         if name != "protocol" and (top := sealed_top()) is not None:
-            from treadle.cli.heimdall.inside import relay
-
-            return relay(name, arguments, top)
+            inside = __import__("treadle.cli.heimdall.inside", fromlist=["relay"])  # it imports this module
+            return int(inside.relay(name, arguments, top))
         if (arguments[0] if name == "protocol" and arguments else name) not in _ALWAYS:
             _refuse_revoked()
         return command(arguments)
