@@ -52,6 +52,7 @@ for variable in OUTSIDE:
     if variable not in KEPT and not variable.startswith(("PYTEST_", "COV", "SOAK_")):
         os.environ.pop(variable, None)
 time.tzset()
+os.environ["GIT_CONFIG_NOSYSTEM"] = "1"  # a machine's git may have filters, hooks and templates for every repository
 if len(os.environ.get("TMPDIR", "")) > 20 and os.access("/tmp", os.W_OK):
     del os.environ["TMPDIR"]  # a socket's path has room for 107 bytes
     tempfile.tempdir = None

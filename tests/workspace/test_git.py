@@ -19,8 +19,21 @@ from treadle.workspace.workspace import prepare
 def test_no_variable_points_git_at_another_repository(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_DIR", "/elsewhere")
     monkeypatch.setenv("GIT_EXTERNAL_DIFF", "evil")
+    monkeypatch.setenv("GIT_CONFIG_PARAMETERS", "'core.sshCommand'='evil'")
     found = {name for name in environment() if name.startswith("GIT_")}
-    assert found == {"GIT_TERMINAL_PROMPT", "GIT_OPTIONAL_LOCKS", "GIT_ALLOW_PROTOCOL"}
+    assert found == {"GIT_TERMINAL_PROMPT", "GIT_OPTIONAL_LOCKS", "GIT_ALLOW_PROTOCOL", "GIT_CONFIG_NOSYSTEM"}
+
+
+@pytest.mark.parametrize("variable", ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"])
+def test_settings_are_read_where_the_person_says_that_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    user = UserRepository.at(str(make(tmp_path / "repo").top))
+    (tmp_path / "settings").write_text("[committer]\n\temail = ada@example.invalid\n")
+    monkeypatch.delenv("GIT_CONFIG_NOSYSTEM")
+    monkeypatch.setenv(variable, str(tmp_path / "settings"))
+    found = {key: value for scope, key, value in user.settings() if scope != "local"}
+    assert found["committer.email"] == "ada@example.invalid"
 
 
 def test_a_failure_says_what_git_said(tmp_path: Path) -> None:

@@ -92,6 +92,25 @@ def test_what_it_begins_with_can_be_given(tmp_path: Path) -> None:
     assert "agent's own" in (place / MARK).read_text()
 
 
+@pytest.mark.parametrize("variable", ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"])
+@pytest.mark.parametrize(("programs", "committed"), [(True, "CLEAN"), (False, "large")])
+def test_filters_for_all_repositories_run_where_filters_are_copied_and_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, programs: bool, committed: str
+) -> None:
+    top = checkout(tmp_path / "w")
+    settings = tmp_path / "settings"
+    settings.write_text('[filter "own"]\n\tclean = echo CLEAN\n\tsmudge = false\n\trequired = true\n')
+    monkeypatch.delenv("GIT_CONFIG_NOSYSTEM")
+    monkeypatch.setenv(variable, str(settings))
+    make(str(tmp_path / "p"), user(top), programs=programs)
+    if programs:
+        monkeypatch.delenv(variable)  # as where the sandbox hides the file
+    (top / ".gitattributes").write_text("*.bin filter=own\n")
+    (top / "new.bin").write_text("large")
+    inside(tmp_path / "p", top, "add", "-A")
+    assert inside(tmp_path / "p", top, "show", ":new.bin") == committed
+
+
 @pytest.mark.parametrize(("hooks", "said"), [(None, "/dev/null"), ("", "")])
 def test_hooks_run_only_where_that_is_said_and_filters_do_not(tmp_path: Path, hooks: str | None, said: str) -> None:
     top = checkout(tmp_path / "w")

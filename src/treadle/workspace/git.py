@@ -28,13 +28,18 @@ _ENVIRONMENT = {
 }
 FETCHING = {"GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh"}
 """For the commands that are to fetch something."""
+SETTINGS_FILES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
+"""Variables that say where the settings of the person and of the machine are. They are as good as the files that they
+stand for; without them, we would not know who commits, nor whose repositories are safe."""
 OPTIONS = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """Our environment, without the variables that would point git at another repository, and without the directories
     on PATH in which an agent may have put a program that is called git."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    inherited = {
+        name: value for name, value in os.environ.items() if name in SETTINGS_FILES or not name.startswith("GIT_")
+    }
     return {**inherited, "PATH": path_outside(), **_ENVIRONMENT, **(more or {})}
 
 

@@ -7,6 +7,9 @@
 It has the user's refs, index and harmless settings as copies, and borrows the user's objects, which are only read. From
 the first command on the directory is the agent's: no git of ours runs in it any more, because its settings can name
 programs.
+
+Filters that are set up for all repositories, as Git LFS is on many machines, count there as those of the repository do,
+whether or not the sandbox shows the files that name them: where filters are copied they run, elsewhere they are off.
 """
 
 import os
@@ -49,8 +52,9 @@ ALLOWED: tuple[tuple[str, str], ...] = (
 )
 """The settings of a repository that are copied: the key, in small letters, and the value must both match."""
 PROGRAMS = ((r"filter\..+\.(clean|smudge|process|required)", r"[^\x00-\x1f\x7f]{0,2000}"),)
-"""Filters that the user has set up for this repository. They are copied only where every git that reads them runs in a
-sandbox: without them, large files would be committed as they are instead of as pointers."""
+"""Filters that the user has set up, for this repository or for all. They are copied only where every git that reads
+them runs in a sandbox and the user's large files are at hand: without them, large files would be committed as they are
+instead of as pointers. Elsewhere the large file behind a pointer would be lost with the directory."""
 OURS = {
     "core.fsmonitor": "false",
     "core.logAllRefUpdates": "true",
@@ -194,13 +198,18 @@ _IDENTITY = re.compile(r"(user|author|committer)\.\w+", re.IGNORECASE)
 """Who commits. It is copied from wherever the person has set it: their home may be hidden, and what it says may depend
 on where the git directory is."""
 
+_FILTER = re.compile(r"filter\.", re.IGNORECASE)
+
 
 def _config(user: UserRepository, work_tree: str | None, hooks: str | None, programs: bool) -> str:
     listed = user.settings()
     own = [(key, value) for scope, key, value in listed if scope in ("local", "worktree") or _IDENTITY.fullmatch(key)]
-    copied = harmless(own, programs)
+    everywhere = [(key, value) for scope, key, value in listed if scope in ("system", "global") and _FILTER.match(key)]
+    copied = harmless([*everywhere, *own] if programs else own, programs)
     extended = any(key.startswith("extensions.") for key, _ in copied)
     ours = {"core.repositoryformatversion": "1" if extended else "0", "core.bare": "false", **OURS}
+    if not programs:
+        ours |= {key: "false" if key.lower().endswith(".required") else "" for key, _ in everywhere}
     if hooks != "":
         ours["core.hooksPath"] = hooks or "/dev/null"
     if work_tree is not None:

@@ -37,14 +37,7 @@ _FETCH = (
 _PUSH = ("--porcelain", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no")
 _TRUSTED = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "fetch.fsckObjects", "GIT_CONFIG_VALUE_0": "false"}
 """What people have in their history is theirs, also where an old git made it; what agents made is checked elsewhere."""
-_INHERITED = (
-    "GIT_CONFIG_GLOBAL",
-    "GIT_CONFIG_SYSTEM",
-    "GIT_CONFIG_NOSYSTEM",
-    "GIT_SSH_COMMAND",
-    "GIT_SSH",
-    "GIT_ASKPASS",
-)
+_INHERITED = ("GIT_SSH_COMMAND", "GIT_SSH", "GIT_ASKPASS")
 """Variables of git's that belong to the one who started us, and say how they sign in."""
 _STALE = ("stale info", "fetch first", "non-fast-forward", "needs force")
 _BUSY = ("cannot lock ref", "failed to update ref", "incorrect old value", "failed to lock")
