@@ -9,24 +9,33 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # With LOCKED=1 exactly the packages whose versions and checksums are in the file; `make lock` renews it.
 LOCK   := $(PIP) --require-hashes --no-binary claude-agent-sdk -r .ci/locked.txt && $(PIP) --no-deps --no-build-isolation -e .
 
-.PHONY: dist lock sbom site newcomer eval demo test check check-page check-clients mutate bench compare-sandboxes soak soak-fleet soak-receipts soak-terminals docs clean setup pictures package test-agents test-compatibility record-agents test-all-pythons
+.PHONY: dist lock sbom site newcomer eval demo test test-slow check check-page check-clients mutate bench compare-sandboxes soak soak-fleet soak-receipts soak-terminals docs clean setup pictures package test-agents test-compatibility record-agents test-all-pythons
 
-setup: $(VENV)/.ready
+setup: $(VENV)/$(if $(LOCKED),.locked,.ready)
 
-# The program alone: what a person who only looks needs.
+# The program alone: what a person who only looks needs. What it installs may be newer than what is locked.
 $(VENV)/.installed: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "setting up $(VENV) (once)..."
-	@$(if $(LOCKED),$(LOCK),$(PIP) --upgrade 'pip>=25.1' && $(PIP) -e '.[fleet]')
+	@rm -f $(VENV)/.locked
+	@$(PIP) --upgrade 'pip>=25.1' && $(PIP) -e '.[fleet]'
 	@touch $@
 
 # With every optional part and what tests and checks use. The SDK's wheel carries a 350 MB program; its source does not.
 $(VENV)/.ready: $(VENV)/.installed
 	@echo "setting up the tests (once)..."
-	@$(if $(LOCKED),,$(PIP) --no-binary claude-agent-sdk --group dev -e '.[all]')
+	@rm -f $(VENV)/.locked
+	@$(PIP) --no-binary claude-agent-sdk --group dev -e '.[all]'
 	@touch $@
 
-demo: $(VENV)/.installed
+# All of that at the versions of the lock, which serve the other targets as well.
+$(VENV)/.locked: pyproject.toml .ci/locked.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "setting up $(VENV) with what is locked (once)..."
+	@$(LOCK)
+	@touch $(VENV)/.installed && touch $(VENV)/.ready && touch $@
+
+demo: $(VENV)/$(if $(LOCKED),.locked,.installed)
 	@$(if $(filter local,$(MODEL)),$(PIP) -e '.[local]' && $(BIN)/treadle models pull)
 	@$(BIN)/treadle demo $(if $(ONE),--one) $(if $(MODEL),--model $(MODEL))
 	@echo
