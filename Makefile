@@ -1,6 +1,6 @@
 # Everything a person or CI types. Each target sets up what it needs in .venv.
 PYTHON ?= python3
-# Tests that run at a time: more than a machine's two cores, since they wait for half of their time.
+# Parts of the suite that run at a time: more than a machine's two cores, since tests wait for half of their time.
 JOBS   ?= 6
 VENV   := .venv
 comma  := ,
@@ -54,16 +54,17 @@ eval: setup
 eval-goals: setup
 	@$(BIN)/python -m evals goals $(if $(MODEL),--model $(MODEL)) $(if $(GOALS),--goals $(GOALS)) $(if $(WAYS),--ways $(WAYS)) --at-once $(or $(AT_ONCE),1)
 
+# ruff, mypy --strict and the types of the page's scripts.
 check: setup
-	$(BIN)/ruff check src tests benchmarks evals
-	$(BIN)/ruff format --check src tests benchmarks evals
-	$(BIN)/mypy
-	@$(MAKE) --no-print-directory check-page
+	@$(BIN)/python -m tests.run checks
 
-# Real processes on a busy machine: a test that fails is run once more, as the train does with a flaky check, at most five
-# of them, and each is reported at the end with how it failed. It is a fault to be found all the same.
-test: check
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q --reruns 1 --max-suite-reruns 5 --rerun-show-tracebacks
+# The static checks and all tests that are not slow; ROOM=terminal,cli/chat runs the tests of some rooms.
+test: setup
+	@$(BIN)/python -m tests.run --tier quick --jobs $(JOBS) $(ROOM)
+
+# The tests that are marked as slow: kills at every point, browsers, other users, long landings. The gate runs both.
+test-slow: setup
+	@$(BIN)/python -m tests.run --tier slow --jobs $(JOBS) $(ROOM)
 
 # The conformance kit over our own programs and those of others, into the table of docs/reference/conform.md.
 # PEERS="treadle gemini" for some; HEDDLE, ABP_HOSTS and SUPERX are paths to what must be built or fetched first.

@@ -1,7 +1,6 @@
 """What all tests share: a private state directory, and the rule that in CI nothing may be skipped."""
 
 import gc
-import importlib
 import itertools
 import logging
 import os
@@ -11,14 +10,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Generator, Iterator
-from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.io.process.trees import mark as mark
-from tests.lazily import load_lazily
 from tests.outside import OUTSIDE
 from treadle.io.process import programs
 
@@ -61,8 +59,8 @@ if len(os.environ.get("TMPDIR", "")) > 20 and os.access("/tmp", os.W_OK):
 # pytest rewrites the assertions of 700 files, which takes longer than to load them: also where a machine asks Python
 # to keep no compiled files.
 sys.dont_write_bytecode = False
-load_lazily()
 HOMES = itertools.count()
+Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 # All that is loaded stays until the end: the collector would go through it again and again, which takes longer than
 # loading. It is on while tests run, and looks only at what they make.
 gc.disable()
@@ -71,19 +69,6 @@ gc.disable()
 def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()
     gc.enable()
-
-
-def pytest_collectstart(collector: pytest.Collector) -> None:
-    """Of many workers each first loads a share of all files, so that no two rewrite the same one at the same time."""
-    worker, count = os.environ.get("PYTEST_XDIST_WORKER", ""), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0"))
-    whole = [str(argument) for argument in collector.config.args] == collector.config.getini("testpaths")
-    if isinstance(collector, pytest.Session) and worker and whole:
-        root = collector.config.rootpath
-        files = sorted((root / "tests").rglob("test_*.py"))
-        for path in files[int(worker.removeprefix("gw")) :: count]:
-            if not {"soak", "live"} & set(path.parts):
-                with suppress(Exception, pytest.skip.Exception):  # collecting it says so
-                    importlib.import_module(".".join(path.relative_to(root).with_suffix("").parts))
 
 
 @pytest.fixture(autouse=True)
@@ -118,8 +103,19 @@ def need(program: str) -> str:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
+    return _not_skipped((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    return _not_skipped((yield))
+
+
+def _not_skipped(report: Report) -> Report:
     if report.skipped and os.environ.get("TESTS_NO_SKIP"):
         report.outcome = "failed"
-        report.longrepr = f"{item.nodeid} may not be skipped here: {call.excinfo and call.excinfo.value}"
+        why = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.longrepr = f"{report.nodeid} may not be skipped here: {why}"
     return report
