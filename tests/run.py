@@ -27,8 +27,17 @@ TOP = Path(__file__).parent.parent
 TESTS = TOP / "tests"
 NOT_HERE = {"soak", "live"}
 """Folders with a command of their own, because they take hours or need the programs of others."""
-LENGTH = 2500
-"""Lines of tests in a part, about."""
+LENGTH = 80.0
+"""Seconds that a part takes, about, on two busy cores."""
+PACES = {
+    **dict.fromkeys(("doors", "policy", "receipts", "sessions", "settings", "wire"), 6),
+    **dict.fromkeys(("fleet", "host", "serve", "tests"), 27),
+    **dict.fromkeys(("cli", "conform", "drivers", "landing", "library", "safety", "testing"), 45),
+    **dict.fromkeys(("e2e", "evals"), 70),
+}
+"""Seconds for a thousand lines of tests there, about; 15 in other rooms. Only how the suite is cut depends on them."""
+SLOW = 8.0
+"""Seconds for a slow test, about."""
 LIMIT = 1800.0
 """Seconds after which a part is ended: ten times what one takes on a busy machine."""
 GRACE = 20.0
@@ -150,7 +159,8 @@ def parts_of(rooms: Iterable[str], tier: str) -> Iterator[Part]:
         if not top.exists():
             raise SystemExit(f"there is no room {room!r}: a room is a folder of tests/, such as terminal or cli/chat")
         files = [path for path in test_files(top) if room != "tests" or path.parent == TESTS]
-        yield from cut(room, [path for path in files if tier != "slow" or has_slow(path)])
+        lengths = {path: length for path in files if (length := expected(path, tier))}
+        yield from cut(room, lengths)
 
 
 def test_files(top: Path) -> list[Path]:
@@ -163,23 +173,28 @@ def _room(path: Path) -> str:
     return first if rest else "tests"
 
 
-def has_slow(path: Path) -> bool:
-    """Whether some test in the file is marked as slow: to load all files would take longer than many slow tests."""
-    return "mark.slow" in path.read_text()
+def expected(path: Path, tier: str) -> float:
+    """How many seconds it takes, about. Of slow tests it is enough to see their marks: to load all files to find them
+    would take longer than many of them."""
+    text = path.read_text()
+    whole = "\npytestmark = pytest.mark.slow" in text
+    slow = SLOW * text.count("def test_" if whole else "mark.slow")
+    quick = 0.0 if whole else text.count("\n") * PACES.get(_room(path), 15) / 1000
+    return {"quick": quick, "slow": slow, "all": quick + slow}[tier]
 
 
-def cut(room: str, files: list[Path]) -> Iterator[Part]:
+def cut(room: str, lengths: dict[Path, float]) -> Iterator[Part]:
     """Neighbours stay together: they share fixtures and modules."""
-    lengths = [len(path.read_bytes().splitlines()) for path in files]
-    count = math.ceil(sum(lengths) / LENGTH)
-    groups: list[list[int]] = [[] for _ in range(count)]
-    before = 0
-    for index, length in enumerate(lengths):
-        groups[min(count - 1, int((before + length / 2) / sum(lengths) * count))].append(index)
+    total = sum(lengths.values())
+    count = math.ceil(total / LENGTH)
+    groups: list[list[Path]] = [[] for _ in range(count)]
+    before = 0.0
+    for path, length in lengths.items():
+        groups[int((before + length / 2) / total * count)].append(path)
         before += length
     for number, group in enumerate(filter(None, groups), start=1):
-        names = tuple(str(files[index].relative_to(TOP)) for index in group)
-        yield Part(f"{room} {number}" if count > 1 else room, sum(lengths[index] for index in group), names)
+        files = tuple(str(path.relative_to(TOP)) for path in group)
+        yield Part(f"{room} {number}" if count > 1 else room, sum(lengths[path] for path in group), files)
 
 
 def checks() -> Iterator[Part]:

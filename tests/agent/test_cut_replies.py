@@ -37,6 +37,7 @@ def test_a_reply_cut_at_any_byte_is_whole_in_the_end_or_can_be_continued(
     assert asyncio.run(check()) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FORMS)
 async def test_a_turn_whose_reply_is_cut_is_completed_and_runs_the_whole_call_once(kind: str, tmp_path: Path) -> None:
     async with breaking(Breaking(kind, FIRST["thinking, words and a call"])) as service:

@@ -77,6 +77,7 @@ def events(session: NativeSession) -> list[AnyEvent]:
     return session.events(after=0, observer=True).ready()
 
 
+@pytest.mark.slow
 async def test_it_runs_on_when_its_session_has_closed_and_another_gets_the_answers(opened: Opened) -> None:
     first = await opened(SCRIPT, mode="yolo")
     shown = await ran(first, 'agent parallel --detach a:"count" b:"hold on"')
@@ -105,12 +106,14 @@ async def test_it_runs_on_when_its_session_has_closed_and_another_gets_the_answe
     assert read.endswith("\n  let go\nthree four five six seven")
 
 
+@pytest.mark.slow
 async def test_a_failed_member_is_a_failed_wait(opened: Opened) -> None:
     session = await opened(SCRIPT)
     group = await detach(session, 'a:"break" b:"count"')
     assert "[failed] a" in await waited(session, group.group.id, ok=False)
 
 
+@pytest.mark.slow
 async def test_kill_minus_nine_of_the_starter_changes_nothing(opened: Opened, tmp_path: Path, work: Path) -> None:
     script = tmp_path / "killed.toml"
     script.write_text(SCRIPT)

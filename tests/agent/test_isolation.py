@@ -205,6 +205,7 @@ def killed(repository: Path, name: str) -> None:
     assert subprocess.run(words, check=False, env=dict(os.environ)).returncode == -9
 
 
+@pytest.mark.slow
 async def test_the_work_of_a_task_that_was_killed_becomes_a_branch_and_is_told_once(repository: Path) -> None:
     killed(repository, "new.txt")
     killed(repository, "")

@@ -77,6 +77,7 @@ def kept() -> list[str]:
     return os.listdir(os.path.join(state_dir(), "git"))
 
 
+@pytest.mark.slow
 async def test_its_commits_are_a_branch_when_the_next_session_begins(top: Path) -> None:
     killed(top, "echo two > file.txt; git commit -qam two; git gc -q; git tag -am x v1")
     assert git(top, "log", "--format=%s") == "one" and len(kept()) == 1
@@ -102,6 +103,7 @@ async def test_one_that_left_nothing_new_is_removed_without_a_word(top: Path) ->
     assert agent.said == [] and kept() == [] and git(top, "for-each-ref", "refs/treadle") == ""
 
 
+@pytest.mark.slow
 async def test_a_lock_that_it_left_on_the_index_is_taken_away_and_anothers_is_not(top: Path) -> None:
     killed(top, "true", "locked")
     lock = top / ".git" / "index.lock"
@@ -121,6 +123,7 @@ async def test_a_lock_that_it_left_on_the_index_is_taken_away_and_anothers_is_no
 SWITCHES = "git switch -qc new; echo two > file.txt; echo x > more; git add .; git commit -qm two"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["received", "index written"])
 async def test_killed_before_the_refs_moved_its_commits_are_a_branch(top: Path, when: str) -> None:
     tags = when == "received"  # by the time that the index is written, a tag has been taken over
@@ -137,6 +140,7 @@ async def test_killed_before_the_refs_moved_its_commits_are_a_branch(top: Path, 
     assert kept() == [] and not list((top / ".git").glob("index.*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["refs moved", "HEAD moved"])
 async def test_killed_after_the_refs_moved_head_and_the_index_follow(top: Path, when: str) -> None:
     killed(top, SWITCHES, when)
@@ -193,6 +197,7 @@ async def test_an_unfinished_merge_stays_where_it_is(top: Path) -> None:
     agent.confining.close()
 
 
+@pytest.mark.slow
 async def test_what_a_killed_session_made_git_run_is_run_only_inside(top: Path, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     program = f"sh -c 'touch {canary}'"
@@ -248,6 +253,7 @@ async def test_a_person_takes_over_an_unfinished_merge_and_ends_it_with_their_ow
     assert git(top, "fsck", "--strict", "--no-dangling") == "" and git(top, "status", "--porcelain") == ""
 
 
+@pytest.mark.slow
 async def test_a_killed_sessions_merge_is_taken_over_too(top: Path) -> None:
     killed(top, MERGING)
     agent = Working(top, session="next")

@@ -143,6 +143,7 @@ async def test_an_answer_that_cannot_be_read_is_an_error_at_once(
         await call(servers, workspace, "mcp__x__old_one")
 
 
+@pytest.mark.slow
 async def test_tools_of_a_server_are_offered_and_called(
     servers: McpServers, workspace: Workspace, warnings: list[str]
 ) -> None:

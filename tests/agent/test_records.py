@@ -1,6 +1,7 @@
 """The lines of a session's history, and what the list of sessions tells of them."""
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -69,6 +70,7 @@ records = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(records)
 def test_record_by_record_the_list_comes_to_the_same(found: list[Record]) -> None:
     told = listing_of(HEADER, [])

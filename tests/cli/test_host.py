@@ -139,6 +139,7 @@ def test_backends_and_probe(source: Path) -> None:
     assert treadle("host", "recover", "--json").stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_work_that_is_kept_can_be_found_and_discarded(source: Path) -> None:
     treadle("host", "run", "--task", "x", "--sidecar", command("good"), cwd=source)
     (run_id,) = [run["run_id"] for run in json.loads(treadle("host", "kept", "--json").stdout)]
@@ -175,6 +176,7 @@ def test_a_failed_order_is_tried_again_and_then_given_to_another(source: Path, t
     assert done.stdout.count("before: ") == 2 and done.stderr.count("treadle: run ") == 3
 
 
+@pytest.mark.slow
 def test_a_run_is_seen_watched_and_cancelled_from_another_terminal(source: Path) -> None:
     process = started("host", "run", "--task", "600", "--sidecar", command("works_for_a_while"), cwd=source)
     assert process.stderr
@@ -203,6 +205,7 @@ def test_our_own_agent_commits_in_a_worktree_of_an_order(tmp_path: Path) -> None
     assert (top / "file.txt").read_text() == "two\n"
 
 
+@pytest.mark.slow
 def test_a_sidecar_of_ours_is_confined_as_its_receipt_says(tmp_path: Path) -> None:
     need("bwrap")
     top, outside = checkout(tmp_path / "repo"), tmp_path / "outside"

@@ -59,6 +59,7 @@ async def test_orders_land_and_what_is_left_out_is_said_with_exit_code_3(
     assert "main" in (await land("ls"))[1] and "its check failed twice" in (await land("show", "main"))[1]
 
 
+@pytest.mark.slow
 async def test_a_change_is_taken_out_and_tried_again(bus: Bus, finished: Finished, repository: Path) -> None:
     one = await finished.order("one", {"new.txt": "x\n"})
     assert (await as_json(one, "--verify", "false"))["left_out"][0]["kind"] == "red"
@@ -102,6 +103,7 @@ async def test_a_train_is_set_and_status_tells_the_age_of_its_oldest(
     assert (standing["waiting"], standing["paused"], standing["oldest"]) == (1, "paused", row["oldest"])
 
 
+@pytest.mark.slow
 async def test_explain_says_why_it_waits_who_helps_and_what_landed(
     bus: Bus, finished: Finished, repository: Path
 ) -> None:

@@ -112,6 +112,7 @@ def test_what_is_exported_is_verified_here_and_elsewhere(tmp_path: Path) -> None
     assert report["code"] == 1 and set(report["wrong"]) == {"content", "signature"}
 
 
+@pytest.mark.slow
 def test_a_gate_has_a_code_for_each_reason_and_a_report(tmp_path: Path) -> None:
     run_id = made_by_a_run(tmp_path / "top")
     (tmp_path / "gate.toml").write_text('repo = "example.com/a/b"\nverified = true\nagent = "another"\n')

@@ -92,6 +92,7 @@ def test_nothing_is_written_where_no_supervisor_reads() -> None:
         assert screen.getvalue() == ""
 
 
+@pytest.mark.slow
 def test_a_kept_chat_can_be_driven_by_its_state_alone(tmp_path: Path) -> None:
     script, home = tmp_path / "chat.toml", tmp_path / "h"
     script.write_text(CHAT)

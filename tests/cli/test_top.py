@@ -74,6 +74,7 @@ def test_on_a_terminal_it_is_drawn_and_q_leaves_it(stage: Stage, state_home: Pat
         server.stop()
 
 
+@pytest.mark.slow
 async def test_a_key_leads_to_the_terminal_of_an_order_and_another_back(
     stage: Stage, bus: Bus, start_node: Start, repository: Path
 ) -> None:

@@ -222,6 +222,7 @@ RANDOM = (
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(sequences, st.integers(1, 400))
 def test_any_sequence_of_requests_keeps_the_promises_of_the_wire_and_leaves_no_process(

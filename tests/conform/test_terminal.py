@@ -55,11 +55,13 @@ async def test_our_own_keeps(sentence: str, tmp_path: Path) -> None:
     assert found.outcome == "kept", found.seen
 
 
+@pytest.mark.slow
 async def test_a_small_one_without_a_fault_keeps_them_all() -> None:
     found = await judge(kit("terminal"), small("none"))
     assert [one for one in found if one.outcome != "kept"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fault", "words"), FAULTS, ids=[fault for fault, _ in FAULTS])
 async def test_a_fault_is_found(fault: str, words: str) -> None:
     assert await broken("terminal", words, small(fault, 3.0))

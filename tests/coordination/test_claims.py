@@ -366,6 +366,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_claimants_killed_at_random_moments_leave_claims_that_work(tmp_path: Path) -> None:
     root = str(tmp_path / ".planning")
     chance = random.Random(7)

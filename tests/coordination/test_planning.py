@@ -193,6 +193,7 @@ def in_child(limit: int, document: Document) -> int:
     return os.waitpid(child, 0)[1]
 
 
+@pytest.mark.slow
 def test_a_process_killed_at_any_byte_leaves_the_old_document_or_the_new_one(document: Document) -> None:
     document.change(lambda things: things.update(old="y" * 40))
     killed = 0
@@ -205,6 +206,7 @@ def test_a_process_killed_at_any_byte_leaves_the_old_document_or_the_new_one(doc
     assert killed > 100
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)  # 200 processes on however busy a machine
 def test_200_parallel_writers_keep_200_results(project: Path) -> None:
     assert at_once((["blackboard", "set", f"key{number}", str(number)], {}) for number in range(200)) == [0] * 200

@@ -28,6 +28,7 @@ def script(name: str) -> str:
     return str(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["github/action.yml", "gitlab.yml"])
 def test_the_check_passes_for_what_the_run_made_and_for_nothing_else(tmp_path: Path, name: str) -> None:
     need("bwrap")

@@ -14,6 +14,8 @@ from tests.fleet.conftest import nothing_left as nothing_left
 from tests.fleet.conftest import repository as repository
 from tests.fleet.repositories import DONE, bash, git, model, says, write
 
+pytestmark = pytest.mark.slow
+
 PAGE = (Path(__file__).parents[2] / "docs/tutorials/a-fleet-on-this-machine.md").read_text()
 TYPED = [line.removeprefix("$ ") for line in PAGE.splitlines() if line.startswith("$ ")]
 

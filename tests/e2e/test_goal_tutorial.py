@@ -13,6 +13,8 @@ from tests.fleet.conftest import nothing_left as nothing_left
 from tests.fleet.conftest import repository as repository
 from tests.fleet.repositories import DONE, git, model, says, write
 
+pytestmark = pytest.mark.slow
+
 PAGE = (Path(__file__).parents[2] / "docs/tutorials/from-an-issue-to-a-landed-goal.md").read_text()
 TYPED = [line.removeprefix("$ ") for line in PAGE.splitlines() if line.startswith("$ ")]
 PLAN = {

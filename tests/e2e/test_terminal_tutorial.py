@@ -15,6 +15,8 @@ import pytest
 
 from tests.conftest import need
 
+pytestmark = pytest.mark.slow
+
 PAGE = (Path(__file__).parents[2] / "docs/tutorials/agent-in-a-terminal.md").read_text()
 BIN = str(Path(sys.executable).parent)
 TYPED = [line.strip().removeprefix("$ ") for line in PAGE.splitlines() if line.startswith("    $ ")]

@@ -15,6 +15,8 @@ from treadle.goals.waves import waves
 from treadle.wire.fleet.records import Used
 from treadle.wire.goal.verdicts import PlanDraft, checked
 
+pytestmark = pytest.mark.slow
+
 
 def run(command: str, place: Path) -> bool:
     return subprocess.run(["sh", "-c", command], cwd=place, capture_output=True, timeout=60).returncode == 0

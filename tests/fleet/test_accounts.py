@@ -87,6 +87,7 @@ def test_what_runs_is_held_when_the_budget_was_lowered_below_what_is_spent() -> 
     assert "70 of 50 tokens" in over_budget(book, row)
 
 
+@pytest.mark.slow
 async def test_a_provider_that_says_wait_holds_everybody_on_the_account(
     bus: Bus,
     start_node: Start,

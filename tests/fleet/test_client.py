@@ -54,6 +54,7 @@ async def test_the_events_of_a_run_are_numbered_and_replayable_from_any_place(bu
     assert [each async for each in client.events(bus, name, start=seen[-1].at)] == []
 
 
+@pytest.mark.slow
 async def test_a_killed_runner_is_replaced_at_once_and_the_history_says_why(bus: Bus, start_node: Start) -> None:
     await start_node()
     (name,) = await give(bus, spec("null:1.5:5"))
@@ -66,6 +67,7 @@ async def test_a_killed_runner_is_replaced_at_once_and_the_history_says_why(bus:
     assert [each.attempt for each in ended] == [1]
 
 
+@pytest.mark.slow
 async def test_a_runner_that_slept_through_its_replacement_writes_nothing_that_counts(
     bus: Bus, start_node: Start
 ) -> None:
@@ -104,6 +106,7 @@ async def test_a_poison_order_stops_costing_after_its_attempts(bus: Bus, start_n
     assert receipt is not None and receipt.outcome == "failed" and len(receipt.attempts) == 2
 
 
+@pytest.mark.slow
 async def test_a_restarted_node_adopts_its_runners(bus: Bus, start_node: Start) -> None:
     first = await start_node()
     (name,) = await give(bus, spec("null:3:6"))
@@ -122,6 +125,7 @@ async def _pid_of(bus: Bus, name: str) -> int:
         return int(msgspec.json.decode(file.read())["pid"])
 
 
+@pytest.mark.slow
 async def test_an_outage_longer_than_the_lease_costs_no_runner_and_no_event(
     fleet: places.Fleet, bus: Bus, start_node: Start
 ) -> None:
@@ -161,6 +165,7 @@ async def test_an_order_ends_at_its_time_limit(bus: Bus, start_node: Start) -> N
     assert order.state == "failed" and "did not end within" in order.why
 
 
+@pytest.mark.slow
 async def test_a_node_that_goes_away_hands_its_orders_to_another(bus: Bus, start_node: Start) -> None:
     first = await start_node("n1", slots=1)
     (name,) = await give(bus, spec("null:60:200"))

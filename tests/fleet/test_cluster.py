@@ -13,6 +13,8 @@ from treadle.fleet import client, up
 from treadle.fleet.engine import layout, places
 from treadle.fleet.engine.bus import EVENTS, STATE, Bus
 
+pytestmark = pytest.mark.slow
+
 
 async def joined(url: str, **options: object) -> None:
     """`treadle fleet up --nats`, as soon as the servers have found each other."""

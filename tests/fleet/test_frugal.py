@@ -18,6 +18,8 @@ from treadle.fleet.orders import encode
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Order, Used
 
+pytestmark = pytest.mark.slow
+
 
 async def test_an_order_is_told_what_those_before_it_left_and_leaves_the_same(
     bus: Bus,

@@ -18,6 +18,7 @@ from treadle.fleet.orders import encode
 from treadle.wire.fleet.records import Order, OrderReceipt
 
 
+@pytest.mark.slow
 async def test_a_program_submits_watches_answers_and_reads_the_receipt(
     bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:
@@ -43,6 +44,7 @@ async def test_a_program_submits_watches_answers_and_reads_the_receipt(
     assert receipt.result["changed"] == ["made.txt"]
 
 
+@pytest.mark.slow
 async def test_a_script_does_the_same_without_an_event_loop(bus: Bus, start_node: Start) -> None:
     await start_node()
 

@@ -80,6 +80,7 @@ async def test_a_node_says_whose_runners_it_sees_and_not_one_that_is_stopped(bus
     assert (await client.wait(bus, name, 60)).state == "cancelled"
 
 
+@pytest.mark.slow
 async def test_a_runner_outlives_the_warm_parent_it_came_from(
     bus: Bus, start_node: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,6 +206,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_where_the_engines_disk_is_full_nothing_given_is_lost_and_all_goes_on_when_there_is_room() -> None:
     command = [need("unshare"), "-rm", sys.executable, "-c", FULL_DISK]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240)
@@ -213,6 +215,7 @@ def test_where_the_engines_disk_is_full_nothing_given_is_lost_and_all_goes_on_wh
     assert done.stdout.split() == ["True", "True"], done.stdout + done.stderr
 
 
+@pytest.mark.slow
 async def test_an_engine_that_only_hangs_for_a_while_is_not_started_again(
     bus: Bus, start_node: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,9 +2,13 @@
 
 import json
 
+import pytest
+
 from tests.fleet.soak import Soak
 from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import Bus
+
+pytestmark = pytest.mark.slow
 
 
 async def test_nothing_is_lost_or_doubled_while_everything_is_killed_at_random(fleet: places.Fleet, bus: Bus) -> None:

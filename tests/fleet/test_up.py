@@ -56,6 +56,7 @@ async def test_down_without_an_engine_still_ends_the_nodes(running: list[str]) -
     assert places.load().private
 
 
+@pytest.mark.slow
 async def test_a_runner_goes_on_when_its_node_is_killed_and_the_next_one_adopts_it(
     nothing_left: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

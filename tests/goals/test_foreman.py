@@ -92,6 +92,7 @@ mode = "full-auto"
 """
 
 
+@pytest.mark.slow
 async def test_orders_are_placed_when_what_they_need_has_landed_reviewed_sent_back_landed_and_judged(
     bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:
@@ -228,6 +229,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 async def test_killed_again_and_again_a_goal_goes_on_and_places_each_order_once(
     bus: Bus, start_node: Start, repository: Path
 ) -> None:
@@ -311,6 +313,7 @@ async def test_what_was_open_when_its_goal_ended_is_called_off_however_long_no_o
     assert order.state == "cancelled" and "is over" in order.why
 
 
+@pytest.mark.slow
 async def test_acceptance_that_passes_before_is_asked_about_and_what_weakens_it_too(
     bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:
@@ -346,6 +349,7 @@ on_red = "drop"
     assert git(repository, "show", "main:check.sh") == "grep -q new a.txt", "it did not land"
 
 
+@pytest.mark.slow
 async def test_a_test_of_before_that_is_changed_beside_the_acceptance_is_asked_about(
     bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:
@@ -390,6 +394,7 @@ on_red = "drop"
     assert git(repository, "show", "main:tests/test_old.py") == "assert True", "it did not land"
 
 
+@pytest.mark.slow
 async def test_a_reviewers_test_is_part_of_the_acceptance_and_a_weaker_one_is_asked_about(
     bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:
@@ -432,6 +437,7 @@ accept = ["test -e one.txt"]
     assert replayed(name, await store.history(bus, name)) == record
 
 
+@pytest.mark.slow
 async def test_an_order_whose_limit_no_longer_fits_is_asked_about_and_goes_on_with_more(
     bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:

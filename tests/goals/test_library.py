@@ -33,6 +33,7 @@ land = false
 """
 
 
+@pytest.mark.slow
 async def test_a_program_begins_a_goal_watches_it_and_reads_its_report(
     bus: Bus, start_node: Start, repository: Path
 ) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
 from tests.cli.fleet.commands import fleet as typed
@@ -23,6 +24,7 @@ async def landed(bus: Bus, name: str) -> Order:
     return order
 
 
+@pytest.mark.slow
 async def test_orders_that_name_a_branch_land_on_it_and_the_later_one_starts_from_what_has_landed(
     nothing_left: None, tmp_path: Path
 ) -> None:

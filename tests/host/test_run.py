@@ -113,6 +113,7 @@ def make_deep(root: str) -> None:
         os.close(deep)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_run", [True, False])
 async def test_a_very_deep_directory_is_noted_and_the_run_has_its_receipt(
     source: Path, store: ReceiptStore, by_run: bool

@@ -163,6 +163,7 @@ async def until_there(directory: Path, pattern: str, count: int) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.slow
 async def test_a_train_killed_while_the_servers_hook_ran_is_followed_by_one_that_pushes_the_same(
     bus: Bus, finished: Finished, bare: Path, repository: Path, served: GitServer, tmp_path: Path
 ) -> None:
@@ -187,6 +188,7 @@ async def test_a_train_killed_while_the_servers_hook_ran_is_followed_by_one_that
     assert git(bare, "log", "--format=%B", "main").count("Order: one\n") == 1 and await proof(bus, one) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["intent recorded", "branch moved", "noted"])
 async def test_a_train_killed_around_the_push_is_followed_by_one_that_lands_it_once(
     bus: Bus, finished: Finished, bare: Path, repository: Path, point: str

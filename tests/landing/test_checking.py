@@ -38,6 +38,7 @@ async def checks_of(bus: Bus) -> list[str]:
     return [order.state for order in orders if order.title.startswith("Check ")]
 
 
+@pytest.mark.slow
 async def test_cars_are_checked_by_orders_and_a_second_train_finds_their_verdicts(
     bus: Bus, repository: Path, start_node: Start
 ) -> None:
@@ -73,6 +74,7 @@ os.execv(sys.executable, [sys.executable, "-P", "-m", sys.argv[3], sys.argv[2]])
 """
 
 
+@pytest.mark.slow
 async def test_a_node_on_another_machine_is_sent_what_it_checks(bus: Bus, repository: Path, finished: Finished) -> None:
     """A machine of its own name, on which the repository is not."""
     good, bad = await finished.order("good", {"x.txt": "x\n"}), await finished.order("bad", {"y.txt": "bad\n"})

@@ -98,6 +98,7 @@ async def test_a_mark_that_was_not_removed_does_not_queue_again_what_was_sent_ba
         assert (await train.trains(bus))[name].back == found.back and not found.queue
 
 
+@pytest.mark.slow
 async def test_a_mark_that_comes_back_with_a_killed_engine_lands_nothing_that_a_person_has_refused(
     bus: Bus, finished: Finished, repository: Path
 ) -> None:

@@ -229,6 +229,7 @@ async def test_a_commit_made_meanwhile_stays_and_the_merge_is_verified_again_on_
     assert (repository / "mine.txt").exists() and (repository / "a.txt").read_text() == "two\n"
 
 
+@pytest.mark.slow
 async def test_two_merges_at_once_both_land_or_say_why_not(bus: Bus, finished: Finished, repository: Path) -> None:
     good = await finished.order("good", {"a.txt": "two\n"})
     bad = await finished.order("bad", {"b.txt": "red\n"})
@@ -331,6 +332,7 @@ async def test_a_bundle_that_is_not_what_the_order_says_is_refused(
     assert not step.merged and "and not" in step.why and git(repository, "rev-parse", "HEAD") == finished.base
 
 
+@pytest.mark.slow
 async def test_a_merge_needs_no_train_waits_for_none_and_sends_nothing_back(
     bus: Bus, finished: Finished, repository: Path
 ) -> None:

@@ -27,6 +27,8 @@ from treadle.wire.fleet.records import Order
 from treadle.wire.fleet.train import LandedRecord, TrainRecord
 from treadle.wire.goal.records import GoalRecord, GoalStep
 
+pytestmark = pytest.mark.slow
+
 
 async def changes(bus: Bus, repository: Path, *commands: str) -> list[str]:
     """Orders without an agent that have done this, on the branch as it is."""

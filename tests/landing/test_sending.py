@@ -27,6 +27,8 @@ from treadle.wire.fleet.records import Order, Used
 from treadle.wire.fleet.train import LandedRecord, QueuedChange, ReturnedChange, TrainRecord
 from treadle.workspace.checkouts import around
 
+pytestmark = pytest.mark.slow
+
 CHECK = "! grep -rqs bad *.txt"
 
 

@@ -3,9 +3,13 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.landing.soak import TrainSoak
 from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import Bus
+
+pytestmark = pytest.mark.slow
 
 
 async def test_the_branch_is_never_red_and_nothing_is_lost_while_everything_is_killed(

@@ -61,6 +61,7 @@ async def test_finished_orders_land_each_checked_and_the_checkout_follows(
     assert all(len(row.split()) >= 2 for row in parents), "each landing has the old tip and its change as parents"
 
 
+@pytest.mark.slow
 async def test_what_is_red_or_conflicts_is_left_out_with_the_reason_and_the_rest_lands(
     bus: Bus, finished: Finished, repository: Path, tmp_path: Path
 ) -> None:
@@ -151,6 +152,7 @@ async def test_a_branch_that_was_forced_back_stops_the_train(bus: Bus, finished:
     assert git(repository, "rev-parse", "main") == finished.base
 
 
+@pytest.mark.slow
 async def test_three_trains_at_once_land_each_change_once(
     bus: Bus, finished: Finished, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,6 +271,7 @@ def start_train(point: str, repository: Path, order: str, verify: str, branch: s
     return subprocess.Popen([sys.executable, "-c", KILLED, point, str(repository), order, verify, branch])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", POINTS)
 async def test_killed_after_any_step_the_next_train_lands_it_exactly_once(
     bus: Bus, finished: Finished, repository: Path, point: str

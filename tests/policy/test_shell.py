@@ -308,6 +308,7 @@ def runs_it(cage: Path, command: str, patience: float) -> bool:
     return mark.exists()
 
 
+@pytest.mark.slow
 @given(commands())
 @settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_whatever_a_real_bash_runs_is_found_or_doubted(cage: Path, command: str) -> None:

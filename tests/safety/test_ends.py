@@ -70,6 +70,7 @@ def victims(program: int, whom: str) -> list[int]:
 
 if methods.available().method == "bubblewrap":
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("whom", ["the program", "everything of ours at once", "the wrappers"])
     def test_killed_while_sandboxes_are_set_up_or_at_work_nothing_is_left(tmp_path: Path, whom: str) -> None:
         chance = random.Random(whom)

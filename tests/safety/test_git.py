@@ -8,6 +8,8 @@ import pytest
 from tests.safety import as_nobody, git_ways
 from treadle.io.sandbox import landlock, methods
 
+pytestmark = pytest.mark.slow
+
 NAMES = sorted(git_ways.WAYS)
 EVERY = "TREADLE_EVERY_WAY" in os.environ
 """Otherwise a sixth of the ways is tried for each further user and method: each takes about a second."""

@@ -28,6 +28,7 @@ def confining(tmp_path: Path) -> Iterator[Confining]:
     made.close()
 
 
+@pytest.mark.slow
 async def test_what_exists_is_not_changed_moved_or_removed(tmp_path: Path, confining: Confining) -> None:
     for name in every():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -78,6 +79,7 @@ async def test_an_order_changes_them_in_its_own_directory(tmp_path: Path, confin
     assert (tmp_path / "AGENTS.md").read_text() == "new\n" and (tmp_path / ".github/workflows/a.yml").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_an_ordinary_user_is_kept_from_them_and_from_the_network_too() -> None:
     with as_nobody.room() as base:
@@ -85,6 +87,7 @@ def test_an_ordinary_user_is_kept_from_them_and_from_the_network_too() -> None:
     assert found == {"changed": [], "left": [], "sent": ["free\n"]}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(landlock.problem() is not None, reason="needs Landlock")
 def test_with_landlock_they_are_as_they_were_afterwards_and_no_network_is_promised(tmp_path: Path) -> None:
     """It cannot keep a file inside what may be written, so what was done to one is undone when the command ends."""

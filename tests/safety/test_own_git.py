@@ -21,6 +21,8 @@ from treadle.io.sandbox import landlock, methods
 from treadle.session import Confinement
 from treadle.workspace.prepared import WorkspaceMode
 
+pytestmark = pytest.mark.slow
+
 MODES: list[WorkspaceMode] = ["staged", "worktree", "pass_through"]
 needs_walls = pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
 

@@ -38,6 +38,7 @@ def batch(tried: list[str], after: str = "") -> str:
 
 if kernel_keeps_paths:
 
+    @pytest.mark.slow
     async def test_a_file_that_may_not_be_read_is_not_shown(tmp_path: Path) -> None:
         repository(tmp_path)
         (tmp_path / "secrets").mkdir()
@@ -53,6 +54,7 @@ if kernel_keeps_paths:
         assert (tmp_path / "secrets" / "key").read_text() == CANARY + "\n"
         made.close()
 
+    @pytest.mark.slow
     async def test_a_file_that_may_not_be_written_stays_as_it_is(tmp_path: Path) -> None:
         kept = tmp_path / "prot.lock"
         kept.write_text("as it was\n")

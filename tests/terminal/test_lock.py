@@ -105,6 +105,7 @@ def test_one_whose_files_were_removed_leaves_those_of_the_next_alone(stage: Stag
         assert client.status().alive == 1
 
 
+@pytest.mark.slow
 def test_one_that_was_killed_after_its_files_were_removed_leaves_those_of_the_next_alone(stage: Stage) -> None:
     first = stage.start("sleep", "60", id="x")
     before = first.pids()[0]

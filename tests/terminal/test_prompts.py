@@ -84,6 +84,7 @@ def stop_program(place: Place) -> int:
     return pid
 
 
+@pytest.mark.slow
 def test_a_prompt_is_followed_to_the_end_of_its_own_turn(agent: Place, tmp_path: Path) -> None:
     with connected(agent) as client:
         for turn in (1, 2):
@@ -106,6 +107,7 @@ def test_a_text_whose_sender_has_given_up_before_it_was_read_is_not_typed(agent:
     assert given(tmp_path) == ["given tidy up"]
 
 
+@pytest.mark.slow
 def test_enter_waits_until_the_text_is_seen_in_the_box(agent: Place, tmp_path: Path) -> None:
     pid = agent.pids()[1]
     with connected(agent) as client:
@@ -132,6 +134,7 @@ def test_a_stopped_program_is_not_idle_and_gets_nothing_typed(agent: Place, tmp_
     assert given(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_turn_that_asks_is_told_and_the_next_text_waits_for_its_end(agent: Place, tmp_path: Path) -> None:
     with connected(agent) as client, connected(agent) as other:
         answer = end_of(client, client.prompt(b"ask me"), "taken")
@@ -539,6 +542,7 @@ def test_a_program_that_stays_unknown_after_its_text_is_left_when_it_is_quiet(ma
     assert terminal.step(6000) == [("over", "unknown")]
 
 
+@pytest.mark.slow
 def test_sends_at_random_moments_to_agents_that_are_stopped_approve_join_and_misstate_nothing(tmp_path: Path) -> None:
     """A short one; `make soak-terminals` has two thousand sends and longer stops."""
     command = [sys.executable, "-m", "tests.terminal.random_sends", "5", "15", "3", "0.4", str(tmp_path / "s")]

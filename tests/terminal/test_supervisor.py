@@ -657,6 +657,7 @@ def test_an_attached_terminal_misses_nothing_however_slowly_it_reads(stage: Stag
     assert output.split() == [b"%d" % number for number in range(1, 400_001)]
 
 
+@pytest.mark.slow
 def test_a_program_is_not_held_up_for_ever_by_a_terminal_that_takes_nothing(stage: Stage) -> None:
     place = stage.start("sh", "-c", "read go; seq 1 300000; read x")
     with connected(place) as person, connected(place) as other:

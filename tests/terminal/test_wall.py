@@ -73,6 +73,7 @@ def titles(tmux: Tmux) -> list[str]:
     return [*front, *re.findall(r"│ (\S+)  (?:idle|unknown|permission|thinking|starting)", "\n".join(screen))]
 
 
+@pytest.mark.slow
 def test_the_one_that_asks_is_in_front_and_the_others_beside_it(stage: Stage, tmux: Tmux) -> None:
     shell(stage, "one", "echo this is one; exec cat")
     shell(stage, "two", f"echo this is two; read go; echo may I?; {ASKS}; exec cat")

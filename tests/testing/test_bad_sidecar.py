@@ -223,6 +223,7 @@ async def test_one_that_never_answered_a_ping_is_stalled_when_it_is_silent_and_i
     assert more(receipt)["end"]["error_code"] == "backend_timeout"
 
 
+@pytest.mark.slow
 async def test_one_that_works_without_a_word_is_not_stalled(run: Runner) -> None:  # noqa: F811
     receipt, host = await run("spin", timing=replace(QUICK, quiet=2.0), timeout=6.0)
     assert more(receipt)["end"]["cancelled_because"].startswith("the run did not end within 6 s")

@@ -68,6 +68,7 @@ def test_all_of_it_is_done(tmp_path: Path) -> None:
     assert not (root / "gone").exists()
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_moment_leaves_it_to_be_finished_or_undone_but_never_half(tmp_path: Path) -> None:
     outcomes = set()
     apply(fill(tmp_path / "0", FILES))  # so that every module is loaded

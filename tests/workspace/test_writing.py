@@ -52,6 +52,7 @@ def test_a_submodule_is_an_empty_directory_and_stays_one(store: Store, tmp_path:
     assert take(store, str(tmp_path / "out"), base=files).tree == tree
 
 
+@pytest.mark.slow
 def test_a_very_deep_file_is_written(store: Store, tmp_path: Path) -> None:
     files = {"d/" * 1400 + "f": TreeEntry(mode="100644", blob=store.put("blob", b"deep"))}
     assert write_files(store, files, str(tmp_path / "out")).keys() == files.keys()

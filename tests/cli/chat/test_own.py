@@ -48,6 +48,7 @@ def test_shift_tab_goes_through_the_modes(chat: Chat) -> None:
         terminal.until(rf"(?m)^scripted · {mode}")
 
 
+@pytest.mark.slow
 def test_a_question_waits_for_the_person_for_ever(chat: Chat, work: Path) -> None:
     settings("[timeouts]\nquestion = 1\n")
     terminal = chat()
@@ -74,6 +75,7 @@ def test_escape_twice_goes_back_with_the_files(chat: Chat, work: Path) -> None:
     assert not (work / "made.txt").exists()
 
 
+@pytest.mark.slow
 def test_diff_shows_new_files_too(chat: Chat, work: Path) -> None:
     (work / "new.txt").write_text("fresh\n")
     terminal = chat()
@@ -127,6 +129,7 @@ def test_vim_keys_edit_the_input(chat: Chat) -> None:
     terminal.until("Brief, then")
 
 
+@pytest.mark.slow
 def test_keys_can_be_changed_in_the_settings(chat: Chat, begin: Chat) -> None:
     settings('[chat.keys]\nmode = "c-t"\n')
     terminal = chat()
@@ -148,6 +151,7 @@ def test_an_image_of_the_clipboard_becomes_a_file_of_the_prompt(chat: Chat, tmp_
     terminal.until(r"@\S+\.png")
 
 
+@pytest.mark.slow
 def test_the_person_is_called_by_bell_notification_and_title(chat: Chat) -> None:
     settings('[chat]\nnotify = ["bell", "desktop", "title"]\n')
     terminal = chat()
@@ -157,6 +161,7 @@ def test_the_person_is_called_by_bell_notification_and_title(chat: Chat) -> None
     assert b"\x1b]2;treadle: waits for you" in terminal.raw
 
 
+@pytest.mark.slow
 def test_nothing_of_that_is_written_when_it_is_switched_off(chat: Chat) -> None:
     settings("[chat]\nnotify = []\n")
     terminal = chat()

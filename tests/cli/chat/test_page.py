@@ -274,6 +274,7 @@ def test_the_live_part_is_the_end_of_what_goes_on() -> None:
     assert len(lines) == 12 and "◐ t19" in lines and "◐ t0" not in lines and lines[-1].endswith("interrupts)")
 
 
+@pytest.mark.slow
 def test_only_so_much_is_kept_folded() -> None:
     made = page()
     for number in range(60):

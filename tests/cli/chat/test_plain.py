@@ -115,6 +115,7 @@ def test_a_person_talks_allows_interrupts_and_leaves(terminal: Terminal, tmp_pat
     assert terminal.process.wait(timeout=60) == 0
 
 
+@pytest.mark.slow
 def test_ctrl_c_takes_back_a_question_with_its_turn(terminal: Terminal, tmp_path: Path) -> None:
     terminal.until("\n> ")
     terminal.type("make it")
@@ -260,6 +261,7 @@ def test_what_is_typed_while_the_agent_works_comes_next_and_then_ctrl_d(terminal
     assert terminal.process.wait(60) == 0
 
 
+@pytest.mark.slow
 def test_lines_pasted_at_once_are_prompts_one_after_the_other(terminal: Terminal) -> None:
     terminal.until("> ")
     terminal.key(b"talk\rstill there?\rtalk\rst")

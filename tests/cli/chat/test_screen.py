@@ -37,6 +37,7 @@ def test_the_change_is_seen_before_it_is_allowed_and_not_made_before(chat: Chat,
     assert (work / "made.txt").read_text() == "hello\nworld\n" and seen.count("+hello") == 1
 
 
+@pytest.mark.slow
 def test_a_terminal_that_does_not_say_where_its_cursor_is_is_used_without_a_word(begin: Chat) -> None:
     terminal = begin()
     terminal.says_where = False

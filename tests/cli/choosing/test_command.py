@@ -13,6 +13,7 @@ from treadle.io.paths import config_file
 from treadle.settings import config
 
 
+@pytest.mark.slow
 async def test_what_was_chosen_is_remembered_and_a_flag_or_variable_overrides_it(
     bare: dict[str, str], script: Path, agent: str
 ) -> None:

@@ -20,6 +20,7 @@ from treadle.wire.fleet.train import QueuedChange, ReturnedChange, TrainRecord
 from treadle.wire.goal.reading import read
 
 
+@pytest.mark.slow
 def test_the_demo_shows_what_it_promises_and_leaves_nothing_behind(tmp_path: Path) -> None:
     env = {**os.environ, "TMPDIR": str(tmp_path), "TREADLE_WARM": "60"}  # as on a person's machine
     done = subprocess.run([TREADLE, "demo"], capture_output=True, text=True, timeout=400, env=env)

@@ -14,6 +14,7 @@ from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 
 
+@pytest.mark.slow
 def test_what_is_stored_is_saved_cleaned_and_brought_back(running: None, tmp_path: Path) -> None:
     order = fleet("submit", "nothing", "--agent", "null", "--wait").split()[0]
     assert "orders are kept for 90 days after they ended, or until they take 8 GB" in fleet("clean")
@@ -37,6 +38,7 @@ def test_what_is_stored_is_saved_cleaned_and_brought_back(running: None, tmp_pat
     assert as_json("show", order)["receipt"]["outcome"] == "done"
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_stopped_fleet_is_a_backup(running: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = fleet("submit", "x", "--agent", "null:0.1:2", "--wait").split()[0]
     fleet("pause", "fleet", "--why", "backup")

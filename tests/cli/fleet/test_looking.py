@@ -6,6 +6,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from tests.cli.fleet.commands import as_json, fleet, stored, typed, typed_json
@@ -36,6 +37,7 @@ def told_how_to_answer(*arguments: str) -> str:
             waiting.kill()
 
 
+@pytest.mark.slow
 def test_who_waits_or_follows_is_told_that_it_asks_and_how_to_answer(
     running: None, repository: Path, tmp_path: Path
 ) -> None:

@@ -30,6 +30,7 @@ def installed(*arguments: str, code: int = 0) -> str:
     return done.stdout if code == 0 else done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_installed_command_takes_an_order_from_up_to_down(nothing_left: None) -> None:
     installed("up", "--name", "n1", "--lease", "2", "--no-page")
     order = installed("submit", "do nothing", "--agent", "null:0.2:3", "--wait").split()[0]
@@ -59,6 +60,7 @@ def test_started_twice_it_joins_and_after_kill_9_it_mends(running: None) -> None
     fleet("cancel", order, "--wait")
 
 
+@pytest.mark.slow
 def test_down_leaves_no_process_and_gives_orders_back(running: None) -> None:
     order = fleet("submit", "sleep", "--agent", "null:60:60").strip()
     deadline = time.monotonic() + 60
@@ -80,6 +82,7 @@ def test_down_leaves_no_process_and_gives_orders_back(running: None) -> None:
     assert "belongs to no fleet" in fleet("status", code=1)
 
 
+@pytest.mark.slow
 def test_a_second_machine_joins_with_a_code_and_takes_what_asks_for_it(
     running: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,6 +41,7 @@ def test_orders_come_from_files_and_lines(running: None, tmp_path: Path) -> None
     assert fleet("wait", ids[1], "--timeout", "0.2", code=124)
 
 
+@pytest.mark.slow
 def test_programs_without_treadle_in_other_languages_give_orders(running: None) -> None:
     examples = Path(__file__).parents[3] / "examples"
     address = places.load().address("submit")

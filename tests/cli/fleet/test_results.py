@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 import tomlkit
 from click.testing import CliRunner
 
@@ -29,6 +30,7 @@ def test_what_changed_nothing_is_said_to_and_a_race_is_compared(running: None) -
     assert as_json("discard", first[:6]) == [{"id": first, "discarded": True}]
 
 
+@pytest.mark.slow
 def test_the_receipt_of_a_run_comes_from_the_fleet_and_is_verified_like_any_other(
     running: None, tmp_path: Path
 ) -> None:
@@ -47,6 +49,7 @@ def test_the_receipt_of_a_run_comes_from_the_fleet_and_is_verified_like_any_othe
     assert CliRunner().invoke(receipt, words).exit_code == 1
 
 
+@pytest.mark.slow
 def test_what_is_on_the_branch_already_is_merged_and_says_so(running: None, tmp_path: Path) -> None:
     repository, script = tmp_path / "repository", tmp_path / "script.toml"
     repository.mkdir()
@@ -106,6 +109,7 @@ async def test_a_race_is_shown_from_the_best_to_the_worst(bus: Bus) -> None:
     assert [request["order"] for request in await requested(bus)] == ["red", "best"]
 
 
+@pytest.mark.slow
 async def test_merging_stops_at_the_first_that_conflicts_and_names_the_files(
     bus: Bus, finished: Finished, repository: Path
 ) -> None:

@@ -51,6 +51,7 @@ async def run(words: str) -> str:
     return done.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ["watch", "submit"])
 async def test_who_may_look_sees_orders_trains_and_goals(
     fleet: places.Fleet,

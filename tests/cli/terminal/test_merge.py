@@ -37,6 +37,7 @@ def start(shell: Shell, script: str) -> Path:
     return workdir
 
 
+@pytest.mark.slow
 def test_the_program_works_in_a_copy_and_its_changes_are_shown_and_brought_over(
     shell: Shell,
     repository: Path,

@@ -70,6 +70,7 @@ def test_the_timeout_alone_ends_a_send_that_has_no_other_limit(shell: Shell, mon
         os.kill(supervisor, signal.SIGCONT)
 
 
+@pytest.mark.slow
 def test_send_takes_a_file_standard_input_and_escapes(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("from a file\n")
     shell("run", "--detach", "--id", "x", "--", "cat", "-v")
@@ -174,6 +175,7 @@ def test_an_enter_that_takes_the_input_box_away_is_not_a_success(shell: Shell, m
     assert done.returncode == 4 and "has vanished" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_text_that_nobody_submitted_is_not_joined_with_the_next_one(shell: Shell) -> None:
     agent_program(shell, REPLACEABLE)
     shell("send", "x", "half a thought")
@@ -188,6 +190,7 @@ def test_a_text_that_nobody_submitted_is_not_joined_with_the_next_one(shell: She
     assert "\u276f another half" in shell("peek", "x")
 
 
+@pytest.mark.slow
 def test_what_is_queued_is_typed_in_order_one_for_each_turn_and_can_be_cancelled(shell: Shell) -> None:
     agent_program(shell, REPLACEABLE)
     shell("send", "x", "wait for it", "--enter")

@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from tests.cli.terminal.shells import Here, Shell
 from tests.terminal.support import connected, until
 from tests.waiting import stop
@@ -21,6 +23,7 @@ def test_a_mistyped_id_is_corrected(shell: Shell) -> None:
     assert "did you mean builder?" in shell.run("status", "bulider").stderr
 
 
+@pytest.mark.slow
 def test_a_terminal_whose_supervisor_does_not_answer_is_unknown_and_not_what_it_was(shell: Shell) -> None:
     shell("run", "--detach", "--id", "x", "--env", "PS1=$ ", "--", "sh", "-i")
     shell("wait", "x", "--state", "idle", "--timeout", "50")
@@ -35,6 +38,7 @@ def test_a_terminal_whose_supervisor_does_not_answer_is_unknown_and_not_what_it_
     assert json.loads(known.result())["state"]["name"] == "unknown"
 
 
+@pytest.mark.slow
 def test_a_supervisor_with_nothing_but_the_protocol_is_served_by_every_command(shell: Shell) -> None:
     place = shell.place("hm")
     shell.directory.mkdir(parents=True, mode=0o700, exist_ok=True)

@@ -79,6 +79,7 @@ def test_a_turn_that_fails_has_a_state_and_an_exit_code_of_its_own(shell: Shell)
     assert "error" in shell("ls") and "401" in shell("ls")
 
 
+@pytest.mark.slow
 def test_wait_idle_tells_what_became_of_the_turn(shell: Shell) -> None:
     for name, last, code in (("done", "done", 0), ("failed", "error", 5), ("asks", "blocked:kind=question", 3)):
         program = reporting("idle", "working").removesuffix("cat") + f"sleep 0.2; {reporting(last)}"
@@ -87,6 +88,7 @@ def test_wait_idle_tells_what_became_of_the_turn(shell: Shell) -> None:
         shell("send", name, "go", "--wait-idle", "--timeout", "50", code=code)
 
 
+@pytest.mark.slow
 def test_of_several_the_first_that_gets_there_is_named(shell: Shell) -> None:
     shell("run", "--detach", "--id", "busy", "--", "sh", "-c", reporting("working"))
     shell("run", "--detach", "--id", "asks", "--", "sh", "-c", reporting("working", "blocked:kind=permission"))

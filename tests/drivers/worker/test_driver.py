@@ -128,6 +128,7 @@ def child_then(path: Path, *steps: Any) -> dict[str, Any]:
     return {"send": [{"child": str(path)}, {"stderr": "last words"}, DELTA, *steps]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("steps", "code", "says"),
     [

@@ -86,6 +86,7 @@ async def test_a_worker_that_closes_its_output_and_lives_on_is_ended() -> None:
     assert error is not None and error.code == "protocol_error" and "closed its output" in error.message
 
 
+@pytest.mark.slow
 async def test_a_worker_that_ignores_shutdown_is_ended(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     script = {"shutdown": [{"child": str(pid)}, {"deaf": True}, {"sleep": 60}]}

@@ -111,6 +111,7 @@ async def test_a_purged_key_is_gone_and_can_be_created_again(bus: Bus) -> None:
                 await asyncio.sleep(0.1)
 
 
+@pytest.mark.slow
 async def test_what_was_removed_or_has_ended_does_not_return_when_the_engine_is_killed(
     fleet: places.Fleet, bus: Bus
 ) -> None:

@@ -29,6 +29,7 @@ async def test_many_events_at_once_arrive_in_order_in_few_messages(bus: Bus, tmp
     assert info["state"]["messages"] < 100
 
 
+@pytest.mark.slow
 async def test_an_outage_in_between_costs_and_doubles_nothing(fleet: places.Fleet, bus: Bus, tmp_path: Path) -> None:
     log = AttemptLog(str(tmp_path / "events"), bus, SUBJECT)
     for number in range(300):

@@ -47,6 +47,7 @@ def archive() -> bytes:
     return bringing.archive()
 
 
+@pytest.mark.slow
 def test_the_archive_is_unpacked_into_a_program_that_runs_and_replaces_the_one_before(
     archive: bytes, tmp_path: Path
 ) -> None:

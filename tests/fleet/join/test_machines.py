@@ -23,6 +23,8 @@ from treadle.fleet.engine.bus import Bus
 from treadle.fleet.join import invitations, machines
 from treadle.io.process import table
 
+pytestmark = pytest.mark.slow
+
 
 class Far(NamedTuple):
     url: str

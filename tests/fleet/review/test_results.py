@@ -23,6 +23,7 @@ from treadle.wire.sidecar.receipts import decode_exact, receipt_hash
 from treadle.workspace import checkouts
 
 
+@pytest.mark.slow
 async def test_work_comes_back_as_a_branch_and_a_patch_and_is_merged_in_order(
     bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:

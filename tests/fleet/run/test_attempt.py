@@ -97,6 +97,7 @@ def files_kept(but: tuple[str, ...]) -> dict[str, bytes]:
     return found
 
 
+@pytest.mark.slow
 async def test_no_canary_of_any_shape_is_in_anything_that_is_kept(
     bus: Bus, start_node: Start, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

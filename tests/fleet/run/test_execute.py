@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from msgspec.structs import replace
 
 from tests.fleet.conftest import Start, give
@@ -38,6 +39,7 @@ async def test_work_that_is_not_verified_is_not_done(
     assert ended[1].state == "failed" and "no such tool" in ended[1].why
 
 
+@pytest.mark.slow
 async def test_a_failed_check_is_sent_back_to_the_agent_within_its_attempts(
     bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:
@@ -58,6 +60,7 @@ async def test_a_failed_check_is_sent_back_to_the_agent_within_its_attempts(
     assert ended.result["verified"] is True
 
 
+@pytest.mark.slow
 async def test_a_model_service_that_fails_is_tried_again_where_that_was_asked_for(
     bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ async def test_a_message_can_be_changed_until_it_is_delivered(bus: Bus, start_no
         await client.edit_message(bus, key, "too late")
 
 
+@pytest.mark.slow
 async def test_a_message_comes_now_after_the_turn_or_at_the_next_step(
     bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:

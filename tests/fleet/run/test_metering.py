@@ -30,6 +30,7 @@ async def asked(bus: Bus, count: int) -> dict[str, AskRecord]:
     return {ask.order: ask for ask in asks}
 
 
+@pytest.mark.slow
 async def test_at_its_limit_an_order_stops_and_asks_and_goes_on_only_with_more(
     bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:

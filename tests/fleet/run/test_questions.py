@@ -27,6 +27,7 @@ from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import AgentQuestion, AnswerRecord, AskRecord, Order, TakenRecord
 
 
+@pytest.mark.slow
 async def test_a_question_is_stored_and_answered_once_and_stands_in_the_receipt(
     fleet: places.Fleet, bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:

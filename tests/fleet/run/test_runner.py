@@ -49,6 +49,7 @@ async def test_keys_never_reach_the_engine_whatever_the_agent_prints(
     assert info["state"]["messages"] and os.environ["SHOP_API_KEY"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", ["null:600:100000", "asks"])
 async def test_a_runner_that_is_asked_to_end_does_so_though_its_engine_is_away(
     fleet: places.Fleet, bus: Bus, start_node: Start, repository: Path, tmp_path: Path, agent: str

@@ -61,6 +61,7 @@ async def test_a_repository_is_fetched_once_and_brought_up_to_date(repository: P
     assert not isinstance(found.value, sources.NotHere), "it is the same on every node"
 
 
+@pytest.mark.slow
 async def test_what_a_killed_node_left_of_a_clone_is_not_taken_for_the_repository(
     repository: Path, tmp_path: Path
 ) -> None:

@@ -25,6 +25,7 @@ async def until_gone(bus: Bus, name: str) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.slow
 async def test_all_of_an_old_order_goes_but_its_key_stays_used(bus: Bus, start_node: Start) -> None:
     await start_node()
     await give(bus, spec(id="old"), spec(id="parent", agent="nobody", attempts=1))
@@ -53,6 +54,7 @@ async def test_all_of_an_old_order_goes_but_its_key_stays_used(bus: Bus, start_n
     assert (await client.get_order(bus, "waits")).state == "queued"
 
 
+@pytest.mark.slow
 async def test_the_scheduler_removes_by_age_and_earlier_when_the_state_is_too_large(
     bus: Bus, start_node: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,6 +75,7 @@ def test_what_runs_is_told_with_what_it_does_where_and_what_comes_next() -> None
     assert as_lines(replace(told, evidence=[]))[2] == "evidence  none yet"
 
 
+@pytest.mark.slow
 async def test_a_stalled_run_is_noted_and_interrupted_or_tried_again_as_was_asked_for(
     bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:

@@ -59,6 +59,7 @@ async def test_many_orders_cost_few_batches(bus: Bus, start_node: Start) -> None
     assert batches < 100, f"{batches} batches for 200 orders that were taken in, placed and ended"
 
 
+@pytest.mark.slow
 async def test_a_scheduler_that_stood_still_blames_no_runner_for_it(bus: Bus, start_node: Start) -> None:
     """On a machine that is overloaded, or was paused: what the runners said meanwhile is still on its way to us."""
     node = await start_node()

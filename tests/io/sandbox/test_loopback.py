@@ -27,6 +27,7 @@ async def test_programs_with_the_same_private_tmp_reach_each_other_and_no_one_el
     check(await neighbours.tried(tmp_path), os.geteuid())
 
 
+@pytest.mark.slow
 @divided
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_an_ordinary_user_has_it_too_and_no_more_rights_for_it() -> None:

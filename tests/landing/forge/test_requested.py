@@ -218,6 +218,7 @@ def test_without_a_token_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> No
         asyncio.run(GitHub("https://git.example", "shop/web", "NO_TOKEN").look(1))
 
 
+@pytest.mark.slow
 async def test_a_red_check_of_the_forge_goes_to_its_author_with_what_was_said_there_and_lands_when_it_is_fixed(
     bus: Bus,
     start_node: Start,

@@ -13,6 +13,8 @@ from tests.fleet.conftest import Start
 from tests.serve.conftest import Web
 from treadle.serve.api import openapi
 
+pytestmark = pytest.mark.slow
+
 
 def generate(place: Path) -> None:
     """Make the package `generated`. A part of the document that the generator cannot read is an error."""

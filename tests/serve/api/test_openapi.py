@@ -82,6 +82,7 @@ def _references(value: Any) -> Iterator[str]:
             yield from _references(inner)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("methods", [("GET",), ("POST", "PUT", "DELETE")])
 async def test_generated_requests_are_answered_as_the_document_says(
     web: Web, bus: Bus, methods: tuple[str, ...]

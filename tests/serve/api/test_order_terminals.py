@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from tests.fleet.conftest import Start, give, spec
 from tests.fleet.repositories import work
@@ -13,6 +14,7 @@ from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 
 
+@pytest.mark.slow
 async def test_the_terminal_of_an_order_is_seen_typed_into_and_has_a_shell_beside_it(
     web: Web, bus: Bus, start_node: Start, repository: Path
 ) -> None:

@@ -13,6 +13,7 @@ from treadle.fleet.engine.bus import Bus
 from treadle.serve.api import reviews
 
 
+@pytest.mark.slow
 async def test_work_is_sent_back_with_comments_merged_with_verify_and_thrown_away(
     web: Web, bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:

@@ -2,11 +2,14 @@
 
 from typing import Any
 
+import pytest
 from playwright.async_api import Page, expect
 
 from tests.fleet.conftest import give, spec
 from tests.serve.web.conftest import Open, Web
 from treadle.fleet.engine.bus import Bus
+
+pytestmark = pytest.mark.slow
 
 VIEWS = ("", "orders", "terminals", "nodes", "money", "claims", "trains", "goals", "search?q=it", "new", "settings")
 

@@ -5,6 +5,7 @@ import re
 import time
 from pathlib import Path
 
+import pytest
 from playwright.async_api import expect
 
 from tests.fleet.conftest import Start
@@ -15,6 +16,8 @@ from treadle.fleet.engine.bus import Bus
 from treadle.goals import commands, requests, store
 from treadle.wire.fleet.records import Used
 from treadle.wire.goal import records
+
+pytestmark = pytest.mark.slow
 
 PLAN = """goal = "Orders can be exported as <b>CSV</b>"
 done = "make test"

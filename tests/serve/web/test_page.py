@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import msgspec
+import pytest
 from playwright.async_api import Page, expect
 
 from tests.fleet.conftest import Start, give, spec, until_offers, until_state
@@ -14,6 +15,8 @@ from treadle.fleet import client
 from treadle.fleet.engine import places, server
 from treadle.fleet.engine.bus import Bus
 from treadle.settings import trust
+
+pytestmark = pytest.mark.slow
 
 SLOW = "null:600:600"
 

@@ -4,9 +4,12 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
 from playwright.async_api import expect
 
 from tests.serve.web.conftest import WAIT, Open, Web
+
+pytestmark = pytest.mark.slow
 
 SHOWN = """async () => (await (await navigator.serviceWorker.ready).getNotifications())
   .map(({ tag, title, body, actions }) => ({ tag, title, body, actions: actions.map((each) => each.action) }))"""

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import msgspec
+import pytest
 from playwright.async_api import expect
 
 from tests.fleet.conftest import Start, give, until_state
@@ -14,6 +15,8 @@ from tests.terminal.conftest import stage
 from tests.terminal.support import Stage
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
+
+pytestmark = pytest.mark.slow
 
 __all__ = ["stage"]
 

@@ -20,6 +20,8 @@ from treadle.landing import conductor, train
 from treadle.wire.fleet.records import Note, Used
 from treadle.wire.fleet.train import Car, LeftOut, QueuedChange
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,6 +57,7 @@ async def until_kept(bus: Bus, order: Spec, attempt: int = 1) -> checkpoints.Che
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.slow
 async def test_a_killed_runner_s_session_and_files_are_gone_on_with(
     bus: Bus,
     start_node: Start,
@@ -73,6 +74,7 @@ async def test_a_killed_runner_s_session_and_files_are_gone_on_with(
     assert ended.result["changed"] == ["b.txt", "half.txt"]
 
 
+@pytest.mark.slow
 async def test_while_the_old_runner_may_wake_the_session_goes_on_elsewhere_from_its_checkpoint(
     bus: Bus,
     start_node: Start,

@@ -25,6 +25,7 @@ from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Order
 
 
+@pytest.mark.slow
 async def test_a_shell_in_the_worktree_of_an_order_and_the_receipt_says_so(
     bus: Bus,
     start_node: Start,

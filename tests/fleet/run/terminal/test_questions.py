@@ -38,6 +38,7 @@ def test_an_answer_is_typed_as_it_was_said_that_it_would_be(kind: str, answer: A
     assert keys(kind, answer) == typed
 
 
+@pytest.mark.slow
 async def test_an_order_whose_program_asks_is_asking_and_is_answered_from_anywhere_or_in_the_terminal(
     bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:
