@@ -16,6 +16,7 @@ ENV = {
     "GIT_AUTHOR_EMAIL": "a@agent",
     "GIT_COMMITTER_NAME": "agent",
     "GIT_COMMITTER_EMAIL": "a@agent",
+    "GIT_CONFIG_NOSYSTEM": "1",
     "LC_ALL": "C.UTF-8",
 }
 WHO = ["-c", "user.name=u", "-c", "user.email=u@user", "-c", "protocol.file.allow=always"]

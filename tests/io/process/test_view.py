@@ -51,6 +51,17 @@ def test_files_are_seen_through_an_overlay_and_not_written(tmp_path: Path) -> No
     assert (there / "file").read_text() == "content\n"
 
 
+def test_a_file_that_is_mounted_in_a_directory_is_shown_over_the_one_below(tmp_path: Path) -> None:
+    """As in containers, whose /etc/hosts and /etc/resolv.conf are mounts."""
+    there, place, mounted = tmp_path / "etc", tmp_path / "place", tmp_path / "mounted"
+    there.mkdir()
+    place.mkdir()
+    (there / "hosts").write_text("below\n")
+    mounted.write_text("mounted\n")
+    steps = [(view.OVERLAY, str(there), "root/etc"), (view.BIND, str(mounted), "root/etc/hosts")]
+    assert look(place, "cat place/root/etc/hosts", *steps) == "mounted\n"
+
+
 def test_links_directories_and_single_files_are_made_as_told(tmp_path: Path) -> None:
     (tmp_path / "place").mkdir()
     (tmp_path / "file").write_text("content\n")

@@ -53,7 +53,8 @@ def _step(library: Any, kind: str, source: bytes, target: bytes, empty: int) -> 
         os.symlink(source, target)
         return
     if kind == BIND:
-        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+        if not os.path.exists(target):  # a file that is mounted, as a container's /etc/hosts is, is there, unwritable
+            os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
         _mount(library, source, target, None, _BIND, None)
         return
     if not os.path.isdir(target):
