@@ -411,11 +411,13 @@ def test_where_hooks_are_installed_and_what_is_left_of_them(project: Path, tmp_p
     assert refused.value.hint == "git init makes one"
 
 
+@pytest.mark.parametrize("name", [".gitconfig", "included"])
 def test_a_directory_of_the_person_is_forwarded_to_and_stays_theirs(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     settings, ours = tmp_path / ".gitconfig", project / ".git" / "hooks" / "heimdall"
-    settings.write_text("[core]\n\thooksPath = ~/my hooks\n")
+    settings.write_text("[include]\n\tpath = included\n")
+    (tmp_path / name).write_text("[core]\n\thooksPath = ~/my hooks\n")
     monkeypatch.delenv("GIT_CONFIG_GLOBAL")
     monkeypatch.setenv("HOME", str(tmp_path))
     for mode in ("block", "warn"):

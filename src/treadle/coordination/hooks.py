@@ -40,7 +40,7 @@ def install(project: str, mode: str) -> list[str]:
         return _beside(os.path.join(found.common, "hooks"), mode)
     os.makedirs(ours, exist_ok=True)
     if before != ours:
-        local = _setting(project, _SETTING, "--local")
+        local = _setting(project, _SETTING, "local")
         changes.read(project, "config", "--local", _BEFORE, local if local is not None else f"={before}")
     for hook in _ALL:
         write_atomic(
@@ -94,8 +94,8 @@ def uninstall(project: str) -> list[str]:
         os.rmdir(_own_directory(found))
     except OSError:
         pass  # it was never created, or someone put something into it
-    if _setting(project, _SETTING, "--local") == _own_directory(found):
-        before = _setting(project, _BEFORE, "--local") or "="
+    if _setting(project, _SETTING, "local") == _own_directory(found):
+        before = _setting(project, _BEFORE, "local") or "="
         if before.startswith("="):
             changes.read(project, "config", "--local", "--unset", _SETTING)
         else:
@@ -197,16 +197,14 @@ def _own_directory(found: repository.SharedRepository) -> str:
 
 def _setting(project: str, name: str, *scope: str) -> str | None:
     """The value of a git setting, without our own command-line settings, which switch hooks off."""
-    for place in scope or ("--worktree", "--local", "--global", "--system"):
-        done = changes.of(project).run("config", place, "--get", name, check=False)
-        if done.code == 0:
-            return done.stdout.decode(errors="surrogateescape").rstrip("\n")
-    return None
+    known = changes.of(project).settings()
+    found = [value for where, key, value in known if key.lower() == name.lower() and where in (scope or (where,))]
+    return found[-1] if found else None
 
 
 def _previous_directory(project: str) -> str:
     """The previous hooks directory. A relative one is relative to the top of each worktree, where git runs hooks."""
-    before = (_setting(project, _BEFORE, "--local") or "").removeprefix("=")
+    before = (_setting(project, _BEFORE, "local") or "").removeprefix("=")
     return os.path.expanduser(before)
 
 
