@@ -179,7 +179,7 @@ def expected(path: Path, tier: str) -> float:
     text = path.read_text()
     whole = "\npytestmark = pytest.mark.slow" in text
     slow = SLOW * text.count("def test_" if whole else "mark.slow")
-    quick = 0.0 if whole else text.count("\n") * PACES.get(_room(path), 15) / 1000
+    quick = 0.0 if whole else (text.count("\n") + 1) * PACES.get(_room(path), 15) / 1000
     return {"quick": quick, "slow": slow, "all": quick + slow}[tier]
 
 
@@ -330,14 +330,17 @@ def main() -> int:
         tests = {name: test for one in ended for name, test in one.tests.items()}
         flaky = try_again(tests, top / "2")
     except KeyboardInterrupt:
+        shutil.rmtree(top, ignore_errors=True)
         say("stopped")
         return 130
     if given.durations_to:
         write_durations(given.durations_to, ended)
-    code = report(ended, tests, flaky, time.monotonic() - began)
-    if code == 0:
+    failed = any(one.failed for one in ended)
+    if failed:
+        say(f"the temporary files of what failed are in {top}")
+    else:
         shutil.rmtree(top, ignore_errors=True)
-    return code
+    return report(ended, tests, flaky, time.monotonic() - began)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The runner of the suite, on small suites of its own."""
 
+import os
 import shutil
 import signal
 import subprocess
@@ -71,7 +72,8 @@ def suite(top: Path, **files: str) -> list[str]:
 def test_the_last_line_and_the_exit_code_say_what_became_of_the_tests(
     tmp_path: Path, files: dict[str, str], tier: str, last: str, code: int, says: str
 ) -> None:
-    done = subprocess.run([*suite(tmp_path, **files), "--tier", tier], cwd=tmp_path, capture_output=True, text=True)
+    command, env = [*suite(tmp_path, **files), "--tier", tier], {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == last and done.returncode == code, done.stdout + done.stderr
     assert says in done.stdout
 
