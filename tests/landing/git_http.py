@@ -53,6 +53,7 @@ class GitServer:
             "PATH": os.environ["PATH"],
             "GIT_PROJECT_ROOT": str(self.directory),
             "GIT_HTTP_EXPORT_ALL": "1",
+            "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_CONFIG_COUNT": "1",
             "GIT_CONFIG_KEY_0": "http.receivepack",
             "GIT_CONFIG_VALUE_0": "true",
