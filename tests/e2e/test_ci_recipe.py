@@ -103,7 +103,7 @@ def pushing(project: Path) -> subprocess.CompletedProcess[str]:
     assert lines[-1] == "gh pr create --fill"
     home = project.parent / "home"
     home.mkdir(exist_ok=True)
-    env = {"PATH": os.environ["PATH"], "HOME": str(home), "GITHUB_RUN_ID": "7"}
+    env = {"GIT_CONFIG_NOSYSTEM": "1", "PATH": os.environ["PATH"], "HOME": str(home), "GITHUB_RUN_ID": "7"}
     command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", "\n".join(lines[:-1])]
     return subprocess.run(command, cwd=project, env=env, capture_output=True, text=True)
 
