@@ -151,6 +151,9 @@ class ToolEnded(Event, frozen=True, kw_only=True, tag="tool_ended"):
     """The images that the result shows beside its text."""
 
 
+DeniedBy = Literal["rule", "mode", "hook", "person", "nobody", "deadline", "claim"]
+
+
 class ToolDenied(Event, frozen=True, kw_only=True, tag="tool_denied"):
     """The tool did not run: there is no ToolStarted for this call. `by`: a rule, a mode, a hook, a person, no one."""
 
@@ -158,7 +161,7 @@ class ToolDenied(Event, frozen=True, kw_only=True, tag="tool_denied"):
     name: str
     reason: str
     args: Any = None
-    by: Literal["rule", "mode", "hook", "person", "nobody", "deadline", "claim"] = "rule"
+    by: DeniedBy = "rule"
 
 
 class Usage(Event, frozen=True, kw_only=True, tag="usage"):

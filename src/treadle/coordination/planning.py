@@ -140,11 +140,13 @@ class Planning:
         """Why others' claims in the project's repository cannot be seen from here; empty when they can."""
         if not os.environ.get("HEIMDALL_PLANNING_DIR") or self.live != self.root:
             return ""
+        project = repository.find(self.project)
+        own = os.path.join(project.common, "heimdall") if project else ""
+        if own and os.path.realpath(own) == os.path.realpath(self.root):
+            return ""  # all of this repository's claims are made there; before the first one it need not exist
         if not self._was_there:
             return f"HEIMDALL_PLANNING_DIR is {self.root}, which was not there: what is claimed is not seen"
-        project = repository.find(self.project)
-        own = os.path.join(project.common, "heimdall", "ledger", "claims") if project else ""
-        if own and os.path.realpath(own) != os.path.realpath(self.claims) and _has_entries(own):
+        if own and _has_entries(os.path.join(own, "ledger", "claims")):
             return f"HEIMDALL_PLANNING_DIR is {self.root}, but {self.project} has claims of its own: those are not seen"
         theirs = repository.find(_first_there(self.root))
         if project is None or theirs is None or project.common == theirs.common:

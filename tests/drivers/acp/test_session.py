@@ -454,6 +454,7 @@ async def test_what_a_session_is_opened_with(tmp_path: Path, card: str, name: st
         assert greeting["clientCapabilities"] == {
             "fs": {"readTextFile": offered, "writeTextFile": offered},
             "terminal": offered,
+            "_meta": {"tool_denied": True},
         }
         assert new == {"cwd": str(tmp_path / "work"), "mcpServers": []}
         info = opened.info

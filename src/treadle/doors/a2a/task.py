@@ -166,6 +166,10 @@ class ServedTask:
             case events.ToolStarted(parent=None):
                 about = event.command or ", ".join(event.paths)
                 self._progress(f"{event.name}: {about}" if about else event.name, {"tool": event.name})
+            case events.ToolDenied() if event.by != "person":  # who said no to a question of the task knows it
+                words = f"{event.name} was denied: {event.reason}"
+                self.note(self._words(words))
+                self._progress(words, {"denied": event.name})
             case events.Retrying():
                 self._progress(f"trying again: {event.error.message}", {})
             case events.Usage():

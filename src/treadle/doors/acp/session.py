@@ -17,6 +17,7 @@ from treadle.sessions.abilities import can
 from treadle.sessions.totals import Totals
 from treadle.wire.acp.content import prompt_images, prompt_text, text_block
 from treadle.wire.acp.outgoing import AcpOutgoing, Update, commands_update, stop_reason
+from treadle.wire.acp.tools import DENIED
 from treadle.wire.common.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, Fault
 
 AUTH_REQUIRED = -32000
@@ -40,6 +41,7 @@ class ClientAbilities:
         meta = given.get("_meta")
         elicitation = given.get("elicitation")
         self.terminals = isinstance(meta, dict) and meta.get("terminal_output") is True
+        self.denials = isinstance(meta, dict) and meta.get(DENIED) is True
         self.forms = isinstance(elicitation, dict) and "form" in elicitation
 
 
@@ -61,7 +63,12 @@ class Served:
         self._call = call
         self._tell = tell
         self._warn = warn
-        self._out = AcpOutgoing(lambda args: proposed(args, cwd), terminals=client.terminals, load=read_if_there)
+        self._out = AcpOutgoing(
+            lambda args: proposed(args, cwd),
+            terminals=client.terminals,
+            denials=client.denials,
+            load=read_if_there,
+        )
         self._spent = Totals()
         self._turns: list[str] = []
         self._asking: dict[str, asyncio.Task[None]] = {}

@@ -21,7 +21,18 @@ from treadle.drivers.acp.traits import traits_of
 from treadle.drivers.card import Card
 from treadle.drivers.session import OURS, DrivenSession
 from treadle.errors import RemoteError, TreadleError, Unsupported, VersionMismatch
-from treadle.events import CommandRun, Event, FileChanged, TextDelta, ToolEnded, ToolOutput, ToolStarted, Usage, Warned
+from treadle.events import (
+    CommandRun,
+    Event,
+    FileChanged,
+    TextDelta,
+    ToolDenied,
+    ToolEnded,
+    ToolOutput,
+    ToolStarted,
+    Usage,
+    Warned,
+)
 from treadle.io.peer import Peer
 from treadle.io.rpc import CallFailed, Rpc
 from treadle.io.within import end_tasks, within
@@ -31,7 +42,7 @@ from treadle.wire.acp.connection import PROTOCOL_VERSION
 from treadle.wire.acp.content import image_block, text_block, texts_in
 from treadle.wire.acp.incoming import AcpIncoming, HistoryReplay, instructed
 from treadle.wire.acp.servers import as_list
-from treadle.wire.acp.tools import ToolRecord
+from treadle.wire.acp.tools import DENIED, ToolRecord
 from treadle.wire.acp.usage import UsageMeter
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
 from treadle.wire.common.rpc import RpcCall, RpcNotice
@@ -123,7 +134,8 @@ class AcpSession(DrivenSession):
     def _offer(self) -> dict[str, Any]:
         """Decided by the name on the card: the agent's own name comes only with the answer."""
         offered = self.card.name not in options.KEEPS_TO_ITSELF
-        return {"fs": {"readTextFile": offered, "writeTextFile": offered}, "terminal": offered}
+        files = {"readTextFile": offered, "writeTextFile": offered}
+        return {"fs": files, "terminal": offered, "_meta": {DENIED: True}}
 
     async def _open(self) -> None:
         """Open a new session, resume one, or copy one."""
@@ -291,9 +303,7 @@ class AcpSession(DrivenSession):
                     self.emit(event)
                 case ToolStarted():
                     record = self._incoming.tools.get(event.call)
-                    access = (
-                        self._access(record) if record is not None else session.Access(tool=event.name, kind=event.kind)
-                    )
+                    access = self._access(record) if record else session.Access(tool=event.name, kind=event.kind)
                     access = msgspec.structs.replace(access, args=event.args)
                     self.tool_started(event.call, event.name, access, event.parent)
                 case ToolEnded():
@@ -301,6 +311,8 @@ class AcpSession(DrivenSession):
                     # Two agents report a tool as completed that a cancel has ended.
                     ok = event.ok and not self._stopping.is_set()
                     self.tool_ended(event.call, event.result or shown, ok, event.parent)
+                case ToolDenied():
+                    self.tool_denied(event.call, event.name, event.reason, event.by, event.args, event.parent)
                 case FileChanged():
                     path = os.path.join(self.spec.cwd, event.path)
                     if os.path.realpath(path) not in self._files.written:  # it was reported when it was written

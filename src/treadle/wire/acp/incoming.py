@@ -2,15 +2,17 @@
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from treadle.events import (
+    DeniedBy,
     Event,
     Message,
     TextDelta,
     ThinkingDelta,
+    ToolDenied,
     ToolEnded,
     ToolOutput,
     ToolStarted,
@@ -156,6 +158,8 @@ class AcpIncoming:
         record = self.record(update)
         if record is None or record.denied or record.ended:
             return found
+        if (refusal := record.refusal) is not None:
+            return [*found, self._refused(record, refusal)]
         output = record.new_output()
         # `in_progress` says little: two agents send it before they ask for permission, and others never send it.
         if record.closed or output:
@@ -169,6 +173,18 @@ class AcpIncoming:
             ok, parent = record.status == "completed", record.parent
             found.append(ToolEnded(call=record.call, name=record.tool, result=record.result, ok=ok, parent=parent))
         return found
+
+    def _refused(self, record: ToolRecord, refusal: dict[str, Any]) -> ToolDenied:
+        record.denied = True
+        by: Any = refusal.get("by") if refusal.get("by") in get_args(DeniedBy) else "rule"
+        return ToolDenied(
+            call=record.call,
+            name=record.tool,
+            reason=str(refusal.get("reason") or ""),
+            args=record.args,
+            by=by,
+            parent=record.parent,
+        )
 
     def start(self, record: ToolRecord) -> list[Event]:
         """Report the call as running, as far as the updates show."""

@@ -22,6 +22,7 @@ from treadle.events import (
 )
 from treadle.session import CommandInfo
 from treadle.wire.acp.content import image_block, text_block
+from treadle.wire.acp.tools import DENIED
 from treadle.wire.common.tasks import LIST_TOOLS, tasks_of
 
 Update = dict[str, Any]
@@ -43,15 +44,21 @@ _STOPS = {"completed": "end_turn", "interrupted": "cancelled", "limited": "max_t
 
 
 class AcpOutgoing:
-    """`terminals`: the client shows a command's output as a terminal if `_meta` asks for it. `load` reads the bytes
-    of an image file."""
+    """`terminals`: the client shows a command's output as a terminal if `_meta` asks for it. `denials`: it tells a call
+    that was denied from one that failed, if `_meta` says so. `load` reads the bytes of an image file."""
 
     def __init__(
-        self, diffs: Diffs, *, terminals: bool = False, load: Callable[[str], bytes | None] = lambda path: None
+        self,
+        diffs: Diffs,
+        *,
+        terminals: bool = False,
+        denials: bool = False,
+        load: Callable[[str], bytes | None] = lambda path: None,
     ) -> None:
         self._diffs = diffs
         self._load = load
         self._terminals = terminals
+        self._denials = denials
         self._spoken = {"text": False, "thinking": False}
         self._tools: dict[str, list[Update]] = {}
         """The content that every update of a call must repeat: its diffs, its terminal."""
@@ -175,7 +182,11 @@ class AcpOutgoing:
         return update if known else {**update, "title": name[:TITLE], "kind": "other"}
 
     def _denied(self, event: ToolDenied) -> list[Update]:
-        return [self._end_update(event.call, event.name, "failed", f"not run: {event.reason}")]
+        """The protocol has no status for it: as one that failed it would look like any that the agent got over."""
+        update = self._end_update(event.call, event.name, "failed", f"not run: {event.reason}")
+        if self._denials:
+            update |= {"rawInput": event.args, "_meta": {DENIED: {"reason": event.reason, "by": event.by}}}
+        return [update]
 
 
 def _chunk(kind: str, text: str) -> Update:

@@ -25,6 +25,8 @@ KINDS: dict[str, ToolKind] = {
 _NAMES = {"read": "read", "write": "edit", "execute": "bash", "network": "web_fetch"}
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _NAME_IN_ID = re.compile(r"([a-z]+(?:_[a-z]+)*)__")
+DENIED = "tool_denied"
+"""In the `_meta` of a client's capabilities: it understands this name in that of a call, which then was denied."""
 DIFF_LINES = 20_000
 """Texts with more lines are not compared: the time grows with the product of their lengths."""
 
@@ -141,6 +143,12 @@ class ToolRecord:
         return self.status in ("completed", "failed")
 
     # What came of it
+
+    @property
+    def refusal(self) -> dict[str, Any] | None:
+        """Why, and by whom, the agent itself denied the call; None if it did not, or does not say."""
+        found = self.meta.get(DENIED)
+        return found if isinstance(found, dict) and self.closed else None
 
     @property
     def exit_code(self) -> int | None:
