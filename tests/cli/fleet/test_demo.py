@@ -1,7 +1,9 @@
 """`treadle demo`."""
 
 import os
+import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -11,9 +13,10 @@ import pytest
 from tests.cli.fleet.commands import stored
 from tests.installed import TREADLE
 from treadle.cli.fleet import demo_goal
-from treadle.cli.fleet.demo import _answer, _card, _check, _is_over, _Timed
+from treadle.cli.fleet.demo import SECONDS, _answer, _card, _check, _is_over, _Timed
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
+from treadle.fleet.sample import SHOP
 from treadle.io.process import table
 from treadle.wire.fleet.records import AnswerRecord, AskRecord, Attempt, Note, Order, Used
 from treadle.wire.fleet.train import QueuedChange, ReturnedChange, TrainRecord
@@ -41,6 +44,27 @@ def test_the_demo_shows_what_it_promises_and_leaves_nothing_behind(tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
     left = [each for each in table.processes() if any(str(tmp_path) in word for word in table.command_line(each.pid))]
     assert left == []
+
+
+WITHOUT_A_MODEL = """
+import sys
+from pathlib import Path
+from treadle.cli.fleet.demo import run
+from treadle.fleet import sample
+sample.SHOP = Path(sys.argv[1])
+run()
+"""
+
+
+def test_an_order_that_fails_ends_the_demo_with_its_reason(tmp_path: Path) -> None:
+    shop, scratch = tmp_path / "shop", tmp_path / "tmp"
+    shutil.copytree(SHOP, shop)
+    (shop / "greeting.toml").unlink()
+    scratch.mkdir()
+    command, env = [sys.executable, "-c", WITHOUT_A_MODEL, str(shop)], {**os.environ, "TMPDIR": str(scratch)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=env)
+    assert "the order greeting failed: cannot read the script" in done.stderr, done.stdout + done.stderr
+    assert list(scratch.iterdir()) == []
 
 
 def test_it_is_over_when_nothing_waits_any_more_or_nothing_can_go_on() -> None:

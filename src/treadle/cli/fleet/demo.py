@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from treadle.errors import LocalError
 from treadle.io.process.loop import run_async
 from treadle.io.within import end_tasks
 
 if TYPE_CHECKING:
     from treadle.fleet.engine.bus import Bus
+    from treadle.wire.fleet.records import Order
     from treadle.wire.fleet.train import TrainRecord
 
 SECONDS = 300.0
@@ -44,10 +46,13 @@ async def _demo(place: Path) -> int:
     await up.up(name="demo", slots=3, lease=2.0, say=say, program="treadle.goals.node")
     try:
         async with _page(say), client.connected() as bus:
-            async with asyncio.timeout(SECONDS):
-                code = await _show(bus, repository, say)
-                met = await demo_goal.show(bus, place / "shop-2", say)
-                code = code or (0 if met else 1)
+            try:
+                async with asyncio.timeout(SECONDS):
+                    code = await _show(bus, repository, say)
+                    met = await demo_goal.show(bus, place / "shop-2", say)
+                    code = code or (0 if met else 1)
+            except TimeoutError:
+                raise LocalError(f"the demo was not over after {SECONDS:g} s and was given up") from None
             await _until_enter(say)
             return code
     finally:
@@ -98,13 +103,14 @@ async def _show(bus: Bus, repository: Path, say: Callable[[str], None]) -> int:
     for name, order in names.items():
         say(f"order {order} ({name}) is stored")
     watching = asyncio.create_task(_watch(bus, by_id, say))
+    working = asyncio.create_task(_work(bus, names, say))
     try:
-        wait = await _collision(bus, names["dollars"])
-        say(f"dollars waits: {wait}")
-        await asyncio.gather(_kill(bus, names["discount"], say), _answer(bus, names["stock"], say))
-        orders = [await client.wait(bus, order) for order in names.values()]
+        await asyncio.wait((watching, working), return_when=asyncio.FIRST_COMPLETED)
+        if watching.done():
+            await watching  # raises: an order failed, and what is waited for will not come
+        orders = await working
     finally:
-        await end_tasks(watching)
+        await end_tasks(watching, working)
     say("landing the work of all four, each checked before the branch moves; dollars and discount changed one line:")
     landed = await _land(bus, repository, by_id, say)
     checked = await asyncio.to_thread(_check, repository)
@@ -115,6 +121,16 @@ async def _show(bus: Bus, repository: Path, say: Callable[[str], None]) -> int:
     say(f"{len(sealed)} receipts for {len(orders)} orders; the models' words were scripted, all else was real")
     good = all(order.state == "done" for order in orders) and landed
     return 0 if good and checked == "OK" and len(sealed) == len(orders) else 1
+
+
+async def _work(bus: Bus, names: dict[str, str], say: Callable[[str], None]) -> list[Order]:
+    """The orders at their end."""
+    from treadle.fleet import client
+
+    wait = await _collision(bus, names["dollars"])
+    say(f"dollars waits: {wait}")
+    await asyncio.gather(_kill(bus, names["discount"], say), _answer(bus, names["stock"], say))
+    return [await client.wait(bus, order) for order in names.values()]
 
 
 async def _land(bus: Bus, repository: Path, by_id: dict[str, str], say: Callable[[str], None]) -> bool:
@@ -149,6 +165,7 @@ async def _submit(bus: Bus, repository: Path) -> dict[str, str]:
 
 
 async def _watch(bus: Bus, by_id: dict[str, str], say: Callable[[str], None]) -> None:
+    """Show each change of an order. Raises LocalError as soon as one has failed."""
     from treadle.fleet import client
     from treadle.fleet.orders import read_order
 
@@ -160,6 +177,8 @@ async def _watch(bus: Bus, by_id: dict[str, str], say: Callable[[str], None]) ->
             seen[order.id] = now
             more = f", attempt {order.attempt}" if order.attempt > 1 else ""
             say(f"  {by_id.get(order.id, order.id)}: {order.state}{more}" + (f" ({order.why})" if order.why else ""))
+        if order.ended and order.state != "done" and order.id in by_id:
+            raise LocalError(f"the order {by_id[order.id]} {order.state}: {order.why or 'it does not say why'}")
 
 
 async def _collision(bus: Bus, order: str) -> str:
