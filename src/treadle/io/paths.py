@@ -38,7 +38,23 @@ def home() -> str:
     if given is not None and not os.path.isabs(given):
         wrong = f"a relative path ({given})" if given else "empty"
         raise ConfigError(f"HOME is {wrong}, so there is no place for state", hint="set HOME, or TREADLE_HOME")
-    return os.path.expanduser("~")
+    found = os.path.expanduser("~")
+    if not os.path.isabs(found):  # HOME is not set, and the user database has no entry for this user
+        raise ConfigError(f"HOME is not set, and user {os.geteuid()} has no other home directory", hint="set HOME")
+    return found
+
+
+def homes() -> list[str]:
+    """This user's home directories: that of HOME and that of the user database, in which a container's user often has
+    no entry."""
+    import pwd  # most commands ask for HOME alone
+
+    found = [os.path.expanduser("~")]
+    try:
+        found.append(pwd.getpwuid(os.geteuid()).pw_dir)
+    except KeyError:
+        pass
+    return [place for place in dict.fromkeys(found) if os.path.isabs(place)]
 
 
 def _xdg(variable: str, default: str) -> str:

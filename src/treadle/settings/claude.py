@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from treadle.errors import ConfigError, TreadleError
+from treadle.io.paths import homes
 from treadle.io.reading import read_if_there
 from treadle.session import Rules
 from treadle.settings import trust
@@ -143,7 +144,7 @@ class ClaudeFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def user_directory(environ: Mapping[str, str]) -> str:
-    return environ.get("CLAUDE_CONFIG_DIR") or os.path.join(os.path.expanduser("~"), ".claude")
+    return environ.get("CLAUDE_CONFIG_DIR") or os.path.join((homes() or ["/"])[0], ".claude")
 
 
 def own_file(environ: Mapping[str, str]) -> ClaudeFile | None:

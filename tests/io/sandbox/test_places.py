@@ -1,6 +1,7 @@
 """Which places belong to git, to us, or are somebody's sockets."""
 
 import os
+import pwd
 import subprocess
 import sys
 import tempfile
@@ -136,7 +137,7 @@ def test_what_belongs_to_treadle_alone_is_what_exists_of_it(state_home: Path) ->
 def test_credentials_are_hidden_but_for_what_is_given_and_where_a_workspace_is_among_them(
     state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(places.pwd, "getpwuid", lambda user: types.SimpleNamespace(pw_dir=str(state_home)))
+    monkeypatch.setattr(pwd, "getpwuid", lambda user: types.SimpleNamespace(pw_dir=str(state_home)))
     monkeypatch.setattr(places.known, "HOME", (".ssh", ".netrc", ".none"))
     monkeypatch.setattr(places.known, "VARIABLES", ("KEYS",))
     (state_home / ".ssh" / "deep").mkdir(parents=True)

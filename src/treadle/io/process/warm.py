@@ -20,7 +20,7 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 
-from treadle.errors import LocalError, TreadleError
+from treadle.errors import ConfigError, LocalError, TreadleError
 from treadle.io import paths
 
 IDLE = 1800.0
@@ -190,7 +190,7 @@ def there_is(name: str) -> bool:
     """A quick check whether one of this name exists, for callers that can do without it."""
     try:
         return any(entry.startswith(f"{name}-") for entry in os.listdir(os.path.join(paths.state_dir(), "warm")))
-    except OSError:
+    except (OSError, ConfigError):  # there may be no place for state: the command itself then says so
         return False
 
 

@@ -43,7 +43,7 @@ def problem() -> str | None:
         return f"not on {sys.platform}"
     try:
         import sandlock  # type: ignore[import-untyped]
-    except (ImportError, OSError) as error:
+    except (ImportError, OSError, RuntimeError) as error:  # it looks for a home directory, and there may be none
         from treadle.installation import adding
 
         return f"sandlock is not usable ({error}); {adding('sandbox')}"

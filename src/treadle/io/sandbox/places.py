@@ -1,11 +1,10 @@
 """The places that a confinement concerns: git's own files, what is private to this user or to Treadle."""
 
 import os
-import pwd
 import sys
 from collections.abc import Mapping, Sequence
 
-from treadle.io.paths import config_file, state_dir
+from treadle.io.paths import config_file, homes, state_dir
 from treadle.policy import credentials as known
 from treadle.policy import protected
 
@@ -118,7 +117,7 @@ def running() -> list[str]:
 
 def other_homes(workspace: str) -> list[str]:
     """The home directories of others that we could look into, except one that contains the workspace."""
-    mine = {os.path.realpath(os.path.expanduser("~")), os.path.realpath(pwd.getpwuid(os.geteuid()).pw_dir)}
+    mine = {os.path.realpath(place) for place in homes()}
     found = [os.path.join("/home", name) for name in (os.listdir("/home") if os.path.isdir("/home") else ())]
     found.append("/root")
     real = {os.path.realpath(place) for place in found if os.path.isdir(place) and os.access(place, os.R_OK | os.X_OK)}
@@ -128,9 +127,9 @@ def other_homes(workspace: str) -> list[str]:
 def credentials(given: Sequence[str], workspaces: Sequence[str]) -> list[str]:
     """What exists of a person's credentials, but for what is `given`. Of a directory that contains a workspace, or
     something given, only the rest."""
-    homes = dict.fromkeys((os.path.expanduser("~"), pwd.getpwuid(os.geteuid()).pw_dir))
-    found = [os.path.join(home, name) for home in homes for name in known.HOME]
-    projects = [place for place in workspaces if not any(is_under(home, place) for home in homes)]
+    mine = homes()
+    found = [os.path.join(home, name) for home in mine for name in known.HOME]
+    projects = [place for place in workspaces if not any(is_under(home, place) for home in mine)]
     for name in known.VARIABLES:
         named = [os.path.abspath(os.path.expanduser(one)) for one in os.environ.get(name, "").split(":") if one]
         found += [one for one in named if not is_under(one, *projects)]  # what is there is meant to be used
