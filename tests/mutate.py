@@ -172,9 +172,13 @@ def _statement(node: ast.AST, parents: tuple[ast.AST, ...]) -> ast.stmt | None:
 
 
 def _lines(node: ast.AST, parents: tuple[ast.AST, ...]) -> range:
-    """Those of the statement, without the statements that are in it."""
+    """Those of the statement, without the statements that are in it; of what runs when the module is loaded, none."""
     statement = _statement(node, parents)
-    if statement is None:
+    if (
+        statement is None
+        or isinstance(statement, FUNCTIONS)
+        or not any(isinstance(each, FUNCTIONS) for each in parents)
+    ):
         return range(0)
     inner = [each.lineno for each in getattr(statement, "body", ()) if isinstance(each, ast.stmt)]
     last = max(min(inner) - 1, statement.lineno) if inner else statement.end_lineno or statement.lineno
@@ -473,7 +477,9 @@ def judged(fault: Fault, places: list[Place], reach: Reach, sources: Path) -> Ou
     for tests in (first, reach.around(fault.room, module, name, but=first)):
         if by := noticed(module, source, sources, tests):
             return Outcome(fault, "noticed", by)
-    return Outcome(fault, "survived", f"{module.relative_to(TOP)}:{lines.start}, {len(first)} tests reach it")
+    return Outcome(
+        fault, "survived", f"{module.relative_to(TOP)}:{(lines or function).start}, {len(first)} tests reach it"
+    )
 
 
 def judge_all(
