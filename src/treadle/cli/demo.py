@@ -3,7 +3,6 @@
 import os
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 import click
@@ -12,8 +11,9 @@ from treadle.agents import find_agent
 from treadle.cli.chat.page import Page
 from treadle.cli.render import colourful
 from treadle.installation import adding, has
+from treadle.io import scratch
 from treadle.io.process.consulted import consult
-from treadle.io.process.loop import run_async
+from treadle.io.process.loop import ended_by_signals, run_async
 from treadle.io.reading import read
 from treadle.io.sandbox.methods import wanted
 from treadle.io.sandbox.start import start
@@ -46,8 +46,8 @@ def demo(one: bool, model: str | None) -> None:
 
             sys.exit(run())
         click.echo(f"This is the small demo. For the fleet's, with four agents at once: {adding('fleet')}\n", err=True)
-    with tempfile.TemporaryDirectory(prefix="treadle-demo-") as place:
-        sys.exit(run_async(_demo(Path(place), model)))
+    with scratch.directory("demo") as place:
+        sys.exit(run_async(ended_by_signals(_demo(Path(place), model), "the demo")))
 
 
 async def _demo(place: Path, model: str | None) -> int:

@@ -204,17 +204,13 @@ async def down(*, say: Progress = lambda text: None, forget: bool = False) -> di
     """
     fleet = places.load()
     await _announce(fleet)
-    runners = live_runners()
-    for _, _, note in runners:
-        _signal(note.pid, note.start, signal.SIGTERM)
-    await _gone([(note.pid, note.start) for _, _, note in runners])
-    if runners:
-        say(f"runners {len(runners)} stopped, their orders are given back")
+    runners = await _stop_runners(say)
     nodes = [process for _, process in local_nodes() if process is not None]
     for process in nodes:
         _signal(process.pid, process.start, signal.SIGTERM)
     await _gone([(process.pid, process.start) for process in nodes])
     say(f"nodes   {len(nodes)} stopped")
+    runners += await _stop_runners(say)  # a node may have started one before it heard that it is to leave
     await asyncio.to_thread(warm.dismiss, node.RUNNERS)
     engine = fleet.private and await asyncio.to_thread(server.stop)
     if engine:
@@ -224,7 +220,17 @@ async def down(*, say: Progress = lambda text: None, forget: bool = False) -> di
 
         shutil.rmtree(places.root(), ignore_errors=True)
         say("all that was stored is removed")
-    return {"runners": len(runners), "nodes": len(nodes), "engine": engine}
+    return {"runners": runners, "nodes": len(nodes), "engine": engine}
+
+
+async def _stop_runners(say: Progress) -> int:
+    runners = live_runners()
+    for _, _, note in runners:
+        _signal(note.pid, note.start, signal.SIGTERM)
+    await _gone([(note.pid, note.start) for _, _, note in runners])
+    if runners:
+        say(f"runners {len(runners)} stopped, their orders are given back")
+    return len(runners)
 
 
 async def _announce(fleet: places.Fleet) -> None:

@@ -44,6 +44,11 @@ def make(kind: str) -> str:
     return made
 
 
+def lock_of(path: str) -> int:
+    """The descriptor that holds a directory of ours. A process that gets it holds the directory, too."""
+    return _held[path]
+
+
 def remove(path: str) -> None:
     """Remove a directory with its content, as far as possible."""
     _remove_tree(path)

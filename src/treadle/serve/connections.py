@@ -85,8 +85,15 @@ class SignalledServer(uvicorn.Server):
 
     ended_by = 0
 
+    def __init__(self, config: uvicorn.Config, *, heeds_signals: bool = True) -> None:
+        super().__init__(config)
+        self._heeds_signals = heeds_signals
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
+        if not self._heeds_signals:  # they are for the program around it
+            yield
+            return
         before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield

@@ -129,11 +129,13 @@ class Servable(Protocol):
     async def close(self) -> None: ...
 
 
-async def run(server: Servable, listening: Listening, ready: asyncio.Event | None = None) -> int:
+async def run(
+    server: Servable, listening: Listening, ready: asyncio.Event | None = None, *, heeds_signals: bool = True
+) -> int:
     """Serve until cancelled or told to stop by a signal, which is returned."""
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     config = make_config(server.gate, listening)
-    uvicorn_server = SignalledServer(config)
+    uvicorn_server = SignalledServer(config, heeds_signals=heeds_signals)
     await server.start()
     serving = asyncio.create_task(uvicorn_server.serve([listening.socket]))
     try:
@@ -152,10 +154,13 @@ async def run(server: Servable, listening: Listening, ready: asyncio.Event | Non
 
 
 @asynccontextmanager
-async def served(server: Servable, listening: Listening) -> AsyncIterator[asyncio.Task[int]]:
-    """Serve inside the `async with`. The task ends with the server; an error that prevents its start is raised."""
+async def served(
+    server: Servable, listening: Listening, *, heeds_signals: bool = True
+) -> AsyncIterator[asyncio.Task[int]]:
+    """Serve inside the `async with`. The task ends with the server; an error that prevents its start is raised.
+    A program that does more than serve heeds the signals itself."""
     ready = asyncio.Event()
-    serving = asyncio.create_task(run(server, listening, ready))
+    serving = asyncio.create_task(run(server, listening, ready, heeds_signals=heeds_signals))
     waiting = asyncio.create_task(ready.wait())
     try:
         await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)

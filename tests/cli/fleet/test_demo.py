@@ -1,17 +1,21 @@
 """`treadle demo`."""
 
+import asyncio
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from tests.cli.fleet.commands import stored
-from tests.installed import TREADLE
+from tests.installed import TREADLE, started
+from tests.waiting import until
 from treadle.cli.fleet import demo_goal
 from treadle.cli.fleet.demo import SECONDS, _answer, _card, _check, _is_over, _Timed
 from treadle.fleet.engine.bus import Bus
@@ -24,7 +28,7 @@ from treadle.wire.goal.reading import read
 
 
 @pytest.mark.slow
-def test_the_demo_shows_what_it_promises_and_leaves_nothing_behind(tmp_path: Path) -> None:
+async def test_the_demo_shows_what_it_promises_and_leaves_nothing_behind(tmp_path: Path) -> None:
     env = {**os.environ, "TMPDIR": str(tmp_path), "TREADLE_WARM": "60"}  # as on a person's machine
     done = subprocess.run([TREADLE, "demo"], capture_output=True, text=True, timeout=400, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -41,9 +45,55 @@ def test_the_demo_shows_what_it_promises_and_leaves_nothing_behind(tmp_path: Pat
     ):
         assert part in done.stdout
     assert "check_shop.py: OK" in done.stdout and "4 receipts for 4 orders" in done.stdout
-    assert list(tmp_path.iterdir()) == []
-    left = [each for each in table.processes() if any(str(tmp_path) in word for word in table.command_line(each.pid))]
-    assert left == []
+    await nothing_left(tmp_path)
+
+
+def left_in(place: Path) -> list[str]:
+    """The files there, and the processes that were started with it as their temporary directory."""
+    found = [str(path) for path in place.iterdir()]
+    for process in table.processes():
+        with suppress(OSError):
+            if f"TMPDIR={place}".encode() in Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0"):
+                found.append(" ".join(table.command_line(process.pid)))
+    return found
+
+
+async def nothing_left(place: Path) -> None:
+    with suppress(TimeoutError):
+        await until(lambda: not left_in(place))
+    assert left_in(place) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "moment", "ending"),
+    [
+        (signal.SIGINT, "discount: running", (130, "treadle: the demo was ended by SIGINT\n")),
+        (signal.SIGTERM, "the page, for your browser", (143, "treadle: the demo was ended by SIGTERM\n")),
+        (signal.SIGTERM, "A repository with four failing tests", (143, "treadle: the demo was ended by SIGTERM\n")),
+        (signal.SIGHUP, "discount: running", (129, "treadle: the demo was ended by SIGHUP\n")),
+        (signal.SIGKILL, "discount: running", (-9, "")),
+        (signal.SIGKILL, "engine  started", (-9, "")),
+    ],
+)
+async def test_a_signal_ends_the_demo_and_all_that_it_started(
+    number: signal.Signals, moment: str, ending: tuple[int, str], tmp_path: Path
+) -> None:
+    demo = started("demo", env={**os.environ, "TMPDIR": str(tmp_path)})
+    assert demo.stdout is not None and any(moment in line for line in demo.stdout)
+    demo.send_signal(number)
+    _, errors = await asyncio.to_thread(demo.communicate, timeout=60)
+    assert (demo.returncode, errors) == ending
+    await nothing_left(tmp_path)
+
+
+async def test_a_signal_ends_the_small_demo_without_its_folder(tmp_path: Path) -> None:
+    demo = started("demo", "--one", env={**os.environ, "TMPDIR": str(tmp_path)})
+    assert demo.stdout is not None and any("I will look" in line for line in demo.stdout)
+    demo.terminate()
+    _, errors = await asyncio.to_thread(demo.communicate, timeout=60)
+    assert (demo.returncode, errors) == (143, "treadle: the demo was ended by SIGTERM\n")
+    await nothing_left(tmp_path)
 
 
 WITHOUT_A_MODEL = """
@@ -56,7 +106,7 @@ run()
 """
 
 
-def test_an_order_that_fails_ends_the_demo_with_its_reason(tmp_path: Path) -> None:
+async def test_an_order_that_fails_ends_the_demo_with_its_reason(tmp_path: Path) -> None:
     shop, scratch = tmp_path / "shop", tmp_path / "tmp"
     shutil.copytree(SHOP, shop)
     (shop / "greeting.toml").unlink()
@@ -64,7 +114,7 @@ def test_an_order_that_fails_ends_the_demo_with_its_reason(tmp_path: Path) -> No
     command, env = [sys.executable, "-c", WITHOUT_A_MODEL, str(shop)], {**os.environ, "TMPDIR": str(scratch)}
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=env)
     assert "the order greeting failed: cannot read the script" in done.stderr, done.stdout + done.stderr
-    assert list(scratch.iterdir()) == []
+    await nothing_left(scratch)
 
 
 def test_it_is_over_when_nothing_waits_any_more_or_nothing_can_go_on() -> None:

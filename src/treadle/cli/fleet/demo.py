@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import sys
-import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from treadle.errors import LocalError
-from treadle.io.process.loop import run_async
+from treadle.errors import LocalError, NotFound, TreadleError
+from treadle.io import scratch
+from treadle.io.process.detached import detach
+from treadle.io.process.loop import ended_by_signals, run_async
 from treadle.io.within import end_tasks
 
 if TYPE_CHECKING:
@@ -25,40 +27,110 @@ if TYPE_CHECKING:
     from treadle.wire.fleet.train import TrainRecord
 
 SECONDS = 300.0
+AGAIN = 1.0
+SAYS, READY = b" ", b"ready\n"
+"""How the lines of the process with the fleet begin that are for people, and the one that says that the fleet is up."""
+DEMO, LOCK = 3, 4
+"""Its descriptors: a socket to the demo, and what holds the demo's directory."""
 
 
 def run() -> int:
     """Run the demo in a state directory of its own, which is removed at the end. The process ends with it."""
-    with tempfile.TemporaryDirectory(prefix="treadle-demo-") as place:
+    with scratch.directory("demo") as place:
         os.environ["TREADLE_HOME"] = os.path.join(place, "state")
-        return run_async(_demo(Path(place)))
+        return run_async(ended_by_signals(_demo(Path(place)), "the demo"))
 
 
 async def _demo(place: Path) -> int:
-    from treadle.cli.fleet import demo_goal
-    from treadle.fleet import client, sample, up
-    from treadle.io import scratch
+    from treadle.fleet import sample
 
     began = time.monotonic()
     repository = sample.make_repository(place / "shop")
     say = _Timed(began)
     say(f"A repository with four failing tests: {repository}")
-    await up.up(name="demo", slots=3, lease=2.0, say=say, program="treadle.goals.node")
     try:
-        async with _page(say), client.connected() as bus:
-            try:
-                async with asyncio.timeout(SECONDS):
-                    code = await _show(bus, repository, say)
-                    met = await demo_goal.show(bus, place / "shop-2", say)
-                    code = code or (0 if met else 1)
-            except TimeoutError:
-                raise LocalError(f"the demo was not over after {SECONDS:g} s and was given up") from None
-            await _until_enter(say)
-            return code
+        async with _fleet(str(place), say):
+            return await _insisting(_showing(place, repository, say))
     finally:
-        await up.down(say=say)
-        scratch.remove_all()  # also what the runners left that were killed
         say(f"Over after {time.monotonic() - began:.0f} s; nothing is left behind.")
+
+
+async def _showing(place: Path, repository: Path, say: Callable[[str], None]) -> int:
+    from treadle.cli.fleet import demo_goal
+    from treadle.fleet import client
+
+    async with _page(say), client.connected() as bus:
+        try:
+            async with asyncio.timeout(SECONDS):
+                code = await _show(bus, repository, say)
+                met = await demo_goal.show(bus, place / "shop-2", say)
+        except TimeoutError:
+            raise LocalError(f"the demo was not over after {SECONDS:g} s and was given up") from None
+        await _until_enter(say)
+        return code or (0 if met else 1)
+
+
+async def _insisting(work: Coroutine[Any, Any, int]) -> int:
+    """What comes of the work. Cancelled, it is told so until it ends: before Python 3.12 `asyncio.wait_for`, which the
+    engine's client uses, loses a cancellation that comes in the moment of its end."""
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.wait((task,))
+    finally:
+        while not task.done():
+            task.cancel()
+            await asyncio.wait((task,), timeout=AGAIN)
+    return task.result()
+
+
+@asynccontextmanager
+async def _fleet(place: str, say: _Timed) -> AsyncIterator[None]:
+    """A fleet outlives those who start it. Another process starts this one, so that it ends it as soon as we are gone,
+    also by kill -9; and what then is left below that process, its reaper ends."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        argv = [sys.executable, "-P", "-m", "treadle.cli.fleet.demo", place]
+        detach(argv, cwd="/", fds=(theirs.fileno(), scratch.lock_of(place)))
+    reader, writer = await asyncio.open_connection(sock=ours)
+    try:
+        while (line := await reader.readline()) != READY:
+            if not line.startswith(SAYS):
+                raise LocalError(f"the fleet does not start: {line.decode().strip() or 'it does not say why'}")
+            say(line.removeprefix(SAYS).decode().rstrip())
+        yield
+    finally:
+        say.needed = False
+        writer.write_eof()
+        while line := await reader.readline():
+            say(line.removeprefix(SAYS).decode().rstrip())
+        writer.close()
+
+
+async def keep_fleet(place: str) -> None:
+    """What the other process does: start the fleet, wait until the demo is over or gone, and remove all of it."""
+    from treadle.fleet import up
+
+    os.set_inheritable(LOCK, False)
+    with socket.socket(fileno=DEMO) as demo:
+        demo.set_inheritable(False)
+
+        def tell(line: bytes) -> None:
+            with suppress(OSError):  # the demo is gone
+                demo.sendall(line)
+
+        def say(text: str) -> None:
+            tell(SAYS + text.encode() + b"\n")
+
+        try:  # not cut short when the demo ends meanwhile: what is half started could not be ended in order
+            await up.up(name="demo", slots=3, lease=2.0, say=say, program="treadle.goals.node")
+            tell(READY)
+            await asyncio.to_thread(demo.recv, 1)
+        except TreadleError as error:
+            tell(f"{error}\n".encode())
+        with suppress(NotFound):  # it has failed before there was a fleet
+            await up.down(say=say)
+        scratch.remove(place)
+        scratch.remove_all()  # what the runners left that were killed
 
 
 @asynccontextmanager
@@ -68,7 +140,8 @@ async def _page(say: Callable[[str], None]) -> AsyncIterator[None]:
     from treadle.serve.tokens import Tokens
 
     tokens, listening = Tokens(), Listening(port=0)
-    async with served(WebServer(address=listening.address, names=listening.names, tokens=tokens), listening):
+    server = WebServer(address=listening.address, names=listening.names, tokens=tokens)
+    async with served(server, listening, heeds_signals=False):
         say(f"the page, for your browser: {listening.address}/#{tokens.link('demo', 'all')}")
         yield
 
@@ -89,9 +162,15 @@ async def _until_enter(say: Callable[[str], None]) -> None:
 class _Timed:
     def __init__(self, began: float) -> None:
         self._began = began
+        self.needed = True
+        """Whether it is an error when no one can read it any more. While the demo ends it is not."""
 
     def __call__(self, text: str) -> None:
-        click.echo(f"{time.monotonic() - self._began:5.1f} s  {text}")
+        try:
+            click.echo(f"{time.monotonic() - self._began:5.1f} s  {text}")
+        except OSError:
+            if self.needed:
+                raise
 
 
 async def _show(bus: Bus, repository: Path, say: Callable[[str], None]) -> int:
@@ -230,3 +309,7 @@ def _card(orders: list[Any], by_id: dict[str, str], say: Callable[[str], None]) 
         tokens = f"{used.input_tokens:6} in {used.output_tokens:5} out"
         say(f"  {by_id[order.id]:10} {tokens}  {tries} attempt{'s' if tries > 1 else ''}")
     say(f"  {'together':10} {sum(order.used.tokens for order in orders):6}")
+
+
+if __name__ == "__main__":
+    run_async(keep_fleet(sys.argv[1]))

@@ -6,8 +6,10 @@ just seen that a future is not done and is about to set its result. That then fa
 
 import asyncio
 import signal
+import sys
 import threading
 from collections.abc import Awaitable, Coroutine
+from contextlib import suppress
 from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
@@ -63,3 +65,31 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
     """As `asyncio.run`, with Ctrl-C as above."""
     with Stepping() as loop:
         return loop.run(work)
+
+
+async def ended_by_signals(work: Coroutine[Any, Any, int], name: str) -> int:
+    """The exit code that the work has. SIGINT, SIGTERM and SIGHUP cancel it, once: it then cleans up undisturbed, and
+    the code is that of a program which the signal has ended."""
+    loop, task = asyncio.get_running_loop(), asyncio.create_task(work)
+    received: list[signal.Signals] = []
+
+    def end(number: signal.Signals) -> None:
+        if not received:
+            task.cancel()
+        received.append(number)
+
+    ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    heeded = [each for each in ending if signal.getsignal(each) != signal.SIG_IGN]  # nohup has one ignored
+    for number in heeded:
+        loop.add_signal_handler(number, end, number)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if not received:
+            raise
+        with suppress(OSError):  # the terminal may be gone
+            print(f"treadle: {name} was ended by {received[0].name}", file=sys.stderr)
+        return 128 + received[0]
+    finally:
+        for number in heeded:
+            loop.remove_signal_handler(number)
