@@ -15,11 +15,10 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from treadle.coordination.briefs import build
+from treadle.coordination.briefs import WaveTask, build, build_wave
 from treadle.coordination.demo import CACHED
 from treadle.coordination.planning import Planning
 from treadle.coordination.table import Symbols
-from treadle.coordination.waves import WaveTask, build_wave
 from treadle.sessions.tokens import estimate
 
 TOP = Path(__file__).parent.parent

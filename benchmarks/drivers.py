@@ -142,11 +142,11 @@ async def _driver(name: str, how: str, program: str, env: dict[str, str], cwd: s
     from treadle.drivers.card import cards
     from treadle.drivers.launch import launch_of
     from treadle.events import TextDelta
-    from treadle.io.process import handle
+    from treadle.io.process import tree
     from treadle.session import Prompt, SessionSpec
     from treadle.settings.config import AgentSettings
 
-    handle.own.begin()  # as find_agent does, before the driver is imported
+    tree.own.begin()  # as find_agent does, before the driver is imported
     card = cards()[name]
     settings = AgentSettings(command=program)
     agent = _load(card.driver)(card, launch_of(card, settings), environ=env)

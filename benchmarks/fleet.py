@@ -15,7 +15,7 @@ import time
 
 from treadle.fleet import client, up
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.engine.events import AttemptLog
+from treadle.fleet.engine.streams import AttemptLog
 from treadle.fleet.orders import new_id
 from treadle.wire.fleet.messages import FleetStatus, RunActivity, RunBeatAnswer
 from treadle.wire.fleet.orders import Spec

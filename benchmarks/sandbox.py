@@ -13,12 +13,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from treadle.agent.confining import Confining
-from treadle.io.disk import DISK
+from treadle.io.machine import DISK
 from treadle.io.sandbox import methods
-from treadle.io.sandbox.matches import Matches
+from treadle.io.sandbox.places import Matches
 from treadle.io.sandbox.start import start
 from treadle.policy.rules import RuleSet
+from treadle.sandboxed.confining import Confining
 from treadle.session import Confinement, Rules
 
 ROUNDS = 60

@@ -24,9 +24,9 @@ from msgspec.structs import replace
 
 from treadle.drivers.sidecar.peer import SidecarPeer
 from treadle.host.job import Backend, Job
+from treadle.host.order import RunSupervisor
 from treadle.host.run import HostRun
 from treadle.host.store import ReceiptStore
-from treadle.host.supervise import RunSupervisor
 from treadle.redact import MARK, SHAPES
 from treadle.testing.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
 from treadle.wire.sidecar import receipts

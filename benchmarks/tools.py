@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from treadle.agent.tools import paths, ripgrep
+from treadle.agent.tools import files, grep
 from treadle.agent.tools.base import ToolContext
 from treadle.agent.tools.glob import Glob, GlobArgs
 from treadle.agent.tools.grep import Grep, GrepArgs
@@ -50,7 +50,7 @@ def context(root: Path) -> ToolContext:
     unused: Any = None
     return ToolContext(
         cwd=root, call="bench", emit=lambda event: None, ask=ask, env=dict(os.environ), backup=lambda path: None,
-        overflow=lambda call, text: root, writing=unused, background=unused, resolve=partial(paths.resolve, root),
+        overflow=lambda call, text: root, writing=unused, background=unused, resolve=partial(files.resolve, root),
     )  # fmt: skip
 
 
@@ -82,7 +82,7 @@ async def measure(root: Path) -> None:
         posix = pattern.replace(r"\w", "[[:alnum:]_]").replace(r"\d", "[0-9]")
         runs = {
             "grep -rE": program("grep", "-rE", posix, str(root), LC_ALL="C"),
-            "rg by itself": program(ripgrep.find() or "rg", "--no-ignore", "--hidden", pattern, str(root)),
+            "rg by itself": program(grep.find() or "rg", "--no-ignore", "--hidden", pattern, str(root)),
             "our grep": partial(Grep().run, args, here),
         }
         await compare(runs, "grep -rE")
@@ -100,7 +100,7 @@ def main() -> None:
     root = Path(tempfile.mkdtemp(prefix="treadle-bench-"))
     try:
         size = generate(root)
-        print(f"{FILES:,} files, {size / 1e6:.0f} MB, warm cache, median of {ROUNDS} rounds; {ripgrep.find()}")
+        print(f"{FILES:,} files, {size / 1e6:.0f} MB, warm cache, median of {ROUNDS} rounds; {grep.find()}")
         asyncio.run(measure(Path(os.path.realpath(root))))
     finally:
         shutil.rmtree(root)

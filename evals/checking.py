@@ -16,7 +16,7 @@ from treadle.errors import LocalError
 from treadle.io.process import child as children
 from treadle.io.sandbox.methods import wanted
 from treadle.io.sandbox.start import start
-from treadle.io.within import within
+from treadle.io.tasks import within
 from treadle.policy.environment import reduced
 from treadle.session import Confinement
 

@@ -41,7 +41,7 @@ def endings(calls: Sequence[Sequence[str]]) -> list[Ending]:
 def _main() -> None:
     # Before the modules behind them, which take over some of their names.
     entries = {script: _entry(place) for script, place in SCRIPTS.items()}
-    from treadle.cli.words import every
+    from treadle.cli.help import every
 
     every()  # loads all commands
     gc.freeze()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.io import pinned
+from treadle.io import descriptors
 from treadle.io.sandbox import methods
 
 OPENAT2, LANDLOCK_CREATE_RULESET = 437, 444
@@ -41,10 +41,10 @@ def no_bubblewrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
 @pytest.fixture
 def old_kernel(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A kernel without openat2, for what opens files in this process."""
-    monkeypatch.setattr(pinned, "_OPENAT2", 1 << 20)
-    pinned._openat2.cache_clear()
+    monkeypatch.setattr(descriptors, "_OPENAT2", 1 << 20)
+    descriptors._openat2.cache_clear()
     yield
-    pinned._openat2.cache_clear()
+    descriptors._openat2.cache_clear()
 
 
 def path_without(program: str, directory: Path) -> str:

@@ -23,11 +23,11 @@ from tests.cli.chat.terminal import ChatTerminal
 from tests.drivers.programs import install
 from tests.scripts import calls, says
 from treadle.agent.providers.script import Script, parse
-from treadle.terminal.picture import save
+from treadle.terminal.viewers.screen import save
 from treadle.testing.server import ModelServer
 
 HERE = Path(__file__).parent.parent
-SHOP = HERE / "src" / "treadle" / "cli" / "demo_project"
+SHOP = HERE / "src" / "treadle" / "cli" / "fleet" / "demo_project"
 INSTALL = "pipx install '../treadle[all]'"
 PROMPT = "python3 check_prices.py fails. Fix prices.py; the test is right."
 FIX = "sed -i 's|percent // 10$|percent // 100|' prices.py && python3 check_prices.py"

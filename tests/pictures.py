@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.cli.chat.terminal import ChatTerminal
 from tests.installed import TREADLE
 from tests.svg import as_svg
-from treadle.terminal.picture import save
+from treadle.terminal.viewers.screen import save
 
 COLS, ROWS = 96, 26
 SCRATCH = Path("/tmp/treadle-pictures")

@@ -3,8 +3,7 @@
 import re
 from xml.sax.saxutils import escape
 
-from treadle.terminal.picture import INK, PAPER, colours
-from treadle.terminal.screen import Cell, Screen
+from treadle.terminal.viewers.screen import INK, PAPER, Cell, Screen, colours
 
 CELL, LINE, EDGE = 9, 19, 14
 """Width and height of a cell, and the margin, in the units of an SVG picture."""

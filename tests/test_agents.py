@@ -14,8 +14,8 @@ import pytest
 from tests.scripts import reply, says
 from treadle.agent.session import CAPABILITIES, NativeSession
 from treadle.agents import Confined, _both, bound_by_claims, declared, find_agent, names, takes_programs
-from treadle.coordination import relaying
-from treadle.coordination.origin import PROCESS_VARIABLE
+from treadle.coordination import relay as relaying
+from treadle.coordination.identity import PROCESS_VARIABLE
 from treadle.coordination.repository import MARK, RELAY
 from treadle.drivers.agent import DrivenAgent
 from treadle.drivers.card import cards

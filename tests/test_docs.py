@@ -16,8 +16,8 @@ import pytest
 import treadle
 from tests.streams import pair
 from treadle import errors, events
+from treadle.cli.help import every
 from treadle.cli.root import COMMANDS, GROUPS, load
-from treadle.cli.words import every
 from treadle.drivers.card import Card
 from treadle.drivers.launch import Launch
 from treadle.wire.fleet.connection import SUBJECTS
@@ -255,7 +255,7 @@ async def test_the_door_of_the_how_to_page_is_one(tmp_path: Path) -> None:
 
 
 def test_help_and_errors_name_pages_that_an_installation_has() -> None:
-    from treadle.cli.docs import pages
+    from treadle.cli.help import pages
 
     names = {page.name for page in pages()}
     for path in sorted((ROOT / "src").rglob("*.py")):

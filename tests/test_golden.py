@@ -18,12 +18,12 @@ import pytest
 
 import treadle
 from tests.calls import ROOT, endings
+from treadle.cli.arguments import TERMINAL
 from treadle.cli.heimdall import OF_TREADLE
-from treadle.cli.names import TERMINAL
-from treadle.cli.words import every
+from treadle.cli.help import every
 from treadle.serve.api import openapi
 from treadle.testing.wires import Pair, folders, wire
-from treadle.wire.sidecar import schema
+from treadle.wire.sidecar import connection
 
 GOLDEN = Path(__file__).parent / "golden"
 ANY_ID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
@@ -93,7 +93,7 @@ def test_the_http_interface_is_as_it_was() -> None:
 
 
 def test_the_schemas_of_the_sidecar_contract_are_as_they_were() -> None:
-    lines = (json.dumps({name: json.loads(schema.text(name))}, sort_keys=True) + "\n" for name in schema.TYPES)
+    lines = (json.dumps({name: json.loads(connection.text(name))}, sort_keys=True) + "\n" for name in connection.TYPES)
     same("schemas.jsonl", "".join(lines))
 
 

@@ -92,7 +92,7 @@ async def _kill(told: dict[str, int]) -> None:
     for victim in itertools.cycle(("page", "node", "engine")):
         await asyncio.sleep(PAUSE)
         if victim == "page":
-            note = background.running.find()
+            note = background.find()
             pid = note.pid if note is not None else 0
         elif victim == "node":
             pid = next((process.pid for _, process in up.local_nodes() if process is not None), 0)

@@ -9,11 +9,7 @@ __version__ = "0.2.0"
 _NAMES = {
     "treadle.library.conversation": """
         Conversation Result TypedResult open query run
-    """,
-    "treadle.library.options": """
         OnAsk SessionOptions
-    """,
-    "treadle.library.tools": """
         tool
     """,
     "treadle.agents": """
@@ -25,7 +21,7 @@ _NAMES = {
     "treadle.sessions.totals": """
         Totals TurnSummary totals
     """,
-    "treadle.doors.oneshot.headless": """
+    "treadle.doors.oneshot.run": """
         create_headless_runner create_headless_transport
     """,
     "treadle.session": """
@@ -39,7 +35,7 @@ _NAMES = {
         TaskChanged TaskGroup TaskGroupChanged TextDelta ThinkingDelta ToolDenied ToolEnded ToolOutput
         ToolStarted TurnEnded TurnStarted Usage Warned
     """,
-    "treadle.io.process.private": """
+    "treadle.io.process.loop": """
         hold_secrets
     """,
     "treadle.errors": """

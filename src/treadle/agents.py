@@ -61,12 +61,12 @@ def find_agent(
         made = _load(AGENTS[name])(bind=bound_by_claims)
     else:
         from treadle.drivers.launch import launch_of
-        from treadle.io.process import handle
+        from treadle.io.process import tree
 
         settings = agent_settings() if settings is None else settings
         card, command = find_card(name, settings)
         launch = launch_of(card, settings.get(card.name), command)
-        handle.own.begin()  # it starts while the driver is being imported
+        tree.own.begin()  # it starts while the driver is being imported
         made = _load(card.driver)(card, launch, bind=bound_by_claims)
     assert isinstance(made, Agent)
     if confinement is None:
@@ -145,7 +145,7 @@ def bound_by_claims(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpe
     haid = environ.get("HEIMDALL_HAID")
     if not haid and find(spec.cwd) is None and not environ.get("HEIMDALL_PLANNING_DIR"):
         return spec
-    from treadle.coordination.origin import PROCESS_VARIABLE, this_process
+    from treadle.coordination.identity import PROCESS_VARIABLE, this_process
     from treadle.coordination.planning import Planning
 
     planning = Planning(project=spec.cwd)
@@ -172,7 +172,7 @@ def bound_by_claims(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpe
 def _bound_from_inside(spec: SessionSpec, top: str) -> SessionSpec:
     """The same for a session in the sandbox of another, such as that of a driven worker: it asks by the other's relay,
     acts under the other's identity, and passes the relay on."""
-    from treadle.coordination.relaying import RelayRequest, ask
+    from treadle.coordination.relay import RelayRequest, ask
     from treadle.coordination.repository import RELAY
 
     def judge(access: Access) -> Decision:
@@ -192,7 +192,7 @@ def _bound_from_inside(spec: SessionSpec, top: str) -> SessionSpec:
 
 def _relayed(spec: SessionSpec, planning: Planning, haid: str, process: str) -> SessionSpec:
     """Let confined programs claim, and check commits, through a program of ours outside that acts as `haid`."""
-    from treadle.coordination.origin import PROCESS_VARIABLE
+    from treadle.coordination.identity import PROCESS_VARIABLE
     from treadle.coordination.repository import RELAY, find
     from treadle.io.sandbox.places import is_under
 

@@ -4,9 +4,9 @@ import subprocess
 from pathlib import Path
 
 from tests.io.sandbox.rooms import Done, sh
-from treadle.agent.confining import Confining
-from treadle.io.disk import DISK
+from treadle.io.machine import DISK
 from treadle.policy.rules import RuleSet
+from treadle.sandboxed.confining import Confining
 from treadle.session import Confinement, Rules
 
 ENV = {

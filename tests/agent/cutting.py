@@ -11,8 +11,8 @@ from tests.agent.providers.helpers import ask, reply, text
 from treadle.agent.messages import AssistantMessage
 from treadle.agent.native import NativeAgent
 from treadle.agent.providers.base import Provider, Reply, ReplyItem
+from treadle.agent.providers.endpoint import RetryPolicy
 from treadle.agent.providers.names import ModelSettings, resolve
-from treadle.agent.providers.retry import RetryPolicy
 from treadle.agent.providers.script import ScriptedReply, parse
 from treadle.agent.session import NativeSession
 from treadle.errors import ProviderError

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.agent.asked import diff_of, headline, reason
+from treadle.agent.question import diff_of, headline, reason
 from treadle.events import Asked
 
 

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from treadle.agent import budget as budgets
-from treadle.agent.budget import TurnBudget
+from treadle.agent import loop as budgets
+from treadle.agent.loop import TurnBudget
 from treadle.errors import BudgetExceeded, MaxIterations, TimedOut
 from treadle.session import Limits
 from treadle.sessions.totals import Totals

@@ -6,9 +6,9 @@ import pytest
 
 from tests.fleet.repositories import git
 from tests.machines import no_bubblewrap as no_bubblewrap
-from treadle.agent import bundling
-from treadle.agent.bundling import bundle_of
 from treadle.errors import ConfigError, WorkspaceError
+from treadle.sandboxed import repositories
+from treadle.sandboxed.repositories import bundle_of
 
 
 @pytest.fixture
@@ -45,9 +45,9 @@ async def test_where_nothing_is_new_or_it_is_too_much_that_is_said(
         await bundle_of(str(repository), base, ())
     git(repository, "commit", "-q", "--allow-empty", "-m", "two")
     size = len(await bundle_of(str(repository), base, ()))
-    monkeypatch.setattr(bundling, "BUNDLE_CAP", size)
+    monkeypatch.setattr(repositories, "BUNDLE_CAP", size)
     assert len(await bundle_of(str(repository), base, ())) == size
-    monkeypatch.setattr(bundling, "BUNDLE_CAP", 10)
+    monkeypatch.setattr(repositories, "BUNDLE_CAP", 10)
     with pytest.raises(WorkspaceError, match="more than 10 bytes"):
         await bundle_of(str(repository), base, ())
 
@@ -65,7 +65,7 @@ async def test_a_git_that_does_not_end_is_given_up(
     (slow / "git").write_text("#!/bin/sh\nexec sleep 600\n")
     (slow / "git").chmod(0o755)
     base = git(repository, "rev-parse", "HEAD")
-    monkeypatch.setattr(bundling, "BUNDLE_SECONDS", 0.3)
+    monkeypatch.setattr(repositories, "BUNDLE_SECONDS", 0.3)
     monkeypatch.setenv("PATH", f"{slow}:/usr/bin:/bin")
     with pytest.raises(WorkspaceError, match=r"not bundled within 0\.3 s"):
         await bundle_of(str(repository), base, (str(slow),))

@@ -8,8 +8,7 @@ import pytest
 
 from treadle.agent.claude_lines import claude_path, named_messages, write_claude_history
 from treadle.agent.messages import AssistantMessage, Thinking, ToolCall, ToolResult, UserMessage
-from treadle.agent.records import MessageRecord, Named, Rewound, TurnBegan
-from treadle.agent.transcript import Transcript
+from treadle.agent.transcript import MessageRecord, Named, Rewound, Transcript, TurnBegan
 
 
 @pytest.fixture

@@ -12,19 +12,18 @@ import pytest
 from tests.io.process.trees import SOURCES
 from tests.io.sandbox.rooms import repository, sh
 from tests.machines import LANDLOCK_CREATE_RULESET, refusing
-from treadle.agent import confining as module
-from treadle.agent.confining import Confining, settled
 from treadle.confinement import Mount, ResourceLimits
 from treadle.errors import Denied
 from treadle.events import Event
-from treadle.io.disk import DISK
+from treadle.io.machine import DISK
 from treadle.io.process.programs import find_outside
-from treadle.io.sandbox import landlock, methods, registries
-from treadle.io.sandbox.registries import FoundHosts
+from treadle.io.sandbox import landlock, methods, proxy
+from treadle.io.sandbox.proxy import FoundHosts
 from treadle.policy.rules import RuleSet
+from treadle.sandboxed import confining as module
+from treadle.sandboxed.confining import Confining, settled
 from treadle.session import Confinement, Guards, Limits, Mode, Rules, SessionSpec
-from treadle.settings.config import Settings
-from treadle.settings.sandboxing import SandboxSettings
+from treadle.settings.config import SandboxSettings, Settings
 
 ASKED = Confinement()
 has_bubblewrap = methods.available().method == "bubblewrap"
@@ -359,7 +358,7 @@ if has_bubblewrap:
         unwalled = Confinement(use="off", network="off")
         assert confining(tmp_path, asked=unwalled).unreachable("http://a.example/") == ""
         monkeypatch.setenv("PATH", "/nowhere")
-        registries._asked.cache_clear()
+        proxy._asked.cache_clear()
         asked = Confinement(network="off", hosts=("a.example", "npm"))
         made = confining(tmp_path, asked=asked)
         await made.look_up()
@@ -367,7 +366,7 @@ if has_bubblewrap:
         unlimited = confining(tmp_path, asked=Confinement(network="on", hosts=("npm",)))
         await unlimited.look_up()
         assert unlimited._registries is None
-        registries._asked.cache_clear()
+        proxy._asked.cache_clear()
 
     def test_the_limits_of_a_command_are_in_words_and_in_its_walls(tmp_path: Path) -> None:
         before = f"by bubblewrap: writes only to {tmp_path} and a private /tmp; "
@@ -411,8 +410,8 @@ def test_watching_asks_the_other_watcher_too(tmp_path: Path) -> None:
 
 UNKEPT = """
 import sys
-from treadle.agent.confining import Confining
-from treadle.io.disk import DISK
+from treadle.sandboxed.confining import Confining
+from treadle.io.machine import DISK
 from treadle.policy.rules import RuleSet
 from treadle.session import Confinement, Rules
 

@@ -21,7 +21,7 @@ from tests.waiting import until
 from treadle.agent import detached
 from treadle.agent.detached import Detached, Plan, every, find
 from treadle.agent.session import NativeSession
-from treadle.agent.task_groups import succeeded
+from treadle.agent.tasks import succeeded
 from treadle.agent.tools.base import writing_freely
 from treadle.errors import LineTooLong, NotFound, StorageError
 from treadle.events import AnyEvent, Event, Task, TaskChanged, TaskGroup, TaskGroupChanged, encode

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from treadle.agent.families import EditFormat, about_replacing, edit_format
 from treadle.agent.native import NativeAgent
 from treadle.agent.providers.names import ModelSettings, resolve
 from treadle.agent.session import NativeSession
 from treadle.agent.small.profile import SmallProfile
 from treadle.agent.small.provider import SmallModel
+from treadle.agent.toolbox import EditFormat, about_replacing, edit_format
 from treadle.errors import ConfigError
 from treadle.session import Change, OwnProgram, Rules, SessionSpec, Start, Toolset
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.agent.hooked import judging, verdict
-from treadle.agent.hook_runs import JUDGING, HookStep, concerns, run
+from treadle.agent.hooks import JUDGING, HookStep, concerns, run
 from treadle.errors import Unsupported
 from treadle.session import Use
 from treadle.settings.claude import CommandHook

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from tests.agent.pixels import gif, jpeg, png, webp
 from tests.agent.tools.workspace import Workspace
-from treadle.agent import images
 from treadle.agent.context import estimate
-from treadle.agent.images import LARGEST, MOST, NOT_SHOWN, chosen, look
 from treadle.agent.messages import Image, ToolResult, UserMessage
 from treadle.agent.native import NativeAgent
 from treadle.agent.providers.script import ErrorLine, Fault, parse
 from treadle.agent.session import NativeSession
+from treadle.agent.tools import images
+from treadle.agent.tools.images import LARGEST, MOST, NOT_SHOWN, chosen, look
 from treadle.errors import ToolError, Unsupported
 from treadle.events import AnyEvent, ToolEnded, TurnEnded, Warned
 from treadle.session import OwnProgram, OwnTool, SessionSpec, ShownResult

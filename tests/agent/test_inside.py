@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from treadle.agent import inside
-from treadle.agent.inside import run_inside
 from treadle.errors import LocalError, TimedOut
+from treadle.sandboxed import repositories
+from treadle.sandboxed.repositories import run_inside
 from treadle.session import Confinement
 
 
@@ -47,7 +47,7 @@ async def test_one_that_fails_says_what_it_said_last(walls: Confinement, tmp_pat
 async def test_one_that_never_ends_is_given_up(
     walls: Confinement, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inside, "LOOK_SECONDS", 0.3)
+    monkeypatch.setattr(repositories, "LOOK_SECONDS", 0.3)
     with pytest.raises(TimedOut, match=r"within 0\.3 s"):
         await run_inside(walls, str(tmp_path), "exec sleep 600", {})
 
@@ -55,7 +55,7 @@ async def test_one_that_never_ends_is_given_up(
 async def test_more_than_fits_is_refused_and_not_cut(
     walls: Confinement, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inside, "LARGEST", 1 << 20)
+    monkeypatch.setattr(repositories, "LARGEST", 1 << 20)
     whole = await run_inside(walls, str(tmp_path), "head -c 1048576 /dev/zero > /run/treadle/out/x", {})
     assert len(whole["x"]) == 1 << 20
     with pytest.raises(LocalError, match="larger than 1 MiB"):

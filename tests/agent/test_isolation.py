@@ -14,12 +14,12 @@ from tests.agent.checkouts import Working
 from tests.agent.repository import git, make_repository
 from tests.conftest import need
 from tests.safety.own_git import SETS, canaries, script
-from treadle.agent.isolation import isolated, take_over
 from treadle.errors import WorkspaceError
 from treadle.io.paths import state_dir
 from treadle.io.sandbox import methods
+from treadle.sandboxed.repositories import isolated, take_over
 from treadle.workspace.in_place import OWNED
-from treadle.workspace.prepared import RECORD
+from treadle.workspace.workspace import RECORD
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ async def test_what_a_task_left_that_had_not_begun_is_removed_and_what_cannot_be
 KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from treadle.agent.isolation import isolated
+from treadle.sandboxed.repositories import isolated
 
 async def main():
     async with isolated(sys.argv[1], "A task") as place:

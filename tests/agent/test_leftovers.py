@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.agent.checkouts import Working, checkout, git
-from treadle.agent import leftovers
-from treadle.cli import checks
+from treadle.cli import doctor
 from treadle.errors import Busy
 from treadle.io.files import locked
 from treadle.io.paths import state_dir
 from treadle.io.sandbox import methods
+from treadle.sandboxed import repositories
 from treadle.workspace.in_place import OWNED
 
 pytestmark = pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
@@ -24,8 +24,8 @@ import asyncio, os, signal, sys
 from pathlib import Path
 from tests.agent.checkouts import ENV, Working
 from tests.io.sandbox.rooms import sh
-from treadle.workspace import staging, takeover
-from treadle.workspace.takeover import LOCK
+from treadle.workspace import in_place as takeover, index_file as staging
+from treadle.workspace.in_place import LOCK
 from treadle.workspace.user_repository import UserRepository
 
 def dies(owner, name, after):
@@ -81,7 +81,7 @@ def kept() -> list[str]:
 async def test_its_commits_are_a_branch_when_the_next_session_begins(top: Path) -> None:
     killed(top, "echo two > file.txt; git commit -qam two; git gc -q; git tag -am x v1")
     assert git(top, "log", "--format=%s") == "one" and len(kept()) == 1
-    [found] = [one for one in checks.state(True) if one.name == "kept repository"]
+    [found] = [one for one in doctor.state(True) if one.name == "kept repository"]
     assert not found.ok and str(top) in found.fix and "session killed" in found.says
     agent = Working(top, session="next")
     await agent.ok("true")
@@ -165,7 +165,7 @@ async def test_a_session_that_lives_is_left_alone(top: Path) -> None:
     one, other = Working(top, session="one"), Working(top, session="other")
     await one.ok("true")
     await other.ok("true")
-    assert leftovers.find() == [] and len(kept()) == 2
+    assert repositories.find() == [] and len(kept()) == 2
     one.confining.close()
     other.confining.close()
     assert kept() == []
@@ -173,14 +173,14 @@ async def test_a_session_that_lives_is_left_alone(top: Path) -> None:
 
 async def test_what_another_session_takes_over_just_now_is_left_to_it(top: Path) -> None:
     killed(top, "git commit -q --allow-empty -m two")
-    [left] = leftovers.find()
-    adopting = leftovers.adopt(str(top))
+    [left] = repositories.find()
+    adopting = repositories.adopt(str(top))
     found = adopting.send(None)  # it goes on when a thread has found what is left
     await asyncio.wait([found])
     with locked(os.path.join(left.home, OWNED), 0), pytest.raises(StopIteration) as ended:
         adopting.send(None)
     assert ended.value.value == [] and git(top, "branch", "--list", "treadle/*") == ""
-    [note] = await leftovers.adopt(str(top))
+    [note] = await repositories.adopt(str(top))
     assert "treadle/killed" in note and kept() == []
 
 
@@ -192,8 +192,10 @@ async def test_an_unfinished_merge_stays_where_it_is(top: Path) -> None:
     )
     agent = Working(top)
     await agent.ok("true")
-    [left] = leftovers.find()
-    assert leftovers.unfinished(left) == ["MERGE_HEAD"] and len(git(top, "branch", "--list", "treadle/*").split()) == 2
+    [left] = repositories.find()
+    assert (
+        repositories.unfinished(left) == ["MERGE_HEAD"] and len(git(top, "branch", "--list", "treadle/*").split()) == 2
+    )
     agent.confining.close()
 
 
@@ -214,8 +216,8 @@ async def test_what_a_killed_session_made_git_run_is_run_only_inside(top: Path, 
 
 async def test_refs_that_are_a_link_lead_nowhere(top: Path) -> None:
     killed(top, "git commit -q --allow-empty -m two; mv .git/refs .git/r; ln -s / .git/refs")
-    [left] = leftovers.find()
-    assert leftovers._ids(left.private) <= {git(top, "rev-parse", "HEAD")}
+    [left] = repositories.find()
+    assert repositories._ids(left.private) <= {git(top, "rev-parse", "HEAD")}
 
 
 MERGING = (
@@ -224,22 +226,22 @@ MERGING = (
 )
 
 
-async def left_by(top: Path, command: str) -> leftovers.Leftover:
+async def left_by(top: Path, command: str) -> repositories.Leftover:
     """What a session leaves that ends in the middle of something."""
     agent = Working(top)
     await agent.run(command)
     agent.confining.close()
-    [left] = leftovers.find()
+    [left] = repositories.find()
     return left
 
 
 async def test_a_person_takes_over_an_unfinished_merge_and_ends_it_with_their_own_git(top: Path) -> None:
     left = await left_by(top, f"{MERGING}; git branch other")
     assert git(top, "log", "--format=%s") == "one" and git(top, "branch", "--list", "other") == ""
-    [seen] = await leftovers.look()
+    [seen] = await repositories.look()
     assert (seen.unfinished, seen.conflicts, seen.branches) == (("MERGE_HEAD",), 1, ("a", "main", "other"))
     marked = (top / "file.txt").read_bytes()
-    notes, whole = await leftovers.hand_over(left)
+    notes, whole = await repositories.hand_over(left)
     assert whole and notes == [
         "the merge is now in your repository: resolve 1 file and git add, then git commit, or git merge --abort"
     ]
@@ -260,8 +262,8 @@ async def test_a_killed_sessions_merge_is_taken_over_too(top: Path) -> None:
     await agent.ok("true")
     assert "`treadle git adopt killed` takes it over" in agent.said[-1]
     agent.confining.close()
-    [left] = leftovers.find()
-    assert (await leftovers.hand_over(left))[1] and git(top, "status", "--porcelain") == "UU file.txt"
+    [left] = repositories.find()
+    assert (await repositories.hand_over(left))[1] and git(top, "status", "--porcelain") == "UU file.txt"
 
 
 @pytest.mark.parametrize("act", ["commit", "stage", "merge"])
@@ -276,11 +278,11 @@ async def test_when_the_user_has_gone_on_the_commits_are_a_branch_and_the_rest_i
         (top / ".git" / "MERGE_HEAD").write_text(git(top, "rev-parse", "HEAD"))
     before = git(top, "rev-parse", "HEAD"), git(top, "ls-files", "--stage"), (top / "file.txt").read_bytes()
     for _ in range(2):
-        notes, whole = await leftovers.hand_over(left)
+        notes, whole = await repositories.hand_over(left)
         assert not whole and "kept as the branch treadle/s1, and nothing else was changed" in notes[-1]
     after = git(top, "rev-parse", "HEAD"), git(top, "ls-files", "--stage"), (top / "file.txt").read_bytes()
     assert after == before and git(top, "log", "-1", "--format=%s", "treadle/s1") == "b" and len(kept()) == 1
-    await leftovers.drop(left)
+    await repositories.drop(left)
     assert kept() == []
 
 
@@ -290,7 +292,7 @@ async def test_of_a_rebase_the_commands_are_not_taken_over(top: Path) -> None:
         "git switch -qc a; echo a > file.txt; git commit -qam a; git switch -q main; echo b > file.txt;"
         " git commit -qam b; git rebase --exec 'touch ran' a",
     )
-    notes, whole = await leftovers.hand_over(left)
+    notes, whole = await repositories.hand_over(left)
     assert whole and "rebase-merge was not taken over, because its steps can name programs" in notes
     assert git(top, "status", "--porcelain") == "UU file.txt" and git(top, "branch", "--show-current") == ""
     assert not any((top / ".git" / name).exists() for name in ("rebase-merge", "rebase-apply", "sequencer"))
@@ -298,7 +300,7 @@ async def test_of_a_rebase_the_commands_are_not_taken_over(top: Path) -> None:
 
 async def test_what_a_merge_names_must_be_a_commit(top: Path) -> None:
     left = await left_by(top, f"{MERGING}; git rev-parse HEAD^{{tree}} > .git/MERGE_HEAD")
-    notes, whole = await leftovers.hand_over(left)
+    notes, whole = await repositories.hand_over(left)
     assert not whole and "the agent's MERGE_HEAD is not a commit" in notes[-1]
     assert not (top / ".git" / "MERGE_HEAD").exists()
 
@@ -307,7 +309,7 @@ async def test_a_branch_that_adds_a_submodule_is_kept_until_a_person_asks_for_it
     adds = "git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),sub && git commit -qm sub"
     left = await left_by(top, f"git switch -qc links && {adds} && git switch -q main")
     assert git(top, "branch", "--list", "links") == ""
-    notes, whole = await leftovers.hand_over(left)
+    notes, whole = await repositories.hand_over(left)
     assert whole and git(top, "log", "-1", "--format=%s", "links") == "sub"
     assert notes == ["look at links before you switch to it: it adds the submodule sub, which your git would enter"]
 
@@ -315,11 +317,11 @@ async def test_a_branch_that_adds_a_submodule_is_kept_until_a_person_asks_for_it
 async def test_a_session_that_lives_keeps_what_it_has(top: Path) -> None:
     agent = Working(top)
     await agent.run(MERGING)
-    [seen] = await leftovers.look()
+    [seen] = await repositories.look()
     assert seen.at_work and seen.unfinished == ("MERGE_HEAD",)
-    [left] = leftovers.find(living=True)
+    [left] = repositories.find(living=True)
     with pytest.raises(Busy):
-        await leftovers.hand_over(left)
+        await repositories.hand_over(left)
     with pytest.raises(Busy):
-        await leftovers.drop(left)
+        await repositories.drop(left)
     agent.confining.close()

@@ -25,7 +25,7 @@ from treadle.errors import ConfigError, ToolError, TreadleError
 from treadle.settings import trust
 from treadle.settings.config import McpServer
 from treadle.wire.common.images import encoded
-from treadle.wire.mcp.results import ServerResult
+from treadle.wire.mcp.connection import ServerResult
 
 GOOD = """
 import os, sys

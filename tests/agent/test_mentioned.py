@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.agent.mentioned import mentioned
+from treadle.agent.project import mentioned
 
 
 @pytest.mark.parametrize(

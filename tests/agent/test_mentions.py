@@ -6,7 +6,7 @@ import pytest
 
 from tests.agent.pixels import gif, png
 from tests.agent.tools.workspace import Workspace
-from treadle.agent.mentions import MOST, with_all, with_files
+from treadle.agent.session import MOST, with_all, with_files
 from treadle.agent.tools.files import load, not_known
 from treadle.session import Access, Decision, Prompt
 

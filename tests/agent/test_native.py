@@ -17,7 +17,7 @@ from tests.agent.conftest import Opened
 from tests.agent.opened import DELEGATE_WRITE, SAY, WRITE, of, turn
 from tests.scripts import calls, reply, says
 from tests.waiting import until
-from treadle.agent import budget
+from treadle.agent import loop
 from treadle.agent.claude_lines import lines
 from treadle.agent.messages import UserMessage
 from treadle.agent.native import NativeAgent
@@ -267,7 +267,7 @@ async def test_the_time_limit_is_one_for_a_plan_and_for_carrying_it_out(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = 0.0
-    monkeypatch.setattr(budget, "time", SimpleNamespace(monotonic=lambda: taken))
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: taken))
     script = '[[reply]]\ntext = "1. write it"\n[[reply]]\ntext = "slow"\ndelay = 60\n'
     session = await opened(script, mode="plan", answers=True, limits=Limits(max_seconds=300))
     events = []

@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from treadle.agent.native import NativeAgent
-from treadle.agent.offering import MOST, menu_of, own_models
-from treadle.agent.records import TurnBegan
-from treadle.agent.transcript import Transcript
+from treadle.agent.offered_models import MOST, menu_of, own_models
+from treadle.agent.transcript import Transcript, TurnBegan
 from treadle.session import SessionSpec
 from treadle.settings.config import Settings
 

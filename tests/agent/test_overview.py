@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from treadle.agent import overview as module
+from treadle.agent import session as module
 from treadle.agent.native import NativeAgent
-from treadle.agent.overview import overview
-from treadle.agent.session import NativeSession
+from treadle.agent.session import NativeSession, overview
 from treadle.session import Instructions, Rules, SessionSpec, Start
 
 

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from treadle.agent.configuration import Configuration
-from treadle.agent.confining import Confining
 from treadle.agent.permissions import Permissions
 from treadle.agent.tools import registry
 from treadle.agent.tools.base import AnyTool
-from treadle.agent.tools.paths import Resolved
+from treadle.agent.tools.files import Resolved
 from treadle.events import Asked, Event, Warned
 from treadle.io.paths import config_file
+from treadle.sandboxed.confining import Confining
 from treadle.session import Access, Answer, Confinement, HookVerdict, Rules, SessionSpec
 
 TOOLS = registry.builtin(("write_file", "bash"), ())

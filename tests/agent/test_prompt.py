@@ -2,17 +2,17 @@
 
 from datetime import date
 
-from treadle.agent import prompt
+from treadle.agent import session
 
 
 def build(**more: str | None) -> str:
-    return prompt.build(cwd="/work", mode=more.pop("mode", None), today=date(2026, 1, 2), **more)  # type: ignore[arg-type]
+    return session.build(cwd="/work", mode=more.pop("mode", None), today=date(2026, 1, 2), **more)  # type: ignore[arg-type]
 
 
 def test_it_says_who_where_and_when() -> None:
     text = build()
     assert (
-        text.startswith(prompt.PERSONA.format(editing=prompt.EDITING))
+        text.startswith(session.PERSONA.format(editing=session.EDITING))
         and "Working directory: /work" in text
         and "Date: 2026-01-02" in text
     )
@@ -24,9 +24,9 @@ def test_a_persona_of_the_callers_own_takes_the_place_of_ours() -> None:
 
 def test_plan_mode_and_what_the_project_says_are_added_in_order() -> None:
     text = build(mode="plan", knowledge="K", skills="S", append="A")
-    assert prompt.PLANNING in text and text.endswith("K\n\nS\n\nA")
-    assert prompt.PLANNING not in build(mode="suggest", knowledge="K")
-    assert f"Date: {date.today()}" in prompt.build(cwd="/work", mode=None)
+    assert session.PLANNING in text and text.endswith("K\n\nS\n\nA")
+    assert session.PLANNING not in build(mode="suggest", knowledge="K")
+    assert f"Date: {date.today()}" in session.build(cwd="/work", mode=None)
     assert (
         "{editing}" not in text
         and "Patch." in build(editing="Patch.")

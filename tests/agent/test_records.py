@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.agent.messages import ModelRequest, ToolResult, UserMessage
-from treadle.agent.records import (
+from treadle.agent.transcript import (
     LISTED,
     Cleared,
     Compacted,

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from treadle.agent.loop import Repeats
 from treadle.agent.messages import ToolCall
-from treadle.agent.repeats import Repeats
 from treadle.errors import LoopDetected
 
 

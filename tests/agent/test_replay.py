@@ -1,8 +1,8 @@
 """A kept conversation told again."""
 
 from treadle.agent.messages import AssistantMessage, Image, Thinking, ToolCall, ToolResult, UserMessage
-from treadle.agent.records import Cleared, MessageRecord, Rewound, TurnBegan
-from treadle.agent.replay import replay
+from treadle.agent.session import replay
+from treadle.agent.transcript import Cleared, MessageRecord, Rewound, TurnBegan
 from treadle.events import ImageFile, Message, ToolEnded, ToolStarted, TurnStarted
 
 IMAGE = Image(name="i.png", media_type="image/png", size=1, width=1, height=1)

@@ -6,9 +6,8 @@ import pytest
 
 from treadle.agent.claude_lines import lines
 from treadle.agent.messages import AssistantMessage, Thinking, ToolCall, ToolResult, UserMessage
-from treadle.agent.records import MessageRecord, Rewound, TurnBegan
-from treadle.agent.resuming import cut_after
-from treadle.agent.transcript import Transcript
+from treadle.agent.native import cut_after
+from treadle.agent.transcript import MessageRecord, Rewound, Transcript, TurnBegan
 from treadle.errors import NotFound
 
 

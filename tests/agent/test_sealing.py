@@ -12,13 +12,13 @@ import pytest
 from tests.agent.checkouts import ENV, Working, checkout, git
 from tests.agent.sealed import log
 from tests.io.sandbox.rooms import sh
-from treadle.agent import sealing
 from treadle.errors import Denied
 from treadle.io.sandbox import methods
 from treadle.io.sandbox.start import start
-from treadle.io.stopping import at_most
-from treadle.workspace import staging
-from treadle.workspace.takeover import LOCK
+from treadle.io.tasks import at_most
+from treadle.sandboxed import confining
+from treadle.workspace import index_file
+from treadle.workspace.in_place import LOCK
 
 pytestmark = pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
 
@@ -392,18 +392,18 @@ async def test_the_users_gc_does_not_take_the_base_from_under_the_agent(top: Pat
 
 async def test_a_limit_of_time_bounds_all_that_is_done_after_a_turn(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The agent's own settings make every git in its repository wait for ever."""
-    monkeypatch.setattr(sealing, "LEAST_SECONDS", 1.0)
+    monkeypatch.setattr(confining, "LEAST_SECONDS", 1.0)
     agent = Working(top, seconds=0.0)
     await agent.run("git commit -q --allow-empty -m two; mkfifo .git/slow; git config include.path slow")
     [said] = agent.said
     assert "git did not end within" in said and "it is kept, and taken over by the next turn" in said
     assert log(top) == "one"
-    monkeypatch.setattr(sealing, "LEAST_SECONDS", 60.0)
+    monkeypatch.setattr(confining, "LEAST_SECONDS", 60.0)
     await agent.run("rm .git/slow")
     assert log(top) == "two\none" and len(agent.said) == 1
     await agent.run("mkfifo .git/slow")
     git(top, "commit", "-q", "--allow-empty", "-m", "mine")
-    monkeypatch.setattr(sealing, "LEAST_SECONDS", 1.0)
+    monkeypatch.setattr(confining, "LEAST_SECONDS", 1.0)
     await agent.confining.ready(agent.said.append)
     assert "does not follow yours: git did not end within" in agent.said[-1]
     agent.confining.close()
@@ -412,7 +412,7 @@ async def test_a_limit_of_time_bounds_all_that_is_done_after_a_turn(top: Path, m
 async def test_what_is_being_taken_over_goes_on_when_the_turn_is_cancelled(
     top: Path, agent: Working, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging, "PATIENCE", 60.0)
+    monkeypatch.setattr(index_file, "PATIENCE", 60.0)
     await agent.ok("true")
     await agent.confining.ready(agent.said.append)
     await sh(agent.confining.now(), "echo two > file.txt; git commit -qam two", top, env=ENV)
@@ -436,23 +436,23 @@ def test_what_makes_a_directory_a_repository_is_known_by_its_name_and_what_is_be
     for name in ("commondir", "objects", "refs"):
         (tmp_path / name).mkdir()
         (tmp_path / name / name).touch()
-        assert sealing._is_repository(str(tmp_path / name / "HEAD"))
+        assert confining._is_repository(str(tmp_path / name / "HEAD"))
     (tmp_path / "other").mkdir()
-    assert not sealing._is_repository(str(tmp_path / "other" / "HEAD"))
-    assert sealing._is_repository("/a/.git") and not sealing._is_repository("/a/x")
-    assert sealing._git_directory("/a/.git") == "/a/.git" and sealing._git_directory("/a/HEAD") == "/a"
+    assert not confining._is_repository(str(tmp_path / "other" / "HEAD"))
+    assert confining._is_repository("/a/.git") and not confining._is_repository("/a/x")
+    assert confining._git_directory("/a/.git") == "/a/.git" and confining._git_directory("/a/HEAD") == "/a"
 
 
-@pytest.mark.parametrize(("left", "most"), [(None, 1000.0), (30.0, 30.0), (2.0, sealing.LEAST_SECONDS)])
+@pytest.mark.parametrize(("left", "most"), [(None, 1000.0), (30.0, 30.0), (2.0, confining.LEAST_SECONDS)])
 def test_all_steps_together_have_what_the_turn_has_left_or_a_little(left: float | None, most: float) -> None:
-    made = sealing.Sealing(("/none",), "s", lambda: None, lambda: True, lambda: left)
+    made = confining.Sealing(("/none",), "s", lambda: None, lambda: True, lambda: left)
     with made._limited():
         assert most - 1 < at_most(1000.0) <= most
     assert at_most(1000.0) == 1000.0
 
 
 async def test_where_programs_are_not_confined_nothing_is_made_and_what_is_to_be_said_is_said_once(top: Path) -> None:
-    made = sealing.Sealing((str(top),), "s", lambda: None, lambda: False, lambda: None)
+    made = confining.Sealing((str(top),), "s", lambda: None, lambda: False, lambda: None)
     made._notes.append("known before")
     assert await made.ready() == ["known before"] and await made.ready() == await made.settle() == []
     assert made._made is None and made.new_repositories() == [] and made._home == ""

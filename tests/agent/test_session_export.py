@@ -5,9 +5,8 @@ import re
 import pytest
 
 from treadle.agent.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
-from treadle.agent.records import Compacted, MessageRecord, Spent, TurnBegan
-from treadle.agent.session_export import TITLE, SessionDocument, as_html, as_json, as_markdown, fenced
-from treadle.agent.transcript import Transcript
+from treadle.agent.stored_sessions import TITLE, SessionDocument, as_html, as_json, as_markdown, fenced
+from treadle.agent.transcript import Compacted, MessageRecord, Spent, Transcript, TurnBegan
 from treadle.events import Usage
 from treadle.redact import Redactor
 

@@ -8,9 +8,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from treadle.agent.messages import UserMessage
-from treadle.agent.records import Listing, MessageRecord, Named, Rewound, Switched, TurnBegan, TurnOver, listing_of
-from treadle.agent.session_list import TAIL, ListedSession, find_session, latest, list_sessions
-from treadle.agent.transcript import Transcript
+from treadle.agent.stored_sessions import TAIL, ListedSession, find_session, latest, list_sessions
+from treadle.agent.transcript import (
+    Listing,
+    MessageRecord,
+    Named,
+    Rewound,
+    Switched,
+    Transcript,
+    TurnBegan,
+    TurnOver,
+    listing_of,
+)
 from treadle.errors import NotFound
 
 LONG = UserMessage(text="x" * TAIL)

@@ -3,10 +3,8 @@
 import os
 
 from treadle.agent.messages import ToolResult, UserMessage
-from treadle.agent.records import MessageRecord
-from treadle.agent.session_list import list_sessions
-from treadle.agent.session_search import AROUND, excerpt, search
-from treadle.agent.transcript import Transcript, history_of
+from treadle.agent.stored_sessions import AROUND, excerpt, list_sessions, search
+from treadle.agent.transcript import MessageRecord, Transcript, history_of
 
 
 def keep(session: str, *said: str) -> None:

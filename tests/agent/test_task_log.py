@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.agent.task_log import READ_CAP, WIDTH, TaskLog, read_log
+from treadle.agent.tasks import READ_CAP, WIDTH, TaskLog, read_log
 from treadle.errors import StorageError
 from treadle.events import Message, TextDelta, ToolDenied, ToolEnded, ToolStarted, TurnEnded
 

@@ -16,7 +16,7 @@ from treadle.agent.toolbox import Toolbox, schema_of
 from treadle.agent.tools.base import AnyArgs, AnyTool
 from treadle.errors import NotFound
 from treadle.session import Access, OwnTool, Rules, SessionSpec, Toolset
-from treadle.wire.mcp.names import tool_name
+from treadle.wire.mcp.connection import tool_name
 
 
 class Remote:

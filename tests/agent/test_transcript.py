@@ -13,9 +13,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.agent.messages import AssistantMessage, ChatMessage, Image, ToolCall, ToolResult, UserMessage
-from treadle.agent.records import BackedUp, Cleared, Compacted, MessageRecord, Named, Pruned, Spent, TurnBegan
-from treadle.agent.session_list import find_session, list_sessions
-from treadle.agent.transcript import LONGEST_ID, PRUNED, Transcript, is_id, remove, well_formed
+from treadle.agent.stored_sessions import find_session, list_sessions
+from treadle.agent.transcript import (
+    LONGEST_ID,
+    PRUNED,
+    BackedUp,
+    Cleared,
+    Compacted,
+    MessageRecord,
+    Named,
+    Pruned,
+    Spent,
+    Transcript,
+    TurnBegan,
+    is_id,
+    remove,
+    well_formed,
+)
 from treadle.errors import Busy, ConfigError, NotFound, StorageError
 from treadle.events import Usage
 
@@ -158,7 +172,7 @@ def test_a_full_disk_is_a_clear_error_and_leaves_whole_lines(tmp_path: Path) -> 
     transcript.close()
     code = """
 import resource, signal, sys
-from treadle.agent.records import MessageRecord
+from treadle.agent.transcript import MessageRecord
 from treadle.agent.transcript import Transcript
 from treadle.agent.messages import UserMessage
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

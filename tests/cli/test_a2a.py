@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 from tests.installed import treadle as run
-from treadle.cli.a2a import _announce, a2a
+from treadle.cli.doors import _announce, a2a
 from treadle.errors import ConfigError
 from treadle.serve.tokens import Tokens, directory
-from treadle.wire.a2a.records import CARD_PATH
+from treadle.wire.a2a.messages import CARD_PATH
 
 TREADLE = str(Path(sys.executable).parent / "treadle")
 

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from tests.cli.served import talk
 from tests.installed import treadle
 from tests.scripts import calls
-from treadle.cli.acp import acp
+from treadle.cli.doors import acp
 from treadle.errors import ConfigError
 
 

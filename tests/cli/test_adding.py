@@ -10,9 +10,8 @@ from click.testing import CliRunner
 
 from tests.drivers.test_install import npm as npm
 from tests.drivers.test_registry import told
-from treadle.cli.adding import _answers, _settings
-from treadle.cli.agents import agents
-from treadle.drivers.acp.signing import SignIn
+from treadle.cli.agents import _answers, _settings, agents
+from treadle.drivers.acp.options import SignIn
 from treadle.drivers.registry import ListedAgent
 from treadle.io.paths import config_file, state_dir
 

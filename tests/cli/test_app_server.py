@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from tests.cli.served import talk
 from tests.installed import treadle
 from tests.scripts import calls
-from treadle.cli.app_server import app_server
+from treadle.cli.doors import app_server
 from treadle.errors import ConfigError
 
 

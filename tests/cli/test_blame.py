@@ -17,7 +17,7 @@ from tests.landing.blamed import costing
 from tests.landing.test_merging import Finished
 from tests.landing.test_merging import finished as finished
 from tests.landing.trains import run
-from treadle.cli.blame import _facts
+from treadle.cli.fleet.land import _origin_facts
 from treadle.cli.root import treadle
 from treadle.fleet.engine.bus import Bus
 from treadle.landing.blame import LineOrigin
@@ -32,7 +32,7 @@ BARE = LineOrigin(file="a", line=1, text="x", commit="c" * 40, at=1.0, author="a
 
 
 def test_what_is_known_of_a_line_is_told_and_the_rest_is_left_empty() -> None:
-    assert _facts(LINE, "DAY") == {
+    assert _origin_facts(LINE, "DAY") == {
         "order": "o1, for o0, which had been sent back",
         "goal": "ex port",
         "why": "the task",
@@ -42,9 +42,9 @@ def test_what_is_known_of_a_line_is_told_and_the_rest_is_left_empty() -> None:
         "checked": "make, tree tttttttttttt",
         "receipt": f"sha256 {'r' * 64}",
     }
-    told = {name: value for name, value in _facts(BARE, "DAY").items() if value}
+    told = {name: value for name, value in _origin_facts(BARE, "DAY").items() if value}
     assert told == {"order": "o1", "cost": "not known here", "landed": "cccccccccccc of DAY"}
-    odd = _facts(replace(LINE, proved=False, task="", verify="", used=Used(usd=0.0)), "DAY")
+    odd = _origin_facts(replace(LINE, proved=False, task="", verify="", used=Used(usd=0.0)), "DAY")
     assert odd["landed"] == "cccccccccccc of DAY, which the fleet did not record: someone else made this commit"
     assert (odd["why"], odd["checked"], odd["cost"]) == ("the title", "yes, tree tttttttttttt", "nothing was measured")
 

@@ -12,7 +12,7 @@ from tests.agent.checkouts import Working, checkout
 from tests.agent.test_leftovers import MERGING
 from treadle import __version__
 from treadle.agent.providers.names import ModelSettings
-from treadle.cli import checks
+from treadle.cli import doctor
 from treadle.cli.agents import FoundAgent
 from treadle.io.paths import config_file
 from treadle.io.sandbox import methods
@@ -21,7 +21,7 @@ from treadle.io.sandbox import methods
 @pytest.fixture(autouse=True)
 def afresh() -> None:
     """Settings are read once in a process, and each test has its own."""
-    checks._configuration.cache_clear()
+    doctor._configuration.cache_clear()
 
 
 @pytest.fixture
@@ -31,8 +31,8 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def found(area: str) -> dict[str, checks.Finding]:
-    return {each.name: each for each in checks.AREAS[area](True)}
+def found(area: str) -> dict[str, doctor.Finding]:
+    return {each.name: each for each in doctor.AREAS[area](True)}
 
 
 def test_git_is_named_with_its_version_or_to_be_installed(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +62,7 @@ def test_a_part_that_is_not_installed_is_told_from_one_that_cannot_be_loaded(
 ) -> None:
     (tmp_path / "broken_part.py").write_text("raise ValueError('wrong wheel')")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(checks, "PROVIDES", {"fleet": "absent_part", "local": "broken_part", "schema": "json"})
+    monkeypatch.setattr(doctor, "PROVIDES", {"fleet": "absent_part", "local": "broken_part", "schema": "json"})
     parts = found("optional parts")
     assert parts["schema"].ok and parts["schema"].says == "installed, and can be loaded"
     assert not parts["fleet"].ok and not parts["local"].ok and parts["ripgrep"].ok
@@ -86,8 +86,8 @@ def test_while_the_settings_are_refused_no_model_is_claimed_to_work() -> None:
     file = Path(config_file())
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text('permission_mode = "recklessly"\n')
-    assert [(each.name, each.ok) for each in checks.models(True)] == [("chosen", False)]
-    (settings,) = checks.settings(True)
+    assert [(each.name, each.ok) for each in doctor.models(True)] == [("chosen", False)]
+    (settings,) = doctor.settings(True)
     assert settings.needed and not settings.ok and settings.fix.startswith("settings: ")
 
 
@@ -132,13 +132,13 @@ def test_what_a_session_left_is_named_with_what_takes_it_over(tmp_path: Path) ->
 
 
 def test_settings_are_said_with_their_files_and_what_is_odd_in_them(tmp_path: Path) -> None:
-    (fine,) = checks.settings(True)
+    (fine,) = doctor.settings(True)
     assert fine.ok and fine.needed and fine.says == f"none at {config_file()}: defaults hold"
     file = Path(config_file())
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("nonsense = 1\n")
-    checks._configuration.cache_clear()
-    here, warning = checks.settings(True)
+    doctor._configuration.cache_clear()
+    here, warning = doctor.settings(True)
     assert here.ok and here.says == str(file)
     assert (warning.name, warning.ok, warning.fix) == ("warning", False, "") and "nonsense" in warning.says
 
@@ -149,19 +149,19 @@ def test_a_model_is_said_as_chosen_and_a_service_with_where_it_is(monkeypatch: p
     models = found("models")
     assert models["chosen"].ok and models["chosen"].says == "chat:m"
     assert models["chat"].says == "http://127.0.0.1:9/v1 (not contacted)" and set(models) == {"chosen", "chat"}
-    asked = {each.name: each for each in checks.models(False)}["chat"]
+    asked = {each.name: each for each in doctor.models(False)}["chat"]
     assert not asked.ok and asked.says.startswith("http://127.0.0.1:9/v1: ")
     assert asked.fix == "chat: check that its server runs, then `treadle models chat`"
 
 
 def test_a_service_that_is_not_set_up_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    nowhere = checks._service("chat", [], ModelSettings(), offline=True)
+    nowhere = doctor._service("chat", [], ModelSettings(), offline=True)
     assert not nowhere.ok and nowhere.fix and nowhere.area == "models"
-    unset = checks._service("openai", [], ModelSettings(), offline=False)
+    unset = doctor._service("openai", [], ModelSettings(), offline=False)
     assert not unset.ok and unset.says == "there is no key for openai" and unset.fix.startswith("set OPENAI_API_KEY")
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    refused = checks._service("openai", ["OPENAI_API_KEY", "OPENAI_BASE_URL"], ModelSettings(), offline=False)
+    refused = doctor._service("openai", ["OPENAI_API_KEY", "OPENAI_BASE_URL"], ModelSettings(), offline=False)
     assert refused.says.startswith("http://127.0.0.1:9/v1, OPENAI_API_KEY, OPENAI_BASE_URL set: ")
     assert refused.fix.startswith("openai: check OPENAI_API_KEY and OPENAI_BASE_URL, then ")
 
@@ -207,7 +207,7 @@ AGENT: dict[str, Any] = {
 def test_an_agent_is_said_with_what_keeps_it_from_being_driven(
     agent: dict[str, Any], ok: bool, says: str, fix: str
 ) -> None:
-    found = checks.agent_finding(FoundAgent(**{"title": "A", **AGENT, **agent}))
+    found = doctor.agent_finding(FoundAgent(**{"title": "A", **AGENT, **agent}))
     assert (found.ok, found.says, found.fix, found.needed) == (ok, says, fix, False)
 
 
@@ -223,7 +223,7 @@ def test_the_sandbox_is_said_with_what_runs_then_write_to(
     method: Any, problems: tuple[str, ...], ok: bool, git: bool, says: str
 ) -> None:
     tried = methods.Availability(method=method, problems=problems)
-    sandbox = {each.name: each for each in checks.sandboxing(tried, (), None)}
+    sandbox = {each.name: each for each in doctor.sandboxing(tried, (), None)}
     assert (sandbox["--sandbox"].ok, sandbox["--sandbox"].says) == (ok, says) and sandbox["git"].ok is git
     assert sandbox["git"].says.startswith("confined runs" if git else "runs are not sealed: ")
     assert ("`.git` is read-only" in sandbox["git"].says) is (ok and not git)
@@ -232,11 +232,11 @@ def test_the_sandbox_is_said_with_what_runs_then_write_to(
 
 def test_what_the_sandbox_cannot_do_is_said_of_each() -> None:
     tried = methods.Availability(method="bubblewrap", cannot=("fly",))
-    sandbox = {each.name: each for each in checks.sandboxing(tried, ("limit memory",), "/group")}
+    sandbox = {each.name: each for each in doctor.sandboxing(tried, ("limit memory",), "/group")}
     assert not sandbox["cannot"].ok and sandbox["cannot"].says == "fly"
     assert sandbox["limits"].ok and sandbox["limits"].says.startswith("the disk is watched; it cannot limit memory: ")
     assert sandbox["cgroup"].ok and sandbox["cgroup"].says.startswith("/group: ")
-    (limited,) = [each for each in checks.sandboxing(tried, (), None) if each.name == "limits"]
+    (limited,) = [each for each in doctor.sandboxing(tried, (), None) if each.name == "limits"]
     assert limited.says.startswith("memory, processes and the disk are limited")
     here = found("the sandbox")
     assert here["--sandbox"].ok is (methods.available().method is not None)

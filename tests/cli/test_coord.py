@@ -6,8 +6,8 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from tests.coordination.conftest import BIN, Run, heimdall, installed, project, quiet_git
-from treadle.cli.coord import coord
 from treadle.cli.heimdall import COMMANDS, OF_TREADLE
+from treadle.cli.project import coord
 
 __all__ = ["heimdall", "installed", "project", "quiet_git"]
 

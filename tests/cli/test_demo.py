@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.installed import TREADLE
 from tests.scripts import calls, says
-from treadle.agent.session_list import list_sessions
+from treadle.agent.stored_sessions import list_sessions
 
 
 def demo(place: Path, *options: str) -> subprocess.CompletedProcess[str]:

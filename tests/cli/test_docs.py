@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from treadle.cli.docs import _drawn, docs, pages
+from treadle.cli.help import _drawn, docs, pages
 from treadle.errors import NotFound
 
 

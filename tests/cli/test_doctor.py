@@ -12,8 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from treadle.agent.providers.script import parse
-from treadle.cli import checks
-from treadle.cli.doctor import _next, doctor
+from treadle.cli.doctor import Finding, _configuration, _next, doctor
 from treadle.io.paths import config_file
 from treadle.testing.server import ModelServer
 
@@ -21,13 +20,13 @@ from treadle.testing.server import ModelServer
 @pytest.fixture(autouse=True)
 def afresh() -> Iterator[None]:
     """Settings are read once in a process, and each test has its own."""
-    checks._configuration.cache_clear()
+    _configuration.cache_clear()
     yield
-    checks._configuration.cache_clear()
+    _configuration.cache_clear()
 
 
 def told(*options: str) -> tuple[int, dict[str, dict[str, Any]]]:
-    checks._configuration.cache_clear()
+    _configuration.cache_clear()
     result = CliRunner().invoke(doctor, ["--json", *options])
     return int(result.exit_code), {f"{check['area']} {check['name']}": check for check in json.loads(result.stdout)}
 
@@ -111,8 +110,8 @@ def test_in_a_pipe_it_says_what_may_take_long_before_it_waits(monkeypatch: pytes
     assert CliRunner().invoke(doctor, ["--offline"]).stderr == ""
 
 
-def finding(name: str, **fields: Any) -> checks.Finding:
-    return checks.Finding(**{"area": "a", "name": name, "ok": False, "says": "s", **fields})
+def finding(name: str, **fields: Any) -> Finding:
+    return Finding(**{"area": "a", "name": name, "ok": False, "says": "s", **fields})
 
 
 def test_what_is_needed_comes_first_and_what_is_well_is_not_repeated(capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,7 +125,7 @@ def test_what_is_needed_comes_first_and_what_is_well_is_not_repeated(capsys: pyt
 
 
 def test_each_line_says_whether_it_is_well_needed_or_only_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def area(offline: bool) -> Iterator[checks.Finding]:
+    def area(offline: bool) -> Iterator[Finding]:
         assert offline
         yield from (finding("well", ok=True), finding("missing"), finding("broken", needed=True))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.installed import treadle
-from treadle.cli.exec import exec_, oneshot_arguments
+from treadle.cli.oneshot import exec_, oneshot_arguments
 from treadle.errors import ConfigError
 
 

@@ -10,11 +10,11 @@ from click.testing import CliRunner
 
 from tests.agent.checkouts import Working, checkout, git
 from tests.agent.test_leftovers import MERGING
-from treadle.agent.leftovers import GitLeft
-from treadle.cli.git import _lines
 from treadle.cli.root import treadle
+from treadle.cli.sessions import _lines
 from treadle.errors import NotFound
 from treadle.io.sandbox import methods
+from treadle.sandboxed.repositories import GitLeft
 
 pytestmark = pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.cli.given import claude_settings, joined, servers, sources, subagents, text_or_file, tokens
+from treadle.cli.options import claude_settings, joined, servers, sources, subagents, text_or_file, tokens
 from treadle.errors import ConfigError, StorageError
 
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from tests.fleet.repositories import git
 from treadle.cli.root import treadle
 from treadle.errors import ConfigError
-from treadle.wire.goal.reading import read
+from treadle.wire.goal.plan import read
 
 PLAN = """goal = "Export"
 done = "make test"

@@ -16,7 +16,7 @@ from tests.fleet.conftest import fleet as fleet
 from tests.fleet.conftest import give, spec
 from tests.fleet.conftest import nothing_left as nothing_left
 from tests.fleet.conftest import repository as repository
-from treadle.cli.goal_running import _GoalNews, _source, budget_words
+from treadle.cli.fleet.goal import _GoalNews, _source, budget_words
 from treadle.cli.root import treadle
 from treadle.errors import ConfigError
 from treadle.fleet.engine.bus import Bus

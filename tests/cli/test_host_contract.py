@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 from treadle.cli.host import host
 from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
 from treadle.wire.sidecar import receipts
-from treadle.wire.sidecar.schema import TYPES
+from treadle.wire.sidecar.connection import TYPES
 
 
 def ran(*arguments: str) -> Result:

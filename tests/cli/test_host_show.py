@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from treadle.cli import host_show
-from treadle.cli.host_show import COMPLETE, FAILED, PARTIAL, exit_code, show_receipt
+from treadle.cli import host
+from treadle.cli.host import COMPLETE, FAILED, PARTIAL, exit_code, show_receipt
 from treadle.host.backends import Known, Probe
 from treadle.host.job import Backend
 from treadle.redact import Redactor
@@ -58,7 +58,7 @@ def test_what_an_agent_said_cannot_act_on_the_terminal(capsys: pytest.CaptureFix
         replace(event, **{name: evil}) for event in SAMPLE_RECEIPT.trace for name in ("text",) if hasattr(event, name)
     ]
     assert events, "the sample has words"
-    host_show.show_events(events)
+    host.show_events(events)
     assert "\x1b" not in capsys.readouterr().out
 
 
@@ -194,7 +194,7 @@ def test_a_policy_without_rules_is_no_policy(capsys: pytest.CaptureFixture[str])
 
 def test_each_kind_of_event_has_a_line_and_a_tool_that_worked_none(capsys: pytest.CaptureFixture[str]) -> None:
     at = SAMPLE_RECEIPT.trace[0].ts
-    host_show.show_events(
+    host.show_events(
         [
             receipts.AssistantSaid(ts=at, text="hello " * 100),
             receipts.ToolCalled(ts=at, tool_name="bash", input={"a": 1}),
@@ -208,7 +208,7 @@ def test_each_kind_of_event_has_a_line_and_a_tool_that_worked_none(capsys: pytes
     )
     said = capsys.readouterr()
     assert said.out == "" and said.err.splitlines() == [
-        ("hello " * 100)[: host_show.WIDTH].rstrip(),
+        ("hello " * 100)[: host.WIDTH].rstrip(),
         "  > bash {'a': 1}",
         "  x bash: bad",
         "  * p: added",
@@ -238,7 +238,7 @@ def test_a_receipt_of_another_program_is_shown_without_a_place(capsys: pytest.Ca
 
 
 def test_a_tool_without_input_has_a_line_too(capsys: pytest.CaptureFixture[str]) -> None:
-    host_show.show_events([receipts.ToolCalled(ts=SAMPLE_RECEIPT.trace[0].ts, tool_name="bash", input=None)])
+    host.show_events([receipts.ToolCalled(ts=SAMPLE_RECEIPT.trace[0].ts, tool_name="bash", input=None)])
     assert capsys.readouterr().err.rstrip() == "  > bash"
 
 
@@ -247,14 +247,14 @@ def test_backends_are_listed_by_name_with_the_default_marked(capsys: pytest.Capt
         "b": Backend(name="b", argv=("run", "it"), source="user"),
         "a": Backend(name="a", argv=("x",), source="me"),
     }
-    host_show.show_backends(Known(backends=known, default="a", ignored=("c: no command",)))
+    host.show_backends(Known(backends=known, default="a", ignored=("c: no command",)))
     said = capsys.readouterr()
     assert said.out.splitlines() == [f"* {'a':20} {'me':12} x", f"  {'b':20} {'user':12} run it"]
     assert said.err == "  ignored: c: no command\n"
 
 
 def test_a_probe_is_shown_with_what_was_offered_or_why_not(capsys: pytest.CaptureFixture[str]) -> None:
-    host_show.show_probe(Probe(name="b", ok=False, milliseconds=1, error="no such program"))
+    host.show_probe(Probe(name="b", ok=False, milliseconds=1, error="no such program"))
     assert capsys.readouterr().out == "NO  b: no such program\n"
     restricted = receipts.Restricted(restricted=receipts.ReasonGiven(reason="small"))
     found = Probe(
@@ -266,22 +266,22 @@ def test_a_probe_is_shown_with_what_was_offered_or_why_not(capsys: pytest.Captur
         capabilities={"streaming": "native", "vision": restricted},
         notes=("odd",),
     )
-    host_show.show_probe(found)
+    host.show_probe(found)
     assert capsys.readouterr().out.splitlines() == [
         "ok  b: x 1, abp/v0.1, 7 ms",
         f"      {'streaming':32} native",
         f"      {'vision':32} restricted: small",
         "      note: odd",
     ]
-    host_show.show_probe(replace(found, identity=receipts.BackendIdentity(id="x"), capabilities={}, notes=()))
-    host_show.show_probe(replace(found, identity=None, capabilities={}, notes=()))
+    host.show_probe(replace(found, identity=receipts.BackendIdentity(id="x"), capabilities={}, notes=()))
+    host.show_probe(replace(found, identity=None, capabilities={}, notes=()))
     assert capsys.readouterr().out == "ok  b: x, abp/v0.1, 7 ms\nok  b: , abp/v0.1, 7 ms\n"
 
 
 def test_events_are_printed_as_json_without_secrets_also_those_that_are_cut_in_two(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    printed = host_show.PrintedEvents(Redactor(["correct-horse-battery"]))
+    printed = host.PrintedEvents(Redactor(["correct-horse-battery"]))
     at = SAMPLE_RECEIPT.trace[0].ts
     printed([receipts.AssistantSaid(ts=at, text="it is correct-horse-battery")])
     [line] = map(json.loads, capsys.readouterr().out.splitlines())

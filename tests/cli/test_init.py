@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from tests.cli.chat.terminal import ChatTerminal
 from tests.installed import TREADLE, treadle
-from treadle.cli.init import _guide, check_command, init
+from treadle.cli.project import _guide, check_command, init
 from treadle.settings import config, trust
 
 

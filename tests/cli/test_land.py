@@ -21,7 +21,7 @@ from treadle.cli.root import treadle
 from treadle.errors import ConfigError, NotFound
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
-from treadle.landing import explaining, train
+from treadle.landing import train, views
 from treadle.wire.fleet.records import Note
 from treadle.wire.fleet.train import Car, LeftOut, QueuedChange, ReturnedChange, TrainRecord
 from treadle.wire.goal.records import GoalRecord, GoalStep
@@ -99,7 +99,7 @@ async def test_a_train_is_set_and_status_tells_the_age_of_its_oldest(
     (row,) = await as_json("ls")
     told = [row[name] for name in ("slots", "policy", "checks_on", "reconciler", "verify")]
     assert told == [3, "serial", "nodes", "codex", "false"]
-    (standing,) = await explaining.standing(bus)
+    (standing,) = await views.standing(bus)
     assert (standing["waiting"], standing["paused"], standing["oldest"]) == (1, "paused", row["oldest"])
 
 

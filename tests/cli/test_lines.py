@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cli.choosing.conftest import typed
-from treadle.cli.lines import TypedLines
+from treadle.cli.chat.lines import TypedLines
 
 READING = """
 import asyncio, sys
-from treadle.cli.lines import TypedLines
+from treadle.cli.chat.lines import TypedLines
 
 async def main():
     lines = TypedLines()

@@ -7,8 +7,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from tests.conftest import need
-from treadle.cli.man import man, page
-from treadle.cli.words import CommandWords, Option, every
+from treadle.cli.help import CommandWords, Option, every, man, page
 from treadle.errors import NotFound
 
 

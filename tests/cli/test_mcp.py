@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from tests.cli.served import talk
 from tests.installed import treadle
 from tests.scripts import calls, says
-from treadle.cli.mcp import mcp
+from treadle.cli.doors import mcp
 from treadle.errors import ConfigError
 
 

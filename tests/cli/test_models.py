@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from treadle.agent.providers.known import refreshed_file
 from treadle.agent.providers.local.catalog import DEFAULT, KNOWN, ModelRecord, file_of, record_of
 from treadle.agent.providers.script import parse
-from treadle.cli.choosing.download import _before
+from treadle.cli.choice import _before
 from treadle.cli.models import HOW, ListedModels, _list, _show, models
 from treadle.errors import ConfigError, ProviderError
 from treadle.testing.server import ModelServer

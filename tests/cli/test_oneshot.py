@@ -60,7 +60,7 @@ def test_text_goes_to_stdout_and_nothing_to_stderr(work: Path) -> None:
 def test_a_plain_turn_loads_nothing_for_tools_hooks_and_sandboxes(work: Path) -> None:
     said, loaded = loaded_by("-p", "hello", "--model", f"scripted:{work.parent / 'script.toml'}", cwd=work)
     assert said == "the answer\n" and "treadle.agent.tools.base" in loaded
-    idle = {"difflib", "glob", "html", "json", "shutil", "treadle.agent.session_list", "treadle.policy.shell"}
+    idle = {"difflib", "glob", "html", "json", "shutil", "treadle.agent.stored_sessions", "treadle.policy.shell"}
     idle |= {f"treadle.doors.oneshot.{name}" for name in ("hooks", "input", "schema", "verbose")}
     idle |= {
         f"treadle.io.{name}" for name in ("process.child", "sandbox.bubblewrap", "sandbox.start", "sandbox.planted")

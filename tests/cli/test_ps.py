@@ -7,9 +7,9 @@ from click.testing import CliRunner
 
 from tests.io.process.trees import hostile
 from tests.terminal.support import until
-from treadle.cli.ps import ps
+from treadle.cli.doctor import ps
 from treadle.io.process import tree
-from treadle.io.process.handle import own
+from treadle.io.process.tree import own
 
 
 def run(*arguments: str) -> str:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tests.cli.receipts import SECOND
 from tests.installed import treadle
-from treadle.cli.host_show import WIDTH
+from treadle.cli.host import WIDTH
 from treadle.cli.receipt import _differences, _short, receipt
 from treadle.errors import ConfigError, NotFound
 from treadle.host.job import runs_directory

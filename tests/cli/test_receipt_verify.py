@@ -15,8 +15,7 @@ from securesystemslib.signer import SSlibKey
 from tests.cli.receipts import SECOND
 from tests.installed import treadle
 from tests.workspace.repositories import git, make
-from treadle.cli.receipt import receipt
-from treadle.cli.receipt_verify import (
+from treadle.cli.receipt import (
     ReceiptCheck,
     _envelopes,
     _finished,
@@ -25,6 +24,7 @@ from treadle.cli.receipt_verify import (
     _repeated,
     _verify_content,
     _verify_envelopes,
+    receipt,
 )
 from treadle.errors import ConfigError, NotFound
 from treadle.host.store import ReceiptStore

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.scripts import calls, says
-from treadle.cli import reporting
-from treadle.cli.reporting import MESSAGE_MAX, Reporter
+from treadle.cli.chat import talk
+from treadle.cli.chat.talk import MESSAGE_MAX, Reporter
 from treadle.events import AnyEvent, Asked, ToolEnded, ToolStarted
 from treadle.terminal.reports import parse
 from treadle.terminal.settings import STATE_FILE_VARIABLE
@@ -70,7 +70,7 @@ def test_what_a_task_still_asks_counts_when_the_turn_is_over() -> None:
 
 
 async def test_work_is_reported_again_and_rest_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reporting, "PAUSE", 0)
+    monkeypatch.setattr(talk, "PAUSE", 0)
     screen = Screen()
     reporter = Reporter(screen, {STATE_FILE_VARIABLE: "/x"})
     reminding = asyncio.create_task(reporter.remind())

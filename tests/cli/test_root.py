@@ -14,7 +14,7 @@ from tests.installed import TREADLE, started
 from tests.installed import treadle as run
 from treadle import __version__
 from treadle.cli import root
-from treadle.cli.names import TERMINAL
+from treadle.cli.arguments import TERMINAL
 from treadle.errors import ConfigError
 
 
@@ -48,7 +48,7 @@ def test_a_mistyped_command_and_a_forgotten_p_are_told_what_was_meant() -> None:
 def test_the_list_of_commands_says_of_each_what_it_says_of_itself() -> None:
     told = {name: root.load(place).get_short_help_str(200) for name, place in root.COMMANDS.items()}
     assert told == {name: line for group in root.GROUPS.values() for name, (_, line) in group.items()}
-    assert tuple(root.TERMINALS) == TERMINAL
+    assert list(root.TERMINALS) == list(TERMINAL)
 
 
 def test_the_help_is_shown_without_the_commands() -> None:

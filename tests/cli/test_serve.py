@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from tests.installed import started
 from treadle.cli.serve import _announce, serve
 from treadle.errors import NotFound
-from treadle.serve import running
+from treadle.serve import background
 from treadle.serve.tokens import Tokens
 
 
@@ -95,7 +95,7 @@ def test_the_link_is_told_with_what_another_device_has_to_do(
 
 
 def test_a_link_to_the_server_that_runs_has_the_right_that_was_typed(state_home: Any) -> None:
-    with running.noted("http://127.0.0.1:7", ""):
+    with background.noted("http://127.0.0.1:7", ""):
         typed, told = run("--link", "--right", "watch").stdout.strip(), json.loads(run("--link", "--json").stdout)
     for url, right in ((typed, "watch"), (told["url"], "all")):
         assert url.startswith("http://127.0.0.1:7/#")
@@ -129,7 +129,7 @@ def test_the_page_is_served_until_ctrl_c_and_found_meanwhile(state_home: Any) ->
             told += process.stdout.readline()
         link = json.loads(told)
         address, _, code = link["url"].partition("/#")
-        found = running.find()
+        found = background.find()
         assert found is not None and found.address == address == f"http://127.0.0.1:{link['port']}"
         assert found.unix == "" and found.terminals and not found.background
         device, *_ = Tokens().exchange(code) or pytest.fail("the link is worth nothing")
@@ -138,4 +138,4 @@ def test_the_page_is_served_until_ctrl_c_and_found_meanwhile(state_home: Any) ->
             assert page.status == 200
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
-    assert running.find() is None
+    assert background.find() is None

@@ -9,9 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from treadle.agent.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
-from treadle.agent.records import MessageRecord, TurnBegan
-from treadle.agent.session_list import list_sessions
-from treadle.agent.transcript import Transcript, history_of
+from treadle.agent.stored_sessions import list_sessions
+from treadle.agent.transcript import MessageRecord, Transcript, TurnBegan, history_of
 from treadle.cli.sessions import sessions
 from treadle.errors import NotFound
 

@@ -26,14 +26,14 @@ from tests.fleet.conftest import (
 from tests.fleet.repositories import work
 from tests.terminal.conftest import stage
 from tests.terminal.support import Stage, until
-from treadle.cli.top import KEYS, _draw, _loop, _watch, lines, top
+from treadle.cli.fleet.terminals import KEYS, _draw, _loop, _watch, lines, top
 from treadle.fleet import client
 from treadle.fleet.engine import layout, server
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.glance import Glance, GlanceRow
+from treadle.fleet.find.order_rows import Glance, GlanceRow
 from treadle.fleet.orders import encode
 from treadle.terminal.client import Client
-from treadle.terminal.screen import snapshot
+from treadle.terminal.viewers.screen import snapshot
 from treadle.wire.fleet.records import AnswerRecord, AskRecord
 
 __all__ = ["bus", "fleet", "nothing_left", "repository", "stage", "start_node"]

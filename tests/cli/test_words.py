@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from treadle.cli.arguments import TERMINAL
 from treadle.cli.heimdall import COMMANDS as HEIMDALL
-from treadle.cli.names import TERMINAL
-from treadle.cli.words import CommandWords, Option, _first, _from_text, _rest, every
+from treadle.cli.heimdall import MODULES, OF_TREADLE
+from treadle.cli.help import CommandWords, Option, _first, _from_text, _rest, every
 
 ALL = {command.name: command for command in every()}
 ALSO = {"-n", "--follow", "--force", "--tool-version", "--bar"}
@@ -17,6 +18,10 @@ ALSO = {"-n", "--follow", "--force", "--tool-version", "--bar"}
 
 def options(command: CommandWords) -> set[str]:
     return {name for option in command.options for name in option.names}
+
+
+def underscored(name: str) -> str:
+    return name.replace("-", "_")
 
 
 def declared(module: str) -> set[str]:
@@ -38,16 +43,22 @@ def test_every_command_says_what_it_is_for() -> None:
     assert [name for name, command in ALL.items() if not command.summary and len(command.path) < 3] == []
 
 
-@pytest.mark.parametrize("name", sorted(set(TERMINAL) - {"run"}))
-def test_what_a_terminal_command_takes_is_in_its_help(name: str) -> None:
-    assert declared(f"treadle.cli.terminal.{name}") - ALSO <= options(ALL[f"treadle {name}"])
+@pytest.mark.parametrize("module", sorted(set(TERMINAL.values())))
+def test_what_terminal_commands_take_is_in_their_helps(module: str) -> None:
+    helps = [options(ALL[f"treadle {name}"]) for name, place in TERMINAL.items() if place == module]
+    assert declared(f"treadle.cli.terminal.{module}") - ALSO <= set().union(*helps)
+
+
+@pytest.mark.parametrize("module", sorted({MODULES.get(name, name) for name in map(underscored, HEIMDALL)}))
+def test_what_heimdall_commands_take_is_in_their_helps(module: str) -> None:
+    of_it = [name for name in (*HEIMDALL, *OF_TREADLE) if MODULES.get(underscored(name), underscored(name)) == module]
+    helps = [options(ALL[f"treadle coord {name}"]) for name in of_it if f"treadle coord {name}" in ALL]
+    assert declared(f"treadle.cli.heimdall.{module}") - ALSO <= set().union(*helps)
 
 
 @pytest.mark.parametrize("name", sorted(HEIMDALL))
-def test_what_a_heimdall_command_takes_is_in_its_help(name: str) -> None:
-    found = options(ALL[f"heimdall-{name}"])
-    assert declared(f"treadle.cli.heimdall.{name.replace('-', '_')}") - ALSO <= found
-    assert options(ALL[f"treadle coord {name}"]) == found
+def test_a_heimdall_command_takes_the_same_under_both_names(name: str) -> None:
+    assert options(ALL[f"treadle coord {name}"]) == options(ALL[f"heimdall-{name}"])
 
 
 def test_words_of_a_command_are_known_where_they_name_something() -> None:

@@ -14,8 +14,7 @@ import pytest
 
 from tests.conform.conftest import broken, candidate, clauses, kit, ruling, sections
 from treadle.conform.kit import Candidate, judge
-from treadle.doors.a2a.door import A2aDoor
-from treadle.doors.a2a.push import Allowed
+from treadle.doors.a2a.door import A2aDoor, Allowed
 from treadle.events import Message, TextDelta
 from treadle.serve.a2a import A2aServer
 from treadle.serve.listening import Listening

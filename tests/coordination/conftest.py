@@ -12,8 +12,8 @@ import pytest
 
 from treadle.cli import heimdall as commands
 from treadle.coordination.claims import Claims
+from treadle.coordination.identity import SESSION_VARIABLES
 from treadle.coordination.mcp import Server
-from treadle.coordination.origin import SESSION_VARIABLES
 from treadle.coordination.planning import Planning
 
 BIN = Path(sys.executable).parent

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from tests.coordination.conftest import BIN, Run, git
-from treadle.coordination import origin
-from treadle.coordination.acting import acting
-from treadle.coordination.bindings import IdentityBindings
+from treadle.coordination import identity
+from treadle.coordination.bindings import IdentityBindings, acting
 from treadle.coordination.identity import root
 from treadle.coordination.planning import Planning
 from treadle.errors import ConfigError, Denied
@@ -158,7 +157,7 @@ def test_what_a_program_holds_for_itself_is_its_as_long_as_it_runs(project: Path
     ann = "haid:ann.box-0001/treadle-1"
     program = subprocess.Popen([sys.executable, "-c", "input()"], stdin=-1)
     try:
-        key = origin.key_of(program.pid)
+        key = identity.key_of(program.pid)
         assert key is not None
         env = {"HEIMDALL_HAID": ann, "HEIMDALL_PROCESS": f"{key[0]}:{key[1]}"}
         assert heimdall("claim", "claim", "src", "--task", "T", **env).returncode == 0
@@ -181,7 +180,7 @@ def test_a_session_has_a_name_of_its_own_before_it_holds_anything(
     monkeypatch.setenv("CLAUDE_PID", str(os.getpid()))
     assert acting(planning, enter=True) == acting(planning) == f"{mine}/claude-code"
     (bound,) = IdentityBindings(planning, "").all()
-    assert (bound.key, bound.process) == ("claude:s1", origin.key_of(os.getpid()))
+    assert (bound.key, bound.process) == ("claude:s1", identity.key_of(os.getpid()))
 
 
 def test_a_declared_identity_is_checked_and_noted_with_its_process_when_it_enters(

@@ -7,7 +7,7 @@ import pytest
 
 from tests.coordination.conftest import Run
 from tests.coordination.test_hooks import attempt, change
-from treadle.coordination import allowing
+from treadle.coordination import bindings
 from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
 from treadle.errors import Denied
@@ -36,11 +36,11 @@ def test_an_agent_releases_anothers_claim_only_with_a_code_that_works_once(
 
 
 def test_a_code_ends(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = allowing.grant(Planning(project=str(project), clock=lambda: 1000.0), 1)
+    given = bindings.grant(Planning(project=str(project), clock=lambda: 1000.0), 1)
     monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s1")
     monkeypatch.setenv("HEIMDALL_ALLOW", given)
     with pytest.raises(Denied, match="may not do that"):
-        allowing.require(Planning(project=str(project), clock=lambda: 1061.0), "do that")
+        bindings.require(Planning(project=str(project), clock=lambda: 1061.0), "do that")
 
 
 def test_an_agent_passes_the_guard_only_with_a_code(heimdall: Run, project: Path, claims: Claims) -> None:
@@ -83,24 +83,24 @@ def test_a_code_is_good_once_until_its_time_and_kept_where_only_the_person_reads
     def planning(now: float) -> Planning:
         return Planning(project=str(project), clock=lambda: now)
 
-    first, second = allowing.grant(planning(1000.0), 2), allowing.grant(planning(1000.0), 2)
+    first, second = bindings.grant(planning(1000.0), 2), bindings.grant(planning(1000.0), 2)
     place = tmp_path / "state" / "allowed"
     assert first != second and len(list(place.iterdir())) == 2 and place.stat().st_mode & 0o777 == 0o700
-    allowing.require(planning(1000.0), "do that")  # a person needs none, and none is used up
+    bindings.require(planning(1000.0), "do that")  # a person needs none, and none is used up
     monkeypatch.setenv("HEIMDALL_PROCESS", "7:7")
-    assert allowing.in_session(planning(1000.0)), "the process of a session was given"
+    assert bindings.in_session(planning(1000.0)), "the process of a session was given"
     monkeypatch.setenv("HEIMDALL_ALLOW", first)
-    allowing.require(planning(1119.0), "do that")
+    bindings.require(planning(1119.0), "do that")
     with pytest.raises(Denied, match="an agent may not do that") as refused:
-        allowing.require(planning(1119.0), "do that")
-    assert refused.value.hint == allowing.HINT
+        bindings.require(planning(1119.0), "do that")
+    assert refused.value.hint == bindings.HINT
     monkeypatch.setenv("HEIMDALL_ALLOW", second)
     with pytest.raises(Denied):
-        allowing.require(planning(1120.0), "do that")
+        bindings.require(planning(1120.0), "do that")
     assert list(place.iterdir()) == [], "one that was too late is gone too"
     monkeypatch.delenv("HEIMDALL_ALLOW")
     (place / sha256(b"").hexdigest()).write_text("2999-01-01T00:00:00Z\n")
     with pytest.raises(Denied):
-        allowing.require(planning(1000.0), "do that")
+        bindings.require(planning(1000.0), "do that")
     with pytest.raises(Denied, match="only a person"):
-        allowing.grant(planning(1000.0), 2)
+        bindings.grant(planning(1000.0), 2)

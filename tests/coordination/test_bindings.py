@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.coordination import origin
+from treadle.coordination import identity
 from treadle.coordination.bindings import GONE_SECONDS, IdentityBindings
 from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
@@ -79,7 +79,7 @@ def test_a_session_keeps_its_identity_over_servers_and_another_does_not_inherit_
 
 def test_a_hook_and_a_server_of_one_program_take_one_seat(planning: Planning) -> None:
     """Whichever comes first: the hook knows the session, the server only knows its starter."""
-    starter = origin.starter()
+    starter = identity.starter()
     assert starter is not None
     bindings = IdentityBindings(planning, ROOT)
     hooked = bindings.enter("gemini", "gemini:g1", starter)

@@ -13,13 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treadle.coordination import catalog
-from treadle.coordination.catalog import Catalog, CatalogEntry
+from treadle.coordination import claims as catalog
 from treadle.coordination.claim import MOST_SHOWN
-from treadle.coordination.claims import Claims, Collision
+from treadle.coordination.claims import Catalog, CatalogEntry, Claims, Collision
 from treadle.coordination.planning import Planning
 from treadle.coordination.surfaces import Surface
-from treadle.io.reading import state_numbers
+from treadle.io.files import state_numbers
 
 HAIDS = [f"haid:p{number}.box-{number:04x}" for number in range(30)]
 

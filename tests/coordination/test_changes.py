@@ -7,7 +7,7 @@ import pytest
 
 from tests.coordination.conftest import Run, git
 from tests.safety.own_git import SETS, canaries, script
-from treadle.coordination import changes, radar
+from treadle.coordination import changes, overview
 from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
 from treadle.errors import ConfigError
@@ -30,7 +30,7 @@ def test_staged_and_uncommitted_files_are_found_whatever_their_names(project: Pa
     (project / 'a b\n"ü#.txt').write_text("x")
     git(project, "mv", "src/a/b.ts", "src/a/renamed.ts")
     (project / "new.txt").write_text("x")
-    assert sorted(changes.staged(str(project))) == ["src/a/b.ts", "src/a/renamed.ts"]
+    assert sorted(changes.staged_changes(str(project))) == ["src/a/b.ts", "src/a/renamed.ts"]
     listed = changes.uncommitted(str(project / "src"))
     assert {'a b\n"ü#.txt', "new.txt", "src/a/b.ts", "src/a/renamed.ts"} == set(listed)
 
@@ -47,8 +47,8 @@ def test_a_commit_under_anothers_claim_is_found_unless_its_holder_signed_it(proj
 def test_what_agents_coordinate_with_can_always_be_committed(project: Path, claims: Claims, tmp_path: Path) -> None:
     claims.claim(BOB, ["**"], "T-1")
     git(project, "add", "-f", ".planning")
-    assert any(name.startswith(".planning/") for name in changes.staged(str(project)))
-    assert changes.overlaps(claims, ANN, changes.staged(str(project))) == []
+    assert any(name.startswith(".planning/") for name in changes.staged_changes(str(project)))
+    assert changes.overlaps(claims, ANN, changes.staged_changes(str(project))) == []
     git(project, "worktree", "add", "-q", str(tmp_path / "other"))
     elsewhere = Claims(Planning(project=str(tmp_path / "other")))
     assert asked(changes.overlaps(elsewhere, ANN, [".planning/protocol.log", ".planning.md"])) == [".planning.md"]
@@ -71,7 +71,7 @@ def test_what_a_merge_adds_of_its_own_is_a_change(project: Path) -> None:
     git(project, "merge", "-q", "--no-commit", "side")
     (project / "src/a/b.ts").write_text("slipped in")
     git(project, "add", "src/a/b.ts")
-    assert changes.staged(str(project)) == ["src/a/b.ts"]
+    assert changes.staged_changes(str(project)) == ["src/a/b.ts"]
     git(project, "commit", "-qm", "merge")
     assert [names for _, names in changes.commits(str(project), "HEAD^1..HEAD")] == [["src/a/b.ts"], ["docs/x.md"]]
 
@@ -115,7 +115,7 @@ def test_what_a_hostile_repository_configures_does_not_run(project: Path, claims
     (project / "src/a/b.ts").write_text("changed\n")
     mark.unlink(missing_ok=True)
     assert "src/a/b.ts" in changes.uncommitted(str(project))
-    changes.staged(str(project))
+    changes.staged_changes(str(project))
     assert list(changes.commits(str(project), "HEAD"))
     assert changes.overlaps(claims, ANN, changes.uncommitted(str(project)))
     assert not mark.exists(), mark.read_text()
@@ -130,8 +130,8 @@ def test_nothing_that_an_agent_left_in_a_checkout_is_run(
     commit(project, "b.txt")
     subprocess.run(["sh", "-c", script(name, tmp_path)], cwd=project, check=False, capture_output=True)
     listed = changes.uncommitted(str(project))
-    changes.staged(str(project))
+    changes.staged_changes(str(project))
     if not name.startswith("git-"):  # those have put another repository in the place of this one
-        radar.scan(claims)
+        overview.scan(claims)
         list(changes.commits(str(project), "HEAD"))
     assert "work.txt" in listed and (tmp_path / "ended").exists() and canaries(tmp_path) == set()

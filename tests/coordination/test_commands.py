@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.coordination.conftest import git
+from treadle.coordination.changes import CommandJudge
 from treadle.coordination.claims import Claims
-from treadle.coordination.commands import CommandJudge
 
 ANN = "haid:ann.box-0001/native"
 

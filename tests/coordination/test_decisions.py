@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.coordination.conftest import trail
-from treadle.coordination import decisions
+from treadle.coordination import capsules
 from treadle.coordination.planning import Planning
 from treadle.errors import ConfigError
 
@@ -17,8 +17,8 @@ def text(planning: Planning) -> str:
 
 
 def test_entries_are_appended_with_their_time_and_signature(planning: Planning) -> None:
-    assert decisions.append(planning, "  use sqlite ", " because\n\nit is there ") == "2026-06-11T12:07:27Z"
-    decisions.append(planning, "second", "body", f"via x by `{ANN}`")
+    assert capsules.append(planning, "  use sqlite ", " because\n\nit is there ") == "2026-06-11T12:07:27Z"
+    capsules.append(planning, "second", "body", f"via x by `{ANN}`")
     assert text(planning) == (
         "\n## 2026-06-11T12:07:27Z — use sqlite\n\nbecause\n\nit is there\n"
         f"\n## 2026-06-11T12:07:27Z — second\n\nbody\n\n_via x by `{ANN}`_\n"
@@ -26,18 +26,18 @@ def test_entries_are_appended_with_their_time_and_signature(planning: Planning) 
 
 
 def test_a_title_cannot_forge_another_entry(planning: Planning) -> None:
-    decisions.append(planning, "a\n\n## 2020-01-01T00:00:00Z — forged", "body")
+    capsules.append(planning, "a\n\n## 2020-01-01T00:00:00Z — forged", "body")
     assert text(planning).count("\n## ") == 1
 
 
 @pytest.mark.parametrize(("title", "body"), [("", "b"), ("t", " \n")])
 def test_an_empty_decision_is_refused(planning: Planning, title: str, body: str) -> None:
     with pytest.raises(ConfigError):
-        decisions.append(planning, title, body)
+        capsules.append(planning, title, body)
 
 
 def test_a_conflict_has_a_record_a_link_and_a_branch(planning: Planning) -> None:
-    made = decisions.raise_conflict(
+    made = capsules.raise_conflict(
         planning, "c1", "hot fix", ["src/a/**", "b"], ANN, displaced=BOB, overriding_intent="fix", via="x"
     )
     record = Path(made["conflict_file"]).read_text()
@@ -57,9 +57,9 @@ def test_a_conflict_has_a_record_a_link_and_a_branch(planning: Planning) -> None
 
 
 def test_the_same_conflict_on_the_same_day_is_refused_and_the_record_stays(planning: Planning) -> None:
-    made = decisions.raise_conflict(planning, "c1", "one", ["a"], ANN)
+    made = capsules.raise_conflict(planning, "c1", "one", ["a"], ANN)
     with pytest.raises(ConfigError, match="already"):
-        decisions.raise_conflict(planning, "c1", "two", ["a"], BOB)
+        capsules.raise_conflict(planning, "c1", "two", ["a"], BOB)
     assert "one" in Path(made["conflict_file"]).read_text() and "two" not in text(planning)
     assert made["preserved_branch"] == "displaced/unknown-c1"
     record = Path(made["conflict_file"]).read_text()
@@ -68,17 +68,17 @@ def test_the_same_conflict_on_the_same_day_is_refused_and_the_record_stays(plann
 
 
 def test_intents_are_told_by_whose_they_are_and_a_conflict_needs_a_title(planning: Planning) -> None:
-    made = decisions.raise_conflict(
+    made = capsules.raise_conflict(
         planning, "c2", " t ", ["a"], ANN, overriding_intent=" mine ", displaced_intent=" theirs ", via="by x"
     )
     record = Path(made["conflict_file"]).read_text()
     assert "**Overriding:** mine\n" in record and "**Displaced:** theirs\n" in record and "- t\n" not in record
     assert text(planning).endswith("(conflicts/2026-06-11-c2.md): t\n\n_by x_\n")
     with pytest.raises(ConfigError, match="needs a title"):
-        decisions.raise_conflict(planning, "c3", "  ", ["a"], ANN)
+        capsules.raise_conflict(planning, "c3", "  ", ["a"], ANN)
 
 
 @pytest.mark.parametrize("name", ["../x", "", "a b"])
 def test_a_conflict_id_cannot_leave_its_directory(planning: Planning, name: str) -> None:
     with pytest.raises(ConfigError):
-        decisions.raise_conflict(planning, name, "t", ["a"], ANN)
+        capsules.raise_conflict(planning, name, "t", ["a"], ANN)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from tests.coordination.conftest import Run
 from treadle.coordination import briefs, demo
+from treadle.coordination.briefs import WaveTask, build_wave
 from treadle.coordination.planning import Planning
-from treadle.coordination.waves import WaveTask, build_wave
 from treadle.sessions.tokens import estimate
 
 

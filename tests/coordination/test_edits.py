@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.coordination.edits import Block, FileEdit, JsonEntry, Manifest, OwnFile, planned
+from treadle.coordination.hosts import Block, FileEdit, JsonEntry, Manifest, OwnFile, planned
 from treadle.errors import ConfigError
 
 ENTRY = {"hooks": [{"command": "ours"}]}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.coordination.conftest import trail
-from treadle.coordination.gate import to_message
+from treadle.coordination.messages import to_message
 from treadle.coordination.planning import Planning
 from treadle.errors import ConfigError, NotFound
 from treadle.wire.heimdall.messages import faults

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.coordination.conftest import git
-from treadle.coordination import origin
+from treadle.coordination import identity
 from treadle.coordination.claims import Claims, Collision
 from treadle.coordination.guard import Guarded
 from treadle.coordination.planning import Planning
@@ -152,7 +152,7 @@ def test_what_an_agent_writes_is_leased_to_it_also_by_a_command(
     (lease,) = guarded.claims.leases.active()
     assert (lease.haid, lease.texts) == (ANN, ["made.txt"])
     with subprocess.Popen(["sleep", "600"]) as process:
-        key = origin.key_of(process.pid)
+        key = identity.key_of(process.pid)
         theirs = str(project / "theirs.txt")
         assert claims.leases.take(BOB, {BOB}, [theirs], key) == []
         for access in (write(project, "theirs.txt"), Access(tool="bash", kind="execute", command="rm theirs.txt")):

@@ -8,7 +8,7 @@ import pytest
 
 from tests.coordination.conftest import Run, git
 from tests.coordination.test_hooks import attempt, change
-from treadle.coordination import guarding
+from treadle.coordination import installed_hooks
 from treadle.coordination.claims import Claims
 from treadle.coordination.hooks import HOOKS
 from treadle.coordination.planning import Planning
@@ -89,33 +89,35 @@ def test_before_the_first_claim_and_in_a_directory_of_its_own_nothing_is_install
 
 def test_hooks_are_wanted_until_they_are_turned_off_and_again_when_on(project: Path) -> None:
     planning = Planning(project=str(project))
-    guarding.turn(planning, on=True)
+    installed_hooks.turn(planning, on=True)
     assert not Path(planning.live_path("guard-off")).exists()
-    guarding.turn(planning, on=False)
-    guarding.turn(planning, on=False)
-    assert Path(planning.live_path("guard-off")).exists() and guarding.begin(planning) == []
+    installed_hooks.turn(planning, on=False)
+    installed_hooks.turn(planning, on=False)
+    assert Path(planning.live_path("guard-off")).exists() and installed_hooks.begin(planning) == []
     assert not any((project / ".git/hooks" / hook).exists() for hook in HOOKS)
-    guarding.turn(planning, on=True)
-    assert guarding.begin(planning) == ["git hooks were installed: commits and pushes of what others hold are refused"]
-    assert guarding.begin(planning) == [], "they are there already"
+    installed_hooks.turn(planning, on=True)
+    assert installed_hooks.begin(planning) == [
+        "git hooks were installed: commits and pushes of what others hold are refused"
+    ]
+    assert installed_hooks.begin(planning) == [], "they are there already"
     assert all((project / ".git/hooks" / hook).exists() for hook in HOOKS)
     text = (project / ".git/hooks" / HOOKS[0]).read_text()
-    assert "heimdall-guard" in text and guarding.warnings(planning) == [], "nothing is claimed yet"
+    assert "heimdall-guard" in text and installed_hooks.warnings(planning) == [], "nothing is claimed yet"
 
 
 def test_what_might_point_git_elsewhere_is_looked_at(
     project: Path, claims: Claims, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planning = Planning(project=str(project))
-    guarding.begin(planning)
-    assert guarding.warnings(planning) == []
+    installed_hooks.begin(planning)
+    assert installed_hooks.warnings(planning) == []
     settings = project / "settings"
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
     settings.write_text("[include]\n\tpath = nowhere\n")
-    assert guarding.warnings(planning) == []
+    assert installed_hooks.warnings(planning) == []
     (project / ".git/hooks" / HOOKS[1]).unlink()
-    (told,) = guarding.warnings(planning)
+    (told,) = installed_hooks.warnings(planning)
     assert "(pre-push)" in told and "guard install" in told
     (project / ".git/hooks" / HOOKS[0]).chmod(0o644)
-    (told,) = guarding.warnings(planning)
+    (told,) = installed_hooks.warnings(planning)
     assert "pre-push" in told

@@ -4,8 +4,7 @@ import os
 from pathlib import Path
 
 from treadle.coordination.claims import Claims
-from treadle.coordination.guard import Guarded
-from treadle.coordination.holding import MOST
+from treadle.coordination.guard import MOST, Guarded
 from treadle.coordination.planning import Planning
 
 ANN, BOB = "haid:ann.box-0001/native", "haid:bob.box-0002"

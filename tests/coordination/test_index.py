@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.coordination.index import Index, literal_start
-from treadle.coordination.surfaces import Surface
+from treadle.coordination.surfaces import Index, Surface, literal_start
 
 TEXTS = (
     st.lists(

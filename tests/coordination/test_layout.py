@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.coordination.conftest import Run, git
-from treadle.coordination import layout
 from treadle.coordination.claims import Claims
-from treadle.coordination.planning import Planning
+from treadle.coordination.planning import MOVED, Planning, link, moved
 
 ANN, BOB = "haid:ann.box-0001", "haid:bob.box-0002"
 
@@ -165,7 +164,7 @@ def test_an_older_layout_is_moved_once(project: Path) -> None:
 def test_what_cannot_be_moved_is_read_where_it_is(project: Path) -> None:
     older(project / ".planning")
     (project / ".git/heimdall").write_text("not a directory")
-    assert layout.moved(str(project / ".planning"), str(project / ".git/heimdall")) == str(project / ".planning")
+    assert moved(str(project / ".planning"), str(project / ".git/heimdall")) == str(project / ".planning")
     assert held(project) == [(BOB, 1)]
 
 
@@ -213,34 +212,34 @@ def test_each_name_that_other_tools_read_leads_to_the_live_file_and_one_that_is_
     (root / "ledger").mkdir(parents=True)
     (root / "ledger" / "agents.json").write_text("theirs")
     (live / "ledger" / "agents.json").write_text("ours")
-    layout.link(str(root), str(live))
+    link(str(root), str(live))
     assert os.readlink(root / "protocol.log") == "../live/protocol.log"
     assert os.readlink(root / "ledger" / "claims") == "../../live/ledger/claims"
     assert (root / "protocol.log").read_text() == "log" and (root / "ledger" / "agents.json").read_text() == "theirs"
     assert not os.path.lexists(root / "protocol" / "ledger.jsonl"), "there is none yet"
-    assert "/ledger/claims" in (root / ".gitignore").read_text() and (live / layout.MOVED).exists()
+    assert "/ledger/claims" in (root / ".gitignore").read_text() and (live / MOVED).exists()
     (root / ".gitignore").write_text("mine")
     (root / "protocol.log").unlink()
-    layout.link(str(root), str(live))
+    link(str(root), str(live))
     assert (root / ".gitignore").read_text() == "mine" and (root / "protocol.log").is_symlink()
 
 
 def test_what_an_older_version_left_is_moved_once_and_what_is_newer_stays(tmp_path: Path) -> None:
     root, live = tmp_path / ".planning", tmp_path / "live"
-    assert layout.moved(str(root), str(live)) == str(live) and not live.exists()
+    assert moved(str(root), str(live)) == str(live) and not live.exists()
     (root / "ledger" / "claims").mkdir(parents=True)
     (root / "ledger" / "claims" / "a.json").write_text("old a")
     (root / "ledger" / "claims" / "b.json").write_text("old b")
     (root / "protocol.log").write_text("old log")
     (live / "ledger" / "claims").mkdir(parents=True)
     (live / "ledger" / "claims" / "b.json").write_text("new b")
-    assert layout.moved(str(root), str(live)) == str(live)
+    assert moved(str(root), str(live)) == str(live)
     assert (live / "ledger" / "claims" / "a.json").read_text() == "old a"
     assert (live / "ledger" / "claims" / "b.json").read_text() == "new b"
     assert (live / "protocol.log").read_text() == "old log" and not (root / "protocol.log").exists()
     assert (root / "ledger" / "claims" / "b.json").read_text() == "old b", "what is newer is not lost for it"
     (root / "protocol.log").write_text("from git")
-    layout.moved(str(root), str(live))
+    moved(str(root), str(live))
     assert (live / "protocol.log").read_text() == "old log", "what comes later is history"
     (tmp_path / "file").write_text("")
-    assert layout.moved(str(root), str(tmp_path / "file" / "live")) == str(root)
+    assert moved(str(root), str(tmp_path / "file" / "live")) == str(root)

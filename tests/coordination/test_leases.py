@@ -12,20 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.coordination.conftest import BIN, Run, git
-from treadle.coordination import origin
+from treadle.coordination import identity
+from treadle.coordination.claim import MINUTES, Leases
 from treadle.coordination.claims import Claims, Collision
 from treadle.coordination.guard import Guarded
-from treadle.coordination.leases import MINUTES, Leases
 from treadle.coordination.planning import Planning
 
 ANN, BOB = "haid:ann.box-0001/claude-code", "haid:bob.box-0002/codex"
 
 
 @pytest.fixture(scope="module")
-def other() -> Iterator[origin.Key]:
+def other() -> Iterator[identity.Key]:
     """The process of another agent, which runs until all tests here have ended."""
     with subprocess.Popen(["sleep", "600"]) as process:
-        key = origin.key_of(process.pid)
+        key = identity.key_of(process.pid)
         assert key is not None
         yield key
         process.kill()
@@ -36,17 +36,17 @@ def leases(project: Path) -> Leases:
     return Claims(Planning(project=str(project)), str(project)).leases
 
 
-def take(leases: Leases, haid: str, *names: str, process: origin.Key | None) -> list[str]:
+def take(leases: Leases, haid: str, *names: str, process: identity.Key | None) -> list[str]:
     found = leases.take(haid, {haid}, [os.path.join(leases.top, name) for name in names], process)
     return [overlap.held for overlap in found]
 
 
-def mine() -> origin.Key | None:
-    return origin.key_of(os.getpid())
+def mine() -> identity.Key | None:
+    return identity.key_of(os.getpid())
 
 
 def test_the_second_agent_to_write_a_file_is_refused_with_who_writes_it_and_until_when(
-    leases: Leases, other: origin.Key
+    leases: Leases, other: identity.Key
 ) -> None:
     assert take(leases, BOB, "src/a/b.ts", "src/new.ts", process=other) == []
     assert take(leases, ANN, "src/a/b.ts", "README", process=mine()) == ["src/a/b.ts"]
@@ -55,7 +55,7 @@ def test_the_second_agent_to_write_a_file_is_refused_with_who_writes_it_and_unti
     assert BOB in str(overlap) and "writing, lease until" in str(overlap)
 
 
-def test_it_ends_some_minutes_after_the_last_write(project: Path, other: origin.Key) -> None:
+def test_it_ends_some_minutes_after_the_last_write(project: Path, other: identity.Key) -> None:
     now = [1_781_179_647.0]
     leases = Leases(Planning(project=str(project), clock=lambda: now[0]), str(project))
     take(leases, BOB, "x", "y", process=other)
@@ -68,7 +68,7 @@ def test_it_ends_some_minutes_after_the_last_write(project: Path, other: origin.
 
 def test_it_ends_with_its_holders_process(leases: Leases) -> None:
     with subprocess.Popen(["sleep", "600"]) as process:
-        take(leases, BOB, "x", process=origin.key_of(process.pid))
+        take(leases, BOB, "x", process=identity.key_of(process.pid))
         assert take(leases, ANN, "x", process=mine()) == ["x"]
         process.kill()
     assert leases.active() == []
@@ -80,12 +80,12 @@ def test_an_earlier_session_of_the_same_process_and_the_agent_that_started_this_
     leases: Leases,
 ) -> None:
     take(leases, BOB, "x", process=mine())
-    take(leases, BOB, "y", process=origin.key_of(os.getppid()))
+    take(leases, BOB, "y", process=identity.key_of(os.getppid()))
     assert take(leases, ANN, "x", "y", process=mine()) == []
 
 
 def test_it_binds_in_its_own_worktree_only_and_is_listed_in_both(
-    leases: Leases, other: origin.Key, project: Path, heimdall: Run
+    leases: Leases, other: identity.Key, project: Path, heimdall: Run
 ) -> None:
     git(project, "worktree", "add", "-q", "../second")
     second = project.parent / "second"
@@ -102,7 +102,7 @@ def test_it_binds_in_its_own_worktree_only_and_is_listed_in_both(
     }
 
 
-def test_another_session_cannot_claim_what_is_being_written(leases: Leases, other: origin.Key, project: Path) -> None:
+def test_another_session_cannot_claim_what_is_being_written(leases: Leases, other: identity.Key, project: Path) -> None:
     claims = Claims(Planning(project=str(project)), str(project))
     claims.bindings.note(ANN, (1, 1))
     take(leases, BOB, "src/x", process=other)
@@ -112,7 +112,7 @@ def test_another_session_cannot_claim_what_is_being_written(leases: Leases, othe
 
 
 def test_a_persons_claim_is_stronger_and_they_are_told_who_writes_there(
-    leases: Leases, other: origin.Key, project: Path, heimdall: Run
+    leases: Leases, other: identity.Key, project: Path, heimdall: Run
 ) -> None:
     take(leases, BOB, "src/x", process=other)
     made = heimdall("claim", "claim", "src/**", "--task", "T-1", HEIMDALL_HAID=ANN)
@@ -122,14 +122,14 @@ def test_a_persons_claim_is_stronger_and_they_are_told_who_writes_there(
             raise AssertionError("must not write")
 
 
-def test_commits_are_not_bound_by_leases(leases: Leases, other: origin.Key, project: Path, heimdall: Run) -> None:
+def test_commits_are_not_bound_by_leases(leases: Leases, other: identity.Key, project: Path, heimdall: Run) -> None:
     assert heimdall("claim", "guard", "install").returncode == 0
     (project / "src/a/b.ts").write_text("export const x = 1\n")
     take(leases, BOB, "src/a/b.ts", process=other)
     git(project, "commit", "-qam", "what Bob's agent wrote")
 
 
-def test_off_means_that_none_is_taken_and_none_binds(leases: Leases, other: origin.Key, heimdall: Run) -> None:
+def test_off_means_that_none_is_taken_and_none_binds(leases: Leases, other: identity.Key, heimdall: Run) -> None:
     take(leases, BOB, "x", process=other)
     assert heimdall("claim", "leases", "off").stdout == "off\n"
     assert take(leases, ANN, "x", process=mine()) == [] and leases.active() == []
@@ -138,13 +138,13 @@ def test_off_means_that_none_is_taken_and_none_binds(leases: Leases, other: orig
     assert heimdall("claim", "leases").returncode == 2
 
 
-def test_a_release_of_all_gives_leases_up_too(leases: Leases, other: origin.Key, heimdall: Run) -> None:
+def test_a_release_of_all_gives_leases_up_too(leases: Leases, other: identity.Key, heimdall: Run) -> None:
     take(leases, BOB, "x", process=other)
     heimdall("claim", "release", HEIMDALL_HAID=BOB)
     assert leases.active() == []
 
 
-def test_damaged_leases_and_files_outside_are_ignored(leases: Leases, other: origin.Key, project: Path) -> None:
+def test_damaged_leases_and_files_outside_are_ignored(leases: Leases, other: identity.Key, project: Path) -> None:
     take(leases, BOB, "x", process=other)
     (Path(leases.directory) / "junk.json").write_text("{")
     (Path(leases.directory) / "half.json").write_text('{"haid": "haid:a.b-0001", "process": [1, "x"]}')
@@ -157,7 +157,7 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_characters="/\0\n\r\t", exc
 
 @given(name=NAMES.filter(lambda name: name not in (".", "..", ".git", ".planning")), other_name=NAMES)
 def test_a_lease_means_just_one_path_whatever_its_name(
-    tmp_path_factory: pytest.TempPathFactory, other: origin.Key, name: str, other_name: str
+    tmp_path_factory: pytest.TempPathFactory, other: identity.Key, name: str, other_name: str
 ) -> None:
     top = str(tmp_path_factory.mktemp("w"))
     leases = Leases(Planning(os.path.join(top, ".planning"), project=top), top)
@@ -169,13 +169,13 @@ def test_a_lease_means_just_one_path_whatever_its_name(
 
 WRITER = """
 import sys, os
-from treadle.coordination import origin
-from treadle.coordination.leases import Leases
+from treadle.coordination.identity import key_of
+from treadle.coordination.claim import Leases
 from treadle.coordination.planning import Planning
 top, haid = sys.argv[1:]
 sys.stdin.readline()
 leases = Leases(Planning(project=top), top)
-found = leases.take(haid, {haid}, [os.path.join(top, "x")], origin.key_of(os.getpid()))
+found = leases.take(haid, {haid}, [os.path.join(top, "x")], key_of(os.getpid()))
 print("refused" if found else "taken", flush=True)
 sys.stdin.readline()
 """
@@ -237,7 +237,7 @@ def test_two_agents_that_never_claim_notice_each_other_by_their_hooks(project: P
         two.communicate(timeout=60)
 
 
-def test_leases_can_be_turned_off_and_one_who_leaves_ends_its_own(leases: Leases, other: origin.Key) -> None:
+def test_leases_can_be_turned_off_and_one_who_leaves_ends_its_own(leases: Leases, other: identity.Key) -> None:
     assert take(leases, BOB, "a.txt", process=other) == [] and take(leases, ANN, "b.txt", process=mine()) == []
     assert sorted(lease.haid for lease in leases.active()) == sorted([ANN, BOB])
     leases.turn(on=False)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.coordination.conftest import BIN, Run
-from treadle.coordination import mcp_stdio
+from treadle.coordination import mcp
 from treadle.coordination.claims import Claims
 from treadle.coordination.mcp import Server
 from treadle.coordination.planning import Planning
@@ -34,7 +34,7 @@ def spoken(server: Server, data: bytes, tmp_path: Path) -> list[Any]:
     """What a server says to all of this, in this process."""
     (tmp_path / "in").write_bytes(data)
     with (tmp_path / "in").open("rb") as source, (tmp_path / "out").open("wb") as sink:
-        mcp_stdio.serve(server, source.fileno(), sink.fileno())
+        mcp.serve(server, source.fileno(), sink.fileno())
     return [json.loads(text) for text in (tmp_path / "out").read_bytes().splitlines()]
 
 
@@ -159,7 +159,7 @@ def connected(project: Path) -> Iterator[tuple[Told, Any, Any]]:
     (source, there), (back, sink) = os.pipe(), os.pipe()
     server = Told(Planning(project=str(project)))
     with os.fdopen(there, "wb", buffering=0) as ask, os.fdopen(back, "rb", buffering=0) as answer:
-        thread = threading.Thread(target=mcp_stdio.serve, args=(server, source, sink))
+        thread = threading.Thread(target=mcp.serve, args=(server, source, sink))
         thread.start()
         yield server, ask, answer
         ask.close()
@@ -179,7 +179,7 @@ def test_a_connected_client_is_told_that_what_it_waited_for_is_free(
     server, ask, answer = connected
     hello = {"protocolVersion": "2025-11-25", "clientInfo": {"name": "cursor"}}
     want = {"name": "make_claim", "arguments": {"surfaces": ["src/a/b.ts"], "task": "T-2"}}
-    monkeypatch.setattr(mcp_stdio, "NEWS_SECONDS", 0.01)
+    monkeypatch.setattr(mcp, "NEWS_SECONDS", 0.01)
     ask.write(line(id=1, method="initialize", params=hello) + line(id=2, method="tools/call", params=want))
     assert answered(answer)["result"]["capabilities"]["resources"]["subscribe"] is True
     assert answered(answer)["result"]["isError"] is True
@@ -193,7 +193,7 @@ def test_a_client_that_waits_for_nothing_is_only_renewed(
     connected: tuple[Told, Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server, ask, answer = connected
-    monkeypatch.setattr(mcp_stdio, "RENEW_SECONDS", 0.01)
+    monkeypatch.setattr(mcp, "RENEW_SECONDS", 0.01)
     ask.write(line(id=1, method="ping"))
     assert answered(answer)["id"] == 1 and server.renewed.wait(20)
 

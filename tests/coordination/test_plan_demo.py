@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.coordination.conftest import Run
-from treadle.coordination.plan_demo import measure, sections, tasks_of
+from treadle.coordination.briefs import WaveTask, build_wave
+from treadle.coordination.demo import measure, sections, tasks_of
 from treadle.coordination.planning import Planning
-from treadle.coordination.waves import WaveTask, build_wave
 from treadle.sessions.tokens import estimate
 
 PLAN = (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.coordination.conftest import Run, git, trail
-from treadle.coordination import changes, radar
+from treadle.coordination import changes, overview
 from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
 from treadle.errors import ConfigError
@@ -33,7 +33,7 @@ def claims(project: Path, tmp_path: Path) -> Claims:
 def test_two_lines_of_work_that_conflict_are_named_with_files_and_holders(claims: Claims, tmp_path: Path) -> None:
     held = claims.claim(BOB, ["src/a/**"], "T-1")
     claims.claim("haid:ann.box-0001", ["src/other"], "T-2")
-    (found,) = radar.scan(claims)
+    (found,) = overview.scan(claims)
     assert trail(claims.planning)[-1] == ["claim", "radar", "lines=3 conflicts=1"]
     assert found["between"] == [f"one ({tmp_path / 'one'})", "two"]
     (row,) = found["files"]
@@ -44,25 +44,25 @@ def test_two_lines_of_work_that_conflict_are_named_with_files_and_holders(claims
 def test_what_is_not_committed_yet_counts(claims: Claims, project: Path, tmp_path: Path) -> None:
     (project / "src/a/b.ts").write_text("main, not committed\n")
     before = git(project, "status", "--porcelain", "-uno"), git(project, "stash", "list")
-    pairs = [found["between"] for found in radar.scan(claims)]
+    pairs = [found["between"] for found in overview.scan(claims)]
     assert [f"main ({project})", "two"] in pairs and len(pairs) == 3
     after = git(project, "status", "--porcelain", "-uno"), git(project, "stash", "list")
     assert after == before  # and nothing was touched
 
 
 def test_only_the_named_branches_are_compared(claims: Claims) -> None:
-    assert radar.scan(claims, ["main", "one"]) == []
-    assert [found["between"] for found in radar.scan(claims, ["one", "two"])] == [["one", "two"]]
+    assert overview.scan(claims, ["main", "one"]) == []
+    assert [found["between"] for found in overview.scan(claims, ["one", "two"])] == [["one", "two"]]
     with pytest.raises(ConfigError):
-        radar.scan(claims, ["--all"])
+        overview.scan(claims, ["--all"])
     with pytest.raises(ConfigError):
-        radar.scan(claims, ["no-such-branch"])
+        overview.scan(claims, ["no-such-branch"])
 
 
 def test_a_branch_that_was_merged_is_not_live(claims: Claims, project: Path, tmp_path: Path) -> None:
     git(project, "merge", "-q", "two")
     user = changes.of(str(project))
-    assert "two" not in radar.live(user, Store.make(str(tmp_path / "store"), **lending(user)))
+    assert "two" not in overview.live(user, Store.make(str(tmp_path / "store"), **lending(user)))
 
 
 def test_the_command_exits_with_3_when_something_would_conflict(heimdall: Run, claims: Claims, project: Path) -> None:
@@ -78,7 +78,7 @@ def test_the_command_exits_with_3_when_something_would_conflict(heimdall: Run, c
 def test_what_only_exists_on_disk_is_not_written_into_the_repository(claims: Claims, project: Path) -> None:
     (project / "src/a/b.ts").write_text("main, not committed\n")
     before = git(project, "count-objects")
-    assert radar.scan(claims)
+    assert overview.scan(claims)
     assert git(project, "count-objects") == before
 
 
@@ -89,31 +89,31 @@ def test_lines_of_work_are_worktrees_that_are_there_and_branches_that_none_of_th
     store = Store.make(str(tmp_path / "store"), **lending(user))
     commits = {name: git(project, "rev-parse", name) for name in ("main", "one", "two")}
     main, one = f"main ({project})", f"one ({tmp_path / 'one'})"
-    assert radar.live(user, store) == {main: commits["main"], one: commits["one"], "two": commits["two"]}
+    assert overview.live(user, store) == {main: commits["main"], one: commits["one"], "two": commits["two"]}
     git(tmp_path / "one", "checkout", "-q", "--detach")
     alone = f"{commits['one'][:12]} ({tmp_path / 'one'})"
-    assert radar.live(user, store).keys() == {main, alone, "one", "two"}
+    assert overview.live(user, store).keys() == {main, alone, "one", "two"}
     shutil.rmtree(tmp_path / "one")
-    assert radar.live(user, store).keys() == {main, "one", "two"}
+    assert overview.live(user, store).keys() == {main, "one", "two"}
 
 
 def test_a_repository_without_a_commit_has_no_lines_of_work(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "-b", "main", str(tmp_path / "empty"))
     empty = Claims(Planning(project=str(tmp_path / "empty")), str(tmp_path / "empty"))
-    assert radar.scan(empty) == []
+    assert overview.scan(empty) == []
 
 
 def test_a_file_that_was_removed_and_not_committed_conflicts_with_its_change(claims: Claims, project: Path) -> None:
     (project / "src/a/b.ts").unlink()
-    pairs = [found["between"] for found in radar.scan(claims)]
+    pairs = [found["between"] for found in overview.scan(claims)]
     assert [f"main ({project})", "two"] in pairs
     git(project, "checkout", "-q", "src/a/b.ts")
     (project / "src/a/b.ts").chmod(0o644)
-    assert len(radar.scan(claims)) == 1
+    assert len(overview.scan(claims)) == 1
 
 
 def test_the_repository_says_how_files_are_merged(claims: Claims, project: Path) -> None:
     (project / ".gitattributes").write_text("*.ts merge=union\n")
     git(project, "add", ".")
     git(project, "commit", "-qm", "attributes")
-    assert radar.scan(claims) == []
+    assert overview.scan(claims) == []

@@ -3,8 +3,8 @@
 import json
 
 from tests.coordination.conftest import trail
+from treadle.coordination.messages import receive
 from treadle.coordination.planning import Planning
-from treadle.coordination.receiving import receive
 from treadle.wire.heimdall.connection import ACCEPTED
 
 GOOD = {"type": "question", "from": "coder", "msg_id": "m1", "question": "which port?"}

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.coordination import relaying
-from treadle.coordination.relaying import RelayRequest, answer, ask, line_from, parse_answer, parse_request
+from treadle.coordination import relay
+from treadle.coordination.relay import RelayRequest, answer, ask, line_from, parse_answer, parse_request
 from treadle.errors import ConfigError
 
 names = st.binary(max_size=20).map(lambda name: name.decode(errors="surrogateescape"))
@@ -73,12 +73,12 @@ def test_what_is_not_given_is_not_sent() -> None:
 @pytest.fixture
 def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[bytes]]]:
     """Our process outside: takes one request, and says this in pieces."""
-    monkeypatch.setattr(relaying, "RELAY", str(tmp_path / "relay"))
+    monkeypatch.setattr(relay, "RELAY", str(tmp_path / "relay"))
     with contextlib.ExitStack() as stack:
 
         def listen(*pieces: bytes) -> list[bytes]:
             there = stack.enter_context(socket.socket(socket.AF_UNIX))
-            there.bind(relaying.RELAY)
+            there.bind(relay.RELAY)
             there.listen()
             heard: list[bytes] = []
 
@@ -113,7 +113,7 @@ def test_one_who_hangs_up_has_not_answered(outside: Callable[..., list[bytes]]) 
 
 
 def test_without_a_relay_it_says_where_to_run_it_instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relaying, "RELAY", str(tmp_path / "none"))
+    monkeypatch.setattr(relay, "RELAY", str(tmp_path / "none"))
     with pytest.raises(ConfigError, match=r"no relay to it is granted here: .*run this outside of the sandbox"):
         ask(REQUEST)
 
@@ -122,13 +122,13 @@ def test_a_request_is_bounded_and_so_is_an_answer(
     outside: Callable[..., list[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = len(REQUEST.line())
-    monkeypatch.setattr(relaying, "LARGEST", size - 1)
+    monkeypatch.setattr(relay, "LARGEST", size - 1)
     with pytest.raises(ConfigError, match="which is not passed out of a sandbox"):
         ask(REQUEST)
-    monkeypatch.setattr(relaying, "LARGEST", size)
+    monkeypatch.setattr(relay, "LARGEST", size)
     outside(answer(0, b"", b""))
     assert ask(REQUEST) == (0, b"", b"")
-    monkeypatch.setattr(relaying, "LARGEST", 1)
+    monkeypatch.setattr(relay, "LARGEST", 1)
     ours, theirs = socket.socketpair()
     with ours, theirs:
         theirs.sendall(b"12345")

@@ -9,8 +9,8 @@ import pytest
 from tests.coordination.clients import call, modern
 from treadle.coordination.capsules import Capsules
 from treadle.coordination.claims import Claims
+from treadle.coordination.mcp import Resources
 from treadle.coordination.planning import Planning
-from treadle.coordination.resources import Resources
 from treadle.coordination.table import Symbols
 from treadle.wire.common.jsonrpc import Fault
 
@@ -54,7 +54,7 @@ def test_claims_symbols_and_capsules_are_resources(connect: Any, planning: Plann
 
 
 def test_resources_come_in_pages(connect: Any, planning: Planning, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("treadle.coordination.resources.PAGE", 2)
+    monkeypatch.setattr("treadle.coordination.mcp.PAGE", 2)
     for number in range(3):
         Capsules(planning).write(f"w{number}", "done")
     server, found, cursor = modern(connect), [], {}

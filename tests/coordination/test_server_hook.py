@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.coordination.conftest import Run, git
-from treadle.coordination import server_hook
+from treadle.coordination import hooks
 from treadle.coordination.claims import Claims, Collision
 from treadle.coordination.planning import Planning
 from treadle.errors import ConfigError, Denied
@@ -122,13 +122,13 @@ def test_a_hook_that_was_there_runs_first_and_comes_back(
 def test_claims_count_only_in_a_repository_that_keeps_them(
     project: Path, remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (known,) = server_hook.ledgers(str(remote), [str(project)])
+    (known,) = hooks.ledgers(str(remote), [str(project)])
     assert known.top == str(project) and known.active() == []
     with pytest.raises(ConfigError, match=f"{tmp_path} is not a git repository"):
-        server_hook.ledgers(str(remote), [str(project), str(tmp_path)])
+        hooks.ledgers(str(remote), [str(project), str(tmp_path)])
     monkeypatch.setenv("HEIMDALL_PLANNING_DIR", str(tmp_path / "plans"))
     with pytest.raises(ConfigError, match="its claims are not seen"):
-        server_hook.ledgers(str(remote), [str(project)])
+        hooks.ledgers(str(remote), [str(project)])
 
 
 def test_what_comes_in_is_judged_by_who_signed_it_or_else_by_its_author(
@@ -145,7 +145,7 @@ def test_what_comes_in_is_judged_by_who_signed_it_or_else_by_its_author(
         git(clone, "commit", "-qm", f"change\n\n{trailer}", f"--author=x <{author}>")
         git(remote, "fetch", "-q", str(clone), "HEAD")
         commit = git(clone, "rev-parse", "HEAD")
-        server_hook.judge(str(remote), [str(project)], [f"{ZEROS} {commit} refs/heads/new\n"])
+        hooks.judge_push(str(remote), [str(project)], [f"{ZEROS} {commit} refs/heads/new\n"])
 
     judged("mine.md")
     judged("src/a/b.ts", f"Heimdall-Agent: {bob}")
@@ -160,4 +160,4 @@ def test_what_comes_in_is_judged_by_who_signed_it_or_else_by_its_author(
         judged("other.md", "Heimdall-Agent: someone")
     main = git(remote, "rev-parse", "main")
     gone, known = f"{main} {ZEROS} refs/heads/old", f"{ZEROS} {main} refs/heads/copy"
-    server_hook.judge(str(remote), [str(project)], [gone, known, "three words only here", ""])
+    hooks.judge_push(str(remote), [str(project)], [gone, known, "three words only here", ""])

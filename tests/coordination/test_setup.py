@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.coordination.conftest import BIN, Run, trail
+from treadle.coordination.hosts import command, init, write_mcp_config
 from treadle.coordination.planning import Planning
-from treadle.coordination.setup import command, init, write_mcp_config
 from treadle.coordination.table import Symbols
 from treadle.errors import ConfigError
 from treadle.wire.heimdall.messages import schema

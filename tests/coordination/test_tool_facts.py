@@ -8,9 +8,9 @@ import pytest
 
 from tests.coordination.clients import call, modern
 from treadle.coordination.capsules import Capsules
+from treadle.coordination.mcp import FACTS, ToolFacts
 from treadle.coordination.planning import Planning
 from treadle.coordination.table import Symbols
-from treadle.coordination.tool_facts import FACTS, ToolFacts
 from treadle.wire.common.schema import TEXT
 
 

@@ -11,9 +11,9 @@ from tests.coordination.conftest import trail
 from treadle.coordination.capsules import Capsules
 from treadle.coordination.claims import Claims
 from treadle.coordination.identity import root
+from treadle.coordination.mcp import ALL, SIX, LedgerTool
 from treadle.coordination.messages import EVERYBODY
 from treadle.coordination.planning import Planning
-from treadle.coordination.tools import ALL, SIX, LedgerTool
 from treadle.wire.common.jsonrpc import Fault
 
 

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.coordination.conftest import Run
+from treadle.coordination.claim import WAIT_SECONDS, Waits, wait_text
 from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
-from treadle.coordination.waits import WAIT_SECONDS, Waits, wait_text
 
 ANN, BOB = "haid:ann.box-0001", "haid:bob.box-0002/coder"
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from treadle.coordination import origin
+from treadle.coordination import identity
 from treadle.coordination.bindings import IdentityBindings
 from treadle.coordination.claims import Claims, Collision
+from treadle.coordination.overview import lines, rows
 from treadle.coordination.planning import Planning
-from treadle.coordination.who import lines, rows
 
 ROOT, BOB = "haid:ann.box-0001", "haid:bob.box-0002"
 
@@ -85,7 +85,7 @@ def test_what_a_person_reads_of_each() -> None:
 def test_who_writes_what_is_listed_under_the_one_who_writes(tmp_path: Path) -> None:
     claims = Claims(Planning(str(tmp_path / ".planning"), project=str(tmp_path)), str(tmp_path))
     paths = [str(tmp_path / name) for name in ("a.txt", "b.txt")]
-    assert claims.leases.take(BOB, {BOB}, paths, origin.key_of(os.getpid())) == []
+    assert claims.leases.take(BOB, {BOB}, paths, identity.key_of(os.getpid())) == []
     (row,) = rows(claims)
     written = sorted((lease["surface"], lease["worktree"]) for lease in row["writes"])
     assert row["haid"] == BOB and written == [("a.txt", str(tmp_path)), ("b.txt", str(tmp_path))]

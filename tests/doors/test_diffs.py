@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from treadle.doors.diffs import MOST, proposed
+from treadle.doors.approvals import MOST, proposed
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from treadle.io.process import table
 from treadle.session import Limits, Rules, SessionSpec, Start
 from treadle.sessions.abilities import ABILITIES
 from treadle.sessions.session import BaseSession
-from treadle.wire.codex.records import CodexOutput
+from treadle.wire.codex.events import CodexOutput
 
 
 class Never(DrivenAgent):

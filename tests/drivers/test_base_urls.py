@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from treadle.drivers.base_urls import NamedHosts, in_environment, in_settings
+from treadle.drivers.confined import NamedHosts, in_environment, in_settings
 
 
 def test_what_its_settings_name_counts_from_the_first_time_and_not_what_appears_later(tmp_path: Path) -> None:

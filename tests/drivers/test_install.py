@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from treadle.drivers.install import install
-from treadle.drivers.registry import ListedAgent
+from treadle.drivers.registry import ListedAgent, install
 from treadle.errors import ConfigError, LocalError, NotFound
 
 PLAYED_NPM = """#!/bin/sh

@@ -10,8 +10,7 @@ import pytest
 
 from treadle.agent.providers.script import CallLine, Script, ScriptedReply
 from treadle.drivers.card import cards
-from treadle.drivers.confined import enclosure
-from treadle.drivers.reaching import HostGate
+from treadle.drivers.confined import HostGate, enclosure
 from treadle.drivers.worker.driver import WorkerAgent
 from treadle.events import AnyEvent, Asked, Event, TurnEnded, Warned
 from treadle.io.sandbox import methods

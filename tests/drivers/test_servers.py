@@ -13,7 +13,7 @@ from tests.drivers.notes_server import SAID
 from tests.drivers.scenarios import DONE, Scenario, go_through
 from tests.drivers.test_session import HERE, RECORDED, replayed
 from treadle.drivers.card import Card
-from treadle.drivers.servers import addresses, in_a_file, programs, settled
+from treadle.drivers.confined import addresses, in_a_file, programs, settled_servers
 from treadle.errors import ConfigError, Unsupported
 from treadle.events import Asked, ToolDenied, ToolEnded
 from treadle.session import Answer, Rules, SessionSpec, Toolset
@@ -27,24 +27,24 @@ def given(*, alone: bool = False, cwd: str = "/", **servers: Any) -> SessionSpec
 
 
 def test_what_stands_for_a_variable_is_filled_in_by_us() -> None:
-    spec = settled(given(notes=NOTES, remote=REMOTE), {"WANTED": "w", "TOKEN": "t"})
+    spec = settled_servers(given(notes=NOTES, remote=REMOTE), {"WANTED": "w", "TOKEN": "t"})
     assert spec.tools.servers["notes"] == {"command": "notes", "args": ("log",), "env": {"KEY": "w"}}
     assert spec.tools.servers["remote"] == {"url": "https://example.com/w", "headers": {"Authorization": "Bearer t"}}
     assert programs(spec) == [["notes", "log"]]
 
 
 def test_a_server_of_the_hosts_own_process_is_left_to_the_host() -> None:
-    assert settled(given(own={"type": "sdk", "name": "own"}), {}).tools.servers == {}
+    assert settled_servers(given(own={"type": "sdk", "name": "own"}), {}).tools.servers == {}
 
 
 @pytest.mark.parametrize("entry", [{"command": 3}, {"args": []}, {}])
 def test_a_server_that_nobody_can_start_is_refused_by_name(entry: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"mcpServers\.odd"):
-        settled(given(odd=entry), {})
+        settled_servers(given(odd=entry), {})
 
 
 def test_a_file_of_servers_is_for_this_user_and_gone_when_the_agent_has_started(tmp_path: Path) -> None:
-    spec = settled(given(cwd=str(tmp_path), notes=NOTES), {"WANTED": "s3cret"})
+    spec = settled_servers(given(cwd=str(tmp_path), notes=NOTES), {"WANTED": "s3cret"})
     with in_a_file(spec, "--servers=@{file}") as (seen, words):
         assert "s3cret" not in words[0] and words[0].startswith("--servers=@/")
         path = words[0].partition("@")[2]
@@ -90,20 +90,20 @@ async def test_an_agent_that_takes_no_servers_refuses_the_session(tmp_path: Path
 
 
 def test_what_is_started_and_what_is_connected_to_are_told_apart() -> None:
-    spec = settled(given(notes={"command": "notes"}, remote=REMOTE), {"TOKEN": "t"})
+    spec = settled_servers(given(notes={"command": "notes"}, remote=REMOTE), {"TOKEN": "t"})
     assert programs(spec) == [["notes"]] and addresses(spec) == ["https://example.com/nothing"]
     with in_a_file(spec, "--f {file}") as (_, words):
         entries = json.loads(Path(words[0].removeprefix("--f ")).read_text())["mcpServers"]
     assert (entries["notes"]["type"], entries["remote"]["type"]) == ("stdio", "http")
     bare = given()
-    assert settled(bare, {}) is bare
+    assert settled_servers(bare, {}) is bare
     with in_a_file(bare, "--f {file}") as (same, none):
         assert same is bare and none == []
     with pytest.raises(ConfigError) as wrong:
-        settled(given(odd={}), {})
+        settled_servers(given(odd={}), {})
     assert '"command"' in (wrong.value.hint or "")
 
 
 def test_a_variable_of_the_session_counts_before_ours() -> None:
     spec = msgspec.structs.replace(given(notes=NOTES), env={"WANTED": "theirs"})
-    assert settled(spec, {"WANTED": "ours"}).tools.servers["notes"]["env"] == {"KEY": "theirs"}
+    assert settled_servers(spec, {"WANTED": "ours"}).tools.servers["notes"]["env"] == {"KEY": "theirs"}

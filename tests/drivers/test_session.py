@@ -33,9 +33,9 @@ from treadle.drivers import session as session_module
 from treadle.drivers.agent import PATIENCE as USUAL
 from treadle.drivers.agent import DrivenAgent
 from treadle.drivers.card import Card, cards
+from treadle.drivers.confined import Withheld
 from treadle.drivers.launch import Launch
 from treadle.drivers.session import DrivenSession
-from treadle.drivers.withheld import Withheld
 from treadle.errors import AuthFailed, RemoteError, ToolError, Unsupported
 from treadle.events import (
     AnyEvent,

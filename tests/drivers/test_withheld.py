@@ -8,7 +8,7 @@ import pytest
 
 from tests.drivers.test_session import replayed
 from treadle.drivers.card import cards
-from treadle.drivers.withheld import Withheld
+from treadle.drivers.confined import Withheld
 from treadle.errors import AuthFailed, RemoteError
 from treadle.events import Warned
 from treadle.session import SessionSpec

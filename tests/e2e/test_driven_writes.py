@@ -19,7 +19,7 @@ import pytest
 from tests.doors.sidecar.test_door import RUN, order
 from tests.installed import TREADLE
 from tests.scripts import calls, says
-from treadle.doors.worker.session import WORKING
+from treadle.doors.worker.door import WORKING
 from treadle.wire.sidecar.connection import Run, WorkspaceSpec
 
 PATIENCE = 90.0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.fleet import client, node, session_keys, up
+from treadle.fleet import client, node, up
 from treadle.fleet.engine import layout, places, server
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import new_id
@@ -58,7 +58,7 @@ def make_fleet(lease: float = 2.0, users: tuple[str, ...] = ("admin", "submit", 
         url=f"nats://127.0.0.1:{server.free_port()}",
         users={role: f"secret-{role}" for role in users},
         lease=lease,
-        session_key=session_keys.new(),
+        session_key=places.new(),
     )
     places.save(made)
     return made

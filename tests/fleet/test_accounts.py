@@ -13,7 +13,7 @@ from tests.fleet.conftest import Start, give, until_state
 from tests.fleet.repositories import DONE, model, work
 from tests.fleet.schedule.test_book import book_with
 from tests.fleet.schedule.test_book import spec as plain_spec
-from treadle.fleet import accounts, client
+from treadle.fleet import client, control
 from treadle.fleet.control import Budget
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.schedule.book import Book
@@ -40,7 +40,7 @@ def test_what_parallel_runs_spend_and_may_still_spend_never_passes_the_budget(
             continue
         elif do == "end":
             book.finished(row, RunEnded(order=row.spec.id, attempt=1, outcome="done", used=row.order.counted))
-        elif not accounts.beyond(limits, row.order.counted, call := Used(input_tokens=size)):
+        elif not control.beyond(limits, row.order.counted, call := Used(input_tokens=size)):
             book.spend(row, row.order.counted.plus(call))
         spent = book.control.budgets["fleet"].spent_tokens
         assert spent + reserved(book, "fleet")[1] <= 120
@@ -133,18 +133,18 @@ def test_what_has_no_price_is_held_where_only_money_bounds_it() -> None:
 
 def test_a_limit_is_raised_by_what_was_given_at_first_and_none_stays_none() -> None:
     given, now = OrderLimits(usd=2.0, tokens=100), OrderLimits(usd=4.0, tokens=200)
-    assert accounts.raised(now, given) == OrderLimits(usd=6.0, tokens=300)
-    assert accounts.raised(now, OrderLimits()) == OrderLimits(usd=8.0, tokens=400)
-    assert accounts.raised(OrderLimits(tokens=200), given) == OrderLimits(tokens=300)
-    assert accounts.raised(OrderLimits(usd=4.0), given) == OrderLimits(usd=6.0)
+    assert control.raised(now, given) == OrderLimits(usd=6.0, tokens=300)
+    assert control.raised(now, OrderLimits()) == OrderLimits(usd=8.0, tokens=400)
+    assert control.raised(OrderLimits(tokens=200), given) == OrderLimits(tokens=300)
+    assert control.raised(OrderLimits(usd=4.0), given) == OrderLimits(usd=6.0)
 
 
 def test_an_order_needs_of_a_budget_only_what_is_left_of_its_limit() -> None:
     """One that was parked at its limit and was given more goes on in what is left."""
     budget, limits = Budget(tokens=1000, spent_tokens=700), OrderLimits(tokens=600)
-    assert accounts.unfit(budget, limits, Used(input_tokens=350)) == ""
-    assert accounts.unfit(budget, limits, Used()) == "700 tokens spent and 0 reserved of 1000"
-    assert accounts.overspent(budget) == "" and "1001 of 1000" in accounts.overspent(replace(budget, spent_tokens=1001))
+    assert control.unfit(budget, limits, Used(input_tokens=350)) == ""
+    assert control.unfit(budget, limits, Used()) == "700 tokens spent and 0 reserved of 1000"
+    assert control.overspent(budget) == "" and "1001 of 1000" in control.overspent(replace(budget, spent_tokens=1001))
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_an_order_needs_of_a_budget_only_what_is_left_of_its_limit() -> None:
 def test_an_order_goes_on_until_it_reaches_its_limit_or_its_next_call_would_pass_it(
     limits: OrderLimits, used: Used, call: Used, why: str
 ) -> None:
-    assert accounts.beyond(limits, used, call) == why
+    assert control.beyond(limits, used, call) == why
 
 
 @pytest.mark.parametrize(
@@ -207,39 +207,39 @@ def test_an_order_goes_on_until_it_reaches_its_limit_or_its_next_call_would_pass
 def test_an_order_fits_into_a_budget_beside_what_is_reserved(
     budget: Budget, limits: OrderLimits, reserved_usd: float, reserved_tokens: int, why: str
 ) -> None:
-    assert accounts.unfit(budget, limits, Used(), reserved_usd, reserved_tokens) == why
+    assert control.unfit(budget, limits, Used(), reserved_usd, reserved_tokens) == why
 
 
 def test_what_an_order_needs_is_what_is_left_of_its_limit_or_a_share_of_the_budget() -> None:
     budget, used = Budget(usd=5.0, tokens=95), Used(input_tokens=4, usd=0.25)
-    assert accounts.needs(budget, OrderLimits(), used) == (0.25, 6, False, False)
-    assert accounts.needs(budget, OrderLimits(usd=2.0, tokens=50), used) == (1.75, 46, True, True)
-    assert accounts.needs(budget, OrderLimits(usd=0.1, tokens=1), used) == (0.0, 0, True, True)
-    assert accounts.needs(Budget(), OrderLimits(), Used(input_tokens=4)) == (0.0, 0, False, False)
+    assert control.needs(budget, OrderLimits(), used) == (0.25, 6, False, False)
+    assert control.needs(budget, OrderLimits(usd=2.0, tokens=50), used) == (1.75, 46, True, True)
+    assert control.needs(budget, OrderLimits(usd=0.1, tokens=1), used) == (0.0, 0, True, True)
+    assert control.needs(Budget(), OrderLimits(), Used(input_tokens=4)) == (0.0, 0, False, False)
 
 
 def test_what_is_new_is_charged_to_the_fleet_and_the_project_and_what_has_no_price_apart() -> None:
     spec, before = plain_spec("a", project="p"), Used(input_tokens=10, usd=0.5)
-    assert accounts.charged({}, spec, before, before) is None
-    assert accounts.charged({}, spec, before, Used(input_tokens=9, usd=0.4)) is None
-    made = accounts.charged({"fleet": Budget(tokens=7, spent_usd=1.0)}, spec, before, Used(input_tokens=15, usd=0.75))
+    assert control.charged({}, spec, before, before) is None
+    assert control.charged({}, spec, before, Used(input_tokens=9, usd=0.4)) is None
+    made = control.charged({"fleet": Budget(tokens=7, spent_usd=1.0)}, spec, before, Used(input_tokens=15, usd=0.75))
     assert made == {
         "fleet": Budget(tokens=7, spent_usd=1.25, spent_tokens=5),
         "project:p": Budget(spent_usd=0.25, spent_tokens=5),
     }
-    assert accounts.charged({}, plain_spec("a"), Used(), Used(input_tokens=3)) == {
+    assert control.charged({}, plain_spec("a"), Used(), Used(input_tokens=3)) == {
         "fleet": Budget(spent_tokens=3, unpriced_tokens=3)
     }
-    assert accounts.charged({}, plain_spec("a"), Used(), Used(usd=0.5)) == {"fleet": Budget(spent_usd=0.5)}
+    assert control.charged({}, plain_spec("a"), Used(), Used(usd=0.5)) == {"fleet": Budget(spent_usd=0.5)}
 
 
 def test_only_what_is_more_than_the_budget_is_overspent() -> None:
-    assert accounts.overspent(Budget(usd=1.0, tokens=5, spent_usd=1.0, spent_tokens=5)) == ""
-    assert accounts.overspent(Budget(usd=1.0, spent_usd=1.5, spent_tokens=5)) == "1.50 of 1.00 USD"
-    assert accounts.overspent(Budget(tokens=5, spent_usd=1.5, spent_tokens=6)) == "6 of 5 tokens"
-    assert accounts.overspent(Budget(spent_usd=1.5, spent_tokens=6)) == ""
+    assert control.overspent(Budget(usd=1.0, tokens=5, spent_usd=1.0, spent_tokens=5)) == ""
+    assert control.overspent(Budget(usd=1.0, spent_usd=1.5, spent_tokens=5)) == "1.50 of 1.00 USD"
+    assert control.overspent(Budget(tokens=5, spent_usd=1.5, spent_tokens=6)) == "6 of 5 tokens"
+    assert control.overspent(Budget(spent_usd=1.5, spent_tokens=6)) == ""
 
 
 def test_an_amount_is_told_in_tokens_and_money() -> None:
-    told = [accounts.amount(OrderLimits(**each)) for each in ({}, {"tokens": 3}, {"usd": 0.5}, {"tokens": 3, "usd": 2})]  # type: ignore[arg-type]
+    told = [control.amount(OrderLimits(**each)) for each in ({}, {"tokens": 3}, {"usd": 0.5}, {"tokens": 3, "usd": 2})]  # type: ignore[arg-type]
     assert told == ["none", "3 tokens", "0.5 USD", "3 tokens, 2 USD"]

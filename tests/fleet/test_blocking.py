@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from treadle.errors import LocalError
-from treadle.fleet import blocking
+from treadle.fleet import library
 
 
 class Line:
@@ -58,14 +58,14 @@ def test_a_call_connects_gives_the_result_and_disconnects() -> None:
     async def work(found: Line) -> bool:
         return found.open
 
-    assert blocking.call(line.connect, work, "") is True
+    assert library.call(line.connect, work, "") is True
     assert not line.open
 
 
 def test_each_is_given_one_after_the_other_and_the_connection_is_closed_at_the_end() -> None:
     line = Line()
     seen = []
-    for number in blocking.each(line.connect, Line.numbers, ""):
+    for number in library.each(line.connect, Line.numbers, ""):
         assert line.open
         seen.append(number)
     assert seen == [0, 1, 2] and not line.open
@@ -73,7 +73,7 @@ def test_each_is_given_one_after_the_other_and_the_connection_is_closed_at_the_e
 
 def test_a_script_that_stops_following_closes_the_connection() -> None:
     line = Line()
-    following = blocking.each(line.connect, Line.numbers, "")
+    following = library.each(line.connect, Line.numbers, "")
     assert next(following) == 0
     following.close()  # type: ignore[attr-defined]
     assert not line.open and line.ended_while_open, "first what is followed ends, and then the connection"
@@ -81,7 +81,7 @@ def test_a_script_that_stops_following_closes_the_connection() -> None:
 
 def test_ctrl_c_while_following_ends_it_without_a_traceback_of_the_loop() -> None:
     line = Line()
-    following = blocking.each(line.connect, Line.interrupted, "")
+    following = library.each(line.connect, Line.interrupted, "")
     assert next(following) == 1
     with pytest.raises(KeyboardInterrupt):
         next(following)
@@ -94,5 +94,5 @@ async def test_in_a_program_with_an_event_loop_it_says_what_to_write_instead() -
         raise AssertionError
 
     with pytest.raises(LocalError, match="event loop runs here already") as raised:
-        blocking.call(Line().connect, work, "await goals.watch()")
+        library.call(Line().connect, work, "await goals.watch()")
     assert raised.value.hint == "await goals.watch()"

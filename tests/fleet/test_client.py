@@ -15,7 +15,7 @@ from treadle.errors import ConfigError, Denied, LocalError, NotFound, TimedOut, 
 from treadle.fleet import client
 from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import INBOX, Bus
-from treadle.fleet.engine.pull import Pull
+from treadle.fleet.engine.streams import Pull
 from treadle.fleet.orders import encode
 from treadle.wire.fleet.messages import NodeAnswer, Wait, Why
 from treadle.wire.fleet.orders import OrderLimits, Spec

@@ -12,9 +12,10 @@ from treadle.coordination.ledger import Ledger
 from treadle.coordination.planning import Planning
 from treadle.coordination.table import Symbols
 from treadle.errors import NotFound
-from treadle.fleet import client, frugal
+from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
+from treadle.fleet.run import execute
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Order, Used
 
@@ -66,40 +67,40 @@ async def test_a_brief_has_what_it_builds_on_once_and_oldest_first_and_the_symbo
     spec = Spec(id="z", task="t", after=("b", "c", "odd", "gone"), symbols=("RATE",))
     shown = "- a: First\n  where: a.py\n  decision: I chose.\n- b: Second"
     built = f"What this builds on, oldest first:\n{shown}"
-    assert await frugal.brief(bus, spec, str(tmp_path)) == f"{built}\n\nSymbols:\nRATE = 7"
-    assert await frugal.brief(bus, replace(spec, symbols=()), str(tmp_path)) == built
-    assert await frugal.brief(bus, replace(spec, after=()), str(tmp_path)) == "Symbols:\nRATE = 7"
-    assert await frugal.brief(bus, replace(spec, after=("odd",), symbols=()), str(tmp_path)) == ""
+    assert await execute.brief(bus, spec, str(tmp_path)) == f"{built}\n\nSymbols:\nRATE = 7"
+    assert await execute.brief(bus, replace(spec, symbols=()), str(tmp_path)) == built
+    assert await execute.brief(bus, replace(spec, after=()), str(tmp_path)) == "Symbols:\nRATE = 7"
+    assert await execute.brief(bus, replace(spec, after=("odd",), symbols=()), str(tmp_path)) == ""
     with pytest.raises(NotFound, match=f"there is no symbol 'NONE' in {tmp_path}") as refused:
-        await frugal.brief(bus, replace(spec, symbols=("RATE", "NONE")), str(tmp_path))
+        await execute.brief(bus, replace(spec, symbols=("RATE", "NONE")), str(tmp_path))
     assert refused.value.hint == "`heimdall-resolve` lists them"
-    monkeypatch.setattr(frugal, "FOLLOWED", 1)
-    cut = await frugal.brief(bus, replace(spec, symbols=()), "")
+    monkeypatch.setattr(execute, "FOLLOWED", 1)
+    cut = await execute.brief(bus, replace(spec, symbols=()), "")
     assert "- b: Second" in cut and "First" not in cut
 
 
 def test_a_capsule_names_eight_places_and_cuts_what_was_said() -> None:
     spec = Spec(id="one", task="x", after=("a", "b"))
-    eight = frugal.capsule(spec, "T", {"changed": [f"f{n}" for n in range(8)]})
+    eight = execute.capsule(spec, "T", {"changed": [f"f{n}" for n in range(8)]})
     assert eight == {"what": "T", "where": "f0, f1, f2, f3, f4, f5, f6, f7", "decision": "", "depends": "a,b"}
-    assert frugal.capsule(spec, "T", {"says": "x" * 500})["decision"] == "x" * 400
+    assert execute.capsule(spec, "T", {"says": "x" * 500})["decision"] == "x" * 400
 
 
 def test_records_are_left_in_a_repository_that_keeps_them(repository: Path) -> None:
     spec = Spec(id="one", task="x", agent="native", after=("known", "unknown"))
-    parts = frugal.capsule(spec, "Mend it", {"changed": [f"f{n}" for n in range(10)], "says": "done\nwell"})
+    parts = execute.capsule(spec, "Mend it", {"changed": [f"f{n}" for n in range(10)], "says": "done\nwell"})
     assert parts["where"].endswith("f7 and 2 more") and parts["decision"] == "done well"
-    frugal.leave(spec, str(repository), parts, Used(input_tokens=12))
+    execute.leave(spec, str(repository), parts, Used(input_tokens=12))
     planning = Planning(project=str(repository))
     assert not Path(planning.root).exists()
     Path(planning.root).mkdir()
-    frugal.leave(replace(spec, id="known", after=()), str(repository), {**parts, "depends": ""}, Used(input_tokens=1))
-    frugal.leave(spec, str(repository), parts, Used(input_tokens=12))
+    execute.leave(replace(spec, id="known", after=()), str(repository), {**parts, "depends": ""}, Used(input_tokens=1))
+    execute.leave(spec, str(repository), parts, Used(input_tokens=12))
     for answer in ("plan", "review", "judgement"):
-        frugal.leave(replace(spec, id=answer, answer=answer), str(repository), parts, Used(input_tokens=100))
+        execute.leave(replace(spec, id=answer, answer=answer), str(repository), parts, Used(input_tokens=100))
     assert Ledger(planning).report().total == 313 and "WHAT: Mend it" in Capsules(planning).show("one")
     assert "known" in Capsules(planning).show("one") and "unknown" not in Capsules(planning).show("one")
     assert set(Capsules(planning).ids()) == {"known", "one"}, "an answer is a message, not work that others build on"
     written = "".join(path.read_text() for path in Path(planning.root).rglob("*") if path.is_file())
     assert all(role in written for role in ("goal/planner", "goal/reviewer", "goal/judge", "fleet/native"))
-    frugal.leave(replace(spec, id="no/id"), str(repository), parts, Used())  # it never fails
+    execute.leave(replace(spec, id="no/id"), str(repository), parts, Used())  # it never fails

@@ -5,8 +5,8 @@ import time
 import pytest
 from msgspec.structs import replace
 
-from treadle.fleet import glance
 from treadle.fleet.engine.bus import Bus
+from treadle.fleet.find import order_rows
 from treadle.fleet.orders import encode
 from treadle.wire.fleet.messages import NodeAnswer, RunActivity, Wait, Why
 from treadle.wire.fleet.records import AskRecord, Order
@@ -42,7 +42,7 @@ async def scheduled(bus: Bus, whys: dict[str, Why], *nodes: NodeAnswer) -> None:
 async def test_each_order_is_in_one_section_and_who_asks_or_is_stuck_comes_first(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(glance, "DONE_SHOWN", 2)
+    monkeypatch.setattr(order_rows, "DONE_SHOWN", 2)
     running = Order(id="works", state="running", changed=5.0, title="a title")
     await stored(
         bus,
@@ -68,7 +68,7 @@ async def test_each_order_is_in_one_section_and_who_asks_or_is_stuck_comes_first
         "placed": Why(state="placed", waits=Wait(kind="slot", text="a slot")),
     }
     await scheduled(bus, whys, NodeAnswer(name="n1", alive=True), NodeAnswer(name="n2"))
-    found = await glance.look(bus)
+    found = await order_rows.look(bus)
     parts = dict(found.sections)
     assert found.head == "treadle: 7 need you, nodes 1 of 2" and list(parts) == [
         "Needs you",
@@ -97,9 +97,9 @@ async def test_each_order_is_in_one_section_and_who_asks_or_is_stuck_comes_first
 async def test_what_is_at_work_is_shown_though_many_have_ended_since_and_none_twice(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(glance, "NEWEST", 2)
+    monkeypatch.setattr(order_rows, "NEWEST", 2)
     old = Order(id="old", state="running", changed=1.0)
     await stored(bus, old, *(Order(id=f"o{number}", state="done", changed=2.0) for number in range(3)))
     await stored(bus, Order(id="new", state="queued", changed=3.0))
-    parts = dict((await glance.look(bus)).sections)
+    parts = dict((await order_rows.look(bus)).sections)
     assert [[row.id for row in rows] for rows in parts.values()] == [[], ["old"], ["new"], ["o2"]]

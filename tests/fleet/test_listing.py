@@ -5,9 +5,9 @@ from msgspec.structs import replace
 
 from tests.fleet.conftest import give, spec
 from tests.fleet.engine.buses import StoringClient
-from treadle.fleet import listing
+from treadle.fleet import client
+from treadle.fleet.client import fitting, list_orders
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.listing import fitting, list_orders
 from treadle.fleet.orders import encode
 from treadle.wire.fleet.records import Order
 
@@ -41,7 +41,7 @@ async def test_the_latest_change_is_first_and_pages_go_on_from_a_position(bus: B
 
 
 async def test_what_fits_is_found_behind_pages_of_what_does_not(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "PAGE", 2)
+    monkeypatch.setattr(client, "PAGE", 2)
     await stored(bus, order(0, project="p"), *(order(number) for number in range(1, 8)), order(8, project="p"))
     assert await ids(bus, project="p") == ["o8", "o0"] and await ids(bus, project="p", count=1) == ["o8"]
     await stored(bus, order(9))
@@ -67,7 +67,7 @@ async def test_an_order_that_no_scheduler_has_seen_is_listed_as_queued(bus: Bus)
 
 
 async def test_no_more_is_read_than_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "PAGE", 3)
+    monkeypatch.setattr(client, "PAGE", 3)
     there = StoringClient()
     bus = there.bus()
     await stored(bus, *(order(number, project="p" if number % 2 else "") for number in range(8)))
@@ -82,7 +82,7 @@ async def test_no_more_is_read_than_is_wanted(monkeypatch: pytest.MonkeyPatch) -
     assert await pages(count=3, project="p") == (["o7", "o5", "o3"], 2)
     assert await pages(count=9, project="p") == (["o7", "o5", "o3", "o1"], 3)
     assert await pages(count=9) == ([f"o{number}" for number in range(7, -1, -1)], 2), "and what is not taken in yet"
-    monkeypatch.setattr(listing, "PAGES", 1)
+    monkeypatch.setattr(client, "PAGES", 1)
     for wanted in ({"states": ["done"]}, {"agent": ""}, {"label": ""}, {"place": ""}):
         assert (await pages(count=4, **wanted))[0] == (
             ["o7", "o6", "o5"] if "states" in wanted else ["o7", "o6", "o5", "o4"]

@@ -28,7 +28,7 @@ from treadle.fleet import client, node
 from treadle.fleet.engine import bus as engine
 from treadle.fleet.engine import places, server
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.engine.health import BROKEN_LOOKS, SILENT_LOOKS
+from treadle.fleet.engine.server import BROKEN_LOOKS, SILENT_LOOKS
 from treadle.fleet.join import machines
 from treadle.fleet.orders import begun, encode
 from treadle.fleet.run import runs

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.fleet import offering
+from treadle.fleet import node
 from treadle.io.paths import config_file
 
 
@@ -33,9 +33,9 @@ def install(programs: Path, name: str) -> None:
 
 
 def test_only_our_own_agent_is_there_before_another_is_installed(programs: Path) -> None:
-    assert offering.of_machine() == {"native": ()}
+    assert node.of_machine() == {"native": ()}
     install(programs, "claude")
-    assert set(offering.of_machine()) == {"native", "claude"}
+    assert set(node.of_machine()) == {"native", "claude"}
 
 
 def test_models_are_those_that_were_chosen_and_those_that_a_key_is_there_for(
@@ -43,7 +43,7 @@ def test_models_are_those_that_were_chosen_and_those_that_a_key_is_there_for(
 ) -> None:
     monkeypatch.setenv("TREADLE_MODEL", "ollama:small")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test")
-    first, second = offering.of_machine()["native"]
+    first, second = node.of_machine()["native"]
     assert first == "ollama:small" and second.startswith("anthropic:")
 
 
@@ -53,20 +53,20 @@ def test_an_agent_of_the_settings_is_there_with_its_models(programs: Path, setti
         '[agents.weaver]\nspeaks = "acp"\ncommand = "weave --fast"\nmodel = "big"\nmodels = { small = "w-1" }\n'
         '[agents.absent]\nspeaks = "acp"\ncommand = "not-there"\n'
     )
-    assert offering.of_machine() == {"native": (), "weaver": ("big", "small")}
+    assert node.of_machine() == {"native": (), "weaver": ("big", "small")}
 
 
 def test_settings_that_cannot_be_read_leave_our_own_agent(programs: Path, settings: Path) -> None:
     settings.write_text("[agents")
-    assert offering.of_machine() == {"native": ()}
+    assert node.of_machine() == {"native": ()}
 
 
 def test_models_are_named_once_and_no_more_than_a_person_reads(programs: Path, settings: Path) -> None:
     install(programs, "weave")
-    models = ", ".join(f'm{number} = "x"' for number in range(offering.MOST + 5))
+    models = ", ".join(f'm{number} = "x"' for number in range(node.MOST + 5))
     settings.write_text(
         f'[agents.weaver]\nspeaks = "acp"\ncommand = "weave"\nmodel = "m3"\nmodels = {{ {models} }}\n'
         '[agents.broken]\nspeaks = "acp"\n'
     )
-    found = offering.of_machine({"HOME": str(settings.parent), "PATH": str(programs)})
-    assert len(found["weaver"]) == offering.MOST and found["weaver"][:3] == ("m3", "m0", "m1") and "broken" not in found
+    found = node.of_machine({"HOME": str(settings.parent), "PATH": str(programs)})
+    assert len(found["weaver"]) == node.MOST and found["weaver"][:3] == ("m3", "m0", "m1") and "broken" not in found

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.fleet.schedule.test_book import book_with, spec
 from treadle.errors import ConfigError
-from treadle.fleet import schedules
+from treadle.fleet import orders
 from treadle.fleet.orders import checked
 from treadle.fleet.schedule.book import Book
 from treadle.fleet.schedule.placing import place_all
@@ -34,7 +34,7 @@ def test_the_next_time_is_the_first_minute_that_fits(
     minutes: str | list[int], hours: str | list[int], days: str | list[int], shift: int
 ) -> None:
     after = NOON + shift
-    found = schedules.next_time(f"{text(minutes)} {text(hours)} * * {text(days)}", "UTC", after)
+    found = orders.next_time(f"{text(minutes)} {text(hours)} * * {text(days)}", "UTC", after)
     here = datetime.fromtimestamp(after, UTC).replace(second=0, microsecond=0) + timedelta(minutes=1)
     while not (wanted(minutes, here.minute) and wanted(hours, here.hour) and wanted(days, (here.weekday() + 1) % 7)):
         here += timedelta(minutes=1)
@@ -45,7 +45,7 @@ def test_a_time_of_day_stays_that_of_its_zone_when_clocks_change() -> None:
     zone, at = ZoneInfo("Europe/Berlin"), NOON
     seen = []
     for _ in range(4):  # the night to Sunday, 29 March 2026, is an hour shorter there
-        at = schedules.next_time("30 6 * * *", "Europe/Berlin", at)
+        at = orders.next_time("30 6 * * *", "Europe/Berlin", at)
         seen.append(datetime.fromtimestamp(at, zone))
     assert [(each.day, each.hour, each.minute) for each in seen] == [(day, 6, 30) for day in (28, 29, 30, 31)]
     assert seen[0].utcoffset() != seen[1].utcoffset()
@@ -69,9 +69,9 @@ def test_what_stands_for_no_time_is_refused_when_it_is_given(cron: str, zone: st
 
 def test_a_zone_is_named_where_the_machine_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "America/New_York")
-    assert schedules.local_zone() == "America/New_York"
+    assert orders.local_zone() == "America/New_York"
     monkeypatch.setenv("TZ", "nowhere")
-    assert schedules.local_zone() == "UTC"
+    assert orders.local_zone() == "UTC"
 
 
 def followers(book: Book, name: str) -> list[Spec]:
@@ -109,14 +109,14 @@ def test_who_cancels_one_of_a_series_ends_it() -> None:
 
 def test_an_order_is_first_due_when_its_cron_says_unless_it_is_one_of_a_series() -> None:
     plain, daily = spec("a", not_before=7.0), spec("a", cron="0 6 * * *", zone="UTC")
-    assert schedules.first_due(plain, NOON) == 7.0
+    assert orders.first_due(plain, NOON) == 7.0
     six = datetime(2026, 3, 28, 6, 0, tzinfo=UTC).timestamp()
-    assert schedules.first_due(daily, NOON) == six
-    assert schedules.first_due(msgspec.structs.replace(daily, not_before=six), NOON) == six + 86400
-    assert schedules.first_due(msgspec.structs.replace(daily, series="a", not_before=5.0), NOON) == 5.0
-    assert schedules.due_again(daily, NOON - 10 * 86400, NOON) == six, "missed times are not made up for"
+    assert orders.first_due(daily, NOON) == six
+    assert orders.first_due(msgspec.structs.replace(daily, not_before=six), NOON) == six + 86400
+    assert orders.first_due(msgspec.structs.replace(daily, series="a", not_before=5.0), NOON) == 5.0
+    assert orders.due_again(daily, NOON - 10 * 86400, NOON) == six, "missed times are not made up for"
     often = spec("a", every=60.0)
-    assert [schedules.due_again(often, NOON, now) for now in (NOON + 10, NOON + 100)] == [NOON + 60, NOON + 100]
+    assert [orders.due_again(often, NOON, now) for now in (NOON + 10, NOON + 100)] == [NOON + 60, NOON + 100]
 
 
 def test_what_is_wrong_with_a_time_is_told_with_an_example() -> None:
@@ -126,18 +126,18 @@ def test_what_is_wrong_with_a_time_is_told_with_an_example() -> None:
         ("61 * * * *", "is not a cron"),
     ):
         with pytest.raises(ConfigError, match=says) as refused:
-            schedules.next_time(cron, "", NOON)
+            orders.next_time(cron, "", NOON)
         assert refused.value.hint == hint
     with pytest.raises(ConfigError, match="there is no time zone 'Mars/Base'") as refused:
-        schedules.zone_of("Mars/Base")
+        orders.zone_of("Mars/Base")
     assert refused.value.hint == "write Europe/Berlin, or UTC"
     monday = datetime(2026, 3, 30, 6, 30, tzinfo=UTC).timestamp()
-    assert schedules.next_time("30 6 * * mon-fri", "UTC", NOON) == monday
-    assert schedules.zone_of("") is schedules.zone_of("UTC") is UTC
+    assert orders.next_time("30 6 * * mon-fri", "UTC", NOON) == monday
+    assert orders.zone_of("") is orders.zone_of("UTC") is UTC
 
 
 def test_a_machine_without_a_named_zone_is_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", ":Asia/Tokyo")
-    assert schedules.local_zone() == "Asia/Tokyo"
+    assert orders.local_zone() == "Asia/Tokyo"
     monkeypatch.delenv("TZ")
-    assert schedules.zone_of(schedules.local_zone()) and schedules.local_zone()
+    assert orders.zone_of(orders.local_zone()) and orders.local_zone()

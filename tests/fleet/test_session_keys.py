@@ -7,38 +7,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.errors import StorageError
-from treadle.fleet import session_keys
 from treadle.fleet.engine import places
 
-FLEET = session_keys.new()
-KEY = session_keys.of_order(FLEET, "a")
+FLEET = places.new()
+KEY = places.of_order(FLEET, "a")
 
 
 @given(st.binary(), st.text())
 def test_what_is_sealed_opens_as_it_was(data: bytes, name: str) -> None:
-    assert session_keys.unseal(KEY, session_keys.seal(KEY, data, name), name) == data
+    assert places.unseal(KEY, places.seal(KEY, data, name), name) == data
 
 
 @given(st.binary(min_size=1), st.data())
 def test_a_changed_bit_another_name_and_another_order_s_key_open_nothing(data: bytes, draw: st.DataObject) -> None:
-    sealed = session_keys.seal(KEY, data, "x")
+    sealed = places.seal(KEY, data, "x")
     at = draw.draw(st.integers(0, len(sealed) - 1))
     changed = sealed[:at] + bytes([sealed[at] ^ 1]) + sealed[at + 1 :]
-    other = session_keys.of_order(FLEET, "b")
+    other = places.of_order(FLEET, "b")
     for key, stored, name in ((KEY, changed, "x"), (KEY, sealed, "y"), (other, sealed, "x"), (KEY, sealed[:5], "x")):
         with pytest.raises(StorageError, match="another key, or was changed"):
-            session_keys.unseal(key, stored, name)
+            places.unseal(key, stored, name)
 
 
 def test_two_copies_of_one_session_look_different_and_the_text_is_in_none() -> None:
-    one, two = (session_keys.seal(KEY, b"said " * 50, "x") for _ in range(2))
+    one, two = (places.seal(KEY, b"said " * 50, "x") for _ in range(2))
     assert one != two and b"said" not in one
 
 
 def test_a_fleet_that_has_no_key_yet_gets_one_and_keeps_it(state_home: Path) -> None:
     places.save(places.Fleet(url="nats://127.0.0.1:1", users={"admin": "x"}))
     made = places.session_key()
-    assert places.session_key() == made == places.load().session_key and len(session_keys.of_order(made, "a")) == 32
+    assert places.session_key() == made == places.load().session_key and len(places.of_order(made, "a")) == 32
     assert places.load().users == {"admin": "x"}
 
 
@@ -56,6 +55,6 @@ def test_machines_that_log_in_to_a_server_alike_have_one_key(state_home: Path) -
 
 
 def test_keys_are_made_as_in_every_release_so_that_stored_sessions_still_open() -> None:
-    assert session_keys.from_secret("pass") == "9wwbn58J9988SZdSZgc-GtEEMNDwHnP6eQ-SytZ7poI="
+    assert places.from_secret("pass") == "9wwbn58J9988SZdSZgc-GtEEMNDwHnP6eQ-SytZ7poI="
     key = "6d0451d99025af4adbb15d4e54086198237da821aa0ecc569555ecff8669cc98"
-    assert session_keys.of_order(session_keys.from_secret("pass"), "a").hex() == key
+    assert places.of_order(places.from_secret("pass"), "a").hex() == key

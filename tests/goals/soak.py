@@ -21,7 +21,7 @@ from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import read_order
 from treadle.goals import commands, planner, store
-from treadle.goals.history import replayed
+from treadle.goals.store import replayed
 from treadle.landing import train
 from treadle.wire.goal.plan import GoalPlan
 from treadle.wire.goal.records import GoalRecord

@@ -13,7 +13,7 @@ from treadle.errors import ConfigError, LocalError, TreadleError
 from treadle.fleet import client
 from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import INBOX, Bus
-from treadle.fleet.engine.pull import Pull
+from treadle.fleet.engine.streams import Pull
 from treadle.fleet.orders import encode
 from treadle.goals import commands, store
 from treadle.landing import train as trains

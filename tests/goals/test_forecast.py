@@ -1,6 +1,6 @@
 """What the rest of a goal will take is told from what was measured, or not at all."""
 
-from treadle.goals.forecast import forecast, sizes
+from treadle.goals.commands import forecast, sizes
 from treadle.wire.fleet.records import Used
 from treadle.wire.goal.plan import GoalPlan, PlannedOrder, Size
 from treadle.wire.goal.records import GoalRecord, GoalStep, StepState

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tests.goals.worlds import ORDERS, World, plan
 from treadle.goals import deciding
 from treadle.goals.deciding import OrderSeen, moves
-from treadle.goals.history import replayed
+from treadle.goals.store import replayed
 from treadle.wire.fleet.records import Used
 from treadle.wire.goal import records
 from treadle.wire.goal.plan import GoalBudget, PlannedOrder

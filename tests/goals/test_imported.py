@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from treadle.errors import ConfigError
 from treadle.goals.imported import kind_of, read_list, read_tasks, to_beads, to_taskmaster, to_toml
-from treadle.wire.goal.plan import GoalBudget, GoalPlan, PlannedOrder
-from treadle.wire.goal.reading import read
+from treadle.wire.goal.plan import GoalBudget, GoalPlan, PlannedOrder, read
 
 CHECKLIST = """# Export
 

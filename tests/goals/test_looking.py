@@ -10,10 +10,10 @@ from treadle.errors import RemoteProtocolError
 from treadle.fleet.control import Budget, Control
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import PERSON, encode
-from treadle.fleet.run.resume.continuing import TRAIN
+from treadle.fleet.run.resumption import TRAIN
 from treadle.goals import commands, store
 from treadle.goals.deciding import GoalSeen, Happened, OrderSeen, moves
-from treadle.goals.looking import answer_of, last_words, look, open_orders
+from treadle.goals.observation import answer_of, last_words, look, open_orders
 from treadle.landing import train
 from treadle.wire.fleet.orders import OrderLimits, Spec
 from treadle.wire.fleet.records import Attempt, Order, Used

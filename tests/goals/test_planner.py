@@ -14,8 +14,7 @@ from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.goals import planner
 from treadle.goals.planner import merged_orders
-from treadle.wire.goal.plan import GoalBudget, GoalPlan, PlannedOrder
-from treadle.wire.goal.reading import faults, read
+from treadle.wire.goal.plan import GoalBudget, GoalPlan, PlannedOrder, faults, read
 from treadle.wire.goal.verdicts import PlanDraft, PlanPart
 
 GOOD = '{"done": "true", "verify": "true", "orders": [{"id": "one", "task": "Do it.", "claims": ["a.txt"]}]}'

@@ -4,7 +4,7 @@ import time
 
 from msgspec.structs import replace
 
-from treadle.goals.report import markdown, page
+from treadle.goals.commands import markdown, page
 from treadle.wire.fleet.records import Used
 from treadle.wire.goal.plan import GoalPlan, PlannedOrder
 from treadle.wire.goal.records import (

@@ -10,7 +10,7 @@ from treadle.errors import ConfigError, LocalError, NotFound, StorageError
 from treadle.fleet.engine.bus import Bus, Stale, Write
 from treadle.fleet.orders import encode
 from treadle.goals import store
-from treadle.goals.history import replayed
+from treadle.goals.store import replayed
 from treadle.wire.fleet.records import Used
 from treadle.wire.goal.plan import GoalPlan, PlannedOrder
 from treadle.wire.goal.records import (

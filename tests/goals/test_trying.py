@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from tests.fleet.repositories import git
-from treadle.goals.check import check
-from treadle.goals.trying import claimed, tried
+from treadle.goals.check import check, claimed, tried
 from treadle.wire.goal.plan import GoalPlan, PlannedOrder
 
 PLAN = """goal = "g"

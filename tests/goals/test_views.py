@@ -11,8 +11,7 @@ from treadle.goals import store, views
 from treadle.goals.views import GoalAsk, StepView, WaveView
 from treadle.wire.fleet.records import AskRecord, Order, Used
 from treadle.wire.goal import records
-from treadle.wire.goal.plan import GoalBudget, GoalPlan, PlannedOrder
-from treadle.wire.goal.reading import read
+from treadle.wire.goal.plan import GoalBudget, GoalPlan, PlannedOrder, read
 
 TOOK = Used(input_tokens=18, output_tokens=2)
 PLAN = GoalPlan(

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from treadle.goals import deciding
 from treadle.goals.deciding import GoalMove, GoalSeen, OrderSeen, moves
-from treadle.goals.history import applied
+from treadle.goals.store import applied
 from treadle.wire.fleet.records import Used
 from treadle.wire.goal import records
 from treadle.wire.goal.plan import GoalPlan, PlannedOrder

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from treadle.drivers.sidecar.liveness import Timing
+from treadle.drivers.sidecar.peer import Timing
 from treadle.errors import TreadleError
 from treadle.host.job import Backend, Job
 from treadle.host.run import HostRun

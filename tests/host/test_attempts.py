@@ -8,9 +8,8 @@ from typing import Any
 from tests.host.conftest import QUICK, order, scripted
 from tests.host.test_run import more
 from treadle.errors import Cancelled, Denied, PeerFatal, RateLimited
-from treadle.host.attempts import Attempts, _may_pass
 from treadle.host.job import Job
-from treadle.host.run import HostRun
+from treadle.host.run import Attempts, HostRun, _may_pass
 from treadle.host.store import ReceiptStore
 from treadle.wire.sidecar.receipts import Receipt
 

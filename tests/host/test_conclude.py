@@ -8,7 +8,7 @@ import pytest
 from tests.host.conftest import order, scripted
 from tests.workspace.repositories import make
 from treadle.errors import StorageError
-from treadle.host.conclude import (
+from treadle.host.conclusion import (
     describe,
     describe_error,
     make_receipt,

@@ -9,8 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from treadle.errors import ConfigError
-from treadle.host.listing import ListedRun, Wanted, moment, row_of
-from treadle.host.store import ReceiptStore
+from treadle.host.store import ListedRun, ReceiptStore, Wanted, moment, row_of
 from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
 
 ROW = ListedRun(

@@ -16,8 +16,8 @@ from tests.installed import TREADLE
 from tests.workspace.format0 import leave
 from tests.workspace.repositories import branches, make
 from treadle.errors import StorageError
+from treadle.host.conclusion import recover, retained_runs
 from treadle.host.job import RunRecord, runs_directory
-from treadle.host.recover import recover, retained_runs
 from treadle.host.store import ReceiptStore
 from treadle.testing import bad_sidecar
 

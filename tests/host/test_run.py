@@ -17,16 +17,16 @@ from tests.waiting import until
 from tests.workspace.repositories import branches, make
 from treadle.errors import Cancelled, ConfigError, NotFound, TimedOut, Unsupported, WorkspaceError
 from treadle.host import run as runs
+from treadle.host.conclusion import retained_runs
 from treadle.host.job import Backend, Job, runs_directory
-from treadle.host.recover import retained_runs
 from treadle.host.run import HostRun
 from treadle.host.store import ReceiptStore
-from treadle.io import pinned
-from treadle.io.removing import remove_tree
+from treadle.io import descriptors
+from treadle.io.descriptors import remove_tree
 from treadle.session import Confinement
 from treadle.wire.sidecar.connection import NO_POLICY, Requirement, Requirements, WorkspaceSpec
 from treadle.wire.sidecar.receipts import Receipt
-from treadle.workspace.taking import FILE_CAP
+from treadle.workspace.directories import FILE_CAP
 from treadle.workspace.workspace import Workspace
 
 Runner = Callable[..., Any]
@@ -107,8 +107,8 @@ def interfering(source: Path, store: ReceiptStore, act: Callable[[Workspace], No
 
 
 def make_deep(root: str) -> None:
-    with pinned.directory(os.path.realpath(root)) as fd:
-        deep = pinned.open_below(fd, "d/" * 1400, make=True)
+    with descriptors.directory(os.path.realpath(root)) as fd:
+        deep = descriptors.open_below(fd, "d/" * 1400, make=True)
         os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=deep))
         os.close(deep)
 

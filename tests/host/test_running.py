@@ -12,17 +12,18 @@ from tests.host.conftest import QUICK, order, scripted
 from tests.host.test_run import more
 from tests.waiting import until
 from treadle.errors import NotFound
-from treadle.host.job import Job, runs_directory
-from treadle.host.run import HostRun
-from treadle.host.running import (
+from treadle.host.job import (
+    Job,
     RunUnderWay,
     ask_to_stop,
     find_running,
     follow,
     is_under_way,
     running,
+    runs_directory,
     wait_for_end,
 )
+from treadle.host.run import HostRun
 from treadle.host.store import ReceiptStore
 from treadle.io.files import locked
 from treadle.wire.sidecar.receipts import AssistantSaid

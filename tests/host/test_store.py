@@ -11,9 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from treadle.errors import NotFound, StorageError
-from treadle.host.signing import Signer, load_signer, make_key
+from treadle.host.signing import Signer, TrustedKey, TrustedKeys, load_signer, make_key
 from treadle.host.store import ReceiptStore, signature_problems
-from treadle.host.trusted_keys import TrustedKey, TrustedKeys
 from treadle.redact import Redactor
 from treadle.testing.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
 from treadle.wire.sidecar import receipts

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tests.host.conftest import order
 from treadle.errors import BudgetExceeded, Denied, MaxIterations, TreadleError
-from treadle.host.supervise import RunSupervisor
+from treadle.host.order import RunSupervisor
 from treadle.wire.sidecar.connection import NO_POLICY
 from treadle.wire.sidecar.receipts import (
     AnyAgentEvent,

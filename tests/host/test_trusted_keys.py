@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from treadle.errors import ConfigError, StorageError
-from treadle.host.signing import Signer
-from treadle.host.trusted_keys import TrustedKeys, default_path, trusted_keys
+from treadle.host.signing import Signer, TrustedKeys, default_path, trusted_keys
 from treadle.receipts.statement import key_id
 
 ONE, OTHER = Signer(b"1" * 32), Signer(b"2" * 32)

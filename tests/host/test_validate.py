@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from treadle.errors import ConfigError
+from treadle.host.backends import Validation, check_file
 from treadle.host.order import TASK_MAX
-from treadle.host.validate import Validation, check_file
 from treadle.testing.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.descriptors import opened
 from treadle.errors import Cancelled
-from treadle.io import copying, stopping
-from treadle.io.copying import copy_file
+from treadle.io import descriptors, tasks
+from treadle.io.descriptors import copy_file
 
 
 def test_content_times_and_permissions_are_the_same(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_what_is_told_to_stop_does_not_go_on(tmp_path: Path) -> None:
     source.write_bytes(b"x")
     word = threading.Event()
     word.set()
-    with stopping.heeding(word), pytest.raises(Cancelled):
+    with tasks.heeding(word), pytest.raises(Cancelled):
         copy_file(str(source), str(tmp_path / "b"))
 
 
@@ -71,7 +71,7 @@ def test_a_copy_is_private_while_it_is_made_and_nothing_stays_open(
         usual(fd, mode)
 
     monkeypatch.setattr(os, "fchmod", noted)
-    monkeypatch.setattr(copying, "PIECE", 3)
+    monkeypatch.setattr(descriptors, "PIECE", 3)
     before = opened()
     copy_file(str(tmp_path / "a"), str(tmp_path / "b"))
     assert modes == [0o600] and (tmp_path / "b").read_bytes() == b"x" * 10
@@ -99,7 +99,7 @@ def test_open_files_are_copied_whole_with_their_times_where_holes_are_not_told(
     with open(tmp_path / "a", "rb") as source, open(tmp_path / "b", "wb") as target:
         target.write(b"longer than the other was")
         target.flush()
-        copying.copy_between(source.fileno(), target.fileno())
+        descriptors.copy_between(source.fileno(), target.fileno())
     found = (tmp_path / "b").stat()
     assert (tmp_path / "b").read_bytes() == b"some words" and stat.S_IMODE(found.st_mode) == 0o640
     assert (found.st_atime_ns, found.st_mtime_ns) == (5_000_000_001, 7_000_000_001)
@@ -111,5 +111,5 @@ def test_open_files_are_copied_whole_with_their_times_where_holes_are_not_told(
 def test_a_file_that_became_shorter_is_copied_as_far_as_it_goes(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"words")
     with open(tmp_path / "a", "rb") as source, open(tmp_path / "b", "wb") as target:
-        copying._copy(source.fileno(), target.fileno(), 2, 100)
+        descriptors._copy(source.fileno(), target.fileno(), 2, 100)
     assert (tmp_path / "b").read_bytes() == b"\0\0rds"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.io.disk import DISK, RememberingDisk
+from treadle.io.machine import DISK, RememberingDisk
 
 
 def test_links_are_followed_and_wildcards_found_in_a_directory_of_any_name(tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from treadle.io import moving, pinned
+from treadle.io import descriptors
 
 
 @contextmanager
 def two(one: Path, other: Path) -> Iterator[tuple[int, int]]:
-    with pinned.directory(os.path.realpath(one)) as old, pinned.directory(os.path.realpath(other)) as new:
+    with descriptors.directory(os.path.realpath(one)) as old, descriptors.directory(os.path.realpath(other)) as new:
         yield old, new
 
 
@@ -33,9 +33,9 @@ def elsewhere() -> Iterator[Path]:
 def test_a_second_name_is_the_same_file(tmp_path: Path) -> None:
     (tmp_path / "one").write_bytes(b"words")
     with two(tmp_path, tmp_path) as (old, new):
-        moving.link_or_copy(old, "one", new, "two")
+        descriptors.link_or_copy(old, "one", new, "two")
         with pytest.raises(FileExistsError):
-            moving.link_or_copy(old, "one", new, "two")
+            descriptors.link_or_copy(old, "one", new, "two")
     assert (tmp_path / "two").samefile(tmp_path / "one")
 
 
@@ -47,9 +47,9 @@ def test_between_file_systems_a_second_name_is_a_copy_and_a_moved_file_is_comple
     (tmp_path / "link").symlink_to("nowhere")
     (elsewhere / "moved").write_bytes(b"replaced")
     with two(tmp_path, elsewhere) as (old, new):
-        moving.link_or_copy(old, "one", new, "copied")
-        moving.move(old, "one", new, "moved")
-        moving.move(old, "link", new, "link")
+        descriptors.link_or_copy(old, "one", new, "copied")
+        descriptors.move(old, "one", new, "moved")
+        descriptors.move(old, "link", new, "link")
     assert (elsewhere / "copied").read_bytes() == (elsewhere / "moved").read_bytes() == b"words"
     assert (elsewhere / "moved").stat().st_mode & 0o777 == 0o750 and os.readlink(elsewhere / "link") == "nowhere"
     assert os.listdir(tmp_path) == [] and sorted(os.listdir(elsewhere)) == ["copied", "link", "moved"]
@@ -60,17 +60,17 @@ def test_a_link_is_replaced_and_what_it_leads_to_is_not(tmp_path: Path) -> None:
     (tmp_path / "to").symlink_to("canary")
     (tmp_path / "new").write_text("theirs")
     with two(tmp_path, tmp_path) as (old, new):
-        moving.move(old, "new", new, "to")
+        descriptors.move(old, "new", new, "to")
         with pytest.raises(FileExistsError):
             os.symlink("canary", "again", dir_fd=new)
-            moving.copy(old, "to", new, "again")
+            descriptors.copy(old, "to", new, "again")
     assert (tmp_path / "canary").read_text() == "mine" and (tmp_path / "to").read_text() == "theirs"
 
 
 def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with two(tmp_path, tmp_path) as (old, new), pytest.raises(OSError, match="ordinary") as error:
-        moving.copy(old, "pipe", new, "copy")
+        descriptors.copy(old, "pipe", new, "copy")
     assert (error.value.errno, error.value.filename) == (errno.EINVAL, "pipe")
 
 
@@ -81,11 +81,11 @@ def test_what_is_moved_to_another_file_system_is_on_its_disk_first_and_a_plain_c
     monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_size))
     (tmp_path / "one").write_bytes(b"words")
     with two(tmp_path, elsewhere) as (old, new):
-        moving.copy(old, "one", new, "plain")
+        descriptors.copy(old, "one", new, "plain")
         assert synced == []
-        moving.link_or_copy(old, "one", new, "second")
+        descriptors.link_or_copy(old, "one", new, "second")
         assert synced == [5]
-        moving.move(old, "one", new, "moved")
+        descriptors.move(old, "one", new, "moved")
         assert synced == [5, 5]
 
 
@@ -97,9 +97,9 @@ def test_a_move_that_fails_leaves_nothing_beside(tmp_path: Path, elsewhere: Path
         with two(tmp_path, elsewhere) as (old, new):
             for name, error in (("one", IsADirectoryError), ("pipe", OSError), ("none", FileNotFoundError)):
                 with pytest.raises(error):
-                    moving.move(old, name, new, "taken")
+                    descriptors.move(old, name, new, "taken")
             with pytest.raises(FileNotFoundError):
-                moving.link_or_copy(old, "none", new, "second")
+                descriptors.link_or_copy(old, "none", new, "second")
         assert os.listdir(elsewhere) == ["taken"] and (tmp_path / "one").read_bytes() == b"words"
     finally:
         (elsewhere / "taken").rmdir()
@@ -110,9 +110,9 @@ def test_a_link_gets_a_second_name_itself_and_a_copy_is_private_until_it_is_whol
     (tmp_path / "file").chmod(0o640)
     (tmp_path / "link").symlink_to("file")
     with two(tmp_path, tmp_path) as (old, new):
-        moving.link_or_copy(old, "link", new, "linked")
-        moving.copy(old, "link", new, "copied")
-        moving.copy(old, "file", new, "other")
+        descriptors.link_or_copy(old, "link", new, "linked")
+        descriptors.copy(old, "link", new, "copied")
+        descriptors.copy(old, "file", new, "other")
     assert os.readlink(tmp_path / "linked") == os.readlink(tmp_path / "copied") == "file"
     assert (tmp_path / "linked").lstat().st_nlink == 2 and (tmp_path / "copied").lstat().st_nlink == 1
     assert (tmp_path / "other").read_bytes() == b"words" and not (tmp_path / "other").samefile(tmp_path / "file")

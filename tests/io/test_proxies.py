@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from treadle.io.proxies import proxy_for
+from treadle.io.http import proxy_for
 
 PROXY = {"HTTP_PROXY": "http://plain:1", "https_proxy": "sealed:2"}
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.descriptors import opened
 from treadle.errors import StorageError
-from treadle.io.reading import (
+from treadle.io.files import (
     follow_lines,
     pieces,
     read,

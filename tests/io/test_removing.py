@@ -8,7 +8,7 @@ import pytest
 
 from tests.descriptors import opened
 from treadle.errors import StorageError
-from treadle.io.removing import remove_tree
+from treadle.io.descriptors import remove_tree
 
 
 def test_a_directory_goes_with_all_kinds_of_files_and_links_are_not_followed(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from treadle.errors import ConfigError
-from treadle.io.stdin import prompt
+from treadle.io.streams import prompt
 
 notes: list[str] = []
 

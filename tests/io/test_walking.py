@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import need
-from treadle.io.walking import Walk, parents, read_rules
+from treadle.io.descriptors import Walk, parents, read_rules
 
 
 def walked(root: Path, **more: bool) -> list[str]:

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from treadle.io.within import end_tasks, start_held, stretched, unless, within
+from treadle.io.tasks import end_tasks, start_held, stretched, unless, within
 
 
 async def test_what_takes_too_long_is_ended_and_what_does_not_is_left_alone() -> None:

@@ -16,9 +16,9 @@ from tests.landing.test_train import proof, start_train
 from tests.landing.trains import empty
 from treadle.errors import NotFound, WorkspaceError
 from treadle.fleet.engine.bus import Bus
-from treadle.landing import branch as branches
 from treadle.landing import train
-from treadle.landing.branch import OwnBranch, PushedBranch
+from treadle.landing.forge import branch as branches
+from treadle.landing.forge.branch import OwnBranch, PushedBranch
 from treadle.landing.train import Train
 from treadle.wire.fleet.train import TrainRecord
 from treadle.workspace import checkouts, remotes

@@ -20,8 +20,8 @@ from tests.landing.trains import CHECK, empty
 from treadle.fleet import client, node, up
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
-from treadle.fleet.run.resume.continuing import TRAIN
-from treadle.landing import checking, train
+from treadle.fleet.run.resumption import TRAIN
+from treadle.landing import train
 from treadle.landing.bench import Bench
 from treadle.landing.sending import bring, change_of
 from treadle.landing.train import Train
@@ -117,7 +117,7 @@ async def test_a_node_on_another_machine_is_sent_what_it_checks(bus: Bus, reposi
 def test_the_same_commit_check_and_try_are_one_order_and_any_other_is_another() -> None:
     record = TrainRecord(repository="/r", branch="main", verify="make", setup="make deps")
     car = Car(orders=("a", "b"), on="1" * 40, commit="2" * 40, tree="3" * 40)
-    made = checking._spec("t", record, car, ("x",), 0)
+    made = train._spec("t", record, car, ("x",), 0)
     assert made == Spec(
         id=made.id,
         task="Check a, b on main of /r",
@@ -130,14 +130,14 @@ def test_the_same_commit_check_and_try_are_one_order_and_any_other_is_another() 
         priority=9,
         by=TRAIN,
     )
-    assert checking._spec("t", record, replace(car, orders=("c",)), (), 0).id == made.id
+    assert train._spec("t", record, replace(car, orders=("c",)), (), 0).id == made.id
     others = [
-        checking._spec("u", record, car, (), 0),
-        checking._spec("t", replace(record, verify="true"), car, (), 0),
-        checking._spec("t", replace(record, setup=""), car, (), 0),
-        checking._spec("t", record, replace(car, commit="4" * 40), (), 0),
-        checking._spec("t", record, replace(car, reds=1), (), 0),
-        checking._spec("t", record, car, (), 1),
+        train._spec("u", record, car, (), 0),
+        train._spec("t", replace(record, verify="true"), car, (), 0),
+        train._spec("t", replace(record, setup=""), car, (), 0),
+        train._spec("t", record, replace(car, commit="4" * 40), (), 0),
+        train._spec("t", record, replace(car, reds=1), (), 0),
+        train._spec("t", record, car, (), 1),
     ]
     assert len({made.id, *(each.id for each in others)}) == 7
 
@@ -159,9 +159,9 @@ async def test_a_verdict_is_what_the_order_came_to_and_without_one_it_is_asked_a
         asked += 1
         record = replace(record, verify=f"make {asked}")
         assert built.car is not None
-        task = asyncio.create_task(checking.check(bus, bench, "t", record, built.car, ()))
+        task = asyncio.create_task(train.check(bus, bench, "t", record, built.car, ()))
         for number, end in enumerate(ends):
-            name = checking._spec("t", record, built.car, (), number).id
+            name = train._spec("t", record, built.car, (), number).id
             async with asyncio.timeout(60):
                 while await bus.get(f"spec.{name}", latest=True) is None:
                     await asyncio.sleep(0.01)

@@ -14,7 +14,7 @@ from tests.landing.test_merging import Finished, clean
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
-from treadle.fleet.run.resume.continuing import TRAIN
+from treadle.fleet.run.resumption import TRAIN
 from treadle.landing import conductor, train
 from treadle.landing.conductor import Conductor
 from treadle.wire.fleet.records import Note

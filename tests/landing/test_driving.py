@@ -16,9 +16,8 @@ from tests.landing.test_merging import Finished
 from tests.landing.trains import CHECK, empty
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
-from treadle.landing import driving, train
-from treadle.landing.driving import DriverLease, DriverRecord
-from treadle.landing.train import Train
+from treadle.landing import train
+from treadle.landing.train import DriverLease, DriverRecord, Train
 from treadle.receipts.trace import Check
 from treadle.wire.fleet.train import Car, LeftOut, QueuedChange, ReturnedChange, TrainRecord
 
@@ -52,7 +51,7 @@ async def test_a_seat_is_given_up_by_leaving_and_taken_at_once_from_the_killed(b
     code = (
         "import asyncio, os, signal\n"
         "from treadle.fleet.client import connected\n"
-        "from treadle.landing.driving import DriverLease\n"
+        "from treadle.landing.train import DriverLease\n"
         "async def main():\n"
         "    async with connected() as bus:\n"
         "        assert await DriverLease(bus, 't').taken()\n"
@@ -66,7 +65,7 @@ async def test_a_seat_is_given_up_by_leaving_and_taken_at_once_from_the_killed(b
 async def test_a_seat_of_another_machine_that_died_is_taken_even_if_the_engine_does_not_end_it(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driving, "OVERDUE_SECONDS", 0.2)
+    monkeypatch.setattr(train, "OVERDUE_SECONDS", 0.2)
     dead = DriverRecord(host="elsewhere", pid=os.getpid(), start=1, token="x")
     await bus.put("drives.t", encode(dead))  # without an end, as an engine that was killed may show one
     seat = DriverLease(bus, "t")
@@ -79,7 +78,7 @@ async def test_a_seat_of_another_machine_that_died_is_taken_even_if_the_engine_d
 async def test_a_seat_of_another_machine_that_is_renewed_is_not_taken(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driving, "OVERDUE_SECONDS", 0.2)
+    monkeypatch.setattr(train, "OVERDUE_SECONDS", 0.2)
     there, seat = DriverLease(bus, "t"), DriverLease(bus, "t")
     there._mine = replace(there._mine, host="elsewhere")
     assert await there.taken()
@@ -109,12 +108,12 @@ def test_what_another_process_has_done_is_told_in_words() -> None:
         left_out=(*before.left_out, out),
         back=(*before.back, back),
     )
-    assert driving.happened_between(before, after) == [
+    assert train.happened_between(before, after) == [
         "landed   landed",
         "left out red: it was red",
         "back     a as h: it was red",
     ]
-    assert driving.happened_between(after, after) == []
+    assert train.happened_between(after, after) == []
 
 
 async def test_a_lease_is_renewed_in_time_and_left_only_by_who_holds_it(bus: Bus) -> None:

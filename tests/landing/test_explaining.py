@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
-from treadle.landing import explaining
+from treadle.landing import views
 from treadle.wire.fleet.records import Note, Order
 from treadle.wire.fleet.train import Car, LandedRecord, LeftOut, QueuedChange, ReturnedChange, TrainRecord
 
@@ -18,18 +18,18 @@ BACK = ReturnedChange(order="a2", first="a", commit="c", kind="red", why="its ch
 
 
 def test_what_landed_is_told_by_its_commit_and_the_tree_that_was_checked() -> None:
-    assert explaining._landed(PROOF) == [
+    assert views._landed_lines(PROOF) == [
         f"landed   as {'1' * 12} at 1970-01-02 10:17:36",
         f"tree     {'2' * 12}, which was checked",
     ]
-    assert explaining._landed(replace(PROOF, by="h"))[0].endswith(" 10:17:36, as the work of h")
+    assert views._landed_lines(replace(PROOF, by="h"))[0].endswith(" 10:17:36, as the work of h")
 
 
 def test_what_waits_says_its_place_who_paused_the_train_and_with_whom_it_is_checked() -> None:
     car = Car(commit="d" * 40, on="e" * 40, orders=("a", "b"), tree="f" * 40)
     paused = Note(by="ann", what="a freeze", at=1.0)
     record = TrainRecord(repository="r", branch="main", queue=(change("a"), change("b")), row=(car,), paused=paused)
-    lines = explaining._waiting(record, "b")
+    lines = views._waiting(record, "b")
     assert lines[0] == "waits    2 of 2, the oldest first" and lines[1] == "paused   by ann: a freeze"
     assert lines[2] == f"car      {'d' * 12} on {'e' * 12}, together with a: not checked yet"
 
@@ -38,7 +38,7 @@ def test_a_car_says_who_else_is_in_it_and_what_its_check_said() -> None:
     def said(**car: object) -> list[str]:
         made = Car(**{"commit": "d" * 40, "on": "e" * 40, "tree": "f" * 40, **car})  # type: ignore[arg-type]
         rows = {"apart" if made.apart else "row": (made,)}
-        return explaining._waiting(TrainRecord(repository="r", branch="main", queue=(change("a"),), **rows), "a")[1:]  # type: ignore[arg-type]
+        return views._waiting(TrainRecord(repository="r", branch="main", queue=(change("a"),), **rows), "a")[1:]  # type: ignore[arg-type]
 
     begin = f"car      {'d' * 12} on {'e' * 12}"
     assert said(orders=("a",), verdict="red") == [f"{begin}, alone: red"]
@@ -49,7 +49,7 @@ def test_a_car_says_who_else_is_in_it_and_what_its_check_said() -> None:
 
 def test_what_was_in_a_red_car_or_sent_back_says_so() -> None:
     queue = (change("a", alone="must", tries=2, first="z"),)
-    lines = explaining._waiting(TrainRecord(repository="r", branch="main", queue=queue), "a")
+    lines = views._waiting(TrainRecord(repository="r", branch="main", queue=queue), "a")
     assert lines[1:] == [
         "alone    it was in a red car, so it is checked alone first",
         "tries    2: it is z, after it was sent back",
@@ -58,8 +58,8 @@ def test_what_was_in_a_red_car_or_sent_back_says_so() -> None:
 
 def test_of_a_long_output_the_end_is_shown() -> None:
     output = "\n".join(f"line {number}" for number in range(100))
-    lines = explaining._left_out(LeftOut(order="a", kind="red", why="its check failed twice", at=1.0, output=output))
-    assert lines[0] == "left out its check failed twice" and len(lines) == 1 + explaining.LINES
+    lines = views._left_out_lines(LeftOut(order="a", kind="red", why="its check failed twice", at=1.0, output=output))
+    assert lines[0] == "left out its check failed twice" and len(lines) == 1 + views.LINES
     assert lines[-1].strip() == "line 99"
 
 
@@ -68,7 +68,7 @@ async def test_what_became_of_an_order_is_told_in_a_few_words(bus: Bus) -> None:
     out = LeftOut(order="a", kind="red", why="it was red", at=1.0)
 
     async def fate(order: str = "a", train: str = "t", **fields: object) -> str:
-        return await explaining.fate(bus, train, TrainRecord(repository="r", branch="main", **fields), order)  # type: ignore[arg-type]
+        return await views.fate(bus, train, TrainRecord(repository="r", branch="main", **fields), order)  # type: ignore[arg-type]
 
     assert await fate() == "landed as " + "1" * 10
     assert await fate("b") == await fate(train="other") == "not here"
@@ -107,24 +107,24 @@ async def test_each_train_that_knows_an_order_says_what_it_knows_and_all_are_tol
     await bus.put("landed.a.t", encode(PROOF))
 
     async def lines(order: str) -> list[str]:
-        (found,) = await explaining.explained(bus, order)
+        (found,) = await views.explained(bus, order)
         assert found["train"] == "t" and found["lines"][0] == f"{order} and main of /r"
         return list(found["lines"][1:])
 
-    assert await explaining.explained(bus, "unknown") == []
-    assert await lines("a") == explaining._landed(PROOF)
-    assert await lines("w") == explaining._waiting(record, "w2") and (await lines("b"))[0].startswith("waits    1 of 2")
+    assert await views.explained(bus, "unknown") == []
+    assert await lines("a") == views._landed_lines(PROOF)
+    assert await lines("w") == views._waiting(record, "w2") and (await lines("b"))[0].startswith("waits    1 of 2")
     with_author = ["back     its check failed twice", "with     author: h is asking", "tried    before"]
     assert await lines("helped") == [*with_author, "         one", "         two"]
     asks = "asks     treadle fleet answer h allow --text '...', or deny"
     assert await lines("asked") == [with_author[0], "with     person: h is asking", asks]
     assert await lines("unhelped") == [with_author[0], "waits    for help, while another is helped there"]
     assert await lines("out") == ["left out last"]
-    (far,) = await explaining.explained(bus, "far")
+    (far,) = await views.explained(bus, "far")
     assert far["train"] == "u" and far["lines"][0] == "far and release of /q" and far["waits"] == [change("far")]
-    (found,) = await explaining.explained(bus, "out")
+    (found,) = await views.explained(bus, "out")
     assert (found["landed"], found["back"], found["left_out"], found["waits"]) == (None, [], [*out], [])
-    one, two, three = await explaining.standing(bus)
+    one, two, three = await views.standing(bus)
     assert one == {
         "train": "t",
         "branch": "main",

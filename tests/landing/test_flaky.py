@@ -2,7 +2,7 @@
 
 import pytest
 
-from treadle.landing.flaky import failed_tests
+from treadle.landing.queue import failed_tests
 
 
 @pytest.mark.parametrize(

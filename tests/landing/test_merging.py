@@ -16,10 +16,10 @@ from tests.fleet.repositories import git
 from tests.fleet.test_client import requested
 from treadle.errors import WorkspaceError
 from treadle.fleet import client
-from treadle.fleet.engine import objects
+from treadle.fleet.engine import streams
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
-from treadle.fleet.run.terminal import forwarding
+from treadle.fleet.run import terminals
 from treadle.io.sandbox import methods
 from treadle.landing import merging, train
 from treadle.wire.fleet.orders import Spec
@@ -54,7 +54,7 @@ class Finished:
         git(self.clone, "update-ref", "refs/made/one", commit)
         bundle = self.clone.parent / f"{name}.bundle"
         git(self.clone, "bundle", "create", "-q", str(bundle), "refs/made/one", f"^{self.base}")
-        await objects.put(self.bus, f"bundle.{name}.1", bundle.read_bytes())
+        await streams.put(self.bus, f"bundle.{name}.1", bundle.read_bytes())
         result = {"commit": commit, "base": self.base, "bundle": f"bundle.{name}.1", "bundled": "refs/made/one"}
         spec = Spec(id=name, task=name, root=str(self.repository), base=self.base, **fields)  # type: ignore[arg-type]
         made = Order(id=name, state="done", changed=time.time(), title=name, result=result)
@@ -327,7 +327,7 @@ async def test_a_bundle_that_is_not_what_the_order_says_is_refused(
     bus: Bus, finished: Finished, repository: Path
 ) -> None:
     one, two = await finished.order("one", {"a.txt": "two\n"}), await finished.order("two", {"b.txt": "evil\n"})
-    await objects.put(bus, f"bundle.{one}.1", await objects.get(bus, f"bundle.{two}.1"))
+    await streams.put(bus, f"bundle.{one}.1", await streams.get(bus, f"bundle.{two}.1"))
     (step,) = await merging.merge(bus, [one], str(repository))
     assert not step.merged and "and not" in step.why and git(repository, "rev-parse", "HEAD") == finished.base
 
@@ -422,7 +422,7 @@ async def test_a_kill_while_it_is_verified_leaves_the_branch_and_the_order_as_th
 ) -> None:
     one = await finished.order("one", {"a.txt": "red\n"})
     verify = WaitingVerify(repository, tmp_path)
-    argv = [*forwarding.treadle("fleet"), "merge", one, "--into", str(repository), "--verify", verify.command]
+    argv = [*terminals.treadle("fleet"), "merge", one, "--into", str(repository), "--verify", verify.command]
     killed = subprocess.Popen(argv, env=dict(os.environ))
     await verify.begun()
     killed.kill()

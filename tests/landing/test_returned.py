@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from treadle.landing import queue, returned
-from treadle.landing.sides import FileSides
+from treadle.landing.returned import FileSides
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.train import LeftOut, QueuedChange, ReturnedChange, TrainRecord
 

@@ -21,7 +21,7 @@ from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.fleet.run.null import NAME as NULL
-from treadle.landing import merging, reverting, train
+from treadle.landing import merging, train
 from treadle.landing.train import Train
 from treadle.wire.fleet.records import Order
 from treadle.wire.fleet.train import LandedRecord, TrainRecord
@@ -40,7 +40,7 @@ async def changes(bus: Bus, repository: Path, *commands: str) -> list[str]:
 
 
 async def taken_back(bus: Bus, *orders: str) -> int:
-    name, made = await reverting.revert(bus, list(orders))
+    name, made = await merging.revert(bus, list(orders))
     order = await client.wait(bus, made, 60)
     assert order.state == "done", order.why
     await train.board(bus, name, [made])
@@ -74,7 +74,7 @@ async def test_several_are_taken_back_at_once_and_what_never_landed_is_refused(
     assert (await run(bus, repository, two)).landed == 2
     assert await taken_back(bus, one, two) == 3 and (repository / "a.txt").read_text() == "one\n"
     with pytest.raises(NotFound, match="bad has not landed on any branch"):
-        await reverting.revert(bus, ["bad"])
+        await merging.revert(bus, ["bad"])
     assert (await train.load(bus, train.name_of(str(repository / ".git"), "main")))[0].verify == CHECK
 
 
@@ -103,11 +103,11 @@ async def test_what_was_merged_by_hand_is_taken_back_too_also_when_the_merge_was
     argv = [sys.executable, "-c", KILLED, two, str(repository)]
     assert (await asyncio.to_thread(subprocess.run, argv)).returncode == -signal.SIGKILL and step.merged
     with pytest.raises(NotFound, match="has not landed"):
-        await reverting.revert(bus, [two])
+        await merging.revert(bus, [two])
     (again,) = await merging.merge(bus, [two], str(repository))
     assert again.merged and again.why == "it is on the branch already"
     with pytest.raises(ConfigError, match="no check is set for main"):
-        await reverting.revert(bus, [one, two])
+        await merging.revert(bus, [one, two])
     await train.ensure(bus, str(repository), "main", verify=CHECK)
     assert await taken_back(bus, one, two) == 1
     assert not (repository / "one.txt").exists() and not (repository / "two.txt").exists() and clean(repository)
@@ -156,7 +156,7 @@ async def test_the_order_that_takes_back_names_what_and_who(bus: Bus) -> None:
     await landed(bus, "one", "t1", base="b 1", change="c1")
     await landed(bus, "two", "t1", seq=2)
     await landed(bus, "one", "t2", branch="rel")
-    name, made = await reverting.revert(bus, ["one", "two"], branch="main")
+    name, made = await merging.revert(bus, ["one", "two"], branch="main")
     spec = await client.get_spec(bus, made)
     assert name == "t1" and (spec.agent, spec.verify, spec.land, spec.root) == (NULL, "", "main", "/r")
     assert spec.setup == (
@@ -165,25 +165,25 @@ async def test_the_order_that_takes_back_names_what_and_who(bus: Bus) -> None:
     )
     assert spec.title == "revert two, one: title of two" and spec.by == client.me()
     assert spec.task.endswith("\n\ngit diff on-two as-two   # title of two\ngit diff 'b 1' c1   # title of one")
-    _, made = await reverting.revert(bus, ["two"], agent="codex", by="ann")
+    _, made = await merging.revert(bus, ["two"], agent="codex", by="ann")
     spec = await client.get_spec(bus, made)
     assert (spec.agent, spec.setup, spec.verify, spec.by) == ("codex", "", "make check", "ann")
     with pytest.raises(ConfigError, match="one has landed on (main, rel|rel, main)"):
-        await reverting.revert(bus, ["one"])
+        await merging.revert(bus, ["one"])
     with pytest.raises(NotFound, match="two has not landed on rel"):
-        await reverting.revert(bus, ["two"], branch="rel")
+        await merging.revert(bus, ["two"], branch="rel")
     await landed(bus, "three", "t2", branch="rel")
     with pytest.raises(ConfigError, match="different branches"):
-        await reverting.revert(bus, ["two", "three"])
+        await merging.revert(bus, ["two", "three"])
     await landed(bus, "first", "t1", by="two")
-    assert await reverting.landed_of(bus, ["one", "first", "two", "three", "none"], "main") == ["one", "two"]
-    assert await reverting.landed_of(bus, ["one", "two", "three"], "rel") == ["one", "three"]
+    assert await merging.landed_of(bus, ["one", "first", "two", "three", "none"], "main") == ["one", "two"]
+    assert await merging.landed_of(bus, ["one", "two", "three"], "rel") == ["one", "three"]
 
 
 def test_what_an_order_changed_lies_between_two_commits_or_is_not_known() -> None:
     proof = LandedRecord(order="o", train="t", branch="main", commit="as", tree="t", seq=1, at=1.0, on="on")
-    assert reverting._sides(proof) == ("on", "as")
-    assert reverting._sides(replace(proof, base="b")) == reverting._sides(replace(proof, change="c")) == ("on", "as")
-    assert reverting._sides(replace(proof, base="b", change="c")) == ("b", "c")
+    assert merging._sides(proof) == ("on", "as")
+    assert merging._sides(replace(proof, base="b")) == merging._sides(replace(proof, change="c")) == ("on", "as")
+    assert merging._sides(replace(proof, base="b", change="c")) == ("b", "c")
     with pytest.raises(NotFound, match="what o changed is not known"):
-        reverting._sides(replace(proof, on=""))
+        merging._sides(replace(proof, on=""))

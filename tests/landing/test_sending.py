@@ -18,7 +18,7 @@ from treadle.cli.root import treadle
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import PERSON, encode
-from treadle.fleet.run.resume.continuing import TRAIN
+from treadle.fleet.run.resumption import TRAIN
 from treadle.landing import sending, train
 from treadle.landing.bench import Bench
 from treadle.landing.sending import SendingBack

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.workspace.repositories import Repository, make
-from treadle.landing import sides
+from treadle.landing import returned
 from treadle.workspace.store import Store
 from treadle.workspace.user_repository import UserRepository
 
@@ -49,7 +49,7 @@ def split(tmp_path: Path) -> Split:
 
 
 def test_a_helper_starts_from_the_branchs_file_with_both_as_parents_and_no_markers(split: Split) -> None:
-    begun = sides.start(split.store, split.tip, split.change)
+    begun = returned.start(split.store, split.tip, split.change)
     files = split.read(begun.commit)
     assert files["a.txt"] == b"one of the branch\n" and {"b.txt", "c.txt"} <= files.keys()
     assert not [data for data in files.values() if b"<<<<" in data]
@@ -71,14 +71,14 @@ def test_a_helper_starts_from_the_branchs_file_with_both_as_parents_and_no_marke
 )
 def test_which_side_a_result_has_is_measured(split: Split, text: str, took: str) -> None:
     result = split.result(text)
-    assert sides.decisions(split.store, split.tip, split.change, result) == [
-        sides.HunkDecision(path="a.txt", hunk=1, took=took)
+    assert returned.decisions(split.store, split.tip, split.change, result) == [
+        returned.HunkDecision(path="a.txt", hunk=1, took=took)
     ]
 
 
 def test_where_nothing_conflicts_there_is_nothing_to_decide(split: Split) -> None:
-    assert sides.decisions(split.store, split.base, split.change, split.change) == []
-    begun = sides.start(split.store, split.base, split.change)
+    assert returned.decisions(split.store, split.base, split.change, split.change) == []
+    begun = returned.start(split.store, split.base, split.change)
     assert begun.sides == () and split.read(begun.commit) == split.read(split.change)
 
 
@@ -94,7 +94,7 @@ def test_where_nothing_conflicts_there_is_nothing_to_decide(split: Split) -> Non
 def test_a_side_that_removed_something_counts_when_it_is_gone(
     ours: bytes, theirs: bytes, text: bytes, took: str
 ) -> None:
-    assert sides._took(ours, theirs, text) == took
+    assert returned._took(ours, theirs, text) == took
 
 
 def test_a_file_that_one_side_removed_or_that_is_a_submodule_is_as_on_the_branch(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_file_that_one_side_removed_or_that_is_a_submodule_is_as_on_the_branch
     user = UserRepository.at(repository.top)
     assert user is not None
     store = Store.make(str(tmp_path / "store"), lenders=user.object_places())
-    begun = sides.start(store, tip, change)
+    begun = returned.start(store, tip, change)
     _, files = store.borrow_tree(begun.commit)
     _, branch = store.borrow_tree(tip)
     assert files == branch and begun.landed == ("first",) and begun.tip == tip
@@ -128,9 +128,9 @@ def test_a_file_that_one_side_removed_or_that_is_a_submodule_is_as_on_the_branch
     assert {"gone.txt", "kept.txt", "lib"} == set(found) and found["gone.txt"].kind == "modify/delete"
     assert found["gone.txt"].orders == ("first",) and "-one" in found["gone.txt"].branch
     assert "+two" in found["gone.txt"].order and (found["lib"].base, found["lib"].change) == (base, change)
-    took = sides.decisions(store, tip, change, begun.commit)
+    took = returned.decisions(store, tip, change, begun.commit)
     assert "lib" not in {each.path for each in took}
-    assert sides.as_data([sides.HunkDecision(path="a", hunk=1, took="both")]) == [
+    assert returned.as_data([returned.HunkDecision(path="a", hunk=1, took="both")]) == [
         {"path": "a", "hunk": 1, "took": "both"}
     ]
 
@@ -157,5 +157,5 @@ def test_every_hunk_of_a_file_is_decided_for_itself(tmp_path: Path) -> None:
     user = UserRepository.at(repository.top)
     assert user is not None
     store = Store.make(str(tmp_path / "store"), lenders=user.object_places())
-    found = sides.decisions(store, tip, change, result)
+    found = returned.decisions(store, tip, change, result)
     assert [(each.hunk, each.took) for each in found] == [(1, "the order's"), (2, "the branch's")]

@@ -18,7 +18,7 @@ from treadle.errors import LocalError, NotFound, StorageError, WorkspaceError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus, Write
 from treadle.fleet.orders import encode
-from treadle.landing import driving, train
+from treadle.landing import train
 from treadle.landing.bench import BuiltCar
 from treadle.landing.queue import BuildCar
 from treadle.landing.train import Train
@@ -156,7 +156,7 @@ async def test_a_branch_that_was_forced_back_stops_the_train(bus: Bus, finished:
 async def test_three_trains_at_once_land_each_change_once(
     bus: Bus, finished: Finished, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driving, "OVERDUE_SECONDS", -1.0)  # each believes that the others are gone
+    monkeypatch.setattr(train, "OVERDUE_SECONDS", -1.0)  # each believes that the others are gone
     names = [await finished.order(f"o{number}", {f"new{number}.txt": "x\n"}) for number in range(6)]
     records = await asyncio.gather(*(run(bus, repository, *names) for _ in range(3)))
     assert all(not record.queue and record.paused is None for record in records)

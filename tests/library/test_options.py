@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import treadle
-from treadle.library.options import SessionOptions
+from treadle.library.conversation import SessionOptions
 from treadle.session import _GROUPED, SessionSpec
 
 CHECKED = """

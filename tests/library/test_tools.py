@@ -10,7 +10,7 @@ import pytest
 import treadle
 from tests.scripts import calls, says
 from treadle.errors import ConfigError, ToolError
-from treadle.library.tools import MARK, taken
+from treadle.library.conversation import MARK, taken
 from treadle.session import OwnTool
 
 

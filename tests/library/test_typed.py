@@ -11,7 +11,7 @@ import pytest
 import treadle
 from tests.scripts import says
 from treadle.errors import ConfigError, ToolError
-from treadle.library.typed import AnswerType
+from treadle.library.conversation import AnswerType
 
 
 @dataclass

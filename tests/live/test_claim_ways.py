@@ -15,7 +15,7 @@ from tests.live.test_coordination import run, set_up
 from tests.safety.claim_ways import WAYS, way
 from tests.safety.test_claims import changed
 from tests.safety.test_claims import top as top  # a fixture
-from treadle.coordination.origin import SESSION_VARIABLES
+from treadle.coordination.identity import SESSION_VARIABLES
 
 AT_ONCE = 36
 """Ways in one session; a program has five minutes for it."""

@@ -17,7 +17,7 @@ from tests.coordination.conftest import BIN, git
 from tests.drivers.programs import PROGRAMS, environment
 from tests.drivers.scenarios import USED
 from treadle.agent.providers.script import CallLine, Script, ScriptedReply
-from treadle.coordination.origin import SESSION_VARIABLES
+from treadle.coordination.identity import SESSION_VARIABLES
 from treadle.testing.server import ModelServer
 
 COMMANDS = {

@@ -26,7 +26,7 @@ from tests.drivers.test_session import HERE
 from tests.installed import TREADLE
 from tests.sessions.test_abilities import WISHES
 from treadle.agents import find_agent
-from treadle.doors.worker.session import WORKING
+from treadle.doors.worker.door import WORKING
 from treadle.drivers.card import cards
 from treadle.errors import TreadleError
 from treadle.events import Failed, ToolStarted, TurnEnded, Warned

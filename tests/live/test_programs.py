@@ -10,11 +10,11 @@ import pytest
 
 from tests.outside import OUTSIDE
 from tests.safety import as_nobody
-from treadle.agent.confining import Confining
-from treadle.io.disk import DISK
+from treadle.io.machine import DISK
 from treadle.io.sandbox import methods
 from treadle.io.sandbox.start import start
 from treadle.policy.rules import RuleSet
+from treadle.sandboxed.confining import Confining
 from treadle.session import Confinement, Rules
 
 pytestmark = pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")

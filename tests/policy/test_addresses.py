@@ -1,6 +1,6 @@
 import pytest
 
-from treadle.policy.addresses import is_elsewhere, is_loopback, is_public, parse
+from treadle.policy.network import is_elsewhere, is_loopback, is_public, parse
 
 
 @pytest.mark.parametrize(

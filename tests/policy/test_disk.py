@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from treadle.io.disk import DISK
-from treadle.policy.disk import AsWritten, Disk
+from treadle.io.machine import DISK
+from treadle.policy.rules import AsWritten, Disk
 
 
 def test_names_alone_are_followed_nowhere(tmp_path: Path) -> None:

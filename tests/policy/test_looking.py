@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.io.disk import DISK
+from treadle.io.machine import DISK
 from treadle.policy.profile import Profile
 from treadle.session import Access, Mode, Rules
 

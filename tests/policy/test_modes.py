@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from treadle.errors import ConfigError
-from treadle.policy.modes import MATRIX, judge, stricter
+from treadle.policy.profile import MATRIX, judge, stricter
 from treadle.session import Access, parse_mode
 
 BASH = Access(tool="bash", kind="execute", command="ls")

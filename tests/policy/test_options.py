@@ -2,7 +2,7 @@
 
 import pytest
 
-from treadle.policy.options import risky
+from treadle.policy.programs import risky
 
 HARMFUL = """
 git log --output=x|git log --outp=x|git grep -Oevil x|git grep --open-files-in-pager=evil x

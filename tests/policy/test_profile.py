@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from treadle.events import ToolKind
-from treadle.io.disk import DISK
+from treadle.io.machine import DISK
 from treadle.policy.profile import NO_RULES, Profile, as_rules
 from treadle.session import Access, Decision, Mode, Rules
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from treadle.io.disk import DISK
-from treadle.policy.modes import Mode
-from treadle.policy.profile import Profile
+from treadle.io.machine import DISK
+from treadle.policy.profile import Mode, Profile
 from treadle.policy.protected import is_protected
 from treadle.session import Access, Rules
 

@@ -6,10 +6,9 @@ from hypothesis import strategies as st
 
 from treadle.errors import ConfigError
 from treadle.events import ToolKind
-from treadle.io.disk import DISK
+from treadle.io.machine import DISK
 from treadle.policy import shell
-from treadle.policy.disk import AsWritten
-from treadle.policy.rules import MAX_FOUND, RuleSet, command_matches, host_matches, parse_rule, written
+from treadle.policy.rules import MAX_FOUND, AsWritten, RuleSet, command_matches, host_matches, parse_rule, written
 from treadle.session import Access, Rules
 
 CWD = "/work/repo"

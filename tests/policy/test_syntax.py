@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from tests.conftest import need
-from treadle.policy import syntax
+from treadle.policy import shell
 
 BASH = """
 show() { printf '\\001'; printf '%s\\002' "$@"; }
@@ -72,10 +72,10 @@ class Maker:
 
 def seen(command: str) -> list[list[str]] | None:
     try:
-        found = list(syntax.read(command))
-    except syntax.Lost:
+        found = list(shell.simple_commands(command))
+    except shell.Lost:
         return None
-    return [[word.text for word in one.words] for one in found if isinstance(one, syntax.SimpleCommand)]
+    return [[word.text for word in one.words] for one in found if isinstance(one, shell.SimpleCommand)]
 
 
 def test_the_words_that_are_seen_are_the_words_that_run() -> None:
@@ -125,11 +125,11 @@ def test_what_only_looks_like_a_blank_is_part_of_a_word(blank: str) -> None:
     assert seen(asked) in (None, [["show", given]])
     assert seen(f"git{blank}status") in (None, [[f"git{blank}status"]])
     if seen(asked) is not None:
-        assert [one.source for one in syntax.read(asked) if isinstance(one, syntax.SimpleCommand)] == [asked]
+        assert [one.source for one in shell.simple_commands(asked) if isinstance(one, shell.SimpleCommand)] == [asked]
 
 
 def read(command: str) -> list[object]:
-    return list(syntax.read(command))
+    return list(shell.simple_commands(command))
 
 
 @pytest.mark.parametrize(
@@ -161,25 +161,25 @@ def test_a_command_inside_the_words_of_another_is_seen_before_it(command: str, i
 
 
 def test_what_stands_between_backticks_is_given_as_text() -> None:
-    assert syntax.Inner(text="b `c` $d") in read("a `b \\`c\\` \\$d`")
+    assert shell.Inner(text="b `c` $d") in read("a `b \\`c\\` \\$d`")
 
 
 def test_only_what_is_known_before_it_runs_is_not_dynamic() -> None:
-    [command] = (one for one in read("a $B ${C} $((1+1)) *.py {x,y} 'z*'") if isinstance(one, syntax.SimpleCommand))
+    [command] = (one for one in read("a $B ${C} $((1+1)) *.py {x,y} 'z*'") if isinstance(one, shell.SimpleCommand))
     assert [word.dynamic for word in command.words] == [False, True, True, True, False, False, False]
     assert [word.glob for word in command.words] == [False, False, False, False, True, True, False]
 
 
 def test_assignments_are_told_apart_from_words() -> None:
     for command in ("A=1 B=2 c", "A=1"):
-        [found] = (one for one in read(command) if isinstance(one, syntax.SimpleCommand))
+        [found] = (one for one in read(command) if isinstance(one, shell.SimpleCommand))
         assert [word.text for word in found.assignments][0] == "A=1"
-    [found] = (one for one in read("A=1 B=2") if isinstance(one, syntax.SimpleCommand))
+    [found] = (one for one in read("A=1 B=2") if isinstance(one, shell.SimpleCommand))
     assert [word.text for word in found.assignments] == ["A=1", "B=2"] and found.words == []
 
 
 def test_redirections_are_told_with_their_operator_and_target() -> None:
-    found = [one for one in read("a > b 2>> c < d 2>&1 3>&-") if isinstance(one, syntax.Redirection)]
+    found = [one for one in read("a > b 2>> c < d 2>&1 3>&-") if isinstance(one, shell.Redirection)]
     assert [(one.operator, one.target.text) for one in found] == [(">", "b"), (">>", "c"), ("<", "d"), (">&", "1")]
 
 
@@ -194,13 +194,13 @@ def told(command: str) -> list[object]:
     """A command as words, assignments, source and whether it has a document; a redirection; or text of backticks."""
     found: list[object] = []
     for one in read(command):
-        if isinstance(one, syntax.SimpleCommand):
+        if isinstance(one, shell.SimpleCommand):
             words, assigned = ([word.text for word in given] for given in (one.words, one.assignments))
             found.append((words, assigned, one.source, one.document))
-        elif isinstance(one, syntax.Redirection):
+        elif isinstance(one, shell.Redirection):
             found.append((one.operator, one.target.text))
         else:
-            assert isinstance(one, syntax.Inner)
+            assert isinstance(one, shell.Inner)
             found.append(one.text)
     return found
 
@@ -278,7 +278,7 @@ def test_commands_assignments_and_redirections_are_told_in_their_order(command: 
     ],
 )
 def test_it_is_said_why_a_command_is_not_understood(command: str, why: str) -> None:
-    with pytest.raises(syntax.Lost, match=f"^{why}$"):
+    with pytest.raises(shell.Lost, match=f"^{why}$"):
         read(command)
 
 
@@ -290,7 +290,7 @@ def test_a_command_may_be_as_deep_as_it_may(command: str, depth: int, monkeypatc
 
 
 def understood(command: str, depth: int, monkeypatch: pytest.MonkeyPatch) -> bool:
-    monkeypatch.setattr(syntax, "MAX_DEPTH", depth)
+    monkeypatch.setattr(shell, "SYNTAX_DEPTH", depth)
     return seen(command) is not None
 
 
@@ -299,7 +299,7 @@ def understood(command: str, depth: int, monkeypatch: pytest.MonkeyPatch) -> boo
     [("a[$(b)]", True), ("a['$'(b)]", True), ("a[`b`]", True), ("[$(b)]", False), ("a[1] $(b)", False)],
 )
 def test_a_subscript_that_is_evaluated_may_run_a_command(text: str, runs: bool) -> None:
-    assert syntax.runs_in_subscript(text) is runs
+    assert shell.runs_in_subscript(text) is runs
 
 
 @pytest.mark.parametrize(
@@ -321,7 +321,7 @@ def test_a_subscript_that_is_evaluated_may_run_a_command(text: str, runs: bool) 
 )
 def test_single_quotes_do_not_hide_what_an_expansion_runs(command: str) -> None:
     """Bash runs b in each of them, and the grammar takes it for text."""
-    with pytest.raises(syntax.Lost, match="^what an expansion runs$"):
+    with pytest.raises(shell.Lost, match="^what an expansion runs$"):
         read(command)
 
 

@@ -23,10 +23,10 @@ from tests.io.sandbox.rooms import shown_place
 from tests.safety import obeyed
 from tests.safety.sockets import TRY, Outside
 from tests.safety.test_credentials import fill
-from treadle.agent.confining import Confining
-from treadle.io.disk import DISK
+from treadle.io.machine import DISK
 from treadle.io.sandbox.start import start
 from treadle.policy.rules import RuleSet
+from treadle.sandboxed.confining import Confining
 from treadle.session import Confinement, Rules
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "sandboxes-compared.md"

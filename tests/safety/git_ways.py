@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from tests.agent.checkouts import Working, checkout, git
-from treadle.agent import inside
+from treadle.sandboxed import repositories
 
 CONFIG = {
     "monitor": "git config core.fsmonitor 'touch CANARY;'",
@@ -281,11 +281,11 @@ class World:
 
 async def main(base: Path, names: list[str], *, confined: bool = True) -> dict[str, list[str]]:
     world = World(base, confined=confined)
-    usual, inside.INSIDE_SECONDS = inside.INSIDE_SECONDS, 5.0  # for git where a way has it wait for ever
+    usual, repositories.INSIDE_SECONDS = repositories.INSIDE_SECONDS, 5.0  # for git where a way has it wait for ever
     try:
         return {name: await world.attempt(name) for name in names or WAYS}
     finally:
-        inside.INSIDE_SECONDS = usual
+        repositories.INSIDE_SECONDS = usual
 
 
 if __name__ == "__main__":

@@ -12,10 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.io.sandbox.rooms import sh
-from treadle.agent.confining import Confining
 from treadle.errors import ConfigError, Denied
-from treadle.io.disk import DISK
+from treadle.io.machine import DISK
 from treadle.policy.rules import RuleSet
+from treadle.sandboxed.confining import Confining
 from treadle.session import Confinement, Rules
 
 FILES = [

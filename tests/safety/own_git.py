@@ -20,7 +20,7 @@ from treadle.host.run import HostRun
 from treadle.host.store import ReceiptStore
 from treadle.session import Confinement
 from treadle.testing import bad_sidecar
-from treadle.workspace.prepared import WorkspaceMode
+from treadle.workspace.workspace import WorkspaceMode
 
 SETS: dict[str, dict[str, str]] = {
     "config": {

@@ -7,12 +7,12 @@ import pytest
 from tests.agent.checkouts import git
 from tests.io.sandbox.rooms import sh
 from tests.safety.claim_ways import ALIAS, WAYS, way
-from treadle.agent.confining import Confining
+from treadle.coordination.changes import CommandJudge
 from treadle.coordination.claims import Claims
-from treadle.coordination.commands import CommandJudge
 from treadle.coordination.guard import Guarded
 from treadle.coordination.planning import Planning
 from treadle.io.sandbox import methods
+from treadle.sandboxed.confining import Confining
 from treadle.session import Confinement
 
 ANN, BOB = "haid:ann.box-0001/native", "haid:bob.box-0002"

@@ -10,14 +10,13 @@ import pytest
 
 from tests.io.sandbox.rooms import shown_place
 from tests.safety import as_nobody
-from treadle.agent.confining import Confining, settled
 from treadle.io.sandbox import methods
 from treadle.io.sandbox.start import start
-from treadle.policy import credentials
+from treadle.policy import protected
+from treadle.sandboxed.confining import Confining, settled
 from treadle.session import Confinement
 from treadle.settings import config
-from treadle.settings.config import Settings
-from treadle.settings.sandboxing import SandboxSettings
+from treadle.settings.config import SandboxSettings, Settings
 
 pytestmark = pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
 DIRECTORIES = {".ssh": "id", ".aws": "credentials", ".gnupg": "key", ".mozilla": "a/cookies", ".config/gh": "hosts.yml"}
@@ -26,7 +25,7 @@ DIRECTORIES = {".ssh": "id", ".aws": "credentials", ".gnupg": "key", ".mozilla":
 def fill(home: Path) -> list[Path]:
     """A file with a canary for each place that is to be hidden."""
     made = []
-    for name in credentials.HOME:
+    for name in protected.CREDENTIALS:
         path = home / name
         is_file = "." in path.name[1:] or path.name.endswith(("history", "rc", "pass", "cnf", "token", "info", "hst"))
         path = path if is_file and name not in DIRECTORIES else path / DIRECTORIES.get(name, "secret")

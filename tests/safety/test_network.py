@@ -11,7 +11,7 @@ from tests.agent.test_native import of, turn
 from tests.scripts import calls, says
 from treadle.events import Asked, ToolDenied, ToolEnded, Warned
 from treadle.io.paths import state_dir
-from treadle.io.sandbox import methods, registries
+from treadle.io.sandbox import methods, proxy
 from treadle.session import Answer, Confinement, Rules
 
 LISTED = Confinement(use="on", network="off", hosts=("registry.example",))
@@ -202,11 +202,11 @@ async def test_web_fetch_follows_groups_of_registries(
     config = tmp_path / "npmrc"
     config.write_text(f"registry={listener.url}/\n")
     monkeypatch.setenv("NPM_CONFIG_USERCONFIG", str(config))
-    registries._asked.cache_clear()
+    proxy._asked.cache_clear()
     walls = Confinement(use="on", network="off", hosts=("npm",))
     fetches = "".join(calls("web_fetch", {"url": url}) for url in (f"{listener.url}/x", "http://other.example/"))
     events = await turn(await opened(fetches + says("done"), mode="full-auto", confinement=walls))
-    registries._asked.cache_clear()
+    proxy._asked.cache_clear()
     [denied] = of(events, ToolDenied)
     assert "other.example may not be reached" in denied.reason
     assert len(of(events, ToolEnded)) == 1  # and then it is the tool that refuses private addresses

@@ -10,12 +10,12 @@ import pytest
 from tests.io.sandbox.rooms import sh
 from tests.safety import as_nobody, obeyed
 from tests.safety.obeyed import ATTACK, DEPTHS, every
-from treadle.agent.confining import Confining
 from treadle.errors import Denied
-from treadle.io.disk import DISK
+from treadle.io.machine import DISK
 from treadle.io.sandbox import landlock, methods
 from treadle.policy.protected import is_protected
 from treadle.policy.rules import RuleSet
+from treadle.sandboxed.confining import Confining
 from treadle.session import Confinement, Rules
 
 pytestmark = pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")

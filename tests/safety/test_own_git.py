@@ -19,7 +19,7 @@ from tests.workspace.repositories import Repository, branches, git, make
 from treadle.host.job import Job
 from treadle.io.sandbox import landlock, methods
 from treadle.session import Confinement
-from treadle.workspace.prepared import WorkspaceMode
+from treadle.workspace.workspace import WorkspaceMode
 
 pytestmark = pytest.mark.slow
 

@@ -18,9 +18,9 @@ import pytest
 
 from tests.agent.tools.workspace import Workspace
 from treadle.agent.tools import registry
-from treadle.agent.tools.paths import Resolved
+from treadle.agent.tools.files import Resolved
 from treadle.errors import ToolError
-from treadle.io.disk import DISK
+from treadle.io.machine import DISK
 from treadle.policy.profile import Profile
 
 FLIP = """

@@ -8,11 +8,11 @@ import pytest
 
 from tests.io.sandbox.rooms import repository, sh
 from tests.safety import called, corpora
-from treadle.agent.confining import Confining
-from treadle.io.disk import DISK
+from treadle.io.machine import DISK
 from treadle.io.sandbox import methods
 from treadle.policy.profile import Profile
 from treadle.policy.rules import RuleSet
+from treadle.sandboxed.confining import Confining
 from treadle.session import Access, Confinement, Rules
 
 CANARY = "canary-8c1f6e02"

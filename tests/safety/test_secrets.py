@@ -11,7 +11,7 @@ import pytest
 from tests.agent.test_project import knowledge
 from tests.io.sandbox.rooms import repository
 from treadle.agent import project
-from treadle.coordination import changes, radar
+from treadle.coordination import changes, overview
 from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
 from treadle.host.event_file import EventFile, encode_events
@@ -105,7 +105,10 @@ def test_git_is_started_only_where_no_agent_can_write() -> None:
     source = Path(workspace_git.__file__).parents[1]
     found = {str(path.relative_to(source)) for path in source.rglob("*.py") if '["git", ' in path.read_text()}
     ours = {f"workspace/{name}.py" for name in ("git", "private_git", "store", "user_repository")}
-    assert found == ours | {"agent/bundling.py", "conform/kit.py"}  # the kit makes a new one in an empty directory
+    assert found == ours | {
+        "sandboxed/repositories.py",
+        "conform/kit.py",
+    }  # the kit makes a new one in an empty directory
 
 
 def test_our_git_runs_nothing_that_a_repository_configures(tmp_path: Path) -> None:
@@ -125,8 +128,10 @@ def test_our_git_runs_nothing_that_a_repository_configures(tmp_path: Path) -> No
     (workspace / "file.txt").write_text("two\n")
     user = UserRepository.at(str(workspace))
     assert user is not None and b"two" in uncommitted.patch(user)[0]
-    assert changes.uncommitted(str(workspace)) and changes.staged(str(workspace)) == []
-    assert list(changes.commits(str(workspace), "HEAD")) and radar.scan(Claims(Planning(project=str(workspace)))) == []
+    assert changes.uncommitted(str(workspace)) and changes.staged_changes(str(workspace)) == []
+    assert (
+        list(changes.commits(str(workspace), "HEAD")) and overview.scan(Claims(Planning(project=str(workspace)))) == []
+    )
     place = prepare("worktree", str(workspace), str(tmp_path / "run"), name="r1")
     Path(place.root, "file.txt").write_text("three\n")
     assert place.publish("work") is not None

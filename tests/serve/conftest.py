@@ -18,8 +18,8 @@ from tests.fleet.conftest import nothing_left as nothing_left
 from tests.fleet.conftest import repository as repository
 from tests.fleet.conftest import start_node as start_node
 from treadle.fleet.engine import places
-from treadle.serve import background, running
-from treadle.serve.api import all_calls
+from treadle.serve import background
+from treadle.serve.api import openapi
 from treadle.serve.listening import Listening
 from treadle.serve.server import WebServer, run
 from treadle.serve.tokens import Right
@@ -146,7 +146,7 @@ async def follow() -> AsyncIterator[Follow]:
 
 
 @pytest.fixture
-def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[running.ServerNote]:
+def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[background.ServerNote]:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "canary")
     yield background.start()
     background.stop()
@@ -156,7 +156,7 @@ def calls_of(module: ModuleType) -> list[str]:
     """Who may do what: method, path and needed right of each call of a module, and whether its body may be left out."""
     return [
         f"{each.method} {each.path} {each.right}{' optional' if each.optional_body else ''}"
-        for each in all_calls.every()
+        for each in openapi.every()
         if each.handler.__module__ == module.__name__
     ]
 

@@ -11,8 +11,7 @@ import msgspec
 import pytest
 
 from tests.serve.receiver import receiving
-from treadle.doors.a2a.door import A2aDoor
-from treadle.doors.a2a.push import Allowed
+from treadle.doors.a2a.door import A2aDoor, Allowed
 from treadle.events import Asked, Message, TextDelta
 from treadle.serve import a2a
 from treadle.serve.a2a import A2aServer
@@ -22,7 +21,7 @@ from treadle.serve.server import served
 from treadle.serve.tokens import Tokens
 from treadle.session import AgentInfo, SessionSpec
 from treadle.testing.sessions import ScriptedAgent
-from treadle.wire.a2a.records import CARD_PATH
+from treadle.wire.a2a.messages import CARD_PATH
 
 HELLO = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hi."}]}
 

@@ -8,18 +8,18 @@ import httpx2
 import pytest
 
 from treadle.io.process import table
-from treadle.serve import background, listening, running
+from treadle.serve import background, listening
 from treadle.serve.tokens import Tokens, directory
 
 
-def test_it_answers_when_it_was_started_is_started_once_and_ends(page: running.ServerNote) -> None:
+def test_it_answers_when_it_was_started_is_started_once_and_ends(page: background.ServerNote) -> None:
     assert background.start() == page
     assert b"canary" not in Path(f"/proc/{page.pid}/environ").read_bytes(), "it has no key of who started it"
-    code = running.link(Tokens(), "watch").rpartition("#")[2]
+    code = background.link(Tokens(), "watch").rpartition("#")[2]
     with httpx2.Client(base_url=page.address, trust_env=False, timeout=60) as browser:
         assert browser.get("/healthz").text == "ok\n"
         assert browser.post("/login", json={"code": code}, headers={"origin": page.address}).status_code == 200
-    assert background.stop() and running.find() is None
+    assert background.stop() and background.find() is None
     left = table.look(page.pid)
     assert left is None or left.state in "ZX", "it has ended, even if its parent has not asked how"
     assert not background.stop()
@@ -27,7 +27,7 @@ def test_it_answers_when_it_was_started_is_started_once_and_ends(page: running.S
         assert log.read() == "", "nothing is logged, least of all a code"
 
 
-def test_it_keeps_its_port_or_says_why_it_has_another(page: running.ServerNote) -> None:
+def test_it_keeps_its_port_or_says_why_it_has_another(page: background.ServerNote) -> None:
     port = int(page.address.rpartition(":")[2])
     background.stop()
     assert background.start().address == page.address

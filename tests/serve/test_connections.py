@@ -14,8 +14,8 @@ from uvicorn.server import ServerState
 from websockets.asyncio.client import connect
 
 from tests.serve.conftest import StartWeb
-from treadle.serve.connections import BoundedConnection, SignalledServer, make_config
 from treadle.serve.listening import Listening
+from treadle.serve.server import BoundedConnection, SignalledServer, make_config
 
 
 async def test_who_sends_a_request_byte_by_byte_is_cut_off(

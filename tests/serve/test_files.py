@@ -8,13 +8,13 @@ import pytest
 from starlette.requests import Request
 
 from tests.serve.conftest import Web
-from treadle.serve import files
+from treadle.serve import server
 
-WEB = Path(files.__file__).parent / "web"
+WEB = Path(server.__file__).parent / "web"
 
 
 def test_the_page_is_small_and_asks_no_other_host() -> None:
-    loaded = files.load()
+    loaded = server.load()
     assert {"/", "/app.js", "/style.css", "/icon.svg"} <= set(loaded)
     assert sum(len(file.packed) for file in loaded.values()) < 70_000
     assert sum(len(file.plain) for file in loaded.values()) < 190_000
@@ -43,7 +43,7 @@ async def test_a_file_is_sent_packed_once_and_not_again_while_it_is_the_same(alo
     again = await alone.http.get("/app.js", headers={"if-none-match": first.headers["etag"]})
     assert again.status_code == 304 and again.content == b""
     plain = await alone.http.get("/app.js", headers={"accept-encoding": "identity"})
-    assert plain.content == files.load()["/app.js"].plain
+    assert plain.content == server.load()["/app.js"].plain
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ async def test_a_file_is_sent_packed_once_and_not_again_while_it_is_the_same(alo
     ],
 )
 def test_a_file_is_sent_as_it_is_asked_for(headers: dict[str, str], status: int, encoding: str | None) -> None:
-    file = files.WebFile("a.css", b"body {}" * 100)
+    file = server.WebFile("a.css", b"body {}" * 100)
     given = [(name.encode(), value.replace("TAG", file.tag).encode()) for name, value in headers.items()]
     response = file.response(Request({"type": "http", "headers": given}))
     assert response.status_code == status and response.headers.get("content-encoding") == encoding
@@ -66,13 +66,13 @@ def test_a_file_is_sent_as_it_is_asked_for(headers: dict[str, str], status: int,
     expected = b"" if status == 304 else file.packed if encoding else file.plain
     assert response.body == expected and gzip.decompress(file.packed) == file.plain == b"body {}" * 100
     assert status == 304 or response.headers["content-type"] == "text/css; charset=utf-8"
-    assert files.WebFile("a.css", b"other").tag != file.tag
+    assert server.WebFile("a.css", b"other").tag != file.tag
 
 
 def test_only_what_a_page_can_be_made_of_is_a_file_of_it_and_the_page_itself_is_the_root() -> None:
-    loaded = files.load()
+    loaded = server.load()
     assert loaded["/"].kind.startswith("text/html") and "/index.html" not in loaded
     assert {path[1:] for path in loaded if path != "/"} == {
-        path.name for path in WEB.iterdir() if path.suffix[1:] in files.KINDS and path.name != "index.html"
+        path.name for path in WEB.iterdir() if path.suffix[1:] in server.KINDS and path.name != "index.html"
     }
     assert not [path for path in loaded if path.endswith(".py")]

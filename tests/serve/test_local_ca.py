@@ -14,9 +14,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from tests.serve.conftest import StartWeb
 from treadle.errors import TreadleError
-from treadle.serve import local_ca
-from treadle.serve.listening import Listening
-from treadle.serve.local_ca import _pem, ensure
+from treadle.serve import listening
+from treadle.serve.listening import Listening, _pem, ensure
 
 
 async def test_who_trusts_the_authority_trusts_the_server_and_its_page_explains_it(
@@ -81,7 +80,7 @@ def test_each_certificate_says_what_it_is_for_and_for_how_long() -> None:
 
 
 def test_an_authority_that_would_end_before_its_next_certificate_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_ca, "AUTHORITY_DAYS", local_ca.SERVER_DAYS)
+    monkeypatch.setattr(listening, "AUTHORITY_DAYS", listening.SERVER_DAYS)
     first = ensure(["fleet.example"])
     monkeypatch.undo()
     second = ensure(["fleet.example"])
@@ -91,9 +90,9 @@ def test_an_authority_that_would_end_before_its_next_certificate_is_made_anew(mo
 
 @pytest.mark.parametrize(("names", "forged"), [(["127.0.0.1"], "bank.example"), (["fleet.example"], "127.0.0.1")])
 def test_a_stolen_authority_makes_no_certificate_that_others_believe(names: list[str], forged: str) -> None:
-    authority, key = local_ca._authority(names)
-    good, good_key = local_ca._server(names, authority, key)
-    bad, bad_key = local_ca._server([forged], authority, key)
+    authority, key = listening._authority(names)
+    good, good_key = listening._server(names, authority, key)
+    bad, bad_key = listening._server([forged], authority, key)
     for certificate, its_key, name, believed in ((good, good_key, names[0], True), (bad, bad_key, forged, False)):
         assert _handshake(authority, certificate, its_key, name) is believed
 

@@ -10,7 +10,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from tests.serve.conftest import Web
-from treadle.serve.api import shares
+from treadle.serve.api import terminals
 from treadle.serve.listening import Listening
 from treadle.serve.server import WebServer, run, served
 
@@ -25,7 +25,7 @@ async def test_without_a_fleet_it_says_so_and_terminals_work(alone: Web) -> None
 
 def test_only_what_signs_in_and_the_page_itself_need_no_token() -> None:
     public = WebServer(address="https://fleet.example", names=("fleet.example",))._public
-    assert all(map(public, ("/", "/login", "/healthz", "/readyz", "/ca", "/ca.crt", "/a/x", shares.STREAM)))
+    assert all(map(public, ("/", "/login", "/healthz", "/readyz", "/ca", "/ca.crt", "/a/x", terminals.STREAM)))
     assert not any(map(public, ("/api/v1/orders", "/metrics", "/openapi.json", "/socket", "/login/x", "/ab", "/a")))
 
 

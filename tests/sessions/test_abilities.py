@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import treadle.agent.session
-import treadle.drivers.acp.session
-import treadle.drivers.claude.session
-import treadle.drivers.codex.exec
-import treadle.drivers.codex.session
-import treadle.drivers.pi.session
+import treadle.drivers.acp.driver
+import treadle.drivers.claude.driver
+import treadle.drivers.codex.driver
+import treadle.drivers.pi.driver
 import treadle.drivers.sidecar.driver
 import treadle.drivers.worker.driver
 from treadle.errors import Unsupported

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from treadle.events import Event, TaskChanged, TextDelta, ToolEnded, ToolStarted, Warned
-from treadle.sessions.log import LATEST, EventLog
+from treadle.sessions.session import LATEST, EventLog
 
 
 def filled(count: int, window: int = 8, keep: int = 16) -> EventLog:

@@ -4,7 +4,7 @@ import msgspec
 
 from treadle import events
 from treadle.events import Answered, Asked, ErrorInfo, Failed, Retrying, ToolDenied, ToolEnded, ToolStarted, TurnEnded
-from treadle.sessions.log_lines import log_line
+from treadle.sessions.session import log_line
 
 SECRET = "what was said"
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from tests.settings.test_config import user_says
-from treadle.agent.confining import settled
 from treadle.confinement import ResourceLimits
 from treadle.errors import ConfigError
+from treadle.sandboxed.confining import settled
 from treadle.session import Confinement
 from treadle.settings import config
-from treadle.settings.sandboxing import size, written_out
+from treadle.settings.config import size, written_out
 
 
 def test_a_size_is_a_number_with_a_unit() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from treadle.io.paths import config_file
-from treadle.settings import secrets
+from treadle.settings import config
 
 TEXT = """
 [models]
@@ -32,7 +32,7 @@ def settings_file() -> Path:
 
 def test_every_value_that_its_name_calls_a_secret_is_known_and_no_other(settings_file: Path) -> None:
     settings_file.write_text(TEXT)
-    assert sorted(secrets.known()) == [
+    assert sorted(config.known()) == [
         "key-of-its-header",
         "key-of-the-agent",
         "key-of-the-header",
@@ -42,6 +42,6 @@ def test_every_value_that_its_name_calls_a_secret_is_known_and_no_other(settings
 
 
 def test_without_settings_or_with_damaged_ones_none_are_known(settings_file: Path) -> None:
-    assert secrets.known() == ()
+    assert config.known() == ()
     settings_file.write_text("[models\n")
-    assert secrets.known() == ()
+    assert config.known() == ()

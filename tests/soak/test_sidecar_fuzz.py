@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from treadle.errors import ConfigError, RemoteProtocolError
-from treadle.io.disk import DISK
+from treadle.io.machine import DISK
 from treadle.policy import patterns
 from treadle.policy.guess import access_of
 from treadle.policy.lists import ListPolicy, Lists

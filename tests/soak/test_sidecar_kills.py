@@ -13,8 +13,8 @@ import uuid
 from pathlib import Path
 
 from tests.installed import TREADLE
+from treadle.host.conclusion import recover
 from treadle.host.job import runs_directory
-from treadle.host.recover import recover
 from treadle.host.store import ReceiptStore
 from treadle.testing import bad_sidecar
 

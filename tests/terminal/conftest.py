@@ -8,7 +8,7 @@ import pytest
 
 from tests.terminal.support import Desk, Stage
 from tests.terminal.tmux import Tmux
-from treadle.io.process.held import WaitingReaper
+from treadle.io.process.tree import WaitingReaper
 from treadle.terminal import lock
 from treadle.terminal.places import Place
 from treadle.terminal.settings import TerminalSettings

@@ -4,8 +4,8 @@ import pytest
 
 from treadle.errors import LocalError
 from treadle.terminal import states
-from treadle.terminal.accepting import Accepted
 from treadle.terminal.judge import Verdict
+from treadle.terminal.state import Accepted
 
 
 def verdict(state: str, words: str = "") -> Verdict:

@@ -19,11 +19,11 @@ from tests.terminal.support import Desk, Stage, alive, connected, until
 from tests.terminal.tmux import Tmux, attach
 from treadle.errors import ConfigError
 from treadle.io.process import table
-from treadle.terminal.attach import Joined, Visit
-from treadle.terminal.attach import attach as attach_here
 from treadle.terminal.client import Client
 from treadle.terminal.places import Place
 from treadle.terminal.settings import STATE_FILE_VARIABLE, AttachOptions
+from treadle.terminal.viewers.attach import Joined, Visit
+from treadle.terminal.viewers.attach import attach as attach_here
 from treadle.wire.terminal import frames as wire
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.terminal.bar import EVERY, Bar, span
+from treadle.terminal.viewers.panel import EVERY, Bar, span
 
 
 def shown(bar: Bar, cols: int, now: float) -> str:

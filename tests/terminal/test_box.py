@@ -3,7 +3,7 @@
 import pytest
 
 from tests.terminal.recordings import NAMES, load
-from treadle.terminal import box
+from treadle.terminal import judge
 from treadle.terminal.detectors import named
 from treadle.terminal.grid import Grid
 
@@ -29,8 +29,8 @@ def test_at_every_labelled_moment_the_box_is_empty_or_holds_what_was_typed(name:
         grid.feed(recording.data[at : moment["byte"]])
         at = moment["byte"]
         lines = grid.lines()[: grid.y + 1] if detector.box.cursor else grid.lines()
-        text, cursor = box.content(detector, lines), (grid.x, grid.y)
-        empty = box.is_empty(detector, lines, cursor)
+        text, cursor = judge.content(detector, lines), (grid.x, grid.y)
+        empty = judge.is_empty(detector, lines, cursor)
         assert (text is None) == (empty is None)
         if empty is False:
             assert text
@@ -41,25 +41,25 @@ def test_at_every_labelled_moment_the_box_is_empty_or_holds_what_was_typed(name:
 def test_a_text_is_held_if_nothing_else_is() -> None:
     text = b"tidy up the parser, then run all of the tests\nand report"
     shown = "tidy up the\n  parser, then run all of the tests\nand report"
-    assert box.first_words(text) == "tidy up the parser, then run a"
-    assert box.holds(shown, text)
+    assert judge.first_words(text) == "tidy up the parser, then run a"
+    assert judge.holds(shown, text)
     for other in (f"half a thought {shown}", shown * 2, shown[:-3], None, ""):
-        assert not box.holds(other, text)
-    assert box.holds("!ls -l", b"!ls -l") and box.holds("ls -l", b"!ls -l")
+        assert not judge.holds(other, text)
+    assert judge.holds("!ls -l", b"!ls -l") and judge.holds("ls -l", b"!ls -l")
 
 
 def test_a_prompt_at_the_cursor_holds_what_is_behind_its_mark_also_over_several_lines() -> None:
     lines = ["─" * 20, "diff> tidy up the p", "diff> arser"]
-    assert box.content(named("aider"), lines) == "tidy up the p\narser"
-    assert box.holds(box.content(named("aider"), lines), b"tidy up the parser")
-    assert box.content(named("aider"), [*lines, ""]) is None
+    assert judge.content(named("aider"), lines) == "tidy up the p\narser"
+    assert judge.holds(judge.content(named("aider"), lines), b"tidy up the parser")
+    assert judge.content(named("aider"), [*lines, ""]) is None
 
 
 def test_of_a_long_text_the_beginning_or_a_note_is_enough() -> None:
     text = b"tidy up the parser " * 100
-    assert box.holds("tidy up the parser tidy up the parser", text)
-    assert box.holds("[Pasted text #1 +20 lines]", text) and not box.holds("[Pasted text #1 +20 lines]", b"tidy")
+    assert judge.holds("tidy up the parser tidy up the parser", text)
+    assert judge.holds("[Pasted text #1 +20 lines]", text) and not judge.holds("[Pasted text #1 +20 lines]", b"tidy")
 
 
 def test_words_are_counted_where_they_were_broken_too() -> None:
-    assert box.count("a b", ["xa", "> a  b", "ab", "b a"]) == 2 and box.count("", ["x"]) == 0
+    assert judge.count("a b", ["xa", "> a  b", "ab", "b a"]) == 2 and judge.count("", ["x"]) == 0

@@ -1,7 +1,7 @@
 import subprocess
 from pathlib import Path
 
-from treadle.terminal.branch import branch_of
+from treadle.terminal.viewers.panel import branch_of
 
 
 def git(directory: Path, *arguments: str) -> str:

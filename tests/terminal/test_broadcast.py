@@ -4,8 +4,7 @@ import socket
 
 import pytest
 
-from treadle.terminal.broadcast import REPLIES_MAX, ConnectedClient
-from treadle.terminal.scrollback import FRAME, Scrollback
+from treadle.terminal.output import FRAME, REPLIES_MAX, ConnectedClient, Scrollback
 from treadle.wire.terminal import frames as wire
 from treadle.wire.terminal.connection import Connection
 

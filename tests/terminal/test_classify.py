@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.terminal.classify import Claude, Nothing, Simple, classifier
+from treadle.terminal.state import Claude, Nothing, Simple, classifier
 from treadle.wire.terminal.frames import ACTIVE, IDLE, STREAMING, THINKING, TOOL_USE
 
 

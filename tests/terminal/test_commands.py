@@ -9,11 +9,11 @@ import pytest
 
 from tests.terminal.support import Desk, Stage, alive, connected, until
 from tests.terminal.tmux import Tmux, attach
-from treadle.terminal.commands import obey
 from treadle.terminal.listing import row
-from treadle.terminal.panel import Panel
 from treadle.terminal.places import Place
 from treadle.terminal.settings import AttachOptions
+from treadle.terminal.viewers.attach import obey
+from treadle.terminal.viewers.panel import Panel
 
 ASKS = r"printf '\033]7501;state=blocked:kind=permission\033\\'"
 

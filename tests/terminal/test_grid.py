@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.terminal.recordings import NAMES, load
 from treadle.terminal.grid import Grid
-from treadle.terminal.screen import Screen
+from treadle.terminal.viewers.screen import Screen
 
 MARKS = dict.fromkeys(map(ord, "\ufe0e\ufe0f\u200d"))
 """Characters without a cell of their own are not kept."""

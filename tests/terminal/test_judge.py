@@ -10,7 +10,7 @@ from treadle.terminal.detectors import NAMES, named
 from treadle.terminal.grid import Grid
 from treadle.terminal.judge import FIRST_SCREEN, Evidence, by_report, explain, find_box, judge, says
 from treadle.terminal.reports import Report
-from treadle.terminal.times import STALE
+from treadle.terminal.states import STALE
 
 DIALOGS = [
     "Do you want to proceed?",

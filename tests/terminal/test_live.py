@@ -10,9 +10,9 @@ from tests.terminal.support import Stage, connected
 from tests.terminal.support import until as blocked_until
 from tests.waiting import until
 from treadle.errors import NotFound
-from treadle.terminal import live as watching
-from treadle.terminal.live import LiveScreen, Screens
 from treadle.terminal.places import Place, find
+from treadle.terminal.viewers import live as watching
+from treadle.terminal.viewers.live import LiveScreen, Screens
 
 DRAWS = r"stty -echo; printf 'one\r\ntwo\033]0;its title\007'; read a; printf '\033[1;1Hnew'; read b; exit 3"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.terminal.support import WAIT, Stage, connected, until
-from treadle.terminal import summary
+from treadle.terminal import history
 from treadle.terminal.client import Client
 from treadle.terminal.supervisor import Supervisor
 from treadle.wire.terminal import frames as wire
@@ -50,22 +50,22 @@ def test_a_prompt_is_seen_when_the_output_before_it_has_ended(stage: Stage, paus
     with connected(place) as client:
         client.hello(wire.WANT_STATES)
         until_told(client, "idle")
-    until(lambda: (summary.read(place) or {}).get("state") == "idle")
+    until(lambda: (history.read(place) or {}).get("state") == "idle")
 
 
 def test_the_summary_follows_the_state_and_goes_with_the_program(stage: Stage) -> None:
     place = stage.start("sh", "-c", f"echo hello; {ASKS}read a; {WORKS}read b; exit 3")
     with connected(place) as client:
-        until(lambda: (summary.read(place) or {}).get("state") == "permission")
-        found = summary.read(place)
+        until(lambda: (history.read(place) or {}).get("state") == "permission")
+        found = history.read(place)
         assert found and (found["id"], found["pid"], found["alive"]) == (place.id, place.pids()[1], True)
         assert found["command"][0] == "sh" and found["last_line"].startswith("hello")
         client.hello(wire.WANT_STATES)
         client.input(b"\n")
         until_told(client, "thinking")
-        assert summary.read(place)["state"] == "thinking", "it is written before it is announced"  # type: ignore[index]
+        assert history.read(place)["state"] == "thinking", "it is written before it is announced"  # type: ignore[index]
         client.prompt(b"later", wire.WHEN_IDLE)
-        until(lambda: [prompt["text"] for prompt in (summary.read(place) or {}).get("prompts", [])] == ["later"])
+        until(lambda: [prompt["text"] for prompt in (history.read(place) or {}).get("prompts", [])] == ["later"])
         client.input(b"\n")
         until(lambda: not Path(place.summary).exists())
         assert client.detail()["code"] == 3
@@ -74,10 +74,10 @@ def test_the_summary_follows_the_state_and_goes_with_the_program(stage: Stage) -
 def test_a_summary_has_the_last_line_soon_after_it_was_written(stage: Stage) -> None:
     place = stage.start("sh", "-c", f"{WORKS}stty -echo; while read line; do echo got $line; done")
     with connected(place) as client:
-        until(lambda: (summary.read(place) or {}).get("state") == "thinking")
+        until(lambda: (history.read(place) or {}).get("state") == "thinking")
         for word in (b"one", b"two"):
             client.input(word + b"\n")
-            until(lambda word=word: (summary.read(place) or {}).get("last_line") == f"got {word.decode()}")
+            until(lambda word=word: (history.read(place) or {}).get("last_line") == f"got {word.decode()}")
 
 
 def test_each_question_is_notified_with_its_words(stage: Stage, tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from treadle.terminal.manners import answer_refusal, as_paste, is_one_key, refusal
+from treadle.terminal.keyboard import answer_refusal, as_paste, is_one_key, refusal
 
 
 @pytest.mark.parametrize("name", ["permission", "question"])
@@ -50,6 +50,8 @@ def test_a_newline_in_a_text_for_an_agent_is_an_enter() -> None:
 
 
 @given(st.binary(max_size=20))
+@example(b"\x1b[")
+@example(b"\x1bO")
 def test_enter_is_never_taken_for_an_answer(data: bytes) -> None:
     assert not is_one_key(data + b"\r")
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.terminal.support import Desk
-from treadle.terminal.pager import KEYS, Pager, look_through
-from treadle.terminal.panel import Panel, width
+from treadle.terminal.viewers.panel import KEYS, Pager, Panel, look_through, width
 
 LINES = st.lists(st.text(st.characters(categories=["L", "N", "P", "Zs", "So"]), max_size=40), max_size=40)
 

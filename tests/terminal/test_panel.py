@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.terminal.support import Desk
-from treadle.terminal.panel import GONE, RESIZED, Panel, fitted, harmless, keys_in, width
-from treadle.terminal.screen import INVERSE, Screen
+from treadle.terminal.viewers.panel import GONE, RESIZED, Panel, fitted, harmless, keys_in, width
+from treadle.terminal.viewers.screen import INVERSE, Screen
 
 
 @given(st.text(), st.integers(0, 30))

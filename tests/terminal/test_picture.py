@@ -6,8 +6,19 @@ import pytest
 
 from tests.svg import as_svg
 from tests.terminal.recordings import NAMES, load
-from treadle.terminal.picture import BRAILLE, INK, PAPER, SIZE, Fonts, _write, colours, save
-from treadle.terminal.screen import Cell, Screen, palette
+from treadle.terminal.viewers.screen import (
+    BRAILLE,
+    INK,
+    PAPER,
+    SIZE,
+    Cell,
+    Fonts,
+    Screen,
+    _write,
+    colours,
+    palette,
+    save,
+)
 
 
 def texts(svg: str) -> list[tuple[str, dict[str, str]]]:

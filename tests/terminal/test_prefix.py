@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.terminal.prefix import COMMANDS, Prefix, key_forms, key_name
+from treadle.terminal.viewers.panel import COMMANDS, Prefix, key_forms, key_name
 
 
 def fed(*reads: bytes) -> tuple[bytes, list[str]]:

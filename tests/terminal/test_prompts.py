@@ -20,14 +20,14 @@ from treadle.errors import PeerStalled, TimedOut
 from treadle.io.process import table
 from treadle.terminal.client import Client
 from treadle.terminal.history import Log
+from treadle.terminal.keyboard import ENDS
 from treadle.terminal.loop import Loop
 from treadle.terminal.places import Place
 from treadle.terminal.prompts import CLEAR, CLEAR_MAX, QUEUE_MAX, TRIES, Prompts
 from treadle.terminal.pty import Pty
 from treadle.terminal.settings import TerminalSettings
 from treadle.terminal.state import Watch
-from treadle.terminal.times import SETTLE_MAX, SETTLED, SETTLED_AGENT
-from treadle.terminal.typing import ENDS
+from treadle.terminal.states import SETTLE_MAX, SETTLED, SETTLED_AGENT
 from treadle.wire.terminal import frames as wire
 
 ROOT = Path(__file__).parents[2]

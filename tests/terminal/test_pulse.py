@@ -11,7 +11,7 @@ import pytest
 from tests.terminal.support import until
 from tests.waiting import stop
 from treadle.io.process import table
-from treadle.terminal.pulse import Pulse
+from treadle.terminal.state import Pulse
 
 pytestmark = pytest.mark.skipif(not table.HAS_PROC, reason="without /proc nothing can be known")
 

@@ -1,6 +1,6 @@
 """Which agent a terminal shows: by its command, by what it reports or shows, and not any more in the shell after it."""
 
-from treadle.terminal.recognise import KnownAgent
+from treadle.terminal.state import KnownAgent
 
 
 def test_by_its_command_and_then_for_good() -> None:

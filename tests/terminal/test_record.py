@@ -8,8 +8,8 @@ import pytest
 
 from tests.terminal.support import Stage, connected, until, watch
 from treadle.errors import ConfigError, StorageError
-from treadle.terminal.record import CastRecorder, play, read
 from treadle.terminal.settings import TerminalSettings
+from treadle.terminal.viewers.record import CastRecorder, play, read
 
 
 def recorder(path: Path, now: float = 0.0) -> CastRecorder:

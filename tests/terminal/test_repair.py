@@ -12,8 +12,8 @@ import pytest
 
 from tests.terminal.support import Stage, connected, until
 from tests.waiting import stop
+from treadle.terminal.listing import repair
 from treadle.terminal.places import Place
-from treadle.terminal.repair import repair
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def was_signalled(supervisor: int) -> bool:
 
 
 def test_a_living_supervisor_makes_its_socket_again_and_is_named(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("treadle.terminal.repair.PATIENCE", 60.0)
+    monkeypatch.setattr("treadle.terminal.listing.PATIENCE", 60.0)
     place = stage.start("cat")
     with ThreadPoolExecutor(1) as pool:
         with stopped(place) as supervisor:
@@ -48,7 +48,7 @@ def test_a_living_supervisor_makes_its_socket_again_and_is_named(stage: Stage, m
 
 
 def test_one_that_does_not_answer_is_not_said_to_have_made_it(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("treadle.terminal.repair.PATIENCE", 0.0)
+    monkeypatch.setattr("treadle.terminal.listing.PATIENCE", 0.0)
     place = stage.start("cat")
     with stopped(place) as supervisor:
         os.unlink(place.sock)

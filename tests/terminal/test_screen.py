@@ -11,7 +11,7 @@ from tests.terminal.recordings import NAMES, load
 from tests.terminal.support import Stage, connected, until, watch
 from treadle.terminal.client import Client
 from treadle.terminal.places import Place
-from treadle.terminal.screen import (
+from treadle.terminal.viewers.screen import (
     BOLD,
     FAINT,
     INVERSE,
@@ -192,8 +192,8 @@ def test_one_that_has_ended_is_read_from_its_files(tmp_path: Path) -> None:
 def test_a_peer_of_the_plain_protocol_may_take_its_time_before_its_output_and_not_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("treadle.terminal.screen.ANSWER", 50.0)
-    monkeypatch.setattr("treadle.terminal.screen.REPLAYED", 0.0)
+    monkeypatch.setattr("treadle.terminal.viewers.screen.ANSWER", 50.0)
+    monkeypatch.setattr("treadle.terminal.viewers.screen.REPLAYED", 0.0)
     with socket.socket(socket.AF_UNIX) as listener, ThreadPoolExecutor(1) as pool:
         listener.bind(str(tmp_path / "s"))
         listener.listen()

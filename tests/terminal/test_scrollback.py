@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.terminal.scrollback import Scrollback
+from treadle.terminal.output import Scrollback
 
 chunks = st.lists(st.binary(min_size=1, max_size=6000), max_size=30)
 

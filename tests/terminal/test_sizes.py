@@ -1,6 +1,6 @@
 import pytest
 
-from treadle.terminal.sizes import choose
+from treadle.terminal.clients import choose
 
 
 @pytest.mark.parametrize(

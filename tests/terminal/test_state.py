@@ -14,10 +14,10 @@ from tests.terminal.recordings import NAMES, Recording, load
 from tests.terminal.support import Stage, connected, until
 from treadle.io.process import table
 from treadle.terminal.detectors import named
-from treadle.terminal.manners import refusal
+from treadle.terminal.keyboard import refusal
 from treadle.terminal.settings import TerminalSettings
 from treadle.terminal.state import Watch
-from treadle.terminal.times import (
+from treadle.terminal.states import (
     ANSWERING,
     AWAKE_MAX,
     FILE_PAUSE,

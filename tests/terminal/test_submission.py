@@ -6,10 +6,9 @@ import pytest
 
 from treadle.terminal import states
 from treadle.terminal.detectors import named
-from treadle.terminal.judge import Verdict
+from treadle.terminal.judge import DIALOG, ENDED, PASSED, TURN, AfterEnter, Submission, Verdict, outcome, transcript
 from treadle.terminal.reports import Report
-from treadle.terminal.submission import DIALOG, OVER, PASSED, TURN, AfterEnter, Submission, outcome, transcript
-from treadle.terminal.times import COMMAND_TAKEN, QUIET
+from treadle.terminal.states import COMMAND_TAKEN, QUIET
 
 
 def submitted(text: bytes = b"run the tests") -> Submission:
@@ -23,7 +22,7 @@ def after(state: str, *, lines: tuple[str, ...] = (), quiet: int = QUIET, output
 def test_a_dialog_a_turn_and_a_turn_that_was_over_before_it_was_seen() -> None:
     assert outcome(submitted(), after(next(iter(states.WAITING))), 1, None, None) == DIALOG
     assert outcome(submitted(), after(next(iter(states.AT_WORK))), 1, None, None) == TURN
-    assert outcome(submitted(), after(states.IDLE), 2, None, None) == OVER
+    assert outcome(submitted(), after(states.IDLE), 2, None, None) == ENDED
 
 
 def test_a_dialog_alone_does_not_say_that_the_text_was_taken() -> None:
@@ -36,7 +35,7 @@ def test_a_dialog_alone_does_not_say_that_the_text_was_taken() -> None:
     assert mine.confirmed
 
 
-@pytest.mark.parametrize(("quiet", "output", "found"), [(QUIET, 60, OVER), (QUIET - 1, 60, ""), (QUIET, 50, "")])
+@pytest.mark.parametrize(("quiet", "output", "found"), [(QUIET, 60, ENDED), (QUIET - 1, 60, ""), (QUIET, 50, "")])
 def test_a_program_that_is_no_agent_is_over_when_it_has_written_and_is_quiet(
     quiet: int, output: int, found: str
 ) -> None:
@@ -47,7 +46,7 @@ def test_where_no_prompt_is_seen_no_more_than_that_it_went_by_can_be_said() -> N
     assert outcome(submitted(), after("unknown"), 1, None, None) == PASSED
 
 
-@pytest.mark.parametrize(("state", "at", "found"), [("done", 1000, OVER), ("idle", 1000, OVER), ("done", 999, "")])
+@pytest.mark.parametrize(("state", "at", "found"), [("done", 1000, ENDED), ("idle", 1000, ENDED), ("done", 999, "")])
 def test_a_report_counts_from_the_moment_of_the_enter_on(state: str, at: int, found: str) -> None:
     assert outcome(submitted(), after(states.IDLE, output=50), 1, None, Report("state file", state, "", at)) == found
 
@@ -68,8 +67,8 @@ ASKED, ANSWERED, EMPTY = "❯ run the tests", "● Done.", (EDGE, "❯ ", EDGE)
 @pytest.mark.parametrize(
     ("lines", "change", "found"),
     [
-        ((ASKED, ANSWERED, *EMPTY), {}, OVER),
-        ((ASKED, "", ANSWERED, *EMPTY), {}, OVER),
+        ((ASKED, ANSWERED, *EMPTY), {}, ENDED),
+        ((ASKED, "", ANSWERED, *EMPTY), {}, ENDED),
         ((ASKED, ANSWERED, *EMPTY), {"output": 50}, ""),
         ((ASKED, ANSWERED, *EMPTY), {"seen": 1}, ""),
         ((ASKED, *EMPTY), {}, ""),
@@ -78,7 +77,7 @@ ASKED, ANSWERED, EMPTY = "❯ run the tests", "● Done.", (EDGE, "❯ ", EDGE)
         ((ASKED, ANSWERED, EDGE, "❯ run the tests", EDGE), {}, ""),
         ((ANSWERED, *EMPTY), {}, ""),
         ((ASKED, ANSWERED), {}, ""),
-        (EMPTY, {"text": b"/clear", "quiet": COMMAND_TAKEN}, OVER),
+        (EMPTY, {"text": b"/clear", "quiet": COMMAND_TAKEN}, ENDED),
         (EMPTY, {"text": b"/clear", "quiet": COMMAND_TAKEN - 1}, ""),
         ((EDGE, "❯ other", EDGE), {"text": b"/clear", "quiet": COMMAND_TAKEN}, ""),
         ((ASKED, ANSWERED, *EMPTY), {"text": b""}, ""),
@@ -95,10 +94,10 @@ def test_an_agent_has_taken_a_text_when_it_stands_above_the_box_with_an_answer_b
 
 
 def test_an_agent_that_only_reports_to_be_idle_has_not_said_that_it_is_done() -> None:
-    for state, found in (("done", OVER), ("error", OVER), ("idle", ""), ("working", "")):
+    for state, found in (("done", ENDED), ("error", ENDED), ("idle", ""), ("working", "")):
         report = Report("state file", state, "", 1000)
         assert outcome(submitted(), after(states.IDLE, output=50), 1, named("claude"), report) == found
-    for state, found in (("error", OVER), ("working", "")):
+    for state, found in (("error", ENDED), ("working", "")):
         assert outcome(submitted(), after("unknown"), 1, None, Report("state file", state, "", 1000)) == found
 
 

@@ -10,12 +10,12 @@ import pytest
 from tests.terminal.support import Stage, connected, until
 from tests.waiting import stop
 from treadle.io import files
-from treadle.terminal import summary
+from treadle.terminal import history
 from treadle.terminal.places import Place
 
 
 def of(place: Place) -> dict[str, object]:
-    return summary.read(place) or {}
+    return history.read(place) or {}
 
 
 def test_it_says_what_the_supervisor_says(stage: Stage) -> None:
@@ -44,7 +44,7 @@ def test_that_of_a_supervisor_that_is_stopped_is_not_believed(stage: Stage) -> N
     place = stage.start("sleep", "60")
     until(lambda: of(place))
     stop(place.pids()[0])
-    until(lambda: summary.read(place) is None)
+    until(lambda: history.read(place) is None)
     os.kill(place.pids()[0], signal.SIGCONT)
     until(lambda: of(place))
 
@@ -53,7 +53,7 @@ def test_after_a_hook_has_reported_the_supervisor_is_asked(stage: Stage) -> None
     place = stage.start("sleep", "60")
     until(lambda: of(place))
     Path(place.state).write_text("idle\n")
-    assert summary.read(place) is None
+    assert history.read(place) is None
 
 
 def test_there_is_none_when_the_program_has_ended_or_the_supervisor_is_gone(stage: Stage) -> None:
@@ -63,7 +63,7 @@ def test_there_is_none_when_the_program_has_ended_or_the_supervisor_is_gone(stag
     until(lambda: of(killed))
     os.kill(killed.pids()[0], signal.SIGKILL)
     until(lambda: not os.path.exists(killed.summary))
-    assert summary.read(killed) is None
+    assert history.read(killed) is None
 
 
 def test_one_that_cannot_be_read_is_none(stage: Stage) -> None:
@@ -71,7 +71,7 @@ def test_one_that_cannot_be_read_is_none(stage: Stage) -> None:
     until(lambda: of(place))
     for text in (b"", b"{", b"[]", b'{"format": 7}', b'{"format": 1}', b"\xff"):
         Path(place.summary).write_bytes(text)
-        assert summary.read(place) is None
+        assert history.read(place) is None
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def written(tmp_path: Path) -> Iterator[Place]:
     state = {"name": "idle", "since_ms": 5000, "began": 7, "agent": "claude", "message": None, "hint": "idle"}
     with files.locked(place.pid):
         detail = {"supervisor": os.getpid(), "state_file": place.state, "pid": 9, "state": state, "command": ["sh"]}
-        summary.write(place, {**detail, "workdir": "/", "started": "then", "last_line": "l", "prompts": []}, 2000)
+        history.write(place, {**detail, "workdir": "/", "started": "then", "last_line": "l", "prompts": []}, 2000)
         yield place
 
 
@@ -126,4 +126,4 @@ def test_one_that_cannot_be_written_takes_the_old_one_with_it(written: Place) ->
     os.mkdir(written.summary)
     files.try_remove(written.summary)  # it is no error that it stays
     with pytest.raises(KeyError):
-        summary.write(written, {}, 0)
+        history.write(written, {}, 0)

@@ -30,13 +30,13 @@ from tests.terminal.support import (
 from tests.waiting import stop
 from treadle.errors import Busy
 from treadle.io.process import table
-from treadle.io.process.held import TreeEnd
-from treadle.terminal import summary
+from treadle.io.process.tree import TreeEnd
+from treadle.terminal import history
 from treadle.terminal.client import Client
 from treadle.terminal.loop import READ, WRITE
 from treadle.terminal.places import TITLE, Place
-from treadle.terminal.record import CastRecorder
 from treadle.terminal.supervisor import INPUT_MAX, Supervisor
+from treadle.terminal.viewers.record import CastRecorder
 from treadle.wire.terminal import frames as wire
 
 # The connection...
@@ -987,7 +987,7 @@ def test_another_id_is_taken_with_all_files_and_its_title(stage: Stage) -> None:
     assert table.command_line(after.pids()[0])[0] == f"{TITLE}new" and not os.path.exists(place.pid)
     line = log_lines(after)[-1]
     assert (line["level"], line["event"], line["before"], line["session"]) == ("info", "renamed", place.id, "new")
-    until(lambda: (summary.read(after) or {}).get("id") == "new")
+    until(lambda: (history.read(after) or {}).get("id") == "new")
     assert os.path.exists(place.renamed) and Path(after.out).read_bytes() == b"hello\r\n"
     with connected(after) as client:
         client.stop(0)

@@ -9,8 +9,17 @@ from hypothesis import strategies as st
 from tests.terminal.support import Stage, until
 from treadle.errors import ConfigError
 from treadle.terminal.client import Client
-from treadle.terminal.times import SUBMITTED_MAX
-from treadle.terminal.typing import LINE_MAX, accepted, answer, check_lines, patience, settle, submit, type_text
+from treadle.terminal.keyboard import (
+    LINE_MAX,
+    accepted,
+    answer,
+    check_lines,
+    patience,
+    settle,
+    submit,
+    type_text,
+)
+from treadle.terminal.states import SUBMITTED_MAX
 from treadle.wire.terminal import frames as wire
 
 

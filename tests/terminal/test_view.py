@@ -1,4 +1,4 @@
-from treadle.terminal.view import UNREAD_MAX, CharacterView
+from treadle.terminal.state import UNREAD_MAX, CharacterView
 
 
 def test_it_is_blank_until_something_is_written() -> None:

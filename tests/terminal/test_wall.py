@@ -16,10 +16,10 @@ from tests.terminal.support import Desk, Stage, alive, connected, until
 from tests.terminal.tmux import Tmux
 from tests.waiting import until as soon
 from treadle.terminal.listing import row
-from treadle.terminal.panel import Panel, width
 from treadle.terminal.places import Place
-from treadle.terminal.screen import Screen
-from treadle.terminal.wall import Tile, Wall, layout, order, painted
+from treadle.terminal.viewers.panel import Panel, width
+from treadle.terminal.viewers.screen import Screen
+from treadle.terminal.viewers.wall import Tile, Wall, layout, order, painted
 
 ASKS = r"printf '\033]7501;state=blocked:kind=permission\033\\'"
 WORKS = ASKS.replace("blocked:kind=permission", "working")

@@ -2,10 +2,9 @@
 
 import pytest
 
-from treadle.terminal.accepting import Accepted
 from treadle.terminal.judge import Verdict
 from treadle.terminal.settings import TerminalSettings
-from treadle.terminal.wire_state import WireState
+from treadle.terminal.state import Accepted, WireState
 from treadle.wire.terminal.frames import ACTIVE, IDLE, THINKING, TOOL_USE
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.workspace.repositories import make as make_repository
 from treadle.errors import ConfigError, NotFound
 from treadle.io import files
-from treadle.terminal import unmerged, worktree
+from treadle.terminal import lock, worktree
 from treadle.terminal.places import Place
 from treadle.terminal.settings import TerminalSettings
 
@@ -29,21 +29,21 @@ def test_a_program_gets_a_private_copy_of_the_commit_under_a_harmless_name(repos
     given = settings(repository)
     made = worktree.make("../a b/", given)
     assert given.workdir == made.root and (Path(made.root) / "a.txt").read_text() == "one\n"
-    (name,) = os.listdir(unmerged.base())
-    assert name.startswith("a-b-") and os.stat(os.path.join(unmerged.base(), name)).st_mode & 0o077 == 0
+    (name,) = os.listdir(lock.base())
+    assert name.startswith("a-b-") and os.stat(os.path.join(lock.base(), name)).st_mode & 0o077 == 0
 
 
 def test_outside_of_a_repository_there_is_none_and_nothing_is_made(tmp_path: Path, state_home: Path) -> None:
     with pytest.raises(ConfigError, match="not in a git repository"):
         worktree.make("x", settings(tmp_path))
-    assert not os.path.exists(unmerged.base())
+    assert not os.path.exists(lock.base())
 
 
 def test_what_fails_on_the_way_leaves_no_directory(repository: Path, state_home: Path) -> None:
     (repository / ".git" / "HEAD").write_text("ref: refs/heads/none\n")
     with pytest.raises(Exception):  # noqa: B017 (whatever git says)
         worktree.make("x", settings(repository))
-    assert os.listdir(unmerged.base()) == []
+    assert os.listdir(lock.base()) == []
 
 
 def test_the_work_of_an_ended_terminal_is_found_and_its_id_is_kept(
@@ -67,7 +67,7 @@ def test_one_without_a_worktree_and_one_whose_worktree_is_gone_say_so(tmp_path: 
     with pytest.raises(NotFound, match="no worktree of its own"):
         worktree.of(place)
     Path(place.exit).write_text(
-        json.dumps({"format": 1, "id": "x", "workdir": f"{os.path.realpath(unmerged.base())}/gone/r"})
+        json.dumps({"format": 1, "id": "x", "workdir": f"{os.path.realpath(lock.base())}/gone/r"})
     )
     with pytest.raises(NotFound, match="was removed"):
         worktree.of(place)

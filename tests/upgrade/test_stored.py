@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import tarfile
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
@@ -21,15 +22,15 @@ from treadle.workspace.checkouts import around
 FORMATS = {
     "agent.detached": ("sessions", "home/treadle/tasks/*/plan.json"),
     "agent.providers.known": ("sessions", "home/treadle/models.json"),
-    "agent.records": ("sessions", "home/treadle/sessions/*/history.jsonl"),
-    "coordination.catalog": ("coordination", "project/.git/heimdall/claims.index"),
+    "agent.transcript": ("sessions", "home/treadle/sessions/*/history.jsonl"),
+    "coordination.claims": ("coordination", "project/.git/heimdall/claims.index"),
     "fleet.control": ("fleet", "home/treadle/fleet/engine/js/*/KV_fleet/msgs/*.blk"),
     "fleet.engine.layout": ("fleet", "home/treadle/fleet/engine/js/*/KV_fleet/meta.inf"),
     "fleet.engine.places": ("fleet", "home/treadle/fleet/fleet.json"),
     "fleet.find.index": ("fleet", "home/treadle/fleet/index.sqlite"),
     "fleet.join.invitations": ("fleet", "invitation.json"),
     "fleet.node": ("fleet", "home/treadle/fleet/nodes/here/node.json"),
-    "fleet.run.resume.checkpoints": ("fleet", "home/treadle/fleet/runs/*/state.json"),
+    "fleet.run.resumption": ("fleet", "home/treadle/fleet/runs/*/state.json"),
     "fleet.run.runs": ("fleet", "home/treadle/fleet/runs/*/job.json"),
     "host.job": ("receipts", "home/treadle/host/*/run.json"),
     "host.store": ("receipts", "home/treadle/receipts/chain.jsonl"),
@@ -37,7 +38,7 @@ FORMATS = {
     "receipts.trace": ("receipts", "home/treadle/receipts/*-*.json"),
     "serve.tokens": ("sessions", "home/treadle/web/tokens.json"),
     "settings.trust": ("sessions", "home/treadle/trust.json"),
-    "terminal.summary": ("terminals", "home/treadle/terminals/alive.summary"),
+    "terminal.history": ("terminals", "home/treadle/terminals/alive.summary"),
     "wire.fleet.messages": ("fleet", "home/treadle/fleet/engine/js/*/KV_fleet/msgs/*.blk"),
     "wire.fleet.orders": ("fleet", "home/treadle/fleet/engine/js/*/KV_fleet/msgs/*.blk"),
     "wire.fleet.train": ("fleet", "home/treadle/fleet/engine/js/*/KV_fleet/msgs/*.blk"),
@@ -46,7 +47,7 @@ FORMATS = {
     "workspace.branch_moves": ("workspaces", "home/treadle/branch-moves/*/*.json"),
     "workspace.in_place": ("sessions", "home/treadle/git/*/0/place.json"),
     "workspace.journal": ("workspaces", "home/treadle/apply.json"),
-    "workspace.prepared": ("receipts", "home/treadle/host/*/workspace.json"),
+    "workspace.workspace": ("receipts", "home/treadle/host/*/workspace.json"),
     "workspace.store": ("workspaces", "home/treadle/store/store.json"),
     "workspace.takeover": ("sessions", "home/treadle/git/*/0/base"),
 }
@@ -165,6 +166,8 @@ def test_terminals_are_listed_and_their_output_is_shown(at: At) -> None:
     assert "hello" in kept.typed("treadle tail ended") and "hello" in kept.typed("treadle tail alive")
     kept.typed("treadle wait ended --exit", code=3)
     assert json.loads(kept.typed("treadle ps --json")) == []
+    for path in (kept.place / "home" / "treadle" / "terminals").iterdir():
+        os.utime(path, (0, 0))  # unpacking has rewritten some just now
     kept.typed("treadle clean --older-than 1s --force")
     assert json.loads(kept.typed("treadle ls --all --json")) == []
 

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from treadle.workspace.prepared import WorkspaceMode
-from treadle.workspace.workspace import Workspace, prepare
+from treadle.workspace.workspace import Workspace, WorkspaceMode, prepare
 
 
 def open_in(tmp_path: Path, source: Path, mode: WorkspaceMode = "staged", **more: object) -> Workspace:

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.checkouts import checkout, git
-from treadle.workspace.base_refs import BASE, forget, keep
-from treadle.workspace.user_repository import UserRepository
+from treadle.workspace.user_repository import BASE, UserRepository, forget, keep
 from treadle.workspace.workspace import WorkspaceMode, prepare
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from treadle.errors import Cancelled, StorageError, WorkspaceError
-from treadle.io import stopping
-from treadle.workspace import copied as copying
-from treadle.workspace.copied import Copy, bring_files, files_under
+from treadle.io import tasks
+from treadle.workspace import directories as copying
+from treadle.workspace.directories import Copy, bring_files, files_under
 
 
 @pytest.fixture
@@ -141,9 +141,9 @@ def test_a_copy_has_a_limit_and_can_be_stopped(tmp_path: Path) -> None:
     assert error.value.hint == "leave things out with --exclude, or use --workspace-mode worktree"
     word = threading.Event()
     word.set()
-    with stopping.heeding(word), pytest.raises(Cancelled):
+    with tasks.heeding(word), pytest.raises(Cancelled):
         copied(source, tmp_path / "three")
-    with stopping.heeding(word), pytest.raises(Cancelled):
+    with tasks.heeding(word), pytest.raises(Cancelled):
         bring_files(str(source), str(tmp_path / "four"), ["a"])
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from tests.workspace.repositories import Repository, git
 from treadle.errors import WorkspaceError
-from treadle.workspace.exchange import give, lacks, receive, receive_bundle
-from treadle.workspace.store import Store
+from treadle.workspace.store import Store, give, lacks, receive, receive_bundle
 from treadle.workspace.user_repository import UserRepository
 
 WHO = {f"GIT_{role}_{name}": "a" for role in ("AUTHOR", "COMMITTER") for name in ("NAME", "EMAIL")}

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from treadle.workspace import file_names
-from treadle.workspace.file_names import listed, matching
+from treadle.workspace import uncommitted
+from treadle.workspace.uncommitted import listed, matching
 
 
 def test_what_begins_with_it_comes_first_and_the_shortest_of_those() -> None:
@@ -39,7 +39,7 @@ def test_ignored_files_are_left_out_in_a_repository_and_there_is_a_limit(
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     assert sorted(listed(str(tmp_path))) == [".gitignore", ".hidden/c.txt", "b.txt"]
-    monkeypatch.setattr(file_names, "FILES", 2)
+    monkeypatch.setattr(uncommitted, "FILES", 2)
     assert len(listed(str(tmp_path))) == 2
     many = [f"x{number:03}" for number in range(60)]
     assert matching(many, "X") == many[:50] and matching(many, "y") == [] and matching(["b", "a"], "") == ["a", "b"]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.workspace.repositories import git
-from treadle.workspace.first_commit import WHO, first_commit
+from treadle.workspace.user_repository import WHO, first_commit
 
 
 def test_it_has_one_commit_and_a_clean_checkout(tmp_path: Path) -> None:

@@ -5,10 +5,9 @@ import pytest
 
 from tests.workspace.repositories import Repository
 from treadle.errors import WorkspaceError
-from treadle.workspace.git_names import is_forbidden, is_git
-from treadle.workspace.prepared import WorkspaceMode
+from treadle.workspace.git import is_forbidden, is_git
 from treadle.workspace.store import Store
-from treadle.workspace.workspace import prepare
+from treadle.workspace.workspace import WorkspaceMode, prepare
 
 TAKEN = [
     ".git",

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from treadle.io.disk import DISK
+from treadle.io.machine import DISK
 from treadle.policy.profile import Profile
 from treadle.session import Access, Rules
-from treadle.workspace.git_programs import run_when_looking
+from treadle.workspace.user_repository import run_when_looking
 
 ALLOWED = Rules(allow=("Bash(git *)", "Bash(git)"))
 

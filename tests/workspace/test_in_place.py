@@ -10,11 +10,10 @@ import pytest
 from tests.workspace.repositories import Repository, git, make
 from treadle.errors import LocalError, TimedOut
 from treadle.session import Mount
-from treadle.workspace import staging
+from treadle.workspace import index_file
 from treadle.workspace.checkouts import around
-from treadle.workspace.in_place import RECORD, RENEW, InPlace, PlaceRecord, _update
+from treadle.workspace.in_place import LIST, RECORD, RENEW, ROOM, InPlace, PlaceRecord, _update
 from treadle.workspace.private_git import MARK
-from treadle.workspace.takeover import LIST, ROOM
 
 
 @pytest.fixture
@@ -181,7 +180,7 @@ async def test_what_both_have_is_kept_as_it_is_after_each_step_of_the_user(
     Path(repository.top, "a.txt").write_text("two\n")
     repository.git("commit", "-qam", "two")
     await place.ready(asked)
-    assert kept() == {first, repository.commit()} and place._entries == staging.entries(place.user)
+    assert kept() == {first, repository.commit()} and place._entries == index_file.entries(place.user)
     assert Path(place.directory, "base").read_text() == f"1 refs/heads/main\nrefs/heads/main {repository.commit()}"
     Path(repository.top, "a.txt").write_text("staged\n")
     repository.git("add", "a.txt")

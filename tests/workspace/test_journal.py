@@ -11,7 +11,7 @@ import pytest
 
 from treadle.errors import StorageError
 from treadle.workspace import journal
-from treadle.workspace.copied import DEPTH_CAP
+from treadle.workspace.directories import DEPTH_CAP
 from treadle.workspace.journal import Step
 
 FILES = {"a": "a1", "b": "b1", "sub/c": "c1", "gone/deep/d": "d1", "was/file": "f1"}

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.errors import Cancelled
-from treadle.io import stopping
-from treadle.workspace import listing
-from treadle.workspace.listing import (
+from treadle.io import tasks
+from treadle.workspace import private_git
+from treadle.workspace.private_git import (
     DEEPEST,
     MOST_STASHES,
     BadListing,
@@ -149,9 +149,9 @@ def test_more_refs_than_any_repository_has_are_left_out_and_a_stop_is_heeded(
         (tmp_path / "refs" / str(number) / "x").touch()
     assert len(ref_files(str(tmp_path))) == 4
     for most, counted in ((6, 4), (4, 0)):
-        monkeypatch.setattr(listing, "MOST_REFS", most)
+        monkeypatch.setattr(private_git, "MOST_REFS", most)
         assert len(ref_files(str(tmp_path))) == counted, most
     halt = threading.Event()
     halt.set()
-    with stopping.heeding(halt), pytest.raises(Cancelled):
+    with tasks.heeding(halt), pytest.raises(Cancelled):
         ref_files(str(tmp_path))

@@ -7,11 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treadle.workspace import look as looking
+from treadle.workspace import directories as looking
 from treadle.workspace.changes import TreeEntry
-from treadle.workspace.look import Look, Oddity, PermissionChange, hidden_changes, news, permission_changes
+from treadle.workspace.directories import (
+    Look,
+    Oddity,
+    PermissionChange,
+    hidden_changes,
+    news,
+    permission_changes,
+    take,
+)
 from treadle.workspace.store import Store
-from treadle.workspace.taking import take
 
 
 def age(look: Look) -> Look:

@@ -10,9 +10,9 @@ import pytest
 
 from treadle.errors import StorageError
 from treadle.workspace.changes import TreeEntry
+from treadle.workspace.directories import take
 from treadle.workspace.merge import Merged, plan_back
 from treadle.workspace.store import Store
-from treadle.workspace.taking import take
 
 LINES = [f"line {number}\n" for number in range(20)]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.fleet.repositories import git
-from treadle.workspace import checkouts, merges
+from treadle.workspace import branch_merges, checkouts
 from treadle.workspace.changes import TreeEntry
 from treadle.workspace.store import Store
 from treadle.workspace.user_repository import UserRepository
@@ -50,13 +50,13 @@ def test_the_branchs_own_attributes_say_how_to_merge_at_every_depth_and_are_forg
     (top / "deep" / ".gitattributes").write_text("list.txt merge=union filter=evil\n# list.txt merge=ours\n")
     git(top, "add", "-A")
     git(top, "commit", "-qm", "attributes")
-    merges.set_attributes(store, git(top, "rev-parse", "main"))
+    branch_merges.set_attributes(store, git(top, "rev-parse", "main"))
     found = store.merge(a, b)
     assert set(found.conflicts) == {"list.txt", "other.txt"}
     assert "filter=evil" not in Path(store.directory, "info", "attributes").read_text()
-    merges.set_attributes(store, plain)
+    branch_merges.set_attributes(store, plain)
     assert set(store.merge(a, b).conflicts) == {"list.txt", "deep/list.txt", "other.txt"}
-    assert set(merges.kinds(store.merge(a, b).messages).values()) == {"content"}
+    assert set(branch_merges.kinds(store.merge(a, b).messages).values()) == {"content"}
 
 
 def test_what_is_built_twice_is_the_same_commit(user: UserRepository, tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_what_is_built_twice_is_the_same_commit(user: UserRepository, tmp_path: 
     for number in range(2):
         store = store_of(user, tmp_path / f"store{number}")
         tree = store.merge(main, a).tree
-        made.add(store.commit(tree, [main, a], "merged", who=merges.fixed_identity(store, [main, a])))
+        made.add(store.commit(tree, [main, a], "merged", who=branch_merges.fixed_identity(store, [main, a])))
     assert len(made) == 1
 
 
@@ -81,8 +81,10 @@ def test_a_merged_commit_is_checked_out_with_its_history_and_runs_no_filter(
     main, a = git(top, "rev-parse", "main"), branch(user, "a", "a")
     canary.unlink(missing_ok=True)
     store, here = store_of(user, tmp_path / "store"), tmp_path / "here"
-    merged = store.commit(store.merge(main, a).tree, [main, a], "merged", who=merges.fixed_identity(store, [main, a]))
-    merges.check_out(store, user, "refs/heads/main", merged, main, str(here))
+    merged = store.commit(
+        store.merge(main, a).tree, [main, a], "merged", who=branch_merges.fixed_identity(store, [main, a])
+    )
+    branch_merges.check_out(store, user, "refs/heads/main", merged, main, str(here))
     assert (here / "list.txt").read_text() == "one\na\n" and not canary.exists()
     log = subprocess.run(["git", "log", "--format=%s"], cwd=here, capture_output=True, text=True, check=True).stdout
     assert log.splitlines()[0] == "merged" and "start" in log
@@ -117,7 +119,7 @@ def test_a_driver_that_would_run_a_program_is_not_used_whatever_the_attributes_s
     git(top, "add", "-A")
     git(top, "commit", "-qm", "attributes")
     a, b, store = branch(user, "a", "a"), branch(user, "b", "b"), store_of(user, tmp_path / "store")
-    merges.set_attributes(store, git(top, "rev-parse", "main"))
+    branch_merges.set_attributes(store, git(top, "rev-parse", "main"))
     assert set(store.merge(a, b).conflicts) == {"list.txt", "deep/list.txt", "other.txt"} and not canary.exists()
 
 
@@ -134,13 +136,13 @@ def test_lfs_pointers_merge_as_text_and_conflict_when_both_sides_changed_one(
     two = changed(user, "two", files={"two.bin": POINTER.format(digest="2" * 64)})
     other = changed(user, "other", files={"one.bin": POINTER.format(digest="3" * 64)})
     store = store_of(user, tmp_path / "store")
-    merges.set_attributes(store, git(top, "rev-parse", "main"))
+    branch_merges.set_attributes(store, git(top, "rev-parse", "main"))
     assert store.merge(one, two).conflicts == () and store.merge(one, other).conflicts == ("one.bin",)
     merged = store.commit(
-        store.merge(one, two).tree, [one, two], "merged", who=merges.fixed_identity(store, [one, two])
+        store.merge(one, two).tree, [one, two], "merged", who=branch_merges.fixed_identity(store, [one, two])
     )
     here = tmp_path / "here"
-    merges.check_out(store, user, "refs/heads/main", merged, one, str(here))
+    branch_merges.check_out(store, user, "refs/heads/main", merged, one, str(here))
     assert (here / "one.bin").read_text() == POINTER.format(digest="1" * 64), "a check has the pointer: setup fetches"
 
 
@@ -157,9 +159,9 @@ def test_a_submodule_that_one_side_moved_is_taken_and_one_that_both_moved_confli
     taken = store.merge(one, plain)
     assert taken.conflicts == () and store.borrow_tree(taken.tree)[1]["module"].blob == "2" * 40
     found = store.merge(one, two)
-    assert found.conflicts == ("module",) and merges.kinds(found.messages)["module"].startswith("submodule")
+    assert found.conflicts == ("module",) and branch_merges.kinds(found.messages)["module"].startswith("submodule")
     here = tmp_path / "here"
-    merges.check_out(store, user, "refs/heads/main", one, one, str(here))
+    branch_merges.check_out(store, user, "refs/heads/main", one, one, str(here))
     assert list((here / "module").iterdir()) == [], "a check has it empty: setup fetches"
 
 
@@ -194,7 +196,7 @@ class Branch:
 
     def unstated(self, before: str, merged: str, base: str, work: str) -> list[str]:
         trees = self.store.tree_of(before), self.store.tree_of(merged)
-        return merges.unstated(self.store, *trees, base, work)
+        return branch_merges.unstated(self.store, *trees, base, work)
 
 
 def test_what_a_merge_changes_and_the_work_did_not_is_unstated(store: Store) -> None:

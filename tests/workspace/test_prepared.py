@@ -9,8 +9,7 @@ import pytest
 from tests.workspace.repositories import make
 from tests.workspace.sources import open_in
 from treadle.errors import StorageError
-from treadle.workspace.prepared import FORMAT, RECORD, Origin, Prepared, read_record
-from treadle.workspace.reopened import open_workspace
+from treadle.workspace.workspace import FORMAT, RECORD, Origin, Prepared, open_workspace, read_record
 
 PLACE = Prepared(format=FORMAT, mode="staged", source="/s", root="/r", directory="/d", before="b")
 

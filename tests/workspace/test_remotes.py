@@ -7,7 +7,7 @@ import pytest
 
 from tests.workspace.repositories import Repository, git, make
 from treadle.errors import NotFound, WorkspaceError
-from treadle.workspace import merges, remotes
+from treadle.workspace import branch_merges, remotes
 from treadle.workspace.branch_moves import BranchMoved
 from treadle.workspace.remotes import PushRefused, Remote, RemoteBranch, ref_of, shown, split
 from treadle.workspace.store import Store
@@ -37,7 +37,7 @@ def there(tmp_path: Path) -> str:
 def made_on(branch: RemoteBranch, tip: str, word: str) -> str:
     """Another commit with the same files."""
     tree, _ = branch.store.borrow_tree(tip)
-    return branch.store.commit(tree, [tip], f"{word}\n", who=merges.fixed_identity(branch.store, [tip]))
+    return branch.store.commit(tree, [tip], f"{word}\n", who=branch_merges.fixed_identity(branch.store, [tip]))
 
 
 def test_a_branch_is_pushed_from_where_it_was_seen(

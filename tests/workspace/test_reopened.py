@@ -8,11 +8,9 @@ import pytest
 from tests.workspace.format0 import leave
 from tests.workspace.repositories import Repository, branches, git
 from treadle.errors import StorageError, WorkspaceError
-from treadle.io.removing import remove_tree
+from treadle.io.descriptors import remove_tree
 from treadle.workspace import journal
-from treadle.workspace.prepared import RECORD
-from treadle.workspace.reopened import abandoned, open_workspace
-from treadle.workspace.workspace import STORE, Workspace, prepare
+from treadle.workspace.workspace import RECORD, STORE, Workspace, abandoned, open_workspace, prepare
 
 MODES = ["staged", "worktree"]
 

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from tests.fleet.repositories import git
+from treadle.workspace.branch_merges import write_submodules
+from treadle.workspace.directories import write_files
 from treadle.workspace.store import Store, lending
-from treadle.workspace.submodules import write_submodules
 from treadle.workspace.user_repository import UserRepository
-from treadle.workspace.writing import write_files
 
 LOCAL = ("-c", "protocol.file.allow=always", "submodule", "--quiet")
 

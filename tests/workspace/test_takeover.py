@@ -12,9 +12,9 @@ import pytest
 from tests.agent.checkouts import Working, checkout, git, refs
 from tests.agent.sealed import log
 from treadle.errors import WorkspaceError
-from treadle.workspace import private_git, staging
+from treadle.workspace import index_file, private_git
 from treadle.workspace.checkouts import around
-from treadle.workspace.takeover import BASE, ROOM, Takeover, recalled
+from treadle.workspace.in_place import BASE, ROOM, Takeover, recalled
 
 BUBBLE = ["bwrap", "--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "true"]
 
@@ -329,7 +329,7 @@ async def test_what_both_had_is_recalled_after_the_session_has_ended(top: Path, 
     again = Takeover(direct.taking.user, str(direct.home), "s1")
     again.recall()
     assert again.head == "refs/heads/main" and again.refs["refs/heads/main"] == new and "refs/heads/new" in again.refs
-    assert again._entries == direct.taking._entries == staging.entries(again.user) != {}
+    assert again._entries == direct.taking._entries == index_file.entries(again.user) != {}
     (direct.home / BASE).write_text("0 refs/heads/main")
     with pytest.raises(WorkspaceError, match="s1 began with is not known: it was another release") as raised:
         recalled(str(direct.home), "s1")
@@ -409,7 +409,7 @@ async def test_a_branch_that_is_checked_out_elsewhere_is_not_moved(top: Path, di
 async def test_while_another_git_holds_the_index_nothing_moves(
     top: Path, direct: Direct, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging, "PATIENCE", 0.0)
+    monkeypatch.setattr(index_file, "PATIENCE", 0.0)
     direct.commit("two")
     (top / ".git/index.lock").touch()
     (said,) = await direct.take()

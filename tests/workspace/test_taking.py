@@ -18,16 +18,14 @@ from hypothesis import strategies as st
 from tests.conftest import need
 from tests.workspace.repositories import git, make
 from treadle.errors import Cancelled, StorageError, WorkspaceError
-from treadle.io import pinned
+from treadle.io import descriptors
 from treadle.io.files import write_atomic
-from treadle.io.stopping import heeding
-from treadle.workspace import look as looking
-from treadle.workspace import taking
+from treadle.io.tasks import heeding
+from treadle.workspace import directories
+from treadle.workspace import directories as looking
 from treadle.workspace.changes import TreeEntry
-from treadle.workspace.copied import DEPTH_CAP
-from treadle.workspace.look import Look, hidden_changes, news
+from treadle.workspace.directories import DEPTH_CAP, Look, hidden_changes, news, take
 from treadle.workspace.store import Store
-from treadle.workspace.taking import take
 
 
 def kinds(look: Look) -> set[tuple[str, str]]:
@@ -158,7 +156,7 @@ def test_a_file_that_is_too_large_is_stated_and_keeps_what_the_base_has(
     look = take(store, str(root), base=base)
     assert kinds(look) == {("too_large", "a.txt"), ("too_large", "new.bin")}
     assert look.files == base
-    monkeypatch.setattr(taking, "TOTAL_CAP", 5)
+    monkeypatch.setattr(directories, "TOTAL_CAP", 5)
     (root / "a.txt").write_text("one\n")
     (root / "new.bin").write_text("three\n")
     assert {kind for kind, _ in kinds(take(store, str(root)))} == {"too_large"}
@@ -185,8 +183,8 @@ def test_a_very_deep_directory_is_stated_and_keeps_what_the_base_has(root: Path,
         f"{deep}f": TreeEntry(mode="100644", blob=store.put("blob", b"f")),
         f"{deep[: 2 * DEPTH_CAP]}g": TreeEntry(mode="100644", blob=store.put("blob", b"g")),
     }
-    with pinned.directory(os.path.realpath(root)) as fd:
-        os.close(pinned.open_below(fd, "d/" * (DEPTH_CAP + 20), make=True))
+    with descriptors.directory(os.path.realpath(root)) as fd:
+        os.close(descriptors.open_below(fd, "d/" * (DEPTH_CAP + 20), make=True))
     look = take(store, str(root), base=base)
     assert [kind for kind, _ in kinds(look)] == ["too_long"]
     assert {"a.txt", "deep/b.txt", f"{deep}f"} == set(look.files)  # the other is gone, and that can be seen
@@ -217,7 +215,7 @@ def test_a_link_in_place_of_a_directory_is_not_followed(root: Path, store: Store
 def test_what_has_not_changed_since_the_earlier_look_is_not_read_again(
     root: Path, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (taking, looking):  # so that what was looked at is believed at once, not only after a tick
+    for module in (directories, looking):  # so that what was looked at is believed at once, not only after a tick
         monkeypatch.setattr(module, "TICK", -(10**12))
 
     def again(earlier: Look) -> tuple[Look, set[str]]:
@@ -338,15 +336,15 @@ def test_a_large_file_is_put_in_pieces_and_limits_hold_exactly(
     root: Path, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = take(store, str(root))
-    monkeypatch.setattr(taking, "PIECE", 3)
+    monkeypatch.setattr(directories, "PIECE", 3)
     other = Store.make(str(tmp_path / "other"))
     found = take(other, str(root))
     assert found.tree == whole.tree and other.blobs([found.files["a.txt"].blob]) == {
         found.files["a.txt"].blob: b"one\n"
     }
     for cap, total, kept in ((4, 8, 2), (3, 8, 0), (4, 7, 1), (4, 3, 0)):
-        monkeypatch.setattr(taking, "FILE_CAP", cap)
-        monkeypatch.setattr(taking, "TOTAL_CAP", total)
+        monkeypatch.setattr(directories, "FILE_CAP", cap)
+        monkeypatch.setattr(directories, "TOTAL_CAP", total)
         found = take(other, str(root))
         assert len(found.files) == kept and len(kinds(found)) == 2 - kept
     note = "it has 4 bytes; at most 4 of one file and 3 of all are taken"

@@ -8,12 +8,10 @@ import pytest
 from tests.workspace.repositories import make
 from tests.workspace.test_store import forge
 from treadle.errors import StorageError, WorkspaceError
-from treadle.io.removing import remove_tree
+from treadle.io.descriptors import remove_tree
 from treadle.workspace.changes import TreeEntry
-from treadle.workspace.look import metadata_of
+from treadle.workspace.directories import metadata_of, take, write_files
 from treadle.workspace.store import Store
-from treadle.workspace.taking import take
-from treadle.workspace.writing import write_files
 
 
 @pytest.fixture

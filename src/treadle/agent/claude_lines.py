@@ -12,16 +12,14 @@ from typing import Any
 import msgspec
 
 from treadle.agent.messages import AssistantMessage, ChatMessage, ToolResult, UserMessage
-from treadle.agent.records import MessageRecord, Named, TurnBegan, effective
-from treadle.agent.transcript import Transcript
+from treadle.agent.transcript import MessageRecord, Named, Transcript, TurnBegan, effective
 from treadle.io.files import write_atomic
 from treadle.io.paths import private_dir
 from treadle.settings.claude import user_directory
 from treadle.wire.common.jsonline import json_line
-from treadle.wire.common.timestamps import timestamp
+from treadle.wire.common.jsontext import timestamp
 from treadle.wire.oneshot.arguments import THEIRS, to_theirs
-from treadle.wire.oneshot.line_ids import LineIds
-from treadle.wire.oneshot.records import SPOKEN
+from treadle.wire.oneshot.records import SPOKEN, LineIds
 
 
 def write_claude_history(transcript: Transcript, entrypoint: str, path: str = "") -> str:

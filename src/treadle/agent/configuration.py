@@ -9,13 +9,13 @@ from typing import Any
 
 import msgspec
 
-from treadle.agent.confining import settled
 from treadle.agent.providers.base import Provider
 from treadle.agent.providers.names import ModelSettings, key_source, model_settings, resolve
 from treadle.agent.small.profile import chosen, small_persona
 from treadle.errors import ConfigError
 from treadle.policy.environment import given, inherited, reduced
 from treadle.redact import is_secret_name
+from treadle.sandboxed.confining import settled
 from treadle.session import Confinement, Limits, Rules, SessionSpec
 from treadle.settings import config
 from treadle.settings.config import Settings

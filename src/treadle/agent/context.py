@@ -12,10 +12,9 @@ from contextlib import suppress
 
 import msgspec
 
-from treadle.agent import images
 from treadle.agent.messages import AssistantMessage, ChatMessage, ModelRequest, ToolResult, UserMessage
-from treadle.agent.records import Compacted, MessageRecord, Pruned
-from treadle.agent.transcript import PRUNED, Transcript, prune, well_formed
+from treadle.agent.tools import images
+from treadle.agent.transcript import PRUNED, Compacted, MessageRecord, Pruned, Transcript, prune, well_formed
 from treadle.errors import ContextOverflow, ProviderError, StorageError, TreadleError
 from treadle.events import ContextCompacted, ContextHandoff, ContextPruned, Event, Usage, Warned
 

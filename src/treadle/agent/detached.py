@@ -28,8 +28,8 @@ from treadle.agent.subagents import Assignment
 from treadle.errors import LineTooLong, LocalError, NotFound, PeerClosed, StorageError
 from treadle.events import FINISHED, ErrorInfo, Event, Task, TaskChanged, TaskGroup, TaskGroupChanged, decode, encode
 from treadle.io import files, paths
-from treadle.io.process.detached import detach
-from treadle.io.reading import read_if_there
+from treadle.io.files import read_if_there
+from treadle.io.process.tree import detach
 from treadle.io.streams import FdStream, connect_unix
 from treadle.session import AgentInfo, Confinement, Instructions, Limits, Mode, Rules, SessionSpec, Start, Toolset
 from treadle.wire.common.framing import LineSplitter

@@ -11,16 +11,14 @@ import msgspec
 
 from treadle.agent.detached import Detached, control, is_stored, lines_of
 from treadle.agent.native import NativeAgent
-from treadle.agent.task_groups import Groups
-from treadle.agent.tasks import Tasks
+from treadle.agent.tasks import Groups, Tasks
 from treadle.errors import PeerClosed, StorageError, TreadleError
 from treadle.events import Event, TaskChanged, TaskGroupChanged, Usage, encode
 from treadle.io import files, paths
-from treadle.io.process.detached import say_ready
-from treadle.io.process.loop import run_async
-from treadle.io.process.private import hold_secrets
+from treadle.io.process.loop import hold_secrets, run_async
+from treadle.io.process.tree import say_ready
 from treadle.io.streams import FdStream, Listener, Stream, listen_unix
-from treadle.io.within import start_held
+from treadle.io.tasks import start_held
 
 FOLLOWER_ROOM = 4096
 """How many lines a follower may be behind; one further behind is dropped and finds the rest on disk."""

@@ -17,14 +17,14 @@ import msgspec
 
 from treadle.errors import TreadleError
 from treadle.events import CommandRun, FileChanged, ToolEnded, ToolStarted
-from treadle.io.reading import text_if_there
-from treadle.io.within import end_tasks, start_held
+from treadle.io.files import text_if_there
+from treadle.io.tasks import end_tasks, start_held
 from treadle.session import HookVerdict, OwnProgram, Use
 from treadle.settings.claude import FORBIDDING, CommandHook
 from treadle.wire.oneshot.arguments import THEIRS, USED, to_ours, to_theirs
 
 if TYPE_CHECKING:
-    from treadle.agent.hook_runs import HookStep
+    from treadle.agent.hooks import HookStep
 
 _SUBJECTS = ("agent_type", "trigger", "notification_type", "command_name", "to_model", "error", "load_reason")
 """What the matcher of an event without a tool is compared with."""
@@ -205,7 +205,7 @@ class EventHooks:
         tool = str(payload["tool_name"])
         use = payload.pop("use", None)
         given = {**payload, "tool_name": USED.get(tool, tool), "tool_input": to_theirs(tool, payload.get("tool_input"))}
-        from treadle.wire.oneshot.permissions import suggested_rules
+        from treadle.wire.oneshot.arguments import suggested_rules
 
         given["permission_suggestions"] = suggested_rules(tuple(given.pop("always", ())), str(given.pop("kind", "")))
         try:
@@ -260,7 +260,7 @@ class EventHooks:
         return answers
 
     def _matching(self, event: str, subject: str, use: Use | None) -> list[CommandHook]:
-        from treadle.agent.hook_runs import concerns  # imported here because few runs have hooks
+        from treadle.agent.hooks import concerns  # imported here because few runs have hooks
 
         found = []
         for place, hook in enumerate(self._commands):
@@ -273,7 +273,7 @@ class EventHooks:
         return found
 
     async def _run(self, hook: CommandHook, given: dict[str, Any]) -> dict[str, Any]:
-        from treadle.agent.hook_runs import run
+        from treadle.agent.hooks import run
 
         running = run(hook, given, self._cwd, self._warn, self._env, self.judge, self.watch)
         if not hook.background:
@@ -313,7 +313,7 @@ def _as_theirs(call: dict[str, Any]) -> dict[str, Any]:
 
 def _response(use: Use, result: str) -> dict[str, Any]:
     """What the tool gave, in the shape that Claude Code's tool of that kind has."""
-    from treadle.wire.oneshot.tool_results import tool_use_result  # imported here because few runs have hooks
+    from treadle.wire.oneshot.content import tool_use_result  # imported here because few runs have hooks
 
     ended = ToolEnded(call=use.call, name=use.tool, result=result, ok=True)
     started = ToolStarted(call=use.call, name=use.tool, args=use.args)

@@ -17,11 +17,10 @@ from treadle.agent.mcp import ServersChanged
 from treadle.agent.messages import ModelRequest, ToolSchema, UserMessage
 from treadle.agent.permissions import Permissions
 from treadle.agent.providers.base import Provider
-from treadle.agent.records import Switched
 from treadle.agent.session_hooks import SessionHooks
 from treadle.agent.tasks import Tasks
 from treadle.agent.toolbox import Toolbox
-from treadle.agent.transcript import Transcript
+from treadle.agent.transcript import Switched, Transcript
 from treadle.errors import Denied
 from treadle.events import FINISHED, CommandRun, Event, Usage, Warned
 from treadle.session import Access, Change, Instructions, OwnTool, SessionSpec, Subagent
@@ -29,7 +28,7 @@ from treadle.sessions.session import BaseSession
 from treadle.settings import trust
 
 if TYPE_CHECKING:
-    from treadle.agent.hook_runs import HookStep
+    from treadle.agent.hooks import HookStep
 
 
 class HostedSession(BaseSession):

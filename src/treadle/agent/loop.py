@@ -7,6 +7,7 @@ session turns that into the end of the turn.
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -14,7 +15,6 @@ from typing import Any, Protocol
 
 import msgspec
 
-from treadle.agent.budget import TurnBudget
 from treadle.agent.context import SUMMARY_PROMPT, Context, estimate
 from treadle.agent.messages import (
     AssistantMessage,
@@ -26,11 +26,19 @@ from treadle.agent.messages import (
     UserMessage,
 )
 from treadle.agent.providers.base import Provider, Reply
-from treadle.agent.repeats import Repeats
 from treadle.agent.tools import registry
 from treadle.agent.tools.base import AnyTool, ToolContext
 from treadle.agent.tools.registry import Registry
-from treadle.errors import ContextOverflow, EmptyReply, ProviderError, TreadleError
+from treadle.errors import (
+    BudgetExceeded,
+    ContextOverflow,
+    EmptyReply,
+    LoopDetected,
+    MaxIterations,
+    ProviderError,
+    TimedOut,
+    TreadleError,
+)
 from treadle.events import (
     Event,
     Message,
@@ -44,9 +52,131 @@ from treadle.events import (
     Usage,
     Warned,
 )
-from treadle.session import Access, Calling, Decision, HookVerdict, Reasoning, Watching
+from treadle.session import Access, Calling, Decision, HookVerdict, Limits, Reasoning, Watching
 from treadle.sessions.session import Turn, error_info, settled
 from treadle.sessions.totals import Totals
+
+# Limits of a turn and of its session: model calls, wall time, tokens, money.
+
+
+class TurnBudget:
+    """Checked before every model call of a turn. Cost and tokens count over the session, the rest over the turn."""
+
+    def __init__(self, limits: Limits, *, priced: Callable[[], bool] = lambda: True) -> None:
+        """`priced`: whether the cost of a model call will be known."""
+        self.limits = limits
+        self._priced = priced
+        self._started = time.monotonic()
+
+    def seconds_left(self) -> float | None:
+        if self.limits.max_seconds is None:
+            return None
+        return max(self._started + self.limits.max_seconds - time.monotonic(), 0.0)
+
+    def check(self, iterations: int, spent: Totals) -> None:
+        """Raises when one more model call would go over a limit."""
+        limits = self.limits
+        if limits.max_iterations is not None and iterations >= limits.max_iterations:
+            raise MaxIterations(f"stopped after {iterations} model calls, the limit for one turn")
+        if self.seconds_left() == 0.0:
+            raise self.out_of_time()
+        if limits.max_tokens is not None and spent.total_tokens >= limits.max_tokens:
+            raise BudgetExceeded(f"{spent.total_tokens} tokens are used, the limit is {limits.max_tokens}")
+        if limits.max_cost_usd is not None:
+            if not self._priced() or spent.calls and spent.cost_usd is None:
+                raise BudgetExceeded(
+                    "a cost limit is set, but what this model costs is unknown, so the limit cannot be enforced",
+                    hint='give its price in config.toml under [models.prices."MODEL"], or limit tokens instead',
+                )
+            if spent.cost_usd is not None and spent.cost_usd >= limits.max_cost_usd:
+                raise BudgetExceeded(f"${spent.cost_usd:.4f} is spent, the limit is ${limits.max_cost_usd:.4f}")
+
+    def out_of_time(self) -> TimedOut:
+        return TimedOut(f"the turn took more than {self.limits.max_seconds:g} s")
+
+
+# Notices when an agent goes round in circles: the same tool calls with the same results, again and again.
+#
+# Waiting is not looping. The same calls with other results are progress, and polling a build gives the same result
+# for a while: so a slow step may be repeated more often than a fast one.
+
+LONGEST_CYCLE = 4
+SLOW_SECONDS = 1.0
+"""A step that takes at least this many seconds is waiting for something."""
+SLOW_TIMES = 20
+"""A slow step may be repeated this many times as often as the threshold says."""
+CHANGING_TIMES = 20
+"""The same for a fast step whose results differ."""
+
+
+class RepeatedStep(msgspec.Struct, frozen=True):
+    """One reply's tool calls, and their results."""
+
+    calls: bytes
+    results: bytes
+    slow: bool
+
+
+class Repeats:
+    """`threshold` rounds of the same step, or of the same cycle of up to four steps, are a loop. 0 turns it off."""
+
+    def __init__(self, threshold: int = 3) -> None:
+        self.threshold = threshold
+        self._steps: deque[RepeatedStep] = deque(
+            maxlen=max(threshold, 1) * max(LONGEST_CYCLE * SLOW_TIMES, CHANGING_TIMES)
+        )
+
+    def note(self, calls: Iterable[ToolCall], results: Sequence[str] = (), seconds: float = 0.0) -> None:
+        """Note one reply's tool calls, their results and how long they took. Raises LoopDetected."""
+        if self.threshold <= 0:
+            return
+        self._steps.append(RepeatedStep(_key(calls), _digest(results), seconds >= SLOW_SECONDS))
+        steps = list(self._steps)
+        for length in range(1, LONGEST_CYCLE + 1):
+            rounds = self.threshold * (SLOW_TIMES if any(step.slow for step in steps[-length:]) else 1)
+            if _same(steps, length, rounds):
+                what = "the same tool calls" if length == 1 else f"the same cycle of {length} tool calls"
+                raise _looped(
+                    f"{what} came {rounds} times in a row, with the same results", rounds, length, self.threshold
+                )
+        rounds = self.threshold * CHANGING_TIMES
+        last = steps[-rounds:]
+        if len(last) == rounds and len({step.calls for step in last}) == 1 and not any(step.slow for step in last):
+            what = f"the same tool calls came {rounds} times in a row, one right after the other"
+            raise _looped(what, rounds, 1, self.threshold)
+
+
+def _same(steps: list[RepeatedStep], length: int, rounds: int) -> bool:
+    """Whether the last steps are this many rounds of one cycle."""
+    seen = [(step.calls, step.results) for step in steps[-length * rounds :]]
+    return len(seen) == length * rounds and seen == seen[:length] * rounds
+
+
+def _looped(what: str, rounds: int, length: int, threshold: int) -> LoopDetected:
+    return LoopDetected(
+        what,
+        hint="say more exactly what to do, or raise `limits.repeats`",
+        details={"loop_count": rounds, "loop_threshold": threshold, "cycle": length},
+    )
+
+
+def _digest(results: Sequence[str]) -> bytes:
+    import hashlib
+
+    return hashlib.sha256("\0".join(results).encode(errors="replace")).digest()
+
+
+def _key(calls: Iterable[ToolCall]) -> bytes:
+    return b"\n".join(call.name.encode() + b" " + _canonical(call.arguments) for call in calls)
+
+
+def _canonical(arguments: str) -> bytes:
+    """The same arguments in another order or spacing are the same arguments."""
+    try:
+        return msgspec.json.encode(msgspec.json.decode(arguments), order="deterministic")
+    except (msgspec.DecodeError, RecursionError):
+        return arguments.encode()
+
 
 PARALLEL_READS = 8
 CONTINUATIONS = 3

@@ -18,18 +18,18 @@ import msgspec
 from treadle.agent.tools.base import AnyArgs, Resolve, ToolContext
 from treadle.errors import ConfigError, StorageError, ToolError, TreadleError
 from treadle.events import ToolKind
-from treadle.io.reading import read
-from treadle.io.within import end_tasks
+from treadle.io.files import read
+from treadle.io.tasks import end_tasks
 from treadle.session import Access, Confinement
 from treadle.settings import trust
 from treadle.settings.config import McpServer
 from treadle.wire.common.images import decoded
-from treadle.wire.mcp.names import tool_name
+from treadle.wire.mcp.connection import tool_name
 
 if TYPE_CHECKING:
     from treadle.agent.mcp_client import McpClient, ServerTransport
     from treadle.io.process.child import Child
-    from treadle.wire.mcp.results import ResultPart, ServerResult, ServerTool
+    from treadle.wire.mcp.connection import ResultPart, ServerResult, ServerTool
 
 START_TIMEOUT = 10.0
 DESCRIPTION_CAP = 2048
@@ -300,7 +300,7 @@ class McpConnection:
         if server.type == "sse":
             raise TreadleError("the old SSE transport is not supported; most servers also offer Streamable HTTP")
         if server.url:
-            from treadle.agent.mcp_http import ServerAddress
+            from treadle.agent.mcp_client import ServerAddress
 
             return ServerAddress(server.url, server.headers)
         if not server.command:
@@ -341,7 +341,7 @@ class McpTool:
         return Access(tool=self.name, kind=self.kind, args=args.values)
 
     async def run(self, args: AnyArgs, context: ToolContext) -> str:
-        from treadle.agent.images import shown_in_words
+        from treadle.agent.tools.images import shown_in_words
 
         def shown(image: bytes) -> Iterable[str]:
             return shown_in_words([image], context)

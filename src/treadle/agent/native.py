@@ -6,17 +6,63 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from treadle import __version__
+from treadle.agent.claude_lines import named_messages
 from treadle.agent.configuration import Configuration
-from treadle.agent.records import Record
+from treadle.agent.messages import AssistantMessage, ChatMessage
 from treadle.agent.session import CAPABILITIES, NAME, NativeSession
 from treadle.agent.tools import BUILTIN
-from treadle.agent.transcript import Transcript
-from treadle.errors import ConfigError, NotFound
-from treadle.session import (
-    AgentInfo,
-    SessionSpec,
-    StoredSession,
+from treadle.agent.transcript import (
+    Cleared,
+    Compacted,
+    MessageRecord,
+    Named,
+    Pruned,
+    Record,
+    Rewound,
+    Switched,
+    Transcript,
+    TurnBegan,
+    effective,
 )
+from treadle.errors import ConfigError, NotFound
+from treadle.session import AgentInfo, SessionSpec, StoredSession
+
+# Goes on with a session from the middle: what was said up to a line that a host names, and nothing after it.
+#
+# Files stay as they are, and nothing is erased: the history says that a turn was taken back, then what of it is left.
+
+LEFT = (MessageRecord, TurnBegan, Pruned, Compacted, Cleared, Named, Switched)
+"""What of a turn that ends early is said again. What was spent and backed up counts as it was."""
+
+
+def cut_after(transcript: Transcript, uuid: str) -> list[Record]:
+    """The records that make this line the last one of the conversation. Raises NotFound when there is no such line."""
+    records = effective(transcript.records)
+    for number, spoken, part, last in named_messages(transcript, uuid):
+        begins = [at for at, one in enumerate(records[:number]) if isinstance(one, TurnBegan)]
+        turn = records[begins[-1]] if begins else None
+        if not isinstance(turn, TurnBegan):
+            break
+        left = [one for one in records[begins[-1] : number] if isinstance(one, LEFT)]
+        rest = spoken if last else msgspec.structs.replace(spoken, message=_first_blocks(spoken.message, part))
+        first = transcript.listing.prompt if len(begins) > 1 else ""
+        listing = msgspec.structs.replace(transcript.listing, turns=len(begins) - 1, prompt=first)
+        return [Rewound(turn=turn.turn, listing=listing), *left, rest]
+    raise NotFound(
+        f"no message {uuid} in session {transcript.header.id}",
+        hint="the uuid of an assistant line of stream-json, or of a message that the SDK lists",
+    )
+
+
+def _first_blocks(message: ChatMessage, part: int) -> ChatMessage:
+    """The message up to a block: its thinking, its text, then its calls."""
+    if not isinstance(message, AssistantMessage):
+        return message
+    thinking = [one for one in message.thinking if one.text]
+    if part < len(thinking):
+        return msgspec.structs.replace(message, thinking=tuple(thinking[: part + 1]), text="", calls=())
+    calls = part - len(thinking) - bool(message.text) + 1
+    return msgspec.structs.replace(message, calls=message.calls[:calls])
 
 
 class NativeAgent:
@@ -35,7 +81,7 @@ class NativeAgent:
         return AgentInfo(name=self.name, version=__version__, tools=BUILTIN, capabilities=dict(CAPABILITIES))
 
     async def stored_sessions(self, cwd: str | None = None) -> list[StoredSession]:
-        from treadle.agent.session_list import list_sessions
+        from treadle.agent.stored_sessions import list_sessions
 
         return [
             StoredSession(id=entry.id, cwd=entry.cwd, title=entry.name or entry.prompt, updated=entry.updated)
@@ -95,13 +141,12 @@ def _session_to_resume(spec: SessionSpec) -> Transcript | None:
     """The session to resume, if any."""
     if spec.start.resume is None:
         return None
-    from treadle.agent.session_list import find_session
+    from treadle.agent.stored_sessions import find_session
 
     return Transcript.read(find_session(spec.start.resume, spec.cwd))
 
 
 def _from_the_middle(old: Transcript, at: str) -> list[Record]:
-    from treadle.agent.resuming import cut_after  # imported here because few resume so
 
     return cut_after(old, at)
 

@@ -9,17 +9,17 @@ from typing import Any, Literal
 import msgspec
 
 from treadle.agent.configuration import Configuration
-from treadle.agent.confining import Confining
 from treadle.agent.program import use_of
 from treadle.agent.tools import registry
 from treadle.agent.tools.base import AnyTool, Resolve
 from treadle.agent.tools.hosts import host_granted, host_question
 from treadle.errors import TreadleError
 from treadle.events import Asked, Event, Warned
-from treadle.io.disk import DISK
+from treadle.io.machine import DISK
 from treadle.io.paths import config_file, state_dir
 from treadle.policy.network import is_host, named, shown
 from treadle.policy.profile import Profile, as_rules
+from treadle.sandboxed.confining import Confining
 from treadle.session import Access, Answer, Decision, HookVerdict, Mode, Rules
 from treadle.sessions.session import new_id
 
@@ -79,7 +79,7 @@ class Permissions:
     def _configured(self, directory: str) -> str:
         """Why git runs a program there. In the sandbox it has a private configuration, which names none."""
         from treadle.io.sandbox import methods
-        from treadle.workspace.git_programs import run_when_looking
+        from treadle.workspace.user_repository import run_when_looking
 
         private = self._confining.wanted and methods.available().method == "bubblewrap"
         return "" if private else run_when_looking(directory)

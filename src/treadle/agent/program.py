@@ -41,7 +41,7 @@ class ProgramTool:
         answer = await self._own.call(args.values)
         if isinstance(answer, str):
             return answer
-        from treadle.agent.images import shown_in_words
+        from treadle.agent.tools.images import shown_in_words
 
         return "\n".join([*([answer.text] if answer.text else []), *shown_in_words(answer.images, context)])
 

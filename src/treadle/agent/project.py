@@ -12,15 +12,26 @@ from typing import Any
 
 import msgspec
 
-from treadle.agent.mentioned import mentioned
 from treadle.errors import ConfigError
-from treadle.io.files import read_at_most
+from treadle.io.files import read_at_most, read_if_there
 from treadle.io.paths import config_file
-from treadle.io.reading import read_if_there
 from treadle.session import Instructions, Subagent
 from treadle.settings import trust
 from treadle.settings.claude import user_directory
-from treadle.wire.oneshot.subagents import subagent
+from treadle.wire.oneshot.arguments import subagent
+
+# Finds which files a text means by `@path`. Pure.
+
+_MENTION = r"""(?<![^\s(\[{"'])@(?:"([^"\n]+)"|([^\s"@]+))"""
+_CODE = r"(?s)```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|`[^`\n]*`"
+_AFTER = ".,;:!?)]}'"
+
+
+def mentioned(text: str) -> Iterator[tuple[str, ...]]:
+    """For each `@path` outside of code, the possible paths: as written, or without the punctuation after it."""
+    for quoted, plain in re.findall(_MENTION, re.sub(_CODE, " ", text)) if "@" in text else ():
+        yield (quoted,) if quoted else tuple(dict.fromkeys((plain, plain.rstrip(_AFTER))))
+
 
 ALL = Instructions()
 FILE_CAP = 64 * 1024

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,30 +16,62 @@ import msgspec
 
 from treadle import __version__
 from treadle.agent import project
-from treadle.agent import prompt as prompts
-from treadle.agent.budget import TurnBudget
 from treadle.agent.configuration import Configuration
-from treadle.agent.confining import Confining
 from treadle.agent.context import Context
-from treadle.agent.families import WORDS, EditFormat, suited
 from treadle.agent.hosted import HostedSession
-from treadle.agent.messages import ToolSchema, UserMessage
-from treadle.agent.overview import for_prompt
+from treadle.agent.loop import TurnBudget
+from treadle.agent.messages import AssistantMessage, Image, ToolResult, ToolSchema, UserMessage
 from treadle.agent.permissions import Permissions
+from treadle.agent.project import mentioned, read_text
 from treadle.agent.providers.base import Preparing, Provider
-from treadle.agent.records import Cleared, Spent, TurnBegan, TurnOver
 from treadle.agent.session_hooks import SessionHooks
 from treadle.agent.small.profile import small_tools
 from treadle.agent.subagents import AgentType, child_spec, kinds
-from treadle.agent.task_groups import Groups
-from treadle.agent.tasks import Tasks
-from treadle.agent.toolbox import Toolbox
+from treadle.agent.tasks import Groups, Tasks
+from treadle.agent.toolbox import WORDS, EditFormat, Toolbox, suited
 from treadle.agent.tools.base import ALLOW_PRIVATE, DEFERRED, FOUND, AnyTool, ToolContext, writing_freely
-from treadle.agent.tools.paths import Resolved
+from treadle.agent.tools.files import Resolved
+from treadle.agent.tools.images import show, show_document
 from treadle.agent.tools.registry import Registry
-from treadle.agent.transcript import Transcript
-from treadle.events import Asked, CommandRun, Event, FileChanged, Task, TurnEnded, Usage, Warned
-from treadle.session import AgentInfo, Answer, CommandInfo, CommandResult, Mode, ModelMenu
+from treadle.agent.transcript import (
+    Cleared,
+    MessageRecord,
+    Record,
+    Rewound,
+    Spent,
+    Transcript,
+    TurnBegan,
+    TurnOver,
+)
+from treadle.errors import ToolError
+from treadle.events import (
+    Asked,
+    CommandRun,
+    Event,
+    FileChanged,
+    ImageFile,
+    Message,
+    Task,
+    ToolEnded,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    Usage,
+    Warned,
+)
+from treadle.policy.guess import access_of
+from treadle.sandboxed.confining import Confining
+from treadle.session import (
+    Access,
+    AgentInfo,
+    Answer,
+    CommandInfo,
+    CommandResult,
+    Decision,
+    Mode,
+    ModelMenu,
+    Prompt,
+)
 from treadle.sessions.abilities import ABILITIES
 from treadle.sessions.session import Turn, new_id
 from treadle.sessions.totals import Totals
@@ -46,6 +80,212 @@ from treadle.settings.config import HookSettings
 
 if TYPE_CHECKING:
     from treadle.agent.loop import Parts, TurnLoop
+
+
+# The system prompt: who the agent is, where it works, what the project says, which skills there are.
+
+PERSONA = """You are Treadle, a coding agent that works in a person's repository through tools.
+
+How you work:
+- Understand before you change: read the files that matter and look for how the project already does a thing.
+- Do what was asked, all of it, and nothing else. Follow the style, names and tools that the project uses.
+- {editing} Never guess a file's content.
+- Check your work: run the tests or the program when there is a way to, and read what it prints.
+- When a tool fails, read the error and change your approach; do not repeat the same call.
+- When something is refused, respect it: find another way or say what you could not do.
+- Ask the person only when a wrong guess would cost them something; otherwise choose, and say what you chose.
+- Never claim what you have not seen. If tests were not run or failed, say so.
+- Answer briefly and plainly: what you did, where, and what is left."""
+
+EDITING = "Make small exact edits with edit_file; write_file is for new files."
+
+PLANNING = """\
+You are in plan mode: nothing may be changed. Read what you need, then answer with a plan: numbered steps with the files
+each one touches, how it will be checked, and open questions."""
+
+
+def build(
+    *,
+    cwd: str,
+    mode: Mode | None,
+    persona: str | None = None,
+    append: str | None = None,
+    knowledge: str = "",
+    skills: str = "",
+    today: date | None = None,
+    editing: str = EDITING,
+) -> str:
+    where = (
+        f"Working directory: {cwd}\nPlatform: {platform.system()} {platform.machine()}\nDate: {today or date.today()}"
+    )
+    parts = [
+        persona if persona is not None else PERSONA.format(editing=editing),
+        PLANNING if mode == "plan" else "",
+        where,
+        knowledge,
+        skills,
+        append or "",
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+# What a session begins with: where it is in git, and what files there are, in a few lines.
+#
+# Everything is read, nothing is run: `git status` runs programs that a repository's configuration names. It is read
+# once, so that services can cache the prompt, and it says so.
+
+ENTRIES, INSIDE = 40, 8
+"""How many entries are shown of the working directory, and of each directory in it."""
+READ = 2000
+"""A directory with more entries is not worth listing."""
+LEFT_OUT = {"node_modules", "target", "dist", "build", "__pycache__", "venv", "vendor", "env"}
+
+
+def for_prompt(configuration: Configuration, provider: Provider, hidden: Callable[[str], bool]) -> str:
+    """It belongs to our own prompt: one that was given, or is for small models, stands without it."""
+    ours = configuration.persona(provider) is None and configuration.spec.instructions.uses("project")
+    return overview(configuration.spec.cwd, hidden) if ours else ""
+
+
+def overview(cwd: str, hidden: Callable[[str], bool]) -> str:
+    """`hidden`: paths that rules keep from being read. Empty where there is nothing to say."""
+    here = os.path.realpath(cwd)
+    home = os.path.realpath(os.path.expanduser("~"))
+    if not os.path.isdir(here) or here in ("/", home) or trust.foreign_owner(cwd) is not None:
+        return ""
+    listed = _listed(here, hidden)
+    branch = _branch([*trust.up_to_top(cwd)][-1])
+    parts = [f"Git branch: {branch}" if branch else "", f"Files:\n{listed}" if listed else ""]
+    text = "\n".join(part for part in parts if part)
+    return f"When this session began (look again before you rely on it):\n{text}" if text else ""
+
+
+def _branch(top: str) -> str:
+    """The branch that is checked out, as `.git/HEAD` says; empty when it does not, or is not there."""
+    head = read_text(os.path.join(top, ".git", "HEAD"), top)
+    found = re.fullmatch(r"ref: refs/heads/([\w./@+-]{1,200})\n?", head or "", re.ASCII)
+    return found[1] if found else ""
+
+
+def _listed(directory: str, hidden: Callable[[str], bool]) -> str:
+    entries = _entries(directory, hidden)
+    lines = []
+    for name, is_directory in entries[:ENTRIES]:
+        inside = _entries(os.path.join(directory, name), hidden) if is_directory else []
+        shown = ", ".join(f"{inner}/" if deeper else inner for inner, deeper in inside[:INSIDE])
+        more = f" and {len(inside) - INSIDE} more" if len(inside) > INSIDE else ""
+        lines.append(f"{name}/: {shown}{more}" if shown else f"{name}/" if is_directory else name)
+    if len(entries) > ENTRIES:
+        lines.append(f"and {len(entries) - ENTRIES} more")
+    return "\n".join(lines)
+
+
+def _entries(directory: str, hidden: Callable[[str], bool]) -> list[tuple[str, bool]]:
+    """(name, whether it is a directory) of what is there, sorted, without what is hidden, made or oddly named."""
+    found = []
+    try:
+        with os.scandir(directory) as entries:
+            for number, entry in enumerate(entries):
+                if number >= READ:
+                    return []
+                plain = re.fullmatch(r"[\w+@ ,()=-][\w.+@ ,()=-]{0,99}", entry.name)
+                if plain and entry.name not in LEFT_OUT and not entry.is_symlink() and not hidden(entry.path):
+                    found.append((entry.name, entry.is_dir(follow_symlinks=False)))
+    except OSError:
+        return []
+    return sorted(found)
+
+
+# A prompt that comes with images, or mentions files as `@path`: they are shown with it.
+
+MOST = 20
+"""How many files are shown with one prompt."""
+
+
+async def with_all(prompt: Prompt, context: ToolContext, judge: Callable[[Access], Decision] | None) -> UserMessage:
+    """The prompt with its images, and with the files it mentions if a judge of what may be read is given."""
+    shown = [show(data, f"image {number}", context) for number, data in enumerate(prompt.images, 1)]
+    shown += [show_document(data, f"document {number}", context) for number, data in enumerate(prompt.documents, 1)]
+    text = "\n".join([prompt.text, *shown])
+    if judge is not None:
+        text = await with_files(text, context, judge)
+    return UserMessage(text=text, images=tuple(context.images))
+
+
+async def with_files(text: str, context: ToolContext, judge: Callable[[Access], Decision]) -> str:
+    """The prompt, followed by the files that it mentions and that may be read without asking. Images among them are
+    then in the context.
+    """
+    from treadle.agent.tools.read_file import TOOL, ReadArgs
+
+    parts: dict[Path, str] = {}
+    for names in mentioned(text):
+        name = next((name for name in names if os.path.isfile(context.resolve(name))), None)
+        if name is None or context.resolve(name) in parts or len(parts) == MOST:
+            continue
+        args = ReadArgs(file_path=name)
+        if judge(TOOL.access(args, context.resolve)).verdict != "allow":
+            shown = "it may not be read here"
+        else:
+            try:
+                shown = await TOOL.run(args, context)
+            except ToolError as error:
+                shown = error.message
+        parts[context.resolve(name)] = f"[{name}, as it is now]\n{shown}"
+    return "\n\n".join([text, *parts.values()])
+
+
+# Replays a stored conversation as events, for the one who opens it again and wants to see what was said.
+
+
+def replay(records: Iterable[Record], image_file: Callable[[Image], ImageFile]) -> list[Event]:
+    """What a person saw, without what was cleared or taken back. `image_file` returns where an image is."""
+    turns: list[tuple[str, list[Event]]] = []
+    for record in records:
+        match record:
+            case TurnBegan():
+                turns.append((record.turn, [TurnStarted(prompt=record.prompt, turn=record.turn)]))
+            case MessageRecord() if turns:
+                turns[-1][1].extend(_events(record, image_file))
+            case Cleared():
+                turns.clear()
+            case Rewound():
+                before = next((place for place, (turn, _) in enumerate(turns) if turn == record.turn), len(turns))
+                del turns[before:]
+    return [event for _, events in turns for event in events]
+
+
+def _events(record: MessageRecord, image_file: Callable[[Image], ImageFile]) -> list[Event]:
+    message, found = record.message, list[Event]()
+    if isinstance(message, AssistantMessage):
+        found += [Message(text=block.text, kind="thinking") for block in message.thinking if block.text]
+        found += [Message(text=message.text, model=message.model)] if message.text else []
+        for call in message.calls:
+            args = _arguments(call.arguments)
+            access = access_of(call.name, args)
+            found.append(
+                ToolStarted(
+                    call=call.id,
+                    name=call.name,
+                    args=args,
+                    kind=access.kind,
+                    paths=access.paths,
+                    command=access.command,
+                )
+            )
+    elif isinstance(message, ToolResult):
+        images = tuple(map(image_file, message.images))
+        ended = ToolEnded(call=message.call, name=message.name, result=message.text, ok=message.ok, images=images)
+        found.append(ended)
+    return found
+
+
+def _arguments(text: str) -> object:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return text
+
 
 NAME = "native"
 IDLE = 0.02
@@ -261,7 +501,6 @@ class NativeSession(HostedSession):
         mentions = "@" in given.text and self._parent is None and not given.verbatim and "read_file" in self.tools
         if not mentions and not given.images and not given.documents:
             return UserMessage(text=given.text)
-        from treadle.agent.mentions import with_all
 
         return await with_all(given, self._tool_context(turn, turn.id), self.permissions.guard if mentions else None)
 
@@ -287,8 +526,7 @@ class NativeSession(HostedSession):
         return (await self.ask(asked)).decision == "allow"
 
     def _parts(self, turn: Turn, budget: TurnBudget) -> Parts:
-        from treadle.agent.loop import Parts
-        from treadle.agent.repeats import Repeats
+        from treadle.agent.loop import Parts, Repeats
 
         return Parts(
             provider=self.provider,
@@ -330,14 +568,14 @@ class NativeSession(HostedSession):
         more = self.spec.instructions.append or self.configuration.settings.append_system_prompt or ""
         if language := self.spec.extra.get("language") or self.configuration.settings.language:
             more = f"{more}\n\nAlways answer in {language}, whatever language the files are in.".strip()
-        return prompts.build(
+        return build(
             cwd=self.spec.cwd,
             mode=self.mode,
             persona=self.configuration.persona(self.provider),
             knowledge=self._knowledge,
             skills=project.offer(self._skills),
             append=f"{self._style}\n\n{more}".strip(),
-            editing=WORDS.get(self._edits(), prompts.EDITING),
+            editing=WORDS.get(self._edits(), EDITING),
         )
 
     def note(self, event: Event) -> None:
@@ -475,12 +713,11 @@ class NativeSession(HostedSession):
         old.close()
 
     def history(self) -> list[Event]:
-        from treadle.agent.replay import replay
 
         return replay(self.transcript.records, self.transcript.image_file)
 
     async def menu(self) -> ModelMenu:
-        from treadle.agent.offering import menu_of
+        from treadle.agent.offered_models import menu_of
 
         current, configuration = self.model or f"{self.provider.name}:{self.provider.model}", self.configuration
         return await asyncio.to_thread(menu_of, current, self.spec.cwd, configuration.settings, configuration.env)

@@ -30,7 +30,7 @@ def _main() -> None:
     from treadle.io.standard_streams import fill_gaps
 
     fill_gaps()
-    from treadle.cli.names import PRINT, TERMINAL
+    from treadle.cli.arguments import PRINT, TERMINAL
 
     if arguments[:1] == ["--config"] and arguments[2:3] and arguments[2] in TERMINAL:  # as hm has it
         arguments = [arguments[2], *arguments[:2], *arguments[3:]]

@@ -3,6 +3,33 @@
 import sys
 from collections.abc import Callable
 
+# Names by which a command line is recognised, before anything heavy is imported.
+
+TERMINAL = {
+    "run": "start",
+    "attach": "start",
+    "wall": "start",
+    "ls": "status",
+    "status": "status",
+    "send": "input",
+    "tail": "status",
+    "peek": "status",
+    "wait": "input",
+    "resize": "input",
+    "rename": "input",
+    "diff": "ends",
+    "merge": "ends",
+    "share": "start",
+    "kill": "ends",
+    "clean": "ends",
+    "replay": "start",
+    "explain": "status",
+    "detectors": "status",
+}
+"""Commands that parse their own arguments, and the module of `treadle.cli.terminal` that each is in."""
+PRINT = frozenset(("-p", "--print", "--input-format"))
+"""Options that mean a one-shot run. Programs that drive Claude Code leave out -p when they give the last one."""
+
 Command = Callable[[list[str]], int]
 """A small command: it is given its arguments and returns its exit code."""
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import click
 
 from treadle.cli.as_json import json_option, show_json
-from treadle.conform import report
 from treadle.conform.kit import Candidate, Kit, Ruling, judge
+from treadle.conform.report import as_data, badge, counts, junit, summary, table
 from treadle.io.files import write_atomic
 from treadle.io.process.loop import run_async
 
@@ -66,19 +66,19 @@ def conform(
         raise click.UsageError(f"no clause of {protocol} has {only!r} in it: leave out --only to see all")
     _write(kit, found, junit_file, badge_file)
     _show(kit, found, as_json=as_json)
-    sys.exit(1 if report.counts(next(iter(found.values())))[1] else 0)
+    sys.exit(1 if counts(next(iter(found.values())))[1] else 0)
 
 
 def _show(kit: Kit, found: dict[str, list[Ruling]], *, as_json: bool) -> None:
     if as_json:
-        reports = [report.as_data(kit, name, rulings) for name, rulings in found.items()]
+        reports = [as_data(kit, name, rulings) for name, rulings in found.items()]
         show_json(reports[0] if len(reports) == 1 else reports)
         return
     click.echo()
     if len(found) > 1:
-        click.echo(report.table(kit, dict(found)))
+        click.echo(table(kit, dict(found)))
     for name, rulings in found.items():
-        click.echo(f"{name}: {report.summary(kit, rulings)}")
+        click.echo(f"{name}: {summary(kit, rulings)}")
 
 
 def _tell(ruling: Ruling) -> None:
@@ -91,9 +91,9 @@ def _tell(ruling: Ruling) -> None:
 def _write(kit: Kit, found: dict[str, list[Ruling]], junit_file: str | None, badge_file: str | None) -> None:
     name, rulings = next(iter(found.items()))
     if junit_file:
-        write_atomic(junit_file, report.junit(kit, name, rulings))
+        write_atomic(junit_file, junit(kit, name, rulings))
     if badge_file:
-        write_atomic(badge_file, report.badge(kit, rulings).encode())
+        write_atomic(badge_file, badge(kit, rulings).encode())
 
 
 def _variables(given: Sequence[str]) -> dict[str, str]:

@@ -7,9 +7,9 @@ import sys
 import msgspec
 
 from treadle.errors import ConfigError
-from treadle.io.opening import appending
+from treadle.io.files import appending
 from treadle.redact import Redactor
-from treadle.wire.common.timestamps import timestamp
+from treadle.wire.common.jsontext import timestamp
 
 LEVELS = ("debug", "info", "warning", "error")
 

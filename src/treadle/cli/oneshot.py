@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import tomllib
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
@@ -14,29 +15,26 @@ import click
 import msgspec
 
 from treadle.agents import find_agent, takes_programs
-from treadle.cli.notes import opening_notes
-from treadle.cli.options import RunOptions, run_options, take
-from treadle.doors.oneshot.ending import not_begun
-from treadle.doors.oneshot.run import OneShot
+from treadle.cli.options import RunOptions, opening_notes, run_options, take
+from treadle.doors.oneshot.run import OneShot, not_begun
 from treadle.errors import ConfigError, PeerClosed, TreadleError
 from treadle.events import Retrying, Warned
-from treadle.io import stdin
+from treadle.io import streams
 from treadle.io.process import lifetime
-from treadle.io.process.loop import run_async
-from treadle.io.process.private import hold_secrets
+from treadle.io.process.loop import hold_secrets, run_async
 from treadle.io.streams import FdStream, take_stdio
-from treadle.io.within import start_held, unless
+from treadle.io.tasks import start_held, unless
 from treadle.session import EventReader, Session, SessionSpec
 from treadle.wire.common.jsonline import json_line
 from treadle.wire.oneshot.connection import Connection
 from treadle.wire.oneshot.records import OutputFormat
 
 if TYPE_CHECKING:
-    from treadle.doors.oneshot.greeting import Heard
+    from treadle.doors.oneshot.greeting import Heard, SchemaCheck
     from treadle.doors.oneshot.hooks import HostHooks
-    from treadle.doors.oneshot.hosting import Hosting
-    from treadle.doors.oneshot.schema import SchemaCheck
+    from treadle.doors.oneshot.run import Hosting
     from treadle.settings.claude import ClaudeSettings
+
 
 BROKEN_PIPE = 141
 Interrupt: TypeAlias = Callable[[str], Coroutine[Any, Any, None]]
@@ -130,7 +128,7 @@ def oneshot(prompt: str | None, **values: Any) -> None:
     talk = values["input_format"] == "stream-json"
     if talk and prompt is not None:
         raise ConfigError("with --input-format stream-json, prompts come on stdin", hint="leave the other one out")
-    text = None if talk else stdin.prompt(prompt, note=_note)
+    text = None if talk else streams.prompt(prompt, note=_note)
     hold_secrets()
     flags = RunFlags(**{name: values[name] for name in RunFlags.__struct_fields__})
     sys.exit(run_async(_run(text, options, flags)))
@@ -174,7 +172,7 @@ class PreparedRun(msgspec.Struct, frozen=True, kw_only=True):
 async def _run(text: str | None, options: RunOptions, flags: RunFlags) -> int:
     check = _check(flags.json_schema)
     if not options.chosen():
-        from treadle.cli.choosing.choose import settle
+        from treadle.cli.choice import settle
 
         options = await settle(options, talks=False)
     run = _prepare(text, options, flags, check)
@@ -198,7 +196,7 @@ async def _run(text: str | None, options: RunOptions, flags: RunFlags) -> int:
             permissions = asyncio.create_task(_put_to_tool(session, run.permitting, run.hosted))
         runner = _runner(run, session, stream, wire)
         if flags.hook_events and flags.output_format == "stream-json":
-            from treadle.doors.oneshot.hook_lines import write_hook_lines
+            from treadle.doors.oneshot.hooks import write_hook_lines
 
             write_hook_lines(session, run.hooks, runner)
         work, interrupt = _work(run, session, runner, stream, early)
@@ -240,7 +238,7 @@ def _prepare(text: str | None, options: RunOptions, flags: RunFlags, check: Sche
 
 def _or_new(spec: SessionSpec) -> SessionSpec:
     """Scripts give --continue always, also the first time: then it begins a session."""
-    from treadle.agent.session_list import latest
+    from treadle.agent.stored_sessions import latest
 
     if latest(spec.cwd) is not None:
         return spec
@@ -289,9 +287,9 @@ def _runner(run: PreparedRun, session: Session, stream: FdStream, wire: Connecti
 
 
 def _hosting(session: Session, mirror: bool) -> Hosting:
-    from treadle.doors.oneshot.adaptable import Adaptable
-    from treadle.doors.oneshot.hosting import Hosting
-    from treadle.doors.oneshot.mirror import Mirror
+    from treadle.doors.oneshot.greeting import Adaptable
+    from treadle.doors.oneshot.run import Hosting
+    from treadle.doors.oneshot.verbose import Mirror
 
     hosting = Hosting(session.earlier_usage() if isinstance(session, Adaptable) else ())
     if mirror:
@@ -320,7 +318,7 @@ def _work(
         )
         return talk.run(), talk.interrupt
     if run.hooks is not None:
-        from treadle.doors.oneshot.adaptable import facts_of, judge_of
+        from treadle.doors.oneshot.greeting import facts_of, judge_of
 
         run.hooks.connect(lambda: facts_of(session), None, runner.interrupt, judge_of(session))
     return _one(run.text, runner, run.hooks), runner.interrupt
@@ -329,7 +327,7 @@ def _work(
 def _check(json_schema: str | None) -> SchemaCheck | None:
     if not json_schema:
         return None
-    from treadle.doors.oneshot.schema import SchemaCheck
+    from treadle.doors.oneshot.greeting import SchemaCheck
 
     return SchemaCheck.load(json_schema)
 
@@ -360,9 +358,9 @@ def _permitting(spec: SessionSpec, tool: str | None, *, talk: bool) -> tuple[Ses
 
 
 def _put_to_tool(session: Session, tool: str, hosted: tuple[str, ...]) -> Coroutine[Any, Any, None]:
-    from treadle.doors.oneshot.adaptable import Adaptable
-    from treadle.doors.oneshot.permitting import put_to_tool
-    from treadle.wire.mcp.names import server_prefix
+    from treadle.doors.oneshot.greeting import Adaptable
+    from treadle.doors.oneshot.input import put_to_tool
+    from treadle.wire.mcp.connection import server_prefix
 
     if not isinstance(session, Adaptable):
         raise ConfigError(f"{session.info.name} cannot ask an MCP tool for permission", hint="the native agent can")
@@ -451,3 +449,101 @@ def _note(message: str) -> None:
     from treadle.cli.render import printable  # most runs have nothing to tell
 
     print(f"treadle: {printable(message)}", file=sys.stderr, flush=True)
+
+
+# `treadle exec`: what Codex's SDK and scripts start as `codex exec`, for any agent.
+
+MODES = {"read-only": "suggest", "workspace-write": "full-auto", "danger-full-access": "yolo"}
+EFFORT = "model_reasoning_effort"
+DECIDED = ("approval_policy", "web_search")
+"""Keys of --config whose meaning is decided here by other things: no one can be asked, and rules permit tools."""
+
+
+@click.command("exec", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("words", nargs=-1)
+@click.option("--json", "--experimental-json", "as_json", is_flag=True, help="One JSON event per line.")
+@click.option("--model", "-m", metavar="NAME", help="The model, as in treadle -p.")
+@click.option("--agent", metavar="NAME", help="Which agent runs it.")
+@click.option("--sandbox", "-s", type=click.Choice(list(MODES)), help="What commands may change.")
+@click.option("--full-auto", is_flag=True, help="The same as --sandbox workspace-write.")
+@click.option("--dangerously-bypass-approvals-and-sandbox", "--yolo", "bypass", is_flag=True, help="No limits at all.")
+@click.option("--cd", "-C", "directory", metavar="DIR", help="Work there.")
+@click.option("--add-dir", multiple=True, metavar="DIR", help="Work there too.")
+@click.option("--output-schema", metavar="FILE", help="The answer must fit this JSON Schema.")
+@click.option("--output-last-message", "-o", metavar="FILE", help="Write the answer there, too.")
+@click.option("--ephemeral", is_flag=True, help="Keep nothing on disk.")
+@click.option("--config", "-c", multiple=True, metavar="KEY=VALUE", help=f"{EFFORT} is used; others are named.")
+@click.option("--skip-git-repo-check", is_flag=True, hidden=True)
+@click.option("--thread-source", hidden=True)
+@click.option("--last", is_flag=True, help="With resume: go on with the last session here.")
+def exec_(words: tuple[str, ...], directory: str | None, **given: Any) -> None:
+    """Run one prompt as `codex exec` does, for its SDK and scripts, with any agent.
+
+    WORDS are [resume ID] [PROMPT]. Without PROMPT, or with -, it is read from stdin. Codex's SDK works with any agent
+    that way: new Codex({ codexPathOverride: "treadle" }). The lines of --json: treadle docs one-shot.
+    """
+    arguments = oneshot_arguments(words, **given)
+    if directory is not None:
+        try:
+            os.chdir(directory)
+        except OSError as error:
+            raise ConfigError(f"--cd {directory}: {error.strerror}") from error
+    oneshot.main(arguments, prog_name="treadle exec")
+
+
+def oneshot_arguments(
+    words: tuple[str, ...],
+    *,
+    as_json: bool = False,
+    model: str | None = None,
+    agent: str | None = None,
+    sandbox: str | None = None,
+    full_auto: bool = False,
+    bypass: bool = False,
+    add_dir: tuple[str, ...] = (),
+    output_schema: str | None = None,
+    output_last_message: str | None = None,
+    ephemeral: bool = False,
+    config: tuple[str, ...] = (),
+    last: bool = False,
+    **_: Any,
+) -> list[str]:
+    """The same run as arguments of `treadle -p`."""
+    mode = "yolo" if bypass else MODES[sandbox or ("workspace-write" if full_auto else "read-only")]
+    found = ["-p", "--permission-mode", mode]
+    found += ["--output-format", "codex-json"] if as_json else []
+    found += ["--no-session-persistence"] if ephemeral else []
+    files = (("--json-schema", output_schema), ("--last-message", output_last_message))
+    for option, value in (("--model", model), ("--agent", agent), *files):
+        found += [option, value] if value is not None else []
+    for directory in add_dir:
+        found += ["--add-dir", directory]
+    found += _configured(config)
+    if words[:1] == ("resume",):
+        words = words[1:]
+        found += ["--continue"] if last else ["--resume", *_first(words)]
+        words = words if last else words[1:]
+    if len(words) > 1:
+        raise ConfigError(f"there is more than one prompt: {' and '.join(map(repr, words))}", hint="quote it")
+    return [*found, "--", *words] if words and words != ("-",) else found
+
+
+def _first(words: tuple[str, ...]) -> tuple[str, ...]:
+    if not words:
+        raise ConfigError("resume needs the id of a session", hint="or --last")
+    return words[:1]
+
+
+def _configured(config: tuple[str, ...]) -> list[str]:
+    found: list[str] = []
+    for entry in config:
+        key, _, text = entry.partition("=")
+        if key.strip() == EFFORT:
+            try:
+                value = tomllib.loads(f"value = {text}")["value"]
+            except tomllib.TOMLDecodeError:
+                value = text
+            found += ["--effort", str(value)]
+        elif key.strip() not in DECIDED:
+            print(f"treadle: --config {key} is not used here", file=sys.stderr)
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
@@ -12,17 +13,124 @@ import msgspec
 
 from treadle import __version__, session
 from treadle.agent.tools import BUILTIN
-from treadle.cli import given
 from treadle.errors import ConfigError
+from treadle.events import Warned
+from treadle.io.files import read
 from treadle.io.paths import here
+from treadle.session import Session, Subagent
+from treadle.settings import claude
 from treadle.settings.claude import ClaudeSettings
-from treadle.wire.oneshot.arguments import OURS
+from treadle.wire.oneshot.arguments import OURS, subagent
+
+if TYPE_CHECKING:
+    from treadle.settings.config import LoadedSettings, Settings
+
+
+# Options whose value is a file or JSON: subagents, MCP servers, settings in the form of Claude Code.
+#
+# Programs that drive Claude Code give these. What we cannot honour is refused, never silently ignored.
+
+VARIADIC = ("--allowedTools", "--allowed-tools", "--disallowedTools", "--denied-tools", "--disallowed-tools")
+"""Options that take several words."""
+_RULE = r"(?s)([\w*-]+)(\(.*\))?"
+
+
+def joined(arguments: list[str]) -> list[str]:
+    """Join `--allowedTools A B C` into one value: only further words that name a tool belong to it."""
+    out: list[str] = []
+    words = iter(arguments)
+    word = next(words, None)
+    while word is not None:
+        out.append(word)
+        if word == "--":
+            return [*out, *words]
+        if word in VARIADIC and (value := next(words, None)) is not None:
+            word = next(words, None)
+            while word is not None and _names_tools(word):
+                value += f",{word}"
+                word = next(words, None)
+            out.append(value)
+            continue
+        word = next(words, None)
+    return out
+
+
+def _names_tools(word: str) -> bool:
+    found = re.fullmatch(_RULE, word.rstrip(","))
+    known = found is not None and (found[1] in OURS or found[1] in BUILTIN or found[1].startswith("mcp__"))
+    return known or "," in word and all(_names_tools(part.strip()) for part in word.split(",") if part.strip())
+
+
+def subagents(text: str) -> tuple[Subagent, ...]:
+    """`--agents`: an object of name -> description and prompt, optionally tools, disallowedTools, model, maxTurns."""
+    table = _object(text, "--agents")
+    return tuple(subagent(name, entry) for name, entry in table.items())
+
+
+def servers(texts: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """`--mcp-config`: files or JSON with `mcpServers`, or only that table."""
+    found: dict[str, dict[str, Any]] = {}
+    for text in texts:
+        table = _object(text, "--mcp-config")
+        entries = table.get("mcpServers", table)
+        if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
+            raise ConfigError("--mcp-config has no table of servers", hint='write {"mcpServers": {"NAME": {...}}}')
+        found |= entries
+    return found
+
+
+def claude_settings(text: str) -> ClaudeSettings:
+    """`--settings`: a file or JSON. A setting that could forbid something and cannot be honoured is refused."""
+    table = _object(text, "--settings")
+    if table.get("sandbox"):
+        raise ConfigError(
+            "--settings has a sandbox, which is set up differently here", hint="`treadle docs sandbox` says how"
+        )
+    return claude.all_run(claude.parse(table, "--settings", here()))
+
+
+def _object(text: str, option: str) -> dict[str, Any]:
+    if not text.lstrip().startswith("{"):
+        path, text = text, read(os.path.expanduser(text)).decode(errors="replace")
+        option = f"{option} {path}"
+    try:
+        table = msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{option} is not valid JSON: {error}") from None
+    if not isinstance(table, dict):
+        raise ConfigError(f"{option} is not a JSON object")
+    return table
+
+
+def tokens(text: str, option: str) -> int:
+    """A number of tokens: 200000, 200k, 1M."""
+    number, factor = text.strip().lower(), 1
+    if number[-1:] in ("k", "m"):
+        number, factor = number[:-1], 1_000 if number.endswith("k") else 1_000_000
+    if not number.isascii() or not number.isdigit() or not int(number):
+        raise ConfigError(f"{option} {text} is no number of tokens", hint="such as 200000, 200k or 1M")
+    return int(number) * factor
+
+
+def text_or_file(text: str | None, path: str | None) -> str | None:
+    if text is not None and path is not None:
+        raise ConfigError("a system prompt and a file of one were given", hint="leave one of them out")
+    return read(path).decode(errors="replace") if path is not None else text
+
+
+def sources(text: str | None) -> tuple[str, ...] | None:
+    """What --setting-sources names. `local` is Claude Code's second file of a project."""
+    if text is None:
+        return None
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if wrong := set(names) - {"user", "project", "local"}:
+        raise ConfigError(f"there is no setting source {min(wrong)!r}", hint="user and project, with a comma between")
+    return names
+
 
 PREFIXES = ("openrouter", "anthropic", "openai", "ollama", "chat", "local", "scripted")
 """The services of our own agent, as `agent.providers.names` has them: `treadle --help` must not load that."""
 
-if TYPE_CHECKING:  # the options exist before the settings are read
-    from treadle.settings.config import LoadedSettings, Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 SANDBOX = "Confine commands to the working directory, or never; without it: in auto-edit and full-auto, where possible."
@@ -123,7 +231,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         return f"everything is allowed without a question: {where} says so (--permission-mode MODE overrides it)"
 
     def theirs(self) -> ClaudeSettings:
-        return given.claude_settings(self.claude_settings) if self.claude_settings else ClaudeSettings()
+        return claude_settings(self.claude_settings) if self.claude_settings else ClaudeSettings()
 
     def spec(
         self, *, answers: bool, default_mode: session.Mode, hooks: bool = False, check_edits: bool = False
@@ -135,7 +243,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigError("the hooks of --settings are run with -p only", hint="`treadle docs hooks-and-mcp`")
         extra: dict[str, Any] = {} if self.small is None else {"small": "on" if self.small else "off"}
         if self.autocompact not in (None, "auto"):
-            extra["context_tokens"] = given.tokens(str(self.autocompact), "--autocompact")
+            extra["context_tokens"] = tokens(str(self.autocompact), "--autocompact")
         styled = {"output_style": theirs.output_style, "language": theirs.language, "main_agent": theirs.main_agent}
         extra |= {name: value for name, value in styled.items() if value}
         if self.as_agent:
@@ -145,8 +253,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             cwd=here(),
             model=self.model or theirs.model,
             instructions=session.Instructions(
-                system=given.text_or_file(self.system_prompt, self.system_prompt_file),
-                append=given.text_or_file(self.append_system_prompt, self.append_system_prompt_file),
+                system=text_or_file(self.system_prompt, self.system_prompt_file),
+                append=text_or_file(self.append_system_prompt, self.append_system_prompt_file),
                 project=not self.bare and not self.safe_mode,
                 sources=self._sources(),
                 plugins=tuple(map(os.path.realpath, self.plugin_dir)),
@@ -156,7 +264,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             tools=session.Toolset(
                 offered=self._tools(),
                 denied=("bash", "web_fetch") if self.restricted and self.tools is None else (),
-                servers=given.servers(self.mcp_config),
+                servers=servers(self.mcp_config),
                 only_servers=self.strict_mcp_config or self.safe_mode,
             ),
             env=theirs.env,
@@ -169,7 +277,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             ),
             mode=self._mode(theirs.mode) or default_mode,
             thinking=self._thinking(),
-            subagents=given.subagents(self.agents) if self.agents else (),
+            subagents=subagents(self.agents) if self.agents else (),
             limits=session.Limits(
                 max_iterations=self.max_turns, max_cost_usd=self.max_budget_usd, max_seconds=self.timeout
             ),
@@ -195,7 +303,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         return session.parse_mode(asked) if asked else self.settings().mode
 
     def _sources(self) -> tuple[str, ...] | None:
-        return () if self.restricted else given.sources(self.setting_sources)
+        return () if self.restricted else sources(self.setting_sources)
 
     def _thinking(self) -> session.Reasoning:
         if self.thinking == "disabled":
@@ -380,3 +488,11 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--trust", is_flag=True, help="Let this project's files widen what is allowed, this once."),
     click.option("--small/--no-small", default=None, help=SMALL),
 ]
+
+
+# What a person should know before the first turn: ignored settings, servers that did not start.
+
+
+def opening_notes(session: Session) -> list[str]:
+    """The warnings of a session that was just opened."""
+    return [event.message for event in session.events().ready() if isinstance(event, Warned)]

@@ -4,15 +4,14 @@ from treadle.cli.warm import DECLINED
 
 MODULES = (
     *("ssl", "truststore", "hashlib", "tomllib", "tree_sitter", "tree_sitter_bash", "concurrent.futures.thread"),
-    *(f"treadle.cli.{name}" for name in ("root", "oneshot", "given", "worker_entry", "serving", "options")),
-    *(f"treadle.doors.{name}" for name in ("worker.door", "oneshot.input", "oneshot.run", "oneshot.verbose")),
-    *(f"treadle.agent.{name}" for name in ("native", "loop", "mcp", "project", "repeats", "replay", "prompt")),
-    *(f"treadle.agent.providers.{name}" for name in ("anthropic", "chat", "client", "http", "responses", "sse")),
-    *(f"treadle.agent.providers.{name}" for name in ("scripted", "script")),
-    *(f"treadle.coordination.{name}" for name in ("guard", "layout", "origin", "planning", "repository", "identity")),
-    *(f"treadle.io.{name}" for name in ("http", "peer", "process.child", "sandbox.start", "sandbox.planted")),
-    *(f"treadle.policy.{name}" for name in ("guess", "shell", "syntax")),
-    *("array", "treadle.workspace.git", "treadle.workspace.user_repository"),
+    *("treadle.cli.root", "treadle.cli.oneshot", "treadle.cli.worker_entry", "treadle.cli.serving"),
+    *("treadle.doors.worker.door", "treadle.doors.oneshot.input", "treadle.doors.oneshot.verbose"),
+    *("treadle.agent.native", "treadle.agent.loop", "treadle.agent.mcp", "treadle.agent.project"),
+    *("treadle.agent.providers.anthropic", "treadle.agent.providers.chat", "treadle.agent.providers.client"),
+    *("treadle.agent.providers.http", "treadle.agent.providers.responses", "treadle.agent.providers.script"),
+    *("treadle.coordination.guard", "treadle.coordination.planning", "treadle.coordination.identity"),
+    *("treadle.io.peer", "treadle.io.process.child", "treadle.io.sandbox.start", "treadle.io.sandbox.places"),
+    *("treadle.policy.guess", "treadle.policy.shell", "array", "pwd", "treadle.workspace.user_repository"),
 )
 
 
@@ -30,7 +29,7 @@ def preload() -> None:
 def terminal(name: str, arguments: list[str]) -> int:
     """A command for terminals, in a copy."""
     from treadle.cli.terminal import main as run_terminal
-    from treadle.cli.terminal.run import attaches
+    from treadle.cli.terminal.start import attaches
 
     if name == "run" and attaches(arguments):
         return DECLINED  # it needs a process of the terminal that it attaches

@@ -11,7 +11,7 @@ import click
 
 from treadle import __version__
 from treadle.cli import logs
-from treadle.cli.names import PRINT
+from treadle.cli.arguments import PRINT
 from treadle.errors import ConfigError, TreadleError
 
 log = logging.getLogger(__name__)
@@ -39,9 +39,9 @@ TERMINALS = {
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Work with an agent": {
         "chat": ("treadle.cli.chat.command:chat", "Talk with an agent in this directory."),
-        "demo": ("treadle.cli.demo:demo", "Watch agents fix a failing shop in a temporary repository."),
+        "demo": ("treadle.cli.fleet.demo:demo", "Watch agents fix a failing shop in a temporary repository."),
         "init": (
-            "treadle.cli.init:init",
+            "treadle.cli.project:init",
             "Prepare this repository for agents: AGENTS.md, its tests, settings, claims.",
         ),
         "sessions": (
@@ -49,32 +49,32 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "Saved sessions: list them (the latest first), show, search, export, remove.",
         ),
         "git": (
-            "treadle.cli.git:git_",
+            "treadle.cli.sessions:git_",
             "What sessions left unfinished in their own git repositories: list it, take it over, remove it.",
         ),
-        "trust": ("treadle.cli.trust:trust", "Trust the project in DIR (default: here) as its files are now."),
+        "trust": ("treadle.cli.project:trust", "Trust the project in DIR (default: here) as its files are now."),
     },
     "Offer an agent to another program, or run another's": {
         "acp": (
-            "treadle.cli.acp:acp",
+            "treadle.cli.doors:acp",
             "Serve an agent on stdin and stdout to an editor that speaks the Agent Client Protocol.",
         ),
         "a2a": (
-            "treadle.cli.a2a:a2a",
+            "treadle.cli.doors:a2a",
             "Serve an agent over HTTP to others that speak A2A, the Agent2Agent protocol (1.0 and 0.3).",
         ),
         "app-server": (
-            "treadle.cli.app_server:app_server",
+            "treadle.cli.doors:app_server",
             "Serve an agent on stdin and stdout as `codex app-server` serves Codex, for its SDK and editors.",
         ),
-        "mcp": ("treadle.cli.mcp:mcp", "Serve agents on stdin and stdout as tools of an MCP server."),
+        "mcp": ("treadle.cli.doors:mcp", "Serve agents on stdin and stdout as tools of an MCP server."),
         "exec": (
-            "treadle.cli.exec:exec_",
+            "treadle.cli.oneshot:exec_",
             "Run one prompt as `codex exec` does, for its SDK and scripts, with any agent.",
         ),
-        "worker": ("treadle.cli.worker:worker", "Serve an agent on stdin and stdout, one JSON object per line."),
+        "worker": ("treadle.cli.doors:worker", "Serve an agent on stdin and stdout, one JSON object per line."),
         "sidecar": (
-            "treadle.cli.sidecar:sidecar",
+            "treadle.cli.doors:sidecar",
             "Serve an agent on stdin and stdout to a control plane that speaks abp/v0.1, one JSON object per line.",
         ),
         "host": (
@@ -96,12 +96,15 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "Run many agents, on one machine or many: orders go in, nothing is lost, nothing collides.",
         ),
         "land": (
-            "treadle.cli.land:land",
+            "treadle.cli.fleet.land:land",
             "Land the work of finished orders on a branch, each checked before the branch moves.",
         ),
-        "blame": ("treadle.cli.blame:blame", "Say which order a line came from, why, and for how much: FILE:LINE."),
+        "blame": (
+            "treadle.cli.fleet.land:blame",
+            "Say which order a line came from, why, and for how much: FILE:LINE.",
+        ),
         "goal": (
-            "treadle.cli.goal:goal",
+            "treadle.cli.fleet.goal:goal",
             "Carry a goal out: a plan that people can read, done by agents, reviewed, landed and judged.",
         ),
         "serve": (
@@ -109,13 +112,13 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "Serve the page and the HTTP interface: watch and steer the fleet and the terminals from a browser.",
         ),
         "top": (
-            "treadle.cli.top:top",
+            "treadle.cli.fleet.terminals:top",
             "Watch the fleet: who needs you, what works, waits, is done; answer, say something, cancel.",
         ),
     },
     "Share a repository": {
         "coord": (
-            "treadle.cli.coord:coord",
+            "treadle.cli.project:coord",
             "Coordinate agents that share a repository: claims, identities, messages, capsules, the token ledger.",
         )
     },
@@ -125,22 +128,22 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "List the agents that can be put to work here, add one by name, or sign in to one.",
         ),
         "completion": (
-            "treadle.cli.completion.command:completion",
+            "treadle.cli.help:completion",
             "Print a completion script for your shell: "
             "commands, options, terminals, sessions, agents, orders of a fleet.",
         ),
-        "docs": ("treadle.cli.docs:docs", "List the pages of the documentation, or show one."),
+        "docs": ("treadle.cli.help:docs", "List the pages of the documentation, or show one."),
         "doctor": (
             "treadle.cli.doctor:doctor",
             "Say what works on this machine: state, settings, models, agents, optional parts, sandbox, fleet.",
         ),
-        "man": ("treadle.cli.man:man", "Print the manual page of a command, or write all of them."),
+        "man": ("treadle.cli.help:man", "Print the manual page of a command, or write all of them."),
         "models": (
             "treadle.cli.models:models",
             "List the models that can be used, choose one or an agent, or fetch one that runs on this machine.",
         ),
         "ps": (
-            "treadle.cli.ps:ps",
+            "treadle.cli.doctor:ps",
             "List the process trees that treadle keeps: agents, their tools, terminals, background tasks.",
         ),
         "warm": ("treadle.cli.warm_start:warm_start", "Have `treadle -p` and `treadle-worker` start at once."),
@@ -267,7 +270,7 @@ def _wants_json(arguments: list[str]) -> bool:
 
 def _show_failure(error: TreadleError | OSError) -> None:
     """The result record of a run that could not begin."""
-    from treadle.doors.oneshot.ending import not_begun
+    from treadle.doors.oneshot.run import not_begun
     from treadle.io.streams import stdout_is_taken
     from treadle.wire.common.jsonline import json_line
 
@@ -292,7 +295,7 @@ def _run(arguments: list[str]) -> int | None:
     first = words[0] if words else ""
     once = first not in COMMANDS and not PRINT.isdisjoint(words)
     if once:
-        from treadle.cli.given import joined
+        from treadle.cli.options import joined
 
         if first == "-p":
             arguments = ["--print", *arguments[1:]]  # behind a single letter click looks for similar names first

@@ -45,7 +45,7 @@ def serve(as_json: bool, link: bool, token: bool, devices: bool, revoke: str, ri
 
     It needs no fleet: without one it shows the terminals, and finds a fleet that comes up later.
     """
-    from treadle.serve import running
+    from treadle.serve import background
     from treadle.serve.tokens import Tokens
 
     tokens = Tokens()
@@ -58,7 +58,7 @@ def serve(as_json: bool, link: bool, token: bool, devices: bool, revoke: str, ri
         made, secret = tokens.make("script", right)
         show_json({"device": made.id, "right": right, "token": secret}) if as_json else click.echo(secret)
     elif link:
-        url = running.link(tokens, right)
+        url = background.link(tokens, right)
         show_json({"url": url}) if as_json else click.echo(url)
     else:
         _serve(tokens, right, as_json, options)
@@ -78,7 +78,7 @@ def _devices(tokens: Any, as_json: bool) -> None:
 
 
 def _serve(tokens: Any, right: Any, as_json: bool, options: dict[str, Any]) -> None:
-    from treadle.serve import running
+    from treadle.serve import background
 
     try:
         from treadle.serve.listening import Listening
@@ -87,10 +87,10 @@ def _serve(tokens: Any, right: Any, as_json: bool, options: dict[str, Any]) -> N
         raise MissingExtra("the page and the HTTP interface", "fleet") from None
 
     terminals, notify = options.pop("terminals"), options.pop("notify")
-    found = running.find()
+    found = background.find()
     if found is not None and found.background:
         click.echo("The page that `treadle fleet up` started makes way for this one.", err=True)
-        running.end(found)
+        background.end(found)
     listening = Listening(**options)
 
     async def work() -> int:
@@ -103,7 +103,7 @@ def _serve(tokens: Any, right: Any, as_json: bool, options: dict[str, Any]) -> N
             authority=listening.authority,
         )
         async with served(server, listening) as serving:
-            with running.noted(listening.address, listening.unix, terminals=os.path.abspath(server.site.terminals)):
+            with background.noted(listening.address, listening.unix, terminals=os.path.abspath(server.site.terminals)):
                 _announce(tokens, listening, right, as_json)
                 return await serving
 

@@ -6,8 +6,7 @@ import sys
 from collections.abc import Awaitable, Callable
 
 from treadle.cli import logs
-from treadle.io.process.loop import run_async
-from treadle.io.process.private import hold_secrets
+from treadle.io.process.loop import hold_secrets, run_async
 from treadle.io.streams import FdStream, take_stdio
 
 

@@ -8,9 +8,9 @@ DECLINED = -1
 QUICK = frozenset(("ls", "status"))
 MODULES = (
     *("ctypes", "json", "signal", "treadle.cli.parser", "treadle.cli.preload"),
-    *(f"treadle.cli.terminal.{name}" for name in ("run", "ls", "status")),
-    *(f"treadle.terminal.{name}" for name in ("launch", "supervisor", "summary", "client")),
-    *(f"treadle.terminal.{name}" for name in ("sequences", "grid", "judge", "history")),
+    *("treadle.cli.terminal.start", "treadle.cli.terminal.status", "treadle.terminal.launch"),
+    *("treadle.terminal.supervisor", "treadle.terminal.client", "treadle.terminal.sequences"),
+    *("treadle.terminal.grid", "treadle.terminal.judge", "treadle.terminal.history"),
     *("treadle.terminal.detectors:preload", "treadle.terminal.rehearsal:rehearse"),
 )
 

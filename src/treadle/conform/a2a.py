@@ -20,7 +20,7 @@ from treadle.errors import RemoteProtocolError
 from treadle.io import scratch
 from treadle.io.http import HttpClient, HttpError
 from treadle.io.process.child import start
-from treadle.io.within import within
+from treadle.io.tasks import within
 from treadle.testing.server import ModelServer
 
 KIT = Kit(protocol="a2a", specification="Agent2Agent protocol, 1.0 or 0.3, over JSON-RPC", clauses=[])

@@ -16,7 +16,7 @@ from treadle.conform.lines import LinePeer, shown
 from treadle.errors import TreadleError
 from treadle.io import scratch
 from treadle.io.process.child import start
-from treadle.io.within import within
+from treadle.io.tasks import within
 from treadle.testing.server import ModelServer
 
 ANSWER = "Said by the model."

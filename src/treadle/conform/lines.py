@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from treadle.errors import PeerClosed, RemoteProtocolError
 from treadle.io.process.child import Child, start
-from treadle.io.within import within
+from treadle.io.tasks import within
 
 if TYPE_CHECKING:
     from treadle.testing.server import ModelServer

@@ -12,7 +12,7 @@ from treadle.conform.kit import Broken, Candidate, Kit, expect
 from treadle.errors import RemoteProtocolError
 from treadle.io import scratch
 from treadle.io.process.child import Child, start
-from treadle.io.within import within
+from treadle.io.tasks import within
 
 KIT = Kit(protocol="terminal", specification="terminal supervisor, binary framing (mode 0x00)", clauses=[])
 

@@ -1,21 +1,24 @@
-"""The identity of each agent session, the same whether it acts through MCP, a hook, a command in its shell or git.
-
-A binding is a file that says which agent process and which session an identity belongs to, with a lock that the MCP
-server holds while its client is connected. If the server dies, the kernel frees the lock. Two live sessions of one
-program have two identities; one session has one identity everywhere.
-"""
+"""The identity of each agent session, the same whether it acts through MCP, a hook, a command in its shell or git."""
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from hashlib import sha256
 
-from treadle.coordination import origin
-from treadle.coordination.identity import root_of, slug
-from treadle.coordination.planning import Planning, make_dirs, read_text, timestamp, write_text
-from treadle.errors import Busy, LimitReached, StorageError
+from treadle.coordination import identity
+from treadle.coordination.identity import checked, root, root_of, slug
+from treadle.coordination.planning import Planning, make_dirs, read_text, seconds_of, timestamp, write_text
+from treadle.errors import Busy, Denied, LimitReached, StorageError
 from treadle.io.files import is_locked, locked, try_remove
+from treadle.io.paths import private_dir, state_dir
 from treadle.io.process import table
 from treadle.light import Any
 from treadle.wire.common.jsontext import dumps, loads
+
+# The identity of each agent session, the same whether it acts through MCP, a hook, a command in its shell or git.
+#
+# A binding is a file that says which agent process and which session an identity belongs to, with a lock that the MCP
+# server holds while its client is connected. If the server dies, the kernel frees the lock. Two live sessions of one
+# program have two identities; one session has one identity everywhere.
 
 MOST_BINDINGS = 256
 REGISTER = "seats"
@@ -94,8 +97,8 @@ class IdentityBindings:
     def _take(self, name: str, key: str, of: str) -> tuple[str, locked | None]:
         known = {binding.haid: binding for binding in self.all()}
         self._prune(known.values())
-        process = None if self.remote else origin.starter()
-        keys = [key] if key else [] if self.remote else origin.session_keys(os.environ)
+        process = None if self.remote else identity.starter()
+        keys = [key] if key else [] if self.remote else identity.session_keys(os.environ)
         mine = None if of else self._mine(list(known.values()), name, keys, process)
         if mine is not None:
             lock = self._lock(mine.haid)
@@ -114,7 +117,7 @@ class IdentityBindings:
         raise LimitReached(f"{MOST_BINDINGS} clients named {name} are connected already")
 
     def _mine(
-        self, known: list[IdentityBinding], name: str, keys: Sequence[str], process: origin.Key | None
+        self, known: list[IdentityBinding], name: str, keys: Sequence[str], process: identity.Key | None
     ) -> IdentityBinding | None:
         for binding in known:
             if binding.key and binding.key in keys and binding.name == name and not binding.of:
@@ -180,12 +183,12 @@ class IdentityBindings:
         binding = self.of(haid)
         return "" if binding is None or self.living(haid) else binding.seen
 
-    def recognise(self, keys: Sequence[str], processes: Iterable[origin.Key]) -> IdentityBinding | None:
+    def recognise(self, keys: Sequence[str], processes: Iterable[identity.Key]) -> IdentityBinding | None:
         """The binding of the session that we are in: by the innermost process of a known agent, else by session id."""
         known = [binding for binding in self.all() if not binding.of]
         if not known:
             return None
-        by_process: dict[origin.Key, list[IdentityBinding]] = {}
+        by_process: dict[identity.Key, list[IdentityBinding]] = {}
         for binding in known:
             if binding.process is not None:
                 by_process.setdefault(binding.process, []).append(binding)
@@ -199,9 +202,9 @@ class IdentityBindings:
                 return mine[0]
         return max(named, key=lambda binding: str(binding.fields.get("since", "")), default=None)
 
-    def enter(self, program: str, key: str, process: origin.Key | None) -> str:
+    def enter(self, program: str, key: str, process: identity.Key | None) -> str:
         """The identity of this session, for its hooks and commands; it gets a binding if it has none."""
-        name = slug(origin.client_name(program))
+        name = slug(identity.client_name(program))
         if (known := self.find_key(key)) and (known.process or not process):
             return known.haid
         with self.planning.lock(REGISTER):
@@ -228,7 +231,7 @@ class IdentityBindings:
     def _numbered(self, name: str, number: int) -> str:
         return f"{self.root}/{name}" if number == 1 else f"{self.root}/{name}-{number}"
 
-    def note(self, haid: str, process: origin.Key) -> None:
+    def note(self, haid: str, process: identity.Key) -> None:
         """Record in the register that this identity belongs to a process."""
         known = self.of(haid)
         if known is None or known.process != process:
@@ -263,7 +266,7 @@ class IdentityBindings:
             ):
                 try_remove(binding.path)
 
-    def _write(self, haid: str, name: str, key: str, process: origin.Key | None, of: str) -> None:
+    def _write(self, haid: str, name: str, key: str, process: identity.Key | None, of: str) -> None:
         now = self.planning.now()
         old = self.of(haid)
         since = old.fields.get("since", now) if old is not None and old.key == key else now
@@ -311,7 +314,7 @@ def file_name(haid: str) -> str:
 
 def _own(keys: Sequence[str], name: str) -> str:
     """The session among those in the environment that belongs to this client."""
-    return next((key for key in keys if origin.client_name(key.partition(":")[0]) == name), "")
+    return next((key for key in keys if identity.client_name(key.partition(":")[0]) == name), "")
 
 
 def _left(now: str) -> Callable[[dict[str, Any]], None]:
@@ -321,3 +324,88 @@ def _left(now: str) -> Callable[[dict[str, Any]], None]:
         fields["left"] = now
 
     return edit
+
+
+# A person's permission for an agent to act against another's claim, once: `treadle coord allow` makes it.
+#
+# It is kept in our state directory, which no sandbox shows. An agent that runs without one could make its own: then
+# this is advice.
+
+VARIABLE = "HEIMDALL_ALLOW"
+HINT = "a person can allow it once, outside of the session; ask them, or work on something else"
+
+
+def grant(planning: Planning, minutes: int) -> str:
+    """Keep a new permission; returns its code."""
+    if in_session(planning):
+        raise Denied("only a person can allow this, in a terminal that no agent has started")
+    code = os.urandom(8).hex()
+    write_text(_path(code, make=True), timestamp(planning.clock() + minutes * 60) + "\n")
+    return code
+
+
+def require(planning: Planning, what: str) -> None:
+    """Raises Denied in an agent's session, unless it was given a permission, which is then used up."""
+    if in_session(planning) and not _spend(planning, os.environ.get(VARIABLE, "")):
+        raise Denied(f"an agent may not {what}", hint=HINT)
+
+
+def in_session(planning: Planning) -> bool:
+    """Whether an agent's session started us, as far as that can be seen."""
+    keys = identity.session_keys(os.environ)
+    if keys or identity.given_process(os.environ):
+        return True
+    return IdentityBindings(planning, "").recognise([], identity.ancestors()) is not None
+
+
+def _spend(planning: Planning, code: str) -> bool:
+    path = _path(code)
+    until = seconds_of((read_text(path) or "").strip()) if code else None
+    if until is None:
+        return False
+    try:
+        os.unlink(path)  # of two that use it at once, one succeeds
+    except FileNotFoundError:
+        return False
+    return planning.clock() < until
+
+
+def _path(code: str, *, make: bool = False) -> str:
+    place = os.path.join(state_dir(), "allowed")
+    return os.path.join(private_dir(place) if make else place, sha256(code.encode(errors="replace")).hexdigest())
+
+
+# Who acts here: the identity in `HEIMDALL_HAID`, else that of the agent session we are in, else the checkout's.
+
+
+def acting(planning: Planning, *, enter: bool = False) -> str:
+    """The acting identity. With `enter`, a new session gets an identity of its own, so that it can hold claims."""
+    bindings = IdentityBindings(planning, "")
+    if declared := os.environ.get("HEIMDALL_HAID"):
+        _check_own(planning, bindings, checked(declared))
+        process = identity.given_process(os.environ)
+        if enter and process:
+            bindings.note(checked(declared), process)  # its claims then last as long as that process runs
+        return checked(declared)
+    keys = identity.session_keys(os.environ)
+    if found := bindings.recognise(keys, identity.ancestors()):
+        return found.haid
+    bindings.root = root(planning.project)
+    if not keys:
+        return bindings.root
+    program = keys[0].partition(":")[0]
+    if enter:
+        return bindings.enter(program, keys[0], identity.declared_process(os.environ, program))
+
+    # It holds nothing yet, so any unused name will do.
+    return f"{bindings.root}/{identity.client_name(program)}-{sha256(keys[0].encode()).hexdigest()[:8]}"
+
+
+def _check_own(planning: Planning, bindings: IdentityBindings, declared: str) -> None:
+    """Refuse the identity of another living session, in an agent's session that we recognise."""
+    theirs = bindings.of(declared)
+    if theirs is None or theirs.of or not bindings.alive(theirs):
+        return
+    mine = bindings.recognise(identity.session_keys(os.environ), identity.ancestors())
+    if mine is not None and declared not in bindings.family(mine.haid):
+        require(planning, f"act as {declared}")

@@ -1,21 +1,88 @@
-"""The claims guard in git: a pre-commit and a pre-push hook that refuse changes under another agent's claim.
-
-If git uses its own hooks directory, ours is put there, and a hook that was there runs first. If `core.hooksPath` names
-another directory, as husky does, that directory may be tracked, recreated by a package manager, or missing in some
-worktree. Then we point git to a directory of ours, whose hooks run those of the other directory, and no tracked file is
-touched.
-"""
+"""The claims guard in git: pre-commit, pre-push and pre-receive hooks refuse changes under another's claim."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from treadle.coordination import changes, repository
 from treadle.coordination.claims import Claims, Collision, Overlap
-from treadle.coordination.hook_files import HOOKS as HOOKS
-from treadle.coordination.hook_files import LEGACY, MARK, SERVER_HOOK, hook_text, is_legacy, is_ours
-from treadle.coordination.identity import root_of
-from treadle.errors import ConfigError, Denied
+from treadle.coordination.identity import checked, human_of, root_of, slug
+from treadle.coordination.planning import Planning
+from treadle.coordination.repository import HOOK_MARK, LEGACY, SERVER_HOOK, hook_text, is_legacy, is_ours
+from treadle.coordination.repository import HOOKS as HOOKS
+from treadle.errors import ConfigError, Denied, TreadleError
 from treadle.io.files import move, write_atomic
+
+# The claims guard of a shared remote: a pre-receive hook that refuses commits under the claims of its clones.
+#
+# Claims are kept in each clone. The hook is told which clones on this machine count; without one, a copy of their
+# live state in the remote's own `heimdall` directory does. What cannot be read refuses the push.
+
+QUARANTINE = ("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_QUARANTINE_PATH")
+"""Where git keeps what is pushed until the hook has agreed."""
+
+
+def ledgers(project: str, clones: Sequence[str]) -> list[Claims]:
+    """The claims that count. Raises ConfigError if some cannot be found."""
+    found = []
+    for place in clones or [project]:
+        planning = Planning(project=place)
+        known = repository.find(place)
+        if known is None or planning.live == planning.root:
+            raise ConfigError(f"{place} is not a git repository of this machine, so its claims are not seen")
+        if not clones and not planning.claimed():
+            hint = "name the clones whose claims count: guard install --server CLONE..., or copy their live state there"
+            raise ConfigError(f"no claims are kept in {planning.live}", hint=hint)
+        found.append(Claims(planning, known.top, once=True))
+    return found
+
+
+def judge_push(project: str, clones: Sequence[str], refs: Iterable[str]) -> None:
+    """Raises Collision for a push of what others hold, and Denied where that cannot be seen.
+
+    `refs`: the lines that git gives to pre-receive.
+    """
+    try:
+        made = [one for line in refs for one in _received(project, line.split())]
+        counted = ledgers(project, clones)
+    except TreadleError as error:
+        raise Denied(f"what others hold cannot be seen: {error.message}") from error
+    found: list[Overlap] = []
+    for claims in counted:
+        if unseen := claims.unseen():
+            raise Denied(f"what others hold cannot be seen: {'; '.join(unseen)}")
+        for by, author, files in made:
+            met = changes.overlaps(claims, by, files)
+            found += [overlap for overlap in met if by != "" or not _is_persons_own(overlap, author)]
+    if found:
+        raise Collision(found, "push")
+
+
+def _is_persons_own(overlap: Overlap, author: str) -> bool:
+    """Whether an unsigned commit is by the person who holds the file; what their agents hold is not theirs."""
+    holder = overlap.claim.haid
+    return holder == root_of(holder) and human_of(holder) == slug(author.partition("@")[0])
+
+
+def _received(project: str, ref: list[str]) -> list[tuple[str, str, list[str]]]:
+    """For each new commit: the identity that signed it, or "", its author's address, and the files that it changed."""
+    if len(ref) != 3 or not ref[1].strip("0"):
+        return []  # a branch is deleted: nothing is changed
+    env = {name: os.environ[name] for name in QUARANTINE if name in os.environ}
+    listed = changes.read(project, "rev-list", ref[1], "--not", "--all", "--", env=env)
+    if not listed:
+        return []
+    asked = ("log", "--no-show-signature", "--no-walk=unsorted", "--stdin", "--format=%ae")
+    authors = changes.read(project, *asked, stdin=listed, env=env).decode(errors="replace").splitlines()
+    made = changes.made_in(project, listed, env)
+    return [(checked(by) if by else "", author, files) for (by, files), author in zip(made, authors, strict=True)]
+
+
+# The claims guard in git: a pre-commit and a pre-push hook that refuse changes under another agent's claim.
+#
+# If git uses its own hooks directory, ours is put there, and a hook that was there runs first. If `core.hooksPath`
+# names another directory, as husky does, that directory may be tracked, recreated by a package manager, or missing in
+# some worktree. Then we point git to a directory of ours, whose hooks run those of the other directory, and no
+# tracked file is touched.
 
 BYPASS = "HEIMDALL_GUARD_BYPASS"
 _BACKUP = ".before-heimdall"
@@ -53,8 +120,6 @@ def install(project: str, mode: str) -> list[str]:
 def install_server(project: str, clones: Iterable[str]) -> str:
     """Install the hook of a shared remote, for the claims of these clones, and return its path."""
     import shlex
-
-    from treadle.coordination.server_hook import ledgers
 
     places = [os.path.realpath(clone) for clone in clones]
     ledgers(project, places)
@@ -112,7 +177,7 @@ def status(project: str) -> dict[str, str]:
         path = os.path.join(directory, hook)
         path += LEGACY if is_legacy(path) else ""
         text = hook_text(path)
-        known = MARK in text and os.access(path, os.X_OK)
+        known = HOOK_MARK in text and os.access(path, os.X_OK)
         found[hook] = ("warn" if "--mode warn" in text else "block") if known else "absent"
     return found
 
@@ -133,7 +198,7 @@ def why_absent(project: str) -> str:
 def changed(project: str, hook: str, refs: Iterable[str]) -> list[changes.Made]:
     """What is about to be committed or pushed; `refs`: the lines that git gives to pre-push."""
     if hook == "pre-commit":
-        return [("", changes.staged(project))]
+        return [("", changes.staged_changes(project))]
     return [made for line in refs for made in _pushed(project, line.split())]
 
 
@@ -151,10 +216,10 @@ def judge(claims: Claims, hook: str, haid: str, mode: str, made: Iterable[change
     listed = ", ".join(sorted({overlap.asked for overlap in found})) or "; ".join(unseen)
     reason = os.environ.get(BYPASS, "").strip()
     if reason:
-        from treadle.coordination import allowing, decisions
+        from treadle.coordination import bindings, capsules
 
-        allowing.require(claims.planning, f"{hook.removeprefix('pre-')} what another holds")
-        decisions.append(
+        bindings.require(claims.planning, f"{hook.removeprefix('pre-')} what another holds")
+        capsules.append(
             claims.planning, f"{hook} guard bypassed", f"`{haid}` changed {listed} under another's claim: {reason}"
         )
         claims.planning.log("guard", "bypass", f"{haid} {listed} reason={reason}")
@@ -172,9 +237,9 @@ def _is_own_role(claims: Claims, haid: str, overlap: Overlap) -> bool:
     holder = overlap.claim.haid
     if holder == haid or root_of(holder) != haid or claims.bindings.of(holder) is not None:
         return False
-    from treadle.coordination import allowing
+    from treadle.coordination import bindings
 
-    return not allowing.in_session(claims.planning)
+    return not bindings.in_session(claims.planning)
 
 
 def _pushed(project: str, ref: list[str]) -> Iterable[changes.Made]:
@@ -223,7 +288,7 @@ def _forwarding_script(hook: str, directory: str, mode: str) -> str:
     if hook in HOOKS:
         return _script(hook, mode, before)
     return f"""#!/bin/sh
-{MARK}: runs the hook of {_BEFORE}; `heimdall-claim guard uninstall` removes it
+{HOOK_MARK}: runs the hook of {_BEFORE}; `heimdall-claim guard uninstall` removes it
 if [ -x {before} ]; then
   exec {before} "$@"
 fi
@@ -234,14 +299,14 @@ def _script(hook: str, mode: str, before: str = f'"$0{_BACKUP}"', more: str = ""
     """`more`: arguments, quoted."""
     import shlex
 
-    from treadle.coordination.setup import command
+    from treadle.coordination.hosts import command
 
     program = shlex.quote(command("heimdall-claim"))
     # git's standard input is for both; the added full stop keeps a newline at its end.
     reads = hook in ("pre-push", SERVER_HOOK)
     keep, give = ("said=$(cat; echo .)\n", 'printf %s "${said%.}" | ') if reads else ("", "")
     return f"""#!/bin/sh
-{MARK}: refuses changes under another agent's claim; `heimdall-claim guard uninstall` removes it
+{HOOK_MARK}: refuses changes under another agent's claim; `heimdall-claim guard uninstall` removes it
 before={before}
 {keep}if [ -x "$before" ]; then
   {give}"$before" "$@" || exit $?

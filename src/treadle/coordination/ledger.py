@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 from treadle.coordination.planning import Document, Planning, make_dirs, read_text, write_text
 from treadle.errors import ConfigError, StorageError
-from treadle.io.files import append_line, storage_error
-from treadle.io.opening import opened
+from treadle.io.files import append_line, opened, storage_error
 from treadle.light import Any
 from treadle.wire.common.jsontext import dumps, loads
 from treadle.wire.heimdall.messages import VERSION

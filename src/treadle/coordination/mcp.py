@@ -1,19 +1,482 @@
 """The coordination ledger as a Model Context Protocol server for one connected client, over any transport."""
 
-import os
+from __future__ import annotations
 
-from treadle.coordination import repository, tools
+import os
+import select
+from collections.abc import Callable, Iterable
+
+from treadle.coordination import briefs, installed_hooks, repository
 from treadle.coordination.bindings import IdentityBindings
+from treadle.coordination.capsules import Capsules, append, raise_conflict
 from treadle.coordination.claims import Claims
-from treadle.coordination.identity import Agents, checked, current, slug
-from treadle.coordination.origin import known_client
-from treadle.coordination.planning import Planning
-from treadle.coordination.resources import Resources
-from treadle.errors import StorageError, TreadleError
-from treadle.light import Any
-from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
-from treadle.wire.common.schema import faults
+from treadle.coordination.identity import Agents, checked, current, known_client, slug
+from treadle.coordination.messages import EVERYBODY, Inbox
+from treadle.coordination.planning import Planning, read_text
+from treadle.coordination.table import Blackboard, Symbols
+from treadle.errors import ConfigError, NotFound, StorageError, TreadleError
+from treadle.light import TYPE_CHECKING, Any
+from treadle.wire.common.framing import MessageSplitter
+from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault, reply
+from treadle.wire.common.jsontext import dumps
+from treadle.wire.common.schema import FLAG, NON_EMPTY, TEXT, Schema, faults, list_of, record
 from treadle.wire.mcp import revisions
+
+if TYPE_CHECKING:
+    from treadle.errors import RemoteProtocolError
+
+
+# What an MCP client can know of a ledger tool before it calls it: its title, what it may change, what it returns.
+
+_NUMBER: Schema = {"type": "integer"}
+_TEXTS = list_of(TEXT)
+_CLAIM = record({"haid": TEXT, "claimed_surfaces": _TEXTS, "expires_at": TEXT, "mode": TEXT})
+_CAPSULE = record({"id": TEXT, "source": TEXT, "path": TEXT, "body": TEXT})
+_MESSAGE = record({"ts": TEXT, "to": TEXT, "by": TEXT, "message": record({})})
+
+
+class ToolFacts:
+    def __init__(
+        self,
+        title: str,
+        result: dict[str, Schema],
+        more: dict[str, Schema] | None = None,
+        *,
+        destroys: bool = False,
+        repeatable: bool = False,
+    ) -> None:
+        """`result`: the fields of each result, beside `haid`; `more`: those that it may have. `destroys`: it takes
+        something away or writes over it. `repeatable`: a second call with the same arguments changes nothing more."""
+        self.title = title
+        self.output = record({"haid": TEXT, **result}, {"waiting": list_of(record({})), **(more or {})})
+        self._destroys = destroys
+        self._repeatable = repeatable
+
+    def annotations(self, *, reads: bool) -> dict[str, Any]:
+        found: dict[str, Any] = {"title": self.title, "readOnlyHint": reads, "openWorldHint": False}
+        changes = {"destructiveHint": self._destroys, "idempotentHint": self._repeatable}
+        return found if reads else {**found, **changes}
+
+
+FACTS = {
+    "read_claims": ToolFacts("Read claims", {"active_claims": list_of(_CLAIM), "count": _NUMBER}),
+    "make_claim": ToolFacts(
+        "Claim files",
+        {"result": TEXT, "client_haid": TEXT, "task_ref": TEXT, "surfaces": _TEXTS, "held": _TEXTS, "task": TEXT}
+        | {"expires_at": TEXT, "fence": _NUMBER, "commit": TEXT},
+        {"warnings": _TEXTS, "guard": TEXT},
+    ),
+    "release_claim": ToolFacts(
+        "Release claims",
+        {"result": TEXT, "released": FLAG, "released_haid": TEXT, "given_up": _TEXTS, "held": _TEXTS},
+        destroys=True,
+        repeatable=True,
+    ),
+    "read_capsules": ToolFacts(
+        "Read capsules", {"capsules": list_of(_CAPSULE), "count": _NUMBER}, {"total": _NUMBER, "next": TEXT}
+    ),
+    "append_decision": ToolFacts("Record a decision", {"appended": FLAG, "timestamp": TEXT, "title": TEXT}),
+    "raise_conflict_pr": ToolFacts(
+        "Record a conflict",
+        {"conflict_file": TEXT, "relative_path": TEXT, "preserved_branch": TEXT, "pr_path": TEXT},
+    ),
+    "heartbeat": ToolFacts("Renew claims", {"claim": {"type": ["object", "null"]}}, repeatable=True),
+    "post_message": ToolFacts("Send a message", {"posted": TEXT, "to": TEXT}),
+    "read_messages": ToolFacts(
+        "Read messages", {"messages": list_of(_MESSAGE), "count": _NUMBER, "acked": _TEXTS}, repeatable=True
+    ),
+    "set_fact": ToolFacts("Set a fact", {"key": TEXT, "value": TEXT}, destroys=True, repeatable=True),
+    "get_fact": ToolFacts("Read a fact", {"key": TEXT, "value": TEXT}),
+    "resolve": ToolFacts("Resolve a symbol", {"id": TEXT, "value": TEXT}),
+    "hydrate": ToolFacts("Hydrate capsules", {"ids": _TEXTS, "text": TEXT}),
+    "brief": ToolFacts("Write a brief", {"task": TEXT, "brief": TEXT}),
+}
+
+
+# The tools of the ledger server: the name of each, the schema of its arguments, and what it does.
+#
+# They call the same functions as the commands; nothing is decided here.
+
+_SOME = list_of(NON_EMPTY, 1)
+_TOKENS: Schema = {"type": "integer", "minimum": 1}
+CAPSULES_PAGE = 50
+"""How many capsules one answer holds if the caller does not say."""
+
+
+class LedgerTool:
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        run: Callable[..., dict[str, Any]],
+        required: dict[str, Schema] | None = None,
+        optional: dict[str, Schema] | None = None,
+        *,
+        reads: bool = False,
+        live: bool = False,
+    ) -> None:
+        self.name = name
+        self.reads = reads
+        """Whether it only reads; then it also works where nothing can be written."""
+        self.live = live
+        """Whether it needs only live state, none of the records in the worktree."""
+        self.description = description
+        self.run = run
+        self.schema = record(required or {}, {**(optional or {}), "client_identity": TEXT}, closed=True)
+
+    def listed(self, revision: str) -> dict[str, Any]:
+        """How it is listed for a client of this revision of the protocol."""
+        found = {"name": self.name, "description": self.description, "inputSchema": self.schema}
+        facts = FACTS[self.name]
+        if revision >= "2025-03-26":
+            found["annotations"] = facts.annotations(reads=self.reads)
+        if revision >= "2025-06-18":
+            found |= {"title": facts.title, "outputSchema": facts.output}
+        return found
+
+
+def _read_claims(claims: Claims, haid: str) -> dict[str, Any]:
+    active = [claim.as_json() for claim in (*claims.active(), *claims.leases.active())]
+    claims.planning.note("mcp", "read_claims", f"{haid} count={len(active)}")
+    return {"active_claims": active, "count": len(active)}
+
+
+def _make_claim(
+    claims: Claims, haid: str, surfaces: list[str], task: str, ttl_minutes: float | None = None
+) -> dict[str, Any]:
+    ttl = None if ttl_minutes is None else int(ttl_minutes)
+    _check_text(task, *surfaces)
+    first = not claims.planning.claimed()
+    claim = claims.claim(haid, surfaces, f"{task} (via heimdall-ledger-mcp:{haid})", ttl)
+    answer = {
+        "result": f"claimed {len(set(surfaces))} surface(s) for {haid} until {claim.expires_at}",
+        "client_haid": haid,
+        "task_ref": claim.task,
+        "surfaces": list(dict.fromkeys(surfaces)),
+        "held": claim.texts,
+        "task": task,
+        "expires_at": claim.expires_at,
+        "fence": claim.fence,
+        "commit": "commit from this session's shell",
+    }
+    warnings = [f"{text} matches no file" for text in claims.without_files(surfaces)]
+    for overlap in claims.leases.overlaps(claims.bindings.family(haid), claim.surfaces, None):
+        warnings.append(f"{overlap.claim.haid} is writing {overlap.held}; its next write is refused")
+    if first and (begun := installed_hooks.begin(claims.planning)):
+        answer["guard"] = begun[0]
+    elif missed := installed_hooks.warnings(claims.planning):
+        warnings += missed
+    return {**answer, "warnings": warnings} if warnings else answer
+
+
+def _check_text(*texts: str) -> None:
+    """Half a surrogate pair is valid JSON but not valid text: no file and no terminal can hold it."""
+    for text in texts:
+        text.encode()
+
+
+def _release_claim(claims: Claims, acting: str, haid: str = "", surfaces: list[str] | None = None) -> dict[str, Any]:
+    target = checked(haid) if haid else acting
+    released = claims.release(acting, target, surfaces or ())
+    result = f"released claim for {target}" if released else f"no active claim for {target}"
+    given, left = (released.given, released.left) if released else ([], [])
+    done = {"result": result, "released": released is not None, "released_haid": target}
+    return {**done, "given_up": given, "held": left}
+
+
+def _read_capsules(
+    claims: Claims, haid: str, id: str = "", limit: float = CAPSULES_PAGE, after: str = ""
+) -> dict[str, Any]:
+    planning = claims.planning
+    found: list[dict[str, str]] = []
+    capsules, completed = Capsules(planning), planning.path("ledger", "completed")
+    for name in sorted(os.listdir(completed)) if os.path.isdir(completed) else []:
+        stem, extension = os.path.splitext(name)
+        if extension == ".md":
+            found.append({"id": stem, "source": "completed", "path": os.path.join(completed, name)})
+    found += [{"id": name, "source": "protocol", "path": capsules.path(name)} for name in capsules.ids()]
+    found = [row for row in found if row["id"] != "README" and id in ("", row["id"])]
+    start = next((place + 1 for place, row in enumerate(found) if f"{row['source']}/{row['id']}" == after), 0)
+    page = [{**row, "body": _body(capsules, row)} for row in found[start : start + int(limit)]]
+    left = len(found) - start - len(page)
+    planning.note("mcp", "read_capsules", f"{haid} count={len(page)}")
+    answer: dict[str, Any] = {"capsules": page, "count": len(page)}
+    if left:
+        answer |= {"total": len(found), "next": f"{page[-1]['source']}/{page[-1]['id']}"}
+    return answer
+
+
+def _body(capsules: Capsules, row: dict[str, str]) -> str:
+    return capsules.listed(row["id"]) if row["source"] == "protocol" else read_text(row["path"]) or ""
+
+
+def _append_decision(claims: Claims, haid: str, title: str, body: str) -> dict[str, Any]:
+    _check_text(title, body)
+    stamp = append(claims.planning, title, body, _signed(haid))
+    return {"appended": True, "timestamp": stamp, "title": title.strip()}
+
+
+def _raise_conflict(
+    claims: Claims,
+    haid: str,
+    id: str,
+    title: str,
+    surfaces: list[str],
+    displaced_haid: str = "",
+    overriding_intent: str = "",
+    displaced_intent: str = "",
+) -> dict[str, Any]:
+    return dict(
+        raise_conflict(
+            claims.planning,
+            id,
+            title,
+            surfaces,
+            haid,
+            displaced=displaced_haid,
+            overriding_intent=overriding_intent,
+            displaced_intent=displaced_intent,
+            via=_signed(haid),
+        )
+    )
+
+
+def _signed(haid: str) -> str:
+    return f"via heimdall-ledger-mcp by `{haid}`"
+
+
+# Beyond 1.0.0...
+
+
+def _heartbeat(claims: Claims, haid: str) -> dict[str, Any]:
+    claims.agents.heartbeat(haid)
+    claim = claims.heartbeat(haid) if claims.holds(haid) else None
+    return {"claim": claim.as_json() if claim else None}
+
+
+def _post_message(claims: Claims, haid: str, message: dict[str, Any], to: str = EVERYBODY) -> dict[str, Any]:
+    Inbox(claims.planning).post(haid, message, to)
+    return {"posted": message["msg_id"], "to": to}
+
+
+def _read_messages(
+    claims: Claims, haid: str, ack: list[str] | None = None, acknowledged: bool = False
+) -> dict[str, Any]:
+    inbox = Inbox(claims.planning)
+    done = inbox.acknowledge(haid, ack) if ack else []
+    found = inbox.read(haid, acknowledged=acknowledged)
+    return {"messages": found, "count": len(found), "acked": done}
+
+
+def _set_fact(claims: Claims, haid: str, key: str, value: str) -> dict[str, Any]:
+    Blackboard(claims.planning).set(key, value)
+    return {"key": key, "value": value}
+
+
+def _get_fact(claims: Claims, haid: str, key: str) -> dict[str, Any]:
+    return {"key": key, "value": Blackboard(claims.planning).get(key)}
+
+
+def _resolve(claims: Claims, haid: str, id: str = "", value: str = "") -> dict[str, Any]:
+    symbols = Symbols(claims.planning)
+    if bool(id) == bool(value):
+        raise ConfigError("resolve takes either an id or a value")
+    return {"id": id, "value": symbols.get(id)} if id else {"id": symbols.reverse(value), "value": value}
+
+
+def _hydrate(claims: Claims, haid: str, ids: list[str], budget: float | None = None) -> dict[str, Any]:
+    return {"ids": ids, "text": Capsules(claims.planning).hydrate(ids, None if budget is None else int(budget))}
+
+
+def _brief(
+    claims: Claims,
+    haid: str,
+    task: str,
+    spec: str,
+    symbols: list[str] | None = None,
+    capsules: list[str] | None = None,
+    invariants: str = "",
+    strict: bool = False,
+    budget: float | None = None,
+) -> dict[str, Any]:
+    wanted = (",".join(symbols or ()), ",".join(capsules or ()), invariants)
+    most = None if budget is None else int(budget)
+    return {"task": task, "brief": briefs.build(claims.planning, task, spec, *wanted, strict=strict, budget=most)}
+
+
+SIX = (
+    LedgerTool(
+        "read_claims", "Who is changing what at the moment, and until when.", _read_claims, reads=True, live=True
+    ),
+    LedgerTool(
+        "make_claim",
+        "Claim paths, globs or file#symbol before you change them. Refused when another agent holds any of them."
+        " Adds to what you hold. A sub-agent with a part of its own passes client_identity, a name of its own, here and"
+        " in every later call; what it claims is then its own, and others of the same session are refused it.",
+        _make_claim,
+        {"surfaces": _SOME, "task": NON_EMPTY},
+        {"ttl_minutes": {"type": "integer", "minimum": 1}},
+        live=True,
+    ),
+    LedgerTool(
+        "release_claim",
+        "Give up the surfaces you name, or without any all that you hold, when you are done.",
+        _release_claim,
+        optional={"haid": TEXT, "surfaces": _SOME},
+        live=True,
+    ),
+    LedgerTool(
+        "read_capsules",
+        "What was done before, in a few lines each: finished hand-offs and context capsules, a page at a time: `next`"
+        " of an answer is the `after` of the following call.",
+        _read_capsules,
+        optional={"id": TEXT, "limit": {"type": "integer", "minimum": 1, "maximum": 1000}, "after": TEXT},
+        reads=True,
+    ),
+    LedgerTool(
+        "append_decision",
+        "Record a decision and its reason for everybody. Entries are never changed or removed.",
+        _append_decision,
+        {"title": NON_EMPTY, "body": NON_EMPTY},
+    ),
+    LedgerTool(
+        "raise_conflict_pr",
+        "Record that your work must displace another agent's: both intents, and where the displaced work is kept.",
+        _raise_conflict,
+        {"id": NON_EMPTY, "title": NON_EMPTY, "surfaces": _SOME},
+        {"displaced_haid": TEXT, "overriding_intent": TEXT, "displaced_intent": TEXT},
+    ),
+)
+ALL = (
+    *SIX,
+    LedgerTool("heartbeat", "Say that you are still at work; renews your claim.", _heartbeat, live=True),
+    LedgerTool(
+        "post_message",
+        "Send a typed message to one agent (its HAID), to a role, or to everybody.",
+        _post_message,
+        {"message": record({})},
+        {"to": NON_EMPTY},
+        live=True,
+    ),
+    LedgerTool(
+        "read_messages",
+        "Your messages that you have not acknowledged; `ack` acknowledges those you have dealt with.",
+        _read_messages,
+        optional={"ack": list_of(NON_EMPTY), "acknowledged": FLAG},
+        live=True,
+    ),
+    LedgerTool("set_fact", "Keep a fact for everybody, such as a port.", _set_fact, {"key": NON_EMPTY, "value": TEXT}),
+    LedgerTool("get_fact", "Read a fact.", _get_fact, {"key": NON_EMPTY}, reads=True),
+    LedgerTool(
+        "resolve",
+        "What a symbol stands for, or which symbol stands for a value.",
+        _resolve,
+        optional={"id": TEXT, "value": TEXT},
+        reads=True,
+    ),
+    LedgerTool(
+        "hydrate",
+        "These capsules and all they build on, prerequisites first; with a budget of tokens, what fits and the ids of"
+        " the rest.",
+        _hydrate,
+        {"ids": _SOME},
+        {"budget": _TOKENS},
+        reads=True,
+    ),
+    LedgerTool(
+        "brief",
+        "What to tell an agent that you spawn: its task, the symbols it names, what it builds on.",
+        _brief,
+        {"task": NON_EMPTY, "spec": NON_EMPTY},
+        {
+            "symbols": list_of(NON_EMPTY),
+            "capsules": list_of(NON_EMPTY),
+            "invariants": TEXT,
+            "strict": FLAG,
+            "budget": _TOKENS,
+        },
+        reads=True,
+    ),
+)
+
+
+# The ledger's records as MCP resources: the claims of the moment, the symbols, and each capsule.
+
+CLAIMS, SYMBOLS, CAPSULE = "heimdall://claims", "heimdall://symbols", "heimdall://capsules/"
+NOT_FOUND = -32002
+PAGE = 100
+_JSON, _MARKDOWN = "application/json", "text/markdown"
+
+
+class Resources:
+    def __init__(self, claims: Claims, *, live: bool) -> None:
+        """`live`: only what is not in the worktree."""
+        self._claims = claims
+        self._live = live
+        self._symbols = Symbols(claims.planning)
+        self._capsules = Capsules(claims.planning)
+
+    def listed(self, cursor: Any) -> dict[str, Any]:
+        """A page of resources; `cursor` is the `nextCursor` of the page before."""
+        found = [_entry(CLAIMS, "claims", "Who is changing what", _JSON)]
+        if not self._live:
+            found.append(_entry(SYMBOLS, "symbols", "What short ids stand for", _JSON))
+            found += [_entry(f"{CAPSULE}{one}", one, f"Capsule {one}", _MARKDOWN) for one in self._capsules.ids()]
+        names = [entry["uri"] for entry in found]
+        if cursor is not None and cursor not in names:
+            raise Fault(INVALID_PARAMS, "there is no such page: list from the beginning")
+        start = names.index(cursor) if cursor is not None else 0
+        more = {"nextCursor": names[start + PAGE]} if start + PAGE < len(names) else {}
+        return {"resources": found[start : start + PAGE], **more}
+
+    def templates(self) -> dict[str, Any]:
+        capsule = {"uriTemplate": f"{CAPSULE}{{id}}", "name": "capsule", "title": "One capsule", "mimeType": _MARKDOWN}
+        return {"resourceTemplates": [] if self._live else [capsule]}
+
+    def read(self, uri: Any) -> dict[str, Any]:
+        if uri == CLAIMS:
+            both = (*self._claims.active(), *self._claims.leases.active())
+            return _contents(uri, _JSON, dumps([claim.as_json() for claim in both], 2))
+        if uri == SYMBOLS and not self._live:
+            return _contents(uri, _JSON, dumps(self._symbols.all(), 2))
+        if isinstance(uri, str) and uri.startswith(CAPSULE) and not self._live:
+            try:
+                return _contents(uri, _MARKDOWN, self._capsules.show(uri.removeprefix(CAPSULE)))
+            except (NotFound, ConfigError):
+                pass
+        raise Fault(NOT_FOUND, "resource not found", {"uri": uri})
+
+    def state(self, uri: str) -> tuple[int, ...]:
+        """What is different after the resource was changed. A claim that ends by itself changes nothing here."""
+        if uri == CLAIMS:
+            places = (self._claims.directory, self._claims.leases.directory)
+            # Two changes can have the same date.
+            return tuple(number for place in places for number in (_changed(place), _entries(place)))
+        document, capsule = self._symbols.document, self._capsules.path(uri.removeprefix(CAPSULE))
+        return tuple(map(_changed, [document.path, document.copy] if uri == SYMBOLS else [capsule]))
+
+
+def _entry(uri: str, name: str, title: str, kind: str) -> dict[str, Any]:
+    return {"uri": uri, "name": name, "title": title, "mimeType": kind}
+
+
+def _contents(uri: str, kind: str, text: str) -> dict[str, Any]:
+    return {"contents": [{"uri": uri, "mimeType": kind, "text": text}]}
+
+
+def _entries(path: str) -> int:
+    try:
+        return len(os.listdir(path))
+    except OSError:
+        return 0
+
+
+def _changed(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0
+
 
 NAME = "heimdall-ledger-mcp"
 VERSION = "1.0.0"
@@ -43,7 +506,7 @@ class Server:
         `live`: it is offered only the tools that leave the records in the worktree alone.
         """
         self.planning = planning
-        offered = [tool for tool in (tools.ALL if extended else tools.SIX) if tool.live or not live]
+        offered = [tool for tool in (ALL if extended else SIX) if tool.live or not live]
         self.tools = {tool.name: tool for tool in offered}
         self.instructions = INSTRUCTIONS + ("" if live else RECORDING)
         self.version = EXTENDED_VERSION if extended else VERSION
@@ -245,3 +708,44 @@ def _detail(error: TreadleError) -> str:
 
 def _failed(haid: str, error: str, detail: str, more: Any = None) -> dict[str, Any]:
     return revisions.failed({"error": error, "detail": detail, "haid": haid} | ({} if more is None else {"data": more}))
+
+
+# The ledger server on standard input and output: messages in either framing come in, replies go out one per line.
+
+RENEW_SECONDS = 60.0
+NEWS_SECONDS = 1.0
+"""How often we look for news while the client has subscribed to something or waits for something."""
+
+
+def serve(server: Server, source: int = 0, sink: int = 1) -> None:
+    """Answer until the input ends; a last message without its newline counts too."""
+    splitter = MessageSplitter()
+    try:
+        while data := _next(server, source, sink):
+            _answer(server, splitter.feed(data), sink)
+        if rest := splitter.end().strip():
+            _answer(server, [rest], sink)
+    finally:
+        server.close()
+
+
+def _next(server: Server, source: int, sink: int) -> bytes:
+    """The next input. Meanwhile the client's claims are renewed, because it is connected, and it is told the news."""
+    while not select.select([source], [], [], NEWS_SECONDS if server.watches() else RENEW_SECONDS)[0]:
+        server.renew()
+        for notification in server.news():
+            _write(sink, dumps(notification))
+    return os.read(source, 1 << 16)
+
+
+def _answer(server: Server, messages: Iterable[bytes | RemoteProtocolError], sink: int) -> None:
+    for message in messages:
+        answer = reply(message, server.handle)
+        if answer is not None:
+            _write(sink, answer)
+
+
+def _write(sink: int, text: str) -> None:
+    view = memoryview(text.encode() + b"\n")
+    while view:
+        view = view[os.write(sink, view) :]

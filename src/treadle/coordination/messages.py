@@ -1,14 +1,19 @@
 """Typed messages: validated with a line in the audit trail, and kept in an inbox until they are acknowledged."""
 
-import os
-from collections.abc import Iterable, Iterator
+from __future__ import annotations
 
-from treadle.coordination.planning import Planning, make_dirs
-from treadle.errors import ConfigError
+import os
+from collections.abc import Hashable, Iterable, Iterator
+
+from treadle.coordination.planning import Planning, make_dirs, read_text
+from treadle.errors import ConfigError, NotFound
 from treadle.io.files import append_line, read_lines
-from treadle.light import Any
+from treadle.light import TYPE_CHECKING, Any
 from treadle.wire.common.jsontext import dumps, loads
 from treadle.wire.heimdall.messages import faults, read
+
+if TYPE_CHECKING:
+    from treadle.wire.heimdall.connection import Connection
 
 EVERYBODY = "*"
 
@@ -92,3 +97,77 @@ class Inbox:
             if isinstance(entry, dict) and kind in entry and "by" in entry:
                 if kind == "ack" or isinstance(entry["message"], dict) and not faults(entry["message"]):
                     yield entry
+
+
+# Receives messages one per line, and records the outcome in the audit trail.
+
+
+def receive(planning: Planning, lines: Iterable[bytes]) -> Iterator[tuple[Hashable, int, list[str]]]:
+    """Validate on receipt: for each attempt, the state it leads to, its number, and its faults.
+
+    It ends when a message is accepted or two have failed. If the lines end before that, it escalates without faults.
+    """
+    from treadle.wire.heimdall.connection import ACCEPTED, ESCALATED, Connection  # not light: it needs `typing`
+
+    receiver, attempts = Connection("receiver"), 0
+    for found in _attempts(receiver, lines):
+        attempts += 1
+        if receiver.state == ACCEPTED:
+            planning.note("validate", "accept" if attempts == 1 else "accept-retry", f"attempt={attempts}")
+        elif receiver.state == ESCALATED:
+            planning.note("validate", "escalate", f"attempts={attempts}")
+        yield receiver.state, attempts, found
+        if receiver.state in (ACCEPTED, ESCALATED):
+            return
+    planning.note("validate", "escalate", f"stream-end attempts={attempts}")
+    yield ESCALATED, attempts, []
+
+
+def _attempts(receiver: Connection, lines: Iterable[bytes]) -> Iterator[list[str]]:
+    """The faults of each message as it arrives; a valid one has none."""
+    from treadle.wire.heimdall.connection import Invalid
+
+    for line in lines:
+        for item in receiver.receive(line):
+            yield item.faults if isinstance(item, Invalid) else []
+    try:
+        for _ in receiver.end():
+            yield []
+    except Invalid as error:
+        yield error.faults
+
+
+# The only part that reads a gate's report.json, and only three of its fields; the rest is up to the gate.
+
+
+def to_message(planning: Planning, report: str, sender: str, msg_id: str, wave: str = "") -> dict[str, Any]:
+    """A gate_report message that points to the report without copying its content."""
+    path = os.path.abspath(report)
+    text = read_text(path)
+    if text is None:
+        raise NotFound(f"no report at {path}", hint="a gate that left no report has not passed: run it again")
+    try:
+        found = loads(text)
+    except ValueError as error:
+        raise ConfigError(f"{path} is not a report: {error}") from None
+    if not isinstance(found, dict) or not isinstance(found.get("gate_id"), str) or not found["gate_id"]:
+        raise ConfigError(f"{path} is not a report: it names no gate_id")
+    if found.get("status") not in ("pass", "fail"):
+        raise ConfigError(f"{path} is not a report: its status is neither pass nor fail")
+    message: dict[str, Any] = {
+        "type": "gate_report",
+        "from": sender,
+        "msg_id": msg_id,
+        "ts": planning.now(),
+        "gate_id": found["gate_id"],
+        "status": found["status"],
+        "report_ref": path,
+    }
+    if chosen := wave or _wave(found.get("wave")):
+        message["wave"] = chosen
+    planning.note("gate", "to-message", f"{message['gate_id']}/{message['status']} ref={path}")
+    return message
+
+
+def _wave(value: Any) -> str:
+    return value if isinstance(value, str) else str(value) if isinstance(value, (int, float)) else ""

@@ -8,13 +8,13 @@ runs, in tests for example, is not seen here: only a sandbox holds that.
 import os
 import re
 
-from treadle.coordination import origin, repository
+from treadle.coordination import repository
 from treadle.coordination.bindings import IdentityBindings
+from treadle.coordination.changes import CommandJudge
+from treadle.coordination.claim import wait_text
 from treadle.coordination.claims import Claims, Collision
-from treadle.coordination.commands import CommandJudge
-from treadle.coordination.identity import checked, root
+from treadle.coordination.identity import Key, checked, declared_process, given_process, root, starter
 from treadle.coordination.planning import Planning
-from treadle.coordination.waits import wait_text
 from treadle.light import Any
 
 PROGRAMS = ("claude", "codex", "gemini", "qwen", "copilot", "opencode", "cursor")
@@ -143,9 +143,10 @@ def refusal(claims: Claims, haid: str, call: OutsideCall) -> HookAnswer | None:
 
 
 def _looks(command: str) -> bool:
-    from treadle.policy import looking, shell
+    from treadle.policy import shell
+    from treadle.policy.writes import only_looks
 
-    return looking.only_looks(shell.read(command))
+    return only_looks(shell.read(command))
 
 
 def identity(planning: Planning, call: OutsideCall) -> str:
@@ -162,9 +163,9 @@ def identity(planning: Planning, call: OutsideCall) -> str:
     return bindings.enter(call.program, key or f"{call.program}:{process}", process)
 
 
-def _process(call: OutsideCall) -> origin.Key | None:
-    declared = origin.given_process(os.environ) if os.environ.get("HEIMDALL_HAID") else None
-    return declared or origin.declared_process(os.environ, call.program) or origin.starter()
+def _process(call: OutsideCall) -> Key | None:
+    declared = given_process(os.environ) if os.environ.get("HEIMDALL_HAID") else None
+    return declared or declared_process(os.environ, call.program) or starter()
 
 
 def _note(claims: Claims, haid: str, call: OutsideCall) -> str:

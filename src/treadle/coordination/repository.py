@@ -117,3 +117,29 @@ def _read(path: str) -> str | None:
         return read_at_most(path, 65536).decode("utf-8", "surrogateescape")
     except OSError:
         return None
+
+
+# The claims' git hooks, recognised by their files.
+
+HOOKS = ("pre-commit", "pre-push")
+SERVER_HOOK = "pre-receive"
+"""The hook of a shared remote."""
+HOOK_MARK = "# heimdall-guard"
+LEGACY = ".legacy"
+"""The suffix that `pre-commit install` adds to an existing hook, which it then runs first."""
+
+
+def is_ours(path: str) -> bool:
+    return HOOK_MARK in hook_text(path)
+
+
+def is_legacy(path: str) -> bool:
+    """Whether pre-commit has installed its hook in place of ours, and runs ours."""
+    return not is_ours(path) and is_ours(path + LEGACY) and "pre-commit" in hook_text(path)
+
+
+def hook_text(path: str) -> str:
+    try:
+        return read_at_most(path, 4096).decode("utf-8", "replace")
+    except OSError:
+        return ""

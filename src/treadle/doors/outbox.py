@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from treadle.errors import PeerClosed, StorageError
 from treadle.io.streams import Stream
-from treadle.io.within import end_tasks
+from treadle.io.tasks import end_tasks
 
 ROOM = 256 * 1024
 """How many bytes may wait before their producer is held back."""

@@ -13,7 +13,7 @@ from treadle.errors import RemoteProtocolError
 from treadle.io.link import Link
 from treadle.io.rpc import Rpc
 from treadle.io.streams import Stream
-from treadle.io.within import start_held, within
+from treadle.io.tasks import start_held, within
 from treadle.wire.common.jsonrpc import METHOD_NOT_FOUND, Fault
 from treadle.wire.common.rpc import RpcCall, RpcConnection, RpcMessage, RpcNotice
 

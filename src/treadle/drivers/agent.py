@@ -12,18 +12,15 @@ from typing import Any, TypeAlias
 import msgspec
 
 from treadle.drivers.card import Card, version_of
-from treadle.drivers.confined import decided, enclosure, settings_of, started
+from treadle.drivers.confined import Withheld, decided, enclosure, settings_of, settled_servers, started
 from treadle.drivers.launch import Launch
-from treadle.drivers.servers import settled
 from treadle.drivers.session import DrivenSession
-from treadle.drivers.withheld import Withheld
 from treadle.errors import AuthFailed, ConfigError, NotFound, PeerStalled, TreadleError, Unsupported
 from treadle.events import Warned
 from treadle.io.link import WireConnection
 from treadle.io.peer import Patience, Peer
 from treadle.io.process.programs import run_program
-from treadle.io.stopping import heeding
-from treadle.io.within import stretched
+from treadle.io.tasks import heeding, stretched
 from treadle.session import AgentInfo, Limits, Rules, SessionSpec
 from treadle.sessions import abilities
 from treadle.sessions.session import BaseSession
@@ -70,7 +67,7 @@ class DrivenAgent(ABC):
             mode=spec.mode or self.launch.mode,
         )
         spec = _with_settings(spec, self._environ)
-        spec = settled(decided(spec, self._environ), self._environ)
+        spec = settled_servers(decided(spec, self._environ), self._environ)
         abilities.check(self.name, self.card.capabilities, spec)
         if spec.start.at:
             raise Unsupported(f"{self.name} cannot go on from the middle of a session", hint="the native agent can")

@@ -2,33 +2,230 @@
 
 import asyncio
 import hashlib
+import logging
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext, suppress
-from typing import Any, Protocol, TypeVar
+import tomllib
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from typing import Any, NamedTuple, Protocol, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
-from treadle.agent.confining import Confining, settled
-from treadle.drivers.base_urls import in_environment, in_settings
+from treadle.agent.mcp import given_servers
+from treadle.agent.tools.hosts import HostQuestions, host_granted, host_question
 from treadle.drivers.card import Card, cards
-from treadle.drivers.following import FollowedClaims
-from treadle.drivers.reaching import HostGate
-from treadle.drivers.servers import addresses, programs
-from treadle.errors import Denied
+from treadle.errors import ConfigError, Denied, TreadleError
 from treadle.events import Event, Warned
-from treadle.io.disk import DISK
+from treadle.io import files
+from treadle.io.files import read_at_most, read_if_there, write_atomic
+from treadle.io.machine import DISK
 from treadle.io.paths import config_file, private_dir, state_dir
 from treadle.io.peer import Peer
 from treadle.io.process.child import Child
 from treadle.io.sandbox import methods, places
 from treadle.io.sandbox.proxy import Reaching
-from treadle.policy.network import host_of
+from treadle.policy.network import host_of, is_host, permitted, refusal, shown
 from treadle.policy.rules import RuleSet
+from treadle.sandboxed.claims import FollowedClaims
+from treadle.sandboxed.confining import Confining, settled
 from treadle.session import Confinement, Mode, SessionSpec
 from treadle.sessions.session import BaseSession
 from treadle.settings import config, trust
+from treadle.settings.config import McpServer
+from treadle.wire.acp.connection import transport
+
+# The MCP servers that a session's owner gives to a driven agent, besides those of the agent's own settings.
+
+
+def settled_servers(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec:
+    """The spec with each server as the agent will start it: checked, and with every `${NAME}` filled in.
+
+    The agent gets only the variables on its card, so it could not fill them in itself. Servers inside the process of
+    the program that opened the session are left to that program.
+    """
+    if not spec.tools.servers:
+        return spec
+    wrong: list[str] = []
+    found = given_servers(spec.tools.servers, {**environ, **spec.env}, wrong)
+    wrong += [
+        f"mcpServers.{name} has neither a command nor a url" for name, one in found.items() if not one.command + one.url
+    ]
+    if wrong:
+        raise ConfigError("; ".join(wrong), hint='a server is {"command": ..., "args": [...]} or {"url": ...}')
+    servers = {name: _entry(server) for name, server in found.items()}
+    return msgspec.structs.replace(spec, tools=msgspec.structs.replace(spec.tools, servers=servers))
+
+
+def _entry(server: McpServer) -> dict[str, Any]:
+    entry = msgspec.to_builtins(server)
+    return {name: value for name, value in entry.items() if value}
+
+
+@contextmanager
+def in_a_file(spec: SessionSpec, option: str) -> Iterator[tuple[SessionSpec, list[str]]]:
+    """Write the servers to a private file, which exists while the agent starts, and return the words of the command
+    line that name it. The servers' variables may hold keys, which must not be on the command line.
+    """
+    if not option or not spec.tools.servers:
+        yield spec, []
+        return
+    path = os.path.join(private_dir(os.path.join(state_dir(), "driven", "servers")), f"{os.urandom(8).hex()}.json")
+    entries = {name: {**entry, "type": transport(entry)} for name, entry in spec.tools.servers.items()}
+    files.write_atomic(path, msgspec.json.encode({"mcpServers": entries}), sync=False)
+    seen = msgspec.structs.replace(spec.confinement, read_only=(*spec.confinement.read_only, path))
+    try:
+        yield msgspec.structs.replace(spec, confinement=seen), [option.format(file=path)]
+    finally:
+        os.remove(path)
+
+
+def programs(spec: SessionSpec) -> list[list[str]]:
+    """The command lines of servers that the agent will start, which must be visible in its sandbox."""
+    servers = [server for server in spec.tools.servers.values() if server.get("command")]
+    return [[server["command"], *server.get("args", ())] for server in servers]
+
+
+def addresses(spec: SessionSpec) -> list[str]:
+    """Those of servers that the agent will connect to."""
+    return [str(server["url"]) for server in spec.tools.servers.values() if server.get("url")]
+
+
+# The hosts that a driven agent reaches beside those in its list: what a person allows while it works.
+#
+# The program and its commands are one to us, so who wants to reach a host is not known: it may be a command of the
+# model, or the program itself, for a service of its own.
+
+log = logging.getLogger(__name__)
+
+
+class HostGate:
+    """Asked by the proxy about each host that is not in `hosts`. During a turn a person is asked, if there is one."""
+
+    def __init__(self, who: str, hosts: tuple[str, ...]) -> None:
+        self._who = who
+        self._hosts = hosts
+        self._granted: set[str] = set()
+        self._questions = HostQuestions(None)
+        self._emit: Callable[[Event], None] | None = None
+        self.refused: dict[str, str] = {}
+        """Each host that was not reached, with what allows it."""
+
+    async def reach(self, host: str, port: int) -> bool:
+        name = shown(host, port)
+        if name in self._granted:
+            return True
+        if await self._questions.reach(host, port):
+            self.refused.pop(name, None)
+            return True
+        if self._emit is None:
+            # Programs look for updates and the like when they start: that is no one's question.
+            log.info("%s was refused %s outside of a turn", self._who, name)
+        elif name not in self.refused:
+            self._emit(Warned(message=refusal(self._hosts, name), code="network"))
+        self.refused[name] = refusal(self._hosts, name)
+        return False
+
+    @contextmanager
+    def turn(self, emit: Callable[[Event], None], session: BaseSession | None) -> Iterator[None]:
+        """Within this, refusals are reported, and asked about where `session` has a person."""
+
+        async def ask(host: str, port: int) -> bool:
+            if session is None or not is_host(host):
+                return False
+            answer = await session.ask(host_question(self._who, host, port, call=None, deadline=session.deadline()))
+            if answer.decision == "allow" and answer.scope != "once":
+                self._granted.add(shown(host, port))
+                emit(host_granted(host, port))
+            return answer.decision == "allow" and answer.changed_args is None
+
+        self.refused.clear()
+        self._emit, self._questions = emit, HostQuestions(ask)
+        try:
+            yield
+        finally:
+            self._questions.close()
+            self._emit, self._questions = None, HostQuestions(None)
+
+
+# Where an outside agent's model is: the base URLs in its environment, and in its own settings as a person left them.
+#
+# In its sandbox an agent can write its own settings. So what they name counts from the first time that it runs
+# confined; a host that appears there later counts only after a person has named it, with `--network` or
+# `agents.NAME.hosts`.
+
+VARIABLES = ("_BASE_URL", "_API_BASE", "_ENDPOINT")
+"""How the names of variables end that say where a model is."""
+_KEY = re.compile(r"base_?url$", re.I)
+MOST = 1 << 20
+
+
+class NamedHosts(NamedTuple):
+    counted: tuple[str, ...]
+    new: tuple[str, ...]
+    """Those that its settings did not name before, so that it may have written them."""
+
+
+def in_environment(env: Mapping[str, str]) -> list[str]:
+    return _hosts(value for variable, value in env.items() if variable.endswith(VARIABLES))
+
+
+def in_settings(files: Sequence[str], chosen: Sequence[str]) -> NamedHosts:
+    """`chosen`: what a person lists now."""
+    counted: list[str] = []
+    new: list[str] = []
+    for path in files:
+        there = _hosts(_urls(_read(path)))
+        record = os.path.join(private_dir(os.path.join(state_dir(), "driven", "base-urls")), _key(path))
+        before = read_if_there(record)
+        known = there if before is None else msgspec.json.decode(before, type=list[str])
+        known = [*known, *(host for host in there if host not in known and permitted(tuple(chosen), *_pair(host)))]
+        write_atomic(record, msgspec.json.encode(known))
+        counted += [host for host in there if host in known]
+        new += [host for host in there if host not in known]
+    return NamedHosts(tuple(dict.fromkeys(counted)), tuple(dict.fromkeys(new)))
+
+
+def _pair(host: str) -> tuple[str, int]:
+    name, _, port = host.partition(":")
+    return name, int(port or 443)
+
+
+def _hosts(addresses: Iterable[str]) -> list[str]:
+    return [*dict.fromkeys(filter(None, map(host_of, addresses)))]
+
+
+def _key(path: str) -> str:
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:16] + ".json"
+
+
+def _read(path: str) -> Any:
+    """What the file says; nothing when it cannot be read, since then it does not count."""
+    try:
+        data = read_at_most(path, MOST)
+        return tomllib.loads(data.decode()) if path.endswith(".toml") else msgspec.json.decode(data)
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def _urls(settings: Any, depth: int = 0) -> Iterator[str]:
+    if isinstance(settings, dict) and depth < 10:
+        for key, value in settings.items():
+            if isinstance(value, str) and _KEY.search(str(key)):
+                yield value
+            else:
+                yield from _urls(value, depth + 1)
+
 
 P = TypeVar("P", bound=Peer[Any, Any])
 Started = TypeVar("Started", bound=Peer[Any, Any], covariant=True)
@@ -296,7 +493,7 @@ def _begun_confined(spec: SessionSpec, name: str, argv: Sequence[str]) -> bool:
     wanted = spec.start.resume
     if wanted is None or spec.confinement.use == "off" or not _is_ours(argv):
         return False
-    from treadle.agent.session_list import latest
+    from treadle.agent.stored_sessions import latest
     from treadle.agent.transcript import is_id
 
     inside = _state(name)
@@ -310,3 +507,49 @@ def _state(name: str) -> str:
     shown = re.sub(r"[^\w.-]+", "-", name)[:40]
     key = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:8]
     return private_dir(os.path.join(state_dir(), "driven", f"{shown}-{key}"))
+
+
+# Variables that an outside agent's own settings name and that it does not get: so that a person is told which.
+#
+# An agent sees an allow-list of our environment. A key under a name that a person made up is not on it, and is not
+# passed on because the agent's files name it: the agent can write these files, and could name any other secret there.
+
+_NAME = re.compile(r"\b[A-Za-z_][A-Za-z0-9_]{2,}\b")
+
+
+class Withheld:
+    def __init__(self, card: Card, argv: Sequence[str], environ: Mapping[str, str], given: Mapping[str, str]) -> None:
+        self._agent = card.name
+        self._names = {name for name, value in environ.items() if value and name not in given}
+        behind = known(argv)  # an adapter's command may be typed in full
+        files = card.settings or (behind.settings if behind is not None else ())
+        self._settings = _named_in(files, given, self._names)
+
+    def warning(self) -> str:
+        """What to tell a person when a session begins; empty when its settings name nothing that is withheld."""
+        names = self._settings
+        return f"the settings of {self._agent} name {', '.join(names)}: {self._advice(names)}" if names else ""
+
+    def hint(self, message: str, *, signing_in: bool) -> str:
+        """What to do about an error with this message: it names a variable, or is about a key."""
+        named = [name for name in dict.fromkeys(_NAME.findall(message)) if name in self._names]
+        named = named or (self._settings if signing_in else [])
+        return f"{', '.join(named)}: {self._advice(named)}" if named else ""
+
+    def advise(self, error: TreadleError, *, signing_in: bool) -> None:
+        """Put it in front of what the error advises."""
+        if advice := self.hint(error.message, signing_in=signing_in):
+            error.hint = advice if error.hint is None else f"{advice}; {error.hint}"
+
+    def _advice(self, names: Sequence[str]) -> str:
+        words = ", ".join(f'"{name}"' for name in names)
+        return f"set here but not passed to it; agents.{self._agent}.env = [{words}] in the settings does"
+
+
+def _named_in(files: Sequence[str], env: Mapping[str, str], names: Collection[str]) -> list[str]:
+    """Those of the names that stand in one of the agent's settings files, whatever their form."""
+    found: dict[str, None] = {}
+    for place in placed(files, env):
+        text = (read_if_there(place) or b"").decode("utf-8", "replace") if os.path.isfile(place) else ""
+        found.update(dict.fromkeys(name for name in _NAME.findall(text) if name in names))
+    return [*found]

@@ -17,10 +17,9 @@ from typing import Any, ClassVar, Literal, cast
 
 import msgspec
 
-from treadle.agent.images import look
+from treadle.agent.tools.images import look
 from treadle.drivers.card import Card, Level, newer, older
-from treadle.drivers.confined import Enclosure, is_sealed, unchanged, watched
-from treadle.drivers.withheld import Withheld
+from treadle.drivers.confined import Enclosure, Withheld, is_sealed, unchanged, watched
 from treadle.errors import (
     AuthFailed,
     LimitReached,
@@ -44,10 +43,10 @@ from treadle.events import (
     Usage,
     Warned,
 )
-from treadle.io.disk import DISK
+from treadle.io.machine import DISK
 from treadle.io.peer import Peer
 from treadle.io.process import table
-from treadle.io.within import start_held, within
+from treadle.io.tasks import start_held, within
 from treadle.policy.profile import Profile
 from treadle.session import Access, AgentInfo, Answer, Mode, Prompt, SessionSpec, TurnId
 from treadle.sessions import abilities

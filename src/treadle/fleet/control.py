@@ -1,11 +1,13 @@
 """What applies to the whole fleet: pauses, parked accounts, budgets, drained nodes. One record, `control`."""
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
-from treadle.wire.fleet.orders import Spec
-from treadle.wire.fleet.records import Note
+from treadle.wire.fleet.orders import OrderLimits, Spec
+from treadle.wire.fleet.records import Note, Used
 
 FORMAT = 1
 
@@ -66,3 +68,96 @@ def with_entry(table: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
     """The table with one entry set, or removed when the value is None."""
     rest = {key: old for key, old in table.items() if key != name}
     return rest if value is None else {**rest, name: value}
+
+
+# Money and tokens: what was spent, and whether an order may spend more.
+
+
+def charged(budgets: dict[str, Budget], spec: Spec, before: Used, used: Used) -> dict[str, Budget] | None:
+    """The budgets with what an attempt has used since it was last counted; None when that is nothing."""
+    new_tokens = max(0, used.tokens - before.tokens)
+    new_usd = max(0.0, (used.usd or 0.0) - (before.usd or 0.0))
+    if not new_tokens and not new_usd:
+        return None
+    made = dict(budgets)
+    for scope in budget_scopes(spec):
+        old = made.get(scope, Budget())
+        made[scope] = replace(
+            old,
+            spent_usd=old.spent_usd + new_usd,
+            spent_tokens=old.spent_tokens + new_tokens,
+            unpriced_tokens=old.unpriced_tokens + (new_tokens if used.usd is None else 0),
+        )
+    return made
+
+
+class Needs(NamedTuple):
+    """What an order is taken to need of a budget. Where that is only the default share, it goes on with less."""
+
+    usd: float
+    tokens: int
+    own_usd: bool
+    own_tokens: bool
+
+    def fit_usd(self, left: float) -> bool:
+        return self.usd <= left if self.own_usd else left > 0
+
+    def fit_tokens(self, left: int) -> bool:
+        return self.tokens <= left if self.own_tokens else left > 0
+
+
+def needs(budget: Budget, limits: OrderLimits, used: Used) -> Needs:
+    """What is left of its own limits; where it has none and the budget has, of the budget's default share."""
+    usd = (budget.usd or 0.0) * budget.share if limits.usd is None else limits.usd
+    tokens = math.ceil((budget.tokens or 0) * budget.share) if limits.tokens is None else limits.tokens
+    left_usd, left_tokens = max(0.0, usd - (used.usd or 0.0)), max(0, tokens - used.tokens)
+    return Needs(left_usd, left_tokens, limits.usd is not None, limits.tokens is not None)
+
+
+def unfit(budget: Budget, limits: OrderLimits, used: Used, usd: float = 0.0, tokens: int = 0) -> str:
+    """Why an order cannot be placed within the budget while so much of it is reserved; empty when it can."""
+    need = needs(budget, limits, used)
+    if budget.usd is not None and not need.fit_usd(budget.usd - budget.spent_usd - usd):
+        return f"{budget.spent_usd:.2f} USD spent and {usd:.2f} reserved of {budget.usd:.2f}"
+    if budget.tokens is not None and not need.fit_tokens(budget.tokens - budget.spent_tokens - tokens):
+        return f"{budget.spent_tokens} tokens spent and {tokens} reserved of {budget.tokens}"
+    return ""
+
+
+def overspent(budget: Budget) -> str:
+    """How much more than the budget was spent, so that what runs is held; empty when it was not."""
+    if budget.usd is not None and budget.spent_usd > budget.usd:
+        return f"{budget.spent_usd:.2f} of {budget.usd:.2f} USD"
+    if budget.tokens is not None and budget.spent_tokens > budget.tokens:
+        return f"{budget.spent_tokens} of {budget.tokens} tokens"
+    return ""
+
+
+def beyond(limits: OrderLimits, used: Used, next_call: Used) -> str:
+    """Why an order may not go on: what it has used, plus what its next call may take, reaches its limits."""
+    tokens, usd = used.tokens, used.usd or 0.0
+    if limits.tokens is not None and tokens >= limits.tokens:
+        return f"it has used {tokens} of {limits.tokens} tokens"
+    if limits.usd is not None and usd >= limits.usd:
+        return f"it has used {usd:.4f} of {limits.usd:g} USD"
+    if limits.usd is not None and limits.tokens is None and used.usd is None and tokens:
+        return f"it has a limit in money, and no one knows the price of its {tokens} tokens: it needs --max-tokens"
+    if limits.tokens is not None and tokens + next_call.tokens > limits.tokens:
+        return f"it has used {tokens} of {limits.tokens} tokens, and its last call took {next_call.tokens}"
+    if limits.usd is not None and usd + (next_call.usd or 0.0) > limits.usd:
+        return f"it has used {usd:.4f} of {limits.usd:g} USD, and its last call took {next_call.usd:.4f}"
+    return ""
+
+
+def raised(limits: OrderLimits, given: OrderLimits) -> OrderLimits:
+    """The limits, raised by as much as the order was given at first."""
+    return replace(
+        limits,
+        usd=None if limits.usd is None else limits.usd + (given.usd or limits.usd),
+        tokens=None if limits.tokens is None else limits.tokens + (given.tokens or limits.tokens),
+    )
+
+
+def amount(limits: OrderLimits) -> str:
+    parts = [f"{limits.tokens} tokens"] if limits.tokens is not None else []
+    return ", ".join([*parts, *([f"{limits.usd:g} USD"] if limits.usd is not None else [])]) or "none"

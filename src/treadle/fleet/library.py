@@ -12,22 +12,61 @@ These functions connect for each call, and are for scripts and notebooks. A prog
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import Literal, TypeVar
 
 import msgspec
 
-from treadle.errors import NotFound
-from treadle.fleet import blocking, client
+from treadle.errors import LocalError, NotFound
+from treadle.fleet import client, submission
 from treadle.fleet.engine.bus import Bus, Unreachable
-from treadle.fleet.intake import submitting
-from treadle.fleet.intake.project_defaults import completed
-from treadle.fleet.intake.submitting import Given
 from treadle.fleet.orders import read_order
+from treadle.fleet.submission import Given, completed
+from treadle.io.process.loop import Stepping
 from treadle.wire.fleet.orders import OrderRequest as OrderRequest
 from treadle.wire.fleet.records import AskRecord, Order, OrderReceipt
 
+# Async connections for scripts and notebooks: one connection for a call, or for as long as something is followed.
+
+C = TypeVar("C")
 T = TypeVar("T")
+Connect = Callable[[], AbstractAsyncContextManager[C]]
+
+
+def call(connect: Connect[C], work: Callable[[C], Awaitable[T]], instead: str) -> T:
+    """Connect, do this and disconnect. `instead` is what a program with an event loop writes."""
+
+    async def connected() -> T:
+        async with connect() as found:
+            return await work(found)
+
+    with _loop(instead) as loop:
+        return loop.run(connected())
+
+
+def each(connect: Connect[C], made: Callable[[C], AsyncGenerator[T]], instead: str) -> Iterator[T]:
+    """Connect and give one after the other."""
+    with _loop(instead) as loop:
+        stack = connect()
+        changes = made(loop.run(stack.__aenter__()))
+        try:
+            while True:
+                yield loop.run(anext(changes))
+        except StopAsyncIteration:
+            return
+        finally:
+            loop.run(changes.aclose())
+            loop.run(stack.__aexit__(None, None, None))
+
+
+def _loop(instead: str) -> Stepping:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return Stepping()
+    raise LocalError("an event loop runs here already", hint=instead)
+
+
 Decision = Literal["allow", "deny"]
 AGAIN_SECONDS = 0.5
 INSTEAD = "async with treadle.fleet.connect() as fleet: ..."
@@ -46,7 +85,7 @@ class ConnectedFleet:
         )  # without what is at its default
         ignored: list[str] = []
         request = await asyncio.to_thread(completed, tree, "the order", ignored.append)
-        spec = await asyncio.to_thread(submitting.made, request, by=client.me())
+        spec = await asyncio.to_thread(submission.made, request, by=client.me())
         (given,) = await client.submit(self._bus, [spec])
         return msgspec.structs.replace(given, ignored=tuple(ignored))
 
@@ -123,7 +162,7 @@ def submit(order: OrderRequest | str) -> Given:
 
 def watch(order: str) -> Iterator[Order]:
     """Where an order stands now, and then each change until it has ended."""
-    return blocking.each(connect, lambda fleet: fleet.watch(order), INSTEAD)
+    return each(connect, lambda fleet: fleet.watch(order), INSTEAD)
 
 
 def wait(order: str, timeout: float | None = None) -> Order:
@@ -152,4 +191,4 @@ def receipt(order: str) -> OrderReceipt:
 
 
 def _run(work: Callable[[ConnectedFleet], Awaitable[T]]) -> T:
-    return blocking.call(connect, work, INSTEAD)
+    return call(connect, work, INSTEAD)

@@ -10,38 +10,68 @@ import contextlib
 import logging
 import os
 import platform
+import shutil
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 import msgspec
 
-from treadle import __version__
+from treadle import __version__, agents
+from treadle.agent.offered_models import MOST, own_models
+from treadle.drivers.card import cards
+from treadle.drivers.launch import launch_of
 from treadle.errors import RemoteProtocolError, StorageError, TreadleError
 from treadle.fleet.engine import layout, places, server, tasks
 from treadle.fleet.engine.bus import STATE, Bus, Unreachable
-from treadle.fleet.engine.health import EngineHealth
-from treadle.fleet.engine.pull import Pull
+from treadle.fleet.engine.server import EngineHealth
+from treadle.fleet.engine.streams import Pull
 from treadle.fleet.join import invitations, machines
 from treadle.fleet.orders import encode, read_order, read_spec
 from treadle.fleet.run import null, runs
-from treadle.fleet.run.terminal.forwarding import OrderTerminals
-from treadle.fleet.schedule.passengers import RidesAlong
-from treadle.fleet.schedule.scheduler import Scheduler
+from treadle.fleet.run.terminals import OrderTerminals
+from treadle.fleet.schedule.scheduler import RidesAlong, Scheduler
 from treadle.io import files, machine
-from treadle.io.files import locked, write_atomic
+from treadle.io.files import locked, read, write_atomic
 from treadle.io.process import child, table, warm
-from treadle.io.process.detached import detach
-from treadle.io.process.loop import run_async
-from treadle.io.process.private import hold_secrets
-from treadle.io.reading import read
-from treadle.io.within import start_held
+from treadle.io.process.loop import hold_secrets, run_async
+from treadle.io.process.tree import detach
+from treadle.io.tasks import start_held
+from treadle.settings import config
+from treadle.settings.config import AgentSettings
 from treadle.wire.fleet import messages
 from treadle.wire.fleet.connection import read as read_message
 from treadle.wire.fleet.connection import read_as
 from treadle.wire.fleet.records import NodeRecord, WorkRecord
+
+# What a node can put to work: the agents that are installed on its machine, and the models of each that are known
+# without asking any service. For people who choose; whether an order really fits is decided when it is placed.
+
+
+def of_machine(env: Mapping[str, str] | None = None) -> dict[str, tuple[str, ...]]:
+    """Agent -> models that it takes here. Settings that cannot be read leave our own agent."""
+    env = os.environ if env is None else env
+    try:
+        settings = config.load(os.path.expanduser("~"), env).settings
+        return {"native": own_models(settings, env), **_outside(settings.agents)}
+    except TreadleError:
+        return {"native": ()}
+
+
+def _outside(settings: Mapping[str, AgentSettings]) -> dict[str, tuple[str, ...]]:
+    found = {}
+    for name in (*(card.name for card in cards().values() if not card.prefix), *settings):
+        try:
+            card, _ = agents.find_card(name, settings)
+            launch = launch_of(card, settings.get(name))
+        except TreadleError:
+            continue
+        if shutil.which(launch.argv[0]) is not None:
+            found[name] = tuple(dict.fromkeys(each for each in (launch.model, *launch.models) if each))[:MOST]
+    return found
+
 
 log = logging.getLogger(__name__)
 
@@ -427,9 +457,8 @@ def _how_it_ended(directory: str) -> str:
 
 
 def _offers() -> dict[str, tuple[str, ...]]:
-    from treadle.fleet import offering  # it loads the agents' drivers, which is not to delay the first beat
 
-    return offering.of_machine()
+    return of_machine()
 
 
 def _forget_old_runs() -> None:

@@ -1,19 +1,82 @@
 """Orders as the fleet makes, checks and reads them. What an order is, is declared in `wire/fleet/orders.py`."""
 
 import hashlib
+import os
 import secrets
 import time
+from datetime import UTC, datetime, tzinfo
 from typing import TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
-from treadle.errors import ConfigError, RemoteProtocolError, StorageError
+from treadle.errors import ConfigError, MissingExtra, RemoteProtocolError, StorageError
 from treadle.fleet.engine.bus import Entry
-from treadle.fleet.schedules import next_time
 from treadle.policy.network import parse_network
 from treadle.wire.fleet.connection import read_as
 from treadle.wire.fleet.orders import FORMAT, Spec, tolerant
 from treadle.wire.fleet.records import AgentQuestion, AnswerRecord, AskRecord, Order
+
+# When a repeated order is due again: some seconds after its last start, or when a cron expression says so.
+#
+# A cron expression has the five fields of crontab: minute, hour, day of the month, month, day of the week. It is read
+# in a time zone that the order names, so that it means the same wherever the scheduler is; when clocks are set back
+# or forward, it behaves like Debian's cron.
+
+FIELDS = 5
+
+
+def next_time(cron: str, zone: str, after: float) -> float:
+    """The first time after this that matches a cron expression."""
+    try:
+        from cronsim import CronSim, CronSimError
+    except ImportError:
+        raise MissingExtra("orders by cron", "fleet") from None
+    hint = "minute hour day month weekday, such as '30 6 * * mon-fri'"
+    if len(cron.split()) != FIELDS:
+        raise ConfigError(f"{cron!r} has not the {FIELDS} fields of a cron expression", hint=hint)
+    try:
+        found = next(CronSim(cron.upper(), datetime.fromtimestamp(after, zone_of(zone))))
+    except CronSimError as error:
+        raise ConfigError(f"{cron!r} is not a cron expression: {error}", hint=hint) from None
+    except StopIteration:
+        raise ConfigError(f"{cron!r} matches no day that exists", hint=hint) from None
+    return found.timestamp()
+
+
+def first_due(spec: Spec, now: float) -> float:
+    """When an order that was just submitted is due."""
+    if spec.cron and not spec.series:
+        return next_time(spec.cron, spec.zone, max(spec.not_before, now))
+    return spec.not_before
+
+
+def due_again(spec: Spec, began: float, now: float) -> float:
+    """When an order that began then is due again; never before now, so missed times are not made up for."""
+    if spec.cron:
+        return next_time(spec.cron, spec.zone, now)
+    return max(began + spec.every, now)
+
+
+def zone_of(name: str) -> tzinfo:
+    if name in ("", "UTC"):  # works even where the machine knows no other zones
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ConfigError(f"there is no time zone {name!r}", hint="write Europe/Berlin, or UTC") from None
+
+
+def local_zone() -> str:
+    """The name of this machine's time zone; UTC where it has none."""
+    named = os.environ.get("TZ", "").lstrip(":")
+    target = named or os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2]
+    try:
+        zone_of(target)
+        return target or "UTC"
+    except ConfigError:
+        return "UTC"
+
 
 T = TypeVar("T")
 _LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from treadle.fleet.orders import new_id
-from treadle.io.reading import read
+from treadle.io.files import read
 from treadle.wire.fleet.orders import Spec
 from treadle.workspace import checkouts
 from treadle.workspace.branch_moves import tip
-from treadle.workspace.first_commit import first_commit
+from treadle.workspace.user_repository import first_commit
 
 SHOP = Path(__file__).parent / "sample_shop"
 CHECK = "python3 check_shop.py"

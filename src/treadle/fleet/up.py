@@ -16,12 +16,12 @@ from treadle.errors import LocalError, NotFound, RemoteProtocolError, TreadleErr
 from treadle.fleet import node
 from treadle.fleet.engine import layout, places, server
 from treadle.fleet.engine.bus import Bus, Unreachable
-from treadle.fleet.engine.reaching import shown
+from treadle.fleet.engine.places import shown
 from treadle.fleet.orders import encode
 from treadle.fleet.run import runs
 from treadle.io.files import is_locked, read_at_most
 from treadle.io.process import table, warm
-from treadle.io.process.detached import daemon
+from treadle.io.process.tree import daemon
 from treadle.wire.fleet.messages import FleetStatus, Leave, NodeAnswer
 
 Progress = Callable[[str], None]

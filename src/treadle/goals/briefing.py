@@ -9,10 +9,12 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from treadle.coordination.briefs import section
+from treadle.coordination.briefs import WaveTask, lay_out, section
 from treadle.coordination.planning import Planning
-from treadle.coordination.waves import WaveTask, lay_out
+from treadle.fleet import client
+from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import PERSON
+from treadle.goals import deciding
 from treadle.goals.deciding import GoalSeen, role_of
 from treadle.goals.imported import to_toml
 from treadle.goals.trail import facts
@@ -22,6 +24,16 @@ from treadle.wire.fleet.orders import OrderLimits, OrderPolicy, Spec
 from treadle.wire.goal.plan import GoalPlan, PlannedOrder
 from treadle.wire.goal.records import BriefSize, GoalRecord, GoalStep
 from treadle.wire.goal.verdicts import TOOL
+
+# The budget of a goal, as the fleet holds its orders to it.
+
+
+async def tell(bus: Bus, name: str, plan: GoalPlan, raised: int) -> None:
+    """Tell the fleet what all orders of the goal may use together."""
+    usd, tokens = deciding.allowance(plan, raised)
+    if usd is not None or tokens is not None:
+        await client.set_budget(bus, f"project:{name}", usd=usd, tokens=tokens, by="goal")
+
 
 WEIGHTS = {"s": 1, "m": 2, "l": 4}
 MARGIN = 1.5

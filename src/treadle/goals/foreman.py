@@ -11,14 +11,15 @@ import os
 import time
 from collections.abc import Sequence
 
+import msgspec
 from msgspec.structs import replace
 
-from treadle.errors import LocalError, RemoteProtocolError, TreadleError
-from treadle.fleet import client
+from treadle.errors import ConfigError, LocalError, RemoteProtocolError, TreadleError
+from treadle.fleet import client, results
 from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import Bus, Stale, Unreachable, Write
-from treadle.fleet.review import results, reviews
-from treadle.goals import briefing, budgets, deciding, requests, store, trail
+from treadle.fleet.orders import encode, new_id
+from treadle.goals import briefing, commands, deciding, store, trail
 from treadle.goals.deciding import (
     BoardTrain,
     CancelOpen,
@@ -35,12 +36,11 @@ from treadle.goals.deciding import (
     TellBudget,
     TryAcceptance,
 )
-from treadle.goals.looking import answer_of, last_words, look, open_orders
+from treadle.goals.observation import answer_of, last_words, look, open_orders
 from treadle.landing import train as trains
 from treadle.landing.bench import Bench
 from treadle.receipts.trace import Check
-from treadle.wire.goal.plan import GoalPlan, PlannedOrder
-from treadle.wire.goal.reading import faults
+from treadle.wire.goal.plan import GoalPlan, PlannedOrder, faults, read
 from treadle.wire.goal.records import (
     AcceptanceTried,
     AnyGoalEvent,
@@ -49,6 +49,8 @@ from treadle.wire.goal.records import (
     GoalJudged,
     GoalPaused,
     GoalRecord,
+    GoalRequest,
+    GoalRequestKind,
     PlanChanged,
     QuestionPut,
     ReviewGiven,
@@ -59,7 +61,92 @@ from treadle.wire.goal.records import (
 from treadle.wire.goal.verdicts import JudgeVerdict, ReviewVerdict
 from treadle.workspace import branch_moves, checkouts
 
+# What people ask of goals who may not write a goal's record themselves, as the page: left in the store, and done by
+# the foreman within seconds.
+#
+# One foreman takes a request by compare-and-set before it does it. One that is killed in between leaves it to the
+# next, after a while; so a request is done at least once, and by one foreman at a time.
+
 log = logging.getLogger(__name__)
+
+AGAIN_SECONDS = 30.0
+"""After so long, another foreman does what one has taken and not done."""
+
+
+async def leave(
+    bus: Bus, name: str, do: GoalRequestKind, *, by: str, text: str = "", step: str = "", now: bool = False
+) -> None:
+    """Have this done. Raises where it cannot be done as the goal is now."""
+    record = (await store.goals(bus))[await store.resolve(bus, name)]
+    commands.still_open(record)
+    if do == "retry":
+        commands.check_retry(record, step)
+    if do == "change":
+        before = await store.get_plan(bus, record.id, record.plan)
+        after, mistakes = read(text, budget_required=before.budget is not None)
+        if after is None or mistakes:
+            raise ConfigError(
+                f"line {mistakes[0].line}: {mistakes[0].place}: {mistakes[0].what}", hint=mistakes[0].hint
+            )
+        store.check_change(record, before, after)
+    made = GoalRequest(goal=record.id, do=do, by=by, at=time.time(), text=text, step=step, now=now)
+    await bus.put(f"goalrequest.{new_id()}", encode(made), expect=0)
+
+
+async def leave_plan(bus: Bus, text: str, root: str, *, by: str, budget_required: bool = True) -> tuple[str, bool]:
+    """Have this plan begun. Returns the id that the goal gets, and whether it is new. Raises where it has a mistake."""
+    user, plan = await asyncio.to_thread(commands.checked, text, root, budget_required)
+    if not plan.verify:
+        raise ConfigError(f"nothing checks what lands on {plan.branch}", hint='add a check: verify = "make test"')
+    name, running = await store.name_for(bus, commands.key_of(text), user.top)
+    if not running:
+        made = GoalRequest(
+            goal=name, do="begin", by=by, at=time.time(), text=text, root=user.top, no_budget=not budget_required
+        )
+        await bus.put(f"goalrequest.{new_id()}", encode(made), expect=0)
+    return name, not running
+
+
+async def take_up(bus: Bus) -> None:
+    """Do what was left, the earliest first."""
+    found = await bus.named(["goalrequest.*"])
+    for entry in sorted(found.values(), key=lambda each: each.revision):
+        try:
+            request = msgspec.json.decode(entry.value, type=GoalRequest)
+        except msgspec.MsgspecError as error:
+            log.warning("%s is removed, because it cannot be read: %s", entry.key, error)
+            await bus.purge(entry.key)
+            continue
+        if time.time() - request.taken < AGAIN_SECONDS:
+            continue
+        with contextlib.suppress(Stale):  # another foreman has it
+            await bus.put(entry.key, encode(replace(request, taken=time.time())), expect=entry.revision)
+            try:
+                await _do(bus, request)
+            except Unreachable:
+                raise
+            except TreadleError as error:  # the goal went on since it was left
+                log.warning("goal %s: %s of %s was not done: %s", request.goal, request.do, request.by, error)
+            await bus.purge(entry.key)
+
+
+async def _do(bus: Bus, request: GoalRequest) -> None:
+    match request.do:
+        case "begin":
+            await commands.begin(bus, request.text, request.root, budget_required=not request.no_budget, by=request.by)
+        case "pause":
+            await commands.pause(bus, request.goal, why=request.text, by=request.by, now=request.now)
+        case "resume":
+            await commands.resume(bus, request.goal, by=request.by)
+        case "stop":
+            await commands.stop(bus, request.goal, why=request.text, by=request.by)
+        case "retry":
+            await commands.retry(bus, request.goal, request.step, by=request.by)
+        case "change":
+            await commands.change(bus, request.goal, request.text, by=request.by)
+        case "say":
+            await commands.say(bus, request.goal, request.text, by=request.by)
+
 
 LOOK_SECONDS = 0.5
 CLOSED_SECONDS = 60.0
@@ -78,7 +165,7 @@ class Foreman:
         try:
             while True:
                 try:
-                    await requests.take_up(bus)
+                    await take_up(bus)
                     await self._start(bus)
                 except Unreachable as error:
                     log.info("%s", error)
@@ -204,7 +291,7 @@ class GoalDrive:
             case Happened():
                 await store.write(self.bus, record, revision, [move.event])
             case TellBudget():
-                await budgets.tell(self.bus, record.id, plan, record.raised)
+                await briefing.tell(self.bus, record.id, plan, record.raised)
                 await asyncio.sleep(LOOK_SECONDS)  # the scheduler takes it up
             case SubmitQuestion():
                 await self._ask(record, move.about)
@@ -274,9 +361,9 @@ class GoalDrive:
             if not order.ok:
                 raise RemoteProtocolError(order.why)
             found = await answer_of(self.bus, step.review, ReviewVerdict)
-            comments = [reviews.Comment(text=each.text, path=each.path, line=each.line) for each in found.comments]
+            comments = [results.Comment(text=each.text, path=each.path, line=each.line) for each in found.comments]
             patch = (await results.diff(self.bus, step.order)).decode("utf-8", "replace")
-            text = reviews.written(comments, patch) or "the reviewer adds tests"
+            text = results.written(comments, patch) or "the reviewer adds tests"
             verdict = "approve" if found.verdict == "approve" else "object"
             given = replace(given, verdict=verdict, comments=text, tests=found.tests)
         except RemoteProtocolError as error:

@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from treadle.errors import TimedOut
-from treadle.fleet import blocking
+from treadle.fleet import library
 from treadle.fleet.engine.bus import Bus, Unreachable
 from treadle.fleet.library import AGAIN_SECONDS
 from treadle.goals import commands, planner, store
@@ -149,7 +149,7 @@ def show(goal: str) -> GoalView:
 
 def watch(goal: str) -> Iterator[GoalRecord]:
     """Where a goal stands now, and then each change until it is over."""
-    return blocking.each(connect, lambda goals: goals.watch(goal), INSTEAD)
+    return library.each(connect, lambda goals: goals.watch(goal), INSTEAD)
 
 
 def wait(goal: str, timeout: float | None = None) -> GoalRecord:
@@ -198,4 +198,4 @@ def say(goal: str, text: str) -> Mapping[str, str]:
 
 
 def _run(work: Callable[[ConnectedGoals], Awaitable[T]]) -> T:
-    return blocking.call(connect, work, INSTEAD)
+    return library.call(connect, work, INSTEAD)

@@ -11,11 +11,11 @@ from typing import Any
 
 import msgspec
 
-from treadle.coordination import gate
+from treadle.coordination import messages
 from treadle.coordination.messages import Inbox
 from treadle.coordination.planning import Planning, make_dirs, timestamp
 from treadle.coordination.table import Blackboard, Symbols
-from treadle.goals.history import applied
+from treadle.goals.store import applied
 from treadle.goals.waves import waves
 from treadle.io.files import write_atomic
 from treadle.wire.goal.plan import GoalPlan
@@ -164,7 +164,7 @@ def leave(
         if note.number <= since:
             continue
         if note.report:
-            message = gate.to_message(planning, _report(planning, note), sender, note.id)
+            message = messages.to_message(planning, _report(planning, note), sender, note.id)
         else:
             message = {"type": note.type, "from": sender, "msg_id": note.id, **note.body}
         inbox.post(sender, {**message, "ts": timestamp(note.at)}, once=True)

@@ -12,8 +12,7 @@ from msgspec import UNSET, to_builtins
 from msgspec.structs import replace
 
 from treadle.errors import StorageError
-from treadle.io.files import storage_error
-from treadle.io.opening import created
+from treadle.io.files import created, storage_error
 from treadle.redact import RedactedStream, Redactor
 from treadle.wire.sidecar.receipts import AnyAgentEvent, AssistantDelta
 

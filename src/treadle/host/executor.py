@@ -6,13 +6,11 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from treadle.doors.sidecar.order import identity, manifest, passthrough
-from treadle.doors.sidecar.work import Adjust, AgentWork, Sink
+from treadle.doors.sidecar.work import Adjust, AgentWork, Sink, identity, manifest, passthrough
 from treadle.drivers.confined import Enclosure, started
-from treadle.drivers.sidecar.liveness import Timing
-from treadle.drivers.sidecar.peer import SidecarPeer
+from treadle.drivers.sidecar.peer import SidecarPeer, Timing
 from treadle.errors import Cancelled, Denied, NotFound, TimedOut, TreadleError, Unsupported
-from treadle.io.within import end_tasks
+from treadle.io.tasks import end_tasks
 from treadle.receipts.trace import Covers
 from treadle.session import Agent, AgentInfo, Answer
 from treadle.wire.common.connection import CAP

@@ -1,16 +1,22 @@
-"""Work orders and policies as people write them: flags, and files in JSON or TOML."""
+"""Work orders and policies as people write them, and the check of a running sidecar against its order's policy."""
 
 import os
 import tomllib
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
 import msgspec
+from msgspec import UNSET, to_builtins
+from msgspec.structs import replace
 
-from treadle.errors import ConfigError
-from treadle.host.supervise import policy_of
-from treadle.io.reading import read
+from treadle.errors import BudgetExceeded, ConfigError, Denied, MaxIterations, TreadleError
+from treadle.io.files import read
+from treadle.io.machine import DISK, RememberingDisk
+from treadle.policy.guess import access_of
+from treadle.policy.lists import ListPolicy, Lists
+from treadle.policy.rules import Disk
+from treadle.session import Access, Decision
 from treadle.wire.sidecar.connection import (
     NO_POLICY,
     ContextPacket,
@@ -23,8 +29,115 @@ from treadle.wire.sidecar.connection import (
     WorkOrder,
     WorkspaceSpec,
 )
-from treadle.wire.sidecar.receipts import CAPABILITIES
+from treadle.wire.sidecar.receipts import (
+    CAPABILITIES,
+    AnyAgentEvent,
+    AssistantDelta,
+    AssistantSaid,
+    CommandExecuted,
+    FileWritten,
+    ToolCalled,
+    ToolReturned,
+)
 from treadle.wire.sidecar.repair import Deviation, convert
+from treadle.workspace.changes import PathChange
+
+# Checks a running sidecar against its order's policy and limits, by the events it sends.
+
+
+def policy_of(profile: PolicyProfile, root: str, disk: Disk = DISK) -> ListPolicy:
+    return ListPolicy(Lists(**to_builtins(profile)), root, disk)
+
+
+class RunSupervisor:
+    """`watch` returns why a run must be stopped, or None. A turn is what the agent says between two rounds of tools.
+
+    `asked`: approval is asked before anything happens, so whatever happens has been approved.
+    """
+
+    def __init__(self, order: WorkOrder, *, asked: bool = False) -> None:
+        self._asked = asked
+        self._disk = RememberingDisk()
+        self._policy = policy_of(order.policy, order.workspace.root, self._disk)
+        self._reads = bool(order.policy.deny_read)
+        self._max_turns = order.config.max_turns
+        self._max_cost = order.config.max_budget_usd
+        self._between_turns = True
+        self.turns = 0
+        self.cost: float | None = None
+
+    def watch(self, events: Sequence[AnyAgentEvent]) -> TreadleError | None:
+        self._disk.forget()
+        telling = [event for event in events if type(event) is not AssistantDelta or event.ext is not UNSET]
+        if self._between_turns and events and not telling:
+            self._begin_turn()
+        for event in telling:
+            reason = self._judge(event)
+            if reason is not None:
+                return Denied(reason.reason)
+            self._count(event)
+        return self._over()
+
+    def denied_writes(self) -> Callable[[str], bool]:
+        return self._policy.denied_writes()
+
+    def judge(self, changes: Sequence[PathChange], hidden: Sequence[str] = ()) -> TreadleError | None:
+        """Why the actual changes are not allowed, or None. The sidecar need not have reported them."""
+        paths = [path for change in changes for path in (change.path, change.old_path) if path]
+        for path in (paths := [*paths, *hidden]):
+            denied = self._policy.denies_change(path)
+            if denied is not None:
+                return Denied(f"{path} was changed; {denied.reason}")
+        wrong = self._policy.happened(Access(tool="a changed file", kind="write"), asked=self._asked) if paths else None
+        return Denied(f"{paths[0]} was changed; {wrong.reason}") if wrong is not None else None
+
+    def _judge(self, event: AnyAgentEvent) -> Decision | None:
+        match event:
+            case ToolCalled():
+                access = access_of(event.tool_name, event.input)
+                decision = self._policy(access)
+                if decision.verdict == "deny" or decision.verdict == "ask" and not self._asked:
+                    return decision
+                if access.kind != "other" or not self._reads:
+                    return None
+                # Whatever it does with a path, it can hardly do so without reading it.
+                return self._policy.denied_path(replace(access, kind="read"))
+            case FileWritten():
+                changed = Access(tool="file_changed", kind="write", paths=(event.path,))
+                return self._policy.happened(changed, asked=self._asked)
+            case CommandExecuted():
+                run = Access(tool="bash", kind="execute", command=event.command)
+                return self._policy.happened(run, asked=self._asked)
+        return None
+
+    def _count(self, event: AnyAgentEvent) -> None:
+        if isinstance(event, ToolReturned):
+            self._between_turns = True
+        elif self._between_turns and isinstance(event, AssistantSaid | AssistantDelta | ToolCalled):
+            self._begin_turn()
+        if event.ext is not UNSET:
+            self._spend(event.ext)
+
+    def _begin_turn(self) -> None:
+        self._between_turns = False
+        self.turns += 1
+
+    def _spend(self, ext: dict[str, Any]) -> None:
+        """Totals so far, as some sidecars report them: in `ext.usage`, or in a usage event of their own."""
+        for usage in (ext.get("usage"), ext.get("unknown_event")):
+            cost = usage.get("estimated_cost_usd") if isinstance(usage, dict) else None
+            if isinstance(cost, int | float) and not isinstance(cost, bool):
+                self.cost = max(self.cost or 0.0, float(cost))
+
+    def _over(self) -> TreadleError | None:
+        if self._max_turns is not None and self.turns > self._max_turns:
+            return MaxIterations(f"the order allows {self._max_turns} turns, and this is the next one")
+        if self._max_cost is not None and self.cost is not None and self.cost > self._max_cost:
+            return BudgetExceeded(f"the order allows {self._max_cost:g} USD, and {self.cost:g} USD are spent")
+        return None
+
+
+# Work orders and policies as people write them: flags, and files in JSON or TOML.
 
 TASK_MAX = 100_000
 

@@ -30,8 +30,9 @@ from treadle.errors import (
     TimedOut,
     TreadleError,
     Unsupported,
+    WorkspaceError,
 )
-from treadle.host.conclude import (
+from treadle.host.conclusion import (
     describe,
     describe_error,
     make_receipt,
@@ -40,29 +41,83 @@ from treadle.host.conclude import (
     with_workspace,
     write_copy,
 )
-from treadle.host.confine import Cage
+from treadle.host.confine import Cage, run_check
 from treadle.host.event_file import EventFile, encode_events
 from treadle.host.executor import AgentExecutor, Executor, SidecarExecutor
-from treadle.host.job import CANCEL, FORMAT, MAKING, PENDING, Backend, Job, RunRecord, absolute_command, runs_directory
+from treadle.host.job import (
+    CANCEL,
+    FORMAT,
+    MAKING,
+    PENDING,
+    Backend,
+    Job,
+    RunRecord,
+    absolute_command,
+    runs_directory,
+)
+from treadle.host.order import RunSupervisor
 from treadle.host.store import ReceiptStore
-from treadle.host.supervise import RunSupervisor
-from treadle.host.verify import commits_of, verify
-from treadle.io.files import locked, write_atomic
-from treadle.io.opening import rename
+from treadle.io.descriptors import remove_tree
+from treadle.io.files import locked, read, rename, write_atomic
 from treadle.io.paths import private_dir
-from treadle.io.reading import read
 from treadle.io.sandbox.places import is_under
-from treadle.io.stopping import heeding
-from treadle.io.within import end_tasks
+from treadle.io.tasks import end_tasks, heeding
 from treadle.policy.environment import reduced
 from treadle.receipts.artifacts import collect
 from treadle.receipts.trace import Check, Observed, Walls
-from treadle.session import Answer, SessionSpec
+from treadle.sandboxed.repositories import bundle_inside
+from treadle.session import Agent, Answer, SessionSpec
 from treadle.wire.sidecar.connection import SidecarHello, WorkOrder, unmet
+from treadle.wire.sidecar.events import contract_code
 from treadle.wire.sidecar.receipts import AnyAgentEvent, Receipt, encode
 from treadle.wire.sidecar.repair import Deviation
 from treadle.workspace.merge import MergePlan
 from treadle.workspace.workspace import Workspace, prepare
+
+# What is done with the result of a run beside the receipt: checking it in a fresh directory, and taking its commits.
+#
+# The check sees the tree that the receipt states, not the directory that the agent left: no cache, ignored file or
+# git setting of the run can make it pass. Each check has a directory and a /tmp of its own, which go when it ends. It
+# has the network of a command, for it runs what the agent wrote; the setup, which is there to download, has the
+# machine's.
+
+
+async def verify(job: Job, workspace: Workspace, cage: Cage | None, directory: str) -> Check:
+    """Run the job's setup and check in `directory`, which is made for it and removed afterwards."""
+    assert job.check is not None
+    confining = None
+    try:
+        here = await asyncio.to_thread(workspace.write_result, directory, job.bring)
+        confining = cage.around_check(here) if cage is not None else None
+        for command in filter(None, (job.setup, job.check)):
+            walls = None
+            if confining is not None:
+                walls = confining.for_command() if command == job.check else confining.now()
+            done = await run_check(command, here, confinement=walls)
+            if not done.ok:
+                break
+        return done
+    finally:
+        if confining is not None:
+            confining.close()
+        await asyncio.to_thread(remove_tree, directory)
+
+
+async def commits_of(workspace: Workspace, cage: Cage) -> str | None:
+    """The run's last commit, brought into our store with all before it. None when it is the one that it began with.
+
+    The bundle is made by a git inside the sandbox, because the repository there is the agent's. Raises WorkspaceError
+    when nothing was confined, or when what came out is not whole.
+    """
+    place = workspace.place
+    if not await asyncio.to_thread(workspace.has_committed):
+        return None
+    walls = cage.inside()
+    if walls is None:
+        raise WorkspaceError("its commits are not in the branch, because it was not confined")
+    bundle = await bundle_inside(walls, workspace.root, ["HEAD", f"^{place.start}"])
+    return await asyncio.to_thread(workspace.take_commits, bundle)
+
 
 log = logging.getLogger(__name__)
 
@@ -496,3 +551,96 @@ class HostRun:
             if self.observed.stopped is None:
                 raise
             return Check(command=self.job.check or "", exit_code=None, output_tail="[stopped]")
+
+
+# Tries one order again or with another backend. Each attempt has its own receipt; the last one lists them all.
+
+PASSING = {
+    "backend_unavailable",
+    "backend_timeout",
+    "backend_rate_limited",
+    "backend_crashed",
+    "rate_limit_exceeded",
+    "circuit_breaker_open",
+    "stream_closed",
+}
+"""Error codes of the contract that another attempt may not meet again."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+
+
+class Attempts:
+    """`start` makes the run of one attempt from its job and the outcomes of the earlier ones."""
+
+    def __init__(
+        self,
+        job: Job,
+        start: Callable[[Job, Sequence[dict[str, Any]]], HostRun],
+        *,
+        retries: int = 0,
+        fallbacks: Sequence[Backend | Agent] = (),
+    ) -> None:
+        self._jobs = [job, *(replace(job, backend=backend) for backend in fallbacks)]
+        self._start = start
+        self._retries = retries
+        self._earlier: list[dict[str, Any]] = []
+        self._stopped: TreadleError | None = None
+        self._pausing: asyncio.Task[None] | None = None
+        self.run: HostRun | None = None
+        """The current attempt, or the last one."""
+
+    async def carry_out(self) -> Receipt:
+        for at, job in enumerate(self._jobs):
+            receipt = await self._try(job)
+            more = at < len(self._jobs) - 1
+            if not more or receipt.outcome != "failed" or self._stopped is not None:
+                break
+        return receipt
+
+    async def _try(self, job: Job) -> Receipt:
+        for attempt in range(self._retries + 1):
+            self.run = self._start(job, tuple(self._earlier))
+            receipt = await self.run.run()
+            self._earlier.append(_summary(self.run, receipt))
+            failure = self.run.observed.failure
+            if attempt == self._retries or receipt.outcome != "failed" or not _may_pass(failure):
+                break
+            await self._pause(min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE), failure)
+            if self._stopped is not None:
+                break
+        return receipt
+
+    async def _pause(self, seconds: float, failure: TreadleError | None) -> None:
+        if failure is not None and failure.retry_after_ms is not None:
+            seconds = max(seconds, failure.retry_after_ms / 1000)
+        self._pausing = asyncio.create_task(asyncio.sleep(seconds))
+        await asyncio.wait([self._pausing])
+
+    async def stop(self, why: TreadleError) -> None:
+        """End the current attempt and begin no other."""
+        self._stopped = why
+        if self._pausing is not None:
+            self._pausing.cancel()
+        if self.run is not None:
+            await self.run.stop(why)
+
+    def kill(self) -> None:
+        if self.run is not None:
+            self.run.kill()
+
+
+def _may_pass(failure: TreadleError | None) -> bool:
+    if failure is None or isinstance(failure, Cancelled):
+        return False
+    return failure.retryable or contract_code(failure.code, failure.details) in PASSING
+
+
+def _summary(run: HostRun, receipt: Receipt) -> dict[str, Any]:
+    failure = run.observed.failure
+    return {
+        "run_id": run.run_id,
+        "agent": run.job.backend.name,
+        "outcome": receipt.outcome,
+        "code": failure.code if failure else None,
+        "message": str(failure) if failure else None,
+        "duration_ms": receipt.meta.duration_ms,
+    }

@@ -8,12 +8,89 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import io
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from treadle.errors import Busy, StorageError
+
+# Opens, creates and renames files without translating errors, for callers that handle `OSError` themselves.
+#
+# `reading.py` reads whole files, and `files.py` writes them safely.
+
+
+def opened(file: str | int) -> io.BufferedReader:
+    """A file to read bytes from, given by its path or by a descriptor, which is closed with it."""
+    return open(file, "rb")
+
+
+def changing(path: str) -> io.BufferedRandom:
+    """An existing file, to read and to change in place."""
+    return open(path, "r+b")
+
+
+def create(path: str) -> int:
+    """A descriptor of a new, empty file that only its owner may read. Any old content is lost."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+
+
+def create_new(path: str, mode: int = 0o600) -> io.FileIO:
+    """A new file; FileExistsError when there is one of this name, or a link."""
+    return io.FileIO(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb")
+
+
+def created(path: str) -> io.FileIO:
+    """The same as a file object without buffering."""
+    return io.FileIO(create(path), "wb")
+
+
+def appending(path: str) -> io.FileIO:
+    """A file to append to, without buffering; created if missing."""
+    return io.FileIO(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab")
+
+
+def write(path: str, data: bytes, *, sync: bool = False) -> None:
+    """For a file in a private directory, where no one can see it half-written."""
+    with created(path) as file:
+        left = memoryview(data)
+        while left:
+            left = left[file.write(left) :]
+        if sync:
+            os.fsync(file.fileno())
+
+
+def part(path: str, at: int, size: int) -> tuple[bytes, int]:
+    """At most `size` bytes from `at` on, and the length of the file."""
+    with opened(path) as file:
+        length = file.seek(0, os.SEEK_END)
+        file.seek(min(at, length))
+        return file.read(size), length
+
+
+def rename(old: str, new: str) -> None:
+    os.rename(old, new)
+
+
+def place_new(path: str, data: bytes) -> None:
+    """Let a file with this content appear under a name that is free. Raises FileExistsError if it is not.
+
+    No one sees it half-written, and of several that try at once one succeeds.
+    """
+    beside = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
+    try:
+        write(beside, data)
+        try:
+            os.link(beside, path)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links
+            with io.FileIO(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+                file.write(data)
+    finally:
+        os.unlink(beside)
+
 
 _HINTS = {
     errno.ENOSPC: "the disk is full: free some space",
@@ -491,3 +568,118 @@ def _holder(fd: int) -> str:
     except OSError:
         pass
     return ""
+
+
+# Reads files whole, with one kind of error, or follows them as they grow. `files.py` has writing and finished logs.
+
+
+def read(path: str) -> bytes:
+    """The content of the file; StorageError when it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise storage_error(error, path, "read") from error
+
+
+def read_if_there(path: str) -> bytes | None:
+    """The content of the file, or None when it does not exist; StorageError when it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise storage_error(error, path, "read") from error
+
+
+def read_ends(path: str, size: int) -> bytes:
+    """At most `size` bytes from each end of the file, on lines of their own; StorageError when it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            first = file.read(size)
+            length = os.fstat(file.fileno()).st_size
+            if length <= size:
+                return first
+            file.seek(max(size, length - size))
+            return first + b"\n" + file.read(size)
+    except OSError as error:
+        raise storage_error(error, path, "read") from error
+
+
+def pieces(path: str, size: int) -> Iterator[bytes]:
+    """The content of the file in pieces of `size` bytes; StorageError when it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            while piece := file.read(size):
+                yield piece
+    except OSError as error:
+        raise storage_error(error, path, "read") from error
+
+
+def sha256(path: str) -> str:
+    """The hash of the file's content. Raises OSError."""
+    import hashlib
+
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def state_numbers(directory: str, ending: str) -> dict[str, int]:
+    """For each file in a directory whose name ends with `ending`, a number that differs after any change of the file.
+
+    Empty when the directory does not exist.
+    """
+    found = {}
+    try:
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # faster access to its files
+    except FileNotFoundError:
+        return {}
+    try:
+        with os.scandir(fd) as entries:
+            for entry in entries:
+                if entry.name.endswith(ending):
+                    try:
+                        found[entry.name] = _number(entry.stat())
+                    except FileNotFoundError:
+                        pass  # removed while we look
+    finally:
+        os.close(fd)
+    return found
+
+
+def state_number(path: str) -> int:
+    return _number(os.stat(path))
+
+
+def _number(state: os.stat_result) -> int:
+    return hash((state.st_ctime_ns, state.st_size, state.st_ino))
+
+
+def follow_lines(path: str, going_on: Callable[[], bool], every: float) -> Iterator[bytes]:
+    """The lines of a growing file as they come, until `going_on` returns False and all has been read. The file need
+    not exist yet, and may be removed meanwhile: it is read to the end."""
+    while not os.path.exists(path):
+        if not going_on():
+            return
+        time.sleep(every)
+    try:
+        file = open(path, "rb")
+    except FileNotFoundError:
+        return  # removed between the two checks
+    with file:
+        rest = b""
+        while True:
+            more_may_come = going_on()
+            *lines, rest = (rest + file.read()).split(b"\n")
+            yield from lines
+            if not lines:
+                if not more_may_come:
+                    return
+                time.sleep(every)
+
+
+def text_if_there(path: str) -> str | None:
+    """The same as text; what is not UTF-8 in it is replaced."""
+    data = read_if_there(path)
+    return None if data is None else data.decode(errors="replace")

@@ -45,7 +45,7 @@ from treadle.io.link import WRITE_TIMEOUT, Link, Received, Sent, WireConnection
 from treadle.io.process.child import Child
 from treadle.io.sandbox.proxy import Reaching
 from treadle.io.sandbox.start import start
-from treadle.io.within import within
+from treadle.io.tasks import within
 from treadle.session import Confinement, Watching
 
 LAST_BYTES = 0.5

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from treadle.errors import InvalidJson, LineTooLong, RemoteError, RemoteProtocolError, TreadleError
-from treadle.io.within import end_tasks
+from treadle.io.tasks import end_tasks
 from treadle.wire.common.jsonrpc import INTERNAL_ERROR, PARSE_ERROR, Fault
 from treadle.wire.common.rpc import CallKey, Returned, RpcCall, RpcMessage, RpcNotice, RpcRefused
 

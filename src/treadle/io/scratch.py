@@ -66,7 +66,7 @@ def remove_all() -> None:
 
 
 def _remove_tree(path: str) -> None:
-    from treadle.io.removing import remove_tree
+    from treadle.io.descriptors import remove_tree
 
     try:
         remove_tree(path)  # a program may have made directories in it deeper than `rmtree` can go

@@ -16,22 +16,87 @@ import msgspec
 
 from treadle.errors import NotFound, WorkspaceError
 from treadle.io import scratch
-from treadle.io.files import locked
-from treadle.io.opening import write
+from treadle.io.files import locked, write
 from treadle.io.paths import private_dir, state_dir
-from treadle.landing import trailers
-from treadle.landing.forge.choosing import branch_of
-from treadle.landing.forge.requested import RequestedBranch
+from treadle.landing.forge.branch import RequestedBranch, branch_of
 from treadle.policy.protected import is_protected
 from treadle.receipts.trace import Check
 from treadle.wire.fleet.train import Car, QueuedChange
-from treadle.workspace import merges, remotes
+from treadle.workspace import branch_merges, remotes
 from treadle.workspace.changes import Delta
-from treadle.workspace.copied import bring_files
-from treadle.workspace.exchange import lacks
+from treadle.workspace.directories import bring_files
 from treadle.workspace.obeyed import obeyed
-from treadle.workspace.store import Store, TreeMerge, lending
+from treadle.workspace.store import Store, TreeMerge, lacks, lending
 from treadle.workspace.user_repository import UserRepository
+
+# What a landed commit says of itself: which orders, for which goal, by which agent, and the tree that was checked.
+#
+# A trailer is part of the commit's id, goes wherever the commit goes, and is found by `git log --grep '^Order: ID$'`.
+# The orders stand in the order of the commit's parents after the first, each followed by what belongs to it.
+
+TITLE = 200
+
+
+class OrderTrailers(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a landed commit says of one of its orders."""
+
+    order: str
+    goal: str = ""
+    agent: str = ""
+    receipt: str = ""
+
+
+class CommitTrailers(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a landed commit says; without orders, the train did not make it."""
+
+    orders: tuple[OrderTrailers, ...] = ()
+    train: str = ""
+    tree: str = ""
+
+
+def car_message(train: str, members: Sequence[QueuedChange], tree: str) -> str:
+    """The message of a car: what `git log` shows, and the trailers. Without a train a person merges an order; without a
+    tree nothing was checked."""
+    if len(members) == 1:
+        head = f"{'Land' if train else 'Merge order'} {members[0].order}: {_line(members[0].title)}".rstrip(": ")
+    else:
+        rows = [f"- {each.order}: {_line(each.title)}".rstrip(": ") for each in members]
+        head = f"Land {len(members)} orders\n\n" + "\n".join(rows)
+    own = {"Train": train, "Verified-Tree": tree}
+    return head + "\n\n" + "".join(_of_change(each) for each in members) + _lines(own)
+
+
+def _of_change(change: QueuedChange) -> str:
+    known = {"Order": change.order, "Goal": change.goal, "Agent": change.agent, "Receipt": change.receipt}
+    return _lines(known)
+
+
+def _lines(known: Mapping[str, str]) -> str:
+    return "".join(f"{name}: {_line(value)}\n" for name, value in known.items() if _line(value))
+
+
+def _line(text: str) -> str:
+    """In one line: a title or a name with a line break in it must not become a trailer."""
+    return " ".join(text.split())[:TITLE]
+
+
+def read(text: str) -> CommitTrailers:
+    """What the last paragraph of a commit's message says."""
+    paragraph = text.strip().rpartition("\n\n")[2]
+    orders: list[dict[str, str]] = []
+    own = {"train": "", "tree": ""}
+    for line in paragraph.splitlines():
+        name, separator, value = line.partition(": ")
+        if not separator:
+            continue
+        if name == "Order":
+            orders.append({"order": value})
+        elif name in ("Goal", "Agent", "Receipt") and orders:
+            orders[-1][name.lower()] = value
+        elif name in ("Train", "Verified-Tree"):
+            own["train" if name == "Train" else "tree"] = value
+    return CommitTrailers(orders=tuple(msgspec.convert(each, OrderTrailers) for each in orders), **own)
+
 
 LOCK_SECONDS = 30.0
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
@@ -119,7 +184,7 @@ class Bench:
 
     def build(self, changes: Sequence[QueuedChange], on: str, tip: str, verify: str, *, apart: bool) -> BuiltCar:
         """A car of these changes on the commit `on`, less those that conflict with it or must not land."""
-        merges.set_attributes(self.store, tip)
+        branch_merges.set_attributes(self.store, tip)
         head, (tree, _) = on, self.store.borrow_tree(on)
         members: list[QueuedChange] = []
         blocked: list[str] = []
@@ -142,18 +207,18 @@ class Bench:
                 head = self._commit(tree, [head, change.commit], "one step of a car")
         if not members:
             return BuiltCar(car=None, blocked=tuple(blocked), refused=refused, conflicts=files)
-        message = trailers.message(self.name, members, tree if verify else "")
+        message = car_message(self.name, members, tree if verify else "")
         commit = self._commit(tree, [on, *(each.commit for each in members)], message)
         self.store.set_ref(f"refs/train/{commit}", commit)
         car = Car(orders=tuple(each.order for each in members), on=on, commit=commit, tree=tree, apart=apart)
         return BuiltCar(car=car, blocked=tuple(blocked), refused=refused, conflicts=files)
 
     def _commit(self, tree: str, parents: Sequence[str], message: str) -> str:
-        return self.store.commit(tree, parents, message, who=merges.fixed_identity(self.store, parents))
+        return self.store.commit(tree, parents, message, who=branch_merges.fixed_identity(self.store, parents))
 
     def _must_not_land(self, before: str, after: str, change: QueuedChange, verify: str) -> str:
         """Why a change that merges cleanly is kept out: what no check sees, or what changes the check itself."""
-        if change.base and (more := merges.unstated(self.store, before, after, change.base, change.commit)):
+        if change.base and (more := branch_merges.unstated(self.store, before, after, change.base, change.commit)):
             return f"it would also change {more[0]}, which its order does not state"
         deltas = self.store.deltas(before, after)
         patch = self.store.patch(before, after)
@@ -179,7 +244,7 @@ class Bench:
         with scratch.directory("car") as directory:
             here = os.path.join(directory, "car")
             on = await asyncio.to_thread(self.tip)
-            empty = await asyncio.to_thread(merges.check_out, self.store, self.user, self.ref, commit, on, here)
+            empty = await asyncio.to_thread(branch_merges.check_out, self.store, self.user, self.ref, commit, on, here)
             done = await _check_in(here, self.user, verify, setup=setup, bring=bring)
             return done if done.ok else msgspec.structs.replace(done, output_tail=_empty(empty) + done.output_tail)
 
@@ -241,7 +306,7 @@ def judges(verify: str) -> set[str]:
 
 
 def _conflict(merged: TreeMerge) -> str:
-    kinds = merges.kinds(merged.messages)
+    kinds = branch_merges.kinds(merged.messages)
     named = [f"{path} ({kinds[path]})" if path in kinds else path for path in merged.conflicts[:5]]
     more = f" and {len(merged.conflicts) - 5} more" if len(merged.conflicts) > 5 else ""
     return f"it conflicts with the branch in {', '.join(named)}{more}"

@@ -14,11 +14,11 @@ import msgspec
 from treadle.errors import ConfigError, NotFound, WorkspaceError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.run.resume.continuing import TRAIN
-from treadle.io.reading import read_if_there
-from treadle.landing import trailers
+from treadle.fleet.run.resumption import TRAIN
+from treadle.io.files import read_if_there
+from treadle.landing import bench
+from treadle.landing.bench import CommitTrailers, OrderTrailers
 from treadle.landing.sending import FOLLOWED
-from treadle.landing.trailers import CommitTrailers, OrderTrailers
 from treadle.wire.fleet.records import Used
 from treadle.wire.fleet.train import LandedRecord
 from treadle.workspace import checkouts
@@ -107,7 +107,7 @@ def _arrived(user: UserRepository, start: str, name: str, line: int) -> tuple[_P
     first = place = _blamed(user, _Place(start, name, line), "--first-parent")
     for _ in range(MERGES):
         message = user.run("log", "-1", "--no-show-signature", "--format=%B", place.commit).stdout
-        recorded = trailers.read(message.decode("utf-8", "replace"))
+        recorded = bench.read(message.decode("utf-8", "replace"))
         side = next((each for each in _parents(user, place.commit) if _has(user, each, work)), None)
         if recorded.orders or side is None:
             return (place, recorded, work) if recorded.orders else (first, CommitTrailers(), work)

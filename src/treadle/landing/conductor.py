@@ -19,7 +19,7 @@ from treadle.errors import NotFound, TreadleError
 from treadle.fleet import client
 from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import Bus, Entry, Stale, Unreachable
-from treadle.fleet.run.resume.continuing import TRAIN
+from treadle.fleet.run.resumption import TRAIN
 from treadle.landing import train as trains
 from treadle.landing.train import Train
 from treadle.wire.fleet.records import Note

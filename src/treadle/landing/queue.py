@@ -12,6 +12,7 @@ holds more changes the rarer reds are and the longer the queue is. The numbers c
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import TypeAlias
@@ -20,9 +21,27 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.landing import returned
-from treadle.landing.flaky import failed_tests
 from treadle.wire.fleet.records import Note
 from treadle.wire.fleet.train import Car, LandingIntent, LeftOut, QueuedChange, TrainRecord
+
+# Which tests a check's output says have failed, so that flaky ones can be counted by name. Pure.
+
+MOST = 20
+_FAILED = (
+    re.compile(r"^FAILED (\S+::\S+)", re.M),  # pytest
+    re.compile(r"^(?:FAIL|ERROR): (\S+ \([\w.]+\))", re.M),  # unittest
+    re.compile(r"^\s*--- FAIL: (\S+)", re.M),  # go
+    re.compile(r"^test (\S+) \.\.\. FAILED$", re.M),  # cargo
+    re.compile(r"^\s*(?:✕|✗|×) (.+?)(?: \(\d+ ?m?s\))?$", re.M),  # jest, mocha, vitest
+    re.compile(r"^not ok \d+ -? ?(.+)$", re.M),  # TAP
+)
+
+
+def failed_tests(output: str) -> tuple[str, ...]:
+    """The names of the tests that failed; empty where no known form of output names one."""
+    found = dict.fromkeys(match for pattern in _FAILED for match in pattern.findall(output))
+    return tuple(found)[:MOST]
+
 
 CAR_MAX = 16
 REDS_IN_A_CAR = 0.35

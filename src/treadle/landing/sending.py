@@ -13,16 +13,13 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.errors import LocalError, NotFound, TreadleError
-from treadle.fleet import client
+from treadle.fleet import client, results, submission
 from treadle.fleet.engine.bus import Bus, Unreachable
-from treadle.fleet.intake import bundles
 from treadle.fleet.orders import PERSON, new_id
-from treadle.fleet.review import results
-from treadle.fleet.run.resume.continuing import TRAIN
-from treadle.landing import queue, returned, sides
+from treadle.fleet.run.resumption import TRAIN
+from treadle.landing import queue, returned
 from treadle.landing.bench import Bench
-from treadle.landing.returned import Helper
-from treadle.landing.sides import HelpStart
+from treadle.landing.returned import Helper, HelpStart
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Order
 from treadle.wire.fleet.train import LandedRecord, QueuedChange, ReturnedChange, TrainRecord
@@ -97,7 +94,7 @@ class SendingBack:
     async def _start(self, entry: ReturnedChange) -> HelpStart:
         await bring(self.bus, self.bench, entry.order, entry.commit)
         tip = await asyncio.to_thread(self.bench.tip)
-        return await asyncio.to_thread(sides.start, self.bench.store, tip, entry.commit)
+        return await asyncio.to_thread(returned.start, self.bench.store, tip, entry.commit)
 
     async def _make(self, record: TrainRecord, entry: ReturnedChange, first: Spec, to: Helper, start: HelpStart) -> str:
         """The order that helps."""
@@ -121,7 +118,7 @@ class SendingBack:
         }
         if first.bundle or first.repo:
             more["bundle"] = (
-                await bundles.send(self.bus, replace(first, root=record.repository, base=start.commit))
+                await submission.send(self.bus, replace(first, root=record.repository, base=start.commit))
             ).bundle
         if to == "author":
             comments = returned.for_author(entry, record.branch, record.verify, start.sides, intents)
@@ -192,10 +189,10 @@ class SendingBack:
     async def _keep_decisions(self, entry: ReturnedChange, order: Order, commit: str) -> None:
         """Which side the result has in each hunk, kept with the order, beside what its agent said about it."""
         await bring(self.bus, self.bench, order.id, commit)
-        found = await asyncio.to_thread(sides.decisions, self.bench.store, entry.tip, entry.commit, commit)
+        found = await asyncio.to_thread(returned.decisions, self.bench.store, entry.tip, entry.commit, commit)
         what = "; ".join(f"{each.path} hunk {each.hunk}: {each.took}" for each in found) or "no hunk was left to decide"
         await client.note_result(
-            self.bus, order.id, f"decided {what}"[:1000], {"decisions": sides.as_data(found)}, by=TRAIN
+            self.bus, order.id, f"decided {what}"[:1000], {"decisions": returned.as_data(found)}, by=TRAIN
         )
 
 

@@ -11,6 +11,9 @@ import asyncio
 import contextlib
 import hashlib
 import logging
+import os
+import secrets
+import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
 
@@ -18,24 +21,170 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.errors import LocalError, NotFound, StorageError, TreadleError, WorkspaceError
-from treadle.fleet import client
+from treadle.fleet import client, submission
 from treadle.fleet.engine.bus import Bus, Stale, Write
-from treadle.fleet.orders import encode
-from treadle.fleet.run.resume.continuing import TRAIN
-from treadle.io.within import end_tasks
-from treadle.landing import checking, driving, queue, returned
+from treadle.fleet.orders import encode, new_id
+from treadle.fleet.run.null import NAME as NULL
+from treadle.fleet.run.resumption import TRAIN
+from treadle.io.process import table
+from treadle.io.tasks import end_tasks
+from treadle.landing import queue, returned
 from treadle.landing.bench import Bench, BuiltCar
-from treadle.landing.driving import DriverLease
 from treadle.landing.forge.interface import ForgeRed, NotYet
 from treadle.landing.queue import BuildCar, CheckCar, LandCar
 from treadle.landing.sending import SendingBack, bring, change_of
 from treadle.receipts.trace import Check
-from treadle.wire.fleet.records import Note
-from treadle.wire.fleet.train import TRAIN_FORMAT, Car, LandedRecord, LandingIntent, LeftOut, QueuedChange, TrainRecord
+from treadle.wire.fleet.orders import Spec
+from treadle.wire.fleet.records import Note, Order
+from treadle.wire.fleet.train import (
+    TRAIN_FORMAT,
+    Car,
+    LandedRecord,
+    LandingIntent,
+    LeftOut,
+    QueuedChange,
+    TrainRecord,
+)
 from treadle.workspace import branch_moves, checkouts, remotes
 from treadle.workspace.branch_moves import BranchMoved
 from treadle.workspace.remotes import Remote
 from treadle.workspace.user_repository import UserRepository
+
+# A check of a car as an order without an agent: on any node, with a receipt, and asked twice it is run once.
+
+TRIES = 3
+"""How often it is asked again when no verdict came: its node was lost, or an earlier train called it off."""
+
+
+async def check(bus: Bus, bench: Bench, name: str, record: TrainRecord, car: Car, bring: tuple[str, ...]) -> Check:
+    """The verdict on this car. The same commit, check and try have one verdict, no matter who asks for it and when."""
+    await asyncio.to_thread(bench.lend, car.commit, record.tip)
+    try:
+        for number in range(TRIES):
+            order = await _ended(bus, _spec(name, record, car, bring, number))
+            if order.result.get("verified") is not None or order.state == "failed":
+                break
+        ok = order.result.get("verified") is True
+        output = str(order.result.get("says") or "") or order.why
+        return Check(command=record.verify, exit_code=0 if ok else 1, output_tail=output)
+    finally:
+        await asyncio.to_thread(bench.take_back, car.commit)
+
+
+def _spec(name: str, record: TrainRecord, car: Car, bring: tuple[str, ...], number: int) -> Spec:
+    key = "\0".join((name, car.commit, record.verify, record.setup, str(car.reds), str(number)))
+    return Spec(
+        id=new_id(f"check\0{key}"),
+        task=f"Check {', '.join(car.orders)} on {record.branch} of {record.repository}",
+        agent=NULL,
+        root=record.repository,
+        base=car.commit,
+        verify=record.verify,
+        setup=record.setup,
+        bring=bring,
+        priority=9,
+        by=TRAIN,
+    )
+
+
+async def _ended(bus: Bus, spec: Spec) -> Order:
+    if any(each.alive and each.host != socket.gethostname() for each in await client.nodes(bus)):
+        spec = await submission.send(bus, spec)  # a node on another machine may take it
+    (given,) = await client.submit(bus, [spec])
+    try:
+        return await client.wait(bus, given.id)
+    except asyncio.CancelledError:
+        with contextlib.suppress(LocalError, TreadleError):  # it is not wanted any more
+            await client.cancel(bus, given.id, why="its car was built again", by=TRAIN)
+        raise
+
+
+# Who works on a train: one process at a time, so that nothing is checked twice. The others watch.
+#
+# Only for the sake of work: whatever goes wrong here, two trains at once do no harm, because the branch and the
+# record change by compare-and-set.
+
+HELD_SECONDS = 6
+RENEWED_SECONDS = 1.5
+OVERDUE_SECONDS = 4.0 * HELD_SECONDS
+"""So long unchanged, it is no one's any more, even if the engine has not ended it. A held one is renewed."""
+
+
+class DriverRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """`drives.TRAIN`: expires unless it is renewed."""
+
+    host: str
+    pid: int
+    start: int
+    token: str
+
+
+class DriverLease:
+    def __init__(self, bus: Bus, train: str) -> None:
+        self._bus, self._key = bus, f"drives.{train}"
+        self._revision, self._renewed = 0, 0.0
+        self._seen, self._since = 0, 0.0
+        """The revision that another holds it by, and since when it has not changed."""
+        found = table.look(os.getpid())
+        self._mine = DriverRecord(
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            start=found.start if found is not None else 0,
+            token=secrets.token_hex(8),
+        )
+
+    async def taken(self) -> bool:
+        """Whether we drive: taken now, renewed, or held long enough."""
+        if self._revision and time.monotonic() - self._renewed < RENEWED_SECONDS:
+            return True
+        if await self._put(self._revision):
+            return True
+        entry = await self._bus.get(self._key, latest=True)
+        if entry is None or not entry.value:
+            return False
+        if entry.revision != self._seen:
+            self._seen, self._since = entry.revision, time.monotonic()
+        overdue = time.monotonic() - self._since > OVERDUE_SECONDS
+        known = msgspec.json.decode(entry.value, type=DriverRecord)
+        return (overdue or self._is_gone(known)) and await self._put(entry.revision)
+
+    async def _put(self, expect: int) -> bool:
+        try:
+            self._revision = await self._bus.put(self._key, encode(self._mine), expect=expect, ttl=HELD_SECONDS)
+        except Stale:
+            self._revision = 0
+            return False
+        self._renewed = time.monotonic()
+        return True
+
+    def _is_gone(self, holder: DriverRecord) -> bool:
+        """Whether it was given up, or who holds it was killed on this machine: then no one waits until it expires."""
+        if not holder.pid:
+            return True
+        if holder.host != self._mine.host:
+            return False
+        found = table.look(holder.pid)
+        return found is None or found.start != holder.start or found.state == "Z"
+
+    async def leave(self) -> None:
+        if self._revision:
+            with contextlib.suppress(Stale, TreadleError):
+                empty = encode(DriverRecord(host="", pid=0, start=0, token=""))
+                await self._bus.put(self._key, empty, expect=self._revision, ttl=1)
+            self._revision = 0
+
+
+def happened_between(before: TrainRecord, after: TrainRecord) -> list[str]:
+    """What another process has done in between, in words."""
+    out = {each.order for each in after.left_out}
+    here = {each.order for each in after.queue}
+    lines = [f"landed   {each.order}" for each in before.queue if each.order not in out and each.order not in here]
+    lines += [f"left out {each.order}: {each.why}" for each in after.left_out if each not in before.left_out]
+    known = {each.by for each in before.back}
+    return lines + [
+        f"back     {each.first} as {each.by}: {each.why}" for each in after.back if each.by and each.by not in known
+    ]
+
 
 log = logging.getLogger(__name__)
 
@@ -194,7 +343,7 @@ class Train:
                         continue
                     if not drives:
                         await self._keep_checks([])
-                        for line in driving.happened_between(before, self.record):
+                        for line in happened_between(before, self.record):
                             self.say(line)
                     if until(self.record):
                         return self.record
@@ -427,7 +576,7 @@ class Train:
         specs = [await client.get_spec(self.bus, order) for order in car.orders]
         bring = tuple(dict.fromkeys(name for spec in specs for name in spec.bring))
         if record.checks_on == "nodes":
-            return await checking.check(self.bus, self.bench, self.name, record, car, bring)
+            return await check(self.bus, self.bench, self.name, record, car, bring)
         return await self.bench.check(car.commit, record.verify, record.setup, bring)
 
     async def _take_verdict(self) -> bool:

@@ -3,26 +3,226 @@
 import asyncio
 import inspect
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Generic, TypeVar, Unpack, overload
+from typing import Any, Generic, TypeAlias, TypedDict, TypeVar, Unpack, get_type_hints, overload
 
 import msgspec
 
 from treadle.agents import find_agent, takes_programs
 from treadle.errors import ConfigError, NotFound, ToolError
-from treadle.events import AnyEvent, Asked, ErrorInfo, FileChanged, Outcome, TurnEnded
+from treadle.events import AnyEvent, Asked, ErrorInfo, FileChanged, Outcome, ToolKind, TurnEnded
 from treadle.io.process.loop import run_async
-from treadle.io.within import end_tasks
-from treadle.library.options import OnAsk, SessionOptions
-from treadle.library.tools import taken
-from treadle.library.typed import AnswerType
+from treadle.io.tasks import end_tasks
 from treadle.policy.rules import parse_rule
-from treadle.session import Answer, OwnProgram, Prompt, Rules, Session, SessionSpec
+from treadle.session import (
+    Agent,
+    Answer,
+    Confinement,
+    Guards,
+    Instructions,
+    Limits,
+    Mode,
+    OwnProgram,
+    OwnTool,
+    Prompt,
+    Reasoning,
+    Rules,
+    Session,
+    SessionSpec,
+    Start,
+    Subagent,
+    Use,
+)
 from treadle.sessions.totals import Totals, TurnSummary, totals
 
+# The options of `query`, `run` and `open`, typed: a type checker refuses a wrong name and a wrong value.
+
+OnAsk: TypeAlias = Callable[[Asked], "Answer | bool | str | None | Awaitable[Answer | bool | str | None]"]
+"""Answers a question of the agent: an Answer; True or False; a text (an answer, or the reason for a no); None is no."""
+
+
+class SessionOptions(TypedDict, total=False):
+    """`docs/reference/python-api.md` explains each; all but the first group are fields of SessionSpec."""
+
+    agent: str | Agent
+    cwd: str | os.PathLike[str]
+    tools: Sequence[str | OwnTool | Callable[..., Any]] | None
+    on_ask: OnAsk | None
+    pre_tool: Callable[[Use], Any] | None
+    post_tool: Callable[[Use, str, bool], Any] | None
+    stop: Callable[[str, str], Any] | None
+
+    model: str | None
+    mode: Mode | None
+    rules: Rules
+    limits: Limits
+    env: dict[str, str]
+    inherit_env: bool
+    looks_freely: bool
+    add_dirs: tuple[str, ...]
+    answer_seconds: float | None
+    guards: Guards
+    thinking: Reasoning
+    subagents: tuple[Subagent, ...]
+    confinement: Confinement
+    trusted: bool
+    routine: tuple[str, ...]
+    extra: dict[str, Any]
+    instructions: Instructions
+    start: Start
+
+    system_prompt: str | None
+    append_system_prompt: str | None
+    project: bool
+    denied_tools: tuple[str, ...]
+    resume: str | None
+    fork: bool
+    session_id: str | None
+    name: str | None
+    persist: bool
+
+
+# `@treadle.tool`: a typed function as a tool that the agent can call.
+
+F = TypeVar("F", bound=Callable[..., Any])
+MARK = "__treadle_tool__"
+
+
+@overload
+def tool(function: F) -> F: ...
+@overload
+def tool(*, name: str | None = None, description: str | None = None, kind: ToolKind = "other") -> Callable[[F], F]: ...
+def tool(
+    function: F | None = None, *, name: str | None = None, description: str | None = None, kind: ToolKind = "other"
+) -> F | Callable[[F], F]:
+    """Make a function a tool: its annotations are the schema, its docstring is the description.
+
+    It can still be called as a function. A synchronous one runs in a thread. `kind` says what it does, which decides
+    when a person is asked: `read` never needs approval, `other` needs it like a command. If it raises an exception, the
+    model reads that as a failure.
+    """
+
+    def mark(wanted: F) -> F:
+        setattr(wanted, MARK, own_tool(wanted, name=name, description=description, kind=kind))
+        return wanted
+
+    return mark if function is None else mark(function)
+
+
+def own_tool(function: Callable[..., Any], *, name: str | None, description: str | None, kind: ToolKind) -> OwnTool:
+    called = name or function.__name__
+    arguments = _arguments(function, called)
+    doc = description or inspect.getdoc(function) or ""
+    if not doc:
+        raise ConfigError(f"the tool {called!r} has no description", hint="give the function a docstring")
+
+    async def call(given: dict[str, Any]) -> str:
+        try:
+            args = msgspec.convert(given, arguments, strict=False)
+        except msgspec.ValidationError as error:
+            raise ToolError(f"{called}: {error}") from None
+        values = {field: getattr(args, field) for field in arguments.__struct_fields__}
+        try:
+            return _text(await _run(function, values))
+        except ToolError:
+            raise
+        except Exception as error:
+            raise ToolError(f"{called} failed: {type(error).__name__}: {error}") from error
+
+    schema = msgspec.json.schema(arguments)
+    parameters = schema["$defs"][schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+    defs = {key: value for key, value in schema.get("$defs", {}).items() if key != arguments.__name__}
+    parameters = {**parameters, "additionalProperties": False, **({"$defs": defs} if defs else {})}
+    return OwnTool(name=called, description=doc, parameters=parameters, call=call, kind=kind)
+
+
+def taken(tools: Any) -> tuple[tuple[str, ...] | None, tuple[OwnTool, ...]]:
+    """Splits what was given as `tools` into the names to offer (None: all of ours) and the program's own tools."""
+    if tools is None:
+        return None, ()
+    names = tuple(one for one in tools if isinstance(one, str))
+    others = [one for one in tools if not isinstance(one, str)]
+    own = [getattr(one, MARK, one) for one in others]
+    for one in own:
+        if not isinstance(one, OwnTool):
+            raise ConfigError(f"{one!r:.80} is no tool", hint="decorate the function with @treadle.tool")
+    return (names if names or not own else None), tuple(own)
+
+
+def _arguments(function: Callable[..., Any], name: str) -> type[msgspec.Struct]:
+    hints = get_type_hints(function, include_extras=True)
+    fields: list[Any] = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise ConfigError(f"the tool {name!r} takes {parameter}: a model cannot know what that is")
+        if parameter.name not in hints:
+            raise ConfigError(f"the argument {parameter.name!r} of the tool {name!r} has no type")
+        field = (parameter.name, hints[parameter.name])
+        fields.append(field if parameter.default is parameter.empty else (*field, parameter.default))
+    return msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)
+
+
+async def _run(function: Callable[..., Any], values: dict[str, Any]) -> Any:
+    if inspect.iscoroutinefunction(function):
+        return await function(**values)
+    result = await asyncio.to_thread(function, **values)
+    return await result if isinstance(result, Awaitable) else result
+
+
+def _text(result: Any) -> str:
+    return result if isinstance(result, str) else msgspec.json.encode(result).decode()
+
+
+# `output_type`: the agent's final answer as a value of a type, asked for again when it does not fit.
+
 T = TypeVar("T")
+FENCED = re.compile(r"```(?:json)?\s*\n(.*?)\n?```", re.DOTALL)
+
+
+class AnswerType(Generic[T]):
+    """A dataclass, msgspec Struct, TypedDict, pydantic model, or any other type that msgspec or pydantic can check."""
+
+    def __init__(self, wanted: type[T]) -> None:
+        self._wanted = wanted
+        self._adapter: Any = None
+        if hasattr(wanted, "__pydantic_validator__"):  # a pydantic model or dataclass, so pydantic is there
+            from pydantic import TypeAdapter
+
+            self._adapter = TypeAdapter(wanted)
+        try:
+            self.schema = self._adapter.json_schema() if self._adapter else msgspec.json.schema(wanted)
+        except TypeError as error:
+            raise ConfigError(f"output_type={wanted!r} cannot be described to a model: {error}") from None
+
+    def demanded(self, prompt: str) -> str:
+        """The prompt, with what the final message must be."""
+        schema = msgspec.json.encode(self.schema).decode()
+        return (
+            f"{prompt}\n\nYour final message must be one JSON value that fits the schema below, and nothing else: no"
+            f" prose, no code fence.\n{schema}"
+        )
+
+    def read(self, text: str) -> T:
+        """The value. Raises ValueError that says what is wrong with the text."""
+        fenced = FENCED.findall(text)
+        data = fenced[-1] if fenced else text
+        try:
+            if self._adapter is not None:
+                found: T = self._adapter.validate_json(data)
+                return found
+            return msgspec.json.decode(data.encode(), type=self._wanted)
+        except msgspec.MsgspecError as error:
+            raise ValueError(str(error)) from None
+
+    def again(self, complaint: str) -> str:
+        return (
+            f"That does not fit: {complaint}. Answer again with one JSON value that fits the schema, and nothing else."
+        )
+
+
 TRIES = 3
 """How often an answer of a certain type is asked for."""
 

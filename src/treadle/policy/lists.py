@@ -13,9 +13,8 @@ import msgspec
 
 from treadle.errors import ConfigError
 from treadle.policy import patterns, programs, shell
-from treadle.policy.disk import AsWritten, Disk
 from treadle.policy.guess import access_of
-from treadle.policy.rules import Rule, RuleSet, host_matches, parse_rule, written
+from treadle.policy.rules import AsWritten, Disk, Rule, RuleSet, host_matches, parse_rule, written
 from treadle.session import Access, Decision, Rules
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"]+", re.I)

@@ -3,11 +3,48 @@
 import itertools
 import posixpath
 from collections.abc import Callable, Iterable
+from typing import Literal, TypeAlias
 
-from treadle.policy import modes, patterns, protected
-from treadle.policy.disk import Disk
-from treadle.policy.rules import RuleSet
+from treadle.policy import patterns, protected
+from treadle.policy.rules import Disk, RuleSet
 from treadle.session import Access, Decision, Guard, Mode, Rules
+
+# What each approval mode says about each kind of tool.
+
+Category: TypeAlias = Literal["read", "network", "write", "execute"]
+HookVerdict: TypeAlias = Literal["allow", "ask", "deny"]
+
+MATRIX: dict[Mode, dict[Category, HookVerdict]] = {
+    "plan": {"read": "allow", "network": "allow", "write": "deny", "execute": "deny"},
+    "suggest": {"read": "allow", "network": "allow", "write": "ask", "execute": "ask"},
+    "auto-edit": {"read": "allow", "network": "allow", "write": "allow", "execute": "ask"},
+    "full-auto": {"read": "allow", "network": "allow", "write": "allow", "execute": "allow"},
+    "yolo": {"read": "allow", "network": "allow", "write": "allow", "execute": "allow"},
+}
+_MODES_BY_STRICTNESS: tuple[Mode, ...] = ("yolo", "full-auto", "auto-edit", "suggest", "plan")
+
+
+def stricter(a: Mode | None, b: Mode | None) -> Mode | None:
+    """The one of two modes that allows less; no mode at all allows the most."""
+    known = [mode for mode in (a, b) if mode is not None]
+    return max(known, key=_MODES_BY_STRICTNESS.index, default=None)
+
+
+def category(access: Access) -> Category:
+    """Whatever is not reading, writing or network counts as executing, which is the most it could do."""
+    return "execute" if access.kind == "other" else access.kind
+
+
+def judge(access: Access, mode: Mode) -> Decision:
+    kind = category(access)
+    verdict = MATRIX[mode][kind]
+    reason = ""
+    if verdict == "ask":
+        reason = f"{access.tool} ({kind}) requires approval in {mode} mode"
+    elif verdict == "deny":
+        reason = f"{access.tool} ({kind}) is not allowed in {mode} mode"
+    return Decision(verdict=verdict, reason=reason, by="mode")
+
 
 NO_RULES = Rules()
 MAX_FOUND = 1000
@@ -70,7 +107,7 @@ class Profile:
         named = self.rules.names_command(access)
         decisions += [one for one in map(self.judge, _redirected(access)) if not (named and one.by == "mode")]
         if self.mode == "plan":
-            decisions.append(modes.judge(access, "plan"))
+            decisions.append(judge(access, "plan"))
         if access.url is not None and ruled is None and (why := self.unreachable(access.url)):
             # An order, which has no mode, waits for no one.
             decisions.append(Decision(verdict="deny" if self.mode is None else "ask", reason=why))
@@ -108,24 +145,25 @@ class Profile:
         if freely and access.command is not None and not access.outside:
             if self.is_harmless(access.command, edits=self.mode == "auto-edit"):
                 return Decision(verdict="allow", reason="it only looks at files of the workspace", by="mode")
-        return modes.judge(access, self.mode)
+        return judge(access, self.mode)
 
     def is_harmless(self, command: str, *, edits: bool) -> bool:
         """Whether a command only reads, in places that may be read; with `edits`, or only moves files about in the
         workspace. A file that a rule hides, or that a link leads out of the workspace, makes it one to ask about."""
-        from treadle.policy import looking, shell
+        from treadle.policy import shell
+        from treadle.policy.writes import in_sight, looks_around, named, only_looks, only_organises
 
-        if not looking.in_sight(command):
+        if not in_sight(command):
             return False
         script = shell.read(command)
-        looks = looking.only_looks(script)
-        if not looks and not (edits and looking.only_organises(script)):
+        looks = only_looks(script)
+        if not looks and not (edits and only_organises(script)):
             return False
-        if looking.looks_around(script) and self.rules.hidden_patterns():
+        if looks_around(script) and self.rules.hidden_patterns():
             return False
         places = [*script.reads]
         for part in script.parts:
-            if (words := looking.named(part)) is None:
+            if (words := named(part)) is None:
                 return False
             if part.globs:
                 words += itertools.islice((path for glob in part.globs for path in self.rules.found(glob)), MAX_FOUND)
@@ -147,7 +185,7 @@ class Profile:
             return Decision(verdict="allow", by="mode")
         return Decision(
             verdict="ask",
-            reason=f"{access.tool} ({modes.category(access)}) requires approval outside the working directory: {path}",
+            reason=f"{access.tool} ({category(access)}) requires approval outside the working directory: {path}",
             by="mode",
         )
 

@@ -13,18 +13,50 @@ from __future__ import annotations
 import itertools
 import posixpath
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from treadle.errors import ConfigError
 from treadle.policy import patterns
-from treadle.policy.disk import Disk
 from treadle.session import Access, Decision, Rules
 
 if TYPE_CHECKING:
     from treadle.policy import shell
+
+
+# What rules need to know about the file system. The caller passes it in, because policy itself does no I/O.
+#
+# `treadle.io.machine.DISK` reads the file system of this machine.
+
+
+class Disk(Protocol):
+    def expand(self, path: str) -> str:
+        """The path with `~` and `~name` replaced by the home directory."""
+        ...
+
+    def real(self, path: str) -> str:
+        """Where an absolute path leads, with every link followed."""
+        ...
+
+    def found(self, base: str, pattern: str) -> Iterable[str]:
+        """The files in the directory `base` that a shell would put in place of a word with wildcards."""
+        ...
+
+
+class AsWritten:
+    """Takes paths as they are written: no links are followed and no wildcards expanded."""
+
+    def __init__(self, disk: Disk) -> None:
+        self.expand = disk.expand
+
+    def real(self, path: str) -> str:
+        return posixpath.normpath(path)
+
+    def found(self, base: str, pattern: str) -> Iterable[str]:
+        return ()
+
 
 _RULE = r"(?s)([\w*-]+)(?:\((.*)\))?"
 _KINDS = {
@@ -282,12 +314,12 @@ def _words(part: shell.Part) -> tuple[str, ...]:
 
 def _part_allowed(part: shell.Part, allowed: list[str]) -> bool:
     """Whether every word is known and no option runs or writes something, unless the rule itself has that option."""
-    from treadle.policy import options
+    from treadle.policy import programs
 
     if not part.certain:
         return False
     forms = (part.text, part.full, part.source) if part.plain else (part.full, part.source)
-    risky = options.risky(part.words)
+    risky = programs.risky(part.words)
     covering = [pattern for pattern in allowed if all(_names(pattern, option) for option in risky)]
     return any(command_matches(pattern, form) for pattern in covering for form in forms)
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from treadle.io.files import sha256
 from treadle.io.paths import private_dir
-from treadle.io.reading import sha256
 from treadle.wire.sidecar.receipts import Artifact
 
 MOST_BYTES = 1024**3

@@ -13,20 +13,21 @@ from starlette.routing import Route
 from treadle import __version__
 from treadle.doors.a2a.door import A2aDoor
 from treadle.errors import TreadleError
-from treadle.io.within import end_tasks
+from treadle.io.tasks import end_tasks
 from treadle.serve.envelope import JSON, broken, failure, fitted, not_routed
 from treadle.serve.gate import Gate
 from treadle.serve.tokens import Tokens
 from treadle.sessions.abilities import can
-from treadle.wire.a2a.cards import card
-from treadle.wire.a2a.records import (
+from treadle.wire.a2a.messages import (
     CARD_PATH,
     CONTENT_TYPE_NOT_SUPPORTED,
     REASONS,
     VERSION_HEADER,
     VERSION_NOT_SUPPORTED,
+    VERSIONS,
+    card,
+    version_of,
 )
-from treadle.wire.a2a.versions import VERSIONS, version_of
 from treadle.wire.common.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, Fault
 
 ALIVE_SECONDS = 15.0

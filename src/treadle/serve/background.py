@@ -1,33 +1,109 @@
 """The page as a process of its own: `treadle fleet up` starts it, and `treadle fleet down` ends it."""
 
 import os
+import signal
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from treadle.errors import ConfigError, LocalError, TreadleError
-from treadle.io.files import write_atomic
-from treadle.io.process.detached import detach, say_ready
+import msgspec
+
+from treadle.errors import ConfigError, LocalError, NotFound, TreadleError
+from treadle.io.files import read_if_there, write_atomic
+from treadle.io.process import table
 from treadle.io.process.loop import run_async
-from treadle.io.reading import read_if_there
+from treadle.io.process.tree import detach, say_ready
 from treadle.policy.environment import inherited
-from treadle.serve import running
-from treadle.serve.tokens import Tokens, directory
+from treadle.serve.tokens import Right, Tokens, directory
 
 if TYPE_CHECKING:
     from treadle.serve.listening import Listening
 
 
-def start() -> running.ServerNote:
+# Where the server on this machine runs, for commands that make links to it.
+
+STOP_SECONDS = 20.0
+
+
+class ServerNote(msgspec.Struct, frozen=True, kw_only=True):
+    pid: int
+    start: int
+    """When the process started, as the kernel counts it: another process may get the same pid later."""
+    address: str
+    unix: str = ""
+    background: bool = False
+    """Whether it belongs to the fleet, which ends it when it goes down."""
+    moved: str = ""
+    """Why it has another port than before."""
+    terminals: str = ""
+    """The directory whose terminals it shows; empty for those of `treadle ls`."""
+
+
+def _path() -> str:
+    return os.path.join(directory(), "server.json")
+
+
+@contextmanager
+def noted(address: str, unix: str, *, background: bool = False, moved: str = "", terminals: str = "") -> Iterator[None]:
+    """Note where this server is for as long as it runs."""
+    mine = table.look(os.getpid())
+    note = ServerNote(
+        pid=os.getpid(),
+        start=mine.start if mine else 0,
+        address=address,
+        unix=unix,
+        background=background,
+        moved=moved,
+        terminals=terminals,
+    )
+    write_atomic(_path(), msgspec.json.encode(note))
+    try:
+        yield
+    finally:
+        if find() == note:
+            os.unlink(_path())
+
+
+def find() -> ServerNote | None:
+    """The server that runs here, or None."""
+    data = read_if_there(_path())
+    try:
+        note = msgspec.json.decode(data, type=ServerNote) if data else None
+    except msgspec.MsgspecError:
+        return None
+    process = table.look(note.pid) if note else None
+    return note if note and process is not None and process.start == note.start else None
+
+
+def end(note: ServerNote) -> None:
+    """End it and wait until it has ended; one that takes too long is killed. Blocks."""
+    deadline, asked = time.monotonic() + STOP_SECONDS, False
+    while (process := table.look(note.pid)) is not None and process.start == note.start and process.state not in "ZX":
+        if not asked or time.monotonic() > deadline:
+            table.send(process, signal.SIGKILL if asked else signal.SIGTERM)
+            asked = True
+        time.sleep(0.02)
+
+
+def link(tokens: Tokens, right: Right, name: str = "") -> str:
+    note = find()
+    if note is None:
+        raise NotFound("no server runs here", hint="`treadle serve` starts one and prints a link")
+    return f"{note.address}/#{tokens.link(name, right)}"
+
+
+def start() -> ServerNote:
     """Return the server that runs here, started if there is none. Blocks until it answers."""
-    found = running.find()
+    found = find()
     if found is not None:
         return found
     here = directory()
     argv = [sys.executable, "-P", "-m", "treadle.serve.background"]
     env, _ = inherited(os.environ)  # the page asks no model, and runs for weeks
     detach(argv, cwd=here, env=env, log=os.path.join(here, "server.log"), ready=True)
-    found = running.find()
+    found = find()
     if found is None:
         raise LocalError("the page ended right after it had started", hint=f"see {here}/server.log")
     return found
@@ -37,7 +113,7 @@ def started_link(say: Callable[[str], None]) -> str | None:
     """A link to the page, started unless it runs. Orders do not need the page, so it may fail."""
     try:
         note = start()
-        url = running.link(Tokens(), "all")
+        url = link(Tokens(), "all")
     except TreadleError as error:
         say(f"page    not started: {error}")
         return None
@@ -49,10 +125,10 @@ def started_link(say: Callable[[str], None]) -> str | None:
 
 def stop() -> bool:
     """End the server that was started here; a person's own `treadle serve` is left alone."""
-    found = running.find()
+    found = find()
     if found is None or not found.background:
         return False
-    running.end(found)
+    end(found)
     return True
 
 
@@ -82,7 +158,7 @@ async def serve() -> None:
 
     listening, moved = _listening()
     async with served(WebServer(address=listening.address, names=listening.names), listening) as serving:
-        with running.noted(listening.address, listening.unix, background=True, moved=moved):
+        with noted(listening.address, listening.unix, background=True, moved=moved):
             say_ready()
             await serving
 

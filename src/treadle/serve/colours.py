@@ -12,7 +12,7 @@ from functools import lru_cache
 import msgspec
 
 from treadle.errors import TreadleError
-from treadle.fleet.review.patches import ChangedFile, ChangedLine, hunks, parse
+from treadle.fleet.results import ChangedFile, ChangedLine, hunks, parse_patch
 from treadle.io.process.programs import run_program
 
 SECONDS = 10.0
@@ -40,7 +40,7 @@ class ShownChanges(msgspec.Struct, frozen=True, kw_only=True):
 @lru_cache(maxsize=16)
 def shown(patch: str) -> ShownChanges:
     """Blocks."""
-    files = parse(patch)
+    files = parse_patch(patch)
     if sum(len(file.lines) for file in files) > LINES:
         return ShownChanges(files=files, plain=f"more than {LINES:,} lines are shown without colours")
     if any(len(line.text) > WIDEST for file in files for line in file.lines):

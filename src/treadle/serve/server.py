@@ -1,29 +1,168 @@
 """The server: with this machine's fleet if there is one, and always with its terminals."""
 
 import asyncio
+import gzip
+import hashlib
 import logging
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+import os
+import signal
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
+from types import FrameType
 from typing import Any, Protocol
 
+import uvicorn
 from starlette.applications import Starlette
-from starlette.responses import JSONResponse, PlainTextResponse
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from treadle.io.within import end_tasks
-from treadle.serve import files, local_ca
-from treadle.serve.api import agentapi, all_calls, answer_links, calls, devices, metrics, openapi, shares
-from treadle.serve.connections import SignalledServer, make_config
+from treadle.io.files import read
+from treadle.io.tasks import end_tasks
+from treadle.serve.api import agentapi, calls, devices, machines, openapi
+from treadle.serve.api.terminals import STREAM, watch
 from treadle.serve.envelope import broken, not_routed
 from treadle.serve.gate import Gate
-from treadle.serve.listening import Listening
-from treadle.serve.live import stream
-from treadle.serve.live.socket import Tab
-from treadle.serve.local_ca import LocalAuthority
+from treadle.serve.listening import Listening, LocalAuthority, download, explain, tls_context
+from treadle.serve.live.socket import Tab, changes, events
 from treadle.serve.notify.notices import Notices
 from treadle.serve.site import Site
 from treadle.serve.tokens import Tokens
+
+# The page's own files, read and compressed once. Only files in the list are served: no path is ever looked up.
+
+KINDS = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+    "json": "application/json",
+    "webmanifest": "application/manifest+json",
+}
+
+
+class WebFile:
+    def __init__(self, name: str, data: bytes) -> None:
+        self.kind = KINDS[name.rpartition(".")[2]]
+        self.plain = data
+        self.packed = gzip.compress(data, 9, mtime=0)
+        self.tag = f'"{hashlib.sha256(data).hexdigest()[:20]}"'
+
+    def response(self, request: Request) -> Response:
+        headers = {"etag": self.tag, "cache-control": "no-cache", "vary": "accept-encoding"}
+        if request.headers.get("if-none-match") == self.tag:
+            return Response(status_code=304, headers=headers)
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            return Response(self.packed, headers={**headers, "content-encoding": "gzip"}, media_type=self.kind)
+        return Response(self.plain, headers=headers, media_type=self.kind)
+
+
+def load() -> dict[str, WebFile]:
+    """Path -> file, for everything in `serve/web`."""
+    found = {}
+    directory = os.path.join(os.path.dirname(__file__), "web")
+    for name in sorted(os.listdir(directory)):
+        if name.rpartition(".")[2] in KINDS:
+            found["/" + ("" if name == "index.html" else name)] = WebFile(name, read(os.path.join(directory, name)))
+    return found
+
+
+# Settings of the HTTP server, and connections that are closed when no request is completed on them.
+
+IDLE_SECONDS = 15.0
+"""A connection on which no request is completed for this long is closed, however slowly its bytes come."""
+CONNECTIONS_MAX = 2000
+MESSAGE_MAX = 64 * 1024
+"""The largest message that a tab may send."""
+
+
+class BoundedConnection(H11Protocol):
+    """A connection that is closed when its bytes come too slowly: holding one open costs an attacker nothing."""
+
+    idle_seconds = IDLE_SECONDS
+    _checking: asyncio.TimerHandle | None = None
+    _last: Any = None
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.access_log = False  # addresses of answer links are secrets, and handlers of the root logger would see them
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._check_later()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._checking is not None:
+            self._checking.cancel()
+        super().connection_lost(exc)
+
+    def _check_later(self) -> None:
+        self._checking = asyncio.get_running_loop().call_later(self.idle_seconds, self._check)
+
+    def _check(self) -> None:
+        if self.transport.get_protocol() is not self:  # it has become a WebSocket
+            return
+        busy = self.cycle is not None and not self.cycle.response_complete
+        if not busy and self.cycle is self._last:
+            self.transport.close()
+            return
+        self._last = self.cycle
+        self._check_later()
+
+
+def make_config(gate: Gate, listening: Listening) -> uvicorn.Config:
+    config = uvicorn.Config(
+        gate,
+        http=BoundedConnection,
+        ws="websockets-sansio",
+        ws_max_size=MESSAGE_MAX,
+        ws_per_message_deflate=False,  # its memory for each tab would exceed everything else here
+        ws_ping_interval=20.0,
+        ws_ping_timeout=20.0,
+        lifespan="off",
+        access_log=False,
+        server_header=False,
+        proxy_headers=listening.behind_proxy,
+        forwarded_allow_ips="127.0.0.1",
+        timeout_keep_alive=10,
+        timeout_graceful_shutdown=2,
+        limit_concurrency=CONNECTIONS_MAX,
+        h11_max_incomplete_event_size=32 * 1024,
+        log_config=None,
+    )
+    config.load()
+    if listening.tls is not None:
+        config.ssl = tls_context(*listening.tls)
+    return config
+
+
+class SignalledServer(uvicorn.Server):
+    """Ends in order at a signal. Uvicorn's own server raises the signal again before others can clean up."""
+
+    ended_by = 0
+
+    def __init__(self, config: uvicorn.Config, *, heeds_signals: bool = True) -> None:
+        super().__init__(config)
+        self._heeds_signals = heeds_signals
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        if not self._heeds_signals:  # they are for the program around it
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.ended_by = self.ended_by or sig
+        super().handle_exit(sig, frame)
+
 
 PUBLIC = ("/login", "/healthz", "/readyz", "/ca", "/ca.crt")
 """Paths that need no token, besides the page's own files and answer links."""
@@ -45,7 +184,7 @@ class WebServer:
         self.site = Site(address, terminals, tokens or Tokens())
         self.notices = Notices(self.site, notify)
         self._authority = authority
-        self._files = files.load()
+        self._files = load()
         port = address.rpartition(":")[2] if address.rpartition(":")[2].isdigit() else "443"
         refusing: Any = {404: not_routed, 405: not_routed, Exception: broken}
         app = Starlette(routes=self._routes(), lifespan=None, exception_handlers=refusing)
@@ -67,7 +206,7 @@ class WebServer:
             return JSONResponse(state, 200 if state["state"] in ("up", "none") else 503)
 
         async def figures(request: Any) -> Any:
-            text = await metrics.text(site.fleet, len(site.tabs))
+            text = await machines.text(site.fleet, len(site.tabs))
             return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
         async def described(request: Any) -> Any:
@@ -77,7 +216,7 @@ class WebServer:
             return await devices.sign_in(self.gate, request)
 
         async def watch_shared(request: Any) -> Any:
-            return await shares.watch(site, self.gate, request)
+            return await watch(site, self.gate, request)
 
         async def follow(socket: Any) -> None:
             await Tab(site, socket).run()
@@ -88,24 +227,24 @@ class WebServer:
             Route("/readyz", ready),
             Route("/metrics", figures),
             Route("/openapi.json", described),
-            Route("/ca", partial(local_ca.explain, self._authority)),
-            Route("/ca.crt", partial(local_ca.download, self._authority)),
+            Route("/ca", partial(explain, self._authority)),
+            Route("/ca.crt", partial(download, self._authority)),
             Route("/login", sign_in, methods=["POST"]),
             Route(
                 "/a/{order}/{number}/{decision}/{expires}/{signature}",
-                partial(answer_links.link, site),
+                partial(devices.link, site),
                 methods=["GET", "POST"],
             ),
-            Route(shares.STREAM, watch_shared),
+            Route(STREAM, watch_shared),
             *agentapi.routes(site),
-            Route(f"{calls.BASE}/changes", partial(stream.changes, site)),
-            Route(f"{calls.BASE}/orders/{{id}}/stream", partial(stream.events, site)),
+            Route(f"{calls.BASE}/changes", partial(changes, site)),
+            Route(f"{calls.BASE}/orders/{{id}}/stream", partial(events, site)),
             WebSocketRoute("/socket", follow),
-            *calls.routes(site, all_calls.every()),
+            *calls.routes(site, openapi.every()),
         ]
 
     def _public(self, path: str) -> bool:
-        return path in self._files or path in (*PUBLIC, shares.STREAM) or path.startswith("/a/")
+        return path in self._files or path in (*PUBLIC, STREAM) or path.startswith("/a/")
 
     async def start(self) -> None:
         self.site.board.start()

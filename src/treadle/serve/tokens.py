@@ -23,9 +23,8 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from treadle.errors import ConfigError, NotFound, StorageError
-from treadle.io.files import locked, write_atomic
+from treadle.io.files import locked, read_if_there, write_atomic
 from treadle.io.paths import private_dir, state_dir
-from treadle.io.reading import read_if_there
 
 FORMAT = 2
 """In format 1, the cookie of a page was a token like any other, so its devices are not taken over."""

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from treadle.errors import ConfigError, TreadleError
+from treadle.io.files import read_if_there
 from treadle.io.paths import homes
-from treadle.io.reading import read_if_there
 from treadle.session import Rules
 from treadle.settings import trust
 

@@ -8,19 +8,54 @@ what is allowed: forbid more, ask more, lower limits. Anything beyond that is ig
 import os
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
 
 import msgspec
+from msgspec import Meta
 
 from treadle.errors import ConfigError, TreadleError
+from treadle.io.files import read
 from treadle.io.paths import config_file
-from treadle.io.reading import read
-from treadle.policy.modes import stricter
 from treadle.policy.network import parse_network
+from treadle.policy.profile import stricter
+from treadle.redact import is_secret_name
 from treadle.session import Limits, Mode, Rules, parse_mode
 from treadle.settings import claude, trust
 from treadle.settings.claude import ClaudeFile, CommandHook
-from treadle.settings.sandboxing import SandboxSettings, written_out
+
+# `[sandbox]` of the settings. `sandbox = true` and `sandbox = false` are short for its `use`.
+
+Size: TypeAlias = Annotated[str, Meta(pattern=r"^(off|\d+ ?([KMGT]B?)?)$", description="off, or as 4GB")]
+UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+
+
+class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True):
+    use: bool | None = None
+    """True: always, else refuse to run; False: never; None: in auto-edit and full-auto, if the machine supports it."""
+    read: tuple[str, ...] = ()
+    """Credentials and histories in the home directory that confined programs may read after all, such as `~/.ssh`."""
+    sockets: tuple[str, ...] = ()
+    """Unix sockets outside that confined programs may reach: absolute, below `~`, or the `$VARIABLE` that names one."""
+    memory: Size | None = None
+    """How much memory one command and all that it starts may use: `4GB`, `off`; None: 90 % of the machine's."""
+    processes: Annotated[int, Meta(ge=0)] | None = None
+    """How many processes and threads, at once; 0: no limit; None: 8192."""
+    disk: Size | None = None
+    """How much one command may write; None: until little is left on the disk; `off`: all of it."""
+
+
+def size(text: str | None) -> int | None:
+    """Bytes; 0 for `off`."""
+    if text is None or text == "off":
+        return None if text is None else 0
+    number = text.rstrip("BKMGT ")
+    return int(number) << UNITS[text[len(number) :].strip(" B")]
+
+
+def written_out(table: dict[str, Any]) -> dict[str, Any]:
+    """A table of settings with the short form replaced."""
+    use = table.get("sandbox")
+    return {**table, "sandbox": {"use": use}} if isinstance(use, bool) else table
 
 
 class Hook(msgspec.Struct, frozen=True, kw_only=True):
@@ -498,3 +533,28 @@ def _limit(base: dict[str, Any], name: str) -> float:
 
 def _narrower(base: str | None, mode: str) -> bool:
     return stricter(parse_mode(base or "suggest"), parse_mode(mode)) == parse_mode(mode)
+
+
+# The keys that this machine's user has in their settings, so that they are removed from what is sent and kept.
+
+
+def known(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """The values of all settings of the user whose names say that they are secrets.
+
+    A file that cannot be read gives none: then nothing here can use its keys either.
+    """
+    try:
+        settings = load("/", os.environ if environ is None else environ).settings
+    except TreadleError:
+        return ()
+    tables: list[Mapping[str, Any]] = [settings.models, settings.models.get("headers") or {}]
+    for server in settings.mcp_servers.values():
+        tables += [server.env, server.headers]
+    tables += [agent.set for agent in settings.agents.values()]
+    return tuple(value for table in tables for value in _secrets(table))
+
+
+def _secrets(table: Mapping[str, Any]) -> list[str]:
+    """Of `Bearer KEY` only the key: the word before it is in many texts."""
+    found = {name: value for name, value in table.items() if isinstance(value, str) and value.strip()}
+    return [value.split()[-1] for name, value in found.items() if is_secret_name(name) or "AUTH" in name.upper()]

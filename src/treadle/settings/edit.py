@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from treadle.errors import ConfigError
-from treadle.io.files import locked, write_atomic
+from treadle.io.files import locked, read_if_there, write_atomic
 from treadle.io.paths import config_file, private_dir, state_dir
-from treadle.io.reading import read_if_there
 
 if TYPE_CHECKING:  # every command reads settings, but few change them
     from tomlkit import TOMLDocument

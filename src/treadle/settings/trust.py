@@ -13,9 +13,8 @@ from typing import Any
 import msgspec
 
 from treadle.errors import ConfigError, StorageError
-from treadle.io.files import locked, read_at_most, storage_error, write_atomic
+from treadle.io.files import locked, read_at_most, read_if_there, storage_error, write_atomic
 from treadle.io.paths import private_dir, state_dir
-from treadle.io.reading import read_if_there
 
 FORMAT = 1
 MAX_FILES = 1000

@@ -15,8 +15,7 @@ from treadle.io.files import try_remove, write_atomic
 from treadle.terminal.history import Log
 from treadle.terminal.lock import Lock
 from treadle.terminal.places import Place
-from treadle.wire.common.jsontext import dumps, repaired
-from treadle.wire.common.timestamps import timestamp
+from treadle.wire.common.jsontext import dumps, repaired, timestamp
 
 LOCK = 3
 KILLED: int = 128 + signal.SIGKILL

@@ -91,7 +91,7 @@ class Client:
         return self.ask(wire.Detail(), wire.DetailReply).body
 
     def type_in(self, data: bytes, how: int = 0) -> dict[str, Any]:
-        """Type, unless the program's state forbids it (`treadle.terminal.manners`). Returns whether it was typed."""
+        """Type, unless the program's state forbids it (`treadle.terminal.keyboard`). Returns whether it was typed."""
         self._greet()
         return self.ask(wire.Type(how, data), wire.TypedReply).body
 

@@ -4,25 +4,42 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from treadle.errors import RemoteProtocolError, StorageError, TreadleError
 from treadle.io import sockets
 from treadle.light import TYPE_CHECKING, Any
-from treadle.terminal.broadcast import ConnectedClient
+from treadle.terminal.keyboard import answer_refusal, refusal
 from treadle.terminal.loop import READ, WRITE, now_ms
-from treadle.terminal.manners import answer_refusal, refusal
-from treadle.terminal.sizes import choose
-from treadle.terminal.times import SUBMITTED_MAX
+from treadle.terminal.output import ConnectedClient
+from treadle.terminal.states import SUBMITTED_MAX
 from treadle.wire.common.jsontext import dumps, repaired
 from treadle.wire.terminal import frames as wire
+
+# Which size a terminal gets when several people look at it.
+
+
+def choose(policy: str, sizes: Sequence[tuple[int, int]], latest: tuple[int, int] | None) -> tuple[int, int] | None:
+    """The size to use, or None to keep it. `sizes` are those of the attached terminals, the leader's first.
+
+    latest: the size of the terminal that last attached, typed or was resized. smallest: what all of them can show.
+    leader: the size of the terminal that attached first. fixed: never changed.
+    """
+    if policy == "fixed" or not sizes:
+        return None
+    if policy == "latest":
+        return latest
+    if policy == "leader":
+        return sizes[0]
+    return min(cols for cols, _ in sizes), min(rows for _, rows in sizes)
+
 
 if TYPE_CHECKING:
     from socket import socket
     from typing import Protocol
 
+    from treadle.terminal.output import Scrollback
     from treadle.terminal.prompts import PromptedTerminal, Prompts
-    from treadle.terminal.scrollback import Scrollback
     from treadle.terminal.settings import TerminalSettings
 
     class ServedTerminal(PromptedTerminal, Protocol):

@@ -9,7 +9,7 @@ import os
 
 from treadle.errors import ConfigError
 from treadle.io import paths
-from treadle.io.reading import read
+from treadle.io.files import read
 from treadle.light import Any
 from treadle.terminal.settings import CLASSIFIERS, POLICIES, TerminalSettings
 

@@ -1,8 +1,8 @@
 """The characters on a terminal's screen, without their colours: enough to read what a program asks or says.
 
-The supervisor needs to read a screen, not to show one. A full emulator (`treadle.terminal.screen`) is an optional
-dependency larger than the whole supervisor, so this keeps only the characters and their positions, on both of a
-terminal's screens. Its tests compare it with that emulator, sequence by sequence.
+The supervisor needs to read a screen, not to show one. A full emulator (`treadle.terminal.viewers.screen`) is an
+optional dependency larger than the whole supervisor, so this keeps only the characters and their positions, on both of
+a terminal's screens. Its tests compare it with that emulator, sequence by sequence.
 """
 
 import codecs

@@ -14,16 +14,18 @@ from __future__ import annotations
 
 import re
 
+from treadle.light import TYPE_CHECKING
+from treadle.terminal import states
 from treadle.terminal.detectors import table
-from treadle.terminal.times import FIRST_SCREEN, STALE
+from treadle.terminal.states import COMMAND_TAKEN, FIRST_SCREEN, QUIET, STALE
 
-TYPE_CHECKING = False  # `typing` would cost every supervisor a megabyte
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
     from treadle.terminal.detectors.table import Box, Detector, Sign
     from treadle.terminal.reports import Report
+
 
 UNKNOWN = "unknown"
 KINDS = (table.THINKING, table.STREAMING, table.TOOL)
@@ -292,3 +294,155 @@ def explain(detector: Detector, evidence: Evidence) -> dict[str, Any]:
 def says(detector: Detector, where: str, text: str, state: str) -> bool:
     """Whether this text at that place is a sign of that state."""
     return any(sign.where == where and sign.state == state and sign.pattern.search(text) for sign in detector.signs)
+
+
+# What is typed in an agent's input box, as its screen shows it.
+
+WORDS = 30
+"""How many characters of a text are searched for on the screen."""
+WHOLE = 200
+"""A text of at most so many bytes is compared as a whole with what the box shows."""
+COMMANDS = "/!#@& "
+"""What a text may begin with that a box shows as a mode of its own."""
+MARKS = "❯>›!*#&"
+EDGES = " │┃|\xa0"
+NO_TEXT = re.compile(r"[\s─╌━▄▀╭╮╰╯╹┃│]*")
+
+
+def content(detector: Detector, lines: list[str]) -> str | None:
+    """The text in the input box, without its edges and its mark; None when there is no box."""
+    found = find_box(detector.box, lines)
+    if found is None:
+        return None
+    if detector.box.cursor:
+        return "\n".join(detector.box.first.sub("", line, 1) for line in lines[found[0] : found[1] + 1]).strip()
+    inner = [
+        line
+        for line in lines[found[0] : found[1] + 1]
+        if not NO_TEXT.fullmatch(line) and not (detector.box_note and detector.box_note.fullmatch(line))
+    ]
+    text = "\n".join(line.strip(EDGES) for line in inner)
+    return text[1:].strip() if text[:1] and text[0] in MARKS and text[1:2] in ("", " ", "\xa0", "\n") else text.strip()
+
+
+def is_empty(detector: Detector, lines: list[str], cursor: tuple[int, int]) -> bool | None:
+    """Whether nothing is typed in the box: it is blank or holds a placeholder or, in agents that suggest a prompt
+    there, the cursor stands before the text. None when there is no box."""
+    text = content(detector, lines)
+    if not text:
+        return None if text is None else True
+    if detector.placeholder and detector.placeholder.fullmatch(text):
+        return True
+    x, y = cursor
+    return bool(detector.suggests and y < len(lines) and not lines[y][:x].strip(EDGES + MARKS) and lines[y][x:].strip())
+
+
+def holds(text: str | None, data: bytes) -> bool:
+    """Whether a box with this content holds our text, and nothing else. Of a long one only the beginning is compared,
+    since a box may show a part; and a long paste is shown as a note."""
+    words = first_words(data)
+    if not text or not words:
+        return False
+    shown, ours = _bare(text.lstrip(COMMANDS)), _bare(data.decode(errors="replace").lstrip(COMMANDS))
+    if len(data) <= WHOLE:
+        return shown == ours
+    return shown.startswith(_bare(words)) or text.lower().lstrip("[ ").startswith("pasted")
+
+
+def first_words(data: bytes) -> str:
+    """The beginning of a text, as seen on a screen. A leading mark may be shown as a mode of the box instead."""
+    return data.decode(errors="replace").strip().split("\n")[0].lstrip(COMMANDS)[:WORDS].strip()
+
+
+def count(words: str, lines: list[str]) -> int:
+    """How many of these lines have the words."""
+    bare = _bare(words)
+    return sum(bare in _bare(line) for line in lines) if bare else 0
+
+
+def _bare(text: str) -> str:
+    """Without blanks, so that it does not matter where a line was broken."""
+    return "".join(text.split())
+
+
+# A text that was submitted to a program: what we did is evidence, until the program shows what came of it.
+
+TURN, ENDED, DIALOG, PASSED = "turn", "over", "dialog", "passed"
+"""What became of it: a turn is running; was over before it was seen; a dialog came; the program is one in which no
+more can be known."""
+
+
+class Submission:
+    """`turn` is the number that its turn will have. `limit` is how many milliseconds to wait for a sign of it."""
+
+    def __init__(self, data: bytes, now: int, *, turn: int, limit: int, output: int, seen: int, stopped: int) -> None:
+        self.at = now
+        self.data = data
+        self.words = first_words(data)
+        self.is_command = data[:1] in (b"/", b"!")
+        self.turn = turn
+        self.limit = limit
+        self.output = output  # bytes that the program had written by then
+        self.seen = seen  # lines above the box that had these words already
+        self.stopped = stopped  # for how long the program had been stopped until then
+        self.outcome = ""
+        self.confirmed = False
+        """Whether it is certain that the program has taken the text, and not only that something has happened."""
+
+    def waited(self, now: int, stopped: int) -> int:
+        """How long the program has had to react, without the time in which it was stopped."""
+        return now - self.at - (stopped - self.stopped)
+
+
+class AfterEnter:
+    """What is there to judge a submission by."""
+
+    def __init__(self, verdict: Verdict, lines: list[str], cursor: tuple[int, int], quiet: int, output: int) -> None:
+        self.verdict = verdict
+        self.lines = lines
+        self.cursor = cursor
+        self.quiet = quiet
+        self.output = output
+
+
+def outcome(mine: Submission, seen: AfterEnter, turns: int, detector: Detector | None, report: Report | None) -> str:
+    """What became of it, or "" while nothing shows that."""
+    mine.confirmed = turns >= mine.turn or count(mine.words, seen.lines) > mine.seen
+    if seen.verdict.state in states.WAITING:
+        return DIALOG
+    mine.confirmed = True
+    if seen.verdict.state in states.AT_WORK:
+        return TURN
+    if turns >= mine.turn:
+        return ENDED
+    if (
+        report
+        and report.at >= mine.at
+        and report.state in (("done", "error") if detector else ("done", "error", "idle"))
+    ):
+        return ENDED
+    if detector is None:
+        moved = report is None and seen.output > mine.output and seen.quiet >= QUIET
+        return (ENDED if seen.verdict.state == states.IDLE else PASSED) if moved else ""
+    return ENDED if _answered(mine, seen, detector) else ""
+
+
+def _answered(mine: Submission, seen: AfterEnter, detector: Detector) -> bool:
+    """Whether the text has moved from the box to the transcript, with an answer below it. A command, such as /clear,
+    needs no answer: its box is empty."""
+    if holds(content(detector, seen.lines), mine.data) or seen.output <= mine.output:
+        return False
+    if mine.is_command:
+        return bool(is_empty(detector, seen.lines, seen.cursor)) and seen.quiet >= COMMAND_TAKEN
+    above = transcript(detector, seen.lines)
+    if not mine.words or count(mine.words, above) <= mine.seen:
+        return False
+    last = max(number for number, line in enumerate(above) if count(mine.words, [line]))
+    return any(detector.block.match(line) and not detector.prompt.match(line) for line in above[last + 1 :] if line)
+
+
+def transcript(detector: Detector, lines: list[str]) -> list[str]:
+    """The lines above the input box."""
+
+    found = find_box(detector.box, lines)
+    return lines[: found[0]] if found else []

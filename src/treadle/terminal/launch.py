@@ -5,13 +5,12 @@ import os
 import sys
 import time
 
-from treadle.errors import Busy, TreadleError
+from treadle.errors import Busy, TreadleError, Unsupported
 from treadle.io import paths
-from treadle.io.files import storage_error
-from treadle.io.opening import opened
+from treadle.io.files import opened, storage_error
 from treadle.io.process import warm
-from treadle.io.process.held import fork_reaper
-from treadle.io.process.title import set_title
+from treadle.io.process.signals import set_title
+from treadle.io.process.tree import fork_reaper
 from treadle.io.standard_streams import forget
 from treadle.light import Any, NoReturn
 from treadle.terminal import lock as locks
@@ -20,6 +19,28 @@ from treadle.terminal.history import Log
 from treadle.terminal.lock import Lock
 from treadle.terminal.places import Place, default_directory, free_id
 from treadle.terminal.settings import TerminalSettings
+
+# A program with process ids of its own (a PID namespace): the kernel ends all of it when our processes are gone.
+#
+#     sh ── bwrap ── bwrap, their first process ── the program ── ...
+#
+# bwrap ends when the reaper does, and with it the namespace's first process, without which the kernel lets nothing in
+# the namespace live: not even a daemon in a session of its own.
+
+SPACE = ("--dev-bind", "/", "/", "--proc", "/proc", "--unshare-pid", "--die-with-parent", "--")
+OURS_NOT = ("/bin/sh", "-c", 'trap "" INT QUIT; exec "$@"', "sh")
+ITS_AGAIN = ("/usr/bin/env", "--default-signal=INT,QUIT")
+"""Ctrl-C reaches the whole foreground group. It is meant for the program; bwrap would end by it, with the program."""
+
+
+def wrapper() -> list[str]:
+    """What to put before the command."""
+    from treadle.io.process.programs import find_outside  # imported here because it loads asyncio
+
+    if (found := find_outside("bwrap")) is None:
+        raise Unsupported("process ids of its own need bubblewrap (bwrap), which is not installed")
+    return [*OURS_NOT, found, *SPACE, *ITS_AGAIN]
+
 
 EXEC_PATIENCE = 5.0
 """How many seconds the exec may take. After that, as on a slow disk, the program counts as running."""

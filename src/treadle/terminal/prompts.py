@@ -18,20 +18,29 @@ from __future__ import annotations
 import time
 
 from treadle.light import TYPE_CHECKING, Any
-from treadle.terminal import box, submission
+from treadle.terminal import judge
+from treadle.terminal.keyboard import as_paste, refusal
 from treadle.terminal.loop import now_ms
-from treadle.terminal.manners import as_paste, refusal
-from treadle.terminal.states import AT_REST, IDLE, UNKNOWN, WAITING
-from treadle.terminal.times import LOOK_LONGEST, LOOK_PAUSE, SETTLE_MAX, SETTLED, SETTLED_AGENT
+from treadle.terminal.states import (
+    AT_REST,
+    IDLE,
+    LOOK_LONGEST,
+    LOOK_PAUSE,
+    SETTLE_MAX,
+    SETTLED,
+    SETTLED_AGENT,
+    UNKNOWN,
+    WAITING,
+)
 from treadle.wire.common.jsontext import dumps, repaired
 from treadle.wire.terminal import frames as wire
 
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from treadle.terminal.broadcast import ConnectedClient
     from treadle.terminal.history import Log
     from treadle.terminal.loop import Loop
+    from treadle.terminal.output import ConnectedClient
     from treadle.terminal.pty import Pty
     from treadle.terminal.state import Watch
 
@@ -78,7 +87,7 @@ class QueuedPrompt:
         self.cleared = 0  # how often the keys were pressed that clear a line
         self.obstacle = ""  # what it waits for
         self.reported: tuple[str, str] = ("", "")
-        self.submission: submission.Submission | None = None
+        self.submission: judge.Submission | None = None
 
     @property
     def waits(self) -> bool:
@@ -205,7 +214,7 @@ class Prompts:
         if detector is None or not prompt.data:
             return ""
         grid = watch.view.grid()
-        empty = box.is_empty(detector, watch.view.lines(), (grid.x, grid.y))
+        empty = judge.is_empty(detector, watch.view.lines(), (grid.x, grid.y))
         if empty is None:  # only a report says that it is idle
             return ""
         if empty:
@@ -270,9 +279,9 @@ class Prompts:
     def _seen(self, prompt: QueuedPrompt, waited: int) -> bool:
         watch, now = self.session.watch, now_ms()
         detector = watch.agent.detector
-        if detector is None or (text := box.content(detector, watch.view.lines())) is None and self._boxless():
+        if detector is None or (text := judge.content(detector, watch.view.lines())) is None and self._boxless():
             return waited >= SETTLED // 2 and (watch.quiet(now) >= SETTLED or waited >= SETTLE_MAX)
-        return watch.quiet(now) >= SETTLED_AGENT and box.holds(text, prompt.data)
+        return watch.quiet(now) >= SETTLED_AGENT and judge.holds(text, prompt.data)
 
     def _boxless(self) -> bool:
         """An agent that is known only by its reports, such as one whose screen has never shown a box."""
@@ -284,9 +293,9 @@ class Prompts:
         if prompt.data or watch.agent.detector is None:
             return prompt.data
         grid = watch.view.grid()
-        if box.is_empty(watch.agent.detector, watch.view.lines(), (grid.x, grid.y)):
+        if judge.is_empty(watch.agent.detector, watch.view.lines(), (grid.x, grid.y)):
             return None
-        return (box.content(watch.agent.detector, watch.view.lines()) or "").encode()
+        return (judge.content(watch.agent.detector, watch.view.lines()) or "").encode()
 
     def _entered(self, prompt: QueuedPrompt, state: dict[str, Any]) -> bool:
         mine, watch = prompt.submission, self.session.watch
@@ -297,11 +306,11 @@ class Prompts:
             return self._over(prompt, "unsubmitted", self._why_not(mine), state)
         return False
 
-    def _why_not(self, mine: submission.Submission) -> str:
+    def _why_not(self, mine: judge.Submission) -> str:
         watch = self.session.watch
         detector = watch.agent.detector
-        text = box.content(detector, watch.view.lines()) if detector else ""
-        return "no box" if text is None else "in the box" if box.holds(text, mine.data) else "no work"
+        text = judge.content(detector, watch.view.lines()) if detector else ""
+        return "no box" if text is None else "in the box" if judge.holds(text, mine.data) else "no work"
 
     def _follow(self, prompt: QueuedPrompt, state: dict[str, Any]) -> bool:
         """Wait for the end of its turn. If it asks something, its sender is told, and the queue waits for the end."""

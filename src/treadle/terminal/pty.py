@@ -5,7 +5,7 @@ import os
 import termios
 from collections.abc import Mapping
 
-from treadle.terminal.scrollback import FRAME
+from treadle.terminal.output import FRAME
 
 SHORT = 1024
 """A shorter read has very likely taken everything: reading again would cost more than it finds."""

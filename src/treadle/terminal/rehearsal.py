@@ -10,8 +10,8 @@ import time
 
 from treadle.errors import TreadleError
 from treadle.io import paths
-from treadle.io.process.held import WaitingReaper
-from treadle.io.removing import remove_tree
+from treadle.io.descriptors import remove_tree
+from treadle.io.process.tree import WaitingReaper
 from treadle.terminal import lock as locks
 from treadle.terminal.places import Place
 from treadle.terminal.settings import TerminalSettings, child_environment

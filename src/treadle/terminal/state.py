@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import re
 
-from treadle.terminal import box, detectors
-from treadle.terminal import submission as submissions
-from treadle.terminal.accepting import Accepted
-from treadle.terminal.pulse import Pulse
-from treadle.terminal.recognise import KnownAgent
+from treadle.io.process.table import Process
+from treadle.light import TYPE_CHECKING
+from treadle.terminal import detectors, judge, states
+from treadle.terminal import judge as submissions
+from treadle.terminal.judge import Submission
 from treadle.terminal.reports import Announcements
 from treadle.terminal.settings import TerminalSettings
-from treadle.terminal.states import AT_WORK, STARTING, SUBMITTED, UNKNOWN, WAITING, may_follow
-from treadle.terminal.submission import Submission
-from treadle.terminal.times import (
+from treadle.terminal.states import (
     ANSWERING,
+    AT_REST,
+    AT_WORK,
     AWAKE_MAX,
     FILE_PAUSE,
     FIRST_AWAKE_MAX,
@@ -33,19 +33,369 @@ from treadle.terminal.times import (
     QUIET,
     RESTLESS,
     STALE,
+    STARTING,
     STILL,
+    SUBMITTED,
+    UNKNOWN,
+    WAITING,
+    may_follow,
 )
-from treadle.terminal.view import CharacterView
-from treadle.terminal.wire_state import WireState
-from treadle.wire.terminal.frames import DEAD, STATE_NAMES
+from treadle.wire.terminal.frames import ACTIVE, DEAD, IDLE, STATE_NAMES, STREAMING, THINKING, TOOL_USE
 
-TYPE_CHECKING = False  # `typing` would cost every supervisor a megabyte
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from typing import Any
 
+    from treadle.terminal.detectors.table import Detector
     from treadle.terminal.grid import Grid
     from treadle.terminal.judge import Verdict
     from treadle.terminal.sequences import Modes, Whole
+
+
+# The verdict that counts, and the one that may replace it once it has been seen long enough.
+
+
+class Accepted:
+    def __init__(self, now: int) -> None:
+        self.verdict: Verdict | None = None
+        self.since = now
+        self.candidate: Verdict | None = None
+        self.candidate_since = now
+
+    @property
+    def state(self) -> str:
+        return self.verdict.state if self.verdict else states.STARTING
+
+    def offer(self, verdict: Verdict, now: int) -> bool:
+        """A look gave this verdict. Returns whether it names another state, which must now be held for a while."""
+        if self.verdict is None or verdict.state == self.verdict.state:
+            self.verdict, self.candidate = verdict, None
+            return False
+        if self.candidate is None or self.candidate.state != verdict.state:
+            self.candidate_since = now
+        self.candidate = verdict
+        return True
+
+    def accept(self) -> None:
+        """The candidate has been seen long enough."""
+        assert self.candidate
+        states.move(self.state, self.candidate.state)
+        self.verdict, self.since, self.candidate = self.candidate, self.candidate_since, None
+
+
+# Which agent a terminal shows, and how that is known.
+
+
+class KnownAgent:
+    def __init__(self, command: Sequence[str]) -> None:
+        self.detector: Detector | None = None
+        self.by = ""
+        """`command`, `sight`, or nothing."""
+        self.box_seen = False
+        self.settled = False
+        """Whether it has been idle: its start, with the dialogs that belong to it, is over."""
+        if table := detectors.readable(detectors.by_command(command)):
+            self.detector, self.by = table, "command"
+
+    @property
+    def name(self) -> str | None:
+        return self.detector.name if self.detector else None
+
+    def recognise(self, app: str, title: str, lines: list[str]) -> None:
+        """If it is not known yet: by the name under which it reports, else by its title and its screen."""
+        if self.detector is None and (name := detectors.by_app(app) or detectors.by_sight(title, "\n".join(lines))):
+            self.detector, self.by = detectors.readable(name), "sight"
+
+    def forget(self) -> None:
+        """It has returned to the shell in which it was started."""
+        if self.by == "sight":
+            self.detector, self.by, self.box_seen, self.settled = None, "", False, False
+
+
+# Guesses what a program is doing from how much it writes and when, never from the content.
+#
+# Each classifier gets `output(size, now)` for every read and answers `state(now)`; times are milliseconds of a
+# monotonic clock. All begin Idle. Whether the program has ended is not their concern.
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Classifier(Protocol):
+        since: int
+        """When the current state began."""
+
+        def output(self, size: int, now: int) -> None: ...
+        def state(self, now: int) -> int: ...
+        def next_change(self, now: int) -> int | None:
+            """When the state may change without further output."""
+
+
+class Nothing:
+    """`none`: always Idle."""
+
+    def __init__(self, now: int) -> None:
+        self.since = now
+
+    def output(self, size: int, now: int) -> None:
+        pass
+
+    def state(self, now: int) -> int:
+        return IDLE
+
+    def next_change(self, now: int) -> int | None:
+        return None
+
+
+class Simple:
+    """`simple`: Active until there has been no output for the threshold."""
+
+    def __init__(self, now: int, threshold: int = 3000) -> None:
+        self.since = now
+        self.threshold = threshold
+        self._current = IDLE
+        self._last = -1
+
+    def output(self, size: int, now: int) -> None:
+        self.state(now)  # record the Idle state of a silence that has just ended
+        self._last = now
+        self._enter(ACTIVE, now)
+
+    def state(self, now: int) -> int:
+        if self._current == ACTIVE and now - self._last >= self.threshold:
+            self._enter(IDLE, self._last + self.threshold)
+        return self._current
+
+    def next_change(self, now: int) -> int | None:
+        return self._last + self.threshold if self._current == ACTIVE else None
+
+    def _enter(self, state: int, now: int) -> None:
+        if state != self._current:
+            self._current, self.since = state, now
+
+
+WINDOW = 20
+FULL_READ = 4096
+
+
+class Claude:
+    """`claude`: the rhythm of Claude Code's screen: a spinner is small and regular, text uneven, tools come in bulk."""
+
+    def __init__(self, now: int, threshold: int = 3000, debounce: int = 200) -> None:
+        self.since = now
+        self.threshold = threshold
+        self.debounce = debounce
+        self._current = IDLE
+        self._pending: tuple[int, int] | None = None  # a candidate state and when it was first seen
+        self._events: list[tuple[int, int]] = []  # (time, size)
+
+    def output(self, size: int, now: int) -> None:
+        self._events.append((now, size))
+        del self._events[:-WINDOW]
+        self._settle(now)
+
+    def state(self, now: int) -> int:
+        self._settle(now)
+        return self._current
+
+    def next_change(self, now: int) -> int | None:
+        if self._pending:
+            return self._pending[1] + self.debounce
+        return self._events[-1][0] + self.threshold if self._current != IDLE else None
+
+    def _settle(self, now: int) -> None:
+        candidate = self._candidate(now)
+        if candidate == self._current:
+            self._pending = None
+        elif candidate == IDLE:
+            self._enter(IDLE, self._events[-1][0] + self.threshold)
+        elif self._pending is None or self._pending[0] != candidate:
+            self._pending = (candidate, now)
+        elif now - self._pending[1] >= self.debounce:
+            self._enter(candidate, now)
+
+    def _enter(self, state: int, now: int) -> None:
+        self._current, self.since, self._pending = state, now, None
+
+    def _candidate(self, now: int) -> int:
+        events = self._events
+        if not events or now - events[-1][0] >= self.threshold:
+            return IDLE
+        latest = events[-5:]
+        if any(size >= FULL_READ for _, size in latest):
+            return TOOL_USE
+        if len(events) < 3:
+            return THINKING
+        for (before, _), (after, size) in zip(latest, latest[1:], strict=False):
+            if after - before > 200 and size > 1024:
+                return TOOL_USE
+        return _rhythm(events[-10:])
+
+
+def _rhythm(events: list[tuple[int, int]]) -> int:
+    if len(events) < 5:
+        return THINKING
+    mean = sum(size for _, size in events) / len(events)
+    deviation = (sum((size - mean) ** 2 for _, size in events) / len(events)) ** 0.5
+    gap = (events[-1][0] - events[0][0]) / (len(events) - 1)
+    if 40 <= mean <= 120 and deviation < 30 and 30 <= gap <= 200:
+        return THINKING
+    if (mean > 100 or deviation > 50) and gap < 200:
+        return STREAMING
+    return THINKING
+
+
+def classifier(name: str, now: int, threshold: int = 3000, debounce: int = 200) -> Classifier:
+    if name == "claude":
+        return Claude(now, threshold, debounce)
+    return Simple(now, threshold) if name == "simple" else Nothing(now)
+
+
+# The state as the basic protocol has it: one byte, which a classifier's own states limit.
+
+WIRE = {"thinking": THINKING, "streaming": STREAMING, "tool_use": TOOL_USE, "working": ACTIVE, SUBMITTED: THINKING}
+
+
+class WireState:
+    """The state's byte in STATUS, and since when. Only a classifier's own states are ever on the wire."""
+
+    def __init__(self, settings: TerminalSettings, now: int) -> None:
+        self.kind = settings.classifier
+        self.rhythm = classifier(settings.classifier, now, settings.idle_threshold_ms, settings.debounce_ms)
+        self.state = IDLE
+        self.since = now
+
+    def settle(self, accepted: Accepted, now: int) -> None:
+        """Record when the state changes."""
+        wire, since = self.rhythm.state(now), self.rhythm.since
+        if accepted.verdict and accepted.state in AT_REST:
+            wire, since = IDLE, accepted.since
+        elif accepted.verdict and accepted.state in WIRE:
+            wire, since = WIRE[accepted.state], accepted.since
+        if self.kind == "none":
+            wire = IDLE
+        elif self.kind == "simple" and wire != IDLE:
+            wire = ACTIVE
+        if wire != self.state:
+            self.state, self.since = wire, since
+
+    def hint(self, now: int) -> str:
+        return STATE_NAMES[self.rhythm.state(now)]
+
+
+# Whether a program runs at all, as the kernel sees it.
+#
+# A screen that stands still means nothing while the program is stopped, or wants to draw and gets no processor. So
+# before a screen without a sign of work counts as idle, the processes in the terminal's foreground must have slept.
+# Where there is no /proc, nothing is known and nothing is delayed.
+
+SHARE = 0.15
+"""A program that uses more of a processor than this is computing. Idle agents redraw a clock or blink a cursor."""
+TICK = 0.02
+"""The kernel counts processor time in steps; two of them say nothing."""
+
+
+class Pulse:
+    def __init__(self, processes: Callable[[], list[Process]] | None = None) -> None:
+        self.processes = processes
+        """The processes in the terminal's foreground; None while there is no program."""
+        self.stopped = False
+        self._stopped_ms = 0
+        self._asleep_since: int | None = None
+        self._taken = 0
+        self._cpu: dict[int, float] = {}
+
+    def take(self, now: int) -> None:
+        """Look at the processes."""
+        if self.processes is None:
+            return
+        found = self.processes()
+        used = sum(max(0.0, one.cpu - self._cpu.get(one.pid, one.cpu)) for one in found)
+        if self.stopped:
+            self._stopped_ms += now - self._taken
+        self.stopped = any(one.state in "Tt" for one in found)
+        awake = self.stopped or any(one.state in "RD" for one in found)
+        awake = awake or used > TICK + SHARE * (now - self._taken) / 1000
+        self._taken, self._cpu = now, {one.pid: one.cpu for one in found}
+        if awake:
+            self._asleep_since = None
+        elif self._asleep_since is None:
+            self._asleep_since = now
+
+    def asleep(self, now: int) -> int | None:
+        """For how many milliseconds every look has found it asleep; None when nothing can be known."""
+        if self.processes is None or not self._cpu:
+            return None
+        return 0 if self._asleep_since is None else now - self._asleep_since
+
+    @property
+    def stopped_ms(self) -> int:
+        """How long it was stopped in all, as far as the looks tell."""
+        return self._stopped_ms
+
+
+# The screen that a program has drawn, as characters. Output is applied to it only when it is looked at.
+
+UNREAD_MAX = 64 * 1024
+"""How much output is kept for the next look, more than any screen holds."""
+
+
+class CharacterView:
+    def __init__(self, cols: int, rows: int) -> None:
+        self.size = (cols, rows)
+        self.total = 0  # bytes of output so far
+        self.to_cursor = False
+        """Whether lines below the cursor do not count, as for a program that only writes on at the end."""
+        self._grid: Grid | None = None
+        self._whole: Whole | None = None
+        self._unread: list[bytes] = []
+        self._unread_size = 0
+
+    def output(self, data: bytes, *, matters: bool) -> None:
+        """Take output. If too much is waiting, it is drawn; where the screen does not `matter`, only the end is."""
+        self._unread.append(data)
+        self._unread_size += len(data)
+        self.total += len(data)
+        if self._unread_size <= UNREAD_MAX:
+            return
+        if matters:
+            self.grid()
+            return
+        self._grid = None
+        while self._unread_size > UNREAD_MAX and len(self._unread) > 1:
+            self._unread_size -= len(self._unread.pop(0))
+
+    def resize(self, cols: int, rows: int) -> None:
+        if self._grid:
+            self.grid().resize(cols, rows)
+        self.size = (cols, rows)
+
+    @property
+    def drawn(self) -> bool:
+        """Whether there is anything on the screen: a blank one need not be kept."""
+        return self._grid is not None or self._unread_size > 0
+
+    def grid(self) -> Grid:
+        from treadle.terminal.grid import Grid
+        from treadle.terminal.sequences import Whole
+
+        if self._grid is None or self._whole is None:
+            self._grid, self._whole = Grid(*self.size), Whole()
+        data, self._unread, self._unread_size = b"".join(self._unread), [], 0
+        if data:
+            self._grid.feed(self._whole.feed(data))
+        return self._grid
+
+    def cursor(self) -> tuple[int, int]:
+        """Its column and row, from 0."""
+        grid = self.grid()
+        return min(grid.x, grid.cols - 1), grid.y
+
+    def lines(self) -> list[str]:
+        if not self.drawn:
+            return []
+        grid = self.grid()
+        return grid.lines()[: grid.y + 1] if self.to_cursor else grid.lines()
+
 
 BRACKETED_PASTE = 2004
 MOVING = "movement"
@@ -142,7 +492,7 @@ class Watch:
             turn=self.turns + 1,
             limit=limit,
             output=self.view.total,
-            seen=box.count(box.first_words(data), above),
+            seen=judge.count(judge.first_words(data), above),
             stopped=self.pulse.stopped_ms,
         )
         self.typed(now)
@@ -248,7 +598,6 @@ class Watch:
         return not self.pulse.stopped and now - self._accepted.candidate_since >= most
 
     def _judge(self, now: int) -> Verdict:
-        from treadle.terminal import judge
 
         grid = self.view.grid() if self.view.drawn else None
         lines = self.view.lines()
@@ -265,7 +614,6 @@ class Watch:
         return verdict
 
     def _agents_verdict(self, grid: Grid | None, lines: list[str], now: int) -> Verdict:
-        from treadle.terminal import judge
 
         agent, announced = self.agent, self._announced
         assert agent.detector
@@ -315,7 +663,7 @@ class Watch:
         mine.outcome = submissions.outcome(mine, seen, self.turns, self.agent.detector, self._announced.report)
         if mine.outcome:
             self.submission = None
-            if mine.outcome == submissions.OVER:
+            if mine.outcome == submissions.ENDED:
                 self.turns = max(self.turns, mine.turn)
                 return Verdict("thinking", TYPED, "the turn was over before it was seen to run")
             return verdict
@@ -341,7 +689,6 @@ class Watch:
         return None
 
     def _unknown(self, lines: list[str], now: int) -> Verdict:
-        from treadle.terminal import judge
 
         if not any(lines) and now - self._at.started < FIRST_SCREEN:
             return judge.Verdict(STARTING, "screen", "nothing is drawn yet")
@@ -399,7 +746,6 @@ class Watch:
 
     def explain(self, now: int) -> dict[str, Any]:
         """Everything that the judgement is based on."""
-        from treadle.terminal import judge
 
         verdict, announced = self._current(now), self._announced
         found: dict[str, Any] = {
@@ -427,7 +773,6 @@ class Watch:
 
     def last_line(self) -> str:
         """The last line that an agent said, above its input box; for another program, the last line of its screen."""
-        from treadle.terminal import judge
 
         lines = self.view.lines()
         if self.agent.detector:

@@ -10,29 +10,28 @@ import re
 import secrets
 
 from treadle.errors import ConfigError, NotFound, TreadleError
+from treadle.io.descriptors import remove_tree
 from treadle.io.files import is_locked
 from treadle.io.paths import private_dir
-from treadle.io.removing import remove_tree
-from treadle.terminal import unmerged
+from treadle.terminal import lock
 from treadle.terminal.history import exit_record
 from treadle.terminal.listing import row
 from treadle.terminal.places import Place, default_directory
 from treadle.terminal.settings import TerminalSettings
-from treadle.workspace.reopened import open_workspace
 from treadle.workspace.user_repository import UserRepository
-from treadle.workspace.workspace import Workspace, prepare
+from treadle.workspace.workspace import Workspace, open_workspace, prepare
 
 
 def check_free(settings: TerminalSettings) -> None:
     """Refuse an id that is not free for another worktree before one is made for it."""
     place = Place(settings.directory or default_directory(), settings.id) if settings.id else None
     if place is not None and not is_locked(place.pid):
-        unmerged.check(place)
+        lock.check(place)
 
 
 def holds_work(place: Place) -> bool:
     """Whether a terminal has a worktree that was neither brought over nor thrown away."""
-    return bool(unmerged.directory(_workdir(place)))
+    return bool(lock.directory(_workdir(place)))
 
 
 def make(name: str, settings: TerminalSettings) -> Workspace:
@@ -41,7 +40,7 @@ def make(name: str, settings: TerminalSettings) -> Workspace:
     if UserRepository.around(source) is None:
         raise ConfigError(f"{source} is not in a git repository, so it has no worktree", hint="run git init there")
     own = f"{re.sub(r'[^A-Za-z0-9_-]+', '-', name).strip('-')[:40] or 'terminal'}-{secrets.token_hex(3)}"
-    directory = private_dir(os.path.join(private_dir(unmerged.base()), own))
+    directory = private_dir(os.path.join(private_dir(lock.base()), own))
     try:
         made = prepare("worktree", source, directory, name=own)
         settings.workdir = made.root
@@ -54,9 +53,9 @@ def make(name: str, settings: TerminalSettings) -> Workspace:
 def of(place: Place) -> Workspace:
     """The directory of a terminal that was started with `run --worktree`, also after its program has ended."""
     workdir = _workdir(place)
-    if not unmerged.is_own(workdir):
+    if not lock.is_own(workdir):
         raise NotFound(f"{place.id} has no worktree of its own", hint="`treadle run --worktree` starts one with it")
-    directory = unmerged.directory(workdir)
+    directory = lock.directory(workdir)
     found = open_workspace(directory) if directory else None
     if found is None:
         raise NotFound(f"the worktree of {place.id} was removed")

@@ -20,7 +20,7 @@ import msgspec
 
 from treadle.agent.providers.script import Cue, ErrorLine, Fault, Player, Script, ScriptedReply, load
 from treadle.errors import ProviderError
-from treadle.io.within import end_tasks, start_held
+from treadle.io.tasks import end_tasks, start_held
 from treadle.testing import faults as breaking
 from treadle.testing.formats import Play, anthropic, chat, encode, gemini, responses
 

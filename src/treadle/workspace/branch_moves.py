@@ -17,14 +17,11 @@ import msgspec
 
 from treadle.errors import Busy, StorageError, WorkspaceError
 from treadle.io import scratch
-from treadle.io.files import write_atomic
-from treadle.io.opening import place_new, rename, write
+from treadle.io.files import place_new, read, read_if_there, rename, write, write_atomic
 from treadle.io.paths import private_dir, state_dir
-from treadle.io.reading import read, read_if_there
 from treadle.workspace import checkouts, journal
 from treadle.workspace.checkouts import CheckoutChange
-from treadle.workspace.exchange import give
-from treadle.workspace.store import Store
+from treadle.workspace.store import Store, give
 from treadle.workspace.user_repository import UserRepository
 
 FORMAT = 1

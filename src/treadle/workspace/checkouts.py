@@ -12,9 +12,8 @@ from functools import partial
 from itertools import groupby
 
 from treadle.errors import WorkspaceError
-from treadle.io import pinned
-from treadle.io.opening import opened
-from treadle.io.reading import read_if_there
+from treadle.io import descriptors
+from treadle.io.files import opened, read_if_there
 from treadle.workspace import index_file
 from treadle.workspace.changes import Delta, TreeEntry
 from treadle.workspace.index_file import IndexEntry
@@ -78,7 +77,7 @@ def changed_files(checkout: UserRepository, entries: Iterable[IndexEntry]) -> li
     except FileNotFoundError:
         return []
     modes = ("core.filemode", "false") not in [(key, value) for _, key, value in checkout.settings()]
-    root = pinned.open_directory(os.path.realpath(checkout.top))
+    root = descriptors.open_directory(os.path.realpath(checkout.top))
     try:
         looked = [entry for entry in entries if not entry.skipped and entry.mode != GITLINK]
         found: list[str] = []
@@ -92,7 +91,7 @@ def changed_files(checkout: UserRepository, entries: Iterable[IndexEntry]) -> li
 def _changed_in(root: int, folder: str, entries: Iterable[IndexEntry], written: int, modes: bool) -> list[str]:
     """Those of the files of one directory that are not as the index has them."""
     try:
-        fd = pinned.open_from(root, folder or ".", os.O_RDONLY | os.O_DIRECTORY)
+        fd = descriptors.open_from(root, folder or ".", os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
         return [entry.path for entry in entries]
     try:
@@ -233,7 +232,7 @@ def _unchanged(fd: int, entry: IndexEntry, written: int, modes: bool) -> bool:
             target = os.fsencode(os.readlink(name, dir_fd=fd))
             made.update(b"blob %d\0" % len(target) + target)
         else:
-            with opened(pinned.open_in(fd, name, os.O_RDONLY | os.O_NONBLOCK)) as file:
+            with opened(descriptors.open_in(fd, name, os.O_RDONLY | os.O_NONBLOCK)) as file:
                 made.update(b"blob %d\0" % found.st_size)
                 while piece := file.read(1 << 20):
                     made.update(piece)

@@ -10,20 +10,422 @@ This is what the sandbox shows, and when one repository follows the other; `take
 
 import asyncio
 import os
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
 
 import msgspec
 
-from treadle.errors import TimedOut, TreadleError
+from treadle.errors import TimedOut, TreadleError, WorkspaceError
 from treadle.io import scratch
-from treadle.io.opening import write
+from treadle.io.files import read_if_there, write, write_atomic
 from treadle.io.sandbox.places import is_under
+from treadle.io.tasks import limited
 from treadle.session import Mount
-from treadle.workspace import private_git, staging
-from treadle.workspace.base_refs import forget, keep
-from treadle.workspace.listing import BadListing, read_listing, ref_files
+from treadle.workspace import index_file, private_git
 from treadle.workspace.obeyed import settings_files
-from treadle.workspace.takeover import GIT, LIST, ROOM, Inside, Takeover
-from treadle.workspace.user_repository import ID, REF, UserRepository
+from treadle.workspace.private_git import (
+    STATES,
+    BadListing,
+    GitListing,
+    known_as,
+    misleads,
+    read_listing,
+    ref_files,
+)
+from treadle.workspace.store import lacks, receive
+from treadle.workspace.user_repository import ID, REF, UserRepository, forget, keep
+
+# Lets a user's repository follow what an agent has done in its private one.
+#
+#     taking = Takeover(user, directory, "session-1")  # in_place.py, while the session lives
+#     await taking.take(found, inside)                 # after a command: what is finished
+#     await taking.adopt(inside)                       # when a person asks for it: also what is unfinished
+#
+# What the agent did is read inside the sandbox, because its git may run the agent's programs, and reaches us as names
+# and ids, which are checked, and as a pack, of which git hashes every object. Each ref moves only from the value that
+# the agent saw. HEAD, its branch and the index move together or not at all.
+
+Inside: TypeAlias = Callable[[str, Mapping[str, bytes]], Awaitable[Mapping[str, bytes]]]
+"""Runs a shell script in the sandbox, in the checkout. It finds these files in /run/treadle/in; the result is the files
+that it left in /run/treadle/out. Raises LocalError when it fails."""
+ROOM = "/run/treadle"
+GIT = "git -c core.hooksPath=/dev/null -c core.fsmonitor=false"
+LIST = f"""
+g() {{ {GIT} "$@"; }}
+o={ROOM}/out
+g for-each-ref --format='%(objectname) %(refname) %(symref)' > $o/refs || exit 1
+g symbolic-ref -q HEAD > $o/head || g rev-parse HEAD > $o/head || exit 1
+g ls-files -t --stage -z > $o/index || exit 1
+g stash list --format=%H > $o/stash 2> /dev/null
+d=$(g rev-parse --absolute-git-dir) || exit 1
+for name in MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD BISECT_LOG rebase-merge rebase-apply sequencer; do
+  [ -e "$d/$name" ] && echo $name
+done > $o/unfinished
+for name in MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD MERGE_MSG; do [ -f "$d/$name" ] && cat "$d/$name" > $o/$name; done
+true
+"""
+PACK = f"{GIT} pack-objects -q --revs --stdout --thin --delta-base-offset < {ROOM}/in/revs > {ROOM}/out/pack"
+FORMAT = 1
+LOCK = "index-lock"
+"""While the index of the user's checkout is locked: how that lock is known."""
+GITLINK = "160000"
+TAKEN = ("refs/heads/", "refs/tags/", "refs/remotes/", "refs/notes/")
+"""The refs that are taken over. All others, such as replacements of objects, stay with the agent."""
+
+
+BASE = "base"
+"""What both repositories had when they were last the same: HEAD, then a line for each ref. The index is a file of its
+own."""
+MESSAGE_MAX = 64 << 10
+"""Bytes of a message of an unfinished merge that are taken over."""
+PLAIN = {
+    "MERGE_HEAD": ("merge", "git merge --abort"),
+    "CHERRY_PICK_HEAD": ("cherry-pick", "git cherry-pick --abort"),
+    "REVERT_HEAD": ("revert", "git revert --abort"),
+}
+"""What git finds an unfinished command by: files with nothing but commits in them. All others can name programs."""
+
+
+class Takeover:
+    def __init__(self, user: UserRepository, directory: str, name: str) -> None:
+        """`directory` is ours, and the home of the private repository of the session `name`."""
+        self.user = user
+        self.name = name
+        self.directory = directory
+        self.private = os.path.join(directory, "git")
+        self._base_index = os.path.join(directory, "base-index")
+        self._noted: set[str] = set()
+        self.head = ""
+        self.refs: dict[str, str] = {}
+        self._entries: index_file.Entries = {}
+        self._asked = False
+        """Whether a person asks for all that can be taken over."""
+        self._refused = False
+        """Whether the agent has a branch that was not taken over."""
+        self.stale = False
+        """Whether the user's repository moved while the agent's did: the private one must follow it first."""
+
+    def _keep_base(self) -> None:
+        """Remember what both repositories have now."""
+        if os.path.exists(self._base_index):
+            os.unlink(self._base_index)
+        if os.path.exists(self.user.file("index")):
+            write(self._base_index, index_file.whole_index(self.user)[0])
+        self._entries = index_file.entries(self.user, self._base_index)
+        self._keep_refs()
+
+    def _keep_refs(self) -> None:
+        lines = [f"{FORMAT} {self.head}", *(f"{name} {value}" for name, value in self.refs.items())]
+        write_atomic(os.path.join(self.directory, BASE), os.fsencode("\n".join(lines)), sync=False)
+
+    def recall(self) -> None:
+        """Go on from what was kept of a session that has ended. Raises WorkspaceError if it is not known."""
+        self.head, self.refs = recalled(self.directory, self.name)
+        self._entries = index_file.entries(self.user, self._base_index)
+
+    def _moved_along(self) -> None:
+        self._keep_base()
+
+    def submodules(self) -> list[str]:
+        """The directories of the user's submodules, which the user's git enters."""
+        links = [path for path, entry in self._entries.items() if entry.mode == GITLINK]
+        return [os.path.join(self.user.top, os.fsdecode(path)) for path in links]
+
+    def _user_refs(self) -> dict[str, str]:
+        return {name: at for name, at in self.user.refs().items() if not name.startswith(private_git.PRIVATE_REFS)}
+
+    def _check_refs(self) -> None:
+        """Git would look for refs in all that a link leads to, and that can be everything."""
+        for path in ref_files(self.private):
+            if os.path.islink(path) and os.path.isdir(path):
+                name = os.path.relpath(path, self.private)
+                raise WorkspaceError(f"{name} of the agent's repository is a link to a directory")
+
+    async def take(self, found: GitListing, inside: Inside) -> list[str]:
+        """After a command or a turn. Returns what the user should know; nothing when all was taken over."""
+        notes = await self._stashes(found, inside)
+        if found.unfinished:
+            what = ", ".join(found.unfinished)
+            return notes + self._once(
+                f"unfinished in the agent's repository: {what}; your repository is unchanged. The agent can go on; "
+                f"after the session, `treadle git adopt {self.name}` gives it to you"
+            )
+        return notes + await self._follow(found, inside)
+
+    async def left(self, inside: Inside) -> GitListing:
+        """What there is, of a session that has ended."""
+        await asyncio.to_thread(self._check_refs)
+        return read_listing(await inside(LIST, {}))
+
+    async def adopt(self, inside: Inside) -> list[str]:
+        """Take over all that can be, also what is unfinished: then the user's git shows the same conflicts, and the
+        user ends it. Of a rebase or a bisect only HEAD and the index are taken: the steps that remain can name
+        programs. Files are not touched: they are those that the agent left. `stale` is set if HEAD could not follow.
+        """
+        self._asked = True
+        found = await self.left(inside)
+        notes = [*await self._stashes(found, inside), *await self._follow(found, inside)]
+        if not self.stale:
+            notes += _to_finish(found)
+        return notes
+
+    async def _follow(self, found: GitListing, inside: Inside) -> list[str]:
+        notes: list[str] = []
+        others, gone, refused = self._others(found)
+        moves = self._moves(found)
+        ids = [*others.values(), *(new for new, _ in moves.values()), *filter(ID.fullmatch, [found.head])]
+        changed = {path: entry for path, entry in found.entries.items() if self._entries.get(path) != entry}
+        ids += [entry.id for entry in changed.values() if entry.mode != GITLINK]
+        ids += [entry.id for _, entry, _ in found.conflicts if entry.mode != GITLINK]
+        ids += [one for name in PLAIN for one in found.commits(name)]
+        await self._fetch(ids, inside)
+        with limited(None):
+            notes += await asyncio.to_thread(self._move_others, others)
+            if moves or found.head != self.head or found.entries != self._entries or found.unfinished:
+                notes += await asyncio.to_thread(self._move_head, found, moves)
+        for name in gone:
+            notes += self._once(f"the agent deleted {_short(name)}; in your repository it is still there")
+        for name in refused:
+            notes += self._once(f"the agent's {name} stays in its own repository: such refs are not taken over")
+        return notes
+
+    def _others(self, found: GitListing) -> tuple[dict[str, str], list[str], list[str]]:
+        """Refs that the agent made or moved, beside those checked out; deleted ones; and those that are not taken."""
+        heads = (found.head, self.head)
+        changed = {name: at for name, at in found.refs.items() if self.refs.get(name) != at and name not in heads}
+        names = known_as([*self.refs, *found.refs])
+        taken = {
+            name: at
+            for name, at in changed.items()
+            if name.startswith(TAKEN) and ID.fullmatch(at) and (name in self.refs or not misleads(name, names))
+        }
+        gone = [name for name in self.refs if name not in found.refs and name.startswith(TAKEN)]
+        silent = private_git.PRIVATE_REFS
+        left = [name for name, at in changed.items() if name not in taken and not name.startswith(silent)]
+        return taken, gone, [name for name in left if ID.fullmatch(changed[name]) or not name.startswith(TAKEN)]
+
+    def _moves(self, found: GitListing) -> dict[str, tuple[str, str | None]]:
+        """How the branch that was checked out moves, and the one that now is: the new and the old commit of each."""
+        heads = [name for name in dict.fromkeys((self.head, found.head)) if REF.fullmatch(name) and name in found.refs]
+        moves = {name: (found.refs[name], self.refs.get(name)) for name in heads}
+        return {name: (new, old) for name, (new, old) in moves.items() if new != old}
+
+    async def _fetch(self, ids: list[str], inside: Inside) -> None:
+        """Bring objects into the user's repository that it does not have; git hashes and checks each."""
+        wanted = sorted({one for one in ids if one.strip("0")})
+        missing = await asyncio.to_thread(lacks, self.user, wanted)
+        if not missing:
+            return
+        known = sorted({at for at in (await asyncio.to_thread(self.user.refs)).values() if ID.fullmatch(at)})
+        revs = "".join([*(f"{one}\n" for one in missing), *(f"^{one}\n" for one in known)])
+        pack = (await inside(PACK, {"revs": revs.encode()})).get("pack", b"")
+        await asyncio.to_thread(receive, self.user, pack, missing)
+
+    def _new_link(self, new: str, old: str | None) -> str:
+        """Why this is not taken over: its files have a submodule that the user's have not. Empty when they have not."""
+        after, before = self._tree(new), self._tree(old or self.refs.get(self.head))
+        if after is None or after == before:
+            return ""  # or a tag of a file, for example
+        words = ["diff-tree", "-r", "-z", "--raw", before, after] if before else ["ls-tree", "-r", "-z", after]
+        known = {os.path.relpath(place, self.user.top) for place in self.submodules()}
+        fields = os.fsdecode(self.user.run(*words, timeout=600.0).stdout).split("\0")
+        if before:
+            added = [path for head, path in zip(fields[::2], fields[1::2], strict=False) if _adds_link(head)]
+        else:
+            added = [row.partition("\t")[2] for row in fields if row.startswith(GITLINK)]
+        return next((_enters(path) for path in added if path not in known), "")
+
+    def _tree(self, name: str | None) -> str | None:
+        done = self.user.run("rev-parse", "--verify", "--quiet", f"{name}^{{tree}}", check=False) if name else None
+        return done.stdout.decode().strip() if done is not None and done.code == 0 else None
+
+    def _move_others(self, others: dict[str, str]) -> list[str]:
+        notes: list[str] = []
+        elsewhere = self.user.checked_out_elsewhere() if others else set()
+        before = dict(self.refs)
+        for name, at in others.items():
+            reason = "it is checked out in another worktree" if name in elsewhere else ""
+            if link := self._new_link(at, self.refs.get(name)):
+                if not self._asked:
+                    self._refused = True
+                    notes += self._once(
+                        f"the agent's {_short(name)} stays in its own repository: {link}; after the session,"
+                        f" `treadle git adopt {self.name}` gives it to you"
+                    )
+                    continue
+                notes += self._once(f"look at {_short(name)} before you switch to it: {link}")
+            reason = reason or self._update({name: (at, self.refs.get(name))})
+            if not reason:
+                self.refs[name] = at
+            elif f"{name} {at}" not in self._noted:
+                self._noted.add(f"{name} {at}")
+                notes += self._keep(at, f"{_short(name)} of your repository was not moved ({reason})")
+        if self.refs != before:
+            self._keep_refs()
+        return notes
+
+    def _update(self, moves: dict[str, tuple[str, str | None]]) -> str:
+        """Move refs in one transaction, each only from the value given. Returns git's complaint."""
+        lines = [f"update {name} {new} {old or '0' * len(new)}\n" for name, (new, old) in moves.items()]
+        commands = os.fsencode("".join(["start\n", *lines, "prepare\n", "commit\n"]))
+        done = self.user.run("update-ref", "-m", f"treadle: {self.name}", "--stdin", stdin=commands, check=False)
+        return done.complaint or f"exit code {done.code}" if done.code else ""
+
+    def _move_head(self, found: GitListing, moves: dict[str, tuple[str, str | None]]) -> list[str]:
+        """HEAD, the branches concerned, and the index: all of them, or none and a branch of ours."""
+        try:
+            with index_file.held(self.user, os.path.join(self.directory, LOCK)) as index:
+                reason = self._obstacle(found, moves)
+                if not reason:
+                    index.change(self._entries, found.entries, found.conflicts)
+                    index.write(found.head, {name: new for name, (new, _) in moves.items()})
+                    reason = self._move(found.head, moves)
+                if not reason:
+                    try:
+                        index.put()
+                    except OSError:
+                        self.user.set_head(self.head, f"treadle: {self.name}")
+                        self._move_back(moves)
+                        raise
+                    self._show_unfinished(found)
+        except FileExistsError:
+            reason = "another git command holds the index of your repository"
+        if reason:
+            self.stale = True
+            return self._keep(found.at(found.head), reason)
+        self.head = found.head
+        self.refs.update({name: new for name, (new, _) in moves.items()})
+        self._moved_along()
+        return []
+
+    def _show_unfinished(self, found: GitListing) -> None:
+        """While the index is still held, so that no git sees one without the other."""
+        if not found.unfinished:
+            return
+        message = found.heads.get("MERGE_MSG", b"")[:MESSAGE_MAX].replace(b"\0", b"")
+        if message:
+            write_atomic(self.user.file("MERGE_MSG"), message)
+        for name in PLAIN:
+            if commits := found.commits(name):
+                write_atomic(self.user.file(name), "".join(f"{one}\n" for one in commits).encode())
+
+    def _obstacle(self, found: GitListing, moves: dict[str, tuple[str, str | None]]) -> str:
+        """Why the checkout cannot follow the agent; empty when it can."""
+        if found.unfinished and (why := self._cannot_show(found)):
+            return why
+        for path, entry in [*found.entries.items(), *((path, entry) for path, entry, _ in found.conflicts)]:
+            if entry.mode == GITLINK and self._entries.get(path, entry._replace(mode="")).mode != GITLINK:
+                return _enters(os.fsdecode(path))
+        if REF.fullmatch(found.head) and found.head != self.head and misleads(found.head, known_as(self.refs)):
+            return f"a branch called {_short(found.head)} misleads git"
+        for new, old in moves.values():
+            if link := self._new_link(new, old):
+                return link
+        if self.user.head() != self.head or self._user_refs().get(self.head) != self.refs.get(self.head):
+            return "you committed or switched meanwhile"
+        if index_file.entries(self.user) != self._entries:
+            return "you staged something meanwhile"
+        if found.head in self.user.checked_out_elsewhere() and found.head != self.head:
+            return f"{_short(found.head)} is checked out in another worktree"
+        return ""
+
+    def _cannot_show(self, found: GitListing) -> str:
+        own = next((name for name in sorted(STATES) if os.path.lexists(self.user.file(name))), "")
+        if own:
+            return f"a merge, rebase or the like is unfinished in your repository ({own})"
+        for name in PLAIN:
+            wrong = [one for one in found.commits(name) if self._commit(one) != one]
+            if wrong:
+                return f"the agent's {name} is not a commit"
+        return ""
+
+    def _commit(self, name: str) -> str:
+        done = self.user.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", check=False)
+        return done.stdout.decode().strip()
+
+    def _move(self, head: str, moves: dict[str, tuple[str, str | None]]) -> str:
+        if moves and (complaint := self._update(moves)):
+            return complaint
+        complaint = self.user.set_head(head, f"treadle: {self.name}") if head != self.head else ""
+        if complaint:
+            self._move_back(moves)
+        return complaint
+
+    def _move_back(self, moves: dict[str, tuple[str, str | None]]) -> None:
+        """Undo a move of branches, those that the user has moved on since excepted."""
+        for name, (new, old) in moves.items():
+            words = ["update-ref", name, old, new] if old is not None else ["update-ref", "-d", name, new]
+            self.user.run(*words, check=False)
+
+    def _keep(self, commit: str | None, reason: str) -> list[str]:
+        """The agent's commits, as a branch of their own that no one else uses."""
+        if commit is None or commit in self.refs.values():
+            return [f"{reason}: what the agent staged was not taken over"]
+        for number in range(1, 1000):
+            name = f"refs/heads/treadle/{self.name}" + (f"-{number}" if number > 1 else "")
+            if not self._update({name: (commit, None)}) or self._commit(name) == commit:
+                return [
+                    f"{reason}: the agent's commits are kept as the branch {_short(name)}, and nothing else was changed"
+                ]
+        raise WorkspaceError(f"the agent's commit {commit} could not be kept as a branch")
+
+    async def _stashes(self, found: GitListing, inside: Inside) -> list[str]:
+        notes: list[str] = []
+        for commit in found.stashes:
+            name = f"refs/treadle/stash/{self.name}/{commit[:12]}"
+            if name in self._noted:
+                continue
+            await self._fetch([commit], inside)
+            if not await asyncio.to_thread(self._update, {name: (commit, None)}):
+                self._noted.add(name)
+                notes.append(f"the agent stashed changes; they are kept as {name} (git stash apply {name})")
+        return notes
+
+    def _once(self, note: str) -> list[str]:
+        if note in self._noted:
+            return []
+        self._noted.add(note)
+        return [note]
+
+
+def recalled(directory: str, name: str) -> tuple[str, dict[str, str]]:
+    """HEAD and the refs that both repositories had when they were last the same. Raises WorkspaceError."""
+    first, *lines = os.fsdecode(read_if_there(os.path.join(directory, BASE)) or b"").split("\n")
+    number, _, head = first.partition(" ")
+    if number != str(FORMAT):
+        raise WorkspaceError(
+            f"what the session {name} began with is not known: it was another release of treadle",
+            hint=f"its repository is {os.path.join(directory, 'git')}",
+        )
+    return head, dict(line.split(" ", 1) for line in lines)
+
+
+def _to_finish(found: GitListing) -> list[str]:
+    """What is left to do for the user."""
+    notes = []
+    for name, (what, abort) in PLAIN.items():
+        if found.commits(name):
+            count = len({path for path, _, _ in found.conflicts})
+            first = f"resolve {count} file{'s' * (count != 1)} and git add, then" if count else "end it with"
+            notes.append(f"the {what} is now in your repository: {first} git commit, or {abort}")
+    if steps := [name for name in found.unfinished if name not in PLAIN and name != "conflicts"]:
+        notes.append(f"{', '.join(steps)} was not taken over, because its steps can name programs")
+    return notes
+
+
+def _adds_link(head: str) -> bool:
+    """Whether a line of `git diff-tree --raw` is about a new submodule."""
+    old, new = head.removeprefix(":").split(" ")[:2]
+    return new == GITLINK and old != GITLINK
+
+
+def _enters(path: str) -> str:
+    return f"it adds the submodule {path}, which your git would enter"
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("refs/heads/").removeprefix("refs/")
+
 
 RENEW = f"""
 set -e
@@ -37,14 +439,13 @@ esac
 rm -f "$d/index"
 [ ! -e {ROOM}/in/index ] || {{ cp {ROOM}/in/index "$d/index" && touch -d "@$(cat {ROOM}/in/when)" "$d/index"; }}
 """
-FORMAT = 1
 RECORD = "place.json"
 OWNED = "lock"
 """Beside the places of a session: locked while it lives."""
 
 
 class PlaceRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What is needed to find the work of a session that was killed (`agent/leftovers.py`)."""
+    """What is needed to find the work of a session that was killed (`sandboxed/repositories.py`)."""
 
     format: int = 0
     top: str
@@ -175,7 +576,7 @@ class InPlace(Takeover):
         given = {"refs": os.fsencode("".join(commands)), "head": os.fsencode(head)}
         index = self.user.file("index")
         if os.path.exists(index):
-            given["index"], given["when"] = await asyncio.to_thread(staging.whole_index, self.user)
+            given["index"], given["when"] = await asyncio.to_thread(index_file.whole_index, self.user)
         await inside(RENEW, given)
         self.head, self.refs, self.stale = head, refs, False
         await asyncio.to_thread(self._keep_base)
@@ -184,7 +585,7 @@ class InPlace(Takeover):
 
     def _looked_at(self) -> tuple[str, dict[str, str], bool]:
         head, refs = self.user.head(), self._user_refs()
-        return head, refs, head == self.head and refs == self.refs and staging.entries(self.user) == self._entries
+        return head, refs, head == self.head and refs == self.refs and index_file.entries(self.user) == self._entries
 
     def _keep_commit(self) -> str:
         commit = self.refs.get(self.head, "") if REF.fullmatch(self.head) else self.head

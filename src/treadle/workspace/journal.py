@@ -23,12 +23,10 @@ from typing import Literal
 import msgspec
 
 from treadle.errors import StorageError
-from treadle.io import moving, pinned
-from treadle.io.files import storage_error, write_atomic
-from treadle.io.opening import opened
-from treadle.io.reading import read_if_there
-from treadle.io.removing import remove_tree
-from treadle.workspace.git_names import is_forbidden
+from treadle.io import descriptors
+from treadle.io.descriptors import remove_tree
+from treadle.io.files import opened, read_if_there, storage_error, write_atomic
+from treadle.workspace.git import is_forbidden
 
 FORMAT = 2
 BESIDE = ".treadle-apply-"
@@ -71,7 +69,7 @@ class Journal(msgspec.Struct, frozen=True, kw_only=True):
 def fingerprint(place: str) -> str | None:
     """The file in one word: its kind, whether it is executable, its content. None when nothing is there."""
     try:
-        with pinned.directory(os.path.realpath(os.path.dirname(place))) as parent:
+        with descriptors.directory(os.path.realpath(os.path.dirname(place))) as parent:
             return _fingerprint(parent, os.path.basename(place))
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -86,7 +84,7 @@ def _fingerprint(parent: int, name: str) -> str | None:
             return f"link {hashlib.sha256(os.fsencode(os.readlink(name, dir_fd=parent))).hexdigest()}"
         if not stat.S_ISREG(mode):
             return "special"
-        with opened(pinned.open_in(parent, name, _READ)) as file:
+        with opened(descriptors.open_in(parent, name, _READ)) as file:
             return f"{'program' if mode & 0o100 else 'file'} {hashlib.file_digest(file, 'sha256').hexdigest()}"
     except FileNotFoundError:
         return None
@@ -218,10 +216,10 @@ class _Places:
     an agent may be at work in the same checkout, and exchange a directory for a link at any moment."""
 
     def __init__(self, journal: Journal) -> None:
-        self._target = pinned.open_directory(journal.target)
+        self._target = descriptors.open_directory(journal.target)
         try:
             # It is missing if we were killed when all was done but the journal still there.
-            self._beside = pinned.open_directory(journal.beside, make=True)
+            self._beside = descriptors.open_directory(journal.beside, make=True)
         except BaseException:
             os.close(self._target)
             raise
@@ -237,7 +235,7 @@ class _Places:
     @contextlib.contextmanager
     def _parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
         folder, _, name = path.rpartition("/")
-        parent = pinned.open_below(self._target, folder, make=make)
+        parent = descriptors.open_below(self._target, folder, make=make)
         try:
             yield parent, name
         finally:
@@ -259,7 +257,7 @@ class _Places:
             old = self._there(path)
             if old not in (None, "directory"):
                 with self._parent(path) as (parent, name):
-                    moving.link_or_copy(parent, name, self._beside, f"old-{number}")
+                    descriptors.link_or_copy(parent, name, self._beside, f"old-{number}")
             new = f"new-{number}"
             if path in writes:
                 writes[path](os.path.join(self._beside_path, new))
@@ -282,7 +280,7 @@ class _Places:
         with self._parent(step.real, make=True) as (parent, name):
             if _fingerprint(parent, name) not in (step.old, step.new, "directory"):
                 raise _Disturbed(f"{step.path} was changed meanwhile")
-            moving.move(self._beside, new, parent, name)
+            descriptors.move(self._beside, new, parent, name)
 
     def restore(self, number: int, step: Step) -> None:
         there, old = self._there(step.real), f"old-{number}"
@@ -293,7 +291,7 @@ class _Places:
         elif _fingerprint(self._beside, old) is not None:
             try:
                 with self._parent(step.real, make=True) as (parent, name):
-                    moving.move(self._beside, old, parent, name)
+                    descriptors.move(self._beside, old, parent, name)
             except OSError as error:
                 if error.errno not in _NOT_THERE:  # otherwise something else is there now that is not a directory
                     raise

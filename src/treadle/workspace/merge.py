@@ -14,12 +14,12 @@ from functools import partial
 
 import msgspec
 
-from treadle.io import pinned
-from treadle.io.opening import opened, write
+from treadle.io import descriptors
+from treadle.io.files import opened, write
 from treadle.workspace.changes import Delta, TreeEntry
-from treadle.workspace.git_names import is_forbidden
+from treadle.workspace.directories import Look
+from treadle.workspace.git import is_forbidden
 from treadle.workspace.journal import carry_out
-from treadle.workspace.look import Look
 from treadle.workspace.store import GITLINK, Store
 
 BINARY = 8000
@@ -215,8 +215,8 @@ class MergePlan:
 
     def _read(self, path: str) -> File:
         folder, _, name = path.rpartition("/")
-        with pinned.directory(self.target) as root:
-            parent = pinned.open_below(root, folder)
+        with descriptors.directory(self.target) as root:
+            parent = descriptors.open_below(root, folder)
         try:
             mode = os.lstat(name, dir_fd=parent).st_mode
             if stat.S_ISLNK(mode):
@@ -225,7 +225,7 @@ class MergePlan:
                 raise IsADirectoryError(errno.EISDIR, "a directory", path)
             if not stat.S_ISREG(mode):
                 raise OSError(errno.EINVAL, "not an ordinary file", path)
-            with opened(pinned.open_in(parent, name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)) as file:
+            with opened(descriptors.open_in(parent, name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)) as file:
                 return File(data=file.read(), executable=bool(os.fstat(file.fileno()).st_mode & 0o100))
         finally:
             os.close(parent)
@@ -246,7 +246,7 @@ def put_beside(file: File, place: str, beside: str) -> None:
         os.symlink(os.fsdecode(file.data), beside)
         return
     try:
-        found = pinned.lstat(place).st_mode
+        found = descriptors.lstat(place).st_mode
         mode = stat.S_IMODE(found) & 0o666 if not stat.S_ISLNK(found) else 0o644
     except OSError:
         mode = 0o644

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from treadle.errors import LocalError
 from treadle.io.files import read_at_most
-from treadle.workspace.git_names import is_git
+from treadle.workspace.git import is_git
 from treadle.workspace.user_repository import UserRepository
 
 _INCLUDED = re.compile(r"include(if\..+)?\.path", re.I)

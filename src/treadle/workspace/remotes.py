@@ -13,7 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from treadle.errors import NotFound, WorkspaceError
 from treadle.io import scratch
-from treadle.io.opening import write
+from treadle.io.files import write
 from treadle.io.process.programs import Finished
 from treadle.workspace.branch_moves import BranchMoved
 from treadle.workspace.git import FETCHING

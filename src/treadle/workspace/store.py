@@ -24,15 +24,12 @@ from typing import IO, Literal, TypeAlias, TypedDict
 import msgspec
 
 from treadle.errors import NotFound, StorageError, WorkspaceError
-from treadle.io import stopping
-from treadle.io.files import storage_error
-from treadle.io.opening import created, rename, write
+from treadle.io import scratch, tasks
+from treadle.io.files import created, read_if_there, rename, storage_error, write
 from treadle.io.paths import private_dir
 from treadle.io.process.programs import Finished, reading_program, run_program
-from treadle.io.reading import read_if_there
 from treadle.workspace.changes import KINDS, Delta, PathChange, TreeEntry
-from treadle.workspace.git import OPTIONS, TIMEOUT, environment
-from treadle.workspace.git_names import is_forbidden
+from treadle.workspace.git import OPTIONS, TIMEOUT, environment, is_forbidden
 from treadle.workspace.user_repository import UserRepository
 
 FORMAT = 1
@@ -350,11 +347,11 @@ class Store:
         asked = "".join(f"{name}\n" for name in blobs).encode()
         with self._batch(asked, lent) as output:
             for name in blobs:
-                stopping.check()
+                tasks.check()
                 _, _, rest = output.readline().decode().strip().partition(" ")
                 kind, _, size = rest.partition(" ")
                 if kind != "blob":
-                    stopping.check()
+                    tasks.check()
                     raise WorkspaceError(f"the object {name} is missing", hint="run git fsck in the repository")
                 yield name, int(size), self._checked(name, int(size), output)
                 output.read(1)
@@ -375,7 +372,7 @@ class Store:
         while left:
             piece = output.read(min(PIECE, left))
             if not piece:
-                stopping.check()
+                tasks.check()
                 raise WorkspaceError(f"the object {name} ended early")
             left -= len(piece)
             made.update(piece)
@@ -496,3 +493,44 @@ def bundle_parts(bundle: bytes) -> tuple[dict[str, str], bytes]:
 def _quoted_place(path: str) -> str:
     """A directory as git reads it in a list that is separated by colons."""
     return '"' + path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+# How objects reach a person's repository: as a pack, of which git hashes and checks every object and every link.
+#
+# `git bundle unbundle` and `git fetch` do not check, so nothing of ours uses them for what an agent has made.
+
+
+def lacks(user: UserRepository, ids: Sequence[str]) -> list[str]:
+    """Those of the objects that a person's repository does not have.
+
+    It is not asked itself: in a partial clone git would fetch them, from where and by what the settings say.
+    """
+    if not ids:
+        return []
+    with scratch.directory("objects") as place:
+        wide = len(ids[0]) == 64
+        store = Store.make(place, lenders=user.object_places(), algorithm="sha256" if wide else "sha1")
+        asked = "".join(f"{one}\n" for one in ids).encode()
+        answers = store.git("cat-file", "--batch-check=%(objectname)", stdin=asked, lent=True).stdout
+    missing = {line.split()[0] for line in answers.decode().splitlines() if line.endswith(" missing")}
+    return [one for one in ids if one in missing]
+
+
+def receive(user: UserRepository, pack: bytes, wanted: Sequence[str]) -> None:
+    """Put the objects of a pack into the repository. Raises WorkspaceError if one is malformed, is not what its name
+    says or names one that is nowhere, and if any of those `wanted` is not there afterwards."""
+    user.run("index-pack", "--stdin", "--fix-thin", "--strict", stdin=pack, timeout=LONG)
+    asked = "".join(f"{one}\n" for one in wanted).encode()
+    if user.run("cat-file", "--batch-check=%(objectname)", stdin=asked).stdout != asked:
+        raise WorkspaceError(f"not all of {len(wanted)} objects arrived, such as {wanted[0]}")
+
+
+def receive_bundle(user: UserRepository, bundle: bytes, wanted: Sequence[str]) -> None:
+    receive(user, bundle_parts(bundle)[1], wanted)
+
+
+def give(store: Store, user: UserRepository, commit: str, *, without: str) -> None:
+    """Give a repository that has the commit `without` the objects of a commit in our store."""
+    asked = f"{commit}\n^{without}\n".encode()
+    words = ["pack-objects", "--stdout", "--revs", "--thin", "--delta-base-offset", "-q"]
+    receive(user, store.git(*words, lent=True, stdin=asked, timeout=LONG).stdout, [commit])

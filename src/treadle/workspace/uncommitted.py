@@ -8,12 +8,13 @@ they are on disk: no filter is applied to them, such as that of LFS.
 import os
 import stat
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import NamedTuple
 
-from treadle.io import pinned, scratch
-from treadle.io.opening import opened
-from treadle.io.walking import Walk
-from treadle.workspace import index_file, staging
+from treadle.io import descriptors, scratch
+from treadle.io.descriptors import Walk
+from treadle.io.files import opened
+from treadle.workspace import index_file
 from treadle.workspace.changes import TreeEntry
 from treadle.workspace.checkouts import changed_files
 from treadle.workspace.index_file import IndexEntry
@@ -47,7 +48,7 @@ def _entries(user: UserRepository) -> list[IndexEntry]:
     if not os.path.exists(user.file("index")):
         return []
     size = 32 if user.run("rev-parse", "--show-object-format").stdout.strip() == b"sha256" else 20
-    return index_file.parse(staging.whole_index(user)[0], size)
+    return index_file.parse(index_file.whole_index(user)[0], size)
 
 
 def _head(user: UserRepository) -> dict[str, TreeEntry]:
@@ -104,7 +105,7 @@ def now(
     """
     made: dict[str, TreeEntry] = {}
     left_out = []
-    root = pinned.open_directory(os.path.realpath(user.top))
+    root = descriptors.open_directory(os.path.realpath(user.top))
     try:
         for path in paths:
             if (known := head.get(path)) is not None and known.mode == GITLINK:
@@ -127,7 +128,7 @@ def now(
 
 def _taken(store: Store, root: int, path: str) -> TreeEntry | None:
     folder, _, name = path.rpartition("/")
-    fd = pinned.open_from(root, folder or ".", os.O_RDONLY | os.O_DIRECTORY)
+    fd = descriptors.open_from(root, folder or ".", os.O_RDONLY | os.O_DIRECTORY)
     try:
         found = os.stat(name, dir_fd=fd, follow_symlinks=False)
         if stat.S_ISLNK(found.st_mode):
@@ -136,9 +137,34 @@ def _taken(store: Store, root: int, path: str) -> TreeEntry | None:
             raise FileNotFoundError(path)  # a directory is where the file was
         if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
             return None
-        with opened(pinned.open_in(fd, name, os.O_RDONLY | os.O_NONBLOCK)) as file:
+        with opened(descriptors.open_in(fd, name, os.O_RDONLY | os.O_NONBLOCK)) as file:
             data = file.read(LARGEST + 1)
         mode = "100755" if found.st_mode & 0o100 else "100644"
         return TreeEntry(mode=mode, blob=store.put("blob", data)) if len(data) <= LARGEST else None
     finally:
         os.close(fd)
+
+
+# The names of the files that a person means when they begin to write one.
+
+FILES = 20_000
+SHOWN = 50
+
+
+def listed(cwd: str) -> list[str]:
+    """The files of a directory except those that git ignores; outside of a repository, all but hidden ones.
+
+    We read them ourselves: git would obey what an agent may have put there.
+    """
+    shown = (name for name, _ in Walk(cwd))
+    if UserRepository.around(cwd) is None:
+        shown = (name for name in shown if not f"/{name}".count("/."))
+    return [*islice(shown, FILES)]
+
+
+def matching(files: list[str], begun: str) -> list[str]:
+    """Those that have this in them: first those that begin with it, the shortest first."""
+    wanted = begun.lower()
+    hits = [path for path in files if wanted in path.lower()]
+    hits.sort(key=lambda path: (not path.lower().startswith(wanted), len(path), path))
+    return hits[:SHOWN]

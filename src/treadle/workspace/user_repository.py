@@ -6,15 +6,18 @@ agent cannot write what is read here: a sandbox shows it a private git directory
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+import time
 from collections.abc import Mapping
 
-from treadle.errors import LocalError, WorkspaceError
-from treadle.io.files import locked, read_at_most
+from treadle.errors import LocalError, TreadleError, WorkspaceError
+from treadle.io.files import locked, read_at_most, write
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.process.programs import Finished, run_program
-from treadle.workspace.git import OPTIONS, TIMEOUT, environment
+from treadle.policy.programs import git_looks_with
+from treadle.workspace.git import OPTIONS, TIMEOUT, create, environment
 
 SMALL = 1 << 20
 """Bytes that are read of a file of git's which has a few lines, such as HEAD."""
@@ -202,3 +205,84 @@ def _path_in(path: str, prefix: str) -> str | None:
     if not text.startswith(prefix) or "\0" in text:
         return None
     return os.path.realpath(os.path.join(os.path.dirname(path), text.removeprefix(prefix)))
+
+
+# Keeps what a run began with from the user's own `git gc --prune=now`, by a ref of ours for as long as it is needed.
+#
+# A private repository and our stores borrow the objects of the commit that a run starts from. When the user amends
+# it, deletes its branch or rewrites it, nothing else may name it any more. All functions block.
+
+BASE = "refs/treadle/base/"
+
+
+def _refs(owner: str) -> str:
+    return f"{BASE}{hashlib.blake2b(os.fsencode(os.path.realpath(owner)), digest_size=8).hexdigest()}/"
+
+
+def keep(user: UserRepository, owner: str, commit: str) -> str:
+    """Keep a commit for what lies in the directory `owner`, beside those that are kept for it already. Returns why that
+    was not possible, as in a repository that we may only read."""
+    done = user.run("update-ref", f"{_refs(owner)}{commit}", commit, check=False)
+    return "" if done.code == 0 else f"{commit[:12]} is not kept from git gc: {done.complaint or 'git failed'}"
+
+
+def forget(user: UserRepository, owner: str) -> None:
+    """Whatever was kept for this directory is no longer needed. With the repository its refs are gone as well."""
+    if not os.path.isdir(user.common):
+        return
+    listed = user.run("for-each-ref", "--format=delete %(refname)", _refs(owner), check=False).stdout
+    if listed:
+        user.run("update-ref", "--stdin", stdin=listed, check=False)
+
+
+# The programs that a repository's own configuration has git run when a person only wants to look.
+
+
+def run_when_looking(directory: str) -> str:
+    """Why `git diff` and the like may run a program here; empty when they do not. What a person has configured for all
+    repositories is theirs."""
+    found = UserRepository.around(directory)
+    if found is None:
+        return f"the repository around {directory} is of an unusual form" if _is_in_one(directory) else ""
+    try:
+        listed = found.settings()
+    except TreadleError as error:
+        return f"its configuration cannot be read ({error})"
+    own = [
+        f"{key} = {value}"
+        for scope, key, value in listed
+        if scope in ("local", "worktree") and git_looks_with(key, value)
+    ]
+    return f"the repository {found.top} has git run a program: {', '.join(own)}" if own else ""
+
+
+def _is_in_one(directory: str) -> bool:
+    place = os.path.realpath(directory)
+    while place != os.path.dirname(place):
+        if os.path.lexists(os.path.join(place, ".git")):
+            return True
+        place = os.path.dirname(place)
+    return False
+
+
+# Makes a repository with a first commit of files that we have just written, for demonstrations.
+
+WHO = "demo <demo@example.invalid>"
+
+
+def first_commit(place: str, files: Mapping[str, bytes], message: str) -> str:
+    """Make the directory `place` with these files, all committed. Returns the commit."""
+    os.makedirs(place)
+    create("init", "--quiet", place, cwd=place)
+    user = UserRepository.at(place)
+    if user is None:
+        raise WorkspaceError(f"git made no repository in {place}")
+    text = message.encode()
+    parts = [b"commit %s\ncommitter %s %d +0000\n" % (user.head().encode(), WHO.encode(), time.time())]
+    parts.append(b"data %d\n%s\n" % (len(text), text))
+    for name, data in files.items():
+        write(os.path.join(place, name), data)
+        parts.append(b"M 100644 inline %s\ndata %d\n%s\n" % (name.encode(), len(data), data))
+    user.run("fast-import", "--quiet", stdin=b"".join(parts))
+    user.run("read-tree", "HEAD")
+    return user.run("rev-parse", "HEAD").stdout.decode().strip()

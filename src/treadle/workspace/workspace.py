@@ -11,38 +11,97 @@ it.
 import os
 import stat
 from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
-from treadle.errors import Denied, TreadleError, WorkspaceError
-from treadle.io.files import write_atomic
+from treadle.errors import Denied, StorageError, TreadleError, WorkspaceError
+from treadle.io.descriptors import remove_tree
+from treadle.io.files import read_if_there, write_atomic
 from treadle.io.process.programs import distrust
-from treadle.io.removing import remove_tree
 from treadle.policy.protected import is_protected
 from treadle.workspace import private_git
-from treadle.workspace.base_refs import forget, keep
 from treadle.workspace.changes import PathChange, TreeEntry, status_lines
 from treadle.workspace.checkouts import uncommitted
-from treadle.workspace.copied import COPY_CAP, Copy, bring_files, files_under
-from treadle.workspace.exchange import give
-from treadle.workspace.git_names import is_git
-from treadle.workspace.look import (
+from treadle.workspace.directories import (
+    COPY_CAP,
     MISSING,
+    Copy,
     Look,
     Oddity,
     PermissionChange,
+    Watched,
+    bring_files,
+    files_under,
     hidden_changes,
     news,
     permission_changes,
+    take,
+    write_files,
 )
+from treadle.workspace.git import is_git
 from treadle.workspace.merge import Merged, MergePlan, plan_back
 from treadle.workspace.obeyed import obeyed_in
-from treadle.workspace.prepared import FORMAT, RECORD, Origin, Prepared, WorkspaceMode
-from treadle.workspace.store import Store, lending
-from treadle.workspace.taking import Watched, take
-from treadle.workspace.user_repository import ID, UserRepository
-from treadle.workspace.writing import write_files
+from treadle.workspace.store import Store, give, lending
+from treadle.workspace.user_repository import ID, UserRepository, forget, keep
+
+# What is written down about a workspace when it is made, so that it is found again after a crash.
+
+WorkspaceMode: TypeAlias = Literal["staged", "worktree", "pass_through"]
+FORMAT = 1
+RECORD = "workspace.json"
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the files of a directory come from whose own git directory is an agent's: no git of ours may run there."""
+
+    top: str
+    """The person's checkout."""
+    commit: str
+    inside: str = "."
+    """The directory in the checkout that it stands for."""
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """What is needed to find a workspace again after a crash. Format 0 is what earlier releases wrote."""
+
+    format: int = 0
+    mode: WorkspaceMode
+    source: str
+    root: str
+    directory: str
+    before: str
+    """The tree that it started from."""
+    whole: str = ""
+    """The tree that the whole workspace started from, above `root`."""
+    branch: str | None = None
+    start: str | None = None
+    commit: str | None = None
+    """The commit that the source had checked out, if it is in a repository."""
+    origin: Origin | None = None
+
+    def at_top(self, user: UserRepository) -> bool:
+        """Whether the source stands for the whole checkout."""
+        return self.origin.inside == "." if self.origin is not None else os.path.realpath(user.top) == self.source
+
+    def repository(self) -> UserRepository | None:
+        """The person's repository that the source belongs to, if any."""
+        return UserRepository.around(self.origin.top if self.origin is not None else self.source)
+
+
+def read_record(directory: str) -> Prepared | None:
+    """What was prepared in `directory`; None when the preparation did not finish. Raises StorageError for what a newer
+    treadle has prepared."""
+    path = os.path.join(directory, RECORD)
+    try:
+        place = msgspec.json.decode(read_if_there(path) or b"", type=Prepared)
+    except msgspec.MsgspecError:
+        return None
+    if place.format > FORMAT:
+        raise StorageError(f"{path} was written by a newer treadle", hint="upgrade treadle")
+    return place
+
 
 STORE = "store.git"
 JOURNAL = "apply.json"
@@ -466,3 +525,79 @@ def abandon(directory: str) -> None:
     """Remove a workspace in which no work was done yet, so nothing can be lost."""
     remove_tree(_copy(directory))
     remove_tree(os.path.join(directory, STORE))
+
+
+# Finds the workspace of a run again, also one that an earlier release has left: with snapshots instead of a store,
+# and with `git worktree`. Such a one is compared, applied, released and discarded like any other; none is made any
+# more.
+
+SNAPSHOTS = "snapshots.git"
+
+
+def open_workspace(directory: str) -> Workspace | None:
+    """The workspace that was prepared in `directory`, or None when its preparation did not finish. Raises StorageError
+    for one that a newer treadle has prepared."""
+    place = read_record(directory)
+    if place is None:
+        return None
+    return _earlier(place) if place.format == 0 else Workspace(place, Store.open(os.path.join(directory, STORE)))
+
+
+def _earlier(place: Prepared) -> Workspace:
+    """The workspace with a store that borrows from its snapshots, which stay as they are."""
+    directory = os.path.join(place.directory, STORE)
+    if os.path.isdir(directory):
+        return EarlierWorkspace(place, Store.open(directory))
+    snapshots = os.path.join(place.directory, SNAPSHOTS, "objects")
+    user = UserRepository.around(place.source)
+    store = Store.make(directory, lenders=[snapshots, *(user.object_places() if user is not None else ())])
+    try:
+        store.borrow_tree(place.before)
+    except WorkspaceError:
+        remove_tree(directory)
+        raise
+    return EarlierWorkspace(place, store)
+
+
+def abandoned(source: str, name: str) -> None:
+    """Remove what a run that died while its worktree was made has left in the person's repository."""
+    user = UserRepository.around(source)
+    branch = f"refs/heads/treadle/{name}"
+    if user is not None and branch in user.refs():
+        user.run("worktree", "prune")
+        head = user.run("rev-parse", "--verify", "HEAD^{commit}", check=False).stdout.decode().strip()
+        if head:  # without one, git would delete it wherever it is
+            user.run("update-ref", "-d", branch, head, check=False)  # one that has moved is kept
+
+
+class EarlierWorkspace(Workspace):
+    @property
+    def top(self) -> str:
+        return self.root
+
+    def publish(self, message: str, agent: str | None = None) -> str | None:
+        return None  # its branch is in the person's repository already
+
+    def _holds_more(self, found: Difference) -> bool:
+        """Whether its branch has commits. What is above the directory worked on is not looked at, so it is kept."""
+        if self.place.mode != "worktree":
+            return False
+        whole = os.path.join(self.place.directory, "workspace")
+        user = UserRepository.around(self.place.source)
+        if user is None or os.path.realpath(whole) != os.path.realpath(self.root):
+            return True
+        return user.refs().get(f"refs/heads/{self.place.branch}") != self.place.start
+
+    def _remove(self) -> None:
+        super()._remove()
+        remove_tree(os.path.join(self.place.directory, SNAPSHOTS))
+        if self.place.mode != "worktree":
+            return
+        remove_tree(os.path.join(self.place.directory, "workspace"))
+        user = UserRepository.around(self.place.source)
+        if user is not None:
+            user.run("worktree", "prune")
+            user.run("update-ref", "-d", f"refs/heads/{self.place.branch}", check=False)  # it may be gone
+
+    def _remove_branch(self) -> None:
+        pass  # it goes with the worktree

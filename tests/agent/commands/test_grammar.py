@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from treadle.agent.commands.agents import MAX_MEMBERS, TaskRequest, parse_parallel, parse_run
 from treadle.agent.commands.base import WrongUse
-from treadle.agent.commands.grammar import MAX_MEMBERS, TaskRequest, parse_parallel, parse_run
 from treadle.agent.subagents import Assignment
 
 

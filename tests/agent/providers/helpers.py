@@ -5,11 +5,10 @@ from contextlib import aclosing, asynccontextmanager
 
 from treadle.agent.messages import ModelRequest, UserMessage
 from treadle.agent.providers.base import Provider, Reply, ReplyItem
+from treadle.agent.providers.endpoint import RetryPolicy
 from treadle.agent.providers.http import HttpProvider
 from treadle.agent.providers.names import ModelSettings, resolve
-from treadle.agent.providers.retry import RetryPolicy
-from treadle.agent.providers.script import ErrorLine, Fault, parse
-from treadle.agent.providers.scripted import ScriptedProvider
+from treadle.agent.providers.script import ErrorLine, Fault, ScriptedProvider, parse
 from treadle.events import TextDelta
 from treadle.testing.clock import ManualClock
 from treadle.testing.server import ModelServer

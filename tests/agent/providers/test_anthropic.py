@@ -4,7 +4,6 @@ from typing import Any
 import pytest
 
 from tests.agent.providers.helpers import ask, collect, reply, serving
-from treadle.agent.images import NOT_SHOWN
 from treadle.agent.messages import (
     AssistantMessage,
     Image,
@@ -17,6 +16,7 @@ from treadle.agent.messages import (
 )
 from treadle.agent.providers.anthropic import AnthropicFormat, AnthropicReader
 from treadle.agent.providers.base import Reply, ReplyItem
+from treadle.agent.tools.images import NOT_SHOWN
 from treadle.errors import ProviderError
 from treadle.events import ModelRouted, TextDelta, ThinkingDelta
 

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from tests.agent.pixels import png
 from tests.agent.providers.helpers import ask, collect, reply, serving
-from treadle.agent.images import NOT_SHOWN
 from treadle.agent.messages import (
     AssistantMessage,
     Image,
@@ -20,6 +19,7 @@ from treadle.agent.messages import (
 )
 from treadle.agent.providers.base import Reply, ReplyItem
 from treadle.agent.providers.chat import Calls, ChatFormat, ChatReader
+from treadle.agent.tools.images import NOT_SHOWN
 from treadle.errors import ProviderError, RateLimited
 from treadle.events import ModelRouted, TextDelta, ThinkingDelta
 

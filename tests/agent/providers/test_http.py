@@ -12,11 +12,10 @@ from tests.agent.providers.helpers import ask, collect, reply, serving, text
 from treadle.agent.messages import ModelRequest
 from treadle.agent.providers import http
 from treadle.agent.providers.chat import ChatFormat
-from treadle.agent.providers.endpoint import Endpoint
+from treadle.agent.providers.endpoint import Endpoint, RetryPolicy
 from treadle.agent.providers.http import HttpProvider, ReplyReader
+from treadle.agent.providers.known import Price
 from treadle.agent.providers.names import ModelSettings
-from treadle.agent.providers.prices import Price
-from treadle.agent.providers.retry import RetryPolicy
 from treadle.agent.providers.script import parse
 from treadle.errors import AuthFailed, ConfigError, ProviderError
 from treadle.session import Reasoning

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from treadle.agent.providers import known
-from treadle.agent.providers.known import Figures, Refreshed, keep, listed, price, window
+from treadle.agent.providers.known import Figures, Price, Refreshed, keep, listed, price, window
 from treadle.agent.providers.names import ModelSettings, real_name, resolve
-from treadle.agent.providers.prices import Price
 from treadle.errors import ConfigError, StorageError
 
 KEY = {"ANTHROPIC_API_KEY": "k"}

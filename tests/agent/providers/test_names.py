@@ -7,7 +7,9 @@ import msgspec
 import pytest
 
 from treadle.agent.providers.base import Provider
+from treadle.agent.providers.endpoint import RetryPolicy
 from treadle.agent.providers.http import HttpProvider
+from treadle.agent.providers.known import Price
 from treadle.agent.providers.names import (
     PREFIXES,
     VENDORS,
@@ -20,8 +22,6 @@ from treadle.agent.providers.names import (
     real_name,
     resolve,
 )
-from treadle.agent.providers.prices import Price
-from treadle.agent.providers.retry import RetryPolicy
 from treadle.errors import ConfigError
 from treadle.session import Reasoning
 

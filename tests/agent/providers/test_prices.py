@@ -1,6 +1,6 @@
 import pytest
 
-from treadle.agent.providers.prices import Price, cost
+from treadle.agent.providers.known import Price, cost
 from treadle.events import Usage
 
 

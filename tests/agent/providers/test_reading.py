@@ -7,7 +7,17 @@ from hypothesis import strategies as st
 
 from tests.agent.pixels import png
 from treadle.agent.messages import Image, ModelRequest
-from treadle.agent.providers.reading import MOST, arguments, count, cut, data_url, decode, dollars, effort_of, tables
+from treadle.agent.providers.streams import (
+    MOST,
+    arguments,
+    count,
+    cut,
+    data_url,
+    decode,
+    dollars,
+    effort_of,
+    tables,
+)
 from treadle.errors import ProviderError
 
 TABLES = st.recursive(

@@ -5,7 +5,6 @@ import pytest
 
 from tests.agent.pixels import png
 from tests.agent.providers.helpers import ask, collect, reply, serving
-from treadle.agent.images import NOT_SHOWN
 from treadle.agent.messages import (
     AssistantMessage,
     Image,
@@ -18,6 +17,7 @@ from treadle.agent.messages import (
 )
 from treadle.agent.providers.base import Reply, ReplyItem
 from treadle.agent.providers.responses import ResponsesFormat, ResponsesReader
+from treadle.agent.tools.images import NOT_SHOWN
 from treadle.errors import ContextOverflow, ProviderError
 from treadle.events import ModelRouted, TextDelta, ThinkingDelta
 

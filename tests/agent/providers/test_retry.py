@@ -3,7 +3,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from treadle.agent.providers.base import ReplyItem
-from treadle.agent.providers.retry import RetryPolicy, SystemClock, retrying
+from treadle.agent.providers.endpoint import RetryPolicy, SystemClock, retrying
 from treadle.errors import ProviderError
 from treadle.events import ModelRouted, Retrying, TextDelta, ThinkingDelta
 from treadle.testing.clock import ManualClock

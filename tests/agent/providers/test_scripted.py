@@ -4,8 +4,7 @@ import pytest
 
 from treadle.agent.messages import ModelRequest, UserMessage
 from treadle.agent.providers.base import Reply, ReplyItem
-from treadle.agent.providers.script import parse
-from treadle.agent.providers.scripted import ScriptedProvider
+from treadle.agent.providers.script import ScriptedProvider, parse
 from treadle.errors import ConfigError, ProviderError
 from treadle.events import Retrying, TextDelta, ThinkingDelta
 from treadle.testing.clock import ManualClock

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.agent.messages import ToolSchema
-from treadle.agent.small.calls import CAPS, OTHER_CAP, offered, read, reply_schema
 from treadle.agent.small.profile import SmallProfile
+from treadle.agent.small.provider import CAPS, OTHER_CAP, offered, read, reply_schema
 from treadle.agent.tools import registry
 
 TOOLS = registry.builtin(("read_file", "edit_file", "write_file", "bash")).schemas()

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult, ToolSchema, UserMessage
-from treadle.agent.small import objections
-from treadle.agent.small.objections import Objection, fault, to_answer, to_call
+from treadle.agent.small import provider
+from treadle.agent.small.provider import Objection, fault, to_answer, to_call
 from treadle.agent.small.words import right_call
 
 
@@ -183,11 +183,11 @@ def test_other_files_of_this_turn_do_not_make_one_its_own(place: Path) -> None:
 
 
 def test_only_files_that_are_small_and_text_are_looked_into(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objections, "LARGEST", 4)
+    monkeypatch.setattr(provider, "LARGEST", 4)
     (place / "four").write_text("1234")
     (place / "five").write_text("12345")
     (place / "bytes").write_bytes(b"\xff")
-    found = [objections.content(name, str(place)) for name in ("four", "five", "bytes", "none", ".")]
+    found = [provider.content(name, str(place)) for name in ("four", "five", "bytes", "none", ".")]
     assert found == ["1234", None, None, None, None]
 
 

@@ -2,7 +2,15 @@
 
 from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult, UserMessage
 from treadle.agent.small.profile import SmallProfile
-from treadle.agent.small.render import CUT_OFF, LONGEST_RESULT, LONGEST_TASK, LOOK, REMINDER, SAME_AGAIN, rendered
+from treadle.agent.small.provider import (
+    CUT_OFF,
+    LONGEST_RESULT,
+    LONGEST_TASK,
+    LOOK,
+    REMINDER,
+    SAME_AGAIN,
+    rendered,
+)
 from treadle.agent.tools import registry
 
 TOOLS = {tool.name: tool for tool in registry.builtin(("read_file", "edit_file", "bash")).schemas()}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.agent.messages import ToolCall
-from treadle.agent.small.repairing import exact_place, repaired
+from treadle.agent.small.provider import exact_place, repaired
 from treadle.agent.tools import editing
 
 TEXT = "def a():\n    return 1\n\n\ndef b():\n    return 2\n"

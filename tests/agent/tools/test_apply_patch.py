@@ -10,7 +10,7 @@ from treadle.agent.tools import registry
 from treadle.agent.tools.apply_patch import TOOL, PatchArgs
 from treadle.errors import Denied, ToolError
 from treadle.events import FileChanged
-from treadle.io.disk import DISK
+from treadle.io.machine import DISK
 from treadle.policy.rules import RuleSet
 from treadle.session import Rules
 

@@ -120,9 +120,9 @@ async def test_what_is_still_written_just_after_the_shell_exits_is_kept(
 async def test_a_flood_is_cut_in_memory_on_disk_and_live_and_then_stopped(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from treadle.agent.tools import output
+    from treadle.agent.tools import registry
 
-    monkeypatch.setattr(output, "DISK_CAP", 1 << 20)
+    monkeypatch.setattr(registry, "DISK_CAP", 1 << 20)
     for seconds in (1, 30):  # on a busy machine there may be no flood in one
         workspace.events.clear()
         tracemalloc.start()

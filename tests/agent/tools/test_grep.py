@@ -14,7 +14,7 @@ from tests.waiting import until
 from treadle.agent.tools.grep import MAX_LINE, Grep, GrepArgs, _same
 from treadle.errors import ToolError
 from treadle.io.process import table
-from treadle.io.process.handle import own
+from treadle.io.process.tree import own
 
 INSTALLED = os.path.join(sysconfig.get_path("scripts"), "rg")
 PROGRAMS = {"rg on PATH": lambda: need("rg"), "the installed rg": lambda: INSTALLED}

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.agent.tools.html_text import to_text
+from treadle.agent.tools.web_fetch import to_text
 
 PAGE = """<!DOCTYPE html>
 <html><head><title>The  title</title><style>p { color: red }</style>

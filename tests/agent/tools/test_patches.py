@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.agent.tools.patches import BEGIN, END, apply, parse
+from treadle.agent.tools.apply_patch import BEGIN, END, apply, parse
 from treadle.errors import ToolError
 
 FILE = "def a():\n    x = 1\n    return x\n\n\ndef b():\n    x = 1\n    return x\n"

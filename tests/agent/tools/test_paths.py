@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.agent.tools.paths import Resolved, missing, resolve, show, shown
+from treadle.agent.tools.files import Resolved, missing, resolve, show, shown
 from treadle.errors import ToolError
 
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from tests.agent.pixels import png
 from tests.agent.tools.workspace import Workspace
-from treadle.agent import images
-from treadle.agent.tools import files, read_file
+from treadle.agent.tools import files, images, read_file
 from treadle.errors import ToolError
 
 

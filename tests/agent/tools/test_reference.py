@@ -16,7 +16,6 @@ from treadle.agent.tools import (
     files,
     glob,
     grep,
-    output,
     read_file,
     registry,
     web_fetch,
@@ -49,7 +48,7 @@ def test_the_limits_on_the_page_are_those_of_the_code() -> None:
         "grep": f"; {grep.MAX_MATCHES} |",
         "bash": f"at most {bash.MAX_TIMEOUT:,.0f}; 120",
         "web_fetch": f"{web_fetch.MAX_BYTES >> 20} MiB, {web_fetch.MAX_SECONDS:g} s and {web_fetch.MAX_REDIRECTS} red",
-        "What all of them share": f"at most {output.DISK_CAP >> 20} MiB",
+        "What all of them share": f"at most {registry.DISK_CAP >> 20} MiB",
     }.items():
         assert words in section(name), (name, words)
     assert edit_file.Edit.__struct_fields__ == ("old_string", "new_string", "replace_all")

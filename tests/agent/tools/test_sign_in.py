@@ -10,7 +10,7 @@ import pytest
 
 from tests.agent.checkouts import checkout, git
 from tests.agent.tools.workspace import Workspace
-from treadle.agent.tools.sign_in import refused_sign_in, unreachable_by_ssh
+from treadle.agent.tools.bash import refused_sign_in, unreachable_by_ssh
 from treadle.events import Warned
 from treadle.io.sandbox import methods
 from treadle.session import Confinement

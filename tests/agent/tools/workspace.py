@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from treadle.agent.tools import files, paths, registry
+from treadle.agent.tools import files, registry
 from treadle.agent.tools.base import ToolContext
 from treadle.errors import Denied, NotFound
 from treadle.events import ErrorInfo, Event, Task
@@ -69,7 +69,7 @@ class Workspace:
             "writing": self._writing,
             "background": self.tasks,
             "state": {},
-            "resolve": partial(paths.resolve, self.root),
+            "resolve": partial(files.resolve, self.root),
         }
         self.context = ToolContext(**{**values, **settings})
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from treadle.terminal.screen import Screen
+from treadle.terminal.viewers.screen import Screen
 
 ASKS_PLACE = b"\x1b[6n"
 PASTE = "\x1b[200~{}\x1b[201~"

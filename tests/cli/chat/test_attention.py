@@ -4,8 +4,8 @@ import io
 
 import pytest
 
-from treadle.cli.chat import attention
-from treadle.cli.chat.attention import RESTORE_TITLE, SAVE_TITLE, Attention
+from treadle.cli.chat import talk
+from treadle.cli.chat.talk import RESTORE_TITLE, SAVE_TITLE, Attention
 from treadle.events import Asked
 
 
@@ -46,7 +46,7 @@ def test_the_end_of_a_turn_is_news_only_when_it_took_long() -> None:
     calling.rested()
     assert out.getvalue() == ""
     calling.working()
-    calling._began -= attention.LONG
+    calling._began -= talk.LONG
     calling.working()  # the same turn goes on
     calling.rested()
     calling.rested()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.cli.chat.clipboard import PNG, save_image
+from treadle.cli.chat.screen import PNG, save_image
 from treadle.errors import ConfigError, NotFound
 from treadle.io.paths import state_dir
 

@@ -16,13 +16,10 @@ from tests.waiting import until
 from tests.workspace.repositories import make
 from treadle import __version__
 from treadle.agent.messages import UserMessage
-from treadle.agent.records import MessageRecord, TurnBegan
-from treadle.agent.transcript import Transcript
-from treadle.cli.chat.command import _at_home, _branch, _forgotten, _greeting, _leave, _signals, _theme
+from treadle.agent.transcript import MessageRecord, Transcript, TurnBegan
+from treadle.cli.chat.command import Lines, _at_home, _branch, _forgotten, _greeting, _leave, _signals, _theme
 from treadle.cli.chat.page import Page
-from treadle.cli.chat.plain import Lines
-from treadle.cli.chat.status import Status
-from treadle.cli.chat.talk import Talk
+from treadle.cli.chat.talk import Status, Talk
 from treadle.session import AgentInfo, SessionSpec, Start
 from treadle.testing.sessions import ScriptedSession
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from treadle.cli.chat.completion import ChatCompleter
+from treadle.cli.chat.screen import ChatCompleter
 from treadle.session import CommandInfo
 
 COMMANDS = [CommandInfo(name="model", description="Change it.", arguments="[NAME]"), CommandInfo(name="mode")]

@@ -1,6 +1,6 @@
 """What is typed while the agent starts."""
 
-from treadle.cli.chat.early import Early
+from treadle.cli.chat.command import Early
 
 
 def test_what_is_typed_is_kept_in_order_and_the_last_can_be_taken_back() -> None:

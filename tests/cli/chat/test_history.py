@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.cli.chat.history import MOST_LINES, Typed
+from treadle.cli.chat.command import MOST_LINES, Typed
 
 
 def test_what_is_typed_is_there_in_the_next_chat_newest_first(tmp_path: Path) -> None:

@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from treadle.agent.messages import AssistantMessage, UserMessage
-from treadle.agent.records import MessageRecord
-from treadle.agent.transcript import Transcript
-from treadle.cli.chat.last import last_words
+from treadle.agent.transcript import MessageRecord, Transcript
+from treadle.cli.chat.command import last_words
 from treadle.cli.chat.page import Page
 
 

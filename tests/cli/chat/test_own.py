@@ -11,10 +11,9 @@ import pytest
 
 from tests.cli.chat.terminal import ChatTerminal
 from treadle.agent.messages import UserMessage
-from treadle.agent.records import MessageRecord
-from treadle.agent.transcript import Transcript
-from treadle.cli.chat.own import COMMANDS, COPIED_MAX, INIT, REVIEW, changes, help_text
+from treadle.agent.transcript import MessageRecord, Transcript
 from treadle.cli.chat.page import Page
+from treadle.cli.chat.talk import COMMANDS, COPIED_MAX, INIT, REVIEW, changes, help_text
 from treadle.errors import ConfigError, Unsupported
 from treadle.io.paths import config_file
 from treadle.session import AgentInfo, SessionSpec, Start

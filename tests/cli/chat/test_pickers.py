@@ -4,9 +4,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from treadle.agent.records import TurnBegan
-from treadle.agent.transcript import Transcript
-from treadle.cli.chat.pickers import SHOWN, _files, pickers
+from treadle.agent.transcript import Transcript, TurnBegan
+from treadle.cli.chat.screen import SHOWN, _files, pickers
 from treadle.session import AgentInfo, SessionSpec
 from treadle.testing.sessions import ScriptedSession
 

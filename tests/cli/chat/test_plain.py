@@ -20,8 +20,8 @@ import pytest
 from tests.cli.chat.typing import Done
 from tests.installed import TREADLE
 from tests.scripts import calls, says
+from treadle.cli.chat.command import Lines
 from treadle.cli.chat.page import Page
-from treadle.cli.chat.plain import Lines
 from treadle.cli.chat.question import Question
 from treadle.events import Asked
 from treadle.session import Answer

@@ -1,7 +1,7 @@
 """What is awaited, and since when."""
 
 from treadle import events
-from treadle.cli.chat.progress import Progress, clock_words
+from treadle.cli.chat.page import Progress, clock_words
 
 
 def test_every_wait_has_a_name_and_its_own_clock() -> None:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from treadle.cli.chat.prose import LIVE_LINES, Prose, finished, trimmed, unfinished
+from treadle.cli.chat.page import PROSE_LINES, Prose, finished, trimmed, unfinished
 
 
 def drawn(text: str) -> str:
@@ -42,7 +42,7 @@ def test_headings_stand_at_the_left_and_code_can_be_copied() -> None:
 def test_of_a_long_block_only_the_end_is_drawn_and_code_stays_code() -> None:
     code = "```python\n" + "".join(f"x = {n}\n" for n in range(1000))
     end = unfinished(code)
-    assert end.startswith("```python\nx = ") and end.endswith("x = 999\n") and len(end.split("\n")) == LIVE_LINES + 1
+    assert end.startswith("```python\nx = ") and end.endswith("x = 999\n") and len(end.split("\n")) == PROSE_LINES + 1
     assert unfinished(code + "```\n" + "word\n" * 100).startswith("word\n")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import until
-from treadle.cli.chat.shell import REPORTED_BYTES, own_command
+from treadle.cli.chat.talk import REPORTED_BYTES, own_command
 
 
 async def test_the_agent_is_told_what_was_shown(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The line under the input."""
 
-from treadle.cli.chat.status import Status, short
+from treadle.cli.chat.talk import Status, short
 from treadle.events import ModelRouted, Usage
 from treadle.session import AgentInfo, SessionSpec
 from treadle.testing.sessions import ScriptedSession

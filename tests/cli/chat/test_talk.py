@@ -8,12 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.waiting import until
-from treadle.cli.chat.attention import Attention
 from treadle.cli.chat.page import Page
 from treadle.cli.chat.question import Question
-from treadle.cli.chat.status import Status
-from treadle.cli.chat.talk import Talk
-from treadle.cli.reporting import Reporter
+from treadle.cli.chat.talk import Attention, Reporter, Status, Talk
 from treadle.errors import ConfigError
 from treadle.events import Answered, Asked, Task, TaskChanged, TextDelta
 from treadle.session import AgentInfo, Answer, Change, CommandResult, EventReader, Prompt, SessionSpec

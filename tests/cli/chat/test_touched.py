@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.cli.chat.touched import touched
+from treadle.cli.chat.question import touched
 
 
 @pytest.mark.parametrize(

@@ -13,15 +13,13 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from tests.waiting import until
-from treadle.cli.chat.completion import ChatCompleter
-from treadle.cli.chat.page import Page
-from treadle.cli.chat.progress import Progress
+from treadle.cli.chat.page import Page, Progress
 from treadle.cli.chat.question import Question
-from treadle.cli.chat.screen import ChatScreen
+from treadle.cli.chat.screen import ChatCompleter, ChatScreen
 from treadle.events import Asked
 from treadle.session import Answer, CommandInfo
 from treadle.settings.config import ChatSettings
-from treadle.terminal.screen import Screen
+from treadle.terminal.viewers.screen import Screen
 
 COLS, ROWS = 60, 20
 COMMANDS = [CommandInfo(name="model"), CommandInfo(name="mode"), CommandInfo(name="help")]

@@ -18,8 +18,8 @@ from treadle import installation
 from treadle.agent.providers.local.catalog import DEFAULT, KNOWN, ModelRecord, file_of, record_of
 from treadle.agent.providers.names import VENDORS
 from treadle.agent.providers.script import parse
-from treadle.cli.choosing import fetch
-from treadle.cli.choosing.choose import settle
+from treadle.cli import choice
+from treadle.cli.choice import settle
 from treadle.cli.options import RunOptions
 from treadle.errors import NoModel
 from treadle.settings import config
@@ -80,7 +80,7 @@ async def test_where_nothing_is_found_it_says_what_to_type_and_offers_the_local_
         await settle(OURS, talks=True, plain=True)
     assert "`treadle demo` shows it at work" in str(left.value)
     assert "l  fetch the small local model now (1.1 GB to fetch" in capsys.readouterr().out
-    monkeypatch.setattr(fetch, "OPENMP", "libc.so.6")
+    monkeypatch.setattr(choice, "OPENMP", "libc.so.6")
     known = KNOWN[DEFAULT]
     with open(file_of(DEFAULT), "wb") as file:
         file.truncate(known.size)
@@ -88,7 +88,7 @@ async def test_where_nothing_is_found_it_says_what_to_type_and_offers_the_local_
     monkeypatch.setitem(installation.PROVIDES, "local", "absent_part")  # so it is no way yet
     Path(record_of(DEFAULT)).write_bytes(msgspec.json.encode(record))
     monkeypatch.setitem(installation.PROVIDES, "local", "json")
-    await fetch.fetch_local(plain=True)
+    await choice.fetch_local(plain=True)
     assert config.load(".").settings.model == "local" and "local is used from now on" in capsys.readouterr().err
 
 

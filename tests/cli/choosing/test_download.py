@@ -9,7 +9,7 @@ import pytest
 
 from treadle import installation
 from treadle.agent.providers.local.catalog import KNOWN, ModelRecord, file_of, record_of
-from treadle.cli.choosing.download import DownloadBar, _before, fetch
+from treadle.cli.choice import DownloadBar, _before, fetch
 from treadle.errors import ConfigError, TreadleError
 
 

@@ -9,8 +9,8 @@ import pytest
 from treadle.agent.providers.local.catalog import ModelRecord, file_of, record_of
 from treadle.agent.providers.names import ModelSettings
 from treadle.agent.providers.script import parse
-from treadle.cli.choosing import offered
-from treadle.cli.choosing.offered import ListedModels, ask
+from treadle.cli import choice
+from treadle.cli.choice import ListedModels, ask
 from treadle.testing.server import ModelServer
 
 
@@ -31,7 +31,7 @@ async def test_one_that_is_not_set_up_is_none(monkeypatch: pytest.MonkeyPatch) -
 async def test_one_that_refuses_or_is_silent_is_an_error_without_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "s3cret-key-s3cret-key")
-    monkeypatch.setattr(offered, "SECONDS", 0.0)
+    monkeypatch.setattr(choice, "SECONDS", 0.0)
     silent = await ask("openai")
     assert silent is not None and silent.models == [] and silent.error is not None
     assert "s3cret" not in silent.error
@@ -47,7 +47,7 @@ async def test_why_a_service_gives_no_models_is_told_and_it_is_closed(monkeypatc
     refused = await ask("chat", ModelSettings(base_url="http://127.0.0.1:9/v1"))
     assert refused is not None and refused.name == "chat" and refused.models == [] and refused.error
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        monkeypatch.setattr(offered, "SECONDS", 0.1)
+        monkeypatch.setattr(choice, "SECONDS", 0.1)
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
         assert await ask("chat", ModelSettings(base_url=url)) == ListedModels(
             name="chat", error="no answer within 0.1 s"

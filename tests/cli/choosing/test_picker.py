@@ -11,7 +11,7 @@ from prompt_toolkit.output.plain_text import PlainTextOutput
 
 from tests.cli.chat.terminal import ChatTerminal
 from tests.cli.choosing.conftest import typed
-from treadle.cli.choosing.picker import choose_key, choose_row
+from treadle.cli.choice import choose_key, choose_row
 from treadle.settings import config
 
 

@@ -13,9 +13,8 @@ from tests.cli.choosing.chosen import once
 from treadle import installation
 from treadle.agent.providers.local.catalog import DEFAULT, ModelRecord, file_of, record_of
 from treadle.agent.providers.names import PREFIXES, VENDORS, ModelSettings
-from treadle.cli import options
-from treadle.cli.choosing import ways
-from treadle.cli.choosing.ways import Found, Way, _keys, _local, _servers, local_words, look
+from treadle.cli import choice, options
+from treadle.cli.choice import Found, Way, _keys, _local, _servers, local_words, look
 from treadle.io.paths import config_file
 
 
@@ -105,7 +104,7 @@ async def test_only_a_server_that_someone_has_set_is_missed(monkeypatch: pytest.
     assert await _servers({}, ModelSettings()) == Found()
     (missed,) = (await _servers({}, ModelSettings(base_url=gone))).not_yet
     assert missed.startswith(f"the server at {gone}: ")
-    monkeypatch.setattr(ways, "SERVER", 0.0)
+    monkeypatch.setattr(choice, "SERVER", 0.0)
     assert (await _servers({}, ModelSettings())).not_yet == (f"the server at {gone} gave no answer within 0 s",)
 
 

@@ -3,9 +3,8 @@
 import pytest
 from click.testing import CliRunner
 
-from treadle.agent.records import TurnBegan
-from treadle.agent.transcript import Transcript
-from treadle.cli.completion.command import LISTS, completion, rows
+from treadle.agent.transcript import Transcript, TurnBegan
+from treadle.cli.help import LISTS, completion, rows
 
 
 def test_without_a_shell_it_says_which_there_are() -> None:

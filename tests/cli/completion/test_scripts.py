@@ -11,10 +11,8 @@ import pytest
 
 from tests.cli.chat.terminal import ChatTerminal
 from tests.conftest import need
-from treadle.agent.records import TurnBegan
-from treadle.agent.transcript import Transcript
-from treadle.cli.completion.scripts import choices, script
-from treadle.cli.words import CommandWords, Option, every
+from treadle.agent.transcript import Transcript, TurnBegan
+from treadle.cli.help import CommandWords, Option, choices, every, script
 
 BIN = str(Path(sys.executable).parent)
 BASH = """source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _treadle; printf '%s\\n' "${COMPREPLY[@]}" """

@@ -10,10 +10,10 @@ from click.testing import CliRunner
 from PIL import Image
 
 from tests.cli.fleet.commands import stored, typed, typed_json
-from treadle.cli.fleet.away import phone
+from treadle.cli.fleet.queries import phone
 from treadle.errors import NotFound
 from treadle.fleet.engine.bus import Bus
-from treadle.serve import running
+from treadle.serve import background
 from treadle.serve.listening import Listening
 from treadle.serve.tokens import Tokens
 
@@ -22,7 +22,7 @@ from treadle.serve.tokens import Tokens
 def listening(state_home: Path) -> Iterator[Listening]:
     made = Listening(port=0, behind_proxy=True, names=("fleet.example",))
     try:
-        with running.noted(made.address, made.unix):
+        with background.noted(made.address, made.unix):
             yield made
     finally:
         made.socket.close()
@@ -58,7 +58,7 @@ def test_the_code_signs_a_phone_in_once_with_the_right_to_answer(listening: List
 def test_a_server_on_plain_http_is_none_for_a_phone(state_home: Path) -> None:
     made = Listening(port=0)
     try:
-        with running.noted(made.address, made.unix):
+        with background.noted(made.address, made.unix):
             result = CliRunner().invoke(phone)
     finally:
         made.socket.close()

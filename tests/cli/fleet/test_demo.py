@@ -16,15 +16,14 @@ import pytest
 from tests.cli.fleet.commands import stored
 from tests.installed import TREADLE, started
 from tests.waiting import until
-from treadle.cli.fleet import demo_goal
-from treadle.cli.fleet.demo import SECONDS, _answer, _card, _check, _is_over, _Timed
+from treadle.cli.fleet.demo import SECONDS, _answer, _answer_with, _card, _check, _is_over, _Timed, _with_roles
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.fleet.sample import SHOP
 from treadle.io.process import table
 from treadle.wire.fleet.records import AnswerRecord, AskRecord, Attempt, Note, Order, Used
 from treadle.wire.fleet.train import QueuedChange, ReturnedChange, TrainRecord
-from treadle.wire.goal.reading import read
+from treadle.wire.goal.plan import read
 
 
 @pytest.mark.slow
@@ -161,8 +160,8 @@ async def test_what_is_asked_is_answered_and_waited_for_only_as_long_as_it_may_c
         await bus.put(f"ask.{name}.1", encode(ask))
     said: list[str] = []
     await _answer(bus, "a", said.append)
-    await demo_goal._answer(bus, "b", allow=True)
-    await demo_goal._answer(bus, "c", allow=False)
+    await _answer_with(bus, "b", allow=True)
+    await _answer_with(bus, "c", allow=False)
     entries = [await bus.get(f"answer.{name}.1") for name in ("a", "b", "c")]
     answers = [msgspec.json.decode(entry.value, type=AnswerRecord) for entry in entries if entry]
     assert [(each.decision, each.by) for each in answers] == [("allow", "demo"), ("allow", "demo"), ("deny", "demo")]
@@ -171,7 +170,7 @@ async def test_what_is_asked_is_answered_and_waited_for_only_as_long_as_it_may_c
 
 def test_a_person_leaves_the_editor_with_agents_and_reviews() -> None:
     text = 'goal = "g"\ndone = "true"\nbudget = { orders = 1 }\n[[order]]\nid = "a"\ntask = "t"\n'
-    plan, mistakes = read(demo_goal._with_roles(text))
+    plan, mistakes = read(_with_roles(text))
     assert plan is not None and not mistakes and plan.gates == ("plan", "agent:reviewer") and plan.mode == "full-auto"
     assert set(plan.roles) == {"worker", "reviewer", "judge"}
     for role, agent in plan.roles.items():

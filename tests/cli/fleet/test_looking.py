@@ -13,8 +13,8 @@ from tests.cli.fleet.commands import as_json, fleet, stored, typed, typed_json
 from tests.fleet.conftest import repository as repository
 from tests.fleet.repositories import edits
 from tests.installed import TREADLE
-from treadle.cli.completion.command import rows
 from treadle.cli.fleet import fleet as group
+from treadle.cli.help import rows
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.host.store import ReceiptStore

@@ -18,7 +18,7 @@ from treadle.fleet.engine import places, server
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.io.process import table
-from treadle.serve import running as running_page
+from treadle.serve import background as running_page
 from treadle.wire.fleet.records import NodeRecord
 
 

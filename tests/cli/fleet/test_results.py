@@ -14,7 +14,7 @@ from tests.landing.test_merging import finished as finished
 from tests.scripts import says
 from treadle.cli.receipt import receipt
 from treadle.fleet import client
-from treadle.fleet.engine import objects
+from treadle.fleet.engine import streams
 from treadle.fleet.engine.bus import Bus
 from treadle.wire.fleet.records import Used
 
@@ -70,7 +70,7 @@ PATCH = b"diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-on
 
 
 async def test_work_is_looked_at_and_sent_back_with_comments(bus: Bus, tmp_path: Path) -> None:
-    await objects.put(bus, "patch.o1.1", PATCH)
+    await streams.put(bus, "patch.o1.1", PATCH)
     result = {"patch": "patch.o1.1", "verified": True, "says": "did\x1b it", "stat": "", "outside_claims": ["b.txt"]}
     await stored(bus, "order1", result=result, title="the\nfirst")
     await stored(bus, "order2", result={"verified": False})

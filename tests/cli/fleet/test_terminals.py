@@ -11,7 +11,7 @@ from tests.cli.fleet.commands import fleet, stored
 from treadle.cli.fleet.terminals import _Carrier
 from treadle.errors import LocalError, NotFound
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.run.terminal.forwarding import OrderTerminals, place_of
+from treadle.fleet.run.terminals import OrderTerminals, place_of
 from treadle.wire.fleet.messages import RunReport
 from treadle.wire.fleet.records import Attempt
 

@@ -52,8 +52,7 @@ def test_output_that_cannot_be_written_is_said_in_one_line(project: Path) -> Non
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_a_command_is_light(name: str) -> None:
-    module = f"treadle.cli.heimdall.{name.replace('-', '_')}"
-    code = f"import sys, {module}; print(*sys.modules)"
+    code = f"import sys; from treadle.cli.heimdall import find; find({name!r}); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True).stdout
     heavy = {"msgspec", "asyncio", "dataclasses", "psutil", "tomllib", "click", "inspect", "typing"}
     assert not heavy & set(loaded.split())
@@ -91,7 +90,7 @@ def test_the_reference_has_what_only_treadle_has(project: Path, name: str) -> No
 
 
 def test_the_reference_has_every_message_and_every_tool() -> None:
-    from treadle.coordination.tools import ALL
+    from treadle.coordination.mcp import ALL
     from treadle.wire.heimdall.messages import TYPES
 
     protocol, server = ((DOCS / name).read_text() for name in ("coordination-protocol.md", "ledger-mcp.md"))

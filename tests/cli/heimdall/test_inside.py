@@ -15,8 +15,8 @@ import pytest
 
 from tests.coordination.conftest import git
 from treadle.cli.heimdall import UsageError, inside
-from treadle.coordination import relaying
-from treadle.coordination.relaying import LARGEST, LISTENING, answer
+from treadle.coordination import relay
+from treadle.coordination.relay import LARGEST, LISTENING, answer
 from treadle.errors import ConfigError, TreadleError
 
 WRITE = {"tool_name": "Write", "tool_input": {"file_path": "src/a/x"}, "hook_event_name": "PreToolUse"}
@@ -88,7 +88,7 @@ class Outside:
 @pytest.fixture
 def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Outside]:
     made = Outside(tmp_path / "relay")
-    monkeypatch.setattr(relaying, "RELAY", str(tmp_path / "relay"))
+    monkeypatch.setattr(relay, "RELAY", str(tmp_path / "relay"))
     yield made
     made.close()
 

@@ -24,7 +24,7 @@ from treadle.cli.heimdall.outside import check
 from treadle.coordination import hooks
 from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
-from treadle.coordination.relaying import LISTENING, SECONDS, RelayRequest
+from treadle.coordination.relay import LISTENING, SECONDS, RelayRequest
 from treadle.errors import Denied
 from treadle.io.sandbox import methods
 from treadle.session import Confinement, SessionSpec

@@ -10,10 +10,10 @@ import pytest
 from tests.installed import TREADLE, treadle
 from tests.terminal.support import WAIT, Stage, connected, until
 from treadle.cli.terminal import main
-from treadle.io.reading import read_if_there
+from treadle.io.files import read_if_there
 from treadle.terminal.client import Client
 from treadle.terminal.places import Place
-from treadle.terminal.screen import snapshot
+from treadle.terminal.viewers.screen import snapshot
 
 
 class Shell:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.cli.terminal.shells import Here
 from treadle.io import files
-from treadle.terminal import unmerged
+from treadle.terminal import lock
 
 
 def leave(here: Here, *names: str, when: int = 1) -> list[str]:
@@ -45,7 +45,7 @@ def test_files_are_counted_by_what_they_are(here: Here) -> None:
 
 
 def test_work_that_was_not_brought_over_is_left_alone(here: Here, state_home: Path) -> None:
-    workdir = Path(unmerged.base()) / "w-1" / "r"
+    workdir = Path(lock.base()) / "w-1" / "r"
     workdir.mkdir(parents=True)
     place = here.ended("w", workdir=str(workdir.resolve()))
     os.utime(place.exit, (1, 1))

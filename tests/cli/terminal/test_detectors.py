@@ -9,7 +9,7 @@ import pytest
 from tests.cli.terminal.shells import Shell
 from tests.terminal.support import until
 from treadle.cli.arguments import UsageError
-from treadle.cli.terminal import detectors
+from treadle.cli.terminal import status
 from treadle.errors import ConfigError
 from treadle.io import paths
 
@@ -87,23 +87,23 @@ def test_each_moment_is_judged_and_one_that_is_judged_otherwise_is_named(
     path, beside = tmp_path / "talker.toml", tmp_path / "talker.moments.toml"
     path.write_text(TABLE)
     with pytest.raises(ConfigError, match="has no labelled moments in .*talker.moments.toml") as refused:
-        detectors.main(["test", str(path)])
+        status.detectors_command(["test", str(path)])
     assert "explain ID --record STATE --to FILE" in str(refused.value.hint)
     beside.write_text(MOMENTS.format("working"))
-    assert detectors.main(["test", str(path)]) == 0
+    assert status.detectors_command(["test", str(path)]) == 0
     assert capsys.readouterr() == (f"{path}: 2 of 2 moments are judged as labelled\n", "")
-    assert detectors.main(["test", str(path), "--json"]) == 0
+    assert status.detectors_command(["test", str(path), "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [(row["labelled"], row["judged"]) for row in rows] == [("idle", "idle"), ("working", "working")]
     assert "busy" in rows[1]["because"]
     beside.write_text(MOMENTS.format("error"))
-    assert detectors.main(["test", "--json", str(path)]) == 1
+    assert status.detectors_command(["test", "--json", str(path)]) == 1
     capsys.readouterr()
-    assert detectors.main(["test", str(path), str(path)]) == 1
+    assert status.detectors_command(["test", str(path), str(path)]) == 1
     wrong = "moment 2: labelled error, judged working, because of screen: busy\n"
     assert capsys.readouterr().out == f"{wrong}{path}: 1 of 2 moments are judged as labelled\n" * 2
     beside.write_text("")
-    assert detectors.main(["test", str(path)]) == 1
+    assert status.detectors_command(["test", str(path)]) == 1
     assert capsys.readouterr() == (
         f"{path}: 0 of 0 moments are judged as labelled\n",
         f"treadle detectors: {beside} has no moments\n",
@@ -113,4 +113,4 @@ def test_each_moment_is_judged_and_one_that_is_judged_otherwise_is_named(
 @pytest.mark.parametrize("words", [["ls", "x"], ["test"], ["dance"]])
 def test_it_lists_or_tests_and_nothing_else(words: list[str]) -> None:
     with pytest.raises(UsageError, match="ls, or test with the file of a table"):
-        detectors.main(words)
+        status.detectors_command(words)

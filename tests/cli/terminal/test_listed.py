@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from treadle.cli.names import TERMINAL
+from treadle.cli.arguments import TERMINAL
 from treadle.cli.terminal import listed
 
 

@@ -16,7 +16,7 @@ from tests.cli.terminal.shells import Here, Shell
 from tests.installed import started
 from tests.terminal.support import alive, until
 from tests.waiting import stop
-from treadle.cli.terminal import ls
+from treadle.cli.terminal import status
 from treadle.terminal.places import Place
 
 ROW = {"id": "x", "alive": True, "state": "idle", "state_ms": 61_000, "pid": 7, "idle_ms": 5}
@@ -45,7 +45,7 @@ ROW = {"id": "x", "alive": True, "state": "idle", "state_ms": 61_000, "pid": 7, 
     ],
 )
 def test_a_row_in_words(row: dict[str, Any], words: str) -> None:
-    assert ls.words(row) == words
+    assert status.words(row) == words
 
 
 @pytest.mark.parametrize(
@@ -53,12 +53,12 @@ def test_a_row_in_words(row: dict[str, Any], words: str) -> None:
     [(0, "0s"), (59_999, "59s"), (60_000, "1m"), (3_599_999, "59m"), (3_600_000, "1h"), (86_400_000, "1d")],
 )
 def test_a_span_is_in_its_largest_unit(milliseconds: int, words: str) -> None:
-    assert ls.span(milliseconds) == words
+    assert status.span(milliseconds) == words
 
 
 def test_the_home_directory_is_written_short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/ann")
-    shown = [ls.shortened(path) for path in ("/home/ann", "/home/ann/w", "/home/anne", "/tmp", "")]
+    shown = [status.shortened(path) for path in ("/home/ann", "/home/ann/w", "/home/anne", "/tmp", "")]
     assert shown == ["~", "~/w", "/home/anne", "/tmp", ""]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.terminal.shells import Shell
 from treadle.cli.arguments import UsageError
-from treadle.cli.terminal import replay
+from treadle.cli.terminal import start
 from treadle.terminal.sequences import RESET
 
 CAST = """{"version": 3}
@@ -43,7 +43,7 @@ def test_it_pauses_as_the_program_did_or_as_is_said(
     (tmp_path / "c").write_text(CAST)
     slept: list[float] = []
     monkeypatch.setattr(time, "sleep", slept.append)
-    assert replay.main([str(tmp_path / "c"), *options]) == 5
+    assert start.replay_command([str(tmp_path / "c"), *options]) == 5
     assert slept == pauses and capsys.readouterr().out == "one\r\ntwo\r\n"
 
 
@@ -52,11 +52,11 @@ def test_a_terminal_is_given_back_as_it_was(
 ) -> None:
     (tmp_path / "c").write_text(CAST)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    assert replay.main([str(tmp_path / "c"), "--idle-limit", "0"]) == 5
+    assert start.replay_command([str(tmp_path / "c"), "--idle-limit", "0"]) == 5
     assert capsys.readouterr().out == f"one\r\ntwo\r\n{RESET.decode()}"
 
 
 def test_a_speed_of_nothing_is_refused(tmp_path: Path) -> None:
     for speed in ("0", "-1", "0.0009"):
         with pytest.raises(UsageError, match="--speed must be a number from 0.001"):
-            replay.main([str(tmp_path / "c"), "--speed", speed])
+            start.replay_command([str(tmp_path / "c"), "--speed", speed])

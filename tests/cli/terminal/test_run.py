@@ -10,9 +10,9 @@ import pytest
 from tests.cli.terminal.shells import Here, Shell, reporting
 from tests.installed import TREADLE
 from tests.terminal.support import alive, connected, until
-from treadle.cli.terminal import run
+from treadle.cli.terminal import start
 from treadle.terminal.places import Place
-from treadle.terminal.screen import snapshot
+from treadle.terminal.viewers.screen import snapshot
 
 
 def test_run_detached_prints_the_id_when_the_socket_answers(shell: Shell) -> None:
@@ -136,7 +136,7 @@ def test_a_program_that_cannot_be_started_fails_the_run(shell: Shell) -> None:
     ],
 )
 def test_it_attaches_unless_it_was_told_not_to(arguments: list[str], attaches: bool) -> None:
-    assert run.attaches(arguments) is attaches
+    assert start.attaches(arguments) is attaches
 
 
 @pytest.mark.parametrize(

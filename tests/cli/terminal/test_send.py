@@ -11,7 +11,7 @@ import pytest
 from tests.cli.terminal.shells import Here, Shell, reporting
 from tests.terminal.support import until
 from tests.waiting import stop
-from treadle.cli.terminal import connect, send
+from treadle.cli.terminal import connect, input
 from treadle.terminal.places import Place
 
 
@@ -65,7 +65,7 @@ def test_the_timeout_alone_ends_a_send_that_has_no_other_limit(shell: Shell, mon
     monkeypatch.setattr(connect, "__defaults__", (None, None))  # the connection would wait for ever
     stop(supervisor)
     try:
-        assert send.main(["x", "too late", "--timeout", "0.5", "--socket-dir", str(shell.directory)]) == 124
+        assert input.send_command(["x", "too late", "--timeout", "0.5", "--socket-dir", str(shell.directory)]) == 124
     finally:
         os.kill(supervisor, signal.SIGCONT)
 
@@ -272,7 +272,7 @@ def test_a_dialog_is_answered_with_one_key_and_only_while_it_asks(shell: Shell) 
     ],
 )
 def test_escapes_are_as_in_c(text: str, data: bytes) -> None:
-    assert send.unescape(text) == data
+    assert input.unescape(text) == data
 
 
 PEEK = "look with `treadle peek x`;"
@@ -328,7 +328,7 @@ NOTHING, TYPED = ", so nothing was typed", "; the text was typed, but Enter was 
 def test_what_was_not_typed_is_said_with_the_reason_and_what_to_do(
     answer: dict[str, object], code: int, lines: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert send.refuse(Place(str(tmp_path), "x"), answer) == code
+    assert input.refuse(Place(str(tmp_path), "x"), answer) == code
     assert capsys.readouterr() == ("", "".join(f"{line}\n" for line in lines))
 
 

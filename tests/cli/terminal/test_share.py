@@ -9,7 +9,7 @@ import pytest
 from tests.cli.terminal.shells import Here, Shell
 from tests.installed import started
 from treadle.cli.terminal import main
-from treadle.serve import running
+from treadle.serve import background
 from treadle.serve.tokens import Tokens
 
 
@@ -32,7 +32,7 @@ def test_a_terminal_is_shared_from_the_directory_that_the_server_shows_until_it_
     assert share("x") == (1, "", "no page is served here\n  `treadle serve` serves it\n")
     assert share("--list") == (0, "No terminal is shared\n", "") and share("--list", "--json")[1] == "[]\n"
     here.stage.start("sleep", "60", id="x")
-    with running.noted("http://host:1", "", terminals=str(here.directory)):
+    with background.noted("http://host:1", "", terminals=str(here.directory)):
         code, out, _ = share("x")
         made, _, proof = out.strip().partition("#")
         assert (code, made) == (0, "http://host:1/share.html")
@@ -54,7 +54,7 @@ def test_without_another_directory_it_is_that_of_all_terminals(here: Here, share
     (state_home / "treadle").mkdir(exist_ok=True)
     (state_home / "treadle" / "terminals").symlink_to(here.directory)
     here.stage.start("sleep", "60", id="x")
-    with running.noted("http://host:1", ""):
+    with background.noted("http://host:1", ""):
         assert share("x")[0] == 0
 
 

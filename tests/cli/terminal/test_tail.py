@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.cli.terminal.shells import Here, Shell
 from tests.installed import TREADLE, started
 from tests.terminal.support import until
-from treadle.cli.terminal import tail
+from treadle.cli.terminal import status
 from treadle.terminal.places import Place
 
 
@@ -31,8 +31,8 @@ def test_the_last_lines_are_those_that_a_list_would_give(
     expected = b"".join(data.splitlines(keepends=True)[-count:] if count else [])
     if older and older < len(data) and not data[:older].endswith(b"\n"):
         return  # rotation cuts lines only where the program paused; a cut line is two
-    tail.BLOCK = 7
-    assert tail.last_lines(place, count, None) == expected
+    status.BLOCK = 7
+    assert status.last_lines(place, count, None) == expected
 
 
 def test_of_one_that_ended_on_a_full_disk_the_end_may_be_missing_and_that_is_said(
@@ -41,7 +41,7 @@ def test_of_one_that_ended_on_a_full_disk_the_end_may_be_missing_and_that_is_sai
     place = Place(str(tmp_path), "x")
     Path(place.out).write_bytes(b"all that could be written\n")
     Path(place.exit).write_text('{"format": 1, "id": "x", "code": 0, "output_lost": 512}')
-    assert tail.main(["x", "--socket-dir", str(tmp_path)]) == 0
+    assert status.tail_command(["x", "--socket-dir", str(tmp_path)]) == 0
     shown = capfd.readouterr()
     assert shown.out == "all that could be written\n"
     assert "512 bytes could not be written" in shown.err
@@ -111,4 +111,4 @@ def test_older_output_is_in_the_file_before(here: Here) -> None:
         "three\nfour",
         "two\nthree\nfour",
     ]
-    assert tail.last_lines(place, 5, 6) == b"one\ntwo\nthree\n"
+    assert status.last_lines(place, 5, 6) == b"one\ntwo\nthree\n"

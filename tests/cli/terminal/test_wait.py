@@ -13,7 +13,7 @@ import pytest
 from tests.cli.terminal.shells import Here, Shell, reporting
 from tests.terminal.support import connected, until
 from tests.waiting import stop
-from treadle.cli.terminal import wait
+from treadle.cli.terminal import input
 
 
 def test_wait_gives_the_programs_code_while_it_runs_and_long_after(shell: Shell) -> None:
@@ -112,8 +112,8 @@ def test_of_several_the_first_that_gets_there_is_named(shell: Shell) -> None:
     ],
 )
 def test_a_state_has_its_own_name_and_general_ones(state: dict[str, Any], names: set[str]) -> None:
-    assert {name for name in wait.STATES if wait.matches(state, (name,))} == names
-    assert wait.matches(state, wait.STATES)
+    assert {name for name in input.STATES if input.matches(state, (name,))} == names
+    assert input.matches(state, input.STATES)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_state_has_its_own_name_and_general_ones(state: dict[str, Any], names:
 def test_what_will_not_become_idle_by_itself_has_an_exit_code(
     state: dict[str, Any], code: int | None, out: str, err: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert wait.instead_of_idle("x", state) == code
+    assert input.instead_of_idle("x", state) == code
     said = capsys.readouterr()
     assert said.out == out and err in said.err and bool(err) == bool(said.err)
 

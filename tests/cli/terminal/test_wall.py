@@ -6,19 +6,19 @@ import pytest
 
 from tests.cli.terminal.shells import Here, Person
 from treadle.cli.arguments import UsageError
-from treadle.cli.terminal import wall
+from treadle.cli.terminal import start
 from treadle.errors import ConfigError
 
 
 def test_without_a_terminal_it_says_what_to_do_instead() -> None:
     with pytest.raises(ConfigError, match="needs a terminal") as refused:
-        wall.main([])
+        start.wall_command([])
     assert "ls --watch" in str(refused.value.hint)
 
 
 def test_it_takes_no_words() -> None:
     with pytest.raises(UsageError, match="no arguments"):
-        wall.main(["one"])
+        start.wall_command(["one"])
 
 
 def test_on_a_terminal_that_can_draw_nothing_it_says_so(here: Here, person: Callable[..., Person]) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from treadle.doors.a2a.content import prompt_of
-from treadle.wire.a2a.records import CONTENT_TYPE_NOT_SUPPORTED, A2aMessage, A2aPart
+from treadle.doors.a2a.door import prompt_of
+from treadle.wire.a2a.messages import CONTENT_TYPE_NOT_SUPPORTED, A2aMessage, A2aPart
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, Fault
 
 PICTURE = A2aPart(raw=b"png", media_type="image/png")

@@ -10,7 +10,7 @@ from treadle.doors.a2a import door as doors
 from treadle.errors import ProviderError
 from treadle.events import Message, TextDelta, Usage
 from treadle.testing.sessions import ScriptedAgent
-from treadle.wire.a2a import records
+from treadle.wire.a2a import messages
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
 
 
@@ -53,7 +53,7 @@ async def test_a_client_sees_no_tasks_of_another(tmp_path: Path) -> None:
         for method in ("GetTask", "CancelTask", "SubscribeToTask"):
             with pytest.raises(Fault) as refused:
                 await other.call(method, id=task["id"])
-            assert refused.value.code == records.TASK_NOT_FOUND
+            assert refused.value.code == messages.TASK_NOT_FOUND
         with pytest.raises(Fault):
             await other.send("allow", taskId=task["id"])
         assert (await other.call("ListTasks"))["totalSize"] == 0
@@ -64,10 +64,10 @@ async def test_a_client_sees_no_tasks_of_another(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("part", "code"),
     [
-        ({"url": "http://169.254.169.254/"}, records.CONTENT_TYPE_NOT_SUPPORTED),
-        ({"raw": "aGk=", "mediaType": "application/zip"}, records.CONTENT_TYPE_NOT_SUPPORTED),
-        ({"raw": "aGk=", "mediaType": "image/png"}, records.CONTENT_TYPE_NOT_SUPPORTED),
-        ({"raw": "////", "mediaType": "text/plain"}, records.CONTENT_TYPE_NOT_SUPPORTED),
+        ({"url": "http://169.254.169.254/"}, messages.CONTENT_TYPE_NOT_SUPPORTED),
+        ({"raw": "aGk=", "mediaType": "application/zip"}, messages.CONTENT_TYPE_NOT_SUPPORTED),
+        ({"raw": "aGk=", "mediaType": "image/png"}, messages.CONTENT_TYPE_NOT_SUPPORTED),
+        ({"raw": "////", "mediaType": "text/plain"}, messages.CONTENT_TYPE_NOT_SUPPORTED),
         ({"raw": "!", "mediaType": "text/plain"}, INVALID_PARAMS),
         ({"text": " "}, INVALID_PARAMS),
         ({"text": "a", "data": {}}, INVALID_PARAMS),
@@ -165,7 +165,7 @@ async def test_webhooks_are_named_listed_replaced_and_removed(tmp_path: Path, mo
         for name in (made["id"], None, 3):
             with pytest.raises(Fault, match="the task has no webhook") as refused:
                 await client.call("GetTaskPushNotificationConfig", taskId=task, id=name)
-            assert refused.value.code == records.TASK_NOT_FOUND
+            assert refused.value.code == messages.TASK_NOT_FOUND
         with pytest.raises(Fault, match="taskId is missing"):
             await client.call("ListTaskPushNotificationConfigs")
         old = Caller(client.door, "0.3")
@@ -192,7 +192,7 @@ async def test_without_webhooks_each_of_their_methods_says_so(tmp_path: Path) ->
         ):
             with pytest.raises(Fault, match="calls no webhooks") as refused:
                 await client.call(method, **params)
-            assert refused.value.code == records.PUSH_NOT_SUPPORTED
+            assert refused.value.code == messages.PUSH_NOT_SUPPORTED
 
 
 async def test_a_task_is_followed_cancelled_and_gone_on_with_only_as_it_can_be(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ async def test_a_task_is_followed_cancelled_and_gone_on_with_only_as_it_can_be(t
         assert state_of(cancelled) == "CANCELED"
         with pytest.raises(Fault, match="the task is canceled") as refused:
             await client.call("CancelTask", id=task["id"])
-        assert refused.value.code == records.TASK_NOT_CANCELABLE
+        assert refused.value.code == messages.TASK_NOT_CANCELABLE
         with pytest.raises(Fault, match="nothing to follow"):
             await client.call("SubscribeToTask", id=task["id"])
         for name in (None, "", 3):

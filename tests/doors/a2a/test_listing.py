@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.doors.a2a.callers import opened
-from treadle.doors.a2a.listing import listed
+from treadle.doors.a2a.door import listed
 from treadle.testing.sessions import ScriptedAgent
-from treadle.wire.a2a.versions import Malformed
+from treadle.wire.a2a.messages import Malformed
 from treadle.wire.common.jsonrpc import Fault
 
 

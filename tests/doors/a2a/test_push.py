@@ -7,10 +7,9 @@ import msgspec
 import pytest
 
 from tests.serve.receiver import receiving
-from treadle.doors.a2a import push
-from treadle.doors.a2a.push import WAITING, Allowed, Webhook
-from treadle.wire.a2a.records import A2aStatus, PushTarget, StatusUpdate
-from treadle.wire.a2a.versions import Malformed
+from treadle.doors.a2a import door
+from treadle.doors.a2a.door import WAITING, Allowed, Webhook
+from treadle.wire.a2a.messages import A2aStatus, Malformed, PushTarget, StatusUpdate
 
 ALLOWED = Allowed(("Hooks.example", "one.example:8443", "127.0.0.1", "[::1]"))
 
@@ -106,7 +105,7 @@ async def test_changes_are_posted_in_their_order_and_it_ends_when_all_were_deliv
 async def test_what_is_not_taken_is_given_up_with_a_word(
     status: str, given_up: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(push, "TRIES", 1)
+    monkeypatch.setattr(door, "TRIES", 1)
     caplog.set_level(logging.INFO)
     async with receiving() as place:
         place.status = status

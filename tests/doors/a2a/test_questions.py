@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.doors.a2a.questions import answer_of, parts_of
+from treadle.doors.a2a.task import answer_of, parts_of
 from treadle.events import Asked
 from treadle.session import Answer
-from treadle.wire.a2a.records import A2aMessage, A2aPart
-from treadle.wire.a2a.versions import Malformed
+from treadle.wire.a2a.messages import A2aMessage, A2aPart, Malformed
 
 MAY = Asked(request="q", kind="permission", text="May it?", name="bash", args={"command": "rm x"}, command="rm x")
 PLAN = Asked(request="q", kind="plan", text="The plan.")

@@ -24,7 +24,7 @@ from treadle.events import (
 )
 from treadle.session import Prompt, SessionSpec
 from treadle.testing.sessions import ScriptedAgent, ScriptedSession
-from treadle.wire.a2a import records
+from treadle.wire.a2a import messages
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, Fault
 
 
@@ -111,10 +111,10 @@ async def test_a_running_task_is_cancelled_and_an_ended_one_is_not(tmp_path: Pat
         assert state_of(await client.call("CancelTask", id=task["id"])) == "CANCELED"
         with pytest.raises(Fault) as again:
             await client.call("CancelTask", id=task["id"])
-        assert again.value.code == records.TASK_NOT_CANCELABLE
+        assert again.value.code == messages.TASK_NOT_CANCELABLE
         with pytest.raises(Fault) as more:
             await client.send("More.", taskId=task["id"])
-        assert more.value.code == records.UNSUPPORTED_OPERATION
+        assert more.value.code == messages.UNSUPPORTED_OPERATION
         with pytest.raises(Fault):
             await client.stream("SubscribeToTask", id=task["id"])
 
@@ -129,7 +129,7 @@ async def test_words_for_a_working_task_reach_an_agent_that_can_be_given_some(tm
             if cannot:
                 with pytest.raises(Fault) as refused:
                     await client.send("More.", taskId=task["id"], now=True)
-                assert refused.value.code == records.UNSUPPORTED_OPERATION
+                assert refused.value.code == messages.UNSUPPORTED_OPERATION
             else:
                 await client.send("More.", taskId=task["id"], now=True)
             go.set()
@@ -144,8 +144,8 @@ async def test_a_turn_that_fails_is_a_failed_task_that_says_why(tmp_path: Path) 
         assert "the model is down" in task["status"]["message"]["parts"][0]["text"]
 
 
-def message(text: str) -> records.A2aMessage:
-    return records.A2aMessage(id=text, role="user", parts=(records.A2aPart(text=text),))
+def message(text: str) -> messages.A2aMessage:
+    return messages.A2aMessage(id=text, role="user", parts=(messages.A2aPart(text=text),))
 
 
 async def served(*turns: list[Any]) -> tuple[ServedTask, ScriptedSession, list[Any]]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from treadle.doors.acp.questions import UNANSWERABLE, options_of, put, read_choice
+from treadle.doors.acp.door import UNANSWERABLE, options_of, put, read_choice
 from treadle.errors import PeerClosed
 from treadle.events import Asked
 from treadle.session import Answer

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from treadle.doors.acp.session import ClientAbilities, Served
+from treadle.doors.acp.door import ClientAbilities, Served
 from treadle.errors import AuthFailed, MaxIterations, ProviderError
 from treadle.events import Asked, Message, TextDelta, TurnStarted, Usage, Warned
 from treadle.session import Change, CommandInfo, CommandResult, Mode, SessionSpec

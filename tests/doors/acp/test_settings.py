@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from treadle.doors.acp.settings import AS_SET, change, offered
+from treadle.doors.acp.door import AS_SET, change, offered
 from treadle.errors import RemoteError
 from treadle.session import AgentInfo, Change, ModelMenu, OfferedModel, Reasoning, SessionSpec
 from treadle.testing.sessions import ScriptedSession

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from treadle.doors.mcp.runs import OPEN, AgentRun, Runs, ask_while
+from treadle.doors.mcp.door import OPEN, AgentRun, Runs, ask_while
 from treadle.errors import Busy, NotFound
 from treadle.events import Asked, TextDelta, TurnEnded
 from treadle.session import Answer, SessionSpec
@@ -122,7 +122,7 @@ async def test_a_run_is_of_the_agent_that_was_named_and_only_its_last_events_are
     assert found == ["usual", "other"] and (one.agent, two.agent, two.cwd) == ("usual", "other", "/tmp")
     with pytest.raises(NotFound, match=f"the runs are {one.id}, {two.id}; `resume`"):
         made.get("run_0")
-    monkeypatch.setattr("treadle.doors.mcp.runs.STORED_EVENTS", 3)
+    monkeypatch.setattr("treadle.doors.mcp.door.STORED_EVENTS", 3)
     await one.prompt("go")
     await asyncio.wait_for(one.settled(), 60)
     assert len(one.events) == 3 and isinstance(one.events[-1], TurnEnded)

@@ -2,8 +2,7 @@
 
 import msgspec
 
-from treadle.doors.mcp.runs import AgentRun
-from treadle.doors.mcp.telling import LONGEST, MOST, happened, outcome, progress, question, words
+from treadle.doors.mcp.door import LONGEST, MOST, AgentRun, happened, outcome, progress, question, words
 from treadle.events import (
     AnyEvent,
     Asked,

@@ -4,7 +4,7 @@ import jsonschema
 import mcp_types as types
 import pytest
 
-from treadle.doors.mcp.tools import INSTRUCTIONS, TOOLS
+from treadle.doors.mcp.door import INSTRUCTIONS, TOOLS
 
 
 @pytest.mark.parametrize("name", TOOLS)

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from treadle.doors.oneshot.ending import RunEnding, exit_code, failure, not_begun, refusals, result_of
+from treadle.doors.oneshot.run import RunEnding, exit_code, failure, not_begun, refusals, result_of
 from treadle.errors import ConfigError, NoModel
 from treadle.events import ErrorInfo, Outcome, ToolDenied, TurnEnded, Usage
 from treadle.sessions.totals import totals

@@ -3,9 +3,8 @@
 import pytest
 
 from tests.doors.oneshot.test_run import Sink
-from treadle.agent.hook_runs import HookStep
-from treadle.doors.oneshot.hook_lines import write_hook_lines
-from treadle.doors.oneshot.hooks import HostHooks
+from treadle.agent.hooks import HookStep
+from treadle.doors.oneshot.hooks import HostHooks, write_hook_lines
 from treadle.doors.oneshot.run import OneShot
 from treadle.session import SessionSpec
 from treadle.testing.sessions import ScriptedSession

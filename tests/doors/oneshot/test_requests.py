@@ -8,7 +8,7 @@ import pytest
 
 from treadle.agent.mcp import ServersChanged
 from treadle.agent.native import NativeAgent
-from treadle.doors.oneshot.adaptable import Adaptable, facts_of, judge_of
+from treadle.doors.oneshot.greeting import Adaptable, facts_of, judge_of
 from treadle.doors.oneshot.hooks import HostHooks
 from treadle.doors.oneshot.requests import HostRequests
 from treadle.doors.oneshot.run import OneShot

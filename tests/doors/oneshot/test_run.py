@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from tests.doors.oneshot.ran import HELLO, Commanded, Ran, Sink, interrupted, speaks
 from tests.waiting import until
-from treadle.doors.oneshot.hosting import Hosting
-from treadle.doors.oneshot.run import Between, OneShot
-from treadle.doors.oneshot.schema import SchemaCheck
+from treadle.doors.oneshot.greeting import SchemaCheck
+from treadle.doors.oneshot.run import Between, Hosting, OneShot
 from treadle.doors.oneshot.verbose import Verbose
 from treadle.errors import (
     AuthFailed,

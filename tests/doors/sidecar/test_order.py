@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from treadle.doors.sidecar.order import (
+from treadle.doors.sidecar.work import (
     best_effort,
     identity,
     manifest,

@@ -689,7 +689,7 @@ async def test_a_client_that_asks_without_end_and_reads_nothing_is_held_back() -
 async def test_however_many_sends_wait_a_cancel_is_read_and_too_many_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("treadle.doors.worker.pending.ROOM", 100)
+    monkeypatch.setattr("treadle.doors.worker.door.ROOM", 100)
     hold = asyncio.Event()
     async with worker(ScriptedAgent([TextDelta(text="a"), hold])) as client:
         client.ask(INIT, SEND)
@@ -798,7 +798,7 @@ async def test_a_signal_before_an_init_ends_it_without_a_word() -> None:
 
 
 async def test_too_many_sends_are_refused_before_an_init_is_done_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("treadle.doors.worker.pending.ROOM", 1)
+    monkeypatch.setattr("treadle.doors.worker.door.ROOM", 1)
     refused, opened = await talk(ScriptedAgent(), INIT, SEND)
     assert error(refused)[:2] == ("2", "busy") and opened["type"] == "init_ok"
     assert "failure" not in refused and "session_id" not in refused

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from treadle.doors.worker import pending
-from treadle.doors.worker.pending import End, Pending
+from treadle.doors.worker import door
+from treadle.doors.worker.door import End, Pending
 from treadle.wire.worker.messages import Send, StatusRequest
 
 
@@ -26,7 +26,7 @@ async def test_items_are_taken_in_the_order_they_came_and_waited_for() -> None:
     assert await waiting.take() is second
 
 
-@pytest.mark.parametrize(("count", "weight"), [(pending.ROOM, 0), (1, pending.ROOM_BYTES)])
+@pytest.mark.parametrize(("count", "weight"), [(door.ROOM, 0), (1, door.ROOM_BYTES)])
 async def test_it_is_full_until_enough_was_taken(count: int, weight: int) -> None:
     waiting = Pending()
     for number in range(count):

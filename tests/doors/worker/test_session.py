@@ -4,7 +4,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from treadle.doors.worker.session import (
+from treadle.doors.worker.door import (
     CANCELLED,
     FULL,
     failed,

@@ -11,9 +11,9 @@ import msgspec
 
 from tests.serve.receiver import Receiver
 from treadle.agents import find_agent
-from treadle.drivers.a2a.session import A2aSession
+from treadle.drivers.a2a.driver import A2aSession
 from treadle.session import SessionSpec
-from treadle.wire.a2a.records import (
+from treadle.wire.a2a.messages import (
     A2aArtifact,
     A2aEvent,
     A2aMessage,
@@ -23,8 +23,9 @@ from treadle.wire.a2a.records import (
     A2aTask,
     ArtifactUpdate,
     StatusUpdate,
+    plain,
+    written,
 )
-from treadle.wire.a2a.versions import plain, written
 
 
 class Talk(Receiver):

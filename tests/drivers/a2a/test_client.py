@@ -9,11 +9,10 @@ import msgspec
 import pytest
 
 from tests.serve.receiver import Receiver, receiving
-from treadle.drivers.a2a import client as client_module
-from treadle.drivers.a2a.client import A2aClient, _origin, connect
+from treadle.drivers.a2a import driver as client_module
+from treadle.drivers.a2a.driver import A2aClient, _origin, connect
 from treadle.errors import AuthFailed, ConfigError, RemoteError, RemoteProtocolError, TreadleError
-from treadle.wire.a2a.records import CARD_PATH, A2aEvent, A2aStatus, A2aTask
-from treadle.wire.a2a.versions import VERSIONS, Version, written
+from treadle.wire.a2a.messages import CARD_PATH, VERSIONS, A2aEvent, A2aStatus, A2aTask, Version, written
 
 TASK = A2aTask(id="t", context="c", status=A2aStatus(state="completed"))
 GARBAGE = [b"", b"{oh no", b"[" * 100_000, b'"\xff"', b"\x00", b"null", b"[]", b"{}", b'{"result":7}', b'{"error":"x"}']

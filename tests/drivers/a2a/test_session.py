@@ -16,7 +16,7 @@ from tests.drivers.a2a.talk import card, got, piece, result, says, sent, status,
 from tests.serve.receiver import receiving
 from tests.serve.test_a2a import served_agent
 from treadle.agents import find_agent
-from treadle.drivers.a2a import session as session_module
+from treadle.drivers.a2a import driver as session_module
 from treadle.drivers.a2a.driver import A2aAgent
 from treadle.drivers.card import cards
 from treadle.drivers.launch import Launch
@@ -32,7 +32,7 @@ from treadle.errors import (
 from treadle.events import AnyEvent, Asked, Message, TextDelta, TurnEnded, Warned
 from treadle.session import Answer, Confinement, Limits, Prompt, Rules, Session, SessionSpec
 from treadle.sessions.session import run_turn
-from treadle.wire.a2a.records import A2aPart
+from treadle.wire.a2a.messages import A2aPart
 
 QUESTION = Asked(request="q", kind="question", text="Which?", options=("red", "blue"))
 

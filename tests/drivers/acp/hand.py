@@ -10,8 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from treadle.drivers.acp.driver import AcpAgent
-from treadle.drivers.acp.session import AcpSession
+from treadle.drivers.acp.driver import AcpAgent, AcpSession
 from treadle.drivers.card import cards
 from treadle.drivers.launch import Launch
 from treadle.session import SessionSpec, Toolset

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import treadle
-from treadle.drivers.acp.driver import AcpAgent
-from treadle.drivers.acp.session import AcpSession
+from treadle.drivers.acp.driver import AcpAgent, AcpSession
 from treadle.drivers.card import cards
 from treadle.drivers.launch import Launch
 from treadle.session import SessionSpec

@@ -11,9 +11,8 @@ from msgspec.structs import replace
 from tests.conftest import need
 from tests.drivers.acp.played import agent, greeting, heard, returns
 from treadle.agents import find_agent
-from treadle.drivers.acp.driver import AcpAgent
-from treadle.drivers.acp.session import AcpSession
-from treadle.drivers.acp.traits import TRAITS, UNKNOWN, traits_of
+from treadle.drivers.acp.driver import AcpAgent, AcpSession
+from treadle.drivers.acp.options import TRAITS, UNKNOWN, traits_of
 from treadle.drivers.card import cards
 from treadle.drivers.launch import Launch
 from treadle.errors import PeerExited

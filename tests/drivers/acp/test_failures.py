@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from treadle.drivers.acp.failures import cancelled, of_call, of_stop
+from treadle.drivers.acp.options import cancelled, of_call, of_stop
 from treadle.io.rpc import CallFailed
 from treadle.wire.common.rpc import RpcRefused
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from treadle.drivers.acp.failures import NOT_FOUND
 from treadle.drivers.acp.files import MOST, Files
+from treadle.drivers.acp.options import NOT_FOUND
 from treadle.errors import Denied
 from treadle.events import Event, FileChanged
 from treadle.session import Access, Confinement, Guards, SessionSpec

@@ -22,8 +22,8 @@ from tests.drivers.acp.played import (
     update,
 )
 from treadle import __version__
-from treadle.drivers.acp import session as session_module
-from treadle.drivers.acp.session import AcpSession
+from treadle.drivers.acp import driver as session_module
+from treadle.drivers.acp.driver import AcpSession
 from treadle.errors import AuthFailed, ConfigError, NotFound, RemoteError, Unsupported, VersionMismatch
 from treadle.events import (
     AnyEvent,

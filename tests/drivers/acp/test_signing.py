@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.drivers.acp.played import fails, greeting, heard, opening, returns, session
-from treadle.drivers.acp.signing import SignIn, by_variable, offered
+from treadle.drivers.acp.options import SignIn, by_variable, offered
 from treadle.errors import AuthFailed
 
 KEY = {"id": "key", "name": "A key", "description": "Takes the key in ODD_API_KEY."}

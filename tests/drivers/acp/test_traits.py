@@ -2,7 +2,7 @@
 
 import pytest
 
-from treadle.drivers.acp.traits import TRAITS, UNKNOWN, traits_of
+from treadle.drivers.acp.options import TRAITS, UNKNOWN, traits_of
 
 
 def test_an_agent_is_known_by_its_exact_name() -> None:

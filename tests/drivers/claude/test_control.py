@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from treadle.drivers.claude.control import ControlRequests
+from treadle.drivers.claude.gate import ControlRequests
 from treadle.errors import PeerClosed, RemoteError
 from treadle.wire.claude.records import ControlRequest
 

@@ -1,6 +1,6 @@
 """What a session is given, in the words of Claude Code."""
 
-from treadle.drivers.claude.forms import model, response_text, server, subagent
+from treadle.drivers.claude.gate import model, response_text, server, subagent
 from treadle.session import Subagent
 
 

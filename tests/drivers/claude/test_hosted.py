@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.agent.pixels import png
 from treadle import __version__
-from treadle.drivers.claude.hosted import HostedTools
+from treadle.drivers.claude.gate import HostedTools
 from treadle.errors import ToolError
 from treadle.session import OwnTool, ShownResult
 

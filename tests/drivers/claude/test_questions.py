@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.drivers.claude.questions import answered, granted, options_of, text_of
+from treadle.drivers.claude.gate import answered, granted_permissions, options_of, text_of
 from treadle.session import Answer
 
 ASKED = {"questions": [{"question": "Which?", "options": [{"label": "Red"}, {"label": "Blue"}]}]}
@@ -28,9 +28,11 @@ def test_an_answer_is_put_beside_the_question_or_takes_the_place_of_the_argument
 
 
 def test_a_permission_that_lasts_adds_rules_and_never_a_wider_mode() -> None:
-    assert granted([RULE, WIDER], Answer(decision="allow")) == []
-    assert granted([RULE, WIDER], Answer(decision="allow", scope="session")) == [{**RULE, "destination": "session"}]
-    assert granted([RULE, WIDER], Answer(decision="allow", scope="always")) == [RULE]
+    assert granted_permissions([RULE, WIDER], Answer(decision="allow")) == []
+    assert granted_permissions([RULE, WIDER], Answer(decision="allow", scope="session")) == [
+        {**RULE, "destination": "session"}
+    ]
+    assert granted_permissions([RULE, WIDER], Answer(decision="allow", scope="always")) == [RULE]
 
 
 @given(st.recursive(st.none() | st.text(), lambda some: st.lists(some) | st.dictionaries(st.text(), some)))
@@ -52,7 +54,7 @@ def test_several_questions_are_several_lines_and_only_the_first_has_options_to_s
     assert answered("AskUserQuestion", asked, said)["answers"] == {"A?": "x", "B?": "x"}
     assert answered("AskUserQuestion", "odd", said) == "odd" and text_of({"plan": 7}) == ""
     assert (
-        granted(None, Answer(decision="allow", scope="always")) == []
-        and granted([7], Answer(decision="allow", scope="always")) == []
+        granted_permissions(None, Answer(decision="allow", scope="always")) == []
+        and granted_permissions([7], Answer(decision="allow", scope="always")) == []
     )
     assert options_of({"questions": [{"question": "A?"}]}) == ()

@@ -12,7 +12,7 @@ from tests.drivers.talks import SAYS, WAITS, as_expected, heard, talked, written
 from tests.drivers.test_session import replayed
 from tests.waiting import until
 from treadle.drivers.card import cards
-from treadle.drivers.claude.session import ClaudeSession
+from treadle.drivers.claude.driver import ClaudeSession
 from treadle.errors import ConfigError
 from treadle.events import Asked, TaskChanged, TextDelta, ToolStarted, TurnEnded, TurnStarted, Usage, Warned
 from treadle.session import (

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from treadle.drivers.card import cards
-from treadle.drivers.claude import stored
-from treadle.drivers.claude.stored import History, stored_sessions
-from treadle.drivers.places import filled, place_of
+from treadle.drivers.card import cards, filled, place_of
+from treadle.drivers.claude import driver
+from treadle.drivers.claude.driver import History, stored_sessions
 from treadle.events import TurnStarted
 
 CARD = cards()["claude"]
@@ -50,7 +49,7 @@ def test_sessions_of_a_directory_or_all_are_listed_latest_first(tmp_path: Path) 
 
 def test_a_session_that_is_too_long_is_not_read(tmp_path: Path) -> None:
     path = keep(tmp_path, tmp_path, "before")
-    os.truncate(path, stored.LONGEST + 1)
+    os.truncate(path, driver.LONGEST + 1)
     history = History(CARD, {"CLAUDE_CONFIG_DIR": str(tmp_path)}, ID, str(tmp_path))
     assert history.too_long and history.events() == []
 
@@ -60,16 +59,16 @@ def test_a_session_of_exactly_the_longest_length_is_read_and_only_the_latest_are
 ) -> None:
     environ = {"CLAUDE_CONFIG_DIR": str(tmp_path)}
     path = keep(tmp_path, tmp_path, "before")
-    monkeypatch.setattr(stored, "LONGEST", path.stat().st_size)
+    monkeypatch.setattr(driver, "LONGEST", path.stat().st_size)
     history = History(CARD, environ, ID, str(tmp_path))
     assert not history.too_long and len(history.events()) == 1
     assert not History(CARD, environ, "unknown", str(tmp_path)).too_long
     os.utime(keep(tmp_path, tmp_path, "latest", ID.replace("9", "8")), (2e9, 2e9))
-    monkeypatch.setattr(stored, "LISTED", 1)
+    monkeypatch.setattr(driver, "LISTED", 1)
     (latest,) = stored_sessions(CARD, environ, None)
     assert (latest.title, latest.updated, latest.id) == ("latest", 2e9, ID.replace("9", "8"))
     path.with_name(f"{ID.replace('9', '5')}.jsonl").mkdir()
-    monkeypatch.setattr(stored, "LISTED", 9)
+    monkeypatch.setattr(driver, "LISTED", 9)
     assert len(stored_sessions(CARD, environ, None)) == 2, "a directory is no session"
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from treadle.drivers.claude.tools import about, claude_name
+from treadle.drivers.claude.gate import about, claude_name
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from tests.drivers.scenarios import Scenario, check_always, play
 from treadle.agents import find_agent
-from treadle.drivers.codex.exec import ExecSession
+from treadle.drivers.codex.driver import ExecSession
 from treadle.events import CommandRun, FileChanged, Message, ToolEnded, ToolStarted, Usage, Warned
 from treadle.session import Mode
 from treadle.settings.config import AgentSettings

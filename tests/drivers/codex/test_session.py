@@ -15,9 +15,7 @@ from tests.drivers.test_session import HERE, replayed
 from tests.waiting import until
 from treadle.agents import find_agent
 from treadle.drivers.card import cards
-from treadle.drivers.codex.driver import CodexAgent
-from treadle.drivers.codex.exec import ExecSession
-from treadle.drivers.codex.session import CodexSession
+from treadle.drivers.codex.driver import CodexAgent, CodexSession, ExecSession
 from treadle.drivers.launch import Launch
 from treadle.errors import NotFound, PeerExited, RemoteProtocolError, Unsupported
 from treadle.events import Asked, Message, TurnStarted, Usage, Warned

@@ -8,8 +8,7 @@ import pytest
 from tests.drivers.talks import SAYS, WAITS, written
 from tests.drivers.test_session import replayed
 from treadle.drivers.card import cards
-from treadle.drivers.pi.driver import EXTENSION, _options
-from treadle.drivers.pi.session import level_of
+from treadle.drivers.pi.driver import EXTENSION, _options, level_of
 from treadle.errors import Unsupported
 from treadle.io.process import table
 from treadle.session import Reasoning, SessionSpec

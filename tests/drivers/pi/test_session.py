@@ -12,7 +12,7 @@ from tests.drivers.talks import SAYS, WAITS, as_expected, heard, talked, written
 from tests.drivers.test_session import replayed
 from tests.waiting import until
 from treadle.drivers.card import cards
-from treadle.drivers.pi.session import PiSession, level_of
+from treadle.drivers.pi.driver import PiSession, level_of
 from treadle.errors import RemoteError, RemoteProtocolError, Unsupported
 from treadle.events import Asked, Retrying
 from treadle.session import Answer, Change, Instructions, Prompt, Reasoning, SessionSpec

@@ -16,7 +16,7 @@ from treadle.agents import find_agent
 from treadle.drivers.card import cards
 from treadle.drivers.launch import Launch
 from treadle.drivers.sidecar.driver import SidecarAgent, launched
-from treadle.drivers.sidecar.liveness import Timing
+from treadle.drivers.sidecar.peer import Timing
 from treadle.errors import ConfigError, InvalidJson, PeerExited, PeerStalled, Unsupported
 from treadle.events import (
     AnyEvent,

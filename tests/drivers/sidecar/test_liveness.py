@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.drivers.sidecar.liveness import Liveness, Timing
+from treadle.drivers.sidecar.peer import Liveness, Timing
 
 TIMING = Timing(ping_every=30, pong_within=10, missed_pongs=3, quiet=600)
 

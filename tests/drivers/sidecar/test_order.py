@@ -2,7 +2,7 @@
 
 import pytest
 
-from treadle.drivers.sidecar.order import policy_of, work_order
+from treadle.drivers.sidecar.driver import policy_of, work_order
 from treadle.session import Instructions, Limits, Mode, Rules, SessionSpec
 
 

@@ -12,8 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.host.conftest import PINGING, QUICK, order
-from treadle.drivers.sidecar.liveness import Timing
-from treadle.drivers.sidecar.peer import SidecarPeer
+from treadle.drivers.sidecar.peer import SidecarPeer, Timing
 from treadle.errors import (
     Cancelled,
     NotFound,

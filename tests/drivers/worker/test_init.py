@@ -1,4 +1,4 @@
-from treadle.drivers.worker.init import TOOLS, init_config, not_enforced
+from treadle.drivers.worker.driver import TOOLS, init_config, not_enforced
 from treadle.session import Decision, Guards, Limits, Rules, SessionSpec
 from treadle.wire.worker.messages import PermissionRules, SessionBudget
 

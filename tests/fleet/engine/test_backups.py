@@ -12,7 +12,7 @@ from tests.fleet.conftest import Start, give, make_fleet, spec
 from tests.fleet.engine.buses import ScriptedClient
 from treadle.errors import LocalError, NotFound, StorageError
 from treadle.fleet import client, up
-from treadle.fleet.engine import backups, objects, places, server
+from treadle.fleet.engine import places, server, streams
 from treadle.fleet.engine.bus import STATE, Bus, Unreachable
 
 LATER = 1.0e10
@@ -22,10 +22,10 @@ async def saved(bus: Bus, directory: Path) -> list[str]:
     """A backup of a fleet with an order that is done, with its events and an object, and one that waits."""
     ids = await give(bus, spec("null:0.01:3", id="done-1"), spec(id="waits-1", not_before=LATER))
     assert (await client.wait(bus, "done-1", 60)).state == "done"
-    await objects.put(bus, "patch.done-1.1", b"x" * 300_000)
+    await streams.put(bus, "patch.done-1.1", b"x" * 300_000)
     told: list[str] = []
-    total = await backups.backup(bus, str(directory), say=told.append)
-    assert [line.partition(":")[0] for line in told] == [f"saved   {stream}" for stream in backups.STREAMS]
+    total = await server.backup(bus, str(directory), say=told.append)
+    assert [line.partition(":")[0] for line in told] == [f"saved   {stream}" for stream in server.STREAMS]
     assert total == sum(path.stat().st_size for path in directory.glob("*/stream.tar.s2")) > 0
     assert directory.stat().st_mode & 0o077 == 0, "the credentials are in it"
     return ids
@@ -41,14 +41,14 @@ async def test_a_restored_fleet_has_orders_receipts_events_and_objects_and_goes_
     await up.down()
     os.rename(places.root(), tmp_path / "lost")
     told: list[str] = []
-    await backups.restore(str(tmp_path / "backup"), say=told.append)
-    assert told == [f"restored {stream}" for stream in backups.STREAMS]
+    await server.restore(str(tmp_path / "backup"), say=told.append)
+    assert told == [f"restored {stream}" for stream in server.STREAMS]
     assert not server.is_up() and places.load() == fleet, "the engine is left as it was found, with its credentials"
     await up.up(name="n1")
     async with client.connected() as again:
         assert await client.get_receipt(again, "done-1") == receipt is not None
         assert [seen.n async for seen in client.events(again, "done-1")] == [1, 2, 3]
-        assert await objects.get(again, "patch.done-1.1") == b"x" * 300_000
+        assert await streams.get(again, "patch.done-1.1") == b"x" * 300_000
         (given,) = await client.submit(again, [spec(id="done-1")])
         assert not given.new, "a key stays used"
         assert (await client.get_order(again, "waits-1")).state == "queued"
@@ -60,23 +60,23 @@ async def test_a_restored_fleet_has_orders_receipts_events_and_objects_and_goes_
 async def test_a_fleet_that_has_orders_or_works_is_not_written_over(
     fleet: places.Fleet, bus: Bus, start_node: Start, tmp_path: Path
 ) -> None:
-    assert await backups.backup(bus, str(tmp_path / "empty")) > 0
+    assert await server.backup(bus, str(tmp_path / "empty")) > 0
     await start_node()
     with pytest.raises(LocalError, match="n1 is at work"):
-        await backups.restore(str(tmp_path / "empty"))
+        await server.restore(str(tmp_path / "empty"))
     await give(bus, spec(id="a", not_before=LATER))
     with pytest.raises(LocalError, match="has orders already"):
-        await backups.restore(str(tmp_path / "empty"))
+        await server.restore(str(tmp_path / "empty"))
     with pytest.raises(LocalError, match="is not empty"):
-        await backups.backup(bus, str(tmp_path / "empty"))
+        await server.backup(bus, str(tmp_path / "empty"))
 
 
 async def test_a_backup_that_was_cut_off_is_not_restored(fleet: places.Fleet, bus: Bus, tmp_path: Path) -> None:
-    await backups.backup(bus, str(tmp_path / "half"))
+    await server.backup(bus, str(tmp_path / "half"))
     (tmp_path / "half" / "fleet.json").unlink()
     make_fleet()
     with pytest.raises(NotFound, match="no whole backup"):
-        await backups.restore(str(tmp_path / "half"))
+        await server.restore(str(tmp_path / "half"))
 
 
 # Without an engine: what each of its answers means...
@@ -86,7 +86,7 @@ async def pieces(*arrived: Any) -> list[bytes]:
     waiting: asyncio.Queue[Any] = asyncio.Queue()
     for each in arrived:
         waiting.put_nowait(each)
-    return [data async for data in backups._pieces(waiting, STATE)]
+    return [data async for data in server._pieces(waiting, STATE)]
 
 
 async def test_each_piece_is_acknowledged_and_the_last_says_whether_it_was_whole(
@@ -99,7 +99,7 @@ async def test_each_piece_is_acknowledged_and_the_last_says_whether_it_was_whole
     assert [sent[:2] for sent in there.sent[:2]] == [("ack.1", b""), ("ack.3", b"")] and len(there.sent) == 8
     with pytest.raises(StorageError, match=f"the engine could not save {STATE}: disk"):
         await pieces(there.message(b"", Status=500, Description="disk"))
-    monkeypatch.setattr(backups, "WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(server, "WAIT_SECONDS", 0.0)
     with pytest.raises(Unreachable, match=f"the engine stopped sending {STATE}") as stopped:
         await pieces(there.message(b"1"))
     assert stopped.value.hint == "take the backup again"
@@ -117,21 +117,21 @@ class Saving(ScriptedClient):
 async def test_a_stream_is_saved_as_it_is_sent_and_a_full_disk_is_told(tmp_path: Path) -> None:
     there = Saving()
     there.answers = [{"config": {"name": "x"}, "state": {"messages": 2}, "type": "left out"}] * 2
-    found = await backups._save(there.bus(), STATE, str(tmp_path / "saved"))
+    found = await server._save(there.bus(), STATE, str(tmp_path / "saved"))
     assert found == ({"config": {"name": "x"}, "state": {"messages": 2}}, 6)
     assert (tmp_path / "saved").read_bytes() == b"onetwo" and there.heard == {}
     assert there.sent[0].subject == f"$JS.API.STREAM.SNAPSHOT.{STATE}"
-    assert there.sent[0].value == {"deliver_subject": "_INBOX.1", "chunk_size": backups.CHUNK}
+    assert there.sent[0].value == {"deliver_subject": "_INBOX.1", "chunk_size": server.CHUNK}
     before = os.listdir("/proc/self/fd")
     with pytest.raises(StorageError, match="/dev/full"):
-        await backups._save(there.bus(), STATE, "/dev/full")
+        await server._save(there.bus(), STATE, "/dev/full")
     assert there.heard == {} and os.listdir("/proc/self/fd") == before
 
 
 async def test_a_stream_is_restored_piece_by_piece_and_must_end_where_it_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backups, "CHUNK", 2)
+    monkeypatch.setattr(server, "CHUNK", 2)
     about = {"config": {}, "state": {"last_seq": 7}}
     (tmp_path / "backup.json").write_text(json.dumps(about))
     (tmp_path / "stream.tar.s2").write_bytes(b"abc")
@@ -139,7 +139,7 @@ async def test_a_stream_is_restored_piece_by_piece_and_must_end_where_it_ended(
     async def restored(delete: dict[str, Any], end: dict[str, Any]) -> list[tuple[str, bytes]]:
         there = ScriptedClient()
         there.answers = [delete, {"deliver_subject": "to"}, {}, {}, end]
-        await backups._restore_stream(there.bus(), STATE, str(tmp_path))
+        await server._restore_stream(there.bus(), STATE, str(tmp_path))
         assert json.loads(there.sent[1].data) == about
         return [sent[:2] for sent in there.sent if sent.subject != f"$JS.API.STREAM.RESTORE.{STATE}"]
 

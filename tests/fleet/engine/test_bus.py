@@ -34,7 +34,7 @@ from treadle.fleet.engine.bus import (
     Write,
     is_relayed,
 )
-from treadle.fleet.engine.reaching import Address
+from treadle.fleet.engine.places import Address
 from treadle.fleet.orders import encode
 from treadle.wire.fleet.messages import StopRun
 

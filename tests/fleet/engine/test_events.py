@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fleet.engine.test_bus import restart
-from treadle.fleet.engine import events, places, server
+from treadle.fleet.engine import places, server, streams
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.engine.events import AttemptLog, _unpack
+from treadle.fleet.engine.streams import AttemptLog, _unpack
 
 SUBJECT = "fleet.ev.o.1.n1"
 
 
 async def seen(bus: Bus) -> list[int]:
-    return [each.n for each in [one async for one in events.read(bus, "o")] if not each.end]
+    return [each.n for each in [one async for one in streams.read(bus, "o")] if not each.end]
 
 
 async def test_many_events_at_once_arrive_in_order_in_few_messages(bus: Bus, tmp_path: Path) -> None:
@@ -50,16 +50,16 @@ async def test_after_its_end_an_attempt_writes_no_more(bus: Bus, tmp_path: Path)
     await bus.publish(SUBJECT, b'{"end":"superseded","why":"gone"}')
     log.append(b'{"text":"2"}')
     assert not await log.finish(60) and log.closed_by_another
-    found = [each async for each in events.read(bus, "o")]
+    found = [each async for each in streams.read(bus, "o")]
     assert [(each.n, bool(each.end)) for each in found] == [(1, False), (2, True)]
 
 
 async def test_an_event_too_long_for_the_engine_is_replaced_by_a_word(bus: Bus, tmp_path: Path) -> None:
     log = AttemptLog(str(tmp_path / "events"), bus, SUBJECT)
-    log.append(b'{"text":"%s"}' % (b"x" * (events.LINE_MAX + 1)))
+    log.append(b'{"text":"%s"}' % (b"x" * (streams.LINE_MAX + 1)))
     log.append(b'{"text":"next"}')
     assert await log.finish(60)
-    found = [each.event async for each in events.read(bus, "o")]
+    found = [each.event async for each in streams.read(bus, "o")]
     assert found[0]["code"] == "too_long" and found[1] == {"text": "next"}
 
 
@@ -68,7 +68,7 @@ async def test_a_reader_that_follows_gets_what_comes(bus: Bus, tmp_path: Path) -
 
     async def first_two() -> list[int]:
         found = []
-        async for each in events.read(bus, "o", follow=True):
+        async for each in streams.read(bus, "o", follow=True):
             found.append(each.n)
             if len(found) == 2:
                 break
@@ -123,7 +123,7 @@ async def test_what_is_not_sent_in_time_or_is_enough_is_told(fleet: places.Fleet
 def test_the_end_of_an_attempt_has_the_number_after_its_last_event() -> None:
     expected: dict[int, int] = {}
     assert _unpack(2, 9, {"end": "superseded", "why": "gone"}, expected, True) == [
-        events.Seen(at=9, attempt=2, n=1, end="superseded: gone")
+        streams.Seen(at=9, attempt=2, n=1, end="superseded: gone")
     ]
     _unpack(2, 9, {"n": 1, "events": [{}, {}]}, expected, True)
     (end,) = _unpack(2, 10, {"end": "lost"}, expected, True)
@@ -138,11 +138,11 @@ async def test_a_line_longer_than_a_message_goes_alone_and_readers_begin_where_t
     bus: Bus, tmp_path: Path
 ) -> None:
     log = AttemptLog(str(tmp_path / "events"), bus, SUBJECT)
-    long = b'{"text":"%s"}' % (b"x" * events.CHUNK)
+    long = b'{"text":"%s"}' % (b"x" * streams.CHUNK)
     for line in (b'{"a":1}', long, b'{"a":2}'):
         log.append(line)
     assert await log.finish(60)
-    found = [each async for each in events.read(bus, "o")]
+    found = [each async for each in streams.read(bus, "o")]
     assert [each.n for each in found] == [1, 2, 3] and len({each.at for each in found}) == 3
-    assert [each.n async for each in events.read(bus, "o", start=found[0].at)] == [2, 3]
-    assert [each.n async for each in events.read(bus, "o", start=found[-1].at)] == []
+    assert [each.n async for each in streams.read(bus, "o", start=found[0].at)] == [2, 3]
+    assert [each.n async for each in streams.read(bus, "o", start=found[-1].at)] == []

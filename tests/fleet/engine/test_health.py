@@ -1,6 +1,6 @@
 """An engine is started again when it is broken, and left alone while it is slow."""
 
-from treadle.fleet.engine.health import BROKEN_LOOKS, SILENT_LOOKS, SILENT_SECONDS, EngineHealth
+from treadle.fleet.engine.server import BROKEN_LOOKS, SILENT_LOOKS, SILENT_SECONDS, EngineHealth
 
 
 def test_one_that_answers_and_stores_nothing_is_broken() -> None:

@@ -8,7 +8,6 @@ import pytest
 from msgspec.structs import replace
 
 from treadle.errors import Busy, NotFound, StorageError
-from treadle.fleet import session_keys
 from treadle.fleet.engine import places
 from treadle.fleet.engine.places import Fleet
 
@@ -60,10 +59,10 @@ def test_on_a_server_of_others_the_same_login_gives_the_same_key_and_nothing_is_
 ) -> None:
     by_password = Fleet(url="tls://me:pass@one:4222,tls://me:pass@two:4222", private=False)
     places.save(by_password)
-    assert places.session_key() == session_keys.from_secret("pass") and places.load() == by_password
+    assert places.session_key() == places.from_secret("pass") and places.load() == by_password
     (tmp_path / "me.creds").write_text("signed\n")
     places.save(Fleet(url="tls://one", private=False, creds=os.fspath(tmp_path / "me.creds")))
-    assert places.session_key() == session_keys.from_secret("signed")
+    assert places.session_key() == places.from_secret("signed")
 
 
 def test_what_is_changed_by_one_waits_for_the_other(state_home: Path) -> None:
@@ -80,7 +79,7 @@ def test_a_login_counts_only_on_a_server_of_others_and_a_stored_key_comes_first(
     own = replace(OURS, url="nats://me:pass@127.0.0.1:1")
     places.save(own)
     made = places.session_key()
-    assert made != session_keys.from_secret("pass") and places.load() == replace(own, session_key=made)
+    assert made != places.from_secret("pass") and places.load() == replace(own, session_key=made)
     stored = Fleet(url="tls://me:pass@one", private=False, session_key="a-key-of-before")
     places.save(stored)
     assert places.session_key() == "a-key-of-before"

@@ -12,9 +12,9 @@ from tests.fleet.engine.buses import client as client
 from tests.fleet.engine.buses import pauses as pauses
 from treadle.errors import StorageError
 from treadle.fleet.engine import bus as engine
-from treadle.fleet.engine import places, pull, server
+from treadle.fleet.engine import places, server, streams
 from treadle.fleet.engine.bus import EVENTS, INBOX, STATE, Bus
-from treadle.fleet.engine.pull import Pull, give_back
+from treadle.fleet.engine.streams import Pull, give_back
 
 
 async def collect(reader: Pull, count: int) -> list[int]:
@@ -202,7 +202,7 @@ async def test_a_lost_connection_that_is_back_is_asked_again_and_a_silent_pull_t
     bus.returned[1]()
     assert numbers(await durable.ready()) == [8] and asked(client).count("inbox") == 2
     assert durable.position == 1, "the engine knows where it is"
-    monkeypatch.setattr(pull, "SLACK", -pull.EXPIRES - 1)
+    monkeypatch.setattr(streams, "SLACK", -streams.EXPIRES - 1)
     await reader.ready()
     assert len(made(client)) == 3
 

@@ -15,7 +15,7 @@ from tests.waiting import until
 from treadle.errors import Denied
 from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import Bus, Unreachable
-from treadle.fleet.engine.reaching import Address, hung_up, library, options, probed, shown
+from treadle.fleet.engine.places import Address, hung_up, library, options, probed, shown
 
 
 async def test_a_dead_port_is_told_at_once() -> None:

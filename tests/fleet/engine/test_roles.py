@@ -9,7 +9,7 @@ from tests.fleet.conftest import Start, make_fleet, spec
 from treadle.errors import Denied
 from treadle.fleet import client
 from treadle.fleet.engine import bus as engine
-from treadle.fleet.engine import layout, objects, places, roles, server
+from treadle.fleet.engine import layout, places, server, streams
 from treadle.fleet.engine.bus import EVENTS, INBOX, STATE, Bus
 
 
@@ -145,43 +145,43 @@ async def test_who_looks_cannot_answer_for_those_who_are_asked(fleet: places.Fle
 
 
 async def test_a_worker_stores_and_replaces_only_its_own_objects(fleet: places.Fleet, bus: Bus) -> None:
-    await objects.put(bus, "n1/patch.o.1", b"of another")
-    await objects.put(bus, "source.abc", b"of a submitter")
+    await streams.put(bus, "n1/patch.o.1", b"of another")
+    await streams.put(bus, "source.abc", b"of a submitter")
     worker, giving = await Bus.connect(fleet.address("worker:n2")), await Bus.connect(fleet.address("submit"))
     try:
-        await objects.put(worker, "n2/patch.p.1", b"its own")
-        assert await objects.get(worker, "n1/patch.o.1") == b"of another"
+        await streams.put(worker, "n2/patch.p.1", b"its own")
+        assert await streams.get(worker, "n1/patch.o.1") == b"of another"
         for sender, name in ((worker, "n1/patch.o.1"), (worker, "source.abc"), (giving, "n1/patch.o.1")):
             with pytest.raises(Denied):
-                await objects.put(sender, name, b"evil")
+                await streams.put(sender, name, b"evil")
             with pytest.raises(Denied):
-                await objects.put(sender, name, b"")
-        await objects.put(giving, "source.def", b"a repository")
+                await streams.put(sender, name, b"")
+        await streams.put(giving, "source.def", b"a repository")
     finally:
         await worker.close()
         await giving.close()
-    assert await objects.get(bus, "n1/patch.o.1") == b"of another"
-    assert await objects.get(bus, "n2/patch.p.1") == b"its own"
+    assert await streams.get(bus, "n1/patch.o.1") == b"of another"
+    assert await streams.get(bus, "n2/patch.p.1") == b"its own"
 
 
 def test_only_a_worker_may_reply_to_what_it_is_asked() -> None:
     users = {"admin": "a", "submit": "b", "watch": "c", "worker:n1": "d", "enrol:x": "e"}
-    rows = [line for line in roles.authorization(users).splitlines() if "user:" in line]
+    rows = [line for line in server.authorization(users).splitlines() if "user:" in line]
     assert [role for role, row in zip(users, rows, strict=True) if "allow_responses" in row] == ["worker:n1"]
     assert [role for role, row in zip(users, rows, strict=True) if "deny:" not in row] == ["admin"]
 
 
 def test_each_role_may_publish_and_hear_only_what_is_its_own() -> None:
-    assert roles.permissions("admin") is roles.permissions("node:n1") is None
-    assert roles.permissions("enrol:x") == {"publish": ["fleet.enrol.x"], "subscribe": ["_INBOX_enrol_x.>"]}
-    watch, submit, worker = (roles.permissions(role) or {} for role in ("watch", "submit", "worker:n1"))
+    assert server.permissions("admin") is server.permissions("node:n1") is None
+    assert server.permissions("enrol:x") == {"publish": ["fleet.enrol.x"], "subscribe": ["_INBOX_enrol_x.>"]}
+    watch, submit, worker = (server.permissions(role) or {} for role in ("watch", "submit", "worker:n1"))
     assert watch["subscribe"] == ["_INBOX_watch.>"] and submit["subscribe"] == ["_INBOX_submit.>"]
     assert worker["subscribe"] == ["_INBOX_worker_n1.>", "fleet.tell.n1.>", "fleet.term.n1.>"]
     assert set(watch["publish"]) < set(submit["publish"]) and "$KV.fleet.spec.*" not in worker["publish"]
     assert "fleet.in.node.n1.>" in worker["publish"] and "fleet.in.node.n1.>" not in submit["publish"]
     with pytest.raises(ValueError, match="there is no role 'guest:x'"):
-        roles.permissions("guest:x")
-    first, second = roles.authorization({"node:n1": "secret", "enrol:x": "once"}).splitlines()[2:4]
+        server.permissions("guest:x")
+    first, second = server.authorization({"node:n1": "secret", "enrol:x": "once"}).splitlines()[2:4]
     assert first == '    {user: "node_n1", password: "secret"}'
     assert second.startswith(
         '    {user: "enrol_x", password: "once", permissions: {publish: {allow: ["fleet.enrol.x"], '

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.fleet.engine.bus import Entry
-from treadle.fleet.find.index import OrderIndex
+from treadle.fleet.find.index import OrderIndex, is_error, texts_of
 from treadle.fleet.find.order_rows import OrderFilter, row_of
-from treadle.fleet.find.searched import is_error, texts_of
 from treadle.fleet.orders import encode, read_order
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import AnswerRecord, AskRecord, Attempt, Order, Used

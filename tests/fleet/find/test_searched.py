@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from treadle.fleet.find.searched import is_error, texts_of
+from treadle.fleet.find.index import is_error, texts_of
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,9 @@ import pytest
 from tests.fleet.conftest import Start, give, spec
 from tests.fleet.repositories import edits, git, work
 from treadle.errors import WorkspaceError
-from treadle.fleet import client
-from treadle.fleet.engine import objects
+from treadle.fleet import client, submission
+from treadle.fleet.engine import streams
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.intake import bundles
 from treadle.landing import merging
 
 
@@ -22,7 +21,7 @@ async def test_a_repository_travels_to_a_node_that_has_no_copy(
 ) -> None:
 
     await start_node()
-    order = await bundles.send(bus, work(repository, edits(tmp_path, "x", "a.txt", "two")))
+    order = await submission.send(bus, work(repository, edits(tmp_path, "x", "a.txt", "two")))
     order = msgspec.structs.replace(order, root="/nowhere/of/that/name")
     await give(bus, order)
     ended = await client.wait(bus, order.id, 90)
@@ -37,13 +36,13 @@ async def test_what_is_in_no_repository_cannot_be_sent_and_a_base_is_found(
     bus: Bus, repository: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(WorkspaceError, match=f"{tmp_path} is not in a git repository, so it cannot be sent") as refused:
-        await bundles.send(bus, spec(root=str(tmp_path), base="0123" * 10))
+        await submission.send(bus, spec(root=str(tmp_path), base="0123" * 10))
     assert refused.value.hint == "leave out --bundle"
     head = git(repository, "rev-parse", "HEAD")
-    sent = await bundles.send(bus, spec(root=str(repository), land="main"))
+    sent = await submission.send(bus, spec(root=str(repository), land="main"))
     assert (sent.base, sent.bundle) == (head, f"source.{head}")
     given = tmp_path / "given.bundle"
-    given.write_bytes(await objects.get(bus, sent.bundle))
+    given.write_bytes(await streams.get(bus, sent.bundle))
     assert head in git(repository, "bundle", "list-heads", str(given)) and "refs/treadle" not in git(
         repository, "show-ref"
     )

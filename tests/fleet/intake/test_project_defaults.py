@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from treadle.errors import ConfigError
-from treadle.fleet.intake.project_defaults import completed, described
+from treadle.fleet.submission import completed, described
 from treadle.settings import trust
 from treadle.wire.fleet.orders import HERE, OrderLimits, OrderRequest
 

@@ -10,8 +10,8 @@ from tests.fleet.conftest import Start, give, spec, until_state
 from treadle.errors import ConfigError, StorageError, TreadleError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.intake.submitting import KeyUsed, made, refuse_if_stuck
 from treadle.fleet.orders import new_id
+from treadle.fleet.submission import KeyUsed, made, refuse_if_stuck
 from treadle.wire.fleet.orders import HERE, OrderRequest
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from treadle import __version__
-from treadle.fleet.join import bringing
+from treadle.fleet.join import machines
 
 
 def test_the_program_is_packed_as_a_wheel_that_can_be_installed(tmp_path: Path) -> None:
-    wheel = tmp_path / bringing.WHEEL
-    wheel.write_bytes(bringing.wheel())
+    wheel = tmp_path / machines.WHEEL
+    wheel.write_bytes(machines.wheel())
     names = zipfile.ZipFile(io.BytesIO(wheel.read_bytes())).namelist()
     assert "treadle/fleet/join/machines.py" in names and f"treadle-{__version__}.dist-info/entry_points.txt" in names
     assert not any("__pycache__" in name for name in names)
@@ -26,32 +26,32 @@ def test_the_program_is_packed_as_a_wheel_that_can_be_installed(tmp_path: Path) 
 
 
 def test_what_is_asked_of_another_machine_is_what_this_one_is() -> None:
-    said = subprocess.run([sys.executable, "-c", bringing.KIND], capture_output=True, text=True, check=True).stdout
-    assert said.strip() == bringing.kind()
+    said = subprocess.run([sys.executable, "-c", machines.KIND], capture_output=True, text=True, check=True).stdout
+    assert said.strip() == machines.kind()
 
 
 def test_what_the_libraries_need_is_among_them_and_what_only_tests_need_is_not() -> None:
-    names = bringing.libraries()
+    names = machines.libraries()
     assert {"msgspec", "nats-py", "pynacl", "cryptography", "anyio"} <= {name.lower() for name in names}
     assert not {"pytest", "mypy"} & set(names)
 
 
 def unpack(archive: bytes, home: Path) -> "subprocess.CompletedProcess[bytes]":
     env = {"HOME": str(home), "PATH": os.environ["PATH"]}
-    argv = [sys.executable, "-c", bringing.UNPACK]
+    argv = [sys.executable, "-c", machines.UNPACK]
     return subprocess.run(argv, input=archive, env=env, capture_output=True, timeout=240)
 
 
 @pytest.fixture(scope="module")
 def archive() -> bytes:
-    return bringing.archive()
+    return machines.archive()
 
 
 @pytest.mark.slow
 def test_the_archive_is_unpacked_into_a_program_that_runs_and_replaces_the_one_before(
     archive: bytes, tmp_path: Path
 ) -> None:
-    place = tmp_path / bringing.PLACE
+    place = tmp_path / machines.PLACE
     (place / "bin").mkdir(parents=True)
     (place / "bin" / "of-an-older-one").touch()
     done = unpack(archive, tmp_path)
@@ -66,8 +66,8 @@ def test_the_archive_is_unpacked_into_a_program_that_runs_and_replaces_the_one_b
 def test_libraries_that_do_not_run_there_leave_what_was_there(tmp_path: Path) -> None:
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w:gz") as made:
-        bringing._add(made, "site/msgspec.py", b"raise ImportError('built for a newer machine')", 0o644)
-    place = tmp_path / bringing.PLACE
+        machines._add(made, "site/msgspec.py", b"raise ImportError('built for a newer machine')", 0o644)
+    place = tmp_path / machines.PLACE
     place.mkdir(parents=True)
     (place / "kept").touch()
     done = unpack(data.getvalue(), tmp_path)

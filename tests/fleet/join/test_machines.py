@@ -196,10 +196,10 @@ def test_the_program_is_brought_as_an_archive_to_one_of_the_same_kind_and_else_a
 ) -> None:
     machine, given = machines.Machine("far", str(called.parent / "ssh")), Path(f"{called}.stdin")
     told: list[str] = []
-    machines._bring(machine, {"python": "3.11", "kind": machines.bringing.kind()}, told.append)
+    machines._bring(machine, {"python": "3.11", "kind": machines.kind()}, told.append)
     assert given.read_bytes()[:2] == b"\x1f\x8b" and told == [
         f"program bringing treadle {__version__} (it had none)",
-        f"program treadle {__version__} is in {machines.bringing.PLACE} there",
+        f"program treadle {__version__} is in {machines.PLACE} there",
     ]
     machines._bring(machine, {"python": "3.12", "kind": "other", "treadle": "treadle 0.1"}, told.append)
     assert given.read_bytes()[:2] == b"PK" and "(it had treadle 0.1)" in told[2]

@@ -10,11 +10,11 @@ import pytest
 
 from treadle.errors import LocalError
 from treadle.fleet import node
-from treadle.fleet.join import services
+from treadle.fleet.join import membership
 
 
 def test_the_unit_of_a_node_is_one_that_systemd_takes(tmp_path: Path) -> None:
-    text = services.unit("n1")
+    text = membership.unit("n1")
     assert "TREADLE_HOME=" in text
     found = configparser.ConfigParser(interpolation=None)
     found.optionxform = str  # type: ignore[assignment,method-assign]
@@ -56,9 +56,9 @@ def test_a_node_becomes_a_unit_that_is_enabled_and_outlives_its_user_s_login(
     called: Path, state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = node.NodeSettings(name="n1", slots=3)
-    assert services.start_node(settings) == "treadle-node-n1.service" and node.load_settings("n1") == settings
+    assert membership.start_node(settings) == "treadle-node-n1.service" and node.load_settings("n1") == settings
     place = tmp_path / "config" / "systemd" / "user" / "treadle-node-n1.service"
-    assert place.read_text() == services.unit("n1") and place.stat().st_mode & 0o777 == 0o644
+    assert place.read_text() == membership.unit("n1") and place.stat().st_mode & 0o777 == 0o644
     assert called.read_text().splitlines() == [
         "systemctl --user show-environment",
         "systemctl --user daemon-reload",
@@ -67,19 +67,19 @@ def test_a_node_becomes_a_unit_that_is_enabled_and_outlives_its_user_s_login(
     ]
     monkeypatch.delenv("XDG_CONFIG_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert services.start_node(settings) == services.start_node(settings), "also where it was installed before"
+    assert membership.start_node(settings) == membership.start_node(settings), "also where it was installed before"
     assert (tmp_path / "home" / ".config" / "systemd" / "user" / "treadle-node-n1.service").exists()
 
 
 def test_without_a_systemd_that_answers_nothing_is_installed(
     called: Path, state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert services.available()
+    assert membership.available()
     monkeypatch.setenv("FAILS", "enable --now")
     with pytest.raises(LocalError, match="systemctl --user enable --now treadle-node-n1.service failed: it fails"):
-        services.start_node(node.NodeSettings(name="n1"))
+        membership.start_node(node.NodeSettings(name="n1"))
     monkeypatch.setenv("FAILS", "show-environment")
-    assert not services.available() and services.start_node(node.NodeSettings(name="n2")) == ""
+    assert not membership.available() and membership.start_node(node.NodeSettings(name="n2")) == ""
     assert not (tmp_path / "config" / "systemd" / "user" / "treadle-node-n2.service").exists()
     monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
-    assert not services.available()
+    assert not membership.available()

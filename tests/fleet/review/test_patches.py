@@ -6,12 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fleet.repositories import git
-from treadle.fleet.review import patches
-from treadle.fleet.review.patches import ChangedLine
+from treadle.fleet import results
+from treadle.fleet.results import ChangedLine
 
 
 def test_each_line_has_its_number_on_its_side() -> None:
-    (file,) = patches.parse("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -3,3 +3,3 @@ def f\n one\n-two\n+zwei\n three\n")
+    (file,) = results.parse_patch(
+        "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -3,3 +3,3 @@ def f\n one\n-two\n+zwei\n three\n"
+    )
     assert (file.path, file.added, file.removed) == ("x", 1, 1)
     assert file.lines == [
         ChangedLine(kind="hunk", text="@@ -3,3 +3,3 @@ def f"),
@@ -32,7 +34,7 @@ def test_what_looks_like_a_header_inside_a_file_is_a_line_of_it(tmp_path: Path) 
     (tmp_path / name).write_text(odd)
     (tmp_path / "gone.txt").write_text("x")
     git(tmp_path, "add", "-N", "gone.txt")
-    first, second = patches.parse(git(tmp_path, "diff"))
+    first, second = results.parse_patch(git(tmp_path, "diff"))
     assert first.path == name and second.path == "gone.txt"
     assert [line.text for line in first.lines if line.kind == "add"] == odd.split("\n")[:-1]
     assert [line.now for line in first.lines if line.kind == "add"] == [1, 2, 3, 4, 5]
@@ -40,7 +42,7 @@ def test_what_looks_like_a_header_inside_a_file_is_a_line_of_it(tmp_path: Path) 
 
 @given(st.text())
 def test_any_text_is_read(text: str) -> None:
-    for file in patches.parse(f"diff --git a/x b/x\n@@ -1,9 +1,9 @@\n{text}"):
+    for file in results.parse_patch(f"diff --git a/x b/x\n@@ -1,9 +1,9 @@\n{text}"):
         numbers = [line.now for line in file.lines if line.now]
         assert numbers == sorted(numbers)
 
@@ -48,8 +50,8 @@ def test_any_text_is_read(text: str) -> None:
 def test_hunks_are_given_one_by_one_without_their_headers() -> None:
     text = "diff --git a/x b/x\nnew file mode 100644\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+one\n"
     text += "@@ -5,2 +6 @@\n-two\n-three\n+four\n\\ No newline at end of file\n"
-    (file,) = patches.parse(text)
-    assert [[(line.kind, line.text, line.old, line.now) for line in hunk] for hunk in patches.hunks(file)] == [
+    (file,) = results.parse_patch(text)
+    assert [[(line.kind, line.text, line.old, line.now) for line in hunk] for hunk in results.hunks(file)] == [
         [("add", "one", 0, 1)],
         [("del", "two", 5, 0), ("del", "three", 6, 0), ("add", "four", 0, 6)],
     ]
@@ -59,7 +61,7 @@ def test_hunks_are_given_one_by_one_without_their_headers() -> None:
         "@@ -0,0 +1 @@",
         "@@ -5,2 +6 @@",
     ]
-    assert list(patches.hunks(patches.ChangedFile(path="x", lines=[]))) == []
+    assert list(results.hunks(results.ChangedFile(path="x", lines=[]))) == []
 
 
 def test_files_without_lines_are_named_by_their_header_and_what_is_before_the_first_is_none() -> None:
@@ -83,11 +85,11 @@ def test_files_without_lines_are_named_by_their_header_and_what_is_before_the_fi
             "+++ b/other\t2026",
         ]
     )
-    found = {file.path: [line.text for line in file.lines] for file in patches.parse(text)}
+    found = {file.path: [line.text for line in file.lines] for file in results.parse_patch(text)}
     assert found == {
         "new name": ["similarity index 100%", "rename from old name", "rename to new name"],
         "pic.png": ["Binary files a/pic.png and b/pic.png differ"],
         'ä\t"': ["deleted file mode 100644"],
         "other": [],
     }
-    assert patches._name('"') == '"' and patches._name("b/plain") == "plain"
+    assert results._name('"') == '"' and results._name("b/plain") == "plain"

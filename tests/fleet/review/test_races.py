@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from treadle.errors import NotFound
+from treadle.fleet import results
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
-from treadle.fleet.review import races
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Order, Used
 
@@ -26,7 +26,7 @@ def test_done_and_verified_comes_before_small_and_cheap() -> None:
         row(verified=False),
         row(state="failed"),
     ]
-    assert sorted(reversed(best), key=races._place) == best
+    assert sorted(reversed(best), key=results._place) == best
 
 
 async def test_a_race_is_found_by_any_of_its_orders_and_its_best_is_first(bus: Bus) -> None:
@@ -37,13 +37,13 @@ async def test_a_race_is_found_by_any_of_its_orders_and_its_best_is_first(bus: B
         await bus.put(f"spec.{name}", encode(Spec(id=name, task="t", agent="codex", race=race)))
         order = Order(id=name, state=state, changed=1.0, used=used, result=left)  # type: ignore[arg-type]
         await bus.put(f"order.{name}", encode(order))
-    first, second = await races.standings(bus, "a")
+    first, second = await results.standings(bus, "a")
     assert first == {
         **{"order": "b", "agent": "codex", "state": "done", "verified": True},
         **{"files": 2, "stat": "+1", "tokens": 7, "usd": 0.5},
     }
     assert (second["order"], second["verified"], second["files"], second["stat"]) == ("a", None, 0, "")
-    assert [each["order"] for each in await races.standings(bus, "c")] == ["c"]
+    assert [each["order"] for each in await results.standings(bus, "c")] == ["c"]
     with pytest.raises(NotFound, match="the order d is in no race") as refused:
-        await races.standings(bus, "d")
+        await results.standings(bus, "d")
     assert refused.value.hint == "submit with --race A,B or --best-of N"

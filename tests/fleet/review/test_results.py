@@ -8,11 +8,10 @@ import pytest
 from tests.fleet.conftest import Start, give
 from tests.fleet.repositories import edits, git, work
 from treadle.errors import LocalError, NotFound
-from treadle.fleet import client
-from treadle.fleet.engine import objects
+from treadle.fleet import client, results
+from treadle.fleet.engine import streams
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
-from treadle.fleet.review import results
 from treadle.fleet.run import trees
 from treadle.io.sandbox import methods
 from treadle.landing import merging
@@ -77,7 +76,7 @@ async def test_what_is_not_there_says_whether_it_will_be(bus: Bus) -> None:
         await results.run_receipt(bus, "o1")
     await bus.put("receipt.o1", encode(OrderReceipt(order="o1", outcome="done", run={"a": 1})))
     assert await results.run_receipt(bus, "o1") == b'{"a":1}'
-    await objects.put(bus, "big", b"stored apart")
+    await streams.put(bus, "big", b"stored apart")
     await bus.put("receipt.o1", encode(OrderReceipt(order="o1", outcome="done", run={"object": "big"})))
     assert await results.run_receipt(bus, "o1") == b"stored apart"
     with pytest.raises(LocalError, match="the order o1 has not ended: it is running") as early:
@@ -113,7 +112,7 @@ async def test_commits_come_from_their_bundle_or_from_the_branch_that_is_still_h
     git(clone, "branch", trees.branch_name("o1"))
     data, ref = await results.bundle_of(bus, order, checkouts.around(str(clone)))
     assert ref == f"refs/heads/{trees.branch_name('o1')}"
-    await objects.put(bus, "made", data)
+    await streams.put(bus, "made", data)
     order = await stored(bus, "o1", commit=commit, base=base, bundle="made", branch="x")
     assert (await results.bundle_of(bus, order, user))[0] == data
     await results.here(bus, order, user)

@@ -9,10 +9,9 @@ from tests.fleet.conftest import Start, give, spec, until_state
 from tests.fleet.repositories import git
 from treadle.errors import TimedOut
 from treadle.events import AnyEvent
-from treadle.fleet import client
+from treadle.fleet import client, results
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.review import results
-from treadle.fleet.run import agentless
+from treadle.fleet.run import execute
 from treadle.fleet.run.attempt import OUTPUT_MAX
 from treadle.receipts.trace import Check
 
@@ -82,28 +81,28 @@ def checked(ok: bool) -> Check:
 
 async def test_each_way_of_an_order_without_an_agent_has_its_end() -> None:
     nothing = Commands(agent="null:0")
-    assert (await agentless.run(nothing)).outcome == "done" and nothing.called == ["event"]
+    assert (await execute.run(nothing)).outcome == "done" and nothing.called == ["event"]
     work = Commands(setup="make it")
-    ended = await agentless.run(work)
+    ended = await execute.run(work)
     assert (ended.outcome, ended.result) == ("done", {"commit": "c"}) and work.called == [
         "prepare",
         "setup",
         "keep None",
     ]
     resumed = Commands(setup="make it", restored=True)
-    await agentless.run(resumed)
+    await execute.run(resumed)
     assert resumed.called == ["prepare", "keep None"], "what was set up before is there"
     green = Commands(checked(True), verify="make")
-    assert (await agentless.run(green)).outcome == "done" and green.called == ["prepare", "verify: make", "keep True"]
-    red = await agentless.run(Commands(checked(False), verify="make"))
+    assert (await execute.run(green)).outcome == "done" and green.called == ["prepare", "verify: make", "keep True"]
+    red = await execute.run(Commands(checked(False), verify="make"))
     assert (red.outcome, red.reason, red.fault) == ("failed", "verify_failed", "verify") and "make failed" in red.why
     assert red.output == "x" * (OUTPUT_MAX - 3) + "end" and red.result == {"commit": "c"}
-    full = await agentless.run(Commands(checked(True), problem="disk full", verify="make"))
+    full = await execute.run(Commands(checked(True), problem="disk full", verify="make"))
     assert (full.outcome, full.why, full.reason, full.fault) == ("failed", "disk full", "storage_error", "ours")
     stopped = Commands(verify="make")
-    assert (await asyncio.wait_for(agentless.run(stopped), 60)).outcome == "cancelled"
+    assert (await asyncio.wait_for(execute.run(stopped), 60)).outcome == "cancelled"
     assert "keep" not in "".join(stopped.called)
     early = Commands(checked(True), setup="make it", verify="make")
     early.attempt.stopping.set()
     early.attempt.stopped = TimedOut("too long")
-    assert (await agentless.run(early)).outcome == "failed" and early.called[-1] in ("prepare", "setup")
+    assert (await execute.run(early)).outcome == "failed" and early.called[-1] in ("prepare", "setup")

@@ -12,14 +12,14 @@ from tests.fleet.conftest import Start, give
 from tests.fleet.repositories import bash, git, model, read, says, work
 from tests.installed import treadle
 from treadle.events import Message
-from treadle.fleet import client, session_keys
-from treadle.fleet.engine import objects, places
+from treadle.fleet import client
+from treadle.fleet.engine import places, streams
 from treadle.fleet.engine.bus import EVENTS, INBOX, STATE, Bus
 from treadle.fleet.engine.layout import OBJECTS
-from treadle.fleet.engine.pull import Pull
+from treadle.fleet.engine.streams import Pull
 from treadle.fleet.orders import encode
+from treadle.fleet.run import resumption
 from treadle.fleet.run.attempt import RunningAttempt
-from treadle.fleet.run.resume import checkpoints
 from treadle.fleet.run.runs import RunJob
 from treadle.io.paths import state_dir
 from treadle.wire.fleet.messages import RunAsked, RunLost, SessionKeys
@@ -82,7 +82,7 @@ async def everything_stored(bus: Bus) -> dict[str, bytes]:
     for subject, data in list(found.items()):
         if subject.startswith("$O.fleet.M."):
             name = msgspec.json.decode(data)["name"]
-            found[name] = await objects.get(bus, name)
+            found[name] = await streams.get(bus, name)
     return found
 
 
@@ -125,9 +125,9 @@ async def test_no_canary_of_any_shape_is_in_anything_that_is_kept(
     assert "[redacted]" in str(seen)
 
     stored = await everything_stored(bus)
-    assert objects.owned("n1", f"{checkpoints.KIND}.{order.id}.1") in stored
-    key = session_keys.of_order(places.session_key(), order.id)
-    session = await checkpoints.fetch(bus, "n1", order.id, 1, key)
+    assert streams.owned("n1", f"{resumption.KIND}.{order.id}.1") in stored
+    key = places.of_order(places.session_key(), order.id)
+    session = await resumption.fetch(bus, "n1", order.id, 1, key)
     assert session is not None
     (history,) = session.files.values()
     assert len(canaries_in(history) - set(VALUES)) >= 17, "the agent's own history, which resume needs as it was"

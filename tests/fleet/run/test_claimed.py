@@ -11,7 +11,7 @@ from treadle.errors import Denied
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.run import trees
-from treadle.fleet.run.claimed import Claimed
+from treadle.fleet.run.execute import Claimed
 from treadle.session import Access, Decision, Guards
 
 

@@ -16,10 +16,9 @@ from treadle.errors import TimedOut
 from treadle.events import ErrorInfo, Failed, ToolEnded, ToolStarted, Usage
 from treadle.fleet import client
 from treadle.fleet.engine.bus import INBOX, Bus
-from treadle.fleet.engine.pull import Pull
+from treadle.fleet.engine.streams import Pull
 from treadle.fleet.run.attempt import RunningAttempt
-from treadle.fleet.run.claimed import Claimed
-from treadle.fleet.run.execute import Execution
+from treadle.fleet.run.execute import Claimed, Execution
 from treadle.fleet.run.runs import RunJob
 from treadle.session import Answer, SessionSpec
 from treadle.wire.fleet.messages import RunBeatAnswer

@@ -16,7 +16,7 @@ from treadle.errors import LocalError, Unsupported
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.run import runs
-from treadle.fleet.run.messages import Messages
+from treadle.fleet.run.execute import Messages
 from treadle.wire.fleet.records import SayRecord
 
 

@@ -13,7 +13,7 @@ from treadle.errors import BudgetExceeded, Cancelled, TreadleError
 from treadle.events import Usage
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.run.metering import Meter
+from treadle.fleet.run.execute import Meter
 from treadle.wire.fleet.orders import OrderLimits
 from treadle.wire.fleet.records import AskRecord, Used
 

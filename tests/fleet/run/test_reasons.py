@@ -10,29 +10,29 @@ from treadle.errors import AuthFailed, Busy, Cancelled, ConfigError, LocalError,
 from treadle.events import ErrorInfo, TurnEnded
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus, Unreachable
-from treadle.fleet.run import reasons
+from treadle.fleet.run import attempt
 from treadle.wire.fleet.orders import OrderLimits
 
 
 def test_what_stopped_it_comes_first_then_the_agents_error_then_a_failed_check() -> None:
     broken = TurnEnded(outcome="failed", error=ErrorInfo(code="auth_failed", message="401: no such key"))
-    assert reasons.of(Cancelled("cancelled by ana"), None, broken, "x") == "cancelled by ana"
-    assert reasons.of(None, None, broken, "x").startswith("401: no such key: give this node a valid key")
-    assert reasons.of(None, AuthFailed("401"), None, "").startswith("401: give this node")
-    assert reasons.of(None, None, TurnEnded(outcome="completed"), "make test failed") == "make test failed"
+    assert attempt.of(Cancelled("cancelled by ana"), None, broken, "x") == "cancelled by ana"
+    assert attempt.of(None, None, broken, "x").startswith("401: no such key: give this node a valid key")
+    assert attempt.of(None, AuthFailed("401"), None, "").startswith("401: give this node")
+    assert attempt.of(None, None, TurnEnded(outcome="completed"), "make test failed") == "make test failed"
     for outcome in ("completed", "interrupted", "failed", "limited"):
-        assert reasons.of(None, None, TurnEnded(outcome=outcome), "")  # type: ignore[arg-type]
-    assert reasons.of(None, None, None, "")
+        assert attempt.of(None, None, TurnEnded(outcome=outcome), "")  # type: ignore[arg-type]
+    assert attempt.of(None, None, None, "")
 
 
 def test_each_reason_has_a_code_found_in_the_same_order() -> None:
     broken = TurnEnded(outcome="failed", error=ErrorInfo(code="auth_failed", message="401: no such key"))
-    assert reasons.code_of(Cancelled("by ana"), None, broken, "x") == "cancelled"
-    assert reasons.code_of(None, AuthFailed("401"), None, "") == "auth_failed"
-    assert reasons.code_of(None, None, broken, "x") == "auth_failed"
-    assert reasons.code_of(None, None, TurnEnded(outcome="completed"), "make test failed") == "verify_failed"
-    assert reasons.code_of(None, None, TurnEnded(outcome="completed"), "") == "no_result"
-    assert reasons.code_of(None, None, None, "") == "silent"
+    assert attempt.code_of(Cancelled("by ana"), None, broken, "x") == "cancelled"
+    assert attempt.code_of(None, AuthFailed("401"), None, "") == "auth_failed"
+    assert attempt.code_of(None, None, broken, "x") == "auth_failed"
+    assert attempt.code_of(None, None, TurnEnded(outcome="completed"), "make test failed") == "verify_failed"
+    assert attempt.code_of(None, None, TurnEnded(outcome="completed"), "") == "no_result"
+    assert attempt.code_of(None, None, None, "") == "silent"
 
 
 @pytest.mark.parametrize("what", ["key", "turns", "verify"])
@@ -63,43 +63,43 @@ async def test_a_failed_order_says_why_and_what_to_do(
 @pytest.mark.parametrize(
     ("problem", "words", "fault"),
     [
-        (AuthFailed("401."), f"401: {reasons.ADVICE['auth_failed']}", ""),
-        (StorageError("disk full"), f"disk full{reasons.OURS}", "ours"),
-        (Unreachable("away"), f"away{reasons.OURS}", "ours"),
-        (Busy("locked"), f"locked{reasons.OURS}", "ours"),
-        (LocalError("a bug"), f"a bug{reasons.OURS}", "ours"),
+        (AuthFailed("401."), f"401: {attempt.ADVICE['auth_failed']}", ""),
+        (StorageError("disk full"), f"disk full{attempt.OURS}", "ours"),
+        (Unreachable("away"), f"away{attempt.OURS}", "ours"),
+        (Busy("locked"), f"locked{attempt.OURS}", "ours"),
+        (LocalError("a bug"), f"a bug{attempt.OURS}", "ours"),
         (ConfigError("no such model"), "no such model", ""),
-        (RateLimited("slow"), f"slow: {reasons.ADVICE['rate_limited']}", "provider"),
+        (RateLimited("slow"), f"slow: {attempt.ADVICE['rate_limited']}", "provider"),
     ],
 )
 def test_a_problem_of_the_host_says_whose_fault_it_is(problem: TreadleError, words: str, fault: str) -> None:
-    assert reasons.of(None, problem, None, "x") == words and reasons.fault_of(None, problem, None, "x") == fault
-    assert reasons.code_of(None, problem, None, "x") == problem.code
+    assert attempt.of(None, problem, None, "x") == words and attempt.fault_of(None, problem, None, "x") == fault
+    assert attempt.code_of(None, problem, None, "x") == problem.code
     silent = TurnEnded(outcome="completed")
-    assert reasons.of(None, problem, silent, "x") == words and reasons.fault_of(None, problem, silent, "x") == fault
+    assert attempt.of(None, problem, silent, "x") == words and attempt.fault_of(None, problem, silent, "x") == fault
 
 
 def test_the_agent_s_own_error_comes_before_the_host_s_and_is_the_provider_s_if_it_can_be_retried() -> None:
     for retryable, fault in ((True, "provider"), (False, "")):
         error = ErrorInfo(code="rate_limited", message="slow down.", retryable=retryable)
         broken = TurnEnded(outcome="failed", error=error)
-        assert reasons.of(None, LocalError("x"), broken, "y") == f"slow down: {reasons.ADVICE['rate_limited']}"
-        assert reasons.code_of(None, LocalError("x"), broken, "y") == "rate_limited"
-        assert reasons.fault_of(None, LocalError("x"), broken, "y") == fault
-        assert reasons.fault_of(Cancelled("by ana"), LocalError("x"), broken, "y") == ""
-    assert reasons.fault_of(None, None, None, "make test failed") == "verify"
-    assert reasons.fault_of(None, None, TurnEnded(outcome="completed"), "") == ""
+        assert attempt.of(None, LocalError("x"), broken, "y") == f"slow down: {attempt.ADVICE['rate_limited']}"
+        assert attempt.code_of(None, LocalError("x"), broken, "y") == "rate_limited"
+        assert attempt.fault_of(None, LocalError("x"), broken, "y") == fault
+        assert attempt.fault_of(Cancelled("by ana"), LocalError("x"), broken, "y") == ""
+    assert attempt.fault_of(None, None, None, "make test failed") == "verify"
+    assert attempt.fault_of(None, None, TurnEnded(outcome="completed"), "") == ""
 
 
 def test_an_end_without_an_error_has_words_of_its_own_and_advice_is_given_once() -> None:
-    assert reasons.of(None, None, None, "") == "the agent ended without saying anything"
-    for outcome, words in reasons.ENDED_AS.items():
+    assert attempt.of(None, None, None, "") == "the agent ended without saying anything"
+    for outcome, words in attempt.ENDED_AS.items():
         ended = TurnEnded(outcome=outcome)  # type: ignore[arg-type]
-        assert reasons.of(None, None, ended, "") == words
-        assert reasons.code_of(None, None, ended, "") == reasons.AGENT[outcome]
+        assert attempt.of(None, None, ended, "") == words
+        assert attempt.code_of(None, None, ended, "") == attempt.AGENT[outcome]
     limited = TurnEnded(outcome="limited", stop_reason="max_tokens")
-    assert reasons.of(None, None, limited, "") == "it reached a limit of its turn (max_tokens)"
-    advised = f"too long: {reasons.ADVICE['context_overflow']}"
-    assert reasons.of_error(ErrorInfo(code="context_overflow", message=advised)) == advised
-    assert reasons.of_error(ErrorInfo(code="odd", message="odd.")) == "odd."
-    assert reasons.not_verified("make test").startswith("its work was not verified: make test failed: `treadle fleet")
+    assert attempt.of(None, None, limited, "") == "it reached a limit of its turn (max_tokens)"
+    advised = f"too long: {attempt.ADVICE['context_overflow']}"
+    assert attempt.of_error(ErrorInfo(code="context_overflow", message=advised)) == advised
+    assert attempt.of_error(ErrorInfo(code="odd", message="odd.")) == "odd."
+    assert attempt.not_verified("make test").startswith("its work was not verified: make test failed: `treadle fleet")

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.run.terminal.forwarding import Carried, What
+from treadle.fleet.run.terminals import Carried, What
 from treadle.terminal.client import Client
 
 

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from tests.fleet.schedule.test_book import book_with, spec
-from treadle.fleet import session_keys
 from treadle.fleet.control import Budget, Park
-from treadle.fleet.schedule.answering import Answering, outdated
+from treadle.fleet.engine import places
 from treadle.fleet.schedule.placing import place_all
+from treadle.fleet.schedule.scheduler import Answering, outdated
 from treadle.wire.fleet.messages import FLEET_FORMAT, CancelOrder, MachineSeen, NodeBeat, RunAsked, RunEnded
 from treadle.wire.fleet.orders import OrderLimits
 from treadle.wire.fleet.records import AgentQuestion, Note
@@ -43,7 +43,7 @@ async def test_only_the_attempt_that_the_order_is_at_holds_it() -> None:
 async def test_the_key_of_an_order_s_sessions_is_given_only_to_the_attempt_that_has_it() -> None:
     book = book_with(spec("a", continues="before"), spec("b"), slots=1)
     place_all(book, 0.0)
-    answers = Answering(book, "n1", 1.0, asyncio.Event(), session_keys.new())
+    answers = Answering(book, "n1", 1.0, asyncio.Event(), places.new())
     given = await beat(answers, "n1.a.1.keys")
     assert set(given["keys"]) == {"a", "before"} and given["keys"]["a"] != given["keys"]["before"]
     for stranger in ("n1.a.2", "n2.a.1", "n1.b.1", "n1.unknown.1"):

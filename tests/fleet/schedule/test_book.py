@@ -11,9 +11,8 @@ from msgspec.structs import replace
 
 from treadle.fleet.control import Park
 from treadle.fleet.engine.bus import Write
-from treadle.fleet.schedule.book import NOTES_MAX, Book
+from treadle.fleet.schedule.book import NOTES_MAX, Book, OpenOrder
 from treadle.fleet.schedule.placing import place_all, why_waiting
-from treadle.fleet.schedule.rows import OpenOrder
 from treadle.wire.fleet.messages import CancelOrder, NoteRequest, RunActivity, RunAsked, RunEnded, SetRequest
 from treadle.wire.fleet.orders import OrderLimits, Spec
 from treadle.wire.fleet.records import AgentQuestion, AnswerRecord, Note, Used

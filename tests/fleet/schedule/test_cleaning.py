@@ -12,9 +12,8 @@ from treadle.errors import NotFound
 from treadle.fleet import client
 from treadle.fleet.engine.bus import STATE, Bus
 from treadle.fleet.orders import encode
-from treadle.fleet.schedule import cleaning
-from treadle.fleet.schedule.book import Book
-from treadle.fleet.schedule.rows import Unit
+from treadle.fleet.schedule import scheduler
+from treadle.fleet.schedule.book import Book, Unit
 from treadle.wire.fleet.records import Order
 from treadle.wire.fleet.states import State
 
@@ -34,9 +33,9 @@ async def test_all_of_an_old_order_goes_but_its_key_stays_used(bus: Bus, start_n
     await give(bus, spec(id="child", after=("parent",)), spec(id="waits", not_before=1e10))
     await bus.put("say.old.1", encode({"text": "x"}))
     await bus.put("answer.old.1", encode({}))
-    assert {order.id async for order, _ in cleaning.ended_before(bus, time.time() + 9)} == {"old", "parent"}
-    assert [order async for order, _ in cleaning.ended_before(bus, time.time() - 900)] == []
-    assert set(await cleaning.records(bus, "old")) == {
+    assert {order.id async for order, _ in scheduler.ended_before(bus, time.time() + 9)} == {"old", "parent"}
+    assert [order async for order, _ in scheduler.ended_before(bus, time.time() - 900)] == []
+    assert set(await scheduler.records(bus, "old")) == {
         "spec.old",
         "order.old",
         "receipt.old",
@@ -45,7 +44,7 @@ async def test_all_of_an_old_order_goes_but_its_key_stays_used(bus: Bus, start_n
     }
     await client.clean(bus, ["old", "parent", "waits", "never-was"])
     await until_gone(bus, "old")
-    assert await cleaning.records(bus, "old") == {}
+    assert await scheduler.records(bus, "old") == {}
     with pytest.raises(NotFound):
         await client.resolve(bus, "ol")
     (again,) = await client.submit(bus, [spec(id="old")])
@@ -58,8 +57,8 @@ async def test_all_of_an_old_order_goes_but_its_key_stays_used(bus: Bus, start_n
 async def test_the_scheduler_removes_by_age_and_earlier_when_the_state_is_too_large(
     bus: Bus, start_node: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cleaning, "PAGE", 3)
-    monkeypatch.setattr(cleaning, "OFTEN_SECONDS", 0.0)
+    monkeypatch.setattr(scheduler, "CLEANED_AT_ONCE", 3)
+    monkeypatch.setattr(scheduler, "OFTEN_SECONDS", 0.0)
     await start_node(slots=20)
     first = [spec() for _ in range(8)]
     await give(bus, *first)
@@ -76,7 +75,7 @@ async def test_the_scheduler_removes_by_age_and_earlier_when_the_state_is_too_la
     await client.keep(bus, size=size - 1)
     (kept,) = await give(bus, spec())
     assert (await client.wait(bus, kept, 60)).state == "done", "what ended today stays, however large the state is"
-    monkeypatch.setattr(cleaning, "LEAST_SECONDS", 0.001)
+    monkeypatch.setattr(scheduler, "LEAST_SECONDS", 0.001)
     await client.keep(bus, size=1)
     await until_gone(bus, name)
 
@@ -103,24 +102,24 @@ def removed(book: Book) -> dict[str, list[tuple[str, int | None]]]:
 async def test_each_step_removes_a_page_of_what_is_old_and_the_next_one_comes_soon_while_there_is_more(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cleaning, "PAGE", 2)
-    monkeypatch.setattr(cleaning, "READ", 2)
+    monkeypatch.setattr(scheduler, "CLEANED_AT_ONCE", 2)
+    monkeypatch.setattr(scheduler, "READ", 2)
     now, book = time.time(), book_with()
-    work = cleaning.Cleaning(bus, book)
+    work = scheduler.Cleaning(bus, book)
     await ended(bus, "a", "b", "c", at=now - 200 * 86400)
     await ended(bus, "runs", at=now - 200 * 86400, state="running")
     await ended(bus, "today", at=now)
     await work.step(100.0)
-    assert set(removed(book)) == {"a", "b"} and work.next == 100.0 + cleaning.OFTEN_SECONDS
+    assert set(removed(book)) == {"a", "b"} and work.next == 100.0 + scheduler.OFTEN_SECONDS
     await work.step(work.next - 0.1)
     assert set(removed(book)) == {"a", "b"}, "its time has not come"
     for name in book.units:
         await bus.purge(f"order.{name}")
     book.units.clear()
     await work.step(work.next)
-    assert set(removed(book)) == {"c"} and work.next == 102.0 + cleaning.SELDOM_SECONDS
-    assert [each.id async for each, _ in cleaning.ended_before(bus, now + 1)] == ["c", "today"]
-    assert [each.id async for each, _ in cleaning.ended_before(bus, now)] == ["c"]
+    assert set(removed(book)) == {"c"} and work.next == 102.0 + scheduler.SELDOM_SECONDS
+    assert [each.id async for each, _ in scheduler.ended_before(bus, now + 1)] == ["c", "today"]
+    assert [each.id async for each, _ in scheduler.ended_before(bus, now)] == ["c"]
 
 
 async def test_nothing_is_removed_by_age_where_all_is_kept_and_a_large_state_is_cut_to_a_day(bus: Bus) -> None:
@@ -129,7 +128,7 @@ async def test_nothing_is_removed_by_age_where_all_is_kept_and_a_large_state_is_
     size = (await bus.api(f"STREAM.INFO.{STATE}"))["state"]["bytes"]
     for seconds, most, gone in ((0.0, 0, False), (0.0, size, False), (3 * 86400.0, size, False), (0.0, size - 1, True)):
         book.change_control(keep_seconds=seconds, keep_bytes=most)
-        await cleaning.Cleaning(bus, book).step(1.0)
+        await scheduler.Cleaning(bus, book).step(1.0)
         assert bool(book.units) is gone, (seconds, most)
 
 
@@ -143,14 +142,14 @@ async def test_an_order_goes_with_its_records_and_only_its_mark_stays(
     book.units["busy"] = Unit([], None)
     for key in ("say.old.1", "ask.old.1", "answer.old.1", "work.n1.old", "work.old.x"):
         await bus.put(key, b"{}")
-    work = cleaning.Cleaning(bus, book)
+    work = scheduler.Cleaning(bus, book)
     await work.remove(["old", "parent", "open", "busy", "runs", "never-was"])
     assert set(book.units) == {"old", "busy"} and book.units["busy"].writes == []
     assert all(write.purge for write in book.units["old"].writes) and book.units["old"].row is None
     first, last = removed(book)["old"][:3], removed(book)["old"][3:]
     assert sorted(key for key, _ in first) == ["answer.old.1", "ask.old.1", "say.old.1"]
     assert [key for key, _ in last] == ["order.old", "receipt.old", "spec.old"] and last[2][1] == -1 != last[0][1]
-    monkeypatch.setattr(cleaning, "BATCH_MAX", 4)
+    monkeypatch.setattr(scheduler, "BATCH_MAX", 4)
     book.units.clear()
     await work.remove(["old"])
     assert len(removed(book)["old"]) == 2, "its records first; the order itself goes with the last of them"

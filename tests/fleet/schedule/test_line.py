@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.fleet.schedule.line import FairLine, Turns, project_of
+from treadle.fleet.schedule.book import FairLine, Turns, project_of
 from treadle.wire.fleet.orders import Spec
 
 
@@ -122,7 +122,7 @@ def test_turns_go_to_who_was_served_least_and_who_comes_later_has_no_arrears() -
 
 
 def test_who_waits_for_nothing_and_owes_nothing_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("treadle.fleet.schedule.line.FORGET", 2)
+    monkeypatch.setattr("treadle.fleet.schedule.book.FORGET", 2)
     turns = Turns()
     for who in ("a", "b", "c"):
         turns.comes(who)

@@ -14,11 +14,11 @@ from treadle.errors import ConfigError
 from treadle.fleet import client
 from treadle.fleet.control import Budget, Control, Park
 from treadle.fleet.engine.bus import STATE, Bus
-from treadle.fleet.engine.pull import Pull
-from treadle.fleet.schedule import requests
+from treadle.fleet.engine.streams import Pull
+from treadle.fleet.schedule import scheduler
 from treadle.fleet.schedule.book import Book
-from treadle.fleet.schedule.cleaning import Cleaning
 from treadle.fleet.schedule.placing import place_all
+from treadle.fleet.schedule.scheduler import Cleaning
 from treadle.wire.fleet import messages
 from treadle.wire.fleet.messages import Wait
 from treadle.wire.fleet.orders import OrderLimits
@@ -130,7 +130,7 @@ async def test_what_holds_orders_is_told_with_who_and_gone_when_it_is_undone(bus
 
 
 async def applied(book: Book, request: messages.AnyRequest) -> Control:
-    await requests.apply(book, Cleaning(cast(Bus, None), book), request)
+    await scheduler.apply(book, Cleaning(cast(Bus, None), book), request)
     return book.control
 
 
@@ -173,9 +173,9 @@ async def test_how_long_is_kept_is_set_one_by_one_and_looked_at_at_once() -> Non
     book = Book(5.0, lambda: 7.0)
     cleaning = Cleaning(cast(Bus, None), book)
     cleaning.next = 99.0
-    await requests.apply(book, cleaning, messages.KeepRequest(keep_seconds=0.0))
+    await scheduler.apply(book, cleaning, messages.KeepRequest(keep_seconds=0.0))
     assert (book.control.keep_seconds, book.control.keep_bytes) == (0.0, Control().keep_bytes) and cleaning.next == 0.0
-    await requests.apply(book, cleaning, messages.KeepRequest(keep_bytes=5))
+    await scheduler.apply(book, cleaning, messages.KeepRequest(keep_bytes=5))
     assert (book.control.keep_seconds, book.control.keep_bytes) == (0.0, 5)
 
 

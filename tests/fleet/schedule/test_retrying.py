@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fleet.schedule.test_book import book_with, spec
-from treadle.fleet.schedule import retrying
+from treadle.fleet.schedule import book as retrying
 from treadle.fleet.schedule.placing import place_all
 from treadle.wire.fleet.messages import RunActivity, RunEnded
 from treadle.wire.fleet.orders import RetryOn

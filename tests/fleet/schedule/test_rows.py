@@ -1,7 +1,7 @@
 """What two orders claim of each other's, which node can take what, and which work has not landed."""
 
 from tests.fleet.schedule.test_book import spec
-from treadle.fleet.schedule.rows import NodeView, OpenOrder, Say, is_unlanded
+from treadle.fleet.schedule.book import NodeView, OpenOrder, Say, is_unlanded
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Order
 

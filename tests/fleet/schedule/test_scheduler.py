@@ -20,8 +20,7 @@ from treadle.fleet.engine import layout, places, tasks
 from treadle.fleet.engine.bus import INBOX, STATE, Bus, Stale, Unreachable
 from treadle.fleet.orders import begun, encode
 from treadle.fleet.schedule import scheduler
-from treadle.fleet.schedule.book import Book
-from treadle.fleet.schedule.rows import OpenOrder, Say
+from treadle.fleet.schedule.book import Book, OpenOrder, Say
 from treadle.wire.fleet.messages import (
     AttemptStarted,
     CancelOrder,

@@ -17,7 +17,7 @@ from tests.io.process.hostile import SELF, left
 from tests.waiting import until
 from treadle.errors import LocalError, NotFound
 from treadle.io.process import child as child_module
-from treadle.io.process import handle, table, tree
+from treadle.io.process import table, tree
 from treadle.io.process.child import Child, Tail, start
 
 
@@ -171,11 +171,11 @@ async def test_the_keeper_is_let_go_a_while_after_the_last_child_and_the_next_on
     monkeypatch.setattr("treadle.io.process.child.REST", 0.01)
     monkeypatch.setattr("treadle.io.process.child.COLLECTING", 0.01)
     async with await start(["true"]):
-        keeper = handle.own.pid
-    await until(lambda: handle.own.pid == 0)
+        keeper = tree.own.pid
+    await until(lambda: tree.own.pid == 0)
     assert table.look(keeper) is None, "it is gone and collected"
     async with await start(["cat"], stdin="pipe") as child:
-        assert handle.own.pid not in (0, keeper)
+        assert tree.own.pid not in (0, keeper)
         await child.stdio.write(b"hello")
         assert await child.stdio.read() == b"hello"
     await until(tree.rest)
@@ -184,8 +184,8 @@ async def test_the_keeper_is_let_go_a_while_after_the_last_child_and_the_next_on
 async def test_the_keeper_stays_while_any_tree_is_under_it() -> None:
     async with await start(["cat"], stdin="pipe") as child:
         async with await start(["true"]):
-            keeper = handle.own.pid
-        assert not tree.rest() and handle.own.pid == keeper
+            keeper = tree.own.pid
+        assert not tree.rest() and tree.own.pid == keeper
         await child.stdio.write(b"hello")
         assert await child.stdio.read() == b"hello"
     await until(tree.rest)

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.io.process.child import start
-from treadle.io.process.consulted import OUTPUT_CAP, Consulted, consult
+from treadle.io.process.child import OUTPUT_CAP, Consulted, consult, start
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,13 @@ from tests.descriptors import opened
 from tests.io.process.hostile import SELF, await_none_left, left
 from tests.terminal.support import until
 from treadle.errors import LocalError, NotFound
-from treadle.io.process import detached, table
-from treadle.io.process.detached import detach
+from treadle.io.process import table, tree
 from treadle.io.process.registry import KeeperTree, keeper_trees
+from treadle.io.process.tree import detach
 
 STARTER = """
 import json, sys
-from treadle.io.process.detached import detach
+from treadle.io.process.tree import detach
 print(detach(json.loads(sys.argv[1]), cwd=sys.argv[2], ready=True))
 """
 
@@ -85,14 +85,14 @@ def test_a_program_without_a_keeper_leads_a_session_and_writes_to_its_log(tmp_pa
     log = tmp_path / "log"
     log.write_text("before\n")
     script = "readlink /proc/self/fd/0; pwd; ps -o sid= -p $$ | tr -d ' '; echo wrong >&2; echo end"
-    pid = detached.daemon(["/bin/sh", "-c", script], cwd=str(tmp_path), log=str(log))
+    pid = tree.daemon(["/bin/sh", "-c", script], cwd=str(tmp_path), log=str(log))
     until(lambda: log.read_text().endswith("end\n"))
     assert log.read_text().splitlines() == ["before", "/dev/null", str(tmp_path), str(pid), "wrong", "end"]
 
 
 def test_the_last_word_of_a_log_is_its_last_line_that_says_something(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    assert detached._last_line(None) == "" and detached._last_line(str(log)) == ""
+    assert tree._last_line(None) == "" and tree._last_line(str(log)) == ""
     for text, word in (
         ("one\n\n  \n", "one"),
         ("one\ntreadle: no\xff", "no\u00ff"),
@@ -100,7 +100,7 @@ def test_the_last_word_of_a_log_is_its_last_line_that_says_something(tmp_path: P
         ("x" * 600, "x" * 500),
     ):
         log.write_text(text)
-        assert detached._last_line(str(log)) == word
+        assert tree._last_line(str(log)) == word
 
 
 def test_who_is_ready_says_so_and_then_writes_nowhere() -> None:
@@ -109,7 +109,7 @@ def test_who_is_ready_says_so_and_then_writes_nowhere() -> None:
     try:
         os.dup2(write, 1)
         os.close(write)
-        detached.say_ready()
+        tree.say_ready()
         os.write(1, b"lost")
     finally:
         os.dup2(kept, 1)

@@ -12,7 +12,7 @@ from tests.io.process.trees import output
 from tests.terminal.support import until
 from treadle.errors import LocalError
 from treadle.io.process import table
-from treadle.io.process.handle import KeeperHandle, own
+from treadle.io.process.tree import KeeperHandle, own
 from treadle.wire.common.framing import frame
 
 

@@ -19,13 +19,14 @@ import treadle
 from tests.io.process.hostile import await_none_left
 from tests.terminal.support import until
 from treadle.errors import LocalError, NotFound, TimedOut
-from treadle.io.process import held, reaper
+from treadle.io.process import reaper
+from treadle.io.process.tree import Tree, TreeEnd, WaitingReaper, start_request
 from treadle.wire.common.framing import FrameSplitter, frame
 
 KEEPER = """
 import os, pty, sys, time
-from treadle.io.process import held
-waiting = held.fork_reaper()
+from treadle.io.process.tree import fork_reaper
+waiting = fork_reaper()
 master, slave = os.openpty()
 file = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
 tree = waiting.start(
@@ -93,7 +94,7 @@ def test_a_group_can_be_signalled(tmp_path: Path, mark: str) -> None:
 
 
 def test_a_reaper_that_never_gets_a_command_ends_with_its_keeper(tmp_path: Path, mark: str) -> None:
-    code = "from treadle.io.process import held; print(held.fork_reaper().pid)"
+    code = "from treadle.io.process.tree import fork_reaper; print(fork_reaper().pid)"
     env = {**os.environ, "PYTHONPATH": str(Path(treadle.__file__).parents[1])}
     subprocess.run([sys.executable, "-c", code], env=env, check=True, timeout=60, stdout=subprocess.DEVNULL)
     assert await_none_left(mark) == []
@@ -104,7 +105,7 @@ class Reaping:
 
     def __init__(self, *argv: str, sweep: Callable[[int], bool] | None = None) -> None:
         ours, self.end = socket.socketpair()
-        self.tree = held.Tree(ours, [*argv], sweep) if sweep else held.Tree(ours, [*argv])
+        self.tree = Tree(ours, [*argv], sweep) if sweep else Tree(ours, [*argv])
 
     def report(self, kind: int, content: object) -> None:
         self.end.send(frame(kind, marshal.dumps(content)))
@@ -197,7 +198,7 @@ def test_what_a_tree_is_asked_to_do_is_sent(reaping: Make) -> None:
     two.end.send(frame(reaper.GONE, marshal.dumps(GONE)))
     assert two.tree.stop(0).killed == [(8, "deaf")] and two.tree.fileno() < 0
     with reaping("sh").tree as three:
-        three.report = held.TreeEnd()
+        three.report = TreeEnd()
     assert three.fileno() < 0
 
 
@@ -241,13 +242,13 @@ def test_a_tree_that_is_forgotten_is_complained_about(reaping: Make) -> None:
     ours, theirs = socket.socketpair()
     with theirs:
         with pytest.warns(ResourceWarning, match="<tree 0 'sh' running> was never stopped"):
-            held.Tree(ours, ["sh"]).__del__()
+            Tree(ours, ["sh"]).__del__()
         assert theirs.recv(1) == b"" and ours.fileno() < 0
     ours, theirs = socket.socketpair()
     with theirs, warnings.catch_warnings():
         warnings.simplefilter("error")
-        ended = held.Tree(ours, ["sh"])
-        ended.report = held.TreeEnd()
+        ended = Tree(ours, ["sh"])
+        ended.report = TreeEnd()
         ended.__del__()
         assert theirs.recv(1) == b""
 
@@ -258,7 +259,7 @@ def test_a_waiting_reaper_is_sent_the_command_its_terminal_and_what_comes_afterw
     read, write = os.pipe()
     env = {f"V{number}": "x" * 1000 for number in range(300)}
     more = {"patient": True} if patient else {}
-    waiting = held.WaitingReaper(77, ours)
+    waiting = WaitingReaper(77, ours)
     with theirs, ThreadPoolExecutor() as pool:
         starting = pool.submit(
             waiting.start, ["sh", "-c"], env=env, cwd="/tmp", terminal=read, inherited=[write], afterwards=["a"], **more
@@ -284,18 +285,18 @@ def test_a_request_has_the_surroundings_of_this_process_unless_others_are_given(
     monkeypatch: pytest.MonkeyPatch, state_home: Path
 ) -> None:
     monkeypatch.setenv("HERE", "too")
-    made = held.request(["sh"], None, None, False)
+    made = start_request(["sh"], None, None, False)
     assert made["env"][b"HERE"] == b"too" and made["cwd"] == os.fsencode(os.getcwd()) and made["owner"] == os.getpid()
     assert made["registry"] == os.fsencode(state_home / "treadle" / "keepers") and os.path.isdir(made["registry"])
     usual = {"tty": False, "limits": [], "fds": 0, "patient": False, "detached": False, "afterwards": [], "view": None}
     assert {name: made[name] for name in usual} == usual
-    given = held.request(["sh"], {}, "/", True)
+    given = start_request(["sh"], {}, "/", True)
     assert (given["env"], given["cwd"], given["tty"]) == ({}, b"/", True)
     with pytest.raises(ValueError, match="nothing to start: argv is empty"):
-        held.request([], None, None, False)
+        start_request([], None, None, False)
     (state_home / "file").touch()
     monkeypatch.setenv("TREADLE_HOME", str(state_home / "file" / "treadle"))
-    assert held.request(["sh"], None, None, False)["registry"] is None
+    assert start_request(["sh"], None, None, False)["registry"] is None
 
 
 def test_when_the_reaper_is_killed_its_processes_become_our_children(tmp_path: Path, mark: str) -> None:

@@ -29,7 +29,7 @@ from treadle.wire.common.framing import frame
 def test_the_keeper_leads_a_session_of_its_own_and_holds_nothing_of_ours(mark: str) -> None:
     held = os.open("/dev/null", os.O_RDONLY)
     os.set_inheritable(held, True)
-    code = "from treadle.io.process import handle, tree; tree.spawn(['true']).stop(); print(handle.own.pid, flush=True)"
+    code = "from treadle.io.process import tree; tree.spawn(['true']).stop(); print(tree.own.pid, flush=True)"
     code += "; input()"
     argv = [sys.executable, "-c", code]
     try:

@@ -4,7 +4,7 @@ import ctypes
 import resource
 
 from tests.io.process.test_reaper import in_copy
-from treadle.io.process.private import hold_secrets
+from treadle.io.process.loop import hold_secrets
 
 
 def test_its_memory_cannot_be_read_or_dumped() -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from tests.descriptors import opened
 from treadle.errors import Cancelled, NotFound, TimedOut
-from treadle.io import stopping
+from treadle.io import tasks
 from treadle.io.process import programs
 from treadle.io.process.programs import find_outside, reading_program, run_program
-from treadle.io.stopping import heeding
+from treadle.io.tasks import heeding
 
 
 def test_what_it_says_and_its_exit_code_come_back() -> None:
@@ -143,6 +143,6 @@ def test_reading_ends_when_the_time_is_up_and_not_before(tmp_path: Path, limited
         with reading_program(argv, cwd=str(tmp_path), env=dict(os.environ), stdin=b"", timeout=timeout) as output:
             return output.read()
 
-    with stopping.limited(0.05 if limited else None):
+    with tasks.limited(0.05 if limited else None):
         assert read("echo first; sleep 60; echo second", 600.0 if limited else 0.05) == b"first\n"
     assert read(f"sleep {2.5 * programs.LOOK_SECONDS}; echo there", 600.0) == b"there\n"

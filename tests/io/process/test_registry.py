@@ -12,8 +12,8 @@ from tests.io.process.trees import hostile, owner
 from tests.terminal.support import until
 from treadle.io import paths
 from treadle.io.process import registry, table, tree
-from treadle.io.process.handle import own
 from treadle.io.process.registry import keeper_trees
+from treadle.io.process.tree import own
 
 
 def notes() -> Path:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from treadle.io.process import strays, table
+from treadle.io.process import registry, table
 
 DEAF = "trap '' TERM HUP; (trap - TERM; exec sleep 61) & sleep 62 & echo ready; wait; wait"
 
@@ -19,9 +19,9 @@ def test_what_is_below_a_process_is_asked_and_then_killed_and_reported() -> None
 
     def find() -> list[table.Process]:
         child.poll()  # or it would stay as a zombie
-        return strays.related(child.pid, "NO_SUCH=variable")
+        return registry.related(child.pid, "NO_SUCH=variable")
 
-    ended, left = strays.end(find, 0.3)
+    ended, left = registry.end(find, 0.3)
     by = {(name, number) for _, name, number in ended}
     assert ("sleep", signal.SIGTERM) in by and ("sh", signal.SIGKILL) in by
     assert left == [] and child.wait(50) == -signal.SIGKILL
@@ -32,27 +32,27 @@ def test_one_that_left_the_tree_is_known_by_a_variable() -> None:
     child = subprocess.Popen(["sh", "-c", "setsid sleep 63 & echo $!; wait"], stdout=subprocess.PIPE)
     marked = subprocess.Popen(["sleep", "64"], env={"MARK": "strays", "PATH": "/usr/bin:/bin"})
     assert child.stdout and child.stdout.readline()
-    found = {process.pid for process in strays.related(child.pid, "MARK=strays")}
+    found = {process.pid for process in registry.related(child.pid, "MARK=strays")}
     assert {child.pid, marked.pid} <= found
-    assert marked.pid not in {process.pid for process in strays.related(child.pid, "MARK=strays", apart=marked.pid)}
-    assert marked.pid not in {process.pid for process in strays.related(child.pid, "MARK=others")}
+    assert marked.pid not in {process.pid for process in registry.related(child.pid, "MARK=strays", apart=marked.pid)}
+    assert marked.pid not in {process.pid for process in registry.related(child.pid, "MARK=others")}
 
     def find() -> list[table.Process]:
         child.poll()
         marked.poll()
-        return strays.related(child.pid, "MARK=strays")
+        return registry.related(child.pid, "MARK=strays")
 
-    assert strays.end(find, 20.0)[1] == []
+    assert registry.end(find, 20.0)[1] == []
     child.stdout.close()
 
 
 def test_with_nobody_there_it_is_over_at_once() -> None:
-    assert strays.end(list, 60.0) == ([], [])
+    assert registry.end(list, 60.0) == ([], [])
 
 
 @pytest.mark.parametrize("child", [0, 1, -1])
 def test_a_process_that_is_not_known_has_nobody_with_it(child: int) -> None:
-    assert strays.related(child, "A=b") == []
+    assert registry.related(child, "A=b") == []
 
 
 def test_a_stopped_process_is_woken_so_that_it_ends_by_what_it_is_asked() -> None:
@@ -63,19 +63,19 @@ def test_a_stopped_process_is_woken_so_that_it_ends_by_what_it_is_asked() -> Non
 
         def find() -> list[table.Process]:
             child.poll()
-            return strays.related(child.pid, "NO_SUCH=variable")
+            return registry.related(child.pid, "NO_SUCH=variable")
 
-        ended, left = strays.end(find, 5.0)
+        ended, left = registry.end(find, 5.0)
     assert ended == [(child.pid, "sleep", signal.SIGTERM)] and left == []
 
 
 def test_what_cannot_be_ended_is_left_after_a_while_and_one_can_be_set_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strays, "PATIENCE", 0.05)
+    monkeypatch.setattr(registry, "PATIENCE", 0.05)
     with subprocess.Popen(["sleep", "64"], env={"MARK": "stray"}) as child:
         while not table.environment_has(child.pid, "MARK=stray"):
             time.sleep(0.01)
-        assert [each.pid for each in strays.related(1 << 22, "MARK=stray")] == [child.pid]
-        assert strays.related(1 << 22, "MARK=stray", apart=child.pid) == [] == strays.related(1, "MARK=stray")
+        assert [each.pid for each in registry.related(1 << 22, "MARK=stray")] == [child.pid]
+        assert registry.related(1 << 22, "MARK=stray", apart=child.pid) == [] == registry.related(1, "MARK=stray")
         other = table.Process(child.pid, 1, 1, "S", 0, "stuck")  # of an earlier process: it is signalled by no one
-        assert strays.end(lambda: [other], 0.0) == ([], [(child.pid, "stuck")])
+        assert registry.end(lambda: [other], 0.0) == ([], [(child.pid, "stuck")])
         child.kill()

@@ -13,17 +13,17 @@ import pytest
 
 from tests.terminal.support import until
 from treadle.io.process import table
-from treadle.io.process.tied import KILLED, START
+from treadle.io.process.warm import KILLED, START
 
 ASK = """
 import os, signal, socket, sys
-from treadle.io.process import tied
-tied.SHELL = sys.argv[1]
+from treadle.io.process import warm
+warm.SHELL = sys.argv[1]
 for ignored in (signal.SIGUSR2, signal.SIGTSTP)[: 2 if sys.argv[4:] else 1]:
     signal.signal(ignored, signal.SIG_IGN)
 if sys.argv[4:]:
     os.dup2(int(sys.argv[2]), 3, inheritable=False)
-os._exit(tied.wait(socket.socket(fileno=3 if sys.argv[4:] else int(sys.argv[2])), int(sys.argv[3])))
+os._exit(warm.wait(socket.socket(fileno=3 if sys.argv[4:] else int(sys.argv[2])), int(sys.argv[3])))
 """
 SHELLS = ["sh", "bash", "busybox", "no shell"]
 

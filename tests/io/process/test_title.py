@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from treadle.io.process import title
+from treadle.io.process import signals
 from treadle.io.process.table import HAS_PROC
 
 CODE = """
-from treadle.io.process.title import set_title
+from treadle.io.process.signals import set_title
 print(set_title({!r}))
 print(open("/proc/self/cmdline").read())
 """
@@ -34,4 +34,4 @@ def test_where_there_is_no_room_or_the_kernel_says_something_else_nothing_is_wri
     shown = io.BytesIO(f"1 (python (x)) {fields}".encode())
     with monkeypatch.context() as patched:
         patched.setattr("builtins.open", lambda path, mode: shown)
-        assert title.set_title("treadle") is False
+        assert signals.set_title("treadle") is False

@@ -17,8 +17,8 @@ from tests.io.process.trees import OWNER, SOURCES, hostile, output, owner
 from tests.terminal.support import until
 from tests.waiting import stop
 from treadle.errors import LocalError, NotFound, TimedOut
-from treadle.io.process import held, table, tree
-from treadle.io.process.handle import own
+from treadle.io.process import table, tree
+from treadle.io.process.tree import own
 
 # Starting...
 
@@ -236,8 +236,8 @@ def test_a_tree_whose_reaper_and_keeper_were_killed_at_once_is_not_said_to_be_go
 
 def test_a_tree_whose_reaper_stands_still_is_ended_all_the_same(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
     started = hostile("daemon", "deaf")
-    monkeypatch.setattr(held, "ANSWER_TIMEOUT", 0.1)
-    monkeypatch.setattr(held.reaper, "KILL_LIMIT", 0.1)
+    monkeypatch.setattr(tree, "ANSWER_TIMEOUT", 0.1)
+    monkeypatch.setattr(tree.reaper, "KILL_LIMIT", 0.1)
     stop(started.reaper)
     started.stop(0)
     assert left(mark) == []

@@ -17,8 +17,8 @@ import pytest
 from tests.io.process.warmed import ASK, Warm
 from tests.terminal.support import alive, until
 from tests.waiting import stop
-from treadle.io.process import tied
 from treadle.io.process import warm as warming
+from treadle.io.process.warm import KILLED
 
 
 def test_without_one_and_unless_told_to_start_it_nothing_is_done(warm: Warm) -> None:
@@ -129,7 +129,7 @@ Make = Callable[..., Answering]
 
 @pytest.mark.parametrize(
     ("answer", "code", "says"),
-    [(b"3\n", 3, ""), (b"0\n", 0, ""), (warming.STALE, None, ""), (b"", 1, tied.KILLED)],
+    [(b"3\n", 3, ""), (b"0\n", 0, ""), (warming.STALE, None, ""), (b"", 1, KILLED)],
 )
 def test_the_answer_of_the_copy_is_the_exit_code(
     answering: Make, capsys: pytest.CaptureFixture[str], answer: bytes, code: int | None, says: str

@@ -73,13 +73,13 @@ def test_what_lives_on_by_itself_is_started_exactly_once(warm: Warm, tmp_path: P
 
 TIED = """
 import os, sys, time
-from treadle.io.process import tied, warm
+from treadle.io.process import warm
 warm.PATIENCE = 50
 arguments = [f"echo begun >> {sys.argv[1]}; kill -STOP $$"]
 control, copy = warm._connect_to_copy("os", "system", arguments, [0, 1, 2], warm.TIED, start=["os"])
 print(copy, flush=True)
 if sys.argv[2:]:
-    control.send(tied.START)
+    control.send(warm.START)
 sys.stdin.readline()
 os._exit(0)  # with what the copy has sent unread
 """

@@ -58,14 +58,14 @@ def hostile(*modes: str, env: Mapping[str, str] | None = None) -> tree.Tree:
 
 OWNER = """
 import os, sys, time
-from treadle.io.process import handle, tree
+from treadle.io.process import tree
 read, write = os.pipe()
 started = tree.spawn([sys.executable, "-I", "-S", sys.argv[1], *sys.argv[2:]], stdout=write)
 os.read(read, 100)
 if os.environ.get("OWNER_FORKS") and os.fork() == 0:
     os.read(0, 1)
     os._exit(0)
-print(handle.own.pid, flush=True)
+print(tree.own.pid, flush=True)
 time.sleep(100)
 """
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.safety import as_nobody
 from treadle.io.sandbox import bubblewrap
-from treadle.io.sandbox.loopback import SharedNetwork
+from treadle.io.sandbox.bubblewrap import SharedNetwork
 from treadle.session import Confinement, Mount
 
 

@@ -10,7 +10,7 @@ from tests.io.sandbox import neighbours
 from tests.io.sandbox.rooms import HAS_BUBBLEWRAP
 from tests.safety import as_nobody
 from treadle.confinement import Confinement
-from treadle.io.sandbox.loopback import SharedNetwork, running, shared
+from treadle.io.sandbox.bubblewrap import SharedNetwork, running, shared
 
 divided = pytest.mark.skipif(not (HAS_BUBBLEWRAP and overlays()), reason="programs cannot share a network here")
 

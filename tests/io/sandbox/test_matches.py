@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.io.sandbox import matches
-from treadle.io.sandbox.matches import Matches, SpecialFiles
+from treadle.io.sandbox import places
+from treadle.io.sandbox.places import Matches, SpecialFiles
 
 
 def named(name: str, root: Path) -> Matches:
@@ -57,7 +57,7 @@ def test_a_root_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
 def test_what_comes_is_seen_although_its_directory_looks_as_old_as_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(matches, "COARSE", 0)
+    monkeypatch.setattr(places, "COARSE", 0)
     found, before = named(".env", tmp_path), os.stat(tmp_path)
     assert found.find() == []
     while os.stat(tmp_path).st_ctime_ns == before.st_ctime_ns:  # until the clock of the file system has moved on
@@ -93,7 +93,7 @@ def test_what_has_not_changed_is_not_read_again_and_what_cannot_be_read_is_told(
     monkeypatch.setattr(os, "scandir", lambda path: (read.append(path), usual(path))[1])
     looked = Matches([str(tmp_path), str(tmp_path / "file")], lambda path: path.endswith(".env"))
     for coarse, reads in ((0, 2), (0, 0), (1 << 62, 2), (1 << 62, 2)):
-        monkeypatch.setattr(matches, "COARSE", coarse)
+        monkeypatch.setattr(places, "COARSE", coarse)
         read.clear()
         assert looked.find() == [str(tmp_path / "a" / ".env")] and looked.unread == [str(tmp_path / "file")]
         assert len([path for path in read if path != str(tmp_path / "file")]) == reads

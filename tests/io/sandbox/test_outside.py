@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from treadle.io.sandbox.outside import MOST, Outside
+from treadle.io.sandbox.start import MOST, Outside
 from treadle.session import RelayGrant
 
 ECHO = 'echo "$PWD $GRANTED $OTHER [$1] $(cat)"'

@@ -5,7 +5,7 @@ import os
 import stat
 from pathlib import Path
 
-from treadle.io.sandbox.passage import Granted, Passage
+from treadle.io.sandbox.proxy import Granted, Passage
 
 
 async def test_bytes_go_both_ways_to_the_socket_that_was_granted_and_so_does_the_end(tmp_path: Path) -> None:

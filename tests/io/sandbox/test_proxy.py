@@ -10,10 +10,10 @@ import pytest
 
 from tests.io.sandbox.rooms import HAS_BUBBLEWRAP, room, sh
 from tests.waiting import until
-from treadle.io.sandbox import bubblewrap, registries, relay
+from treadle.io.sandbox import bubblewrap, relay
 from treadle.io.sandbox import proxy as proxy_module
-from treadle.io.sandbox.proxy import Proxy, relayed, variables
-from treadle.policy import addresses
+from treadle.io.sandbox.proxy import Proxy, _asked, relayed, variables
+from treadle.policy import network
 
 FETCH = "python3 -c 'import sys,urllib.request as u; print(u.urlopen(sys.argv[1], timeout=60).read().decode())' "
 
@@ -208,27 +208,27 @@ async def test_a_group_covers_what_its_tool_names_and_otherwise_it_is_said_why_n
 ) -> None:
     monkeypatch.setenv("CARGO_HOME", str(tmp_path))
     (tmp_path / "config.toml").write_text('[registries.near]\nindex = "sparse+https://crates.example/"\n')
-    registries._asked.cache_clear()
+    _asked.cache_clear()
     plain = Proxy(("near.example", "*.far.example"))
     grouped = Proxy(("crates", "near.example"), public=("near.example",))
     try:
         assert await plain._is_listed("near.example", 443) and not await plain._is_listed("a.far.example", 443)
         assert not await grouped._is_listed("near.example", 443)
-        assert registries._asked.cache_info().misses == 0, "no tool is asked about a name that is listed"
+        assert _asked.cache_info().misses == 0, "no tool is asked about a name that is listed"
         assert await grouped._is_listed("crates.example", 443)
         with pytest.raises(proxy_module.Refused, match=r"may not be reached") as refused:
             await grouped._is_listed("other.example", 443)
         assert "cargo" not in str(refused.value)
-        registries._asked.cache_clear()
+        _asked.cache_clear()
         (tmp_path / "config.toml").unlink()
         with pytest.raises(proxy_module.Refused, match=r"may not be reached.*\. crates is .*, but cargo says no reg"):
             await grouped._is_listed("crates.example", 443)
-        registries._asked.cache_clear()
+        _asked.cache_clear()
         with pytest.raises(proxy_module.Refused) as refused:
             await plain._is_listed("other.example", 443)
-        assert "says no registry" not in str(refused.value) and registries._asked.cache_info().misses == 0
+        assert "says no registry" not in str(refused.value) and _asked.cache_info().misses == 0
     finally:
-        registries._asked.cache_clear()
+        _asked.cache_clear()
         plain.close()
         grouped.close()
 
@@ -257,9 +257,9 @@ async def test_a_name_that_leads_only_to_places_that_are_not_meant_is_refused(mo
     monkeypatch.setattr(asyncio, "open_connection", open_connection)
     proxy = Proxy(())
     try:
-        assert await proxy._connect("x.example", 7, addresses.is_public) == ("9.9.9.8", 7)
+        assert await proxy._connect("x.example", 7, network.is_public) == ("9.9.9.8", 7)
         assert reached == [("9.9.9.9", 7), ("9.9.9.8", 7)]
-        assert await proxy._connect("x.example", 7, addresses.is_elsewhere) == ("10.0.0.1", 7)
+        assert await proxy._connect("x.example", 7, network.is_elsewhere) == ("10.0.0.1", 7)
         for named in ("localhost", "10.0.0.1"):
             assert await proxy._connect(named, 7, lambda address: False) == ("10.0.0.1", 7)
         with pytest.raises(proxy_module.Refused, match="x.example leads to a private address"):

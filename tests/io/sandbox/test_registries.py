@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from treadle.io.process import programs
-from treadle.io.sandbox import registries
+from treadle.io.sandbox import proxy
 
 NPM = """#!/bin/sh
 [ "$1 $2 $3" = "config list --json" ] && [ "$PWD" = / ] || exit 1
@@ -25,12 +25,12 @@ PAGE = b'<!DOCTYPE html><html><body><a href="https://files.example/pip-1.0-py3-n
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    registries._asked.cache_clear()
+    proxy._asked.cache_clear()
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("CARGO_HOME", "XDG_CONFIG_HOME", "PIP_EXTRA_INDEX_URL", *registries.UV):
+    for name in ("CARGO_HOME", "XDG_CONFIG_HOME", "PIP_EXTRA_INDEX_URL", *proxy.UV):
         monkeypatch.delenv(name, raising=False)
     yield tmp_path
-    registries._asked.cache_clear()
+    proxy._asked.cache_clear()
 
 
 def tool(home: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:
@@ -54,19 +54,19 @@ class Index(http.server.BaseHTTPRequestHandler):
 
 def test_npm_names_its_registry_and_those_of_scopes(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool(home, monkeypatch, "npm", NPM)
-    assert registries.found(("npm", "a.example")) == (("npm.example", "npm.team.example:4873"), "")
+    assert proxy.registry_hosts(("npm", "a.example")) == (("npm.example", "npm.team.example:4873"), "")
 
 
 def test_go_names_its_proxies_and_the_database_of_sums(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool(home, monkeypatch, "go", GO)
-    assert registries.found(["go"]).hosts == ("go.example", "go2.example:8443", "sums.example", "sum.example")
+    assert proxy.registry_hosts(["go"]).hosts == ("go.example", "go2.example:8443", "sums.example", "sum.example")
 
 
 def test_pip_names_its_index_and_where_the_files_of_that_are(monkeypatch: pytest.MonkeyPatch) -> None:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Index) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/simple")
-        found = registries.found(["pypi"])
+        found = proxy.registry_hosts(["pypi"])
         server.shutdown()
     assert found == ((f"127.0.0.1:{server.server_port}", "files.example"), "")
 
@@ -76,7 +76,7 @@ def test_uv_names_its_indexes_also_where_there_is_no_pip(home: Path, monkeypatch
     monkeypatch.setenv("UV_INDEX", "team=https://uv.team.example/simple")
     (home / ".config" / "uv").mkdir(parents=True)
     (home / ".config" / "uv" / "uv.toml").write_text('[[index]]\nurl = "https://uv.example/simple"\ndefault = true\n')
-    assert registries.found(["pypi"]).hosts == ("uv.team.example", "uv.example")
+    assert proxy.registry_hosts(["pypi"]).hosts == ("uv.team.example", "uv.example")
 
 
 def test_cargo_names_what_is_in_its_settings_and_in_the_indexes_that_it_has_used(home: Path) -> None:
@@ -85,14 +85,14 @@ def test_cargo_names_what_is_in_its_settings_and_in_the_indexes_that_it_has_used
     (index / "config.json").write_text('{"dl": "https://files.example/crates", "api": "https://api.example"}')
     settings = '[source.mirror]\nregistry = "sparse+https://mirror.example/index/"\n[source.near]\ndirectory = "/x"\n'
     (home / ".cargo" / "config.toml").write_text(settings)
-    assert registries.found(["crates"]).hosts == ("mirror.example", "index.example", "files.example", "api.example")
+    assert proxy.registry_hosts(["crates"]).hosts == ("mirror.example", "index.example", "files.example", "api.example")
 
 
 def test_where_a_tool_names_none_it_is_said_what_to_do(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool(home, monkeypatch, "npm", "#!/bin/sh\necho '{}'\n")
     tool(home, monkeypatch, "go", "#!/bin/sh\necho off; echo off\n")
     monkeypatch.setenv("PATH", str(home / "bin"))
-    hosts, missing = registries.found(("npm", "pypi", "crates", "go"))
+    hosts, missing = proxy.registry_hosts(("npm", "pypi", "crates", "go"))
     assert hosts == () and missing.count("name the hosts of its registry instead") == 4
     assert "npm is in the list, but npm says no registry" in missing and "pip cannot be asked" in missing
 
@@ -100,7 +100,7 @@ def test_where_a_tool_names_none_it_is_said_what_to_do(home: Path, monkeypatch: 
 def test_a_tool_that_an_agent_may_have_written_is_not_asked(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "_distrusted", {str(home / "bin")})
     tool(home, monkeypatch, "go", GO)
-    assert "go.example" not in registries.found(["go"]).hosts
+    assert "go.example" not in proxy.registry_hosts(["go"]).hosts
 
 
 def test_settings_elsewhere_and_of_older_kinds_are_read_too(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,19 +119,19 @@ def test_settings_elsewhere_and_of_older_kinds_are_read_too(home: Path, monkeypa
         ("UV_INDEX", "https://one.example a=https://two.example"),
     ):
         monkeypatch.setenv(name, value)
-    assert registries.found(["crates"]).hosts == ("team.example", "near-index.example")
+    assert proxy.registry_hosts(["crates"]).hosts == ("team.example", "near-index.example")
     wanted = ("default.example", "one.example", "two.example", "old.example")
-    assert registries.found(["pypi"]).hosts == wanted
+    assert proxy.registry_hosts(["pypi"]).hosts == wanted
 
 
 def test_a_tool_is_asked_once_and_by_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bool] = []
 
     def urls() -> list[str]:
-        asked.append(registries._once.locked())
+        asked.append(proxy._once.locked())
         return ["https://a.example", "https://a.example", "", "https://b.example"]
 
-    monkeypatch.setattr(registries, "_TOOLS", {"go": ("go", urls), "npm": ("npm", urls)})
+    monkeypatch.setattr(proxy, "_TOOLS", {"go": ("go", urls), "npm": ("npm", urls)})
     for listed in (["go", "x"], ["go"], ["go", "npm"]):
-        assert registries.found(listed) == (("a.example", "b.example"), "")
-    assert asked == [True, True] and registries.found(["x"]) == ((), "")
+        assert proxy.registry_hosts(listed) == (("a.example", "b.example"), "")
+    assert asked == [True, True] and proxy.registry_hosts(["x"]) == ((), "")

@@ -15,9 +15,8 @@ from treadle.io.process import table
 from treadle.io.process.child import Child
 from treadle.io.process.child import start as start_child
 from treadle.io.sandbox import keeping
-from treadle.io.sandbox import running as running_module
-from treadle.io.sandbox.running import RunningSandbox
-from treadle.io.sandbox.start import start
+from treadle.io.sandbox import start as running_module
+from treadle.io.sandbox.start import RunningSandbox, start
 
 pytestmark = needs_bubblewrap
 

@@ -11,10 +11,10 @@ from tests.descriptors import opened
 from tests.io.sandbox.rooms import ENV, HAS_BUBBLEWRAP, repository, room
 from treadle.confinement import Mount
 from treadle.errors import LocalError
-from treadle.io import pinned
+from treadle.io import descriptors
 from treadle.io.process import table
-from treadle.io.sandbox import bubblewrap, seen
-from treadle.io.sandbox.start import start
+from treadle.io.sandbox import bubblewrap
+from treadle.io.sandbox.start import _is_hidden, _is_read_only, check, start
 
 if HAS_BUBBLEWRAP:
 
@@ -34,7 +34,7 @@ if HAS_BUBBLEWRAP:
             yield table.descendants(child.pid)[0].pid, mounts
 
     def test_what_is_as_it_was_meant_is_fine(inside: tuple[int, bubblewrap.Mounts]) -> None:
-        seen.check(*inside)
+        check(*inside)
 
     @pytest.mark.parametrize("kind", ["read_only", "hidden"])
     @pytest.mark.parametrize("name", ["elsewhere", "elsewhere/file", "file.txt"])
@@ -44,7 +44,7 @@ if HAS_BUBBLEWRAP:
         first, mounts = inside
         getattr(mounts, kind).append(str(tmp_path / name))
         with pytest.raises(LocalError, match=f"does not hold: {tmp_path}/{name} was moved"):
-            seen.check(first, mounts)
+            check(first, mounts)
 
     @pytest.mark.parametrize("name", [".git"])
     def test_another_file_of_the_same_name_is_found(
@@ -54,7 +54,7 @@ if HAS_BUBBLEWRAP:
         os.rename(tmp_path / name, tmp_path / "old")
         os.symlink(tmp_path / "old", tmp_path / name)
         with pytest.raises(LocalError, match="was moved"):
-            seen.check(*inside)
+            check(*inside)
 
 
 class Planned(bubblewrap.Mounts):
@@ -83,7 +83,7 @@ def test_each_place_must_be_the_same_file_read_only_or_hidden(tmp_path: Path) ->
         for name, given in places.items():
             getattr(planned, name).extend(given)
         try:
-            seen.check(os.getpid(), planned)
+            check(os.getpid(), planned)
         except LocalError as error:
             assert error.hint == "try again; something else is at work in this directory"
             return str(error).removeprefix("the sandbox does not hold: ").partition(" was moved while it was made")[0]
@@ -97,7 +97,7 @@ def test_each_place_must_be_the_same_file_read_only_or_hidden(tmp_path: Path) ->
     assert found(pins=[closed + "/x"], hidden=[closed]) == "", "what is below something hidden cannot be looked at"
     assert found(shown=[Mount(file, file, True)]) == "" and found(shown=[Mount(file, file)]) == file
     assert found(shown=[Mount(file, closed, True)]) == closed and found(shown=[Mount("/dev/null", file, True)]) == file
-    with pinned.directory("/") as top:
-        assert [seen._is_hidden(top, f"/dev/{name}") for name in ("null", "zero")] == [True, False]
-        assert not seen._is_read_only(top, str(tmp_path)) and not seen._is_hidden(top, str(tmp_path))
+    with descriptors.directory("/") as top:
+        assert [_is_hidden(top, f"/dev/{name}") for name in ("null", "zero")] == [True, False]
+        assert not _is_read_only(top, str(tmp_path)) and not _is_hidden(top, str(tmp_path))
     assert opened() == before

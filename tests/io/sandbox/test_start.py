@@ -20,7 +20,8 @@ from tests.machines import path_without
 from treadle.errors import LocalError, NotFound
 from treadle.io.process import table
 from treadle.io.process.child import Child
-from treadle.io.sandbox import activity, bubblewrap, landlock, methods, start
+from treadle.io.sandbox import bubblewrap, landlock, methods, start
+from treadle.io.sandbox.places import activity
 from treadle.session import Confinement, Mount
 
 by_bubblewrap = methods.available().method == "bubblewrap"
@@ -392,9 +393,9 @@ if by_bubblewrap:
 
 async def test_programs_are_counted_by_the_places_that_they_may_write(tmp_path: Path) -> None:
     places = [str(tmp_path)]
-    before, running = activity.activity(places)
+    before, running = activity(places)
     assert not running
     async with await start.start(room(tmp_path), ["cat"], cwd=str(tmp_path), env=ENV, stdin="pipe") as child:
-        assert activity.activity(places) == (before + 1, True) and activity.activity(["/elsewhere"]) == (0, False)
+        assert activity(places) == (before + 1, True) and activity(["/elsewhere"]) == (0, False)
         await child.stop(0)
-    assert activity.activity(places) == (before + 1, False)
+    assert activity(places) == (before + 1, False)

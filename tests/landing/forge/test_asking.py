@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from treadle.errors import ConfigError, WorkspaceError
-from treadle.landing.forge import asking
-from treadle.landing.forge.asking import ForgeApi, repository_of
-from treadle.landing.forge.interface import ForgeRefused
+from treadle.landing.forge import interface
+from treadle.landing.forge.interface import ForgeApi, ForgeRefused, repository_of
 
 
 class Hub:
@@ -117,9 +116,9 @@ def test_an_answer_that_is_something_else_or_without_end_is_refused(hub: Hub, mo
     with pytest.raises(WorkspaceError, match="answers something else"):
         hub.get()
     assert hub.get(None) is None
-    monkeypatch.setattr(asking, "ANSWER_MAX", len(hub.body))
+    monkeypatch.setattr(interface, "ANSWER_MAX", len(hub.body))
     assert hub.get(None) is None
-    monkeypatch.setattr(asking, "ANSWER_MAX", len(hub.body) - 1)
+    monkeypatch.setattr(interface, "ANSWER_MAX", len(hub.body) - 1)
     with pytest.raises(WorkspaceError, match="too long"):
         hub.get(None)
 

@@ -6,12 +6,9 @@ import pytest
 
 from tests.workspace.repositories import make
 from treadle.errors import ConfigError, NotFound
-from treadle.landing.branch import OwnBranch, PushedBranch
-from treadle.landing.forge.choosing import branch_of, forge_of
-from treadle.landing.forge.forgejo import Forgejo
-from treadle.landing.forge.github import GitHub
+from treadle.landing.forge.branch import OwnBranch, PushedBranch, RequestedBranch, branch_of, forge_of
+from treadle.landing.forge.github import Forgejo, GitHub
 from treadle.landing.forge.gitlab import GitLab
-from treadle.landing.forge.requested import RequestedBranch
 from treadle.workspace.store import Store
 from treadle.workspace.user_repository import UserRepository
 

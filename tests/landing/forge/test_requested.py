@@ -30,7 +30,8 @@ from treadle.errors import ConfigError, WorkspaceError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.landing import train
-from treadle.landing.forge import requested
+from treadle.landing.forge import branch
+from treadle.landing.forge.branch import POLL_SECONDS, RequestedBranch
 from treadle.landing.forge.github import GitHub
 from treadle.landing.forge.interface import (
     ForgeCheck,
@@ -42,10 +43,9 @@ from treadle.landing.forge.interface import (
     LandingRequest,
     NotYet,
 )
-from treadle.landing.forge.requested import POLL_SECONDS, RequestedBranch
 from treadle.landing.train import Train
 from treadle.wire.fleet.train import TrainRecord
-from treadle.workspace import merges
+from treadle.workspace import branch_merges
 from treadle.workspace.branch_moves import BranchMoved
 from treadle.workspace.changes import TreeEntry
 from treadle.workspace.remotes import Remote, RemoteBranch
@@ -55,8 +55,8 @@ from treadle.workspace.user_repository import UserRepository
 
 @pytest.fixture
 def hub(bare: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GitHubServer]:
-    monkeypatch.setattr(requested, "POLL_SECONDS", 0.05)
-    monkeypatch.setattr(requested, "BEGIN_SECONDS", 0.0)
+    monkeypatch.setattr(branch, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(branch, "BEGIN_SECONDS", 0.0)
     monkeypatch.setenv("SHOP_TOKEN", "sesame")
     with GitHubServer(bare) as server:
         yield server
@@ -93,7 +93,7 @@ def run_of(pull: dict[str, Any], conclusion: str | None, **more: Any) -> dict[st
 async def test_a_pull_request_says_what_it_is_waits_for_its_checks_and_is_merged_by_the_forge(
     bus: Bus, finished: Finished, repository: Path, bare: Path, hub: GitHubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(requested, "BEGIN_SECONDS", 600.0)  # until a check is there
+    monkeypatch.setattr(branch, "BEGIN_SECONDS", 600.0)  # until a check is there
     one = await finished.order("one", {"new.txt": "x\n"}, project="checkout", agent="codex")
     task = await begun(bus, repository, hub, one)
     await until(task, lambda: hub.pulls and hub.pulls[0].get("sha"))
@@ -117,7 +117,7 @@ async def test_a_pull_request_says_what_it_is_waits_for_its_checks_and_is_merged
 async def test_a_red_check_or_a_reviewer_closes_the_request_and_the_words_are_kept(
     bus: Bus, finished: Finished, repository: Path, bare: Path, hub: GitHubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(requested, "BEGIN_SECONDS", 600.0)
+    monkeypatch.setattr(branch, "BEGIN_SECONDS", 600.0)
     one = await finished.order("one", {"new.txt": "x\n"})
     task = await begun(bus, repository, hub, one)
     await until(task, lambda: hub.pulls and hub.pulls[0].get("sha"))
@@ -147,8 +147,8 @@ async def test_a_red_check_or_a_reviewer_closes_the_request_and_the_words_are_ke
 async def test_other_forges_say_no_and_yes_in_the_same_way(
     bus: Bus, finished: Finished, repository: Path, bare: Path, kind: type[ForgeServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(requested, "POLL_SECONDS", 0.05)
-    monkeypatch.setattr(requested, "BEGIN_SECONDS", 600.0)
+    monkeypatch.setattr(branch, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(branch, "BEGIN_SECONDS", 600.0)
     monkeypatch.setenv("SHOP_TOKEN", "sesame")
     with kind(bare) as hub:
         one = await finished.order("one", {"new.txt": "x\n"}, agent="codex")
@@ -228,7 +228,7 @@ async def test_a_red_check_of_the_forge_goes_to_its_author_with_what_was_said_th
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(requested, "BEGIN_SECONDS", 600.0)
+    monkeypatch.setattr(branch, "BEGIN_SECONDS", 600.0)
     await start_node()
     told = "(?s)ci failed in http.*`true` passes with it.*2 tests failed.*is then checked there again"
     fix = [says("I fix it.", read("a.txt"), write("a.txt", "fixed\n"), when=told)]
@@ -329,7 +329,7 @@ def change(asked: RequestedBranch, word: str) -> tuple[str, str]:
     """The branch's tip, and a commit of ours on top of it."""
     tip, store = asked.there.tip(), asked.there.store
     files = {**store.borrow_tree(tip)[1], word: TreeEntry(mode="100644", blob=store.put("blob", b"x\n"))}
-    who = merges.fixed_identity(store, [tip])
+    who = branch_merges.fixed_identity(store, [tip])
     made = store.commit(store.put_files(files), [tip], f"Land {word}\n\nOrder: {word}\n", who=who)
     store.set_ref(f"refs/train/{made}", made)
     return tip, made
@@ -378,7 +378,7 @@ def test_it_lands_when_its_checks_are_green_or_there_are_none(
     with pytest.raises(BranchMoved, match=f"main is no longer at {tip[:12]}"):
         asked.move(tip, one)
     hub.said = []
-    monkeypatch.setattr(requested, "BEGIN_SECONDS", -1.0)
+    monkeypatch.setattr(branch, "BEGIN_SECONDS", -1.0)
     tip, two = change(asked, "two")
     assert asked.move(tip, two) == [] and hub.at("main") == two
 
@@ -419,7 +419,7 @@ def test_a_protected_branch_is_merged_by_the_forge_and_looked_at(asked: Requeste
     assert not asked.contains("1" * 40) and asked.contains(tip)
     store = asked.there.store
     later = store.commit(
-        store.tree_of(one), [one], "on what only the store has", who=merges.fixed_identity(store, [one])
+        store.tree_of(one), [one], "on what only the store has", who=branch_merges.fixed_identity(store, [one])
     )
     store.set_ref(f"refs/train/{later}", later)
     assert not asked.contains(later)

@@ -32,8 +32,8 @@ from treadle.redact import Redactor
 from treadle.session import Confinement
 from treadle.wire.sidecar.connection import NO_POLICY
 from treadle.wire.sidecar.receipts import Receipt, receipt_hash
-from treadle.workspace.look import MISSING
-from treadle.workspace.prepared import WorkspaceMode
+from treadle.workspace.directories import MISSING
+from treadle.workspace.workspace import WorkspaceMode
 
 HERE = Path(__file__).parent
 MODES: tuple[WorkspaceMode, ...] = ("staged", "worktree", "pass_through")

@@ -17,9 +17,9 @@ from tests.conftest import need
 from tests.io.sandbox.rooms import shown_place
 from tests.safety.receipts.corpus import Attack, World, attacks, carry_out, false_statements
 from treadle.errors import StorageError
-from treadle.io.removing import remove_tree
+from treadle.io.descriptors import remove_tree
 from treadle.io.sandbox import methods
-from treadle.workspace.prepared import WorkspaceMode
+from treadle.workspace.workspace import WorkspaceMode
 
 ALL = [(attack, mode, confined) for attack in attacks() for mode in attack.modes for confined in (True, False)]
 SAMPLE = 8

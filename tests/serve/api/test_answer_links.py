@@ -9,7 +9,7 @@ from tests.fleet.conftest import give, spec
 from tests.serve.conftest import WAIT, Web
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
-from treadle.serve.api import answer_links
+from treadle.serve.api import devices
 from treadle.wire.fleet.records import AskRecord
 
 
@@ -38,16 +38,16 @@ def asked(deadline: float) -> AskRecord:
 
 async def test_a_link_is_signed_for_one_question_one_answer_and_until_its_end(alone: Web) -> None:
     tokens = alone.server.site.tokens
-    made = answer_links.make(tokens, alone.address, asked(time.time() + 60), "allow")
+    made = devices.make(tokens, alone.address, asked(time.time() + 60), "allow")
     assert (await alone.http.get(made)).status_code == 409, "it is whole, and there is no fleet to ask"
     for other in (made.replace("/allow/", "/deny/"), made.replace("/o/1/", "/o/2/"), made.replace("/o/1/", "/p/1/")):
         assert (await alone.http.get(other)).status_code == 403
-    assert (await alone.http.get(answer_links.make(tokens, alone.address, asked(1.0), "allow"))).status_code == 403
+    assert (await alone.http.get(devices.make(tokens, alone.address, asked(1.0), "allow"))).status_code == 403
 
 
 def test_what_cannot_be_seen_is_shown_by_its_number() -> None:
-    assert answer_links.shown("rm\u200b -rf\u202e x\x1b[0m") == "rm⟨U+200B⟩ -rf⟨U+202E⟩ x⟨U+001B⟩[0m"
-    assert answer_links.shown("a\n\tb é") == "a\n\tb é"
+    assert devices.shown("rm\u200b -rf\u202e x\x1b[0m") == "rm⟨U+200B⟩ -rf⟨U+202E⟩ x⟨U+001B⟩[0m"
+    assert devices.shown("a\n\tb é") == "a\n\tb é"
 
 
 async def test_a_question_is_shown_then_answered_once_and_says_who_was_first(web: Web, bus: Bus) -> None:
@@ -62,7 +62,7 @@ async def test_a_question_is_shown_then_answered_once_and_says_who_was_first(web
 
     for number in (1, 2):
         await bus.put(f"ask.{name}.{number}", encode(ask(number)))
-    links = {number: answer_links.make(tokens, web.address, ask(number), "allow") for number in (1, 2, 3)}
+    links = {number: devices.make(tokens, web.address, ask(number), "allow") for number in (1, 2, 3)}
     async with asyncio.timeout(WAIT):
         while index.ask(f"{name}.2") is None:
             await asyncio.sleep(0.01)

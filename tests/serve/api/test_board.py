@@ -11,7 +11,7 @@ from tests.fleet.conftest import Start, give, spec
 from tests.fleet.find.test_index import order
 from tests.serve.conftest import WAIT, Follow, Web
 from treadle.fleet import client
-from treadle.fleet.engine import reaching
+from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import Bus, Entry
 from treadle.fleet.find.index import OrderIndex
 from treadle.fleet.orders import encode
@@ -28,7 +28,7 @@ Computed = Callable[[], Awaitable[None]]
 async def board_of(*entries: Entry) -> AsyncIterator[tuple[Board, Computed]]:
     """The board of these orders, without an engine; and a function that waits until it was computed again."""
     link = FleetLink()
-    link.bus = Bus(reaching.library().NATS(), "nats://127.0.0.1:1")
+    link.bus = Bus(places.library().NATS(), "nats://127.0.0.1:1")
     link.index = OrderIndex(":memory:", "f")
     link.index.take_state(list(entries))
     made, done = Board(link), asyncio.Event()

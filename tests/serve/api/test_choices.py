@@ -10,8 +10,8 @@ from tests.fleet.repositories import git
 from tests.serve.conftest import Web, calls_of
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
-from treadle.serve.api import choices
-from treadle.serve.api.choices import RepositoryChoices, repository_at
+from treadle.serve.api import orders
+from treadle.serve.api.orders import RepositoryChoices, repository_at
 from treadle.settings import trust
 
 
@@ -73,7 +73,7 @@ def test_the_branch_that_is_checked_out_comes_first_and_a_bare_repository_has_no
     assert (found.head, found.branches, found.top) == ("zeta", ("zeta", "alpha", "main"), str(repository))
     git(repository, "checkout", "-q", "--detach")
     assert repository_at(str(repository)).head == ""
-    monkeypatch.setattr(choices, "SHOWN", 2)
+    monkeypatch.setattr(orders, "SHOWN", 2)
     assert len(repository_at(str(repository)).branches) == 2
     bare = tmp_path / "bare.git"
     git(tmp_path, "clone", "-q", "--bare", str(repository), str(bare))
@@ -85,7 +85,7 @@ def test_the_branch_that_is_checked_out_comes_first_and_a_bare_repository_has_no
 
 
 def test_who_may_do_what() -> None:
-    assert calls_of(choices) == [
+    assert calls_of(orders) == [
         "GET /choices watch",
         "GET /repository all",
     ]

@@ -11,7 +11,7 @@ from tests.serve.live.followed import write
 from treadle.errors import NotFound
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.find.index import OrderIndex
-from treadle.serve.api.event_pages import (
+from treadle.serve.api.orders import (
     CUT,
     EventPage,
     Shown,

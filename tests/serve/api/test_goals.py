@@ -12,8 +12,8 @@ from tests.goals.test_requests import PLAN
 from tests.serve.conftest import calls_of
 from treadle.errors import LocalError
 from treadle.fleet.engine.bus import Bus
-from treadle.goals import requests, store
-from treadle.serve.api import all_calls, goals
+from treadle.goals import foreman, store
+from treadle.serve.api import goals, openapi
 from treadle.serve.api.calls import Asking
 from treadle.wire.goal.records import GoalRequest, StepDropped
 
@@ -33,7 +33,7 @@ def asking(bus: Bus, body: Any = None, goal: str = "") -> Asking:
 async def begun(bus: Bus, repository: Path) -> str:
     given = goals.GivenPlan(root=str(repository), text=PLAN, no_budget=True)
     made = await goals.begin_goal(asking(bus, given))
-    await requests.take_up(bus)
+    await foreman.take_up(bus)
     return str(made.id)
 
 
@@ -110,7 +110,5 @@ def test_who_may_do_what() -> None:
         "POST /goals/{id}/change all",
         "POST /goals/{id}/retry all",
     ]
-    later = [
-        each.name for each in all_calls.every() if each.handler.__module__ == goals.__name__ and each.status == 202
-    ]
+    later = [each.name for each in openapi.every() if each.handler.__module__ == goals.__name__ and each.status == 202]
     assert later == [f"{each}_goal" for each in ("begin", "pause", "resume", "stop", "say", "change")] + ["retry_step"]

@@ -19,7 +19,7 @@ from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.landing import conductor, train
-from treadle.serve.api import landing
+from treadle.serve.api import goals
 from treadle.wire.fleet.records import Note, Used
 
 
@@ -106,7 +106,7 @@ async def test_a_train_that_stops_by_itself_is_told_once_and_one_that_a_person_p
 
 
 def test_who_may_do_what() -> None:
-    assert calls_of(landing) == [
+    assert calls_of(goals) == [
         "GET /trains watch",
         "POST /orders/{id}/land all optional",
         "POST /trains/{id}/pause all optional",

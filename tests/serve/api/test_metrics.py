@@ -8,14 +8,14 @@ from tests.fleet.find.test_index import event, order
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.find.index import OrderIndex
 from treadle.fleet.orders import encode
-from treadle.serve.api import metrics
+from treadle.serve.api import machines
 from treadle.serve.fleet_link import FleetLink
 from treadle.wire.fleet.records import Attempt, Note, Used
 from treadle.wire.fleet.train import QueuedChange, TrainRecord
 
 
 async def test_without_a_fleet_it_says_that_it_is_down_and_who_watches() -> None:
-    lines = (await metrics.text(FleetLink(), 3)).splitlines()
+    lines = (await machines.text(FleetLink(), 3)).splitlines()
     assert "treadle_up 0" in lines and "treadle_watchers 3" in lines
     assert not [line for line in lines if line.startswith("treadle_orders")]
 
@@ -23,7 +23,7 @@ async def test_without_a_fleet_it_says_that_it_is_down_and_who_watches() -> None
 async def test_every_figure_of_a_fleet_has_its_name_its_kind_and_its_value(bus: Bus) -> None:
     link = FleetLink()
     link.bus = bus
-    before = await metrics.text(link, 0)
+    before = await machines.text(link, 0)
     assert "treadle_up 1" in before and "treadle_orders" not in before, "its index is not filled yet"
     attempts = (
         Attempt(number=1, node="n1", placed=110.0, ended=130.0, outcome="lost"),
@@ -42,7 +42,7 @@ async def test_every_figure_of_a_fleet_has_its_name_its_kind_and_its_value(bus: 
     await bus.put("train.t1", encode(train))
     still = msgspec.structs.replace(train, branch="b", queue=(), paused=Note(at=1.0, by="ana", what="a release"))
     await bus.put("train.t2", encode(still))
-    text = await metrics.text(link, 1)
+    text = await machines.text(link, 1)
     lines = text.splitlines()
     for line in (
         'treadle_orders{state="done"} 1',
@@ -78,11 +78,11 @@ async def test_every_figure_of_a_fleet_has_its_name_its_kind_and_its_value(bus: 
 
 
 def test_a_branchs_name_cannot_end_its_label() -> None:
-    assert metrics._quoted('a"b\\c\nd') == 'a\\"b\\\\c\\nd'
+    assert machines._quoted('a"b\\c\nd') == 'a\\"b\\\\c\\nd'
 
 
 def test_the_oldest_change_is_the_age_and_an_empty_queue_has_none() -> None:
     empty = TrainRecord(repository="r", branch="main", tip="t")
-    assert metrics._oldest(empty) == 0.0
+    assert machines._oldest(empty) == 0.0
     queue = tuple(QueuedChange(order=name, commit="c", base="b", at=at) for name, at in (("a", 10.0), ("b", 1e9)))
-    assert metrics._oldest(TrainRecord(repository="r", branch="main", tip="t", queue=queue)) > 1e9
+    assert machines._oldest(TrainRecord(repository="r", branch="main", tip="t", queue=queue)) > 1e9

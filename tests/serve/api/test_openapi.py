@@ -13,8 +13,8 @@ from tests.fleet.conftest import give, spec
 from tests.serve.conftest import Web
 from treadle.fleet.engine.bus import Bus
 from treadle.serve.api import openapi
-from treadle.serve.api.all_calls import every
 from treadle.serve.api.calls import BASE
+from treadle.serve.api.openapi import every
 
 
 def test_every_call_is_in_the_document_with_its_types() -> None:

@@ -9,7 +9,7 @@ from tests.fleet.repositories import edits, work
 from tests.serve.conftest import Web, calls_of
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
-from treadle.serve.api import questions
+from treadle.serve.api import orders
 from treadle.wire.fleet.records import AnswerRecord
 
 
@@ -73,7 +73,7 @@ async def test_a_message_is_queued_changed_and_taken_back_until_it_is_delivered(
 
 
 def test_who_may_do_what() -> None:
-    assert calls_of(questions) == [
+    assert calls_of(orders) == [
         "GET /approvals watch",
         "POST /orders/{id}/answer answer",
         "POST /orders/{id}/withdraw answer",

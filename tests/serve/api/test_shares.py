@@ -12,8 +12,8 @@ from tests.serve.conftest import WAIT, StartWeb, Web, calls_of
 from tests.terminal.conftest import stage
 from tests.terminal.support import Stage
 from treadle.serve import gate
-from treadle.serve.api import shares
-from treadle.serve.api.shares import HEADER, STREAM
+from treadle.serve.api import terminals
+from treadle.serve.api.terminals import HEADER, STREAM
 from treadle.serve.tokens import Tokens
 
 __all__ = ["stage"]
@@ -74,18 +74,18 @@ async def test_a_link_that_was_taken_back_shows_nothing_more(stage: Stage, servi
     (listed,) = await web.get("/shares")
     assert listed["id"] == made["id"] and listed["terminal"] == place.id
     assert listed["expires"] == made["expires"] and round(made["expires"] - listed["created"]) == 3600
-    web.server.site.streams = shares.STREAMS_MAX
+    web.server.site.streams = terminals.STREAMS_MAX
     assert await refused(web, code) == 429
-    web.server.site.streams = shares.STREAMS_MAX - 1
+    web.server.site.streams = terminals.STREAMS_MAX - 1
     watching = lines(web, code)
     await anext(watching)
-    assert web.server.site.streams == shares.STREAMS_MAX
+    assert web.server.site.streams == terminals.STREAMS_MAX
     assert (await web.http.delete(f"/api/v1/shares/{made['id']}")).status_code == 200
     while "over" not in (message := await anext(watching)):
         pass
     assert "taken back" in message["over"]
     async with asyncio.timeout(WAIT):
-        while web.server.site.streams != shares.STREAMS_MAX - 1:
+        while web.server.site.streams != terminals.STREAMS_MAX - 1:
             await asyncio.sleep(0.01)
     assert await refused(web, code) == 401 and await web.get("/shares") == []
     assert (await web.http.delete(f"/api/v1/shares/{made['id']}")).status_code == 404
@@ -123,7 +123,7 @@ def test_an_expired_link_is_none() -> None:
 
 
 def test_who_may_do_what() -> None:
-    assert calls_of(shares) == [
+    assert calls_of(terminals) == [
         "POST /terminals/{id}/share all optional",
         "GET /shares all",
         "DELETE /shares/{id} all",

@@ -17,7 +17,7 @@ from treadle.errors import TreadleError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.serve.envelope import RequestRefused
-from treadle.serve.live import stream
+from treadle.serve.live import socket
 from treadle.serve.site import Site
 from treadle.serve.tokens import Tokens
 
@@ -77,40 +77,40 @@ def request(**headers: str) -> Request:
 
 
 def test_a_place_is_a_sequence_and_a_number_in_it() -> None:
-    assert stream._last(request()) == (0, 0) and stream._last(request(last_event_id="7")) == (7, 0)
-    assert stream._last(request(last_event_id="7.3", query="after=9")) == (7, 3)
-    assert stream._last(request(query="after=9.1")) == (9, 1)
-    assert stream._last(request(last_event_id="1" * 39))[1] == 0
+    assert socket._last(request()) == (0, 0) and socket._last(request(last_event_id="7")) == (7, 0)
+    assert socket._last(request(last_event_id="7.3", query="after=9")) == (7, 3)
+    assert socket._last(request(query="after=9.1")) == (9, 1)
+    assert socket._last(request(last_event_id="1" * 39))[1] == 0
     for wrong in ("x", "1.x", ".1", "-1", "1" * 40, "1.2.3"):
         with pytest.raises(RequestRefused) as refused:
-            stream._last(request(last_event_id=wrong))
+            socket._last(request(last_event_id=wrong))
         assert refused.value.status == 400 and "not a place in the stream" in refused.value.message
 
 
 async def test_streams_are_counted_bounded_and_only_for_who_has_a_token() -> None:
     site, asked = Site("", "", Tokens()), request()
     with pytest.raises(RequestRefused) as refused:
-        stream._admitted(site, asked)
+        socket._admitted(site, asked)
     assert refused.value.status == 401
     asked.scope["device"] = object()
-    site.streams = stream.STREAMS_MAX
+    site.streams = socket.STREAMS_MAX
     with pytest.raises(RequestRefused) as refused:
-        stream._admitted(site, asked)
+        socket._admitted(site, asked)
     assert (refused.value.status, refused.value.retry_after_ms) == (429, 5000)
-    site.streams = stream.STREAMS_MAX - 1
+    site.streams = socket.STREAMS_MAX - 1
     with pytest.raises(RequestRefused) as refused:
-        stream._admitted(site, asked)
+        socket._admitted(site, asked)
     assert refused.value.kind == "no_fleet"
 
     async def lines() -> AsyncIterator[bytes]:
-        assert site.streams == stream.STREAMS_MAX
+        assert site.streams == socket.STREAMS_MAX
         yield b"one"
         raise TreadleError("the engine is gone")
 
-    response = stream._streamed(site, lines())
+    response = socket._streamed(site, lines())
     assert isinstance(response, StreamingResponse) and response.headers["x-accel-buffering"] == "no"
     assert [each async for each in response.body_iterator] == [b"retry: 1000\n\n", b"one"]
-    assert site.streams == stream.STREAMS_MAX - 1
+    assert site.streams == socket.STREAMS_MAX - 1
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ async def test_streams_are_counted_bounded_and_only_for_who_has_a_token() -> Non
 )
 def test_a_message_goes_on_after_the_event_that_was_read(body: Any, after: int, ids: list[str]) -> None:
     message = SimpleNamespace(data=msgspec.json.encode(body), subject="fleet.ev.o.2.n1")
-    found = stream._unpacked(message, 9, after)
+    found = socket._unpacked(message, 9, after)
     assert [line.split(b"\n")[1].decode() for line in found] == [f"id: {each}" for each in ids]
     assert all(b'"attempt":2' in line for line in found)
     kind = b"event: end" if "end" in body else b"event: event"

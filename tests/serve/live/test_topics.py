@@ -12,8 +12,8 @@ from tests.serve.conftest import WAIT, Follow, Web
 from tests.serve.live.followed import numbers, write
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus, Entry
-from treadle.serve.api.event_pages import Shown
-from treadle.serve.live import topics
+from treadle.serve.api.orders import Shown
+from treadle.serve.live import socket
 from treadle.serve.site import Site
 from treadle.serve.tokens import Tokens
 
@@ -42,7 +42,7 @@ async def test_a_run_is_told_from_its_end_and_then_live_without_a_gap(web: Web, 
 async def test_a_board_that_is_as_it_was_is_not_sent_again(web: Web, bus: Bus) -> None:
     (name,) = await give(bus, spec())
     tab = SimpleNamespace(visible=True, wake=asyncio.Event())
-    topic = topics.make(web.server.site, tab, "board", {})
+    topic = socket.make(web.server.site, tab, "board", {})
     assert topic is not None
     await topic.open()
     async with asyncio.timeout(WAIT):
@@ -97,21 +97,21 @@ def events(text: str, *places: tuple[int, int]) -> list[Shown]:
 
 
 def test_one_message_holds_the_newest_events_from_where_a_message_of_the_stream_begins() -> None:
-    big, places = "x" * (topics.CHUNK // 2), ((1, 1), (1, 2), (2, 1), (2, 2), (3, 1))
-    assert topics._newest(events("x", *places)) == events("x", *places)
-    assert topics._newest(events(big, *places)) == events(big, *places)[4:]
-    assert topics._newest(events(big, (1, 1), (2, 1), (2, 2))) == events(big, (2, 1), (2, 2)), "it is never cut in two"
-    assert topics._newest([]) == []
+    big, places = "x" * (socket.CHUNK // 2), ((1, 1), (1, 2), (2, 1), (2, 2), (3, 1))
+    assert socket._newest(events("x", *places)) == events("x", *places)
+    assert socket._newest(events(big, *places)) == events(big, *places)[4:]
+    assert socket._newest(events(big, (1, 1), (2, 1), (2, 2))) == events(big, (2, 1), (2, 2)), "it is never cut in two"
+    assert socket._newest([]) == []
 
 
 async def test_a_run_is_told_in_pieces_and_one_who_is_far_behind_gets_the_newest_page(
     web: Web, bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(topics, "BEHIND_MAX", 3)
+    monkeypatch.setattr(socket, "BEHIND_MAX", 3)
     (name,) = await give(bus, spec())
     tab = SimpleNamespace(visible=True, wake=asyncio.Event())
-    topic = topics.make(web.server.site, tab, f"run:{name}", {})
-    assert isinstance(topic, topics.RunTopic)
+    topic = socket.make(web.server.site, tab, f"run:{name}", {})
+    assert isinstance(topic, socket.RunTopic)
     await topic.open()
     first = await topic.message()
     assert first is not None and first["reset"] and (first["events"], first["total"], first["before"]) == ([], 0, None)
@@ -129,7 +129,7 @@ async def test_a_run_is_told_in_pieces_and_one_who_is_far_behind_gets_the_newest
     assert topic.dirty and tab.wake.is_set()
     made = await topic.message()
     assert made is not None and [each["n"] for each in made["events"]] == [1, 2] and made["after"] == 5
-    monkeypatch.setattr(topics, "CHUNK", 1)
+    monkeypatch.setattr(socket, "CHUNK", 1)
     come(6, 3, 4)
     topic.dirty = False
     made = await topic.message()
@@ -150,8 +150,8 @@ async def test_a_table_shows_another_window_at_once_and_is_opened_anew_for_anoth
         while index.counts() != {"queued": 5}:
             await asyncio.sleep(0.01)
     tab = SimpleNamespace(visible=True, wake=asyncio.Event())
-    topic = topics.make(web.server.site, tab, "table", {"wanted": {"project": "p"}, "offset": -3, "count": 2})
-    assert isinstance(topic, topics.TableTopic)
+    topic = socket.make(web.server.site, tab, "table", {"wanted": {"project": "p"}, "offset": -3, "count": 2})
+    assert isinstance(topic, socket.TableTopic)
     await topic.open()
     first = await topic.message()
     assert first is not None and (first["offset"], first["total"], len(first["rows"])) == (0, 5, 2)
@@ -170,7 +170,7 @@ async def test_a_table_shows_another_window_at_once_and_is_opened_anew_for_anoth
     topic._on_state([Entry("order.x", b"", 1)], [])
     assert topic.dirty, "one that was removed is not shown any more"
     topic.close()
-    empty = topics.make(web.server.site, tab, "table", {"wanted": {"project": "none"}})
+    empty = socket.make(web.server.site, tab, "table", {"wanted": {"project": "none"}})
     assert empty is not None
     await empty.open()
     found = await empty.message()
@@ -181,7 +181,7 @@ async def test_a_table_shows_another_window_at_once_and_is_opened_anew_for_anoth
 @pytest.mark.parametrize("name", ["nodes", "claims", "money", "trains", "goals"])
 async def test_what_is_looked_at_is_sent_when_it_changed(web: Web, name: str) -> None:
     tab = SimpleNamespace(visible=True, wake=asyncio.Event())
-    topic = topics.make(web.server.site, tab, name, {})
+    topic = socket.make(web.server.site, tab, name, {})
     assert topic is not None and topic.needs_fleet and topic.every
     await topic.open()
     first: Any = await topic.message()
@@ -192,14 +192,14 @@ async def test_what_is_looked_at_is_sent_when_it_changed(web: Web, name: str) ->
 
 async def test_terminals_need_no_fleet_and_a_topic_that_fails_says_so(tmp_path: Path) -> None:
     site, tab = Site("", str(tmp_path), Tokens()), SimpleNamespace(visible=True, wake=asyncio.Event())
-    terminals, nodes = (topics.make(site, tab, name, {}) for name in ("terminals", "nodes"))
+    terminals, nodes = (socket.make(site, tab, name, {}) for name in ("terminals", "nodes"))
     assert terminals is not None and not terminals.needs_fleet and nodes is not None
     await terminals.open()
     await nodes.open()
-    assert await topics.message_of(terminals) == {"value": []} and await topics.message_of(terminals) is None
-    failed = await topics.message_of(nodes)
+    assert await socket.message_of(terminals) == {"value": []} and await socket.message_of(terminals) is None
+    failed = await socket.message_of(nodes)
     assert failed is not None and failed["error"]["code"] == "no_fleet"
-    assert topics.make(site, tab, "nothing", {}) is None and topics.make(site, tab, "nothing:x", {}) is None
-    goal = topics.make(site, tab, "goal:a:b", {})
+    assert socket.make(site, tab, "nothing", {}) is None and socket.make(site, tab, "nothing:x", {}) is None
+    goal = socket.make(site, tab, "goal:a:b", {})
     assert goal is not None and goal.argument == "a:b"
     await site.close()

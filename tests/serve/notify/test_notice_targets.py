@@ -8,7 +8,7 @@ import pytest
 
 from tests.serve.receiver import receiving
 from treadle.errors import ConfigError
-from treadle.serve.notify.notice_targets import TEXT_MAX, Notice, parse
+from treadle.serve.notify.notices import TEXT_MAX, Notice, parse
 
 ASKED = Notice(
     key="abc.1",

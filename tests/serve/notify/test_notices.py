@@ -22,9 +22,8 @@ from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import Bus, Entry
 from treadle.fleet.find.order_rows import OrderRow
 from treadle.fleet.orders import encode
-from treadle.serve.notify import notices, push
-from treadle.serve.notify.notice_targets import Notice
-from treadle.serve.notify.notices import Notices
+from treadle.serve.notify import notices
+from treadle.serve.notify.notices import Notice, Notices
 from treadle.serve.site import Site
 from treadle.serve.tokens import Device, Tokens
 from treadle.wire.fleet.records import AnswerRecord, AskRecord, Note
@@ -89,7 +88,7 @@ async def test_a_closed_browser_is_told_once_and_the_notice_goes_when_somebody_e
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with receiving() as service:
-        monkeypatch.setattr(push, "HOSTS", ("127.0.0.1",))
+        monkeypatch.setattr(notices, "HOSTS", ("127.0.0.1",))
         key, subscription = browser(f"{service.url}/send/abc")
         device, _ = web.server.site.tokens.make("phone", "answer")
         web.server.site.tokens.set_push(device.id, subscription)
@@ -133,7 +132,7 @@ async def test_a_subscription_that_was_given_up_is_forgotten(alone: Web, monkeyp
         def device() -> Device:
             return next(each for each in alone.server.site.tokens.read().devices if each.id == made.id)
 
-        await push.send(alone.server.site, device(), {"tag": "x"}, seconds=1)
+        await notices.send(alone.server.site, device(), {"tag": "x"}, seconds=1)
         assert device().push is None
 
 
@@ -252,5 +251,5 @@ async def test_a_browser_offers_an_answer_only_where_all_of_it_is_shown_and_may_
         heard = await service.until(lambda _: True)
         told = msgspec.json.decode(read_by(key, subscription, heard.body))
         assert (told["number"], told["order"], told["tag"], told["title"]) == (number, "a", "a.1", "a")
-        assert told["body"].endswith("…") is (length > push.TEXT_MAX) and 500 < int(heard.headers["ttl"]) <= 600
+        assert told["body"].endswith("…") is (length > notices.PUSH_TEXT_MAX) and 500 < int(heard.headers["ttl"]) <= 600
         await site.close()

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from tests.serve.conftest import Web, calls_of
 from tests.serve.receiver import receiving
 from treadle.errors import ConfigError
-from treadle.serve.notify import push
-from treadle.serve.notify.push import checked, encrypt, server_key, signed_header
+from treadle.serve.notify import notices
+from treadle.serve.notify.notices import checked, encrypt, server_key, signed_header
 from treadle.serve.tokens import PushKeys, PushSubscription, Tokens
 
 SECRET = bytes(range(16))
@@ -153,22 +153,22 @@ async def test_what_is_sent_says_how_long_it_is_news_and_a_service_that_fails_is
     async with receiving() as service:
         site.tokens.set_push(made.id, browser(f"{service.url}/send")[1])
         (device,) = [each for each in site.tokens.read().devices if each.id == made.id]
-        await push.send(site, device, {"tag": "a" * 100}, seconds=5)
-        await push.send(site, device, {"tag": "a" * 100}, seconds=99.9)
+        await notices.send(site, device, {"tag": "a" * 100}, seconds=5)
+        await notices.send(site, device, {"tag": "a" * 100}, seconds=99.9)
         first, second = service.heard
         assert (first.headers["ttl"], second.headers["ttl"]) == ("60", "99")
         assert len(first.headers["topic"]) == 32 and first.headers["content-encoding"] == "aes128gcm"
         assert site.tokens.read().devices[-1].push is not None
         service.status = "500 Broken"
         with pytest.raises(httpx2.HTTPStatusError):
-            await push.send(site, device, {"tag": "x"}, seconds=5)
+            await notices.send(site, device, {"tag": "x"}, seconds=5)
         service.status = "404 Not Found"
-        await push.send(site, device, {"tag": "x"}, seconds=5)
+        await notices.send(site, device, {"tag": "x"}, seconds=5)
     assert site.tokens.read().devices[-1].push is None, "its browser has cancelled it"
 
 
 def test_who_may_do_what() -> None:
-    assert calls_of(push) == [
+    assert calls_of(notices) == [
         "GET /push watch",
         "PUT /push watch",
         "DELETE /push watch",

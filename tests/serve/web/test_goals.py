@@ -13,7 +13,7 @@ from tests.goals.test_foreman import carried
 from tests.serve.web.conftest import Open, Web
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
-from treadle.goals import commands, requests, store
+from treadle.goals import commands, foreman, store
 from treadle.wire.fleet.records import Used
 from treadle.wire.goal import records
 
@@ -106,7 +106,7 @@ async def test_a_person_checks_a_plan_on_the_page_and_begins_it(
     assert await commands.goals(bus) == {}
     await page.get_by_role("button", name="Begin", exact=True).click()
     await expect(page.get_by_role("status").filter(has_text="It begins")).to_be_visible()
-    await requests.take_up(bus)
+    await foreman.take_up(bus)
     [(name, record)] = (await commands.goals(bus)).items()
     assert (record.root, record.branch) == (str(repository), "main")
     await expect(page.get_by_role("row", name="Orders can be exported")).to_contain_text("0 of 4")

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from treadle.errors import ConfigError
-from treadle.terminal.detectors.reading import read_table
-from treadle.terminal.detectors.table import COMMON_DIALOGS
+from treadle.terminal.detectors.table import COMMON_DIALOGS, read_table
 
 TABLE = """
 name = "other"

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from treadle.wire.a2a.cards import AgentAddress, card, read_card
-from treadle.wire.a2a.versions import Malformed
+from treadle.wire.a2a.messages import AgentAddress, Malformed, card, read_card
 
 OURS = card(name="A", description="", url="http://x/", version="7", images=True, push=False, token=True)
 

@@ -6,39 +6,64 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.wire.a2a import records, versions
-from treadle.wire.a2a.versions import METHODS, VERSIONS, Malformed, Version
+from treadle.wire.a2a.messages import (
+    METHODS,
+    VERSIONS,
+    A2aArtifact,
+    A2aEvent,
+    A2aMessage,
+    A2aPart,
+    A2aState,
+    A2aStatus,
+    A2aTask,
+    ArtifactUpdate,
+    Malformed,
+    PushTarget,
+    SendParams,
+    StatusUpdate,
+    Version,
+    as_camel,
+    method_of,
+    plain,
+    push_written,
+    read_event,
+    read_message,
+    read_push,
+    read_send,
+    read_task,
+    send_written,
+    version_of,
+    written,
+)
 
 words = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
 json_objects = st.dictionaries(words, st.one_of(st.none(), st.booleans(), st.integers(), words), max_size=2)
 parts = st.one_of(
-    words.map(lambda text: records.A2aPart(text=text)),
-    st.binary(max_size=9).map(lambda raw: records.A2aPart(raw=raw, filename="f", media_type="image/png")),
-    words.map(lambda url: records.A2aPart(url=url)),
-    json_objects.map(lambda data: records.A2aPart(data=data)),
+    words.map(lambda text: A2aPart(text=text)),
+    st.binary(max_size=9).map(lambda raw: A2aPart(raw=raw, filename="f", media_type="image/png")),
+    words.map(lambda url: A2aPart(url=url)),
+    json_objects.map(lambda data: A2aPart(data=data)),
 )
 some_parts = st.lists(parts, min_size=1, max_size=3).map(tuple)
 messages = st.builds(
-    records.A2aMessage, id=words, role=st.sampled_from(["user", "agent"]), parts=some_parts, context=words, task=words
+    A2aMessage, id=words, role=st.sampled_from(["user", "agent"]), parts=some_parts, context=words, task=words
 )
 statuses = st.builds(
-    records.A2aStatus, state=st.sampled_from(get_args(records.A2aState)), message=st.none() | messages, timestamp=words
+    A2aStatus, state=st.sampled_from(get_args(A2aState)), message=st.none() | messages, timestamp=words
 )
-artifacts = st.builds(records.A2aArtifact, id=words, parts=some_parts, name=words)
-events: st.SearchStrategy[records.A2aEvent] = st.one_of(
+artifacts = st.builds(A2aArtifact, id=words, parts=some_parts, name=words)
+events: st.SearchStrategy[A2aEvent] = st.one_of(
     messages,
     st.builds(
-        records.A2aTask,
+        A2aTask,
         id=words,
         context=words,
         status=statuses,
         artifacts=st.lists(artifacts, max_size=2).map(tuple),
         history=st.lists(messages, max_size=2).map(tuple),
     ),
-    st.builds(records.StatusUpdate, task=words, context=words, status=statuses),
-    st.builds(
-        records.ArtifactUpdate, task=words, context=words, artifact=artifacts, append=st.booleans(), last=st.booleans()
-    ),
+    st.builds(StatusUpdate, task=words, context=words, status=statuses),
+    st.builds(ArtifactUpdate, task=words, context=words, artifact=artifacts, append=st.booleans(), last=st.booleans()),
 )
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | words | st.sampled_from(["ROLE_USER", "user", "text", "file"]),
@@ -57,19 +82,19 @@ anything = st.recursive(
 
 
 @given(events, st.sampled_from(VERSIONS))
-def test_an_event_is_read_as_it_was_written(event: records.A2aEvent, version: Version) -> None:
-    assert versions.read_event(versions.written(event, version), version) == event
+def test_an_event_is_read_as_it_was_written(event: A2aEvent, version: Version) -> None:
+    assert read_event(written(event, version), version) == event
 
 
 @given(messages.filter(lambda message: message.role == "user"), st.booleans(), st.sampled_from(VERSIONS))
-def test_what_is_sent_is_read_as_it_was_written(message: records.A2aMessage, waits: bool, version: Version) -> None:
-    sent = records.SendParams(message=message, waits=waits)
-    assert versions.read_send(versions.send_written(sent, version), version) == sent
+def test_what_is_sent_is_read_as_it_was_written(message: A2aMessage, waits: bool, version: Version) -> None:
+    sent = SendParams(message=message, waits=waits)
+    assert read_send(send_written(sent, version), version) == sent
 
 
 @given(anything, st.sampled_from(VERSIONS))
 def test_whatever_is_sent_is_read_or_called_malformed(found: Any, version: Version) -> None:
-    for read in (versions.read_event, versions.read_send, versions.read_push, versions.read_task):
+    for read in (read_event, read_send, read_push, read_task):
         try:
             read(found, version)
         except Malformed:
@@ -78,23 +103,23 @@ def test_whatever_is_sent_is_read_or_called_malformed(found: Any, version: Versi
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_webhook_is_read_as_it_was_written(version: Version) -> None:
-    target = records.PushTarget(url="https://x.example/", id="p", token="t", scheme="Bearer", credentials="c")
-    assert versions.read_push(versions.push_written("task", target, version), version) == ("task", target)
+    target = PushTarget(url="https://x.example/", id="p", token="t", scheme="Bearer", credentials="c")
+    assert read_push(push_written("task", target, version), version) == ("task", target)
 
 
 def test_the_versions_write_states_roles_and_parts_in_their_own_way() -> None:
-    message = records.A2aMessage(id="m", role="user", parts=(records.A2aPart(text="hi"),))
-    task = records.A2aTask(id="t", context="c", status=records.A2aStatus(state="input-required", message=message))
-    new, old = versions.written(task, "1.0"), versions.written(task, "0.3")
+    message = A2aMessage(id="m", role="user", parts=(A2aPart(text="hi"),))
+    task = A2aTask(id="t", context="c", status=A2aStatus(state="input-required", message=message))
+    new, old = written(task, "1.0"), written(task, "0.3")
     assert new["task"]["status"]["state"] == "TASK_STATE_INPUT_REQUIRED" and old["status"]["state"] == "input-required"
     assert new["task"]["status"]["message"] == {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
     assert old["status"]["message"]["parts"] == [{"kind": "text", "text": "hi"}] and old["kind"] == "task"
 
 
 def test_only_in_0_3_does_an_update_say_that_it_is_the_last() -> None:
-    update = records.StatusUpdate(task="t", context="c", status=records.A2aStatus(state="completed"))
-    assert versions.plain(update, "0.3")["final"] is True
-    assert "final" not in versions.plain(update, "1.0")
+    update = StatusUpdate(task="t", context="c", status=A2aStatus(state="completed"))
+    assert plain(update, "0.3")["final"] is True
+    assert "final" not in plain(update, "1.0")
 
 
 @pytest.mark.parametrize(
@@ -102,12 +127,12 @@ def test_only_in_0_3_does_an_update_say_that_it_is_the_last() -> None:
     [("", "0.3"), ("0.3", "0.3"), ("0.3.0", "0.3"), ("1.0", "1.0"), (" 1.0.1 ", "1.0"), ("2.0", None), ("x", None)],
 )
 def test_the_header_names_the_version_and_none_is_0_3(header: str, version: str | None) -> None:
-    assert versions.version_of(header) == version
+    assert version_of(header) == version
 
 
 def test_names_of_the_proto_file_are_taken_too_but_not_within_what_is_free() -> None:
     given = {"task_id": "t", "message": {"context_id": "c", "metadata": {"my_key": 1}, "parts": [{"data": {"a_b": 1}}]}}
-    assert versions.as_camel(given) == {
+    assert as_camel(given) == {
         "taskId": "t",
         "message": {"contextId": "c", "metadata": {"my_key": 1}, "parts": [{"data": {"a_b": 1}}]},
     }
@@ -118,57 +143,55 @@ def test_every_method_of_0_3_has_one_in_1_0() -> None:
 
 
 def test_the_text_of_a_message_is_its_parts_that_are_text() -> None:
-    parts_given = (records.A2aPart(text="a"), records.A2aPart(url="u"), records.A2aPart(text="b"))
-    assert records.A2aMessage(id="m", role="user", parts=parts_given).text == "a\nb"
-    assert records.A2aArtifact(id="a", parts=parts_given).text == "ab"
-    sent = records.SendParams(message=records.A2aMessage(id="m", role="user", parts=parts_given))
-    update = records.ArtifactUpdate(task="t", context="c", artifact=records.A2aArtifact(id="a", parts=parts_given))
+    parts_given = (A2aPart(text="a"), A2aPart(url="u"), A2aPart(text="b"))
+    assert A2aMessage(id="m", role="user", parts=parts_given).text == "a\nb"
+    assert A2aArtifact(id="a", parts=parts_given).text == "ab"
+    sent = SendParams(message=A2aMessage(id="m", role="user", parts=parts_given))
+    update = ArtifactUpdate(task="t", context="c", artifact=A2aArtifact(id="a", parts=parts_given))
     assert sent.waits and not update.append and not update.last
 
 
 @pytest.mark.parametrize(
     ("part", "new", "old"),
     [
-        (records.A2aPart(text="", filename="f"), {"text": "", "filename": "f"}, {"kind": "text", "text": ""}),
-        (records.A2aPart(raw=b""), {"raw": ""}, {"kind": "file", "file": {"bytes": ""}}),
+        (A2aPart(text="", filename="f"), {"text": "", "filename": "f"}, {"kind": "text", "text": ""}),
+        (A2aPart(raw=b""), {"raw": ""}, {"kind": "file", "file": {"bytes": ""}}),
         (
-            records.A2aPart(url="u", media_type="m"),
+            A2aPart(url="u", media_type="m"),
             {"url": "u", "mediaType": "m"},
             {"kind": "file", "file": {"uri": "u", "mimeType": "m"}},
         ),
-        (records.A2aPart(data=[1]), {"data": [1]}, {"kind": "data", "data": {"value": [1]}}),
-        (records.A2aPart(data={"a": 1}), {"data": {"a": 1}}, {"kind": "data", "data": {"a": 1}}),
+        (A2aPart(data=[1]), {"data": [1]}, {"kind": "data", "data": {"value": [1]}}),
+        (A2aPart(data={"a": 1}), {"data": {"a": 1}}, {"kind": "data", "data": {"a": 1}}),
     ],
 )
-def test_each_kind_of_part_has_its_form(part: records.A2aPart, new: Any, old: Any) -> None:
-    message = records.A2aMessage(id="m", role="agent", parts=(part,))
-    assert versions.plain(message, "1.0")["parts"] == [new] and versions.plain(message, "0.3")["parts"] == [old]
+def test_each_kind_of_part_has_its_form(part: A2aPart, new: Any, old: Any) -> None:
+    message = A2aMessage(id="m", role="agent", parts=(part,))
+    assert plain(message, "1.0")["parts"] == [new] and plain(message, "0.3")["parts"] == [old]
 
 
 def test_what_is_empty_is_not_written() -> None:
-    message = records.A2aMessage(id="m", role="agent", parts=(records.A2aPart(text="x"),))
-    assert versions.plain(message, "1.0").keys() == {"messageId", "role", "parts"}
-    assert versions.plain(message, "0.3") == {
+    message = A2aMessage(id="m", role="agent", parts=(A2aPart(text="x"),))
+    assert plain(message, "1.0").keys() == {"messageId", "role", "parts"}
+    assert plain(message, "0.3") == {
         "messageId": "m", "role": "agent", "kind": "message", "parts": [{"kind": "text", "text": "x"}],
     }  # fmt: skip
-    task = records.A2aTask(id="t", context="c", status=records.A2aStatus(state="working"))
-    assert versions.plain(task, "1.0") == {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}
-    assert versions.plain(task, "0.3")["kind"] == "task"
-    working = records.StatusUpdate(task="t", context="c", status=task.status, metadata={"a": 1})
-    assert versions.plain(working, "0.3")["final"] is False and versions.plain(working, "1.0")["metadata"] == {"a": 1}
-    asking = records.StatusUpdate(task="t", context="c", status=records.A2aStatus(state="input-required"))
-    assert versions.plain(asking, "0.3")["final"] is True and versions.plain(asking, "0.3")["kind"] == "status-update"
-    piece = records.ArtifactUpdate(task="t", context="c", artifact=records.A2aArtifact(id="a", parts=()), append=True)
-    assert versions.plain(piece, "0.3") == {**versions.plain(piece, "1.0"), "kind": "artifact-update"}
-    assert versions.plain(piece, "1.0").items() >= {"append": True, "lastChunk": False, "taskId": "t"}.items()
-    bare = records.PushTarget(url="u")
-    assert versions.push_written("t", bare, "1.0") == {"taskId": "t", "id": "", "url": "u"}
-    signed = records.PushTarget(url="u", scheme="Bearer")
-    assert versions.push_written("t", signed, "1.0")["authentication"] == {"scheme": "Bearer"}
-    assert versions.push_written("t", signed, "0.3")["pushNotificationConfig"]["authentication"] == {
-        "schemes": ["Bearer"]
-    }
-    assert versions.method_of("1.0", "get") == "GetTask" and versions.method_of("0.3", "get") == "tasks/get"
+    task = A2aTask(id="t", context="c", status=A2aStatus(state="working"))
+    assert plain(task, "1.0") == {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}
+    assert plain(task, "0.3")["kind"] == "task"
+    working = StatusUpdate(task="t", context="c", status=task.status, metadata={"a": 1})
+    assert plain(working, "0.3")["final"] is False and plain(working, "1.0")["metadata"] == {"a": 1}
+    asking = StatusUpdate(task="t", context="c", status=A2aStatus(state="input-required"))
+    assert plain(asking, "0.3")["final"] is True and plain(asking, "0.3")["kind"] == "status-update"
+    piece = ArtifactUpdate(task="t", context="c", artifact=A2aArtifact(id="a", parts=()), append=True)
+    assert plain(piece, "0.3") == {**plain(piece, "1.0"), "kind": "artifact-update"}
+    assert plain(piece, "1.0").items() >= {"append": True, "lastChunk": False, "taskId": "t"}.items()
+    bare = PushTarget(url="u")
+    assert push_written("t", bare, "1.0") == {"taskId": "t", "id": "", "url": "u"}
+    signed = PushTarget(url="u", scheme="Bearer")
+    assert push_written("t", signed, "1.0")["authentication"] == {"scheme": "Bearer"}
+    assert push_written("t", signed, "0.3")["pushNotificationConfig"]["authentication"] == {"schemes": ["Bearer"]}
+    assert method_of("1.0", "get") == "GetTask" and method_of("0.3", "get") == "tasks/get"
 
 
 HI = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
@@ -177,23 +200,23 @@ HI = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
 @pytest.mark.parametrize(
     ("read", "found", "words"),
     [
-        (versions.read_event, {"other": 1}, "neither a task, a message nor an update"),
-        (versions.read_event, {"task": 7}, "task is no object"),
-        (versions.read_message, {**HI, "role": "ROLE_BOSS"}, "message.role is 'ROLE_BOSS'"),
-        (versions.read_message, {**HI, "parts": []}, "at least one part"),
-        (versions.read_message, {**HI, "parts": {}}, "parts is no list"),
-        (versions.read_message, {**HI, "messageId": ""}, "messageId is no text"),
-        (versions.read_message, {**HI, "contextId": 7}, "contextId is no text"),
-        (versions.read_message, {"role": "ROLE_USER", "parts": [{"text": "hi"}]}, "messageId is missing"),
-        (versions.read_message, {**HI, "parts": [{"text": "a", "url": "b"}]}, "exactly one of"),
-        (versions.read_message, {**HI, "parts": [{}]}, "exactly one of"),
-        (versions.read_message, {**HI, "parts": [{"raw": "a"}]}, "part.raw is no base64"),
-        (versions.read_message, {**HI, "parts": [{"raw": "a b="}]}, "part.raw is no base64"),
-        (versions.read_message, {**HI, "parts": [{"url": ""}]}, "url is no text"),
-        (versions.read_send, {"message": {**HI, "role": "ROLE_AGENT"}}, "is from a user"),
-        (versions.read_send, {"message": HI, "configuration": {"historyLength": -1}}, "from 0"),
-        (versions.read_send, {"message": HI, "configuration": {"historyLength": True}}, "from 0"),
-        (versions.read_task, {"id": "t", "status": {"state": "TASK_STATE_LOST"}}, "status.state is 'TASK_STATE_LOST'"),
+        (read_event, {"other": 1}, "neither a task, a message nor an update"),
+        (read_event, {"task": 7}, "task is no object"),
+        (read_message, {**HI, "role": "ROLE_BOSS"}, "message.role is 'ROLE_BOSS'"),
+        (read_message, {**HI, "parts": []}, "at least one part"),
+        (read_message, {**HI, "parts": {}}, "parts is no list"),
+        (read_message, {**HI, "messageId": ""}, "messageId is no text"),
+        (read_message, {**HI, "contextId": 7}, "contextId is no text"),
+        (read_message, {"role": "ROLE_USER", "parts": [{"text": "hi"}]}, "messageId is missing"),
+        (read_message, {**HI, "parts": [{"text": "a", "url": "b"}]}, "exactly one of"),
+        (read_message, {**HI, "parts": [{}]}, "exactly one of"),
+        (read_message, {**HI, "parts": [{"raw": "a"}]}, "part.raw is no base64"),
+        (read_message, {**HI, "parts": [{"raw": "a b="}]}, "part.raw is no base64"),
+        (read_message, {**HI, "parts": [{"url": ""}]}, "url is no text"),
+        (read_send, {"message": {**HI, "role": "ROLE_AGENT"}}, "is from a user"),
+        (read_send, {"message": HI, "configuration": {"historyLength": -1}}, "from 0"),
+        (read_send, {"message": HI, "configuration": {"historyLength": True}}, "from 0"),
+        (read_task, {"id": "t", "status": {"state": "TASK_STATE_LOST"}}, "status.state is 'TASK_STATE_LOST'"),
     ],
 )
 def test_what_is_malformed_is_named(read: Any, found: Any, words: str) -> None:
@@ -207,24 +230,24 @@ def test_what_is_asked_for_beside_a_message_is_read_in_each_versions_words() -> 
         ("1.0", HI, {"returnImmediately": False}, {"returnImmediately": True}, "taskPushNotificationConfig"),
         ("0.3", old, {"blocking": True}, {"blocking": False}, "pushNotificationConfig"),
     ):
-        read = [versions.read_send({"message": message, "configuration": asked}, version) for asked in (wait, hurry)]  # type: ignore[arg-type]
+        read = [read_send({"message": message, "configuration": asked}, version) for asked in (wait, hurry)]  # type: ignore[arg-type]
         assert [each.waits for each in read] == [True, False]
-        bare = versions.read_send({"message": message}, version)  # type: ignore[arg-type]
+        bare = read_send({"message": message}, version)  # type: ignore[arg-type]
         assert bare.waits and bare.history is None and bare.push is None
         configuration = {"historyLength": 0, push: {"url": "u", "authentication": {"schemes": ["Basic"]}}}
-        full = versions.read_send({"message": message, "configuration": configuration}, version)  # type: ignore[arg-type]
-        assert full.history == 0 and full.push == records.PushTarget(url="u", scheme="Basic")
+        full = read_send({"message": message, "configuration": configuration}, version)  # type: ignore[arg-type]
+        assert full.history == 0 and full.push == PushTarget(url="u", scheme="Basic")
     with pytest.raises(Malformed, match="message.role"):
-        versions.read_message({**old, "role": "ROLE_USER"}, "0.3")
+        read_message({**old, "role": "ROLE_USER"}, "0.3")
 
 
 def test_a_part_of_0_3_is_read_by_its_kind() -> None:
-    def read(part: Any) -> records.A2aPart:
-        return versions.read_message({"messageId": "m", "role": "user", "parts": [part]}, "0.3").parts[0]
+    def read(part: Any) -> A2aPart:
+        return read_message({"messageId": "m", "role": "user", "parts": [part]}, "0.3").parts[0]
 
     file = {"bytes": "aGk=", "uri": None, "name": "f", "mimeType": "image/png", "later": 1}
-    assert read({"kind": "file", "file": file}) == records.A2aPart(raw=b"hi", filename="f", media_type="image/png")
-    assert read({"kind": "text", "text": "", "metadata": {}}) == records.A2aPart(text="")
+    assert read({"kind": "file", "file": file}) == A2aPart(raw=b"hi", filename="f", media_type="image/png")
+    assert read({"kind": "text", "text": "", "metadata": {}}) == A2aPart(text="")
     for odd in ({"kind": "text"}, {"kind": "sound", "sound": 1}, {"text": "x"}):
         with pytest.raises(Malformed, match="is not known"):
             read(odd)
@@ -235,4 +258,4 @@ def test_what_is_nested_too_deeply_to_be_renamed_is_malformed() -> None:
     for _ in range(100_000):
         deep = [deep]
     with pytest.raises(Malformed, match="nested too deeply"):
-        versions.as_camel({"a": deep})
+        as_camel({"a": deep})

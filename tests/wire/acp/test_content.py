@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.wire.acp.content import diffs_in, image_block, prompt_images, prompt_text, text_block, text_of, texts_in
+from treadle.wire.acp.connection import (
+    diffs_in,
+    image_block,
+    prompt_images,
+    prompt_text,
+    text_block,
+    text_of,
+    texts_in,
+)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),

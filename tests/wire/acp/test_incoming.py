@@ -19,7 +19,7 @@ from treadle.events import (
 )
 from treadle.policy.guess import access_of
 from treadle.wire.acp.incoming import AcpIncoming, HistoryReplay, instructed, read_commands
-from treadle.wire.acp.usage import UsageMeter
+from treadle.wire.acp.tools import UsageMeter
 
 
 def incoming() -> AcpIncoming:

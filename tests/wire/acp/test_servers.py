@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.wire.acp.servers import as_list, as_table, transport
+from treadle.wire.acp.connection import as_list, as_table, transport
 
 NAMES = st.text(min_size=1)
 TABLES = st.dictionaries(st.text(), st.text())

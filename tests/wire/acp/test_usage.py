@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.events import Usage
-from treadle.wire.acp.usage import UsageMeter, read_counts
+from treadle.wire.acp.tools import UsageMeter, read_counts
 
 CLAUDE = {"inputTokens": 120, "outputTokens": 25, "cachedReadTokens": 50, "cachedWriteTokens": 10, "totalTokens": 205}
 COPILOT = {"inputTokens": 180, "outputTokens": 25, "totalTokens": 205, "cachedReadTokens": 50, "cachedWriteTokens": 0}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from treadle.events import TaskChanged
-from treadle.wire.claude.events import (
+from treadle.wire.claude.connection import (
     ClaudeTasks,
     context_window,
     ending,

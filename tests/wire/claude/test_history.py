@@ -8,7 +8,7 @@ from hypothesis import strategies as some
 
 from treadle.events import Event, Message, ToolEnded, ToolStarted, TurnStarted
 from treadle.policy.guess import access_of
-from treadle.wire.claude.history import past, prompt_of, title
+from treadle.wire.claude.connection import past, prompt_of, title
 
 
 def line(uuid: str, parent: str | None, kind: str, content: Any, **more: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from treadle.events import (
     ToolStarted,
     Warned,
 )
-from treadle.wire.codex.exec_records import ExecRecord, ExecRecords, server_and_tool
+from treadle.wire.codex.outgoing import ExecRecord, ExecRecords, server_and_tool
 
 
 def lines(*events: AnyEvent) -> list[dict[str, Any]]:

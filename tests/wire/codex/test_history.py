@@ -4,8 +4,7 @@ from typing import Any
 
 from treadle.events import Message, ToolEnded, ToolStarted, TurnStarted
 from treadle.session import Access, OfferedModel, StoredSession
-from treadle.wire.codex.events import tool_args, tool_name
-from treadle.wire.codex.history import listed_thread, offered_models, past
+from treadle.wire.codex.events import listed_thread, offered_models, past, tool_args, tool_name
 
 
 def about(item: dict[str, Any]) -> Access:

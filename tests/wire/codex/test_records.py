@@ -3,7 +3,7 @@
 import pytest
 
 from treadle.errors import InvalidJson, LineTooLong
-from treadle.wire.codex.records import CodexOutput, as_item, as_usage
+from treadle.wire.codex.events import CodexOutput, as_item, as_usage
 
 
 def test_each_line_is_a_record_or_an_error_in_its_place() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from treadle.wire.common.numbers import amount, count
+from treadle.wire.common.jsontext import amount, count
 
 
 @pytest.mark.parametrize(("value", "number"), [(0, 0), (7, 7), (10**30, 10**30)])

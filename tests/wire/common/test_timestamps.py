@@ -1,4 +1,4 @@
-from treadle.wire.common.timestamps import timestamp
+from treadle.wire.common.jsontext import timestamp
 
 
 def test_a_timestamp_is_utc_with_milliseconds() -> None:

@@ -4,7 +4,7 @@ import tomlkit
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.wire.goal.lines import lines_of
+from treadle.wire.goal.plan import lines_of
 
 TEXT = '''goal = "a # b [[order]]"
 budget = {

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.wire.goal.plan import GoalBudget
-from treadle.wire.goal.reading import read
+from treadle.wire.goal.plan import GoalBudget, read
 
 PLAN = """goal = "Orders can be exported"
 done = "make test"

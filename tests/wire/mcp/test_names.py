@@ -3,7 +3,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.wire.mcp.names import NAME_CAP, server_prefix, tool_name
+from treadle.wire.mcp.connection import NAME_CAP, server_prefix, tool_name
 
 
 def test_a_name_has_the_server_and_the_tool_in_it() -> None:

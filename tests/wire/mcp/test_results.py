@@ -1,6 +1,6 @@
 import msgspec
 
-from treadle.wire.mcp.results import Greeting, ResultPart, ServerResult, ServerTool, ToolPage
+from treadle.wire.mcp.connection import Greeting, ResultPart, ServerResult, ServerTool, ToolPage
 
 
 def test_a_result_is_read_under_the_names_of_the_protocol() -> None:

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from treadle.wire.oneshot.line_ids import LineIds
+from treadle.wire.oneshot.records import LineIds
 
 
 def test_the_same_lines_in_the_same_order_have_the_same_uuids_in_another_process() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from treadle.events import Asked
-from treadle.wire.oneshot.permissions import answered, question, rules_of, suggested
+from treadle.wire.oneshot.arguments import answered, question, rules_of, suggested
 
 
 def asked(**more: Any) -> Asked:

@@ -9,7 +9,7 @@ from tests.agent.pixels import png
 from treadle import events
 from treadle.session import AgentInfo, CommandInfo
 from treadle.wire.oneshot import records as wire
-from treadle.wire.oneshot.line_ids import LineIds
+from treadle.wire.oneshot.records import LineIds
 
 TASK = events.Task(
     id="agent_1",

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from treadle.errors import ConfigError
-from treadle.wire.oneshot.subagents import subagent
+from treadle.wire.oneshot.arguments import subagent
 
 
 def test_tools_are_known_by_the_names_of_claude_code_and_may_be_a_list_or_a_text() -> None:

@@ -6,8 +6,8 @@ from uuid import UUID
 import pytest
 
 from treadle.events import ContextCompacted, ErrorInfo, Task, TaskChanged, Usage
-from treadle.wire.oneshot.records import Record
-from treadle.wire.oneshot.system_lines import (
+from treadle.wire.oneshot.records import (
+    Record,
     compact_boundary,
     compacted,
     hook_response,

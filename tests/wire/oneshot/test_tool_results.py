@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.events import CommandRun, FileChanged, ImageFile, ToolEnded, ToolStarted
-from treadle.wire.oneshot.tool_results import hunks, tool_use_result, undone
+from treadle.wire.oneshot.content import hunks, tool_use_result, undone
 
 TEXTS = st.lists(st.text(alphabet="ab", max_size=2), min_size=1, max_size=12).map(lambda lines: "\n".join(lines) + "\n")
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from treadle.wire.pi.events import error_info, text_of, thinking_of, usage
+from treadle.wire.pi.connection import error_info, text_of, thinking_of, usage
 
 REPLY = {
     "model": "m",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
-from treadle.wire.sidecar.lines import repaired_line, repeated_field, repeated_name, unusable
+from treadle.wire.sidecar.connection import repaired_line, repeated_field, repeated_name, unusable
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.text(),

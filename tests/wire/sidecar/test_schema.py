@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from treadle.testing.conversations.sidecar import SAMPLE_EVENTS, SAMPLE_ORDER, SAMPLE_RECEIPT, SAMPLES
+from treadle.wire.sidecar.connection import TYPES, schema, text
 from treadle.wire.sidecar.receipts import Receipt
-from treadle.wire.sidecar.schema import TYPES, schema, text
 
 PUBLISHED = {
     "work-order": "dec211bac323ba86",

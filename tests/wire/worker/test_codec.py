@@ -5,7 +5,7 @@ import pytest
 
 from treadle.errors import RemoteProtocolError
 from treadle.wire.worker import connection as worker
-from treadle.wire.worker.codec import BadLine, decode_request, decode_response, encode, encode_lines
+from treadle.wire.worker.connection import BadLine, decode_request, decode_response, encode, encode_lines
 from treadle.wire.worker.messages import CallMade, ContentDelta, ErrorEnvelope, EventLine, SendResult
 
 

@@ -10,12 +10,9 @@ import msgspec
 
 from treadle.agent.messages import ModelRequest
 from treadle.agent.providers.base import Reply, ReplyItem
-from treadle.agent.providers.endpoint import Endpoint
-from treadle.agent.providers.failures import from_response, without_key
-from treadle.agent.providers.prices import Price, cost
-from treadle.agent.providers.reading import repaired_request
-from treadle.agent.providers.retry import Clock, SystemClock, retrying
-from treadle.agent.providers.sse import decoder_for
+from treadle.agent.providers.endpoint import Clock, Endpoint, SystemClock, from_response, retrying, without_key
+from treadle.agent.providers.known import Price, cost
+from treadle.agent.providers.streams import decoder_for, repaired_request
 from treadle.errors import LineTooLong, ProviderError
 
 if TYPE_CHECKING:

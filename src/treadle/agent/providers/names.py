@@ -10,10 +10,9 @@ import msgspec
 
 from treadle.agent.providers import known
 from treadle.agent.providers.base import Provider
-from treadle.agent.providers.endpoint import Endpoint, loopback
-from treadle.agent.providers.local.settings import LocalSettings
-from treadle.agent.providers.prices import Price
-from treadle.agent.providers.retry import Clock, RetryPolicy
+from treadle.agent.providers.endpoint import Clock, Endpoint, RetryPolicy, loopback
+from treadle.agent.providers.known import Price
+from treadle.agent.providers.local.catalog import LocalSettings
 from treadle.errors import ConfigError, NoModel
 from treadle.session import Effort, Reasoning
 
@@ -111,8 +110,7 @@ def resolve(
         raise NoModel("No model is configured", hint=_which(env))
     vendor, model = choose(real_name(name, env, settings), env, settings)
     if vendor == "scripted":
-        from treadle.agent.providers.script import load
-        from treadle.agent.providers.scripted import ScriptedProvider
+        from treadle.agent.providers.script import ScriptedProvider, load
 
         return ScriptedProvider(load(model), retry=_patience(env, settings.retry), clock=clock)
     if vendor == "local":

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from treadle.agent.images import NOT_SHOWN, PDF
 from treadle.agent.messages import AssistantMessage, ModelRequest, Thinking, ToolCall, ToolResult, UserMessage
 from treadle.agent.providers.base import FinishReason, Reply, ReplyItem
-from treadle.agent.providers.failures import from_event
-from treadle.agent.providers.reading import cut, data_url, decode, effort_of, tables, used
+from treadle.agent.providers.endpoint import from_event
+from treadle.agent.providers.streams import cut, data_url, decode, effort_of, tables, used
+from treadle.agent.tools.images import NOT_SHOWN, PDF
 from treadle.events import ModelRouted, TextDelta, ThinkingDelta, Usage
 
 REASONS = re.compile(r"(^|/)(o\d|gpt-[5-9]|codex)")

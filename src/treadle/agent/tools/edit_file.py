@@ -6,10 +6,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from treadle.agent.tools import editing, text
+from treadle.agent.tools import editing
 from treadle.agent.tools.base import Resolve, Tool, ToolContext
-from treadle.agent.tools.files import Loaded, changing, load, not_known, save, view
-from treadle.agent.tools.paths import missing, show, shown
+from treadle.agent.tools.files import Loaded, changing, load, missing, not_known, save, show, shown, view
 from treadle.errors import ToolError
 from treadle.events import FileChanged, ToolKind
 from treadle.session import Access
@@ -60,7 +59,7 @@ def edit(path: Path, edits: tuple[Edit, ...], context: ToolContext) -> tuple[str
     loaded = load(path)
     if loaded.stamp is None and edits[0].old_string:
         raise missing(path)
-    what = text.binary(loaded.data[: text.SNIFF])
+    what = editing.binary(loaded.data[: editing.SNIFF])
     if what:
         raise ToolError(f"{show(path)} is {what}; only text can be edited")
     source, result, notes = _edited(loaded, edits)
@@ -81,10 +80,10 @@ def edit(path: Path, edits: tuple[Edit, ...], context: ToolContext) -> tuple[str
     return "\n".join([*lines, change.diff]), change
 
 
-def _edited(loaded: Loaded, edits: tuple[Edit, ...]) -> tuple[text.Text, str, list[str]]:
+def _edited(loaded: Loaded, edits: tuple[Edit, ...]) -> tuple[editing.Text, str, list[str]]:
     """Use the first encoding under which every edit finds its place; if none does, the error of the first."""
     failure: ToolError | None = None
-    for source in text.decodings(loaded.data):
+    for source in editing.decodings(loaded.data):
         try:
             result, notes = _apply(source.text, edits)
         except ToolError as error:

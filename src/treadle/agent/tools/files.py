@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,14 +18,91 @@ from pathlib import Path
 
 import msgspec
 
-from treadle.agent.tools import diff, text
+from treadle.agent.tools import editing
 from treadle.agent.tools.base import ToolContext
-from treadle.agent.tools.paths import missing, show, shown
 from treadle.errors import StorageError, ToolError
 from treadle.events import FileChanged
-from treadle.io import pinned as io_pinned
-from treadle.io.files import write_atomic
-from treadle.io.opening import opened
+from treadle.io import descriptors as io_pinned
+from treadle.io.files import opened, write_atomic
+
+# Paths as a model writes them, and as it can read them back.
+#
+# A name may hold any byte except `/` and NUL, but what a model reads must be printable text. `show` writes
+# unprintable bytes of a name as escapes, and `resolve` reads such an escape back when that is the file that exists.
+
+_ODD = "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
+_ODD_OR_ESCAPE = _ODD + r"|\\(?=x)"
+
+
+def resolve(cwd: Path, text: str) -> Path:
+    """Absolute, relative to `cwd`, with `~`, `..` and symlinks resolved, also for a file that does not exist yet."""
+    if not text.strip():
+        raise ToolError("the path is empty")
+    if "\0" in text:
+        raise ToolError("the path contains a NUL character")
+    if text == "~" or text.startswith("~/"):
+        text = os.path.expanduser(text)
+    path = os.path.join(cwd, text)
+    if "\\x" in text and not os.path.lexists(path):
+        meant = re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes([int(found[1], 16)]), os.fsencode(path))
+        if b"\0" not in meant and os.path.lexists(meant):
+            path = os.fsdecode(meant)
+    try:
+        return Path(os.path.realpath(path))
+    except OSError as error:  # such as a link in /proc that may not be read
+        raise ToolError(f"{text}: cannot be followed: {error.strerror}") from None
+
+
+class Resolved:
+    """`resolve` for one tool call: a path is resolved once, so that what is judged is what is opened."""
+
+    def __init__(self, cwd: Path) -> None:
+        self._cwd = cwd
+        self._known: dict[str, Path] = {}
+
+    def __call__(self, text: str) -> Path:
+        if text not in self._known:
+            self._known[text] = resolve(self._cwd, text)
+        return self._known[text]
+
+
+def show(path: str | Path) -> str:
+    """The path as text for a model or an event: one line, valid UTF-8."""
+    text = str(path)
+    odd = not text.isprintable() and re.search(_ODD, text)
+    return re.sub(_ODD_OR_ESCAPE, _escape, text) if odd else text
+
+
+def _escape(found: re.Match[str]) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in found[0].encode("utf-8", "surrogateescape"))
+
+
+def shown(path: Path, cwd: Path) -> str:
+    """As short as possible: relative to the working directory if it lies inside."""
+    return show(path.relative_to(cwd)) if path.is_relative_to(cwd) and path != cwd else show(path)
+
+
+def missing(path: Path) -> ToolError:
+    """Reports a missing file, with the names that were perhaps meant."""
+    from difflib import get_close_matches
+
+    parent = path.parent
+    while not parent.is_dir() and parent != parent.parent:
+        parent = parent.parent
+    what = f"{show(path)} does not exist"
+    if parent != path.parent:
+        what += f"; the deepest directory that does is {show(parent)}"
+    wanted = path.relative_to(parent).parts[0]
+    try:
+        names = os.listdir(parent)[:10_000]
+    except OSError:
+        names = []
+    near = {name.lower(): name for name in names}
+    meant = [near[low] for low in get_close_matches(wanted.lower(), near, n=3, cutoff=0.6)]
+    return ToolError(
+        what, hint="did you mean " + " or ".join(show(parent / name) for name in meant) + "?" if meant else None
+    )
+
 
 MAX_EDIT = 32 << 20
 _SEEN = "files_seen"
@@ -106,9 +184,9 @@ def load(path: Path) -> Loaded:
 
 def text_of(loaded: Loaded) -> str:
     """What it holds, to be compared; empty where that is not text."""
-    if text.binary(loaded.data[: text.SNIFF]):
+    if editing.binary(loaded.data[: editing.SNIFF]):
         return ""
-    return next(text.decodings(loaded.data), text.Text("", "")).text
+    return next(editing.decodings(loaded.data), editing.Text("", "")).text
 
 
 def saw(context: ToolContext, path: Path, stamp: Stamp | None) -> None:
@@ -141,12 +219,12 @@ def view(context: ToolContext, loaded: Loaded, place: str = "") -> str:
     saw(context, loaded.path, loaded.stamp)
     if context.hidden(str(loaded.path)):
         return "Rules keep it from being read; call again if it is to be replaced all the same"
-    if what := text.binary(loaded.data[: text.SNIFF]):
+    if what := editing.binary(loaded.data[: editing.SNIFF]):
         return f"It is {what} of {len(loaded.data):,} bytes; call again if it is to be replaced all the same"
     if place and len(loaded.data) > VIEW:
         return f"It holds this there now; call again with what should be there:\n{place}"
     part = loaded.data[:VIEW]
-    shown_part, _ = text.readable(part[: len(part) - len(text.cut_character(part))])
+    shown_part, _ = editing.readable(part[: len(part) - len(editing.cut_character(part))])
     cut = "\n[it goes on; read the rest with read_file]" if len(loaded.data) > VIEW else ""
     return f"It holds this now; call again with what should be there:\n{shown_part}{cut}"
 
@@ -174,7 +252,7 @@ def save(
     return FileChanged(
         path=show(path),
         change="modified" if loaded.stamp else "added",
-        diff=diff.unified(_printable(old), _printable(new), shown(path, context.cwd)),
+        diff=editing.unified(_printable(old), _printable(new), shown(path, context.cwd)),
         call=context.call,
     )
 
@@ -191,7 +269,7 @@ def remove(context: ToolContext, loaded: Loaded, old: str) -> FileChanged:
         except OSError as error:
             raise explain(error, path) from error
         saw(context, path, None)
-    lost = diff.unified(_printable(old), "", shown(path, context.cwd))
+    lost = editing.unified(_printable(old), "", shown(path, context.cwd))
     return FileChanged(path=show(path), change="deleted", diff=lost, call=context.call)
 
 

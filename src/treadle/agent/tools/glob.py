@@ -11,12 +11,11 @@ import msgspec
 from msgspec import Meta
 
 from treadle.agent.tools.base import Resolve, Tool, ToolContext
-from treadle.agent.tools.files import explain
-from treadle.agent.tools.paths import show, shown
+from treadle.agent.tools.files import explain, show, shown
 from treadle.errors import ConfigError, ToolError
 from treadle.events import ToolKind
-from treadle.io import pinned
-from treadle.io.walking import Walk
+from treadle.io import descriptors
+from treadle.io.descriptors import Walk
 from treadle.policy import patterns
 from treadle.session import Access
 
@@ -81,7 +80,7 @@ def search(walk: Walk, pattern: str, hidden: Callable[[str], bool]) -> tuple[int
     matching = [(relative, entry) for relative, entry in walk if wanted(relative) and not hidden(entry.path)]
     newest = heapq.nsmallest(MAX_FILES, ((_age(entry), relative) for relative, entry in matching))
     # A directory may have been swapped for a link during the walk: only this tree was permitted.
-    real = pinned.there(os.path.join(walk.root, relative) for _, relative in newest)
+    real = descriptors.there(os.path.join(walk.root, relative) for _, relative in newest)
     inside = [(age, relative) for age, relative in newest if os.path.join(walk.root, relative) in real]
     return len(matching) - len(newest) + len(inside), inside
 

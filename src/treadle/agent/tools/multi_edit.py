@@ -7,8 +7,7 @@ from msgspec import Meta
 
 from treadle.agent.tools.base import Resolve, Tool, ToolContext
 from treadle.agent.tools.edit_file import Edit, edit
-from treadle.agent.tools.files import changing
-from treadle.agent.tools.paths import show
+from treadle.agent.tools.files import changing, show
 from treadle.errors import ToolError
 from treadle.events import ToolKind
 from treadle.session import Access

@@ -10,14 +10,12 @@ from typing import Annotated, BinaryIO
 import msgspec
 from msgspec import Meta
 
-from treadle.agent import images
-from treadle.agent.tools import text
+from treadle.agent.tools import editing, images
 from treadle.agent.tools.base import Resolve, Tool, ToolContext
-from treadle.agent.tools.files import MAX_EDIT, Stamp, open_regular, saw
-from treadle.agent.tools.paths import show
+from treadle.agent.tools.files import MAX_EDIT, Stamp, open_regular, saw, show
 from treadle.errors import ToolError
 from treadle.events import ToolKind
-from treadle.io.opening import opened
+from treadle.io.files import opened
 from treadle.session import Access
 
 MAX_LINES = 2000
@@ -53,12 +51,12 @@ class ReadFile:
     async def run(self, args: ReadArgs, context: ToolContext) -> str:
         first, count = window(args)
         path = context.resolve(args.file_path)
-        shown = (*text.SHOWN, *((text.PDF,) if context.documents else ()))
+        shown = (*editing.SHOWN, *((editing.PDF,) if context.documents else ()))
         result, stamp = await asyncio.to_thread(_read, path, first, count, context.output_cap - 512, shown)
         saw(context, path, stamp)
         if isinstance(result, str):
             return result
-        showing = images.show_document if text.binary(result[: text.SNIFF]) == text.PDF else images.show
+        showing = images.show_document if editing.binary(result[: editing.SNIFF]) == editing.PDF else images.show
         return showing(result, show(path), context)
 
 
@@ -79,14 +77,14 @@ def window(args: ReadArgs) -> tuple[int, int]:
 
 
 def _read(
-    path: Path, first: int, count: int, room: int, shown: Sequence[str] = text.SHOWN
+    path: Path, first: int, count: int, room: int, shown: Sequence[str] = editing.SHOWN
 ) -> tuple[str | bytes, Stamp]:
     """Some lines of a text, or all bytes of a file of a kind that is shown."""
     with opened(open_regular(path)) as raw:
         stamp = Stamp.of(os.fstat(raw.fileno()))
-        start = raw.read(text.SNIFF)
-        if (kind := text.binary(start)) in shown:
-            largest = images.LARGEST_PDF if kind == text.PDF else images.LARGEST
+        start = raw.read(editing.SNIFF)
+        if (kind := editing.binary(start)) in shown:
+            largest = images.LARGEST_PDF if kind == editing.PDF else images.LARGEST
             return start + raw.read(largest + 1 - len(start)), stamp
         file, encoding = _as_bytes_of_text(path, raw, start)
         return _window(path, file, encoding, first, count, room), stamp
@@ -94,12 +92,12 @@ def _read(
 
 def _as_bytes_of_text(path: Path, raw: BinaryIO, start: bytes) -> tuple[BinaryIO, str]:
     """The file from its first character on, in a superset of ASCII; what is not text is refused."""
-    what = text.binary(start)
+    what = editing.binary(start)
     if what:
         size = os.fstat(raw.fileno()).st_size
         advice = "use bash with a program that knows it"
         raise ToolError(f"{show(path)} is {what} of {size:,} bytes and has no text to read", hint=advice)
-    encoding = text.bom(start)
+    encoding = editing.bom(start)
     if encoding in ("utf-16-le", "utf-16-be"):
         data = start + raw.read(MAX_EDIT)
         if len(data) > MAX_EDIT:
@@ -118,7 +116,7 @@ def _window(path: Path, file: BinaryIO, encoding: str, first: int, count: int, r
         raise ToolError(f"{show(path)} has only {before:,} lines; line {first:,} is past its end")
     last = first + len(rows) - 1
     more, exact = _count_rest(file)
-    body, used = text.readable(b"".join(rows))
+    body, used = editing.readable(b"".join(rows))
     notes = []
     if more or first > 1:
         notes.append(f"lines {first:,} to {last:,} of {'' if exact else 'more than '}{last + more:,}")
@@ -177,7 +175,7 @@ def _cut(line: bytes, file: BinaryIO) -> bytes:
     line = line.removesuffix(b"\n").removesuffix(b"\r")
     if len(line) <= MAX_LINE and not rest:
         return line
-    shown = line[: MAX_LINE - len(text.cut_character(line[:MAX_LINE]))]
+    shown = line[: MAX_LINE - len(editing.cut_character(line[:MAX_LINE]))]
     return shown + b" [... %d more bytes in this line]" % (len(line) - len(shown) + rest)
 
 

@@ -8,17 +8,268 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from treadle.agent.messages import ToolSchema
 from treadle.agent.tools import BUILTIN, INSTEAD
-from treadle.agent.tools.arguments import ALIASES, decode, note_of, plain, values
-from treadle.agent.tools.arguments import plain_name as _plain
 from treadle.agent.tools.base import AnyArgs, AnyTool, ToolContext
-from treadle.agent.tools.output import capped
-from treadle.errors import ToolError
+from treadle.agent.tools.editing import cut_character
+from treadle.agent.tools.files import show
+from treadle.errors import StorageError, ToolError
+from treadle.io.files import appending
+
+# Reads the arguments that a model wrote: tolerantly, and with a correct call spelled out when they do not fit.
+
+ALIASES = {
+    alias: name
+    for name, aliases in {
+        "bash": "shell sh runcommand executecommand runshellcommand shellcommand terminal localshell execcommand",
+        "read_file": "read view viewfile openfile cat readfiles",
+        "write_file": "write createfile writetofile savefile create",
+        "edit_file": "edit strreplace replace replaceinfile strreplaceeditor searchreplace",
+        "multi_edit": "multiedit",
+        "glob": "findfiles filesearch",
+        "grep": "search searchfiles searchfilecontent ripgrep rg codesearch",
+        "web_fetch": "fetch fetchurl",
+        "task": "agent subagent dispatchagent",
+        "todo": "todowrite updateplan writetodos",
+        "ask_user": "askuserquestion askquestion",
+    }.items()
+    for alias in aliases.split()
+}
+"""What other agents call these tools, in lower case and without `_` and `-`."""
+
+_SAME = {
+    "path": "file_path",
+    "file_path": "path",
+    "filename": "file_path",
+    "file": "file_path",
+    "target_file": "file_path",
+    "absolute_path": "file_path",
+    "run_in_background": "background",
+    "is_background": "background",
+    "old_str": "old_string",
+    "new_str": "new_string",
+    "old_text": "old_string",
+    "new_text": "new_string",
+    "contents": "content",
+    "patch": "input",
+    "file_text": "content",
+    "text": "content",
+    "cmd": "command",
+    "script": "command",
+    "query": "pattern",
+    "regex": "pattern",
+    "include": "glob",
+    "-i": "ignore_case",
+    "case_insensitive": "ignore_case",
+    "-C": "context",
+    "subagent_type": "agent_type",
+}
+"""Other words that models use for an argument; used only if the tool has no argument of that exact name."""
+
+
+def decode(tool: AnyTool, arguments: str) -> msgspec.Struct:
+    """The arguments as the tool's Args, without unknown ones; a ToolError when they do not fit."""
+    given = values(tool.name, arguments, tool)
+    if tool.Args is AnyArgs:
+        return AnyArgs(given)
+    named, _ = _named(tool, given)
+    try:
+        args: msgspec.Struct = msgspec.convert(_in_seconds(tool, named), tool.Args, strict=False)
+    except msgspec.ValidationError as error:
+        raise ToolError(f"{tool.name}: {_explained(error)}", hint=_usage(tool)) from None
+    return args
+
+
+def values(name: str, arguments: str, tool: AnyTool | None = None) -> dict[str, Any]:
+    """The arguments of a call as the model wrote them; a ToolError when they are not one JSON object, which has a
+    correct call of the tool in it, if there is such a tool."""
+    hint = "send one JSON object" if tool is None or tool.Args is AnyArgs else _usage(tool)
+    try:
+        found = msgspec.json.decode(arguments.strip() or "{}")
+        if isinstance(found, str):  # some models encode twice
+            found = msgspec.json.decode(found.strip() or "{}")
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise ToolError(f"{name}: the arguments are not valid JSON: {error}", hint=hint) from None
+    if not isinstance(found, dict):
+        raise ToolError(f"{name}: the arguments must be a JSON object, not {type(found).__name__}", hint=hint)
+    return found
+
+
+def plain(args: msgspec.Struct) -> dict[str, Any]:
+    """Decoded arguments as the object they came from, for people and programs to look at and change."""
+    return args.values if isinstance(args, AnyArgs) else msgspec.to_builtins(args)
+
+
+def note_of(tool: AnyTool, given: dict[str, Any]) -> str:
+    """What to add to the result of a call when some of its arguments were ignored; otherwise empty."""
+    if tool.Args is AnyArgs:
+        return ""
+    _, unused = _named(tool, given)
+    if not unused:
+        return ""
+    from difflib import get_close_matches
+
+    fields = [field.name for field in msgspec.structs.fields(tool.Args)]
+    ignored = [
+        name + (f" (did you mean {near[0]}?)" if (near := get_close_matches(name, fields, n=1)) else "")
+        for name in unused
+    ]
+    return f"\n[{tool.name} has no argument {', '.join(ignored)}: ignored]"
+
+
+def _named(tool: AnyTool, given: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The arguments under the tool's own names, and unknown names. Null for an optional one is left out."""
+    fields = {field.name: field for field in msgspec.structs.fields(tool.Args)}
+    by_plain = {plain_name(name): name for name in fields}
+    named: dict[str, Any] = {}
+    unused = []
+    for word, value in given.items():
+        name = word if word in fields else by_plain.get(plain_name(word), _SAME.get(word, word))
+        if name not in fields:
+            unused.append(word)
+            continue
+        if name in named and named[name] != value:
+            raise ToolError(f"{tool.name}: {name!r} is given twice, with different values")
+        if value is not None or fields[name].required:
+            named[name] = value
+    return named, unused
+
+
+def _in_seconds(tool: AnyTool, named: dict[str, Any]) -> dict[str, Any]:
+    """Other agents give a command's time in milliseconds; no one means more than an hour."""
+    timeout = named.get("timeout")
+    if tool.name == "bash" and isinstance(timeout, int | float) and 3600 < timeout <= 3_600_000:
+        return {**named, "timeout": timeout / 1000}
+    return named
+
+
+def plain_name(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()
+
+
+def _explained(error: msgspec.ValidationError) -> str:
+    """msgspec's words, with the place of the fault in front and without its own notation."""
+    text, _, where = str(error).partition(" - at `$")
+    place = where.rstrip("`").lstrip(".")
+    text = text.replace("Object missing required field", "missing argument").replace("`", "'")
+    text = text.replace("Object contains unknown field", "unknown argument")
+    return f"argument {place!r}: {text}" if place else text
+
+
+def _usage(tool: AnyTool) -> str:
+    """A correct call, spelled out, and its optional arguments."""
+    fields = msgspec.structs.fields(tool.Args)
+    needed = ", ".join(f'"{field.name}": {_example(field.type)}' for field in fields if field.required)
+    optional = [field.name for field in fields if not field.required]
+    more = f"; optional: {', '.join(optional)}" if optional else ""
+    return f"a right call is {tool.name} {{{needed}}}{more}"
+
+
+def _example(kind: Any) -> str:
+    shown: Iterable[tuple[str, str]] = (("list", "[...]"), ("int", "1"), ("bool", "true"))
+    return next((example for word, example in shown if word in str(kind)), '"..."')
+
+
+# The one cap on a tool's output: head and tail are kept, the whole is on disk, and the model is told where.
+#
+# Text arrives in pieces (`add`), and memory stays bounded however much comes. At most `DISK_CAP` bytes are kept on
+# disk.
+
+DISK_CAP = 64 << 20
+RESERVE = 2048
+"""The part of the cap that is reserved for the note about what was left out and for what a tool adds."""
+
+
+def capped(text: str, context: ToolContext) -> str:
+    """`text` if it is short enough, else its two ends and the path of the whole. Always valid UTF-8."""
+    output = Output(context)
+    output.add(text.encode("utf-8", "surrogateescape"))
+    return output.text()
+
+
+class Output:
+    """Collects bytes. `path` is where the whole is, once it is longer than the cap."""
+
+    def __init__(self, context: ToolContext) -> None:
+        self._context = context
+        self._half = max(context.output_cap // 4, (context.output_cap - RESERVE) // 2)
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._over = False
+        self._lost = ""
+        self.path: Path | None = None
+        self.size = 0
+
+    def add(self, data: bytes) -> None:
+        self.size += len(data)
+        if self._over:
+            self._append(data, self.size - len(data))
+            self._tail += data
+        else:
+            self._head += data
+            if self.size > self._context.output_cap:
+                self._spill()
+        if len(self._tail) > 8 * self._half:
+            del self._tail[: -self._half]
+
+    def _spill(self) -> None:
+        """From here on the whole goes to disk, and only its two ends are held in memory."""
+        whole = bytes(self._head[:DISK_CAP])
+        split = len(whole) - len(cut_character(whole))
+        try:
+            self.path = self._context.overflow(self._context.call, whole[:split].decode("utf-8", "backslashreplace"))
+        except (OSError, StorageError) as error:
+            self._lost = str(error)
+        self._append(whole[split:], split)
+        self._over = True
+        self._tail = self._head[self._half :]
+        del self._head[self._half :]
+
+    def _append(self, data: bytes, before: int) -> None:
+        if self.path is None or before >= DISK_CAP or not data:
+            return
+        try:
+            with appending(str(self.path)) as file:
+                file.write(data[: DISK_CAP - before])
+        except OSError as error:
+            self.path, self._lost = None, str(error)
+
+    def text(self) -> str:
+        """What the model reads."""
+        if not self._over:
+            return _text(self._head)
+        head, tail = _whole_lines(bytes(self._head)), _from_line_start(bytes(self._tail[-self._half :]))
+        left_out = self.size - len(head) - len(tail)
+        return f"{_text(head)}\n[... {left_out:,} of {self.size:,} bytes left out; {self._where()} ...]\n{_text(tail)}"
+
+    def _where(self) -> str:
+        if self.path is None:
+            return f"they could not be kept: {self._lost}"
+        part = "the whole is" if self.size <= DISK_CAP else f"the first {DISK_CAP >> 20} MiB are"
+        return f"{part} in {show(self.path)}"
+
+
+def _text(data: bytes | bytearray) -> str:
+    return data.decode("utf-8", "backslashreplace")
+
+
+def _whole_lines(data: bytes) -> bytes:
+    """Without its last, partial line, unless that is half of it; never cut within a character."""
+    end = data.rfind(b"\n")
+    return data[:end] if end >= len(data) // 2 else data[: len(data) - len(cut_character(data))]
+
+
+def _from_line_start(data: bytes) -> bytes:
+    start = data.find(b"\n") + 1
+    if 0 < start <= len(data) // 2:
+        return data[start:]
+    return data.lstrip(bytes(range(0x80, 0xC0)))
+
 
 __all__ = ["Registry", "builtin", "decode", "load", "note_of", "parameters", "plain", "run", "values"]
 
@@ -70,8 +321,8 @@ class Registry:
 
     def known(self, name: str) -> str | None:
         """Our name for the intended tool: models trained with another agent use that agent's names."""
-        plain = _plain(name)
-        for meant in (name, ALIASES.get(plain), *(own for own in self._tools if _plain(own) == plain)):
+        plain = plain_name(name)
+        for meant in (name, ALIASES.get(plain), *(own for own in self._tools if plain_name(own) == plain)):
             if meant in self._tools and not self.withheld(meant):
                 return meant
         return None
@@ -86,8 +337,8 @@ class Registry:
             raise ToolError(f"there is no tool {name!r}: no tools are enabled in this session")
         from difflib import get_close_matches
 
-        near = get_close_matches(_plain(name), {_plain(known): known for known in tools}, n=1)
-        meant = next((known for known in tools if near and _plain(known) == near[0]), None)
+        near = get_close_matches(plain_name(name), {plain_name(known): known for known in tools}, n=1)
+        meant = next((known for known in tools if near and plain_name(known) == near[0]), None)
         raise ToolError(
             f"there is no tool {name!r}; the tools here are {', '.join(tools)}",
             hint=f"did you mean {meant}?" if meant else None,

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta
 
 from treadle import __version__
-from treadle.agent.tools import text
+from treadle.agent.tools import editing
 from treadle.agent.tools.base import ALLOW_PRIVATE, Resolve, Tool, ToolContext
 from treadle.errors import ToolError
 from treadle.events import ToolKind
@@ -27,7 +27,39 @@ from treadle.session import Access
 if TYPE_CHECKING:
     import httpx2
 
-    from treadle.policy.addresses import Address
+    from treadle.policy.network import Address
+
+
+# HTML as Markdown for a model to read: headings, lists, links, tables and preformatted text survive.
+#
+# A library does the work whose time stays proportional to the page's size even on hostile pages, unlike that of
+# Python's own parser. It is a reader, not a sanitiser.
+
+DEEPEST = 400
+"""How deeply elements may be nested; what is deeper is left out."""
+NO_TEXT = ["script", "style", "noscript", "template", "svg", "iframe", "textarea", "object", "canvas"]
+_TITLE = re.compile(r"<title[^<>]{0,200}>([^<]{1,500})", re.I)
+_HEAD = 16 << 10
+"""How many characters are searched for a title."""
+
+
+def to_text(page: str, base: str = "") -> str:
+    """Links are made absolute with `base`. A page that cannot be read gives an empty text."""
+    import html
+
+    from html_to_markdown import ConversionOptions, convert
+
+    options = ConversionOptions(
+        base_url=base or None,
+        skip_images=True,
+        extract_metadata=False,
+        max_depth=DEEPEST,
+        exclude_selectors=NO_TEXT,
+    )
+    text = (convert(page.encode("utf-8", "replace").decode(), options).content or "").strip()
+    title = _TITLE.search(page[:_HEAD])
+    return f"{' '.join(html.unescape(title[1]).split())}\n\n{text}".strip() if title else text
+
 
 MAX_BYTES = 5 << 20
 MAX_SECONDS = 30.0
@@ -69,7 +101,7 @@ class WebFetch:
         return Access(tool=self.name, kind=self.kind, url=args.url, args=args)
 
     async def run(self, args: WebFetchArgs, context: ToolContext) -> str:
-        from treadle.policy.addresses import is_public
+        from treadle.policy.network import is_public
 
         any_address = bool(context.state.get(ALLOW_PRIVATE))
         fetch = Fetch((lambda _: True) if any_address else self._allowed or is_public, self._lookup, self._tls)
@@ -94,13 +126,11 @@ class FetchedPage(msgspec.Struct):
 
     def render(self) -> str:
         kind = self.content_type.partition(";")[0].strip().lower()
-        what = text.binary(self.body[: text.SNIFF])
+        what = editing.binary(self.body[: editing.SNIFF])
         if what or not re.match(_TEXTUAL, kind):
             raise ToolError(f"{self.url} is {what or kind}, of {len(self.body):,} bytes or more; only text can be read")
         content = self._decoded()
         if kind in ("text/html", "application/xhtml+xml") or (not kind and content.lstrip()[:1] == "<"):
-            from treadle.agent.tools.html_text import to_text
-
             content = to_text(content, self.url)
         notes = [f"[{self.url}]"] if self.url != self.asked else []
         if self.status >= 400:
@@ -112,7 +142,7 @@ class FetchedPage(msgspec.Struct):
         """Decoded by the header, the page's own declaration or its first bytes; UTF-8 when none of them says."""
         found = re.search(r"charset\s*=\s*[\"']?([\w.:-]+)", self.content_type, re.I)
         meta = re.search(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([\w.:-]+)", self.body[:4096], re.I)
-        encoding = found[1] if found else meta[1].decode() if meta else text.bom(self.body) or "utf-8"
+        encoding = found[1] if found else meta[1].decode() if meta else editing.bom(self.body) or "utf-8"
         try:
             return self.body.decode(encoding, "replace").removeprefix("\ufeff")
         except LookupError:
@@ -183,7 +213,7 @@ class Fetch:
 
     async def _addresses(self, host: str, port: int) -> list[Address]:
         """All addresses of the host. If one is not allowed, none is used, because it might be the next one chosen."""
-        from treadle.policy.addresses import parse
+        from treadle.policy.network import parse
 
         try:
             found = [parse(address) for address in await self._lookup(host.strip("[]"), port)]

@@ -7,8 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from treadle.agent.tools.base import Resolve, Tool, ToolContext
-from treadle.agent.tools.files import changing, load, not_known, save, text_of, view
-from treadle.agent.tools.paths import show, shown
+from treadle.agent.tools.files import changing, load, not_known, save, show, shown, text_of, view
 from treadle.errors import ToolError
 from treadle.events import FileChanged, ToolKind
 from treadle.session import Access

@@ -4,33 +4,208 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import json
 import math
 import os
 import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
+from prompt_toolkit.history import History
 
 from treadle import __version__
+from treadle.agent.messages import AssistantMessage, UserMessage
+from treadle.agent.question import diff_of
+from treadle.agent.stored_sessions import find_session
+from treadle.agent.transcript import Transcript
+from treadle.cli.chat.keys import Actions
+from treadle.cli.chat.lines import TypedLines
+from treadle.cli.chat.page import Page, Prose, trimmed
+from treadle.cli.chat.question import Question, confinement_words, touched
 from treadle.cli.options import RunOptions, run_options, take
 from treadle.cli.render import colourful, printable
-from treadle.io.paths import here
-from treadle.io.process.loop import run_async
-from treadle.io.process.private import hold_secrets
+from treadle.errors import StorageError, TreadleError
+from treadle.io.files import append_lines, read_lines
+from treadle.io.paths import here, private_dir, state_dir
+from treadle.io.process.loop import hold_secrets, run_async
+from treadle.redact import Redactor
+from treadle.session import Answer, Session
 
-if TYPE_CHECKING:  # `treadle --help` loads this module to list the command, so it must not load what draws the chat
-    from treadle.cli.chat.early import Early
-    from treadle.cli.chat.page import Page
-    from treadle.cli.chat.plain import Lines
-    from treadle.cli.chat.progress import Progress
+if TYPE_CHECKING:
+    from treadle.cli.chat.page import Progress
     from treadle.cli.chat.screen import ChatScreen
-    from treadle.cli.chat.talk import Talk
-    from treadle.session import Session, SessionSpec
+    from treadle.cli.chat.talk import Picker, Talk
+    from treadle.session import SessionSpec
+
+
+# Keeps what a person types while the agent is still starting, and passes it on once it has started.
+
+
+class Early:
+    """The `Actions` of a chat whose agent has not started yet."""
+
+    busy = False
+
+    def __init__(self, typed: list[str]) -> None:
+        self.typed = typed
+        self.gave_up: Callable[[], object] = lambda: None
+        """Called when the person leaves before there is anything to talk to."""
+
+    def enter(self, text: str) -> None:
+        self.typed.append(text)
+
+    queue = enter
+
+    def unqueue(self) -> str | None:
+        return self.typed.pop() if self.typed else None
+
+    def interrupt(self) -> bool:
+        return False
+
+    def next_mode(self) -> None:
+        """Nothing yet: the mode belongs to a session."""
+
+    def leave(self) -> None:
+        self.gave_up()
+
+    quit = leave
+
+    async def rest(self) -> None:
+        """Return at once: nothing runs yet."""
+
+
+# What was typed in earlier chats, in one private file for all. Secrets and answers to questions are left out.
+
+MOST_LINES = 5000
+
+
+class Typed(History):
+    """Newest first, as prompt_toolkit wants them. With a full or read-only disk the chat works without a history."""
+
+    def __init__(self, path: str | None = None, environ: dict[str, str] | None = None) -> None:
+        super().__init__()
+        self._path = path or os.path.join(private_dir(state_dir()), "typed.jsonl")
+        self._redact = Redactor.of_environment(os.environ if environ is None else environ)
+
+    def load_history_strings(self) -> Iterable[str]:
+        try:
+            lines, _ = read_lines(self._path)
+        except OSError:
+            return
+        for line in reversed(lines[-MOST_LINES:]):
+            try:
+                text = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(text, str):
+                yield text
+
+    def store_string(self, string: str) -> None:
+        if not string.strip() or self._redact.text(string) != string:
+            return
+        try:
+            append_lines(self._path, [json.dumps(string).encode()])
+        except (OSError, StorageError):
+            pass
+
+
+# Shows the end of a session that is resumed.
+
+
+def last_words(session_id: str, page: Page) -> str:
+    """The last prompt and the last answer, ready to print; empty for sessions that another program stores."""
+    try:
+        messages = Transcript.read(find_session(session_id)).view()
+    except TreadleError:
+        return ""
+    asked = next((one.text for one in reversed(messages) if isinstance(one, UserMessage) and one.text), "")
+    answer = next((one.text for one in reversed(messages) if isinstance(one, AssistantMessage) and one.text), "")
+    shown = page.prompt(asked) or f"> {printable(asked)}\n" if asked else ""
+    drawn = page.draw(Prose(printable(answer), page.theme))
+    return "\n" + shown + (trimmed(drawn) + "\n" if answer else "")
+
+
+# The same conversation line by line, nothing redrawn: for screen readers and terminals without cursor movement.
+
+WORDS = {"yes": "y", "session": "s", "always": "a", "no": "n", "": "n"}
+
+
+class Lines:
+    """A View that only appends lines, and reads whole lines while nothing runs."""
+
+    actions: Actions
+    _page: Page
+    glance = 0.0
+    plain = True
+
+    def __init__(self) -> None:
+        self.typed = TypedLines()
+        self.shown = asyncio.Event()
+        self.shown.set()
+        self._begun = asyncio.Event()
+
+    def connect(self, talk: Talk) -> None:
+        self.actions, self._page = talk, talk.page
+        self._begun.set()
+
+    def pickers(self, session: Session, cwd: str) -> dict[str, Picker]:
+        """Always None: a list to move around in cannot be read out line by line."""
+        return {}
+
+    def print(self, text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    def changed(self) -> None:
+        pass
+
+    def vim(self) -> bool:
+        return False
+
+    async def ask(self, question: Question) -> Answer:
+        asked = question.asked
+        diff = "" if asked.command else diff_of(asked, question.cwd)
+        shown = "\n  ".join([question.headline, *([question.why] if question.why else [])])
+        if asked.command:
+            shown += f"\n  {asked.command}\n  in {question.cwd}\n  {touched(asked.command, question.cwd)}"
+        elif asked.kind == "permission" and not diff:
+            shown += f"\n  {', '.join(asked.paths) or asked.args or ''}"
+        if asked.confined is not None:
+            shown += f"\n  {confinement_words(asked.confined)[1]}"
+        print(printable(shown))
+        if diff:
+            print(self._page.diff(diff), end="")
+            self._page.seen.add(asked.call)
+        for number, option in enumerate(asked.options, 1):
+            print(f"  {number}. {printable(option)}")
+        if question.want == "words":
+            return question.enter(await self.typed.line("answer: ")) or Answer(decision="deny")
+        always = f" ({', '.join(map(printable, asked.always))})" if asked.always else ""
+        choices = f"allow? [y]es, [n]o, for this [s]ession, [a]lways{always}, or say what to do instead: "
+        word = (await self.typed.line(choices, fresh=True)).strip()
+        key = WORDS.get(word.lower(), word.lower())
+        if key == "n":
+            return Answer(decision="deny")
+        answer = question.press(key) if len(key) == 1 else None
+        return answer or Answer(decision="deny", text=word)
+
+    async def run(self) -> None:
+        """Read prompts one at a time until the input ends, and end the conversation then."""
+        await self._begun.wait()
+        try:
+            while True:
+                await self.actions.rest()
+                self.actions.queue(await self.typed.line("\n> "))
+        except EOFError:
+            self.actions.leave()
+
+    async def close(self) -> None:
+        self.typed.close()
 
 
 @click.command("chat")
@@ -59,11 +234,10 @@ def chat(prompt: str | None, plain: bool, **values: Any) -> None:
 async def _chat(first: str | None, options: RunOptions, plain: bool) -> int:
     """Show the input first, and load what the agent needs while the person begins to type."""
     if not options.chosen():
-        from treadle.cli.choosing.choose import settle
+        from treadle.cli.choice import settle
 
         options = await settle(options, talks=True, plain=plain)
-    from treadle.cli.chat.early import Early
-    from treadle.cli.chat.progress import Progress
+    from treadle.cli.chat.page import Progress
 
     progress = Progress()
     view = _view(progress, options, plain)
@@ -97,10 +271,7 @@ async def _converse(
     for heavy in ["treadle.cli.chat.talk", "treadle.agents", *native]:
         await asyncio.to_thread(importlib.import_module, heavy)
     from treadle.agents import find_agent
-    from treadle.cli.chat.attention import Attention
-    from treadle.cli.chat.page import Page
-    from treadle.cli.chat.status import Status
-    from treadle.cli.chat.talk import Talk
+    from treadle.cli.chat.talk import Attention, Status, Talk
 
     spec = options.spec(answers=True, default_mode="suggest", check_edits=True)
     spec = msgspec.structs.replace(spec, answer_seconds=math.inf)  # a person is there: questions wait for them
@@ -144,13 +315,9 @@ def _columns() -> int:
 
 def _view(progress: Progress, options: RunOptions, plain: bool) -> ChatScreen | Lines:
     if plain:
-        from treadle.cli.chat.plain import Lines
-
         return Lines()
-    from treadle.cli.chat.completion import ChatCompleter
-    from treadle.cli.chat.history import Typed
     from treadle.cli.chat.keys import check_keys
-    from treadle.cli.chat.screen import ChatScreen
+    from treadle.cli.chat.screen import ChatCompleter, ChatScreen
 
     settings = options.settings().chat
     check_keys(settings.keys)
@@ -184,8 +351,7 @@ def _signals(talking: asyncio.Task[None], interrupt: Callable[[], bool] | None) 
 def _greeting(session: Session, spec: SessionSpec, page: Page, interrupts: str) -> str:
     from rich.text import Text
 
-    from treadle.cli.chat.last import last_words
-    from treadle.cli.notes import opening_notes
+    from treadle.cli.options import opening_notes
 
     models = ", ".join(session.info.models)
     title = f"treadle {__version__} · {session.info.name} · {models or 'its own model'} · {_at_home(spec.cwd)}"
@@ -220,8 +386,7 @@ def _leave(talking: asyncio.Task[None], talk: Talk | None, agent: str, killed: l
 
 def _forgotten(session: str) -> bool:
     """Remove a session in which nothing was said: there is nothing to continue."""
-    from treadle.agent.transcript import Transcript, remove
-    from treadle.errors import TreadleError
+    from treadle.agent.transcript import remove
 
     try:
         found = Transcript.read(session)

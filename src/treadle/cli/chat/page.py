@@ -1,20 +1,186 @@
 """Turns events into terminal text: finished blocks, which scroll away, and a live part, which is redrawn."""
 
 import io
+import re
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
 from rich.padding import Padding
+from rich.syntax import Syntax
 from rich.text import Text
 from rich.theme import Theme
 
 from treadle import events
-from treadle.cli.chat.progress import Progress
-from treadle.cli.chat.prose import Prose, finished, trimmed, unfinished
 from treadle.cli.render import brief, first_line, one_line, printable
 from treadle.sessions.totals import TurnSummary
+
+# Markdown that is still being written: which part is finished, and how it looks on a terminal.
+
+PROSE_LINES = 40
+"""How many lines of an unfinished block are drawn: more would not fit, and redrawing all for each word is slow."""
+ITEM = re.compile(r" {0,3}(?:[-*+]|\d+[.)])\s")
+FENCE = re.compile(r"`{3,}|~{3,}")
+BLANK = re.compile(r"(?:\x1b\[[0-9;]*m|\s)*")
+
+
+class _Heading(Heading):
+    LEVEL_ALIGN: ClassVar = {}
+
+
+class _Code(CodeBlock):
+    """A code block without a margin, so that it can be copied."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Syntax(str(self.text).rstrip(), self.lexer_name, theme=self.theme, word_wrap=True)
+
+
+class Prose(Markdown):
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {
+        **Markdown.elements,
+        "heading_open": _Heading,
+        "fence": _Code,
+        "code_block": _Code,
+    }
+
+    def __init__(self, text: str, theme: str = "dark") -> None:
+        super().__init__(text.strip("\n"), code_theme=f"ansi_{theme}", hyperlinks=False)
+
+
+def trimmed(drawn: str) -> str:
+    """Remove blank lines at both ends, also those that hold only invisible characters."""
+    lines = drawn.split("\n")
+    while lines and BLANK.fullmatch(lines[-1]):
+        lines.pop()
+    while lines and BLANK.fullmatch(lines[0]):
+        lines.pop(0)
+    return "\n".join(lines)
+
+
+def finished(text: str) -> int:
+    """How far the look of the text is final: up to a blank line outside of a code block, or the end of a code block.
+
+    In a list this is known only once the next line is there: an indented line still belongs to the item.
+    """
+    end = at = last = 0
+    fence, item = "", False
+    for line in text.split("\n")[:-1]:
+        if line.strip() and not line[0].isspace():
+            end, item = max(end, last), ITEM.match(line) is not None
+        at += len(line) + 1
+        opens = _fence(line)
+        if fence:
+            closed = opens.startswith(fence) and not line.strip().strip(fence[0])
+            fence = "" if closed else fence
+            last = at if closed else last
+        elif opens:
+            fence = opens
+        elif not line.strip():
+            last = at
+        if not item and not fence:
+            end = max(end, last)
+    rest = text[at:]
+    return last if rest and not rest[0].isspace() and not fence else end
+
+
+def unfinished(text: str) -> str:
+    """The end of a block that is still being written, drawn as it will look when it is finished."""
+    lines = text.split("\n")
+    if len(lines) <= PROSE_LINES:
+        return text
+    fence = ""
+    for line in lines[:-PROSE_LINES]:
+        opens = _fence(line)
+        if fence and opens.startswith(fence[: len(opens)]) and not line.strip().strip(fence[0]):
+            fence = ""
+        elif not fence and opens:
+            fence = line.strip()
+    return "\n".join([*([fence] if fence else []), *lines[-PROSE_LINES:]])
+
+
+def _fence(line: str) -> str:
+    found = FENCE.match(line.strip())
+    return found[0] if found else ""
+
+
+# What a turn is waiting for right now, and for how long.
+
+OUTPUT_TAIL = 8 << 10
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+
+class Progress:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._what = ""
+        self._since = clock()
+        self._tools: dict[str, str] = {}
+        self._output: dict[str, str] = {}
+
+    def begin(self, what: str = "the model") -> None:
+        """A prompt was sent; nothing has come back yet."""
+        self._wait_for(what)
+
+    def end(self) -> None:
+        self._what = ""
+        self._tools.clear()
+        self._output.clear()
+
+    def feed(self, event: events.AnyEvent) -> None:
+        match event:
+            case events.TurnStarted() | events.Usage() | events.Answered():
+                self._wait_for(self._running() or "the model")
+            case events.ThinkingDelta():
+                self._wait_for("the model, thinking")
+            case events.TextDelta():
+                self._wait_for("the model, writing")
+            case events.ToolStarted():
+                self._tools[event.call] = event.name
+                self._wait_for(self._running())
+            case events.ToolOutput():
+                self._output[event.call] = (self._output.get(event.call, "") + event.text)[-OUTPUT_TAIL:]
+            case events.ToolEnded():
+                self._tools.pop(event.call, None)
+                self._output.pop(event.call, None)
+                self._wait_for(self._running() or "the model")
+            case events.Asked():
+                self._wait_for("you")
+            case events.Retrying():
+                self._wait_for(f"another try, after {event.delay_ms / 1000:.0f} s")
+            case events.TurnEnded() if event.parent is None:
+                self.end()
+            case _:
+                pass
+
+    def output(self, call: str) -> str:
+        return self._output.get(call, "")
+
+    @property
+    def active(self) -> bool:
+        return bool(self._what)
+
+    def says(self) -> str:
+        """Such as `⠹ waiting for the model 0:07 (Esc interrupts)`; empty when nothing is awaited."""
+        if not self._what:
+            return ""
+        seconds = self._clock() - self._since
+        ends = "" if self._what == "you" else " (Esc interrupts)"
+        return f"{SPINNER[int(seconds * 8) % len(SPINNER)]} waiting for {self._what} {clock_words(seconds)}{ends}"
+
+    def _running(self) -> str:
+        return ", ".join(self._tools.values())
+
+    def _wait_for(self, what: str) -> None:
+        if what != self._what:
+            self._what, self._since = what, self._clock()
+
+
+def clock_words(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}:{rest:02}"
+
 
 DIFF_LINES = 24
 MOST_CALLS = 50

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import re
 import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import Application, in_terminal
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
 from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
 from prompt_toolkit.history import History
-from prompt_toolkit.layout import (
-    ConditionalContainer,
-    Float,
-    FloatContainer,
-    HSplit,
-    Layout,
-    Window,
-)
+from prompt_toolkit.layout import ConditionalContainer, Float, FloatContainer, HSplit, Layout, Window
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.menus import CompletionsMenu
@@ -36,20 +32,152 @@ from prompt_toolkit.styles import Style
 from prompt_toolkit.utils import get_cwidth
 from prompt_toolkit.widgets import SearchToolbar
 
-from treadle.agent.asked import diff_of
-from treadle.cli.chat.completion import ChatCompleter
+from treadle.agent.question import diff_of
+from treadle.agent.stored_sessions import ListedSession, list_sessions
+from treadle.agent.transcript import BackedUp
 from treadle.cli.chat.keys import Actions, bindings
-from treadle.cli.chat.progress import Progress, clock_words
-from treadle.cli.chat.question import Question, confinement_words
-from treadle.cli.chat.touched import touched
+from treadle.cli.chat.page import Progress, clock_words
+from treadle.cli.chat.question import Question, confinement_words, touched
+from treadle.cli.chat.talk import Picker
 from treadle.cli.render import printable
+from treadle.errors import ConfigError, NotFound
 from treadle.events import Asked
-from treadle.session import Answer, Session
+from treadle.io.files import write_atomic
+from treadle.io.paths import private_dir, state_dir
+from treadle.io.process.programs import find_outside, run_program
+from treadle.session import Answer, Choosing, CommandInfo, Session
 from treadle.settings.config import ChatSettings
 
-if TYPE_CHECKING:  # the input is shown before the modules that draw a conversation are loaded
+if TYPE_CHECKING:
     from treadle.cli.chat.page import Page
-    from treadle.cli.chat.talk import Picker, Talk
+    from treadle.cli.chat.talk import Talk
+
+
+# The image in the clipboard, as a file that a prompt can name.
+
+READERS = (
+    ("wl-paste", "--type", "image/png"),
+    ("xclip", "-selection", "clipboard", "-target", "image/png", "-out"),
+    ("pngpaste", "-"),
+)
+"""Programs that print the image: for Wayland, X11 and macOS."""
+PNG = b"\x89PNG\r\n\x1a\n"
+SECONDS = 5.0
+
+
+def save_image() -> str:
+    """The path of a new file with the clipboard's image."""
+    there = [(find_outside(reader[0]), reader) for reader in READERS]
+    there = [(path, reader) for path, reader in there if path is not None]
+    if not there:
+        names = ", ".join(reader[0] for reader in READERS)
+        raise ConfigError("the clipboard cannot be read here", hint=f"install one of {names}; or name a file: @x.png")
+    for path, reader in there:
+        found = run_program([str(path), *reader[1:]], cwd="/", timeout=SECONDS)
+        if found.code == 0 and found.stdout.startswith(PNG):
+            folder = private_dir(os.path.join(state_dir(), "pasted"))
+            file = os.path.join(folder, time.strftime("%Y%m%d-%H%M%S") + f"-{os.urandom(2).hex()}.png")
+            write_atomic(file, found.stdout)
+            return file
+    raise NotFound("there is no image in the clipboard")
+
+
+# What Tab offers: slash commands and their arguments at the start of the line, files after an @.
+
+AT = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
+
+
+class ChatCompleter(Completer):
+    def __init__(self, cwd: str, commands: Callable[[], Sequence[CommandInfo]] = tuple) -> None:
+        self.commands = commands
+        self._cwd = cwd
+        self._files: list[str] | None = None
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        before = document.text_before_cursor
+        if before.startswith("/") and " " not in before and "\n" not in before:
+            yield from self._slash(before[1:])
+        elif found := AT.search(before):
+            yield from self._paths(found[1])
+
+    def _slash(self, begun: str) -> Iterable[Completion]:
+        for command in sorted(self.commands(), key=lambda one: one.name):
+            if command.name.startswith(begun):
+                meta = " ".join(filter(None, [command.arguments, command.description]))
+                yield Completion(command.name, -len(begun), display=f"/{command.name}", display_meta=meta)
+
+    def _paths(self, begun: str) -> Iterable[Completion]:
+        from treadle.workspace import uncommitted  # imported here because few lines name a file
+
+        if self._files is None or not begun:  # files come and go, so each new @ lists them again
+            self._files = uncommitted.listed(self._cwd)
+        for path in uncommitted.matching(self._files, begun):
+            yield Completion(path, -len(begun))
+
+
+# `/model` and `/resume` without an argument: choose from a list.
+
+Choose = Callable[[str, Sequence[tuple[str, str]]], Awaitable[str | None]]
+"""Show (value, label) pairs under a title. Returns the chosen value, or None when the person chose nothing."""
+MOST = 50
+SHOWN = 3
+"""How many files of a turn are named."""
+
+
+def pickers(session: Session, choose: Choose, cwd: str) -> dict[str, Picker]:
+    async def model(_: str) -> str | None:
+        if isinstance(session, Choosing):
+            return await choose("Which model?", [(one.id, one.name) for one in (await session.menu()).offered])
+        known = dict.fromkeys([*session.info.models, *(entry.model for entry in await _entries(cwd))])
+        return await choose("Which model?", [(name, name) for name in known if name])
+
+    async def resume(_: str) -> str | None:
+        entries = [entry for entry in await _entries(cwd) if entry.id != session.id and entry.turns]
+        rows = []
+        for entry in entries[:MOST]:
+            when = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.updated))
+            title = entry.name or " ".join(entry.prompt.split())[:60]
+            rows.append((entry.id, f"{when}  {entry.turns:3} turns  {title}"))
+        return await choose("Which session?", rows)
+
+    async def rewind(_: str) -> str | None:
+        turns = rewindable(session, cwd)
+        rows = [(str(number), f"{number:3}  {prompt}{_files(files)}") for number, prompt, files in turns]
+        chosen = await choose("Go back to before which turn?", rows)
+        if chosen is None or not chosen.isdigit():
+            return None
+        later = dict.fromkeys(file for number, _, files in turns if number >= int(chosen) for file in files)
+        if not later:
+            return chosen
+        options = [("", f"with the files as they were then:{_files(list(later))}"), ("--keep-files", "keep the files")]
+        keep = await choose("And the files?", options)
+        return None if keep is None else f"{chosen} {keep}".strip()
+
+    return {"model": model, "resume": resume, "rewind": rewind}
+
+
+def rewindable(session: Session, cwd: str) -> list[tuple[int, str, list[str]]]:
+    """The turns that one can go back to: number, prompt, and the files that each changed first."""
+    from treadle.agent.session import NativeSession
+
+    if not isinstance(session, NativeSession):
+        return []
+    changed: dict[str, list[str]] = {}
+    for record in session.transcript.records:
+        if isinstance(record, BackedUp):
+            changed.setdefault(record.turn, []).append(os.path.relpath(record.path, cwd))
+    turns = enumerate(session.transcript.turns(), 1)
+    return [(number, " ".join(turn.prompt.split())[:60], changed.get(turn.turn, [])) for number, turn in turns]
+
+
+def _files(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"  ({', '.join(names[:SHOWN])}{more})" if names else ""
+
+
+async def _entries(cwd: str) -> Sequence[ListedSession]:
+    return await asyncio.to_thread(list_sessions, cwd)
+
 
 INPUT_LINES = 10
 FRAMES = 12
@@ -135,7 +263,6 @@ class ChatScreen:
         self._completer.commands = talk.session.commands
 
     def pickers(self, session: Session, cwd: str) -> dict[str, Picker]:
-        from treadle.cli.chat.pickers import pickers
 
         return pickers(session, self.choose, cwd)
 
@@ -224,7 +351,6 @@ class ChatScreen:
 
     def paste_image(self) -> None:
         """Put the clipboard's image into a file, and its name into the input."""
-        from treadle.cli.chat.clipboard import save_image
         from treadle.errors import TreadleError
 
         try:

@@ -4,25 +4,389 @@ It knows nothing about terminals: it shows and asks through a View.
 """
 
 import asyncio
+import base64
+import os
+import sys
+import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TextIO
 
-from treadle.cli.chat import own
-from treadle.cli.chat.attention import Attention
+from treadle.agent.providers.known import window
 from treadle.cli.chat.page import Page
 from treadle.cli.chat.question import Question
-from treadle.cli.chat.shell import CommandDone, own_command
-from treadle.cli.chat.status import Status
-from treadle.cli.render import printable
-from treadle.cli.reporting import Reporter
-from treadle.errors import Cancelled, NotFound, TreadleError, Unsupported
-from treadle.events import FINISHED, Answered, AnyEvent, Asked, TaskChanged, TurnEnded
-from treadle.io.files import append_lines
-from treadle.io.within import start_held
+from treadle.cli.render import brief, one_line, printable
+from treadle.errors import Cancelled, ConfigError, NotFound, TreadleError, Unsupported
+from treadle.events import (
+    FINISHED,
+    Answered,
+    AnyEvent,
+    Asked,
+    ModelRouted,
+    TaskChanged,
+    ToolEnded,
+    ToolStarted,
+    TurnEnded,
+    Usage,
+)
+from treadle.io.files import append_lines, write_atomic
+from treadle.io.process.child import Tail, start
+from treadle.io.tasks import start_held
 from treadle.session import Answer, Change, CommandResult, EventReader, Mode, Prompt, Session
-from treadle.sessions.totals import TurnTotals
+from treadle.sessions.totals import Totals, TurnTotals
+from treadle.terminal.reports import compose
+from treadle.terminal.settings import STATE_FILE_VARIABLE
 from treadle.wire.oneshot.records import command_of
+
+# `!command`: a command that the person runs, shown as it runs and reported to the agent with the next prompt.
+
+REPORTED_BYTES = 16 << 10
+"""How many bytes of the output the agent gets; of a longer one, the end."""
+
+
+@dataclass(frozen=True)
+class CommandDone:
+    code: int
+    report: str
+    """What the agent gets to read about the command."""
+
+
+async def own_command(command: str, cwd: str, show: Callable[[str], None]) -> CommandDone:
+    """Run the command, show its lines, and return what the agent is told about it. Cancelling this ends the command."""
+    shell = os.environ.get("SHELL") or "/bin/sh"
+    output, begun = Tail(REPORTED_BYTES), b""
+    async with await start([shell, "-c", command], cwd=cwd, env=os.environ, stderr="stdout") as child:
+        while data := await child.stdio.read():
+            output.feed(data)
+            lines, newline, begun = (begun + data).rpartition(b"\n")
+            if newline:
+                show((lines + newline).decode("utf-8", "replace"))
+        if begun:
+            show(begun.decode("utf-8", "replace") + "\n")
+        code = await child.wait()
+    return CommandDone(code, output.text if code == 0 else f"{output.text}\n(exit code {code})")
+
+
+# Slash commands of the chat itself: they work with every agent, and the agent never sees them.
+
+CYCLE: tuple[Mode, ...] = ("suggest", "auto-edit", "plan")
+"""What Shift-Tab goes through; the modes that never ask are chosen by name."""
+COPIED_MAX = 100_000
+"""Bytes that /copy sends at most: terminals drop longer ones."""
+INIT = (
+    "Look at this repository and write AGENTS.md: what the project is, how it is built, tested and run (try the"
+    " commands), where things are, and conventions that are not obvious. At most 60 lines. If there is"
+    " one already, improve it."
+)
+REVIEW = (
+    "Review the changes that are not committed yet (git diff HEAD, and new files); if there are none, the last commit."
+    " Change nothing. List real problems first: bugs, missing tests, security; file and line for each. Then say in one"
+    " sentence whether you would merge it."
+)
+KEYS = (
+    ("Enter", "send; while the agent works: add to what it is doing"),
+    ("Tab", "complete; while the agent works: queue for afterwards"),
+    ("Alt-Enter, \\ Enter", "a new line"),
+    ("Shift-Tab", f"the next permission mode: {', '.join(CYCLE)}"),
+    ("Esc, Ctrl-C", "interrupt; Ctrl-C twice leaves, and Ctrl-D on an empty line"),
+    ("Esc Esc", "on an empty line: go back to before a turn, with its files"),
+    ("Ctrl-O", "show what was folded: thinking, output of tools"),
+    ("Ctrl-G", "write in your editor"),
+    ("Ctrl-R, Up", "what you typed before"),
+    ("Ctrl-V", "paste an image of the clipboard"),
+    ("Ctrl-Z", "back to the shell; fg returns"),
+    ("@FILE, !CMD", "a file for the agent to read, a command of your own"),
+    ("#TEXT, /COMMAND", "a line for AGENTS.md, a command (/help lists them)"),
+    ("?", "these keys"),
+)
+
+
+class Showing(Protocol):
+    """The view, as far as these commands need it."""
+
+    plain: bool
+
+    def print(self, text: str) -> None: ...
+    def vim(self) -> bool: ...
+
+
+class Talking(Protocol):
+    """The conversation, as far as these commands need it."""
+
+    @property
+    def session(self) -> Session: ...
+    @property
+    def view(self) -> Showing: ...
+    @property
+    def page(self) -> Page: ...
+
+    cwd: str
+    queued: deque[str]
+    last_text: str
+
+
+class OwnCommand(NamedTuple):
+    help: str
+    run: Callable[[Talking, str], Awaitable[str | None]]
+    """Returns what to print, or None."""
+
+
+async def keys(talk: Talking, args: str) -> str:
+    width = max(len(key) for key, _ in KEYS)
+    return (
+        "\n".join(f"{key:{width}}  {what}" for key, what in KEYS) + "\nChange them in your settings: treadle docs chat"
+    )
+
+
+async def _diff(talk: Talking, args: str) -> str | None:
+    shown = await asyncio.to_thread(changes, talk.cwd)
+    if not shown:
+        return "Nothing is changed since the last commit."
+    talk.view.print(talk.page.diff(shown))
+    return None
+
+
+def changes(cwd: str) -> str:
+    """All that is not committed as a diff, with new files. No git looks at them: some may be an agent's."""
+    from treadle.workspace import checkouts, uncommitted
+
+    shown, left_out = uncommitted.patch(checkouts.around(cwd))
+    notes = [f"{path} is too large to show, or cannot be read\n" for path in left_out]
+    return "".join([shown.decode(errors="replace"), *notes])
+
+
+async def _init(talk: Talking, args: str) -> None:
+    talk.queued.appendleft(f"{INIT}\n{args}".strip())
+
+
+async def _review(talk: Talking, args: str) -> None:
+    talk.queued.appendleft(f"{REVIEW}\n{args}".strip())
+
+
+async def _mcp(talk: Talking, args: str) -> str:
+    states = talk.session.info.mcp_servers
+    if not states:
+        return "No MCP servers. `treadle docs hooks-and-mcp` says how to add some."
+    return "\n".join(f"{name}: {state}" for name, state in sorted(states.items()))
+
+
+async def _export(talk: Talking, args: str) -> str:
+    from treadle.agent.stored_sessions import SessionDocument, as_html, as_json, as_markdown
+    from treadle.agent.transcript import Transcript
+    from treadle.redact import Redactor
+
+    if talk.session.info.name != "native":
+        raise Unsupported(f"{talk.session.info.name} keeps its sessions itself")
+    path = os.path.join(talk.cwd, os.path.expanduser(args.strip() or f"{talk.session.id}.md"))
+    found = SessionDocument(Transcript.read(talk.session.id), Redactor.of_environment(os.environ))
+    ending = os.path.splitext(path)[1]
+    if ending == ".json":
+        import msgspec
+
+        text = msgspec.json.format(msgspec.json.encode(as_json(found))).decode()
+    elif ending in (".md", ".html"):
+        text = as_html(found) if ending == ".html" else as_markdown(found)
+    else:
+        raise ConfigError(f"{path} does not say which form is meant", hint="a name that ends in .md, .html or .json")
+    if os.path.exists(path):
+        raise ConfigError(f"{path} exists already", hint="/export OTHER-NAME")
+    write_atomic(path, text.encode())
+    return f"The session is in {path}."
+
+
+async def _copy(talk: Talking, args: str) -> str:
+    answer = talk.last_text.encode()
+    if not answer:
+        return "There is no answer to copy yet."
+    if len(answer) > COPIED_MAX:
+        raise ConfigError(f"the answer has {len(answer):,} bytes, more than terminals take", hint="/export FILE.md")
+    sys.stdout.write(f"\x1b]52;c;{base64.b64encode(answer).decode()}\x1b\\")
+    sys.stdout.flush()
+    return f"The last answer is in the clipboard ({len(answer):,} bytes), if your terminal allows that (OSC 52)."
+
+
+async def _theme(talk: Talking, args: str) -> str:
+    if args.strip() not in ("light", "dark"):
+        return f"The theme is {talk.page.theme}; /theme light or /theme dark changes it, `theme` of [chat] keeps it."
+    talk.page.theme = args.strip()
+    return f"The theme is now {talk.page.theme}."
+
+
+async def _vim(talk: Talking, args: str) -> str:
+    if talk.view.plain:
+        raise Unsupported("line by line there is nothing to edit")
+    return f"The input is edited as in {'vim: Esc leaves insert mode' if talk.view.vim() else 'Emacs and readline'}."
+
+
+COMMANDS: dict[str, OwnCommand] = {
+    "keys": OwnCommand("Show what the keys do; ? does the same.", keys),
+    "diff": OwnCommand("Show what is not committed yet, with new files.", _diff),
+    "init": OwnCommand("Have the agent write AGENTS.md for this repository.", _init),
+    "review": OwnCommand("Have the agent review what is not committed yet.", _review),
+    "mcp": OwnCommand("List the MCP servers, and whether each is connected.", _mcp),
+    "export": OwnCommand("Write the session to a file: FILE.md, .html or .json.", _export),
+    "copy": OwnCommand("Copy the last answer to the clipboard of your terminal.", _copy),
+    "theme": OwnCommand("Colours for a light or a dark terminal.", _theme),
+    "vim": OwnCommand("Edit the input as in vim, or no longer.", _vim),
+}
+
+
+def help_text() -> str:
+    width = max(map(len, COMMANDS))
+    rows = "\n".join(f"/{name:{width}}  {command.help}" for name, command in COMMANDS.items())
+    return f"Commands of the chat:\n{rows}\n\n? shows the keys."
+
+
+# Call a person who looks elsewhere: the bell, a notification of the terminal, the title of its window.
+
+LONG = 10.0
+"""The end of a turn is news only if it took at least this many seconds: otherwise the person was watching."""
+OSC_777 = ("foot", "rxvt", "urxvt")
+"""Terminals, by $TERM, that know OSC 777 and not OSC 9."""
+SAVE_TITLE, RESTORE_TITLE = "\x1b[22;2t", "\x1b[23;2t"
+
+
+class Attention:
+    def __init__(self, ways: Sequence[str], out: TextIO | None = None, env: Mapping[str, str] = os.environ) -> None:
+        self._out = out or sys.stdout
+        self._ways = frozenset(ways) if self._out.isatty() and env.get("TERM", "dumb") != "dumb" else frozenset()
+        self._osc_777 = env.get("TERM", "").startswith(OSC_777)
+        self._began = time.monotonic()
+        self._working = False
+        if "title" in self._ways:
+            self._write(SAVE_TITLE)
+
+    def working(self) -> None:
+        if not self._working:
+            self._working, self._began = True, time.monotonic()
+        self._title("working")
+
+    def asked(self, asked: Asked) -> None:
+        """A question has come up."""
+        self._title("waits for you")
+        self._call(f"treadle asks: {asked.text}")
+
+    def rested(self) -> None:
+        """The turn is over."""
+        if not self._working:
+            return
+        self._working = False
+        self._title("done")
+        if time.monotonic() - self._began >= LONG:
+            self._call("treadle is done")
+
+    def close(self) -> None:
+        if "title" in self._ways:
+            self._write(RESTORE_TITLE)
+
+    def _call(self, text: str) -> None:
+        shown = one_line(text)[:200].replace(";", ",")  # a semicolon would end the text
+        if "desktop" in self._ways:
+            self._write(f"\x1b]777;notify;treadle;{shown}\x1b\\" if self._osc_777 else f"\x1b]9;{shown}\x1b\\")
+        if "bell" in self._ways:
+            self._write("\a")
+
+    def _title(self, state: str) -> None:
+        if "title" in self._ways:
+            self._write(f"\x1b]2;treadle: {state} ({os.path.basename(os.getcwd()) or '/'})\x1b\\")
+
+    def _write(self, text: str) -> None:
+        self._out.write(text)
+        self._out.flush()
+
+
+# The line under the input: model, mode, how full the context is, tokens, cost, branch.
+
+
+class Status:
+    def __init__(self, session: Session, branch: str = "") -> None:
+        self._session = session
+        self.branch = branch
+        self._totals = Totals()
+        self._routed = ""
+        self._context = 0
+
+    def feed(self, event: AnyEvent) -> None:
+        if isinstance(event, Usage):
+            self._totals = self._totals.plus(event)
+            if event.parent is None:
+                self._context = event.prompt_tokens + event.output_tokens
+        elif isinstance(event, ModelRouted):
+            self._routed = event.model
+
+    def words(self) -> list[str]:
+        info = self._session.info
+        model = self._routed or ", ".join(info.models) or info.name
+        parts = [model, info.mode or "no mode", self._filled(model)]
+        if self._totals.calls:
+            cost = "?" if self._totals.cost_usd is None else f"{self._totals.cost_usd:.2f}"
+            parts += [f"{short(self._totals.total_tokens)} tokens", f"${cost}"]
+        return [part for part in [*parts, self.branch] if part]
+
+    def _filled(self, model: str) -> str:
+        if not self._context:
+            return ""
+        size = window(model)
+        return f"{self._context * 100 // size} % of context" if size else f"{short(self._context)} in context"
+
+
+def short(number: int) -> str:
+    return str(number) if number < 1000 else f"{number / 1000:.1f}k"
+
+
+# Tells the supervisor of a chat's terminal what the chat is doing, so that it need not guess from the screen.
+
+PAUSE = 10.0
+"""Seconds between reports of the same work: a supervisor believes in work for 30 s when nothing changes."""
+MESSAGE_MAX = 200
+
+
+class Reporter:
+    """Writes OSC 7501 reports, which are invisible, and only where a supervisor of ours reads them."""
+
+    def __init__(self, out: TextIO | None = None, env: Mapping[str, str] = os.environ) -> None:
+        self._out = out or sys.stdout
+        self._heard = STATE_FILE_VARIABLE in env and self._out.isatty()
+        self._last = ""
+
+    def say(self, state: str, *, kind: str = "", message: str = "") -> None:
+        report = compose(state, app="treadle", kind=kind, message=message[:MESSAGE_MAX])
+        if report != self._last:
+            self._last = report
+            self._write()
+
+    def asked(self, asked: Asked) -> None:
+        kind = "question" if asked.kind == "question" else "permission"
+        self.say("blocked", kind=kind, message=asked.text)
+
+    def event(self, event: AnyEvent) -> None:
+        """Report what happens in a turn. What happens in its tasks does not count."""
+        if event.parent is not None:
+            return
+        if isinstance(event, ToolStarted):
+            self.say("working", message=f"{event.name} {brief(event)}")
+        elif isinstance(event, ToolEnded):
+            self.say("working")
+
+    def at_rest(self, waiting: Sequence[Asked]) -> None:
+        """Report that the turn is over, and what background tasks still ask."""
+        if waiting:
+            self.asked(waiting[0])
+        else:
+            self.say("done")
+
+    async def remind(self) -> None:
+        """Report again: work that shows nothing for a long time is still work."""
+        while True:
+            await asyncio.sleep(PAUSE)
+            if self._last.startswith("state=working"):
+                self._write()
+
+    def _write(self) -> None:
+        if self._heard:
+            self._out.write(f"\x1b]7501;{self._last}\x1b\\")
+            self._out.flush()
 
 
 class View(Protocol):
@@ -118,8 +482,8 @@ class Talk:
     def next_mode(self) -> None:
         """Shift-Tab: go on to the next permission mode."""
         now = self.session.info.mode
-        at = own.CYCLE.index(now) + 1 if now in own.CYCLE else 0
-        self._start(self._change_mode(own.CYCLE[at % len(own.CYCLE)]))
+        at = CYCLE.index(now) + 1 if now in CYCLE else 0
+        self._start(self._change_mode(CYCLE[at % len(CYCLE)]))
 
     async def _change_mode(self, mode: Mode) -> None:
         try:
@@ -187,7 +551,7 @@ class Talk:
         self.view.print(self.page.prompt(text))
         try:
             if text == "?":
-                self.view.print(self.page.note("", await own.keys(self, "")) + "\n")
+                self.view.print(self.page.note("", await keys(self, "")) + "\n")
             elif text.startswith("!") and text[1:].strip():
                 await self._shell(text[1:].strip())
             elif text.startswith("#") and "\n" not in text and text.strip("# \t"):
@@ -239,8 +603,8 @@ class Talk:
             self._leaving = True
             self.queued.clear()
             return
-        if name in own.COMMANDS:
-            if text := await own.COMMANDS[name].run(self, args):
+        if name in COMMANDS:
+            if text := await COMMANDS[name].run(self, args):
                 self.view.print(self.page.note("", text) + "\n")
             return
         if not args and name in self.pickers:
@@ -259,7 +623,7 @@ class Talk:
         if result is None:
             raise NotFound(f"unknown command /{name}", hint="/help lists them")
         if result.ok:
-            more = f"\n\n{own.help_text()}" if name == "help" and not args else ""
+            more = f"\n\n{help_text()}" if name == "help" and not args else ""
             self.view.print(self.page.note("", result.message + more) + "\n")
         else:
             self._complain(result.message or "interrupted")

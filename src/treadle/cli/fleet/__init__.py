@@ -2,7 +2,15 @@
 
 import click
 
-from treadle.cli.fleet import away, keeping, landed, looking, machines, orders, results, steering, terminals
+from treadle.cli.fleet import (
+    land,
+    machines,
+    orders,
+    queries,
+    results,
+    steering,
+    terminals,
+)
 
 
 @click.group()
@@ -23,6 +31,6 @@ def fleet() -> None:
     """
 
 
-for group in (machines, orders, looking, steering, results, terminals, away, keeping, landed):
+for group in (machines, orders, queries, steering, results, terminals, land):
     for command in group.COMMANDS:
         fleet.add_command(command)

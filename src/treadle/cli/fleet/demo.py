@@ -1,9 +1,10 @@
-"""The fleet's demo: four orders, a wait, a question, a killed runner, a conflict, all of it landed; then a goal."""
+"""`treadle demo`: a fleet of agents, or one, at work on a temporary repository. No key, no network."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -15,16 +16,120 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from treadle.agents import find_agent
+from treadle.cli.chat.page import Page
+from treadle.cli.render import colourful
 from treadle.errors import LocalError, NotFound, TreadleError
+from treadle.installation import adding, has
 from treadle.io import scratch
-from treadle.io.process.detached import detach
+from treadle.io.files import read
+from treadle.io.process.child import consult
 from treadle.io.process.loop import ended_by_signals, run_async
-from treadle.io.within import end_tasks
+from treadle.io.process.tree import detach
+from treadle.io.sandbox.methods import wanted
+from treadle.io.sandbox.start import start
+from treadle.io.tasks import end_tasks
+from treadle.policy.environment import reduced
+from treadle.session import Confinement, Limits, SessionSpec, Start
+from treadle.sessions.session import run_turn
+from treadle.sessions.totals import TurnTotals
+from treadle.workspace import checkouts, uncommitted
+from treadle.workspace.user_repository import first_commit
 
 if TYPE_CHECKING:
     from treadle.fleet.engine.bus import Bus
     from treadle.wire.fleet.records import Order
     from treadle.wire.fleet.train import TrainRecord
+
+
+# The second part of the fleet's demo: a goal in three waves, planned, reviewed, in conflict, landed and judged.
+
+GOAL = "The shop's four mistakes are fixed"
+
+
+async def show(bus: Bus, place: Path, say: Callable[[str], None]) -> bool:
+    """Whether the goal was met."""
+    from treadle.fleet import client, sample
+    from treadle.goals import commands, planner
+    from treadle.wire.goal.plan import GoalBudget
+
+    repository = await asyncio.to_thread(sample.make_repository, place)
+    say(f'the same mistakes again, as one goal: treadle goal plan "{GOAL}" --go')
+    made = await planner.plan(
+        bus, GOAL, str(repository), model=_script("planner"), budget=GoalBudget(tokens=200_000, hours=1, orders=20)
+    )
+    say(f"  planned by an agent that reads and cannot write, {made.used.tokens} tokens; a person agrees to the plan:")
+    name, _ = await commands.begin(bus, _with_roles(made.text), str(repository), by="demo", planner=made.used)
+    states: dict[str, str] = {}
+    killing: asyncio.Task[None] | None = None
+    async for record in commands.follow(bus, name):
+        for step, each in record.steps.items():
+            if states.get(step, "waiting") != each.state:
+                why = f": {each.why.splitlines()[0]}" if each.why else ""
+                say(f"  {step}: {each.state}{why}")
+            states[step] = each.state
+        if record.steps["dollars"].state == "working" and killing is None:
+            killing = asyncio.create_task(_kill_a_runner(record.steps["dollars"].order, say))
+        for about, order in record.questions.items():
+            asyncio.get_running_loop().create_task(_answer_with(bus, order, allow=about == "plan"))
+    if killing is not None:
+        await killing
+    for step, each in record.steps.items():
+        if helper := (await client.get_order(bus, each.order)).result.get("sent_back"):
+            say(f"  {step} was in conflict with what had landed; its author got both sides: {helper} has both")
+    say(f"{record.state}: {record.why}")
+    for line in (await commands.report(bus, name)).text.splitlines():
+        if line.startswith(("|", "Where", "restating")) or "briefs took" in line:
+            say(f"  {line}")
+    return record.state == "met" and await client.get_receipt(bus, record.steps["stock"].order) is not None
+
+
+def _script(name: str) -> str:
+    from treadle.fleet.sample import SHOP
+
+    return f"scripted:{SHOP / f'goal_{name}.toml'}"
+
+
+def _with_roles(text: str) -> str:
+    """The plan as a person might leave the editor: with agents for its roles, and a review of each change."""
+    from msgspec.structs import replace
+
+    from treadle.goals.imported import to_toml
+    from treadle.wire.goal.plan import read
+
+    plan, _ = read(text)
+    assert plan is not None
+    roles = {role: f"native {_script(role)}" for role in ("worker", "reviewer", "judge")}
+    return to_toml(replace(plan, roles=roles, mode="full-auto", gates=("plan", "agent:reviewer")))
+
+
+async def _answer_with(bus: Bus, order: str, *, allow: bool) -> None:
+    """The person of the demo agrees to the plan. Nothing else should be asked, and a yes could go on for ever."""
+    from treadle.fleet import client
+
+    for _ in range(200):
+        try:
+            return await client.answer(bus, order, "allow" if allow else "deny", by="demo")
+        except TreadleError:  # it is not asked yet, or answered already
+            await asyncio.sleep(0.05)
+
+
+async def _kill_a_runner(order: str, say: Callable[[str], None]) -> None:
+    """Kill the runner with SIGKILL as soon as there is one."""
+    from treadle.fleet.run import runs
+    from treadle.io.process import table
+
+    runner: Any = None
+    for _ in range(600):
+        if (runner := runs.runner_of(runs.directory(order, 1))) is not None:
+            break
+        await asyncio.sleep(0.02)
+    process = table.look(runner.pid) if runner is not None else None
+    if process is not None and table.send(process, signal.SIGKILL):
+        say(f"  dollars' runner, process {process.pid}, was killed (kill -9); another takes over")
+
+
+# The fleet's demo: four orders, a wait, a question, a killed runner, a conflict, all of it landed; then a goal.
 
 SECONDS = 300.0
 AGAIN = 1.0
@@ -38,10 +143,10 @@ def run() -> int:
     """Run the demo in a state directory of its own, which is removed at the end. The process ends with it."""
     with scratch.directory("demo") as place:
         os.environ["TREADLE_HOME"] = os.path.join(place, "state")
-        return run_async(ended_by_signals(_demo(Path(place)), "the demo"))
+        return run_async(ended_by_signals(_demo_of_a_fleet(Path(place)), "the demo"))
 
 
-async def _demo(place: Path) -> int:
+async def _demo_of_a_fleet(place: Path) -> int:
     from treadle.fleet import sample
 
     began = time.monotonic()
@@ -56,14 +161,13 @@ async def _demo(place: Path) -> int:
 
 
 async def _showing(place: Path, repository: Path, say: Callable[[str], None]) -> int:
-    from treadle.cli.fleet import demo_goal
     from treadle.fleet import client
 
     async with _page(say), client.connected() as bus:
         try:
             async with asyncio.timeout(SECONDS):
                 code = await _show(bus, repository, say)
-                met = await demo_goal.show(bus, place / "shop-2", say)
+                met = await show(bus, place / "shop-2", say)
         except TimeoutError:
             raise LocalError(f"the demo was not over after {SECONDS:g} s and was given up") from None
         await _until_enter(say)
@@ -313,3 +417,85 @@ def _card(orders: list[Any], by_id: dict[str, str], say: Callable[[str], None]) 
 
 if __name__ == "__main__":
     run_async(keep_fleet(sys.argv[1]))
+
+
+# `treadle demo`: a fleet of agents, or one, at work on a temporary repository. No key, no network.
+
+PROJECT = Path(__file__).parent / "demo_project"
+CHECK = "check_prices.py"
+PROMPT = f"The test in {CHECK} fails. Find out why and fix prices.py; the test is right."
+
+
+@click.command("demo")
+@click.option("--one", is_flag=True, help="The small one: one agent, one failing test.")
+@click.option("--model", metavar="NAME", help="A real model does the small one; local needs no key, but its weights.")
+def demo(one: bool, model: str | None) -> None:
+    """Watch agents fix a failing shop in a temporary repository. Needs no key and no network.
+
+    Four orders run at once, with claims. One waits for another's files, one asks and is answered, one has its runner
+    killed and is taken over; then all is merged and tested. Without the optional part for fleets, and with --one, a
+    single agent fixes a single test. With --model, a model that you name does that: after `treadle models pull`,
+    --model local is a real agent without a key.
+    """
+    if not one and model is None:
+        if has("fleet"):
+            sys.exit(run())
+        click.echo(f"This is the small demo. For the fleet's, with four agents at once: {adding('fleet')}\n", err=True)
+    with scratch.directory("demo") as place:
+        sys.exit(run_async(ended_by_signals(_demo_of_one(Path(place), model), "the demo")))
+
+
+async def _demo_of_one(place: Path, model: str | None) -> int:
+    page = Page(lambda: shutil.get_terminal_size().columns, colour=colourful(sys.stdout), flowing=True)
+
+    def show(text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    repository = _repository(place)
+    spec = SessionSpec(
+        cwd=str(repository),
+        model=model or f"scripted:{PROJECT / 'script.toml'}",
+        mode="full-auto",
+        env={"PATH": f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ.get('PATH', os.defpath)}"},
+        limits=Limits(max_iterations=10, max_seconds=50 if model is None else 1200),
+        start=Start(persist=False),
+    )
+    show(page.note("bold", f"A repository with a failing test: {repository}"))
+    show(page.note("bold", f"> {PROMPT}"))
+    session = await find_agent("native").open(spec)
+    totals = TurnTotals()
+    try:
+        async for event in run_turn(session, PROMPT):
+            totals.add(event)
+            show(page.feed(event))
+    finally:
+        await session.close()
+    summary = totals.summary()
+    show(page.total(summary))
+    show(page.note("bold", "What changed (git diff):"))
+    show(page.diff(uncommitted.patch(checkouts.around(str(repository)))[0].decode()))
+    passes = await _passes(repository)
+    show(
+        page.note("bold", f"The test as it was at the start {'passes' if passes else 'still FAILS'} with this change.")
+    )
+    real = "all of it was real" if model else "scripted; the loop, the tools, the edit and the test were real"
+    show(page.note("bold", f"The model's words: {real}."))
+    return 0 if summary.outcome == "completed" and passes else 1
+
+
+async def _passes(repository: Path) -> bool:
+    """Judge the work by our copy of the test (an agent can change its own), in a sandbox if there is one."""
+    asked = Confinement(network="off", write=(str(repository),))
+    confinement = asked if wanted(asked, "full-auto") else None
+    argv = [sys.executable, str(PROJECT / f"{CHECK}.txt")]
+    env = {**reduced(os.environ), "PYTHONPATH": str(repository)}
+    async with await start(confinement, argv, cwd=str(repository), env=env, stdin="pipe") as child:
+        return (await consult(child, b"", timeout=60)).exit_code == 0
+
+
+def _repository(place: Path) -> Path:
+    repository = place / "shop"
+    files = {name: read(str(PROJECT / f"{name}.txt")) for name in ("prices.py", CHECK)}
+    first_commit(str(repository), files, "A shop with a wrong discount")
+    return repository

@@ -15,7 +15,7 @@ import msgspec
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.fleet.common import LATE, exit_code, tell_asking, with_bus
 from treadle.errors import ConfigError, TimedOut
-from treadle.io.reading import read
+from treadle.io.files import read
 from treadle.wire.fleet.orders import HERE, OrderRequest, Reads, declared
 
 
@@ -68,11 +68,10 @@ def submit(as_json: bool, wait: bool, timeout: float | None, dry_run: bool, bund
     treadle fleet submit --file orders.toml
     printf '%s\\n' '{"task": "a"}' '{"task": "b"}' | treadle fleet submit --file -
     """
-    from treadle.fleet import client
+    from treadle.fleet import client, submission
     from treadle.fleet.engine.bus import Bus
-    from treadle.fleet.intake import submitting
 
-    specs = [submitting.made(request, by=client.me()) for request in _requests(options)]
+    specs = [submission.made(request, by=client.me()) for request in _requests(options)]
     if dry_run:
         return show_json(specs)
 
@@ -101,16 +100,15 @@ def submit(as_json: bool, wait: bool, timeout: float | None, dry_run: bool, bund
 
 async def _with_names(bus: Any, spec: Any, bundle: bool) -> Any:
     """Replace shortened ids with whole ones, and add the repository where it is to travel."""
-    from treadle.fleet import client
-    from treadle.fleet.intake import bundles
+    from treadle.fleet import client, submission
 
     after = tuple([await client.resolve(bus, name) for name in spec.after])
     spec = msgspec.structs.replace(spec, after=after)
-    return await bundles.send(bus, spec) if bundle else spec
+    return await submission.send(bus, spec) if bundle else spec
 
 
 def _requests(options: dict[str, Any]) -> Iterator[OrderRequest]:
-    from treadle.fleet.intake.project_defaults import completed
+    from treadle.fleet.submission import completed
 
     def tell(text: str) -> None:
         click.echo(f"treadle: {text}", err=True)
@@ -171,7 +169,7 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
         value = reading[field.reads](value) if field.reads else list(value) if field.many else value
         (found.setdefault(field.inside, {}) if field.inside else found)[field.name] = value
     if "cron" in found:
-        from treadle.fleet.schedules import local_zone
+        from treadle.fleet.orders import local_zone
 
         found.setdefault("zone", local_zone())
     return found

@@ -15,7 +15,7 @@ from treadle.cli.render import one_line, printable
 @json_option
 def diff(name: str, as_json: bool) -> None:
     """Show what an order changed, as a patch."""
-    from treadle.fleet.review import results
+    from treadle.fleet import results
 
     data = with_order(name, results.diff)
     if as_json:
@@ -41,15 +41,14 @@ def review(name: str, path: str | None, as_json: bool) -> None:
     comment before, or are about the whole. A JSON list of {"path", "line", "text"} does as well.
     """
     from treadle.errors import ConfigError, NotFound
-    from treadle.fleet import client
-    from treadle.fleet.review import results, reviews
+    from treadle.fleet import client, results
 
     if path is not None:
         with click.open_file(path, encoding="utf-8") as file:
-            comments = reviews.parse(file.read())
+            comments = results.parse_comments(file.read())
         if not comments:
             raise ConfigError(f"{path} has no comments", hint="write PATH:LINE: TEXT")
-        given = with_order(name, lambda bus, order: reviews.send(bus, order, comments))
+        given = with_order(name, lambda bus, order: results.send(bus, order, comments))
         return show_json(given) if as_json else click.echo(given.id)
 
     async def look(bus: Any, found: str) -> tuple[Any, str]:
@@ -111,8 +110,7 @@ def merge(names: tuple[str, ...], into: str, verify: str, anyway: bool, as_json:
 @json_option
 def discard(names: tuple[str, ...], as_json: bool) -> None:
     """Throw the work of orders away: their branches go; receipts and patches stay."""
-    from treadle.fleet import client
-    from treadle.fleet.review import results
+    from treadle.fleet import client, results
 
     async def work(bus: Any) -> list[str]:
         orders = [await client.resolve(bus, name) for name in names]
@@ -130,9 +128,9 @@ def discard(names: tuple[str, ...], as_json: bool) -> None:
 @json_option
 def compare(name: str, as_json: bool) -> None:
     """Compare the orders of a race: verified first, then the smallest change, then the lowest cost."""
-    from treadle.fleet.review import races
+    from treadle.fleet import results
 
-    rows = with_order(name, races.standings)
+    rows = with_order(name, results.standings)
     if as_json:
         return show_json(rows)
     lines = [["PLACE", "ORDER", "STATE", "AGENT", "VERIFIED", "FILES", "TOKENS"]]
@@ -156,8 +154,8 @@ def receipt(name: str, out: str | None, as_json: bool) -> None:
 
     It is signed with the key of the person or machine that ran it, if there was one.
     """
-    from treadle.cli.host_show import show_receipt
-    from treadle.fleet.review import results
+    from treadle.cli.host import show_receipt
+    from treadle.fleet import results
     from treadle.io.files import write_atomic
     from treadle.wire.sidecar.repair import read_receipt
 

@@ -35,7 +35,17 @@ OF_TREADLE = {
 """Commands that exist only under `treadle coord`."""
 
 
-MODULES: dict[str, str] = {}
+MODULES = {
+    "resolve": "context",
+    "capsule": "context",
+    "blackboard": "context",
+    "brief": "context",
+    "validate": "messages",
+    "message": "messages",
+    "gate": "messages",
+    "protocol": "ledger",
+    "allow": "claim",
+}
 """Commands that are in a module of another name."""
 
 
@@ -110,7 +120,7 @@ def _refuse_revoked() -> None:
 
     planning = Planning()
     if '"revoked"' in (read_text(planning.live_path("ledger", "agents.json")) or ""):
-        from treadle.coordination.acting import acting
+        from treadle.coordination.bindings import acting
         from treadle.coordination.identity import Agents
 
         Agents(planning).require(acting(planning))

@@ -4,15 +4,35 @@ import sys
 from collections.abc import Callable
 
 from treadle.cli.heimdall import Arguments, UsageError, err, out
-from treadle.coordination import guarding, repository
-from treadle.coordination.acting import acting
-from treadle.coordination.claim import owns
+from treadle.coordination import bindings, installed_hooks, repository
+from treadle.coordination.bindings import acting
+from treadle.coordination.claim import owns, wait_text
 from treadle.coordination.claims import Claims, Collision, Overlap
 from treadle.coordination.identity import checked, spawn
 from treadle.coordination.planning import Planning, one_line
 from treadle.coordination.surfaces import Surface
-from treadle.coordination.waits import wait_text
 from treadle.wire.common.jsontext import dumps
+
+# treadle coord allow: let an agent act against another's claim, once
+
+ALLOW_HELP = """treadle coord allow: let an agent act against another's claim, once
+
+treadle coord allow [--minutes N]
+    for a person: prints a code for the agent to have as HEIMDALL_ALLOW. With it, one `release --force`, one commit or
+    push with HEIMDALL_GUARD_BYPASS, or one command under another session's identity is not refused; N is 10 by default
+"""
+
+
+def allow_command(arguments: list[str]) -> int:
+    args = Arguments(arguments, "--minutes")
+    minutes = args.get("--minutes") or "10"
+    if args.rest or not (minutes.isascii() and minutes.isdecimal() and 1 <= int(minutes) <= 1440):
+        raise UsageError("expected [--minutes N], 1 to 1440")
+    out(bindings.grant(Planning(), int(minutes)))
+    err(f"valid once, for {minutes} minutes: {bindings.VARIABLE}=CODE in the agent's command")
+    err("  an agent that runs without a sandbox could have made this itself: without one, claims are advice")
+    return 0
+
 
 WAIT_SECONDS = 0.2
 """How often a wait looks again."""
@@ -96,7 +116,7 @@ def _claim(claims: Claims, args: Arguments) -> int:
     for overlap in claims.leases.overlaps(claims.bindings.family(haid), made.surfaces, None):
         err(f"warning: {overlap.claim.haid} is writing {one_line(overlap.held)}; its next write is refused")
     if first:
-        for line in guarding.begin(claims.planning):
+        for line in installed_hooks.begin(claims.planning):
             (err if line.startswith("warning: ") else out)(line)
     else:
         _warn_unguarded(claims)
@@ -113,9 +133,7 @@ def _release(claims: Claims, args: Arguments) -> int:
     caller = _caller(claims, args)
     haid = checked(args.get("--haid") or caller)
     if "--force" in args.flags and not owns(caller, haid):
-        from treadle.coordination import allowing
-
-        allowing.require(claims.planning, "release what another holds")
+        bindings.require(claims.planning, "release what another holds")
     released = claims.release(caller, haid, args.rest, force="--force" in args.flags, reason=args.get("--reason"))
     out(f"released claim for {haid}" if released else f"no active claim for {haid}")
     if released:
@@ -249,12 +267,12 @@ def _warn(claims: Claims) -> None:
 
 
 def _warn_unguarded(claims: Claims) -> None:
-    for reason in guarding.warnings(claims.planning):
+    for reason in installed_hooks.warnings(claims.planning):
         err(f"warning: {reason}")
 
 
 def _who(claims: Claims, args: Arguments) -> int:
-    from treadle.coordination.who import lines, rows
+    from treadle.coordination.overview import lines, rows
 
     found = rows(claims)
     claims.planning.note("claim", "who", str(len(found)))
@@ -287,22 +305,23 @@ def _reap(claims: Claims, args: Arguments) -> int:
 
 
 def _guard(claims: Claims, args: Arguments) -> int:
-    from treadle.coordination import hooks
 
     mode = args.get("--mode", "block")
     if args.rest[:1] == ["pre-receive"] or "--server" in args.flags and args.rest[:1] == ["install"]:
         return _server_guard(claims, args.rest[0], args.rest[1:])
     if len(args.rest) != 1 or mode not in ("block", "warn"):
         raise UsageError("expected guard install [--mode block|warn], uninstall or status")
+    from treadle.coordination import hooks
+
     what, project = args.rest[0], claims.planning.project
     if what == "install":
         for path in hooks.install(project, mode):
             out(f"installed {path} ({mode})")
-        guarding.turn(claims.planning, on=True)
+        installed_hooks.turn(claims.planning, on=True)
     elif what == "uninstall":
         for path in hooks.uninstall(project):
             out(f"removed {path}")
-        guarding.turn(claims.planning, on=False)
+        installed_hooks.turn(claims.planning, on=False)
     elif what == "status":
         found = hooks.status(project)
         out(dumps(found, 2) if "--json" in args.flags else "\n".join(f"{hook}: {how}" for hook, how in found.items()))
@@ -317,14 +336,15 @@ def _guard(claims: Claims, args: Arguments) -> int:
 
 def _server_guard(claims: Claims, what: str, clones: list[str]) -> int:
     """Install the hook of a shared remote, or do what it asks."""
-    from treadle.coordination import hooks, server_hook
+
+    from treadle.coordination import hooks
 
     project = claims.planning.project
     if what == "install":
         out(f"installed {hooks.install_server(project, clones)} (block)")
         return 0
     try:
-        server_hook.judge(project, clones, sys.stdin.read().splitlines())
+        hooks.judge_push(project, clones, sys.stdin.read().splitlines())
         return 0
     except Collision as collision:
         err(collision.message)
@@ -333,9 +353,10 @@ def _server_guard(claims: Claims, what: str, clones: list[str]) -> int:
 
 
 def _hook(claims: Claims, args: Arguments, hook: str, mode: str) -> int:
-    from treadle.coordination import hooks
 
     haid = _caller(claims, args)
+    from treadle.coordination import hooks
+
     lines = sys.stdin.read().splitlines() if hook == "pre-push" else []
     try:
         for overlap in hooks.judge(claims, hook, haid, mode, hooks.changed(claims.planning.project, hook, lines)):
@@ -348,9 +369,9 @@ def _hook(claims: Claims, args: Arguments, hook: str, mode: str) -> int:
 
 
 def _radar(claims: Claims, args: Arguments) -> int:
-    from treadle.coordination import radar
+    from treadle.coordination import overview
 
-    found = radar.scan(claims, args.rest)
+    found = overview.scan(claims, args.rest)
     if "--json" in args.flags:
         out(dumps(found, 2))
     elif not found:

@@ -3,7 +3,7 @@
 import os
 
 from treadle.cli.heimdall import Arguments, UsageError, err, out
-from treadle.coordination.acting import acting
+from treadle.coordination.bindings import acting
 from treadle.coordination.identity import Agents, checked, spawn
 from treadle.coordination.planning import Planning
 from treadle.errors import NotFound

@@ -10,8 +10,7 @@ import select
 import sys
 
 from treadle.cli.heimdall import Arguments, UsageError
-from treadle.coordination import relaying
-from treadle.coordination.relaying import LARGEST, LISTENING, RelayRequest
+from treadle.coordination.relay import LARGEST, LISTENING, RelayRequest, ask, connect, line_from, parse_answer
 from treadle.coordination.repository import sealed_top
 from treadle.errors import ConfigError, TreadleError
 from treadle.io.paths import here
@@ -31,7 +30,7 @@ def relay(name: str, arguments: list[str], top: str) -> int:
         return _serve(arguments, top)
     stdin = _read() if name in READ_STDIN else b""
     try:
-        code, out, err = relaying.ask(RelayRequest(top, name, arguments, stdin, _changed(name, arguments, stdin)))
+        code, out, err = ask(RelayRequest(top, name, arguments, stdin, _changed(name, arguments, stdin)))
     except TreadleError as error:
         if name == "hook":  # a program lets the call go on when its hook only fails
             return _refuse_call(arguments, stdin, failed=error.message)
@@ -68,7 +67,7 @@ def _changed(name: str, arguments: list[str], stdin: bytes) -> list[Made] | None
     if name == "hook" and b"commit" in stdin:
         from treadle.coordination import changes
 
-        return [("", changes.staged(here()))]
+        return [("", changes.staged_changes(here()))]
     return None
 
 
@@ -78,11 +77,9 @@ def _serve(arguments: list[str], top: str) -> int:
     if "--http" in args.flags:
         raise UsageError("inside a sandbox the server speaks on standard input and output only")
     asked = sealed_top(args.get("--project") or None) or top
-    with relaying.connect(
-        RelayRequest(asked, "ledger-mcp", ["--extended"] if "--extended" in args.flags else [])
-    ) as there:
-        if (line := relaying.line_from(there)) != LISTENING:
-            code, _, err = relaying.parse_answer(line)
+    with connect(RelayRequest(asked, "ledger-mcp", ["--extended"] if "--extended" in args.flags else [])) as there:
+        if (line := line_from(there)) != LISTENING:
+            code, _, err = parse_answer(line)
             sys.stderr.buffer.write(err)
             return code
         there.settimeout(None)

@@ -1,10 +1,10 @@
-"""heimdall-ledger-mcp: the coordination ledger for any MCP client"""
+"""`heimdall-ledger-mcp`: the coordination ledger for any MCP client."""
 
 import os
 import sys
 
 from treadle.cli.heimdall import Arguments, UsageError, out
-from treadle.coordination.mcp import Server
+from treadle.coordination.mcp import Server, serve
 from treadle.coordination.planning import Planning
 from treadle.errors import ConfigError
 from treadle.io.paths import here
@@ -30,8 +30,6 @@ def ledger_mcp_command(arguments: list[str]) -> int:
     extended = "--extended" in args.flags
     if "--http" in args.flags:
         return _http(planning, extended, args.get("--port", "0"))
-    from treadle.coordination.mcp_stdio import serve
-
     serve(Server(planning, extended=extended))
     return 0
 

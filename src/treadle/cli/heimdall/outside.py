@@ -11,11 +11,11 @@ import signal
 import sys
 
 from treadle.cli.heimdall import Arguments, UsageError, err, run
-from treadle.coordination import relaying, repository
+from treadle.coordination import relay, repository
 from treadle.coordination.claims import Claims, Collision
 from treadle.coordination.identity import checked
 from treadle.coordination.planning import Planning, one_line
-from treadle.coordination.relaying import LARGEST, LISTENING, SECONDS, RelayRequest, parse_request
+from treadle.coordination.relay import LARGEST, LISTENING, SECONDS, RelayRequest, parse_request
 from treadle.errors import ConfigError, Denied, TreadleError
 from treadle.io.paths import here
 from treadle.light import NoReturn
@@ -69,7 +69,7 @@ def main() -> int:
         code, out, err = 2, b"", f"heimdall: {error.message}{hint}\n".encode(errors="backslashreplace")
     if len(out) + len(err) > LARGEST:
         code, out, err = 2, b"", f"heimdall: the answer has more than {LARGEST >> 20} MiB\n".encode()
-    _send(relaying.answer(code, out, err))
+    _send(relay.answer(code, out, err))
     return 0
 
 
@@ -197,8 +197,7 @@ def _hook(request: RelayRequest) -> int:
 
 
 def _serve(request: RelayRequest) -> int:
-    from treadle.coordination.mcp import Server
-    from treadle.coordination.mcp_stdio import serve
+    from treadle.coordination.mcp import Server, serve
 
     if request.arguments not in ([], ["--extended"]):
         raise _refused(request)

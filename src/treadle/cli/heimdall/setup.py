@@ -5,7 +5,7 @@ from hashlib import sha256
 
 from treadle.cli.heimdall import Arguments, UsageError, err, out, put
 from treadle.coordination import hosts, repository
-from treadle.coordination.edits import Manifest, planned
+from treadle.coordination.hosts import Manifest, planned
 from treadle.coordination.planning import Planning
 
 SETUP_HELP = """treadle coord setup: have an outside agent claim, and be bound by what others have claimed
@@ -78,12 +78,12 @@ def _show(plan: dict[str, tuple[str | None, str]]) -> None:
 
 def _guard(planning: Planning, *, wanted: bool) -> None:
     """The git hooks that refuse commits and pushes of what others hold, unless they are there or not wanted."""
-    from treadle.coordination import guarding, hooks
+    from treadle.coordination import hooks, installed_hooks
     from treadle.errors import TreadleError
 
     project = planning.project
     try:
-        guarding.turn(planning, on=wanted)
+        installed_hooks.turn(planning, on=wanted)
         if "absent" not in hooks.status(project).values():
             return
         if wanted:

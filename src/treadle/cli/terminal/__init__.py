@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from treadle.cli.arguments import Arguments, UsageError, exit_code, found
-from treadle.cli.names import TERMINAL
+from treadle.cli.arguments import TERMINAL, Arguments, UsageError, exit_code, found
 from treadle.errors import ConfigError, NotFound, PeerStalled, TreadleError
 from treadle.light import TYPE_CHECKING
 

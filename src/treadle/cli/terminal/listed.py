@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from treadle.cli.names import TERMINAL
+from treadle.cli.arguments import TERMINAL
 from treadle.cli.terminal import find, main
 
 

@@ -1,20 +1,129 @@
-"""`treadle status`."""
+"""`treadle ls`, `status`, `peek`, `tail`, `explain` and `detectors`: what terminals do and show."""
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Callable
 
-from treadle.cli.arguments import Arguments
-from treadle.cli.terminal import WHERE, connect, place, show
-from treadle.errors import NotFound, PeerStalled
+from treadle.cli.arguments import Arguments, UsageError
+from treadle.cli.terminal import WHERE, connect, directory, place, show, warn
+from treadle.errors import ConfigError, NotFound, PeerStalled, TreadleError
+from treadle.io.files import opened
 from treadle.light import TYPE_CHECKING, Any
+from treadle.terminal import detectors
+from treadle.terminal.listing import rows
+from treadle.terminal.places import stale
 from treadle.terminal.states import UNKNOWN
+from treadle.wire.terminal import frames as wire
 
 if TYPE_CHECKING:
     from treadle.terminal.client import Client
     from treadle.terminal.places import Place
     from treadle.wire.terminal.frames import StatusReply
 
+
+# `treadle ls`.
+
+WATCH_PAUSE = 1.0
+LEFT = "left by a dead supervisor, `treadle ls --repair` removes it"
+
+
+LS_HELP = """List terminals.
+
+    treadle ls [--all] [--json] [--watch] [--repair]
+
+Those that run, with their state, since when, where, how many texts are queued, what they run, and what they ask or
+said last; with --all also those that have ended, with their exit codes. --watch shows it again and again, until Ctrl-C.
+The socket of a dead supervisor is named. --repair removes it, and has a supervisor whose socket or directory was
+removed make it again at once, rather than within three seconds; nothing else is changed.
+"""
+
+
+def ls_command(arguments: list[str]) -> int:
+    given = Arguments(arguments, WHERE, "--all --json --watch --repair")
+    given.exactly(0, "no arguments")
+    where = directory(given)
+    if "--watch" in given.flags:
+        return _watch(where, "--all" in given.flags)
+    left = _repair(where) if "--repair" in given.flags else [f"{path}: {LEFT}" for path in stale(where)]
+    found = [row for row in rows(where) if row["alive"] or "--all" in given.flags]
+    if "--json" in given.flags:
+        show(found)
+    elif not os.path.isdir(where):
+        sys.stdout.write(f"No sessions yet: there is no {where}\n")
+    elif not found:
+        sys.stdout.write("No active sessions\n")
+    else:
+        _table(found)
+    if left:
+        warn("\n".join(f"treadle: {line}" for line in left))
+    return 0
+
+
+def _repair(where: str) -> list[str]:
+    from treadle.terminal.listing import repair
+
+    return repair(where)
+
+
+def _watch(where: str, everything: bool) -> int:
+    """On a terminal, redraw the list in place; in a pipe, print one below the other."""
+    import time
+
+    before = None
+    while True:
+        found = [row for row in rows(where) if row["alive"] or everything]
+        seen = [(row["id"], row["state"], row.get("message")) for row in found]
+        if seen != before or sys.stdout.isatty():
+            sys.stdout.write("\x1b[H\x1b[J" if sys.stdout.isatty() else "")
+            _table(found) if found else sys.stdout.write("No active sessions\n")
+            sys.stdout.flush()
+            before = seen
+        time.sleep(WATCH_PAUSE)
+
+
+def _table(found: list[dict[str, Any]]) -> None:
+    width = max(len(row["id"]) for row in found)
+    sys.stdout.write("Active sessions:\n" if all(row["alive"] for row in found) else "Sessions:\n")
+    for row in found:
+        sys.stdout.write(f"  {row['id']:{width}}  {words(row)}\n")
+
+
+def words(row: dict[str, Any]) -> str:
+    if not row["alive"]:
+        return f"{'dead':10}  code {row['code']}{', ' + row['reason'] if row.get('reason') else ''}"
+    if row["idle_ms"] is None:
+        return f"{row['state']:10}  pid {row['pid']}, {row['reason']}"
+    command = " ".join(row.get("command") or [])
+    about = row.get("message") or row.get("last_line") or ""
+    queued = sum(prompt["stage"] == "queued" for prompt in row.get("prompts") or ())
+    parts = [
+        f"{row['state']:10}  {span(row['state_ms']):>6}",
+        f"pid {row['pid']}",
+        shortened(row.get("workdir") or ""),
+        f"{queued} queued" if queued else "",
+        command if len(command) <= 40 else f"{command[:39]}…",
+        about if len(about) <= 60 else f"{about[:59]}…",
+    ]
+    return "  ".join(part for part in parts if part)
+
+
+def span(milliseconds: int) -> str:
+    """A time span in its largest unit, as people say it."""
+    seconds = milliseconds // 1000
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def shortened(path: str) -> str:
+    home = os.path.expanduser("~")
+    return f"~{path[len(home) :]}" if path == home or path.startswith(f"{home}/") else path
+
+
+# `treadle status`.
 
 WAITS_FOR = {"text": "its input box is empty", "stopped": "the program is no longer stopped"}
 
@@ -116,3 +225,299 @@ def _ended(path: str, name: str, as_json: bool) -> int:
         why = f": {record['reason']}" if record.get("reason") else ""
         sys.stdout.write(f"session: {name}\nalive:   false\nstate:   dead (code {record['code']}{why})\n")
     return 0
+
+
+# `treadle peek`.
+
+PEEK_HELP = """Look at a terminal's screen without attaching, also after it has ended.
+
+    treadle peek ID [--json | --png FILE]
+
+Text as a person would see it; with --json also size, cursor and title; with --png a picture in FILE.
+"""
+
+
+def peek_command(arguments: list[str]) -> int:
+    given = Arguments(arguments, f"--png {WHERE}", "--json")
+    where = place(given, given.exactly(1, "one id")[0])
+    from treadle.terminal.viewers.screen import snapshot, story
+
+    if path := given.get("--png"):
+        from treadle.terminal.viewers.screen import save
+
+        with story(where).screen() as screen:
+            save(screen, path)
+        return 0
+    found = snapshot(where)
+    if "--json" in given.flags:
+        show(found)
+    else:
+        lines = found["lines"]
+        while lines and not lines[-1]:
+            lines.pop()
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
+    return 0
+
+
+# `treadle tail`.
+
+BLOCK = 64 * 1024
+
+
+TAIL_HELP = """Show the end of a terminal's output, also after it has ended.
+
+  treadle tail ID [--lines N] [-f] [--strip]
+
+--lines N   how many lines (20)
+-f          and what comes, until it ends; the exit code is then the program's
+--strip     without colours and other escape sequences
+"""
+
+
+def tail_command(arguments: list[str]) -> int:
+    given = Arguments(arguments, f"--lines -n {WHERE}", "-f --follow --strip")
+    where = place(given, given.exactly(1, "one id")[0])
+    count = int(given.number("--lines", given.number("-n", 20)))
+    write = _writer("--strip" in given.flags)
+    if not given.flags & {"-f", "--follow"}:
+        write(_end(where, count))
+        return 0
+    try:
+        return _follow(where, count, write)
+    except NotFound:
+        from treadle.terminal.history import exit_record
+
+        _warn_of_lost_end(where)
+        write(last_lines(where, count, None))
+        code = exit_record(where.exit).get("code")
+        return code if isinstance(code, int) else 1
+
+
+def _end(where: Place, count: int) -> bytes:
+    """The last lines, from the file or from a supervisor that keeps no file. Warns when the file is behind."""
+    try:
+        with connect(where) as client:
+            client.timeout = 2.0
+            try:
+                _warn_of_loss(client.detail()["output"])
+            except PeerStalled:
+                from treadle.terminal.viewers.screen import replayed
+
+                return b"\n".join(replayed(client).rsplit(b"\n", count + 1)[-count - 1 :])
+    except (NotFound, PeerStalled):
+        _warn_of_lost_end(where)
+    return last_lines(where, count, None)
+
+
+def _warn_of_loss(output: dict[str, Any]) -> None:
+    if output["lost"]:
+        warn(f"treadle: {output['lost']} bytes could not be written, the disk was full: what is shown here is old")
+        warn("  `treadle peek` and `treadle attach` show what there is now")
+
+
+def _warn_of_lost_end(where: Place) -> None:
+    """For a terminal that has ended: if the disk was full then, its last output is lost."""
+    from treadle.terminal.history import exit_record
+
+    try:
+        lost = exit_record(where.exit).get("output_lost")
+    except TreadleError:
+        return
+    if lost:
+        warn(f"treadle: {lost} bytes could not be written, the disk was full: its last words may be missing here")
+
+
+def _follow(where: Place, count: int, write: Callable[[bytes], None]) -> int:
+    """The file has everything up to an offset, and the socket everything after it: nothing is missing or repeated."""
+    with connect(where) as client:
+        try:
+            output = client.detail()["output"]
+        except PeerStalled:  # a supervisor without our additions offers only its scrollback
+            output = None
+        if output:
+            _warn_of_loss(output)
+            write(last_lines(where, count, output["file_size"]))
+            client.hello(wire.READ_ONLY | wire.FROM, output["end"])
+        client.subscribe()
+        for message in client.messages():
+            if isinstance(message, wire.ProgramOutput):
+                write(message.data)
+            elif isinstance(message, wire.Exit):
+                return message.code
+    return 1
+
+
+def last_lines(where: Place, count: int, size: int | None) -> bytes:
+    """The last lines on disk: of the current file up to `size`, and of the one before it when needed."""
+    found = _end_of(where.out, count, size)
+    lines = found.count(b"\n") + (not found.endswith(b"\n") and bool(found))
+    if lines < count and os.path.exists(f"{where.out}.1"):
+        found = _end_of(f"{where.out}.1", count - lines, None) + found
+    return found
+
+
+def _end_of(path: str, count: int, size: int | None) -> bytes:
+    """Read backwards, block by block, until enough lines are found."""
+    parts: list[bytes] = []
+    try:
+        with opened(path) as file:
+            at = file.seek(0, os.SEEK_END) if size is None else size
+            wanted = count + 1  # and the newline before the first of them; the last line may or may not end with one
+            while at > 0 and wanted > 0 < count:
+                step = min(BLOCK, at)
+                at -= step
+                file.seek(at)
+                block = file.read(step)
+                if not parts and not block.endswith(b"\n"):
+                    wanted -= 1
+                found = block.count(b"\n")
+                if found >= wanted:
+                    block = block.split(b"\n", found - wanted + 1)[-1]
+                wanted -= found
+                parts.append(block)
+    except FileNotFoundError:
+        return b""
+    return b"".join(reversed(parts))
+
+
+def _writer(strip: bool) -> Callable[[bytes], None]:
+    clean: Callable[[bytes], bytes] = bytes
+    if strip:
+        from treadle.terminal.sequences import Stripper
+
+        clean = Stripper().feed
+
+    def write(data: bytes) -> None:
+        view = memoryview(clean(data))
+        while view:  # sys.stdout may be unbuffered (PYTHONUNBUFFERED), and would then drop what a pipe does not take
+            view = view[os.write(1, view) :]
+
+    return write
+
+
+# `treadle explain`.
+
+EXPLAIN_HELP = """Say why a terminal is taken to be in its state.
+
+    treadle explain ID [--json]
+    treadle explain ID --record STATE [--to FILE]
+
+Shows which agent it is taken for and by what, its title and reports, the parts of its screen, and which signs of that
+agent's table are seen there: for when you find that a state is wrong. With --record, the screen as it is now is added,
+labelled with the STATE that it really is in, to the moments with which `treadle detectors test` tests the agent's
+table: to FILE, or beside your own table in the directory `detectors` of your configuration.
+"""
+
+
+def explain_command(arguments: list[str]) -> int:
+    given = Arguments(arguments, f"{WHERE} --record --to", "--json")
+    where = place(given, given.exactly(1, "one id")[0])
+    with connect(where) as client:
+        found = client.explain()
+    if state := given.values.get("--record"):
+        return _record(state, found, given.values.get("--to", ""))
+    if "--json" in given.flags:
+        show(found)
+    else:
+        sys.stdout.write("".join(f"{line}\n" for line in _lines(found)))
+    return 0
+
+
+def _record(state: str, found: dict[str, Any], path: str) -> int:
+    from treadle.io.files import append_lines
+    from treadle.terminal.detectors import moments
+
+    moment = moments.written(state, found)
+    path = path or os.path.join(detectors.own_directory(), found["agent"] + detectors.MOMENTS)
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    append_lines(path, moment.encode().split(b"\n"))
+    print(f"added to {path}")
+    return 0
+
+
+def _lines(found: dict[str, Any]) -> list[str]:
+    why = found["why"]
+    agent = f"{found['agent']}, known by {found['known_by']}" if found["agent"] else "none that is known"
+    lines = [
+        f"state:    {found['state']}",
+        f"because:  {why['source']}: {why['said']}",
+        f"agent:    {agent}",
+        f"title:    {found['title'] or '(none)'}",
+        f"report:   {found['report'] or '(none)'}",
+        f"quiet:    {found['quiet_ms']} ms; by its rhythm it would be {found['rhythm']}",
+    ]
+    lines += [f"table:    {name}: {fault}" for name, fault in found["unreadable"].items()]
+    if not found["agent"]:
+        return lines
+    lines.append(f"table:    {found['table']}")
+    lines.append(f"box:      {'an input box is drawn' if found['box'] else 'no input box'}")
+    seen = [sign for sign in found["signs"] if sign["seen"] is not None]
+    lines += ["signs that are seen:"] + [f"  {sign['state']:10} {sign['where']:8} {sign['seen']}" for sign in seen]
+    for name in ("dialog", "status", "last"):
+        text = [line for line in found["regions"][name].split("\n") if line.strip()][-8:]
+        lines += [f"{name}:", *(f"  | {line}" for line in text)]
+    return lines
+
+
+# `treadle detectors`.
+
+DETECTORS_HELP = """List or test the tables by which an agent's state is read from its screen.
+
+    treadle detectors [ls] [--json]
+    treadle detectors test FILE... [--json]
+
+`ls` names each agent, and the file of its table: your own in the directory `detectors` beside config.toml come before
+those that are installed. `test` reads a table and judges with it the labelled moments beside it, in NAME.moments.toml,
+which `treadle explain ID --record STATE` writes. It exits with 1 when a table cannot be read or a moment is judged
+otherwise than it is labelled. What a table holds: `treadle docs detectors`.
+"""
+
+
+def detectors_command(arguments: list[str]) -> int:
+    given = Arguments(arguments, "", "--json")
+    what, *paths = given.rest or ["ls"]
+    if what == "ls" and not paths:
+        return _list("--json" in given.flags)
+    if what == "test" and paths:
+        return max(_test(path, "--json" in given.flags) for path in paths)
+    raise UsageError("ls, or test with the file of a table")
+
+
+def _list(as_json: bool) -> int:
+    own = detectors.own_directory()
+    rows = []
+    for name, path in detectors.files().items():
+        detectors.readable(name)
+        whose = "yours" if os.path.dirname(path) == own else "installed"
+        rows.append({"agent": name, "table": path, "whose": whose, "fault": detectors.unreadable.get(name)})
+    if as_json:
+        show(rows)
+        return 0
+    for row in rows:
+        fault = f"  CANNOT BE READ: {row['fault']}" if row["fault"] else ""
+        sys.stdout.write(f"{row['agent']:10} {row['whose']:10} {row['table']}{fault}\n")
+    return 0
+
+
+def _test(path: str, as_json: bool) -> int:
+    from treadle.terminal.detectors import moments
+    from treadle.terminal.detectors.table import read_table
+
+    table, beside = read_table(path), moments.file_of(path)
+    if not os.path.exists(beside):
+        raise ConfigError(
+            f"{path} can be read, but has no labelled moments in {beside}",
+            hint="when its agent runs in a terminal: treadle explain ID --record STATE --to FILE",
+        )
+    results = moments.tested(table, beside)
+    wrong = [result for result in results if result[0] != result[1]]
+    if as_json:
+        show([dict(zip(("labelled", "judged", "because"), result, strict=True)) for result in results])
+        return 1 if wrong else 0
+    for number, (label, state, why) in enumerate(results, 1):
+        if label != state:
+            sys.stdout.write(f"moment {number}: labelled {label}, judged {state}, because of {why}\n")
+    sys.stdout.write(f"{path}: {len(results) - len(wrong)} of {len(results)} moments are judged as labelled\n")
+    if not results:
+        warn(f"treadle detectors: {beside} has no moments")
+    return 1 if wrong or not results else 0

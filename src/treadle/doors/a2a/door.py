@@ -4,35 +4,240 @@ A context is a conversation with the agent (one session), and a task is one turn
 """
 
 import asyncio
+import logging
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
+from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
-from treadle.doors.a2a.content import prompt_of
-from treadle.doors.a2a.listing import listed
-from treadle.doors.a2a.push import Allowed, Webhook
 from treadle.doors.a2a.task import ServedTask
 from treadle.errors import Busy, ConfigError, LocalError, TreadleError, Unsupported
-from treadle.io.within import end_tasks, start_held
-from treadle.session import Agent, AgentInfo, Session, SessionSpec, Start
+from treadle.io.http import HttpClient, HttpError
+from treadle.io.tasks import end_tasks, start_held
+from treadle.policy.network import is_loopback
+from treadle.session import Agent, AgentInfo, Prompt, Session, SessionSpec, Start
 from treadle.sessions.abilities import can
 from treadle.sessions.session import new_id
-from treadle.wire.a2a import versions
-from treadle.wire.a2a.records import (
+from treadle.wire.a2a import messages
+from treadle.wire.a2a.messages import (
+    CONTENT_TYPE_NOT_SUPPORTED,
     EXTENDED_CARD_NOT_CONFIGURED,
+    METHODS,
     PUSH_NOT_SUPPORTED,
     TASK_NOT_CANCELABLE,
     TASK_NOT_FOUND,
     UNSUPPORTED_OPERATION,
     A2aEvent,
+    A2aMessage,
+    A2aPart,
+    Malformed,
     PushTarget,
     SendParams,
+    Version,
+    plain,
+    read_length,
+    written,
 )
-from treadle.wire.a2a.versions import METHODS, Malformed, Version
 from treadle.wire.common.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Fault
+from treadle.wire.common.jsontext import dumps
+
+# A message of a client as a prompt.
+
+_TEXTS = ("application/json", "application/xml", "application/yaml", "application/toml")
+
+
+def prompt_of(message: A2aMessage, *, images: bool) -> Prompt:
+    """Its text as it stands: a slash or an @ in it means nothing. What the agent cannot be given is refused."""
+    pictures = [part.raw for part in message.parts if part.raw is not None and part.media_type.startswith("image/")]
+    if pictures and not images:
+        raise Fault(CONTENT_TYPE_NOT_SUPPORTED, "this agent takes no images")
+    text = "\n\n".join(filter(None, map(_words, message.parts)))
+    if not text.strip() and not pictures:
+        raise Fault(INVALID_PARAMS, "message.parts: there is nothing in them")
+    return Prompt(text=text, verbatim=True, images=tuple(pictures))
+
+
+def _words(part: A2aPart) -> str:
+    if part.text is not None:
+        return part.text
+    if part.url is not None:
+        raise Fault(CONTENT_TYPE_NOT_SUPPORTED, "no file is fetched from an address: send its content")
+    if part.raw is None:
+        return dumps(part.data)
+    if part.media_type.startswith("image/"):
+        return ""
+    if not part.media_type.startswith("text/") and part.media_type not in _TEXTS:
+        raise Fault(CONTENT_TYPE_NOT_SUPPORTED, f"a file of the type {part.media_type or 'unknown'!r} is not taken")
+    try:
+        text = part.raw.decode()
+    except UnicodeDecodeError:
+        raise Fault(CONTENT_TYPE_NOT_SUPPORTED, f"{part.filename or 'a file'} is not text in UTF-8") from None
+    return f"{part.filename}:\n{text}" if part.filename else text
+
+
+# The page of tasks that a client asks for: the latest change first.
+
+PAGE, LARGEST = 50, 100
+
+
+def listed(tasks: Sequence[ServedTask], params: dict[str, Any]) -> dict[str, Any]:
+    size, cursor, history = _size(params), _word(params, "pageToken"), read_length(params)
+    context, state, after = _word(params, "contextId"), _word(params, "status"), _moment(params)
+    if state in ("", "TASK_STATE_UNSPECIFIED"):
+        state = ""
+    elif not state.startswith("TASK_STATE_"):
+        raise Malformed(f"status is {state[:80]!r}")
+    wanted = state.removeprefix("TASK_STATE_").lower().replace("_", "-")
+    matching = [
+        task
+        for task in tasks
+        if context in ("", task.context)
+        and wanted in ("", task.status.state)
+        and (after is None or datetime.fromisoformat(task.status.timestamp) >= after)
+    ]
+    ordered = sorted(matching, key=_place, reverse=True)
+    left = [task for task in ordered if not cursor or _place(task) < _read_cursor(cursor)]
+    page = left[:size]
+    more = "|".join(_place(page[-1])) if len(left) > size else ""
+    artifacts = params.get("includeArtifacts") is True
+    shown = [plain(task.snapshot(history, artifacts=artifacts), "1.0") for task in page]
+    found = [{"artifacts": [], **task} if artifacts else task for task in shown]
+    return {"tasks": found, "nextPageToken": more, "pageSize": size, "totalSize": len(matching)}
+
+
+def _place(task: ServedTask) -> tuple[str, str]:
+    """Of two changes in one millisecond, the younger task counts as the later."""
+    return task.status.timestamp, f"{task.number:012d}"
+
+
+def _read_cursor(text: str) -> tuple[str, str]:
+    when, bar, name = text.partition("|")
+    if not bar:
+        raise Malformed("pageToken is none of ours")
+    return when, name
+
+
+def _moment(params: dict[str, Any]) -> datetime | None:
+    given = _word(params, "statusTimestampAfter")
+    try:
+        found = datetime.fromisoformat(given) if given else None
+    except ValueError:
+        raise Malformed("statusTimestampAfter is no time in ISO 8601") from None
+    return found.replace(tzinfo=UTC) if found is not None and found.tzinfo is None else found
+
+
+def _size(params: dict[str, Any]) -> int:
+    given = params.get("pageSize", PAGE)
+    if type(given) is not int or not 1 <= given <= LARGEST:
+        raise Malformed(f"pageSize is no whole number from 1 to {LARGEST}")
+    return given
+
+
+def _word(params: dict[str, Any], name: str) -> str:
+    given = params.get(name, "")
+    if not isinstance(given, str):
+        raise Malformed(f"{name} is no text")
+    return given
+
+
+# Webhooks: changes of a task, posted to an address that its client named and the person allowed.
+#
+# A client that could name any address would reach what only this machine reaches, so only hosts that the person named
+# are called, over TLS unless it is this machine, and no redirect is followed.
+
+log = logging.getLogger(__name__)
+
+SECONDS = 15.0
+TRIES = 3
+WAITING = 1000
+"""Changes that may wait for one address; more are dropped, and the client asks for the task."""
+
+
+class Allowed:
+    """Hosts that may be called: `hooks.example` for any port, `hooks.example:8443` for one."""
+
+    def __init__(self, hosts: Iterable[str]) -> None:
+        self._hosts = {host.lower() for host in hosts}
+
+    def __bool__(self) -> bool:
+        return bool(self._hosts)
+
+    def check(self, target: PushTarget) -> None:
+        """Raise Malformed, with the reason, unless it may be called."""
+        try:
+            parts = urlsplit(target.url)
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+        except ValueError as error:
+            raise Malformed(f"url: {error}") from None
+        host = (parts.hostname or "").lower()
+        named = f"[{host}]" if ":" in host else host
+        if parts.scheme not in ("http", "https") or not host or parts.username is not None or parts.fragment:
+            raise Malformed("url: an address of http or https is needed, without a name, password or fragment in it")
+        if not {host, named, f"{named}:{port}"} & self._hosts:
+            raise Malformed(f"url: this server does not call {named}:{port}; its owner allows hosts by --webhook-host")
+        if parts.scheme == "http" and not is_loopback(host):
+            raise Malformed(f"url: {named} is another machine, so it is called by https only")
+        for value in (target.token, target.scheme, target.credentials):
+            if not value.isprintable() or not value.isascii():
+                raise Malformed("token, scheme and credentials are plain text for a header")
+
+
+class Webhook:
+    """One address, which is told of changes in their order. What cannot be delivered is tried again, then dropped."""
+
+    def __init__(self, target: PushTarget, version: Version) -> None:
+        self.target = target
+        self.version = version
+        self._waiting: asyncio.Queue[A2aEvent | None] = asyncio.Queue(WAITING)
+        headers = {"content-type": "application/a2a+json" if version == "1.0" else "application/json"}
+        if target.token:
+            headers["x-a2a-notification-token"] = target.token
+        if target.scheme and target.credentials:
+            headers["authorization"] = f"{target.scheme} {target.credentials}"
+        self._client = HttpClient(headers, connect_seconds=SECONDS, idle_seconds=SECONDS)
+        self._work = asyncio.create_task(self._run(), name=f"webhook {target.id}")
+
+    def tell(self, event: A2aEvent) -> None:
+        if self._waiting.full():
+            log.warning("the webhook %s is too slow, and was not told of a change", self.target.id)
+        else:
+            self._waiting.put_nowait(event)
+
+    def finish(self) -> None:
+        """Nothing more comes: it ends when all has been delivered."""
+        if not self._waiting.full():
+            self._waiting.put_nowait(None)
+
+    async def close(self) -> None:
+        await end_tasks(self._work)
+
+    async def _run(self) -> None:
+        try:
+            while (event := await self._waiting.get()) is not None:
+                await self._deliver(msgspec.json.encode(written(event, self.version)))
+        finally:
+            await self._client.aclose()
+
+    async def _deliver(self, body: bytes) -> None:
+        for tried in range(TRIES):
+            if tried:
+                await asyncio.sleep(2.0**tried)
+            try:
+                async with self._client.request("POST", self.target.url, body) as response:
+                    async for _ in response.chunks():
+                        pass
+                if response.status < 300:
+                    return
+                why = f"it answered {response.status}"
+            except HttpError as error:
+                why = str(error)
+            log.info("the webhook %s was not reached: %s", self.target.id, why)
+        log.warning("the webhook %s was given up for one change after %d tries", self.target.id, TRIES)
+
 
 SESSIONS = 32
 """Conversations that are open at once. An idle one is closed for a new one, and resumed when it goes on."""
@@ -100,9 +305,9 @@ class A2aDoor:
             raise Fault(METHOD_NOT_FOUND, f"there is no method {method[:80]!r} in version {version}{hint}")
         try:
             if version == "1.0":
-                params = versions.as_camel(params)
+                params = messages.as_camel(params)
             if operation == "stream":
-                task = await self._receive(owner, version, versions.read_send(params, version))
+                task = await self._receive(owner, version, messages.read_send(params, version))
                 return self._streamed(task, version, through=False)
             if operation == "subscribe":
                 task = self._find(owner, params)
@@ -124,11 +329,11 @@ class A2aDoor:
     # Messages
 
     async def _send(self, owner: str, version: Version, params: dict[str, Any]) -> dict[str, Any]:
-        given = versions.read_send(params, version)
+        given = messages.read_send(params, version)
         task = await self._receive(owner, version, given)
         if given.waits:
             await task.rest()
-        return versions.written(task.snapshot(given.history), version)
+        return messages.written(task.snapshot(given.history), version)
 
     def _streamed(self, task: ServedTask, version: Version, *, through: bool) -> AsyncGenerator[dict[str, Any]]:
         events = task.watch(through=through)  # from now on, not only when the first is asked for
@@ -136,7 +341,7 @@ class A2aDoor:
         async def results() -> AsyncGenerator[dict[str, Any]]:
             async with aclosing(events):
                 async for event in events:
-                    yield versions.written(event, version)
+                    yield messages.written(event, version)
 
         return results()
 
@@ -240,8 +445,8 @@ class A2aDoor:
         return task
 
     async def _get(self, owner: str, version: Version, params: dict[str, Any]) -> dict[str, Any]:
-        length = versions.read_length(params)
-        return versions.plain(self._find(owner, params).snapshot(length), version)
+        length = messages.read_length(params)
+        return messages.plain(self._find(owner, params).snapshot(length), version)
 
     async def _list(self, owner: str, version: Version, params: dict[str, Any]) -> dict[str, Any]:
         return listed([task for task in self._tasks.values() if task.owner == owner], params)
@@ -251,7 +456,7 @@ class A2aDoor:
         if not task.ended:
             await task.cancel()
             if task.status.state == "canceled":
-                return versions.plain(task.snapshot(), version)
+                return messages.plain(task.snapshot(), version)
         raise Fault(TASK_NOT_CANCELABLE, f"the task is {task.status.state}")
 
     async def _card(self, owner: str, version: Version, params: dict[str, Any]) -> dict[str, Any]:
@@ -285,21 +490,21 @@ class A2aDoor:
                 hook.finish()
 
     async def _push_set(self, owner: str, version: Version, params: dict[str, Any]) -> dict[str, Any]:
-        name, target = versions.read_push(params, version)
+        name, target = messages.read_push(params, version)
         self._check_push(target)
         task = self._find(owner, {"id": name})
-        return versions.push_written(task.id, self._add_hook(task, target, version), version)
+        return messages.push_written(task.id, self._add_hook(task, target, version), version)
 
     async def _push_get(self, owner: str, version: Version, params: dict[str, Any]) -> dict[str, Any]:
         task, hook = self._hook(owner, version, params)
-        return versions.push_written(task.id, hook.target, version)
+        return messages.push_written(task.id, hook.target, version)
 
     async def _push_list(self, owner: str, version: Version, params: dict[str, Any]) -> Any:
         task = self._find(owner, params, "id" if version == "0.3" else "taskId")
         if not self.webhooks:
             raise Fault(PUSH_NOT_SUPPORTED, "this server calls no webhooks")
         hooks = self._hooks.get(task.id, {}).values()
-        found = [versions.push_written(task.id, hook.target, version) for hook in hooks]
+        found = [messages.push_written(task.id, hook.target, version) for hook in hooks]
         return found if version == "0.3" else {"configs": found, "nextPageToken": ""}
 
     async def _push_delete(self, owner: str, version: Version, params: dict[str, Any]) -> Any:

@@ -3,28 +3,467 @@
 Sessions run side by side.
 """
 
+import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from treadle import __version__
-from treadle.doors.acp.session import ClientAbilities, Served
+from treadle.doors.approvals import other_input, proposed
 from treadle.doors.rpc import RpcDoor
-from treadle.errors import AuthFailed, NotFound
+from treadle.errors import AuthFailed, NotFound, RemoteError, TreadleError
+from treadle.events import Answered, AnyEvent, Asked, TurnEnded, Usage, Warned
+from treadle.io.files import read_if_there
 from treadle.io.rpc import Then
 from treadle.io.streams import Stream
-from treadle.session import Agent, Keeping, SessionSpec, Start
+from treadle.io.tasks import end_tasks
+from treadle.policy.profile import MATRIX
+from treadle.session import (
+    Agent,
+    Answer,
+    Change,
+    Choosing,
+    CommandInfo,
+    Effort,
+    EventReader,
+    Keeping,
+    Mode,
+    ModelMenu,
+    OfferedModel,
+    Prompt,
+    Reasoning,
+    Remembering,
+    Session,
+    SessionSpec,
+    Start,
+)
+from treadle.sessions.abilities import can
+from treadle.sessions.totals import Totals
 from treadle.settings import config
-from treadle.wire.acp.connection import PROTOCOL_VERSION, Connection
-from treadle.wire.acp.servers import as_table
-from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
+from treadle.wire.acp.connection import (
+    PROTOCOL_VERSION,
+    Connection,
+    as_table,
+    prompt_images,
+    prompt_text,
+    text_block,
+)
+from treadle.wire.acp.outgoing import AcpOutgoing, Update, commands_update, stop_reason
+from treadle.wire.acp.tools import DENIED
+from treadle.wire.common.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Fault
 from treadle.wire.common.rpc import RpcNotice
 
-RESOURCE_NOT_FOUND = -32002
+# Puts a session's questions to the person at the editor, and turns their choice into our answer.
+
+Caller = Callable[[str, dict[str, Any]], Awaitable[Any]]
+
+PERMISSION = [
+    {"optionId": "once", "name": "Allow", "kind": "allow_once"},
+    {"optionId": "session", "name": "Allow for this session", "kind": "allow_always"},
+    {"optionId": "always", "name": "Always allow", "kind": "allow_always"},
+    {"optionId": "reject", "name": "Reject", "kind": "reject_once"},
+]
+PLAN = [
+    {"optionId": "once", "name": "Approve the plan", "kind": "allow_once"},
+    {"optionId": "reject", "name": "Keep planning", "kind": "reject_once"},
+]
+_SCOPES: dict[str, Any] = {"once": "once", "session": "session", "always": "always"}
+UNANSWERABLE = "the editor cannot answer in words, and no choices were given"
+
+
+async def put(call: Caller, session: str, asked: Asked, tool: dict[str, Any], *, forms: bool) -> Answer:
+    """`tool` is how the request names the call; `forms` says whether the client can show a form."""
+    try:
+        if asked.kind == "question" and (forms or not asked.options):
+            return await _by_form(call, session, asked) if forms else _denied(UNANSWERABLE, by="nobody")
+        options = options_of(asked)
+        params = {"sessionId": session, "toolCall": tool, "options": options}
+        return read_choice(asked, await call("session/request_permission", params))
+    except RemoteError as error:
+        return _denied(f"the editor could not be asked: {error.message}", by="nobody")
+
+
+def options_of(asked: Asked) -> list[dict[str, str]]:
+    if asked.kind == "permission":
+        return PERMISSION
+    if asked.kind == "plan":
+        return PLAN
+    chosen = [
+        {"optionId": f"choice-{number}", "name": text, "kind": "allow_once"}
+        for number, text in enumerate(asked.options)
+    ]
+    return [*chosen, {"optionId": "reject", "name": "Do not answer", "kind": "reject_once"}]
+
+
+def read_choice(asked: Asked, result: Any) -> Answer:
+    """A choice that cannot be understood is a no."""
+    outcome = result.get("outcome") if isinstance(result, dict) else None
+    chosen = outcome.get("optionId") if isinstance(outcome, dict) and outcome.get("outcome") == "selected" else None
+    if asked.kind == "question" and isinstance(chosen, str) and chosen.startswith("choice-"):
+        number = chosen.removeprefix("choice-")
+        if number.isascii() and number.isdigit() and int(number) < len(asked.options):
+            return Answer(decision="allow", text=asked.options[int(number)])
+    if asked.kind != "question" and chosen in _SCOPES:
+        return Answer(decision="allow", scope=_SCOPES[chosen], changed_args=other_input(asked, outcome, result))
+    return _denied("" if chosen == "reject" else "no one chose", by="person")
+
+
+async def _by_form(call: Caller, session: str, asked: Asked) -> Answer:
+    field: dict[str, Any] = {"type": "string", "title": "Answer"}
+    if asked.options:
+        field["enum"] = list(asked.options)
+    params = {
+        "sessionId": session,
+        "mode": "form",
+        "message": asked.text,
+        "requestedSchema": {"type": "object", "properties": {"answer": field}, "required": ["answer"]},
+    }
+    result = await call("elicitation/create", params)
+    reply = result if isinstance(result, dict) else {}
+    content = reply.get("content")
+    text = content.get("answer") if isinstance(content, dict) else None
+    if reply.get("action") == "accept" and isinstance(text, str):
+        return Answer(decision="allow", text=text)
+    return _denied("not answered", by="person")
+
+
+def _denied(text: str, *, by: str) -> Answer:
+    return Answer(decision="deny", text=text, by=by)
+
+
+# What an editor can set in a session, as the protocol's config options: the mode, the model, the effort.
+
+Option = dict[str, Any]
+AS_SET = "default"
+"""The effort of the settings."""
+
+
+async def offered(session: Session, modes: dict[str, Any], effort: str, before: list[Option]) -> list[Option]:
+    """The options with their values now. What the agent cannot change is left out. A model that was in use `before`
+    can be chosen again, although the agent does not list it."""
+    able = session.info.capabilities
+    found = [_mode(modes)]
+    if can(able, "switch_model") and (menu := await _menu(session)).current:
+        found.append(_model(menu, [one["currentValue"] for one in before if one["id"] == "model"]))
+    if can(able, "effort"):
+        found.append(_effort(effort))
+    return found
+
+
+def change(options: list[Option], wanted: Any, value: Any) -> Change:
+    """What choosing this value means, for any option but the mode."""
+    option = next((one for one in options if one["id"] == wanted), None)
+    if option is None:
+        raise Fault(INVALID_PARAMS, f"there is no option {wanted!r}", {"options": [one["id"] for one in options]})
+    values = [one["value"] for one in option["options"]]
+    if value not in values:
+        raise Fault(INVALID_PARAMS, f"{wanted} cannot be {value!r}", {"values": values})
+    if wanted == "model":
+        return Change(model=value)
+    return Change(thinking=Reasoning() if value == AS_SET else Reasoning(effort=value))
+
+
+async def _menu(session: Session) -> ModelMenu:
+    """An agent that does not list its models has the one that it uses."""
+    if isinstance(session, Choosing):
+        try:
+            return await session.menu()
+        except TreadleError:  # an editor can do without the list
+            pass
+    models = session.info.models
+    return ModelMenu(current=models[0] if models else "", offered=tuple(OfferedModel(id=name) for name in models))
+
+
+def _model(menu: ModelMenu, before: list[str]) -> Option:
+    listed = {name: OfferedModel(id=name) for name in (menu.current, *before)}
+    listed |= {one.id: one for one in menu.offered}
+    values = [
+        {"value": one.id, "name": one.name or one.id, **({"description": one.description} if one.description else {})}
+        for one in listed.values()
+    ]
+    return _select("model", "Model", "model", menu.current, values)
+
+
+def _mode(modes: dict[str, Any]) -> Option:
+    values = [{**mode, "value": mode["id"]} for mode in modes["availableModes"]]
+    for value in values:
+        del value["id"]
+    return _select("mode", "Mode", "mode", modes["currentModeId"], values)
+
+
+def _effort(current: str) -> Option:
+    values = [{"value": AS_SET, "name": "As in the settings"}]
+    values += [{"value": level, "name": level.capitalize()} for level in get_args(Effort)]
+    return _select("effort", "Effort", "thought_level", current, values)
+
+
+def _select(id: str, name: str, category: str, current: str, values: list[Option]) -> Option:
+    common = {"id": id, "name": name, "category": category, "type": "select"}
+    return {**common, "currentValue": current, "options": values}
+
+
+# One open session of an editor: its prompts, questions, modes and commands.
+
 AUTH_REQUIRED = -32000
+TITLE = 80
+
+MODES: dict[Mode, tuple[str, str]] = {
+    "suggest": ("Ask", "Reads by itself and asks before it changes files or runs commands"),
+    "auto-edit": ("Edit", "Changes files by itself and asks before it runs commands"),
+    "full-auto": ("Full auto", "Changes files and runs commands by itself, within the rules"),
+    "plan": ("Plan", "Changes nothing and makes a plan to approve"),
+    "yolo": ("No questions", "Does everything without asking, except what rules deny"),
+}
+assert set(MODES) == set(MATRIX)
+
+
+class ClientAbilities:
+    """What the editor said it can do."""
+
+    def __init__(self, declared: Any) -> None:
+        given = declared if isinstance(declared, dict) else {}
+        meta = given.get("_meta")
+        elicitation = given.get("elicitation")
+        self.terminals = isinstance(meta, dict) and meta.get("terminal_output") is True
+        self.denials = isinstance(meta, dict) and meta.get(DENIED) is True
+        self.forms = isinstance(elicitation, dict) and "form" in elicitation
+
+
+class Served:
+    def __init__(
+        self,
+        session: Session,
+        cwd: str,
+        mode: Mode | None,
+        *,
+        client: ClientAbilities,
+        call: Caller,
+        tell: Callable[[str, dict[str, Any]], Any],
+        warn: Callable[[str], None],
+    ) -> None:
+        self.session = session
+        self.mode = session.info.mode or mode
+        self._client = client
+        self._call = call
+        self._tell = tell
+        self._warn = warn
+        self._out = AcpOutgoing(
+            lambda args: proposed(args, cwd),
+            terminals=client.terminals,
+            denials=client.denials,
+            load=read_if_there,
+        )
+        self._spent = Totals()
+        self._turns: list[str] = []
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._commands: list[CommandInfo] = []
+        self._titled = False
+        self._options: list[dict[str, Any]] = []
+        """The settings as the editor knows them."""
+        self._set_up: tuple[tuple[str, ...], Mode | None] = (), None
+        self._first: list[dict[str, Any]] = []
+        """The settings with which the session was opened."""
+        self._effort = AS_SET
+
+    async def update(self, update: Update) -> None:
+        await self._tell("session/update", {"sessionId": self.session.id, "update": update})
+
+    # Opening
+
+    async def replay(self) -> None:
+        """Send the history, if the session knows it."""
+        self._titled = True
+        if isinstance(self.session, Remembering):
+            for update in self._out.replayed(self.session.history()):
+                await self.update(update)
+
+    async def offer_commands(self) -> None:
+        commands = self.session.commands()
+        if commands != self._commands:
+            self._commands = commands
+            await self.update(commands_update(commands))
+
+    def modes(self) -> dict[str, Any]:
+        current = self.mode or "full-auto"
+        offered = MODES if can(self.session.info.capabilities, "mode") else {current: MODES[current]}
+        available = [{"id": mode, "name": name, "description": text} for mode, (name, text) in offered.items()]
+        return {"currentModeId": current, "availableModes": available}
+
+    async def set_mode(self, name: Any) -> None:
+        mode = next((known for known in MODES if known == name), None)
+        if mode is None:
+            raise Fault(INVALID_PARAMS, f"there is no mode {name!r}", {"modes": list(MODES)})
+        await self.session.configure(Change(mode=mode))
+        self.mode = mode
+
+    # Settings
+
+    async def setup(self) -> dict[str, Any]:
+        """What the answers that open a session have in common."""
+        self._options = await offered(self.session, self.modes(), self._effort, self._first)
+        self._first = self._first or self._options
+        self._set_up = self.session.info.models, self.mode
+        return {"modes": self.modes(), "configOptions": self._options}
+
+    async def set_option(self, option: Any, value: Any) -> dict[str, Any]:
+        if option == "mode":
+            await self.set_mode(value)
+            await self.update({"sessionUpdate": "current_mode_update", "currentModeId": self.mode})
+        else:
+            await self.session.configure(change(self._options, option, value))
+            if option == "effort":
+                self._effort = value
+        return {"configOptions": (await self.setup())["configOptions"]}
+
+    async def _renew_settings(self) -> None:
+        """A slash command, or the agent itself, may have changed them."""
+        before = self._options
+        if not before or self._set_up == (self.session.info.models, self.mode):
+            return
+        if (await self.setup())["configOptions"] != before:
+            await self.update({"sessionUpdate": "config_option_update", "configOptions": self._options})
+
+    # A prompt
+
+    async def prompt(self, blocks: Any) -> dict[str, Any]:
+        text, images = prompt_text(blocks), prompt_images(blocks)
+        if not text.strip() and not images:
+            raise Fault(INVALID_PARAMS, "the prompt is empty")
+        if any(isinstance(block, dict) and block.get("type") == "audio" for block in blocks):
+            raise Fault(INVALID_PARAMS, "a prompt cannot contain audio")
+        if not self._titled:
+            self._titled = True
+            await self.update({"sessionUpdate": "session_info_update", "title": " ".join(text.split())[:TITLE]})
+        reader = self.session.events(after=-1)
+        try:
+            turn = await self._begin(text, images)
+            if turn is None:
+                return {"stopReason": "end_turn"}
+            return await self._follow(turn, reader)
+        finally:
+            reader.close()
+            await self.offer_commands()
+            await self._renew_settings()
+
+    async def _begin(self, text: str, images: tuple[bytes, ...]) -> str | None:
+        """The turn that this starts; None when it was a command that is done already."""
+        name, _, args = text.strip().removeprefix("/").partition(" ")
+        if text.lstrip().startswith("/") and any(command.name == name for command in self.session.commands()):
+            if images:
+                raise Fault(INVALID_PARAMS, f"images came with the command /{name}, which takes none")
+            result = await self.session.command(name, args.strip())
+            if result is not None:
+                if result.turn is None:
+                    await self.update({"sessionUpdate": "agent_message_chunk", "content": text_block(result.message)})
+                return result.turn
+        return await self.session.prompt(Prompt(text=text, images=images))
+
+    async def _follow(self, turn: str, reader: EventReader) -> dict[str, Any]:
+        self._turns.append(turn)
+        ended = None
+        try:
+            async for event in reader:
+                if event.turn != turn:
+                    self._beside(event)
+                    continue
+                await self._pass_on(event)
+                if isinstance(event, TurnEnded):
+                    ended = event
+                    break
+        finally:
+            self._turns.remove(turn)
+            if ended is None:
+                await self.session.interrupt(turn, "the editor stopped listening")
+        return await self._result(ended)
+
+    def _beside(self, event: AnyEvent) -> None:
+        if isinstance(event, Warned) and event.code != "gap":
+            self._warn(event.message)
+
+    async def _pass_on(self, event: AnyEvent) -> None:
+        match event:
+            case Asked():
+                self._ask(event)
+            case Answered():
+                if (asking := self._asking.pop(event.request, None)) is not None:
+                    asking.cancel()
+            case Usage():
+                await self._used(event)
+            case Warned():
+                self._beside(event)
+            case _:
+                for update in self._out.updates(event):
+                    await self.update(update)
+
+    async def _used(self, usage: Usage) -> None:
+        self._spent = self._spent.plus(usage)
+        used, size = self.session.info.context_used, self.session.info.context_window
+        if used is None or size is None or usage.parent is not None:
+            return
+        update: Update = {"sessionUpdate": "usage_update", "used": used, "size": size}
+        if self._spent.cost_usd is not None:
+            update["cost"] = {"amount": self._spent.cost_usd, "currency": "USD"}
+        await self.update(update)
+
+    async def _result(self, ended: TurnEnded | None) -> dict[str, Any]:
+        if self.session.info.mode not in (None, self.mode):  # for example when a plan was approved
+            self.mode = self.session.info.mode
+            await self.update({"sessionUpdate": "current_mode_update", "currentModeId": self.mode})
+        stop = stop_reason(ended) if ended is not None else "cancelled"
+        if stop is None:
+            error = ended.error if ended is not None else None
+            code = AUTH_REQUIRED if error is not None and error.code == "auth_failed" else INTERNAL_ERROR
+            data = {"code": error.code, "retryable": error.retryable} if error is not None else None
+            raise Fault(code, error.message if error is not None else "the turn failed", data)
+        if ended is not None and ended.outcome == "limited" and ended.error is not None:
+            await self.update(_message_chunk(f"\n\n[stopped: {ended.error.message}]"))
+        return {"stopReason": stop, **({"usage": self._usage()} if self._spent.calls else {})}
+
+    def _usage(self) -> dict[str, int]:
+        """Usage of the whole session, as the schema says. Cached tokens are counted besides the input."""
+        spent = self._spent
+        return {
+            "totalTokens": spent.total_tokens,
+            "inputTokens": spent.input_tokens,
+            "outputTokens": spent.output_tokens,
+            "thoughtTokens": spent.reasoning_tokens,
+            "cachedReadTokens": spent.cache_read_tokens,
+            "cachedWriteTokens": spent.cache_write_tokens,
+        }
+
+    # Questions
+
+    def _ask(self, asked: Asked) -> None:
+        task = asyncio.create_task(self._put(asked), name=f"question {asked.request}")
+        self._asking[asked.request] = task
+
+    async def _put(self, asked: Asked) -> None:
+        shown, tool = self._out.asked(asked)
+        for update in shown if asked.kind == "permission" else []:
+            await self.update(update)
+        answer = await put(self._call, self.session.id, asked, tool, forms=self._client.forms)
+        with suppress(NotFound):  # its time has run out meanwhile
+            await self.session.answer(asked.request, answer)
+
+    async def cancel(self) -> None:
+        for turn in list(self._turns):
+            with suppress(TreadleError):
+                await self.session.interrupt(turn, "cancelled in the editor")
+
+    async def close(self) -> None:
+        await end_tasks(*self._asking.values())
+        await self.session.close()
+
+
+def _message_chunk(text: str) -> Update:
+    return {"sessionUpdate": "agent_message_chunk", "content": text_block(text)}
+
+
+RESOURCE_NOT_FOUND = -32002
 LISTED = 100
 
 

@@ -11,8 +11,7 @@ from typing import Any, get_args
 import msgspec
 
 from treadle import __version__
-from treadle.doors.codex.params import AS_SET, not_used, refuse, refused, spec_of, terms
-from treadle.doors.codex.thread import OpenThread
+from treadle.doors.codex.thread import AS_SET, OpenThread, not_used, refuse, refused, spec_of, terms
 from treadle.doors.rpc import RpcDoor
 from treadle.errors import NotFound, TreadleError
 from treadle.io.paths import state_dir
@@ -21,7 +20,7 @@ from treadle.io.streams import Stream
 from treadle.session import Agent, Choosing, Effort, Keeping, ModelMenu, SessionSpec, Start, StoredSession
 from treadle.sessions.abilities import can
 from treadle.settings import config
-from treadle.wire.codex import items
+from treadle.wire.codex import outgoing
 from treadle.wire.codex.connection import SPEAKS, Connection
 from treadle.wire.common.rpc import CallKey
 
@@ -180,7 +179,7 @@ class AppServerDoor(RpcDoor[OpenThread]):
     def _listed(self, one: StoredSession) -> dict[str, Any]:
         if (opened := self._sessions.get(one.id)) is not None:
             return opened.view()
-        return items.thread(one, status="notLoaded", model=None, version=SPEAKS)
+        return outgoing.thread(one, status="notLoaded", model=None, version=SPEAKS)
 
     async def _loaded(self, params: dict[str, Any]) -> dict[str, Any]:
         return {"data": list(self._sessions), "nextCursor": None}
@@ -258,7 +257,7 @@ async def _menu(session: Any) -> list[dict[str, Any]]:
     menu = (
         await session.menu() if isinstance(session, Choosing) else ModelMenu(current="".join(session.info.models[:1]))
     )
-    return items.models(menu, efforts, images=can(able, "images"))
+    return outgoing.models(menu, efforts, images=can(able, "images"))
 
 
 async def _none_of_these(params: dict[str, Any]) -> dict[str, Any]:

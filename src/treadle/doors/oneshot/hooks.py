@@ -12,9 +12,13 @@ from typing import Any
 import msgspec
 
 from treadle.agent.event_hooks import EventHooks, Judge, matches
+from treadle.agent.hooks import HookStep
+from treadle.doors.oneshot.greeting import Adaptable
+from treadle.doors.oneshot.run import OneShot
 from treadle.errors import Unsupported
+from treadle.session import Session
 from treadle.settings.claude import EVENTS, NOT_CALLED, TIMEOUT
-from treadle.wire.oneshot.records import new_uuid
+from treadle.wire.oneshot.records import hook_response, hook_started, new_uuid
 
 Request = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 """Sends a control request to the host and returns the response; raises when the host answers with an error."""
@@ -89,3 +93,23 @@ def _registered(event: str, group: Any) -> Registered:
         callbacks=tuple(callbacks),
         timeout=float(timeout) if isinstance(timeout, int | float) and timeout > 0 else TIMEOUT,
     )
+
+
+# `--include-hook-events`: a line when a command of a hook begins, and one when it has ended.
+
+
+def write_hook_lines(session: Session, hooks: HostHooks | None, runner: OneShot) -> None:
+    """Of the hooks of --settings and of settings files; those of the host it runs itself."""
+
+    def write(step: HookStep) -> None:
+        about = (step.id, step.name, step.event, session.id)
+        if step.done:
+            how = {"stdout": step.stdout, "stderr": step.stderr}
+            runner.tell(hook_response(*about, **how, exit_code=step.exit_code))
+        else:
+            runner.tell(hook_started(*about))
+
+    if hooks is not None:
+        hooks.watch = write
+    if isinstance(session, Adaptable):
+        session.watch_hooks(write)

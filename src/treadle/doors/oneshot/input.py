@@ -6,25 +6,87 @@ mode, model, and permission questions that its own callback answers.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
-from treadle.doors.oneshot.adaptable import Adaptable, facts_of, judge_of
-from treadle.doors.oneshot.greeting import Heard
+import msgspec
+
+from treadle.doors.oneshot.greeting import Adaptable, Heard, facts_of, judge_of
 from treadle.doors.oneshot.hooks import HostHooks
-from treadle.doors.oneshot.permitting import apply
 from treadle.doors.oneshot.requests import HostRequests
 from treadle.doors.oneshot.run import OneShot
 from treadle.errors import NotFound, RemoteError, RemoteProtocolError, TreadleError, Unsupported
 from treadle.events import Answered, Asked, Task, TaskChanged
 from treadle.io.link import Link
 from treadle.io.streams import Stream
-from treadle.session import Instructions, Session
-from treadle.wire.oneshot import permissions
+from treadle.session import Answer, Change, Instructions, Session, parse_mode
+from treadle.wire.oneshot import arguments
 from treadle.wire.oneshot import records as wire
 from treadle.wire.oneshot.content import prompt_of
-from treadle.wire.oneshot.system_lines import mode_changed, task_lines
+from treadle.wire.oneshot.records import mode_changed, task_lines
+
+# Permission questions that a program answers, and the lasting rules that come with an answer.
+#
+# `--permission-prompt-tool mcp__SERVER__TOOL` sends them to a tool of an MCP server, which answers in JSON, as for
+# Claude Code: `{"behavior": "allow", "updatedInput": {...}}` or `{"behavior": "deny", "message": "..."}`.
+
+Warn = Callable[[str], None]
+AskTool = Callable[[dict[str, Any]], Awaitable[str]]
+
+
+async def apply(updates: Any, session: Session, warn: Warn) -> None:
+    """Apply what a program allows or forbids from now on. What cannot be applied is a warning: the run goes on."""
+    for update in updates if isinstance(updates, list) else ():
+        table = update if isinstance(update, dict) else {}
+        rules = arguments.rules_of(table)
+        if table.get("type") == "setMode":
+            with _warned(warn):
+                await session.configure(Change(mode=parse_mode(str(table.get("mode")))))
+        elif rules and isinstance(session, Adaptable):
+            for verdict, rule in rules:
+                with _warned(warn):
+                    session.add_rule(verdict, rule)
+            if table.get("destination") != "session":
+                warn("the rules of a permission update hold for this session and are not kept")
+        else:
+            warn("a permission update of the host is left out: such calls are asked about again")
+
+
+@contextmanager
+def _warned(warn: Warn) -> Iterator[None]:
+    try:
+        yield
+    except TreadleError as error:
+        warn(f"a permission update of the host is left out: {error}")
+
+
+async def put_to_tool(session: Session, ask: AskTool, warn: Warn) -> None:
+    """Ask this tool every permission question of a session, until the session is closed."""
+    async with asyncio.TaskGroup() as tasks:
+        async for event in session.events(after=-1):
+            if isinstance(event, Asked):
+                tasks.create_task(_put(event, session, ask, warn))
+
+
+async def _put(asked: Asked, session: Session, ask: AskTool, warn: Warn) -> None:
+    question = arguments.question(asked)
+    try:
+        text = await ask({name: question[name] for name in ("tool_name", "input", "tool_use_id")})
+        reply = msgspec.json.decode(text, type=dict[str, Any])
+        answer = arguments.answered(reply, asked)
+        if answer.decision == "allow":
+            await apply(reply.get("updatedPermissions"), session, warn)
+    except TreadleError as error:
+        answer = Answer(decision="deny", text=f"the permission tool failed: {error}", by="host")
+    except msgspec.MsgspecError:
+        answer = Answer(decision="deny", text="the permission tool answered with no JSON object", by="host")
+    try:
+        await session.answer(asked.request, answer)
+    except NotFound as error:
+        warn(f"an answer came too late: {error}")
+
 
 NO_INSTRUCTIONS = Instructions()
 ASKS_BACK = ("initialize", "set_model", "mcp_set_servers")
@@ -255,7 +317,7 @@ class StreamInput:
             if isinstance(event, Asked) and self._answers:
                 request_id = wire.new_uuid()
                 self._asking[request_id] = event
-                asked = {"type": "control_request", "request_id": request_id, "request": permissions.question(event)}
+                asked = {"type": "control_request", "request_id": request_id, "request": arguments.question(event)}
                 await self._write(asked)
             elif isinstance(event, Answered):
                 for request_id in [name for name, asked in self._asking.items() if asked.request == event.request]:
@@ -293,7 +355,7 @@ class StreamInput:
         reply = _table(response.get("response"))
         if response.get("subtype") == "error":
             reply = {"behavior": "deny", "message": str(response.get("error") or "")}
-        answer = permissions.answered(reply, asked)
+        answer = arguments.answered(reply, asked)
         if answer.decision == "allow":
             await apply(reply.get("updatedPermissions"), self._session, self._warn)
         try:

@@ -1,23 +1,230 @@
 """The control requests of Claude Code's SDKs, each answered from the session; what cannot be done is refused."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+import itertools
+import os
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol
 
-from treadle.doors.oneshot.adaptable import Adaptable, Extensible
-from treadle.doors.oneshot.ending import models_used
-from treadle.doors.oneshot.greeting import host_options
+from treadle import __version__
+from treadle.doors.oneshot.greeting import Adaptable, Extensible, host_options
 from treadle.doors.oneshot.hooks import HostHooks
-from treadle.doors.oneshot.host_tools import HostServer, Request
-from treadle.doors.oneshot.inquiries import Inquiries
-from treadle.doors.oneshot.run import OneShot
-from treadle.errors import ConfigError, NotFound, TreadleError, Unsupported
-from treadle.session import Change, Instructions, OwnTool, Reasoning, Session, parse_mode
+from treadle.doors.oneshot.run import OneShot, models_used
+from treadle.errors import ConfigError, NotFound, RemoteError, ToolError, TreadleError, Unsupported
+from treadle.io.files import read_at_most
+from treadle.session import Change, Instructions, OwnTool, Reasoning, Session, ShownResult, parse_mode
 from treadle.sessions import abilities
 from treadle.sessions.totals import Totals
-from treadle.wire.mcp.names import server_prefix, tool_name
+from treadle.settings.claude import EVENTS
+from treadle.wire.common.images import decoded
+from treadle.wire.mcp.connection import server_prefix, tool_name
 from treadle.wire.oneshot import records as wire
 from treadle.wire.oneshot.arguments import THEIRS
+from treadle.workspace import uncommitted
+
+# Tools of MCP servers inside the host's process, called over the control protocol.
+#
+# The host names the servers in `initialize`, or in `--mcp-config` with the type `sdk`. Each is spoken to in JSON-RPC,
+# one `mcp_message` request per message, and its tools become tools of the session, like those of any other server.
+
+PROTOCOL = "2025-11-25"
+START_SECONDS, CALL_SECONDS = 30.0, 600.0
+MOST_PAGES = 100
+
+Request = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+Named = Callable[[str, str], str]
+"""(server, tool) -> the name that the model sees."""
+
+
+class HostServer:
+    """One server of the host. Raises RemoteError when it does not answer properly."""
+
+    def __init__(self, name: str, request: Request, named: Named) -> None:
+        self.name = name
+        self._request = request
+        self._named = named
+        self._ids = itertools.count()
+
+    async def tools(self) -> tuple[OwnTool, ...]:
+        """Greet it and list all tools that it offers."""
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                greeting = {"name": "treadle", "version": __version__}
+                await self._ask("initialize", {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": greeting})
+                await self._say({"jsonrpc": "2.0", "method": "notifications/initialized"})
+                return tuple([self._tool(entry) for entry in await self._list()])
+        except TimeoutError:
+            raise RemoteError(f"the MCP server {self.name!r} of the host did not answer in time") from None
+
+    async def _list(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        cursor: Any = None
+        for _ in range(MOST_PAGES):
+            page = await self._ask("tools/list", {"cursor": cursor} if cursor else {})
+            found += [entry for entry in page.get("tools") or () if isinstance(entry, dict) and entry.get("name")]
+            cursor = page.get("nextCursor")
+            if not cursor:
+                break
+        return found
+
+    def _tool(self, entry: dict[str, Any]) -> OwnTool:
+        name = str(entry["name"])
+
+        async def call(arguments: dict[str, Any]) -> str | ShownResult:
+            try:
+                async with asyncio.timeout(CALL_SECONDS):
+                    result = await self._ask("tools/call", {"name": name, "arguments": arguments})
+            except TimeoutError:
+                raise ToolError(f"{name} of the host did not answer within {CALL_SECONDS:g} s") from None
+            except TreadleError as error:
+                raise ToolError(str(error)) from error
+            text = _text(result)
+            if result.get("isError"):
+                raise ToolError(text or "the tool failed without saying why")
+            images = _images(result)
+            return ShownResult(text=text, images=images) if images else text
+
+        schema = entry.get("inputSchema")
+        return OwnTool(
+            name=self._named(self.name, name),
+            description=str(entry.get("description") or name),
+            parameters=schema if isinstance(schema, dict) else {"type": "object", "properties": {}},
+            call=call,
+        )
+
+    async def _ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        answer = await self._say({"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params})
+        error = answer.get("error")
+        if isinstance(error, dict):
+            raise RemoteError(f"the MCP server {self.name!r} of the host: {error.get('message') or error}")
+        result = answer.get("result")
+        if not isinstance(result, dict):
+            raise RemoteError(f"the MCP server {self.name!r} of the host answered {method} without a result")
+        return result
+
+    async def _say(self, message: dict[str, Any]) -> dict[str, Any]:
+        reply = await self._request({"subtype": "mcp_message", "server_name": self.name, "message": message})
+        answer = reply.get("mcp_response")
+        return answer if isinstance(answer, dict) else {}
+
+
+def _images(result: dict[str, Any]) -> tuple[bytes, ...]:
+    blocks = [block for block in result.get("content") or () if isinstance(block, dict)]
+    return tuple(decoded(block.get("data")) for block in blocks if block.get("type") == "image")
+
+
+def _text(result: dict[str, Any]) -> str:
+    parts = []
+    for block in result.get("content") or ():
+        if isinstance(block, dict) and block.get("type") != "image":
+            parts.append(str(block["text"]) if isinstance(block.get("text"), str) else f"[{block.get('type')}]")
+    return "\n".join(parts)
+
+
+# Control requests that only ask, or change little: versions, cost, models, rules, files, styles, skills, the name.
+
+MOST = 1 << 20
+
+
+class Inquiries:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def answer(self, request: dict[str, Any]) -> dict[str, Any] | None:
+        """None: it is another kind of request."""
+        info = self._session.info
+        lists = wire.command_lists(info, self._session.commands())
+        match request.get("subtype"):
+            case "get_binary_version":
+                return {"version": __version__, "buildTime": None}
+            case "get_session_cost":
+                cost = await self._session.command("cost", "")
+                return {"text": cost.message if cost is not None else ""}
+            case "list_models":
+                return {"models": lists["models"]}
+            case "list_permission_rules":
+                return {"state": self._rules()}
+            case "read_file":
+                return self._file(request)
+            case "reload_output_styles":
+                return {"available_output_styles": lists["available_output_styles"]}
+            case "reload_skills":
+                skills = [command for command in self._session.commands() if command.skill]
+                return {"skills": [{"name": skill.name, "description": skill.description} for skill in skills]}
+            case "reload_plugins":
+                servers = [{"name": name, "status": state} for name, state in info.mcp_servers.items()]
+                return {
+                    "commands": lists["commands"],
+                    "agents": lists["agents"],
+                    "plugins": [],
+                    "mcpServers": servers,
+                    "error_count": 0,
+                }
+            case "rename_session":
+                await self._session.command("rename", str(request.get("title") or ""))
+                return {}
+            case "apply_flag_settings":
+                await self._apply(request.get("settings"))
+                return {}
+            case "background_tasks":
+                return {"backgrounded": False}  # a command that runs cannot be put in the background afterwards
+            case "set_has_subscribers" | "seed_read_state":  # a file need not be read here before it is edited
+                return {}
+            case "file_suggestions":
+                return self._suggestions(str(request.get("query") or ""))
+            case "get_hooks_listing":
+                return {"events": [], "hooks": [], "eventCatalog": [{"name": name} for name in EVENTS], "policy": {}}
+        return None
+
+    def _rules(self) -> dict[str, Any]:
+        rules = self._session.every_rule() if isinstance(self._session, Adaptable) else []
+        listed = [
+            {"behavior": verdict, "source": "session", "rule": rule, "editability": "session"}
+            for verdict, rule in rules
+        ]
+        return {"rules": listed, "workspaceDirectories": [], "originalCwd": self._cwd(), "managedOnly": False}
+
+    def _cwd(self) -> str:
+        return self._session.place() if isinstance(self._session, Adaptable) else os.getcwd()
+
+    def _suggestions(self, begun: str) -> dict[str, Any]:
+        found = uncommitted.matching(uncommitted.listed(self._cwd()), begun)
+        return {"suggestions": [{"path": path} for path in found], "cwd": self._cwd()}
+
+    def _file(self, request: dict[str, Any]) -> dict[str, Any]:
+        """A file that the agent may read without a question, for a host that shows it."""
+        asked = str(request.get("path") or "")
+        path = os.path.join(self._cwd(), asked)
+        if not isinstance(self._session, Adaptable) or not self._session.may_read(path):
+            raise NotFound(f"{asked} is not a file that the agent may read without a question")
+        wanted = request.get("max_bytes")
+        try:
+            data = read_at_most(path, min(wanted, MOST) if isinstance(wanted, int) and wanted > 0 else MOST)
+        except OSError as error:
+            raise NotFound(f"{asked}: {error.strerror}") from error
+        text = data.decode(errors="replace")
+        return {"contents": text, "absPath": path, "lossy": text.encode() != data, "requested_path": asked}
+
+    async def _apply(self, settings: Any) -> None:
+        """Settings for the rest of the session: the model, the mode and rules. What else is wanted is refused."""
+        if not isinstance(settings, dict):
+            raise ConfigError("settings must be an object")
+        permissions = settings.get("permissions") or {}
+        known = ("allow", "ask", "deny", "defaultMode")
+        unknown = [name for name in settings if name not in ("model", "permissions")]
+        unknown += [f"permissions.{name}" for name in permissions if name not in known]
+        if unknown:
+            raise ConfigError(f"these settings cannot be changed in a session: {', '.join(unknown)}")
+        if model := settings.get("model"):
+            await self._session.configure(Change(model=str(model)))
+        if mode := permissions.get("defaultMode"):
+            await self._session.configure(Change(mode=parse_mode(str(mode))))
+        for verdict in ("deny", "ask", "allow"):
+            for rule in permissions.get(verdict) or ():
+                if not isinstance(self._session, Adaptable):
+                    raise ConfigError("this agent takes no rules after it was opened")
+                self._session.add_rule(verdict, str(rule))
+
 
 IGNORED = {
     *("subtype", "hooks", "sdkMcpServers", "agents", "systemPrompt", "appendSystemPrompt", "jsonSchema"),

@@ -8,40 +8,260 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import TYPE_CHECKING, Any, Protocol, get_args
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, get_args
 
 import msgspec
 from msgspec.structs import replace
 
-from treadle.doors.oneshot.ending import RunEnding, exit_code, failure, models_used, refusals, result_of
-from treadle.errors import ConfigError, PeerClosed, StorageError, Unsupported
+from treadle.errors import ConfigError, LocalError, PeerClosed, StorageError, TreadleError, Unsupported
 from treadle.events import (
     FINISHED,
     AnyEvent,
     ErrorInfo,
+    Message,
     Task,
     TaskChanged,
     TaskGroupChanged,
     TextDelta,
+    ThinkingDelta,
     ToolDenied,
     ToolStarted,
     TurnEnded,
+    Usage,
 )
 from treadle.io.streams import Printing
-from treadle.io.within import start_held
+from treadle.io.tasks import start_held
 from treadle.session import NOT_SEALED, CommandResult, EventReader, Prompt, Session
 from treadle.sessions.abilities import can
 from treadle.sessions.session import error_info
-from treadle.sessions.totals import Totals, TurnTotals
+from treadle.sessions.totals import Totals, TurnSummary, TurnTotals
 from treadle.wire.common.jsonline import json_line
 from treadle.wire.common.losses import really_lost
 from treadle.wire.oneshot import records as wire
+from treadle.wire.oneshot.arguments import USED
 from treadle.wire.oneshot.connection import READY, Connection
-from treadle.wire.oneshot.records import OutputFormat, RunResult
+from treadle.wire.oneshot.records import OutputFormat, Record, RunResult
 
 if TYPE_CHECKING:
-    from treadle.doors.oneshot.hosting import Hosting
-    from treadle.wire.codex.exec_records import ExecRecords
+    from treadle.wire.codex.outgoing import ExecRecords
+
+
+# How a run ended, as an exit code and as its final record.
+
+INTERRUPTED, TIMED_OUT, LIMITED, INCOMPLETE = 130, 124, 3, 4
+"""Exit codes with `strict`. Without it, interrupted is 0 and everything else here except INCOMPLETE is 1."""
+
+
+Named: TypeAlias = tuple[wire.Subtype, str | msgspec.UnsetType | None, bool]
+"""The subtype, the result where it is not the answer, and whether it failed."""
+
+
+class RunEnding(msgspec.Struct, frozen=True, kw_only=True):
+    """How the run ended: by the first of a turn's end, a command's result or an exception."""
+
+    text: str = ""
+    error: ErrorInfo | None = None
+    turn: bool = False
+    """Whether a turn of the model decided it."""
+    interrupted: bool = False
+    in_tools: bool = False
+    """Whether a tool was running when it was interrupted."""
+
+
+def failure(ended: TurnEnded) -> ErrorInfo | None:
+    """The error, if any. An interruption is not an error: its partial text is the result."""
+    if ended.outcome in ("completed", "interrupted"):
+        return None
+    return ended.error or ErrorInfo(code="error", message=f"the turn ended as {ended.outcome}")
+
+
+def refusals(denials: Iterable[ToolDenied]) -> str:
+    """Lines that tell a reader of plain text what was not allowed; there is no other way to learn it."""
+    reasons = dict.fromkeys(denied.reason for denied in denials)
+    return "".join(f"treadle: not allowed: {reason}\n" for reason in reasons)
+
+
+def exit_code(ending: RunEnding, summary: TurnSummary, *, strict: bool) -> int:
+    if not strict:
+        return 1 if ending.error is not None else 0
+    if ending.error is not None:
+        return {"timeout": TIMED_OUT}.get(ending.error.code, LIMITED if summary.outcome == "limited" else 1)
+    if ending.interrupted or summary.outcome == "interrupted":
+        return INTERRUPTED
+    return INCOMPLETE if summary.denials or summary.stop_reason in ("length", "refusal") else 0
+
+
+def result_of(
+    ending: RunEnding,
+    summary: TurnSummary,
+    code: int,
+    structured: Any,
+    *,
+    session_id: str,
+    milliseconds: int,
+    window: int | None = None,
+    hosted: bool = False,
+) -> RunResult:
+    """The final record of a run; `hosted`: in the words of Claude Code, which its SDKs expect."""
+    error = ending.error
+    usual: Named = ("success" if error is None else "error", None, code != 0)
+    subtype, text, failed = _as_claude(ending) if hosted else usual
+    return RunResult(
+        result=("" if error is not None else ending.text) if text is None else text,
+        session_id=session_id,
+        subtype=subtype,
+        is_error=failed,
+        duration_ms=milliseconds,
+        duration_api_ms=summary.model_ms,
+        num_turns=summary.iterations,
+        total_cost_usd=summary.usage.cost_usd,
+        stop_reason=wire.stop_reason(summary.stop_reason),
+        terminal_reason=_terminal_reason(ending, summary),
+        usage=_usage(summary.own),
+        model_usage=models_used(summary.by_model, window),
+        permission_denials=[
+            {"tool_name": USED.get(denied.name, denied.name), "tool_use_id": denied.call, "tool_input": denied.args}
+            for denied in summary.denials
+        ],
+        errors=[error.message] if error is not None else ["interrupted"] if failed else msgspec.UNSET,
+        error_code=error.code if error is not None else msgspec.UNSET,
+        structured_output=structured,
+    )
+
+
+def not_begun(error: Exception) -> RunResult:
+    """The final record of a run that could not begin, such as one without a model."""
+    info = error_info(error) if not isinstance(error, OSError) else ErrorInfo(code="storage_error", message=str(error))
+    summary = TurnTotals().summary()
+    code = error.ends_with if isinstance(error, TreadleError) else 1
+    return result_of(RunEnding(error=info, turn=False), summary, code, msgspec.UNSET, session_id="", milliseconds=0)
+
+
+def _as_claude(ending: RunEnding) -> Named:
+    """(subtype, the result where it is not the answer, whether it failed) of a run under an SDK of Claude Code."""
+    error = ending.error
+    if error is None:
+        return ("error_during_execution", msgspec.UNSET, True) if ending.interrupted else ("success", None, False)
+    if subtype := _LIMITS.get(error.code):
+        return subtype, msgspec.UNSET, True
+    if error.code in wire.PROVIDER_CODES:
+        return "success", error.message, True
+    return "error_during_execution", msgspec.UNSET, True
+
+
+_LIMITS: dict[str, wire.Subtype] = {"max_iterations": "error_max_turns", "budget_exceeded": "error_max_budget_usd"}
+
+
+def _terminal_reason(ending: RunEnding, summary: TurnSummary) -> str:
+    if ending.error is not None:
+        return _REASONS.get(ending.error.code, "error")
+    if ending.interrupted or summary.outcome == "interrupted":
+        return "aborted_tools" if ending.in_tools else "aborted_streaming"
+    return "completed"
+
+
+_REASONS = {"max_iterations": "max_turns", "budget_exceeded": "budget_exhausted"} | dict.fromkeys(
+    wire.PROVIDER_CODES, "api_error"
+)
+
+
+def _usage(totals: Totals) -> wire.Record:
+    """The four token counts; marked where a service did not count and we had to guess."""
+    counted = wire.usage(
+        input_tokens=totals.input_tokens,
+        output_tokens=totals.output_tokens,
+        cache_read=totals.cache_read_tokens,
+        cache_write=totals.cache_write_tokens,
+    )
+    return {**counted, "estimated": True} if totals.estimated else counted
+
+
+def models_used(by_model: dict[str, Totals], window: int | None) -> dict[str, wire.Record]:
+    return {model: _model_usage(totals, window) for model, totals in by_model.items()}
+
+
+def _model_usage(totals: Totals, window: int | None) -> wire.Record:
+    return {
+        "inputTokens": totals.input_tokens,
+        "outputTokens": totals.output_tokens,
+        "cacheReadInputTokens": totals.cache_read_tokens,
+        "cacheCreationInputTokens": totals.cache_write_tokens,
+        "costUSD": totals.cost_usd,
+        "contextWindow": window,
+    }
+
+
+# What an SDK of Claude Code is told beside the conversation: which prompt a line answers, times, running totals.
+
+STAMPED = ("assistant", "stream_event")
+"""The first line of each of these types names the prompt that it answers."""
+
+
+class Hosting:
+    def __init__(self, earlier: Iterable[Usage] = ()) -> None:
+        """`earlier`: what the session had used before it was resumed; costs in results go on from there."""
+        self.spent = Totals()
+        self.model_ms = self.total_ms = 0
+        """How long all prompts so far, and the model in them, took."""
+        self._by_model: dict[str, Totals] = {}
+        for usage in earlier:
+            self.spent = self.spent.plus(usage)
+            self._by_model[usage.model] = self._by_model.get(usage.model, Totals()).plus(usage)
+        self.waiting: Callable[[], int] = lambda: 0
+        """How many prompts have come and are not begun."""
+        self.before_result: Callable[[], list[Record]] = list
+        """What is written before each result."""
+        self._results = 0
+        self.begin()
+
+    def begin(self, prompt: str = "") -> None:
+        """A prompt begins; empty: its host gave it no uuid."""
+        self._prompt = prompt
+        self._begun = time.monotonic()
+        self._first: int | None = None
+        self._unstamped = set(STAMPED)
+
+    def hear(self, event: AnyEvent) -> None:
+        if self._first is None and event.parent is None and isinstance(event, TextDelta | ThinkingDelta | Message):
+            self._first = round((time.monotonic() - self._begun) * 1000)
+
+    def stamp(self, records: list[Record]) -> list[Record]:
+        """Name the prompt in the first line of each type, and in a stream's first the time that it took."""
+        for record in records:
+            kind = record["type"]
+            if kind not in self._unstamped or record.get("parent_tool_use_id") is not None:
+                continue
+            self._unstamped.remove(kind)
+            if self._prompt:
+                record |= {"user_message_uuid": self._prompt, "user_message_uuids": [self._prompt]}
+            if kind == "stream_event" and self._first is not None:
+                record["ttft_ms"] = self._first
+        return records
+
+    def complete(self, result: RunResult, summary: TurnSummary, command: str | None, error: ErrorInfo | None) -> None:
+        """Add to the final record of a prompt what only a host reads; costs are those of the session so far."""
+        self.spent = self.spent.together(summary.usage)
+        self.model_ms += result.duration_api_ms
+        self.total_ms += result.duration_ms
+        for model, totals in summary.by_model.items():
+            self._by_model[model] = self._by_model.get(model, Totals()).together(totals)
+        result.total_cost_usd, result.duration_api_ms = self.spent.cost_usd, self.model_ms
+        if self._prompt:
+            result.user_message_uuid, result.user_message_uuids = self._prompt, [self._prompt]
+        if self._first is not None:
+            result.ttft_ms = result.ttft_stream_ms = self._first
+        result.local_command = command if command is not None else msgspec.UNSET
+        details = error.details if error is not None and isinstance(error.details, dict) else {}
+        result.api_error_status = details.get("status")
+        result.queued_turn_count = self.waiting()
+        result.result_index, self._results = self._results, self._results + 1
+        result.fast_mode_state = "off"
+
+    @property
+    def by_model(self) -> dict[str, Totals]:
+        return {model: totals for model, totals in self._by_model.items() if model}
+
 
 SETTLING = 1.0
 """How many seconds an interrupted command has for its result, where the session does not wait for that."""
@@ -434,7 +654,7 @@ class OneShot:
 
 
 def _exec_records(session: str) -> ExecRecords:
-    from treadle.wire.codex.exec_records import ExecRecords
+    from treadle.wire.codex.outgoing import ExecRecords
 
     return ExecRecords(session)
 
@@ -488,3 +708,59 @@ def _broken(pump: asyncio.Task[None]) -> RunEnding:
     """Events stopped before the turn ended: no one reads what we write, or the session closed."""
     pump.result()
     return RunEnding(error=ErrorInfo(code="no_result", message="the session closed without an answer"))
+
+
+# The runner under names that other hosts know: a headless runner, and a transport that gets its session later.
+
+
+class Transport:
+    """The runner as a transport: attach a session, start, read the exit code."""
+
+    name = "headless"
+
+    def __init__(self, prompt: str, output_format: OutputFormat, out: Sink | None, err: Sink | None) -> None:
+        self._prompt = prompt
+        self._format = output_format
+        self._out = out
+        self._err = err
+        self._session: Session | None = None
+        self._exit_code = 0
+
+    def attach(self, session: Session) -> None:
+        self._session = session
+
+    async def start(self) -> None:
+        """Run the prompt and write the output."""
+        if self._session is None:
+            raise LocalError("the headless transport has no session", hint="call attach(session) before start()")
+        runner = OneShot(self._session, self._format, out=self._out, err=self._err)
+        self._exit_code = await runner.run(self._prompt)
+
+    async def stop(self) -> None:
+        """Does nothing: start() has already ended what it began."""
+
+    def get_exit_code(self) -> int:
+        """The exit code; 0 before any run."""
+        return self._exit_code
+
+
+def create_headless_runner(
+    session: Session,
+    output_format: OutputFormat = "text",
+    *,
+    out: Sink | None = None,
+    err: Sink | None = None,
+) -> OneShot:
+    """A runner over any session: `await runner.run(prompt)` prints to stdout, or `out`, and returns the exit code."""
+    return OneShot(session, output_format, out=out, err=err)
+
+
+def create_headless_transport(
+    prompt: str,
+    output_format: OutputFormat = "text",
+    *,
+    out: Sink | None = None,
+    err: Sink | None = None,
+) -> Transport:
+    """The same as a transport that gets its session later, by `attach`."""
+    return Transport(prompt, output_format, out, err)

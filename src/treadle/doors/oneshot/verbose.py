@@ -1,10 +1,12 @@
 """The lines that --verbose and --include-partial-messages add to stream-json, for scripts that expect them."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from treadle import __version__
+from treadle.doors.oneshot.greeting import facts_of
 from treadle.events import (
     AnyEvent,
     CommandRun,
@@ -22,13 +24,30 @@ from treadle.events import (
     TurnStarted,
     Usage,
 )
-from treadle.io.reading import read_if_there, text_if_there
+from treadle.io.files import read_if_there, read_lines, text_if_there
 from treadle.session import Mode, Session
 from treadle.wire.oneshot import records as wire
 from treadle.wire.oneshot.arguments import USED, to_theirs
-from treadle.wire.oneshot.line_ids import LineIds
-from treadle.wire.oneshot.system_lines import compact_boundary, compacted, requesting
-from treadle.wire.oneshot.tool_results import tool_use_result
+from treadle.wire.oneshot.content import tool_use_result
+from treadle.wire.oneshot.records import LineIds, Record, compact_boundary, compacted, requesting
+
+# The kept conversation, sent to the host as well: its SDK keeps it in a store of its own (`session_store`).
+
+
+class Mirror:
+    def __init__(self, session: Session, where: Callable[[], str] | None = None) -> None:
+        """`where`: writes the conversation and says where; else the session is asked."""
+        self._where = where or (lambda: str(facts_of(session).get("transcript_path") or ""))
+        self._sent: set[bytes] = set()
+
+    def news(self) -> list[Record]:
+        """The lines of the conversation that were not sent yet, in one record; none when there are none."""
+        path = self._where()
+        lines = read_lines(path)[0] if path else []
+        new = [line for line in lines if line not in self._sent]
+        self._sent.update(new)
+        entries: list[Any] = [msgspec.json.decode(line) for line in new]
+        return [{"type": "transcript_mirror", "filePath": path, "entries": entries}] if entries else []
 
 
 class Verbose:

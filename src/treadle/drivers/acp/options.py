@@ -1,12 +1,133 @@
-"""What an agent offers when a session is opened: modes, models, settings, sessions, options of a question."""
+"""What an agent that speaks the Agent Client Protocol offers, how it signs in, its known traits, and how it fails."""
 
+import re
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
-from treadle.errors import ConfigError, Unsupported
-from treadle.io.rpc import Rpc
+import msgspec
+
+from treadle.errors import (
+    AuthFailed,
+    Cancelled,
+    ConfigError,
+    LimitReached,
+    MaxIterations,
+    NotFound,
+    ProviderError,
+    RateLimited,
+    RemoteError,
+    TreadleError,
+    Unsupported,
+)
+from treadle.events import ErrorInfo
+from treadle.io.rpc import CallFailed, Rpc
 from treadle.session import ModelMenu, OfferedModel, StoredSession
-from treadle.wire.acp.servers import transport
+from treadle.wire.acp.connection import text_of, transport
+from treadle.wire.acp.tools import Span
+
+# Translates how each agent says that something went wrong into our errors.
+
+AUTH_REQUIRED = -32000
+NOT_FOUND = -32002
+DENIED = -32003
+_AUTH = re.compile(r"\b(401|403)\b|unauthori[sz]ed|authenticat|api key", re.I)
+_RATE = re.compile(r"\b429\b|rate limit|too many requests|quota", re.I)
+
+
+def of_call(agent: str, error: CallFailed) -> TreadleError:
+    """Codes differ by agent, and one even uses the HTTP status, so the words are read too."""
+    code, words = error.rpc_code, f"{error.message} {error.data}"
+    message = f"{agent}: {error.message}"
+    details = {"method": error.method, "code": code}
+    if code in (401, 403) or code == AUTH_REQUIRED or error.method == "session/prompt" and _AUTH.search(words):
+        return AuthFailed(message, provider=agent, details=details, hint="sign in to it, or give it its key")
+    if code == 429 or _RATE.search(words):
+        return RateLimited(message, provider=agent, details=details)
+    if code == NOT_FOUND or error.method in ("session/load", "session/resume", "session/fork"):
+        return NotFound(message, details=details)
+    if error.method == "session/prompt":
+        return ProviderError(message, provider=agent, details=details)
+    return RemoteError(message, details=details)
+
+
+def of_stop(agent: str, stop: Any, text: str, failure: str | None) -> TreadleError | None:
+    """The error behind the way a turn stopped; None when it stopped well or was cancelled."""
+    if stop == "max_turn_requests":
+        return MaxIterations(f"{agent} stopped at its own limit of model calls")
+    if stop == "max_tokens":
+        return LimitReached(f"{agent} stopped at its limit of tokens")
+    if stop == "refusal":
+        return ProviderError(f"{agent}: the model refuses to go on", provider=agent)
+    if failure is not None and text.startswith(failure):
+        kind = AuthFailed if _AUTH.search(text) else RateLimited if _RATE.search(text) else ProviderError
+        return kind(f"{agent}: {text}", provider=agent)
+    if stop not in ("end_turn", "cancelled"):
+        return RemoteError(f"{agent} ended the turn without saying why", details={"stopReason": stop})
+    return None
+
+
+def cancelled(why: str) -> ErrorInfo:
+    return ErrorInfo(code=Cancelled.code, message=why)
+
+
+# Known traits of agents that speak the Agent Client Protocol, by the name that each gives in its greeting.
+#
+# All of this was observed by running them. An unknown agent is taken at its word.
+
+_COPILOT_MODES = "https://agentclientprotocol.com/protocol/session-modes#"
+
+
+class Traits(msgspec.Struct, frozen=True, kw_only=True):
+    asking_mode: str | None = None
+    """The mode in which it asks before it acts. Two agents start in one in which a model gives permission instead."""
+    plan_mode: str | None = None
+    options: dict[str, str] = {}
+    """Settings that must have these values, for the same reason."""
+    counts: Span = "session"
+    """What the token counts in the answer to a prompt cover."""
+    loads: bool = True
+    """Whether `session/load` works. With one agent it destroys the session."""
+    title_is_command: bool = False
+    """Whether the title of a call that runs a command is that command; nothing else contains it."""
+    failure: str | None = None
+    """An answer that begins like this is an error: the agent ends failed turns as if they had succeeded."""
+    refused: str | None = None
+    """How a text begins with which it ends the turn after a call was denied."""
+    known: bool = True
+
+    def says_refused(self, update: dict[str, Any]) -> bool:
+        if self.refused is None or update.get("sessionUpdate") != "agent_message_chunk":
+            return False
+        return text_of(update.get("content")).startswith(self.refused)
+
+
+UNKNOWN = Traits(known=False)
+
+TRAITS: dict[str, Traits] = {
+    "gemini-cli": Traits(asking_mode="default", plan_mode="plan", counts="turn", loads=False, title_is_command=True),
+    "OpenCode": Traits(asking_mode="build", plan_mode="plan", counts="step"),
+    "qwen-code": Traits(asking_mode="default", plan_mode="plan", counts="turn"),
+    "Copilot": Traits(
+        asking_mode=f"{_COPILOT_MODES}agent",
+        plan_mode=f"{_COPILOT_MODES}plan",
+        options={"allow_all": "off"},
+        counts="session",
+        failure="Error:",
+        refused="Info: Operation cancelled",
+    ),
+    "Kimi Code CLI": Traits(asking_mode="default", plan_mode="plan", counts="none"),
+    "@agentclientprotocol/claude-agent-acp": Traits(asking_mode="default", plan_mode="plan", counts="turn"),
+    "@agentclientprotocol/codex-acp": Traits(asking_mode="read-only", counts="turn"),
+    "treadle": Traits(asking_mode="suggest", plan_mode="plan", counts="session"),
+}
+
+
+def traits_of(name: str) -> Traits:
+    return TRAITS.get(name, UNKNOWN)
+
+
+# What an agent offers when a session is opened: modes, models, settings, sessions, options of a question.
 
 KEEPS_TO_ITSELF = ("gemini", "opencode")
 """Agents, by card name, that we do not offer files and terminals. One cannot write any more once it may read through
@@ -154,3 +275,85 @@ def _dict(value: Any) -> dict[str, Any]:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
+
+
+# Signing in to an agent that speaks the Agent Client Protocol: the methods that it offers in its greeting.
+#
+# A method that takes a key from an environment variable needs no person, so it is tried when the agent asks for it.
+# The others are for `treadle agents login`.
+
+_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*_(?:[A-Z0-9]+_)*(?:KEY|TOKEN)\b")
+Kind: TypeAlias = Literal["variable", "terminal", "agent"]
+
+
+class SignIn(msgspec.Struct, frozen=True, kw_only=True):
+    """A way to sign in. `agent`: it does it itself when told to; `terminal`: by a command that a person types."""
+
+    id: str
+    name: str = ""
+    description: str = ""
+    kind: Kind = "agent"
+    variables: tuple[str, ...] = ()
+    """Where it takes a key from."""
+    arguments: tuple[str, ...] = ()
+    """For a terminal: what follows its command."""
+
+
+def offered(greeting: Mapping[str, Any]) -> tuple[SignIn, ...]:
+    """The methods in the answer to `initialize`."""
+    methods = greeting.get("authMethods")
+    return tuple(_method(one) for one in (methods if isinstance(methods, list) else []) if _has_id(one))
+
+
+def by_variable(methods: tuple[SignIn, ...], env: Mapping[str, str]) -> SignIn | None:
+    """The first method for which the agent has everything that it needs."""
+    return next((one for one in methods if one.variables and all(env.get(name) for name in one.variables)), None)
+
+
+async def opened(
+    agent: str, rpc: Rpc, methods: tuple[SignIn, ...], env: Mapping[str, str], open_: Callable[[], Awaitable[None]]
+) -> None:
+    """Open the session; if that needs a sign-in which needs no person, sign in first."""
+    try:
+        await open_()
+    except CallFailed as error:
+        method = by_variable(methods, env)
+        if error.rpc_code != AUTH_REQUIRED or method is None:
+            raise explained(agent, error, methods) from error
+        try:
+            await rpc.call("authenticate", {"methodId": method.id})
+            await open_()
+        except CallFailed as again:
+            raise explained(agent, again, methods) from again
+
+
+def explained(agent: str, error: CallFailed, methods: tuple[SignIn, ...]) -> Exception:
+    found = of_call(agent, error)
+    if isinstance(found, AuthFailed) and methods:
+        variables = [f"set {' and '.join(one.variables)}" for one in methods if one.variables]
+        found.hint = " or ".join([f"`treadle agents login {agent}`", *variables])
+    return found
+
+
+def _method(method: dict[str, Any]) -> SignIn:
+    """Newer agents say what kind it is and name the variables; others say it in words."""
+    words = " ".join(str(method.get(name) or "") for name in ("name", "description"))
+    named = [one.get("name") for one in method.get("vars") or [] if isinstance(one, dict)]
+    named += (
+        [method["varName"]] if isinstance(method.get("varName"), str) else _VARIABLE.findall(words) if not named else []
+    )
+    variables = tuple(name for name in dict.fromkeys(named) if isinstance(name, str))
+    arguments = tuple(map(str, method.get("args") or ()))
+    kind: Kind = "terminal" if method.get("type") == "terminal" else "variable" if variables else "agent"
+    return SignIn(
+        id=method["id"],
+        name=str(method.get("name") or ""),
+        description=str(method.get("description") or ""),
+        kind=kind,
+        variables=variables if kind == "variable" else (),
+        arguments=arguments,
+    )
+
+
+def _has_id(method: Any) -> bool:
+    return isinstance(method, dict) and isinstance(method.get("id"), str)

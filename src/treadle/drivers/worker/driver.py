@@ -21,23 +21,148 @@ from treadle.drivers.card import Card, Level
 from treadle.drivers.confined import decided, enclosure, is_sealed, started, watched
 from treadle.drivers.launch import Launch
 from treadle.drivers.worker import CARDS
-from treadle.drivers.worker.init import not_enforced
-from treadle.drivers.worker.peer import WorkerPeer
-from treadle.errors import ConfigError, LimitReached, MaxIterations, RemoteError, TimedOut
+from treadle.errors import (
+    ConfigError,
+    LimitReached,
+    MaxIterations,
+    RemoteError,
+    RemoteProtocolError,
+    TimedOut,
+    VersionMismatch,
+)
 from treadle.events import Asked, Event, Failed, Outcome, TextDelta, ToolStarted, TurnEnded, Usage, Warned
-from treadle.io.peer import Patience
+from treadle.io.peer import Patience, Peer
 from treadle.io.process.programs import command_words
-from treadle.io.within import start_held, within
+from treadle.io.tasks import start_held, within
 from treadle.policy.environment import reduced
 from treadle.policy.guess import access_of
-from treadle.session import AgentInfo, SessionSpec
+from treadle.session import AgentInfo, Rules, SessionSpec
 from treadle.sessions import abilities
 from treadle.sessions.session import BaseSession, Turn, new_id
 from treadle.sessions.totals import Totals, over
 from treadle.wire.worker import messages
-from treadle.wire.worker.codec import UNKNOWN_ID
-from treadle.wire.worker.connection import Connection
+from treadle.wire.worker.connection import UNKNOWN_ID, BadLine, Connection
 from treadle.wire.worker.events import WorkerIncoming, error_info
+from treadle.wire.worker.messages import (
+    AnyRequest,
+    EventLine,
+    Init,
+    InitConfig,
+    InitOk,
+    PermissionRules,
+    SendResult,
+    SessionBudget,
+    Shutdown,
+    ShutdownOk,
+)
+from treadle.wire.worker.versions import BASE, NEWEST, parse_version
+
+# What a session spec asks of a worker, in the terms of its protocol.
+
+TOOLS = ("read_file", "write_file", "edit_file", "glob", "grep", "bash")
+"""The tools that every worker has, used when no tools are named: the wire cannot say "all"."""
+
+
+def init_config(spec: SessionSpec) -> InitConfig:
+    limits, rules = spec.limits, spec.rules
+    budget = SessionBudget(
+        max_cost_usd=limits.max_cost_usd, max_tokens=limits.max_tokens, max_seconds=limits.max_seconds
+    )
+    asks = {
+        "answers": spec.answers,
+        "steer": True,
+        "cwd": True,
+        "approval_mode": spec.mode is not None,
+        "permissions": rules != Rules(),
+        "budget": budget != SessionBudget(),
+        "resume": spec.start.resume is not None,
+    }
+    prompts = [text for text in (spec.instructions.system, spec.instructions.append) if text]
+    return InitConfig(
+        model=spec.model or "",
+        system_prompt="\n\n".join(prompts),
+        tools=tuple(
+            name
+            for name in (TOOLS if spec.tools.offered is None else spec.tools.offered)
+            if name not in spec.tools.denied
+        ),
+        max_iterations=limits.max_iterations,
+        capabilities=tuple(name for name, asked in asks.items() if asked),
+        approval_mode=spec.mode,
+        permissions=PermissionRules(allow=rules.allow, ask=rules.ask, deny=rules.deny) if asks["permissions"] else None,
+        budget=budget if asks["budget"] else None,
+        cwd=spec.cwd,
+        resume=spec.start.resume,
+    )
+
+
+def not_enforced(spec: SessionSpec, extensions: frozenset[str]) -> list[str]:
+    """What was asked for and the worker has not promised. Limits are not here: we enforce those ourselves."""
+    limits = {
+        "the approval mode": spec.mode is not None and "approval_mode" not in extensions,
+        "the permission rules": spec.rules != Rules() and "permissions" not in extensions,
+        "the guard of this session": spec.guards.judge is not None,
+    }
+    return [limit for limit, broken in limits.items() if broken]
+
+
+# A worker process, and the messages that open and close a session with it.
+
+
+class WorkerPeer(Peer[Any, AnyRequest]):
+    async def shake_hands(self, spec: SessionSpec) -> InitOk:
+        """Open the session at the other end, within the time for all of it."""
+        version = f"{NEWEST[0]}.{NEWEST[1]}.0"
+        async with self.handshake("did not answer the init"):
+            await self.say(Init(id="init-1", protocol_version=version, config=init_config(spec)))
+            return await self._accepted(await self._init_answer(), version)
+
+    async def _init_answer(self) -> InitOk:
+        while True:
+            heard = await self.hear(2 * self.patience.handshake)
+            while heard:
+                item = heard.popleft()
+                if isinstance(item, InitOk):
+                    return item
+                if isinstance(item, SendResult):
+                    reason = item.error.message if item.error else "no reason given"
+                    raise await self.blame(RemoteError, f"refused to start a session: {reason}")
+                await self.wrong(item)
+
+    async def _accepted(self, answer: InitOk, version: str) -> InitOk:
+        if answer.error is not None:
+            kind = VersionMismatch if answer.error.code == VersionMismatch.code else RemoteError
+            raise await self.blame(kind, f"refused to start a session: {answer.error.message}")
+        theirs = parse_version(answer.protocol_version) if answer.protocol_version is not None else BASE
+        if theirs is None or theirs[0] != NEWEST[0]:
+            raise await self.blame(VersionMismatch, f"speaks version {answer.protocol_version}, we speak {version}")
+        return answer
+
+    async def wrong(self, item: Any) -> None:
+        """Something other than the expected message came: skip what may be skipped, and raise for the rest."""
+        if isinstance(item, BadLine) and isinstance(item.untimely, EventLine):
+            return  # such as a heartbeat that was overtaken by the result
+        if isinstance(item, RemoteProtocolError):
+            more = f" ({item.details})" if item.details else ""
+            raise await self.blame(RemoteProtocolError, f"broke the protocol: {item.message}{more}")
+        if isinstance(item, SendResult):
+            raise await self.blame(RemoteProtocolError, f"gave a result for {item.id!r}, which no one asked for")
+
+    async def say_goodbye(self) -> None:
+        """Ask it to end, and make sure that it does."""
+        if self.gone:
+            return
+        try:
+            async with within(self.patience.shutdown):
+                await self.say(Shutdown(id="shutdown-1"))
+                while not isinstance((await self.hear(self.patience.shutdown)).popleft(), ShutdownOk):
+                    pass
+                await self.child.wait()
+        except (TimeoutError, RemoteError):
+            pass  # it was asked, and is now killed
+        finally:
+            await self.end()
+
 
 HANDSHAKE = 60.0
 """In seconds: on a loaded machine a program such as opencode takes a quarter of a minute to start."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import msgspec
 
 from treadle.errors import Denied, PeerClosed, StorageError, TreadleError
-from treadle.fleet.engine import reaching
+from treadle.fleet.engine import places
 from treadle.wire.fleet.connection import read_as
 
 T = TypeVar("T")
@@ -110,7 +110,7 @@ class Write(NamedTuple):
 class Bus:
     def __init__(self, client: Client, url: str) -> None:
         self.client = client
-        self.url = reaching.shown(url)
+        self.url = places.shown(url)
         self.returned: list[Callable[[], None]] = []
         """Called when a lost connection is back: what listens on the server must be set up again."""
         self._refused: dict[str, float] = {}
@@ -119,15 +119,15 @@ class Bus:
 
     @classmethod
     async def connect(
-        cls, address: reaching.Address, *, name: str = "treadle", patience: float = 2.0, lasting: bool = True
+        cls, address: places.Address, *, name: str = "treadle", patience: float = 2.0, lasting: bool = True
     ) -> Bus:
         """A connection that reconnects when lost, if `lasting`. First checks within `patience` that the server is
         there and accepts us.
         """
-        nats = reaching.library()
-        options = reaching.options(address)
+        nats = places.library()
+        options = places.options(address)
         deadline = time.monotonic() + patience
-        while reaching.hung_up(wrong := await reaching.probed(options, patience)) and time.monotonic() < deadline:
+        while places.hung_up(wrong := await places.probed(options, patience)) and time.monotonic() < deadline:
             await asyncio.sleep(0.1)
         if wrong is not None:
             raise _no_connection(address, wrong)
@@ -138,7 +138,7 @@ class Bus:
         try:
             await client.connect(**options, name=name, disconnected_cb=_nothing, closed_cb=_nothing, ping_interval=5)
         except (OSError, TimeoutError, nats.errors.Error) as error:
-            await reaching.close(client)
+            await places.close(client)
             raise _no_connection(address, error) from None
         return bus
 
@@ -174,7 +174,7 @@ class Bus:
     async def request(
         self, subject: str, data: bytes = b"", headers: dict[str, str] | None = None, timeout: float = TIMEOUT
     ) -> Msg:
-        nats = reaching.library()
+        nats = places.library()
         began, key = time.monotonic(), subject.lower()
         waiting = self._waiting.setdefault(key, set())
         # The client waits for ever to write while it reconnects, so we set the limit.
@@ -231,7 +231,7 @@ class Bus:
         try:
             async with asyncio.timeout(TIMEOUT):
                 await self.client.publish(subject, data)
-        except (TimeoutError, OSError, reaching.library().errors.Error) as error:
+        except (TimeoutError, OSError, places.library().errors.Error) as error:
             raise Unreachable(f"the engine at {self.url} is away ({type(error).__name__})", hint=_UP) from None
 
     async def serve(self, subject: str, answer: Callable[[str, bytes], Awaitable[bytes | None]]) -> Any:
@@ -291,7 +291,7 @@ class Bus:
             raise ValueError(f"{len(writes)} writes are more than one batch can hold")
         if len(writes) == 1:
             return await self._write(writes[0])
-        name = reaching.library().NATS().new_inbox()[-22:]
+        name = places.library().NATS().new_inbox()[-22:]
         for number, write in enumerate(writes, 1):
             headers = {**write.headers(), "Nats-Batch-Id": name, "Nats-Batch-Sequence": str(number)}
             if number == len(writes):
@@ -299,7 +299,7 @@ class Bus:
             try:
                 async with asyncio.timeout(TIMEOUT):
                     await self.client.publish(PREFIX + write.key, write.value, headers=headers)
-            except (TimeoutError, OSError, reaching.library().errors.Error):
+            except (TimeoutError, OSError, places.library().errors.Error):
                 raise Unreachable(f"the engine at {self.url} is away", hint=_UP) from None
         return 0
 
@@ -399,13 +399,13 @@ class Bus:
             async with limit:
                 await self.client.publish(f"$JS.API.DIRECT.GET.{STATE}", msgspec.json.encode(request), reply=inbox)
                 await done
-        except (TimeoutError, OSError, reaching.library().errors.Error):
+        except (TimeoutError, OSError, places.library().errors.Error):
             raise Unreachable(f"the engine at {self.url} does not answer", hint=_UP) from None
         finally:
             done.cancel()
             try:
                 await listening.unsubscribe()
-            except reaching.library().errors.Error:
+            except places.library().errors.Error:
                 pass  # the connection is gone, and the subscription with it
         return found
 
@@ -435,12 +435,12 @@ class EngineRefused(TreadleError):
         self.number = number
 
 
-def _no_connection(address: reaching.Address, error: BaseException) -> TreadleError:
+def _no_connection(address: places.Address, error: BaseException) -> TreadleError:
     text = str(error) or type(error).__name__
     if "uthorization" in text or "uthentication" in text:
-        return Denied(f"the engine at {reaching.shown(address.url)} does not accept these credentials")
+        return Denied(f"the engine at {places.shown(address.url)} does not accept these credentials")
     return Unreachable(
-        f"no one answers at {reaching.shown(address.url)}: {text}", hint="`treadle fleet up` starts an engine"
+        f"no one answers at {places.shown(address.url)}: {text}", hint="`treadle fleet up` starts an engine"
     )
 
 

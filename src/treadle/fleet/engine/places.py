@@ -7,18 +7,167 @@ state/fleet/
     runs/ORDER.N/       an attempt at an order: its job, its events, its log
 """
 
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
 import os
+import re
+import secrets
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
 from msgspec.structs import replace
 
-from treadle.errors import NotFound, StorageError
-from treadle.fleet import session_keys
-from treadle.fleet.engine.reaching import Address
-from treadle.io.files import locked, write_atomic
+from treadle.errors import MissingExtra, NotFound, StorageError
+from treadle.io.files import locked, read, read_if_there, write_atomic
 from treadle.io.paths import private_dir, state_dir
-from treadle.io.reading import read, read_if_there
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+
+# The keys that agents' sessions are encrypted with before they leave their node.
+#
+# The machines that schedule hold the fleet's key (`fleet.json`). Each order has a key of its own, made from it, which
+# the scheduler gives to the runner that has the order and to no one else: who may read the store, or runs other
+# orders, can not read the session. The cipher is AES-256-GCM, of `cryptography`.
+
+KEY_BYTES = 32
+NONCE_BYTES = 12
+
+
+def new() -> str:
+    """A key for a fleet, as text for its file."""
+    return base64.urlsafe_b64encode(secrets.token_bytes(KEY_BYTES)).decode()
+
+
+def from_secret(secret: str) -> str:
+    """The key of a fleet whose machines have nothing in common but what they log in with."""
+    return base64.urlsafe_b64encode(_derived(secret.encode(), b"treadle sessions of a fleet")).decode()
+
+
+def of_order(fleet: str, order: str) -> bytes:
+    """The key of one order. From it neither the fleet's key nor another order's can be computed."""
+    return _derived(base64.urlsafe_b64decode(fleet), b"treadle session of " + order.encode())
+
+
+def _derived(secret: bytes, purpose: bytes) -> bytes:
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=purpose).derive(secret)
+
+
+def seal(key: bytes, data: bytes, name: str) -> bytes:
+    """Encrypt under a name: it opens under no other."""
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    nonce = secrets.token_bytes(NONCE_BYTES)
+    return nonce + AESGCM(key).encrypt(nonce, data, name.encode())
+
+
+def unseal(key: bytes, data: bytes, name: str) -> bytes:
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    try:
+        return AESGCM(key).decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], name.encode())
+    except (InvalidTag, ValueError):
+        raise StorageError(f"{name} is encrypted with another key, or was changed") from None
+
+
+# How the engine is reached: its address, the client's options for it, and a try that tells what is wrong.
+
+
+class Address(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the engine is, and as whom to connect."""
+
+    url: str
+    user: str = ""
+    password: str = ""
+    creds: str = ""
+    """A credentials file, for servers with their own accounts."""
+    ca: str = ""
+    """A file with the authority that the server's certificate is checked against."""
+
+
+def options(address: Address) -> dict[str, Any]:
+    made: dict[str, Any] = {"servers": [part.strip() for part in address.url.split(",")]}
+    if address.user:
+        made |= {"user": address.user, "password": address.password}
+        # Someone who may only watch must not read the answers to others.
+        made["inbox_prefix"] = f"_INBOX_{address.user}"
+    if address.creds:
+        made["user_credentials"] = address.creds
+    if address.ca or "tls://" in address.url:
+        import ssl
+
+        # Closing a TLS connection makes Python log a warning that means nothing to people.
+        logging.getLogger("asyncio").addFilter(_about_eof)
+        made["tls"] = ssl.create_default_context(cafile=address.ca or None)
+    return made
+
+
+def _about_eof(record: logging.LogRecord) -> bool:
+    return "eof_received" not in record.getMessage()
+
+
+def shown(url: str) -> str:
+    """An address without the password that may be in it."""
+    return re.sub(r"//[^/@,]*@", "//", url)
+
+
+async def probed(options: dict[str, Any], patience: float) -> Exception | None:
+    """Connect and disconnect. Returns what went wrong."""
+    nats = library()
+    probe = nats.NATS()
+    heard: list[Exception] = []
+
+    async def hear(error: Exception) -> None:
+        heard.append(error)
+
+    quiet: dict[str, Any] = {"error_cb": hear, "allow_reconnect": False, "max_reconnect_attempts": 1}
+    try:
+        async with asyncio.timeout(patience):
+            await probe.connect(**options, **quiet, reconnect_time_wait=0.1, connect_timeout=patience)
+        return None
+    except (OSError, TimeoutError, nats.errors.Error) as error:
+        # The last message it reported on the way says more, for example about a certificate.
+        return heard[-1] if heard else error
+    finally:
+        await close(probe)
+
+
+def hung_up(error: Exception | None) -> bool:
+    """Whether someone answered and closed the connection, as the engine may while it reads its users again."""
+    ended = isinstance(error, ConnectionResetError | library().errors.UnexpectedEOF)
+    return ended or "empty response" in str(error)
+
+
+async def close(client: Client) -> None:
+    """Close a client, also one that never got far enough to close itself."""
+    transport = getattr(client, "_transport", None)
+    try:
+        # After a failed handshake, the client waits for an end that never comes.
+        async with asyncio.timeout(1.0):
+            await client.close()
+    except TimeoutError:
+        pass
+    if transport is not None:
+        transport.close()
+
+
+def library() -> Any:
+    try:
+        import nats
+        import nats.errors
+    except ImportError:
+        raise MissingExtra("the fleet", "fleet") from None
+    return nats
+
 
 FORMAT = 1
 
@@ -105,8 +254,8 @@ def session_key() -> str:
         fleet = load()
         login = read(fleet.creds).decode() if fleet.creds else _password(fleet.url)
         if login and not fleet.private and not fleet.session_key:
-            return session_keys.from_secret(login.strip())
+            return from_secret(login.strip())
         if not fleet.session_key:
-            fleet = replace(fleet, session_key=session_keys.new())
+            fleet = replace(fleet, session_key=new())
             save(fleet)
     return fleet.session_key

@@ -13,20 +13,169 @@ import signal
 import socket
 import sys
 import time
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 
 from treadle.errors import Busy, ConfigError, LocalError, NotFound, StorageError, TreadleError
-from treadle.fleet.engine import places, roles
-from treadle.fleet.engine.bus import Bus
-from treadle.io.files import is_locked, locked, write_atomic
-from treadle.io.opening import opened
+from treadle.fleet.engine import places
+from treadle.fleet.engine.bus import EVENTS, INBOX, STATE, Bus, EngineRefused, Unreachable
+from treadle.fleet.engine.layout import OBJECTS, consumers, ensure
+from treadle.io.files import (
+    is_locked,
+    locked,
+    open_append,
+    opened,
+    pieces,
+    read,
+    read_if_there,
+    storage_error,
+    write_all,
+    write_atomic,
+)
+from treadle.io.paths import private_dir
 from treadle.io.process import table
-from treadle.io.process.detached import detach
 from treadle.io.process.programs import run_program
-from treadle.io.reading import read
+from treadle.io.process.tree import detach
 from treadle.policy.environment import reduced
+from treadle.wire.fleet.messages import FleetStatus
+
+# Tells an engine that is broken from one that is only slow, by what it stores and answers.
+
+BROKEN_LOOKS = 3
+"""So often in a row it answered that nothing had been stored, neither what we gave it nor anything else."""
+SILENT_LOOKS = 6
+SILENT_SECONDS = 120.0
+"""So often, and for so long, it answered nothing at all. A machine with too much to do takes seconds, not minutes."""
+
+
+class EngineHealth:
+    """What is known of an engine since it last stored something that was given to it."""
+
+    def __init__(self, now: float) -> None:
+        self.stored(now)
+
+    def stored(self, now: float) -> None:
+        self.failing = False
+        self._last = -1
+        self._same = self._silent = 0
+        self._answered = now
+
+    def not_stored(self, last: int | None, now: float) -> str:
+        """It did not acknowledge what it was given; then asked for its last revision, it said this, or nothing (None).
+        Returns why it is broken, or an empty string while it may be slow."""
+        self.failing = True
+        if last is None:
+            self._silent += 1
+            silent = now - self._answered
+            hung = self._silent >= SILENT_LOOKS and silent > SILENT_SECONDS
+            return f"it has answered nothing for {silent:.0f} s" if hung else ""
+        self._silent, self._answered = 0, now
+        self._same = self._same + 1 if last == self._last else 1
+        self._last = last
+        return "it answers and stores nothing, though there is room" if self._same >= BROKEN_LOOKS else ""
+
+
+# Who may do what on the engine: the roles of a fleet as permissions of the server.
+#
+#     admin   everything; kept on the machine that started the fleet
+#     submit  give orders, requests (cancel, pause...) and answers, merge, and look at everything
+#     watch   look at everything
+#     node:NAME    be a node of this name: take its work, tell what became of it, be the scheduler
+#     worker:NAME  the same without being the scheduler
+#     enrol:ID     ask once to be made a worker
+#
+# A node can be elected scheduler, so it can write the state of every order. A worker can not: it may report only as
+# itself, on what was placed on it. Who looks makes readers with names of their own; the consumers that the scheduler
+# takes its work from are denied to all others by name, and only who is asked something may send replies, because a
+# reply to a message of a consumer is what takes it off.
+
+_LOOK = [
+    f"$JS.API.STREAM.INFO.{STATE}",
+    f"$JS.API.STREAM.INFO.{EVENTS}",
+    f"$JS.API.STREAM.INFO.{OBJECTS}",
+    f"$JS.API.STREAM.MSG.GET.{STATE}",  # the latest of a key, from the leader of a cluster
+    f"$JS.API.DIRECT.GET.{STATE}",
+    f"$JS.API.DIRECT.GET.{STATE}.>",
+    f"$JS.API.DIRECT.GET.{EVENTS}",
+    f"$JS.API.DIRECT.GET.{EVENTS}.>",
+    f"$JS.API.DIRECT.GET.{OBJECTS}.>",
+    *(
+        f"$JS.API.CONSUMER.{verb}.{stream}.>"
+        for stream in (STATE, EVENTS, OBJECTS)
+        for verb in ("CREATE", "INFO", "DELETE", "MSG.NEXT")
+    ),
+    "$JS.API.INFO",
+    "fleet.ask.>",
+]
+_SCHEDULERS = [
+    subject
+    for stream, config in consumers(lease=0.0)
+    for name in [f"{stream}.{config['durable_name']}"]
+    for subject in (f"$JS.API.CONSUMER.*.{name}", f"$JS.API.CONSUMER.*.{name}.>", f"$JS.API.CONSUMER.*.*.{name}")
+]
+"""Every request about a consumer of the scheduler's: to make, change, pause, delete or pull from it."""
+_SUBMIT = [
+    "$KV.fleet.spec.*",
+    "$KV.fleet.boards.*",
+    "$KV.fleet.steers.*",
+    "$KV.fleet.goalrequest.*",
+    "$KV.fleet.landed.*.*",  # what their merges have landed
+    "$KV.fleet.answer.>",
+    "$KV.fleet.taken.>",
+    "$KV.fleet.say.>",
+    "fleet.in.wish.>",
+    "fleet.term.>",
+    "$O.fleet.C.*",
+    "$O.fleet.M.*",
+]
+
+
+def permissions(role: str) -> dict[str, list[str]] | None:
+    """What a role may publish and subscribe to; None means everything."""
+    kind, _, name = role.partition(":")
+    inbox = f"_INBOX_{role.replace(':', '_')}.>"
+    if kind in ("admin", "node"):
+        return None
+    if kind == "watch":
+        return {"publish": _LOOK, "subscribe": [inbox]}
+    if kind == "submit":
+        return {"publish": [*_LOOK, *_SUBMIT], "subscribe": [inbox]}
+    if kind == "worker":
+        mine = [
+            f"$KV.fleet.node.{name}",
+            "$KV.fleet.say.>",
+            "$KV.fleet.taken.>",
+            f"fleet.in.node.{name}.>",
+            f"fleet.beat.{name}.>",
+            f"fleet.ev.*.*.{name}",
+            f"$O.fleet.C.{name}.*",
+            f"$O.fleet.M.{name}.*",
+        ]
+        return {"publish": [*_LOOK, *mine], "subscribe": [inbox, f"fleet.tell.{name}.>", f"fleet.term.{name}.>"]}
+    if kind == "enrol":
+        return {"publish": [f"fleet.enrol.{name}"], "subscribe": [inbox]}
+    raise ValueError(f"there is no role {role!r}")
+
+
+def authorization(users: Mapping[str, str]) -> str:
+    """The part of a server's settings that says who may connect and do what."""
+    rows = []
+    for role, password in users.items():
+        allowed = permissions(role)
+        rights = ""
+        if allowed is not None:
+            publish = f"{{allow: {_list(allowed['publish'])}, deny: {_list(_SCHEDULERS)}}}"
+            replies = ", allow_responses: true" if role.startswith("worker:") else ""
+            rights = f", permissions: {{publish: {publish}, subscribe: {_list(allowed['subscribe'])}{replies}}}"
+        rows.append(f'    {{user: "{role.replace(":", "_")}", password: "{password}"{rights}}}')
+    return "authorization {\n  users: [\n" + "\n".join(rows) + "\n  ]\n}"
+
+
+def _list(subjects: list[str]) -> str:
+    return "[" + ", ".join(f'"{subject}"' for subject in subjects) + "]"
+
 
 VERSION = (2, 12)
 """The oldest server with atomic batches and message expiry."""
@@ -133,7 +282,7 @@ jetstream {{
   max_memory_store: 256MB
   {f'sync_interval: "{sync}"' if sync else ""}
 }}
-{roles.authorization(fleet.users)}
+{authorization(fleet.users)}
 """
     path = os.path.join(here, "server.conf")
     write_atomic(path, text.encode())
@@ -253,3 +402,134 @@ def disk_used() -> int:
             except OSError:
                 continue  # compacted away just now
     return total
+
+
+# Saves all streams of a fleet in a directory, and restores them: the server's own snapshots, as `nats` takes them.
+#
+#     DIR/fleet.json                  which engine, and the credentials of every role
+#     DIR/STREAM/backup.json          the stream's configuration and state
+#     DIR/STREAM/stream.tar.s2        its messages and consumers
+#
+# A backup may be taken while the fleet works. The streams are saved one after the other, each before those it refers
+# to: an order that ends during the backup is done again, one that had ended before it is not.
+
+STREAMS = (INBOX, STATE, EVENTS, OBJECTS)
+CHUNK = 128 * 1024
+WAIT_SECONDS = 30.0
+"""How long the server may take for the next piece."""
+Progress = Callable[[str], None]
+
+
+async def backup(bus: Bus, directory: str, *, say: Progress = lambda text: None) -> int:
+    """Save every stream in a new or empty directory. Returns the total bytes."""
+    directory = private_dir(os.path.abspath(directory))
+    if os.listdir(directory):
+        raise LocalError(f"{directory} is not empty", hint="a backup goes into a directory of its own")
+    total = 0
+    for stream in STREAMS:
+        place = private_dir(os.path.join(directory, stream))
+        about, size = await _save(bus, stream, os.path.join(place, "stream.tar.s2"))
+        write_atomic(os.path.join(place, "backup.json"), msgspec.json.format(msgspec.json.encode(about), indent=2))
+        say(f"saved   {stream}: {about['state']['messages']} messages, {size / 1e6:.1f} MB")
+        total += size
+    # Written last, so that a directory with this file is complete.
+    write_atomic(os.path.join(directory, "fleet.json"), msgspec.json.encode(places.load()))
+    return total
+
+
+async def _save(bus: Bus, stream: str, path: str) -> tuple[dict[str, Any], int]:
+    inbox = bus.client.new_inbox()
+    arrived: asyncio.Queue[Any] = asyncio.Queue()
+    listening = await bus.client.subscribe(inbox, cb=arrived.put)
+    file = open_append(path)
+    try:
+        about = await bus.api(f"STREAM.SNAPSHOT.{stream}", {"deliver_subject": inbox, "chunk_size": CHUNK})
+        size = 0
+        async for data in _pieces(arrived, stream):
+            await asyncio.to_thread(write_all, file, data)
+            size += len(data)
+        await asyncio.to_thread(os.fsync, file)
+        return {"config": about["config"], "state": about["state"]}, size
+    except OSError as error:
+        raise storage_error(error, path, "write") from error
+    finally:
+        os.close(file)
+        await listening.unsubscribe()
+
+
+async def _pieces(arrived: asyncio.Queue[Any], stream: str) -> AsyncIterator[bytes]:
+    """Yield each piece, acknowledged once it is written. An empty piece is the end, and carries an error if it
+    failed.
+    """
+    while True:
+        try:
+            message = await asyncio.wait_for(arrived.get(), WAIT_SECONDS)
+        except TimeoutError:
+            raise Unreachable(f"the engine stopped sending {stream}", hint="take the backup again") from None
+        if not message.data:
+            why = (message.headers or {}).get("Description", "")
+            if why and (message.headers or {}).get("Status", "204") != "204":
+                raise StorageError(f"the engine could not save {stream}: {why}")
+            return
+        yield message.data
+        if message.reply:
+            await message.respond(b"")
+
+
+async def restore(directory: str, *, say: Progress = lambda text: None) -> None:
+    """Bring the streams of a backup into the engine of this machine's fleet, which is made if it has none yet.
+
+    No node or runner may be at work: they would not match the older orders of the backup.
+    """
+    known = read_if_there(os.path.join(directory, "fleet.json"))
+    if known is None:
+        raise NotFound(f"{directory} holds no whole backup", hint="`treadle fleet backup DIR` makes one")
+    try:
+        fleet = places.load()
+    except NotFound:
+        fleet = msgspec.json.decode(known, type=places.Fleet)
+        places.save(fleet)
+    started = fleet.private and await asyncio.to_thread(start, fleet)
+    try:
+        bus = await await_ready(fleet, "admin")
+        try:
+            await _refuse_if_used(bus)
+            for stream in STREAMS:
+                await _restore_stream(bus, stream, os.path.join(directory, stream))
+                say(f"restored {stream}")
+            # Brings streams of an older version up to date, and refuses those of a newer one.
+            await ensure(bus, replicas=fleet.replicas, lease=fleet.lease)
+        finally:
+            await bus.close()
+    finally:
+        if started:
+            await asyncio.to_thread(stop)
+
+
+async def _refuse_if_used(bus: Bus) -> None:
+    try:
+        if await bus.keys("spec.*"):
+            raise LocalError("this fleet has orders already", hint="`treadle fleet down --forget` removes them")
+        status = await bus.ask("fleet.ask.status", FleetStatus, timeout=1.0)
+        raise LocalError(f"{status.scheduler} is at work", hint="`treadle fleet down` on every machine first")
+    except (EngineRefused, Unreachable):
+        return  # no streams and no scheduler, as it should be
+
+
+async def _restore_stream(bus: Bus, stream: str, place: str) -> None:
+    about = msgspec.json.decode(read(os.path.join(place, "backup.json")))
+    try:
+        await bus.api(f"STREAM.DELETE.{stream}")
+    except EngineRefused:
+        pass  # there was none
+    answer = await bus.api(f"STREAM.RESTORE.{stream}", about)
+    to = answer["deliver_subject"]
+    for data in pieces(os.path.join(place, "stream.tar.s2"), CHUNK):
+        await bus.request(to, data, timeout=WAIT_SECONDS)
+    reply = await bus.request(to, b"", timeout=WAIT_SECONDS)
+    done = msgspec.json.decode(reply.data)
+    if error := done.get("error"):
+        raise StorageError(f"the engine could not restore {stream}: {error.get('description', error)}")
+    # The number of messages may differ: those with a time to live may have expired.
+    if done["state"]["last_seq"] != about["state"]["last_seq"]:
+        raise StorageError(f"{stream} ends at {done['state']['last_seq']}, not at {about['state']['last_seq']}")

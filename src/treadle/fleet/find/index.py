@@ -8,25 +8,57 @@ lost, damaged, or of another fleet or format is rebuilt from the first message o
     found = index.orders(OrderFilter(states=("failed",)), count=50)
 """
 
+import asyncio
 import os
 import sqlite3
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import replace
 
 from treadle.errors import StorageError
-from treadle.fleet.engine.bus import Entry
+from treadle.fleet.engine import places
+from treadle.fleet.engine.bus import EVENTS, STATE, Bus, Entry
+from treadle.fleet.engine.streams import Pull
 from treadle.fleet.find.order_rows import Chunk, Listed, OrderFilter, OrderRow, SearchHit, row_of
-from treadle.fleet.find.searched import is_error, texts_of
 from treadle.fleet.orders import begun, encode, read_answer, read_order, read_spec
 from treadle.wire.fleet.connection import read_as
 from treadle.wire.fleet.records import AnswerRecord, AskRecord
+
+# Which parts of an order's events are searched, and which events are errors.
+
+
+def texts_of(event: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    kind = event.get("type")
+    if kind == "message" and event.get("kind", "text") == "text" and event.get("text"):
+        yield "turn", str(event["text"])
+    elif kind == "turn_started" and event.get("prompt"):
+        yield "turn", str(event["prompt"])
+    elif kind == "tool_started":
+        if event.get("command"):
+            yield "command", str(event["command"])
+        for path in event.get("paths") or ():
+            yield "file", str(path)
+    elif kind == "command_run" and not event.get("call"):
+        yield "command", str(event.get("command", ""))
+    elif kind == "file_changed":
+        yield "file", str(event.get("path", ""))
+
+
+def is_error(event: dict[str, Any]) -> bool:
+    kind = event.get("type")
+    return (
+        kind == "failed"
+        or (kind == "tool_ended" and event.get("ok", True) is False)
+        or (kind == "command_run" and event.get("exit_code") not in (0, None))
+        or (kind == "turn_ended" and event.get("outcome") == "failed")
+    )
+
 
 FORMAT = 6
 TEXT_MAX = 20_000
@@ -448,3 +480,68 @@ def _facet(db: sqlite3.Connection, table: str, wanted: OrderFilter, name: str) -
     query = f"""SELECT {name}, sum(n) AS many FROM {table} {where}
                 GROUP BY {name} HAVING many > 0 ORDER BY many DESC LIMIT 50"""
     return {str(value): count for value, count in db.execute(query, values)}
+
+
+# The index for a command: brought up to date with the engine, then queried. A running server feeds the same file.
+
+KEYS = ("order.*", "spec.*", "ask.>", "answer.>")
+
+
+@asynccontextmanager
+async def up_to_date(bus: Bus) -> AsyncIterator[OrderIndex]:
+    """The index of this machine's fleet, with everything that the engine had when it was opened."""
+    path = os.path.join(places.inside(), "index.sqlite")
+    index = await asyncio.to_thread(OrderIndex, path, await streams_of(bus))
+    try:
+        await _catch_up_state(bus, index)
+        await _catch_up_events(bus, index)
+        yield index
+    finally:
+        index.close()
+
+
+async def streams_of(bus: Bus) -> str:
+    """Identifies the streams of a fleet; streams that were removed and made again get another identity."""
+    parts = []
+    for stream in (STATE, EVENTS):
+        info = await bus.api(f"STREAM.INFO.{stream}")
+        parts.append(str(info.get("created", "")))
+    return " ".join(parts)
+
+
+def value_of(message: Any) -> bytes:
+    """The value that a message of the state stream gives its key; empty when the key was removed."""
+    removed = (message.headers or {}).get("KV-Operation")
+    return b"" if removed else bytes(message.data)
+
+
+async def _catch_up_state(bus: Bus, index: OrderIndex) -> None:
+    pull = Pull(bus, STATE, filters=tuple(f"$KV.fleet.{key}" for key in KEYS), start=index.state_at, batch=1000)
+    try:
+        if pull.position > await bus.last_revision():
+            return
+        while messages := await pull.next(1.0):
+            entries = [
+                Entry(each.subject.removeprefix("$KV.fleet."), value_of(each), each.metadata.sequence.stream)
+                for each in messages
+            ]
+            await asyncio.to_thread(index.take_state, entries)
+            if messages[-1].metadata.num_pending == 0:
+                return
+    finally:
+        await pull.close()
+
+
+async def _catch_up_events(bus: Bus, index: OrderIndex) -> None:
+    info = await bus.api(f"STREAM.INFO.{EVENTS}")
+    pull = Pull(bus, EVENTS, filters=("fleet.ev.>",), start=index.events_at, batch=1000)
+    try:
+        if pull.position > int(info["state"]["last_seq"]):
+            return
+        while messages := await pull.next(1.0):
+            plain = [(each.subject, each.metadata.sequence.stream, each.data) for each in messages]
+            await asyncio.to_thread(index.take_events, plain)
+            if messages[-1].metadata.num_pending == 0:
+                return
+    finally:
+        await pull.close()

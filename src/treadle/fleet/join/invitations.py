@@ -19,8 +19,7 @@ from treadle.errors import ConfigError, Denied, LocalError, TreadleError
 from treadle.fleet.engine import places, server
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
-from treadle.io.files import write_atomic
-from treadle.io.reading import read_if_there
+from treadle.io.files import read_if_there, write_atomic
 from treadle.wire.fleet.messages import EnrolAnswer
 
 FORMAT = 2

@@ -3,37 +3,440 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
+from treadle.coordination.capsules import Capsules
+from treadle.coordination.ledger import Ledger
+from treadle.coordination.planning import Planning
 from treadle.coordination.surfaces import Surface
-from treadle.errors import Cancelled, NotFound, TimedOut, TreadleError, Unsupported, WorkspaceError
-from treadle.events import Answered, AnyEvent, Asked, Failed, Retrying, ToolEnded, ToolStarted, TurnEnded, Usage, Warned
-from treadle.fleet import frugal
-from treadle.fleet.engine import objects
-from treadle.fleet.run import agentless, evidence, null, reasons, sources, trees
-from treadle.fleet.run.attempt import OUTPUT_MAX, Ended, RunningAttempt
-from treadle.fleet.run.claimed import Claimed
-from treadle.fleet.run.messages import Messages
-from treadle.fleet.run.metering import Meter
+from treadle.coordination.table import Symbols
+from treadle.errors import (
+    BudgetExceeded,
+    Cancelled,
+    Denied,
+    NotFound,
+    TimedOut,
+    TreadleError,
+    Unsupported,
+    WorkspaceError,
+)
+from treadle.events import (
+    Answered,
+    AnyEvent,
+    Asked,
+    Failed,
+    Retrying,
+    ToolEnded,
+    ToolStarted,
+    TurnEnded,
+    Usage,
+    Warned,
+)
+from treadle.fleet.control import beyond
+from treadle.fleet.engine import streams
+from treadle.fleet.engine.bus import STATE, Bus, Stale
+from treadle.fleet.engine.streams import Pull
+from treadle.fleet.orders import encode, read_order, read_spec
+from treadle.fleet.run import null, resumption, trees
+from treadle.fleet.run.attempt import (
+    OUTPUT_MAX,
+    VERIFY,
+    Ended,
+    RunningAttempt,
+    code_of,
+    fault_of,
+    not_verified,
+    of,
+)
 from treadle.fleet.run.questions import Questions
-from treadle.fleet.run.resume import continuing
-from treadle.fleet.run.resume.checkpoints import Checkpoints
+from treadle.fleet.run.resumption import Before, Checkpoints
 from treadle.fleet.run.typed_answers import TypedAnswer
-from treadle.session import Agent, Answer, SessionSpec
+from treadle.io.process import table
+from treadle.io.tasks import unless
+from treadle.receipts.trace import Check
+from treadle.session import Access, Agent, Answer, Decision, Guard, Guards, SessionSpec
+from treadle.wire.fleet.connection import read_as
 from treadle.wire.fleet.messages import RateReported, RunActivity, RunBeatAnswer, TreeSeen
-from treadle.wire.fleet.records import NOT_HERE, Used
+from treadle.wire.fleet.orders import Spec
+from treadle.wire.fleet.records import NOT_HERE, AgentQuestion, Order, SayRecord, Used
 from treadle.wire.sidecar.receipts import AssistantSaid, Receipt
 
 if TYPE_CHECKING:
     from treadle.host.run import HostRun
-    from treadle.receipts.trace import Check
+
+
+# What a process tree shows from outside: its CPU time and its open connections.
+
+
+def of_tree(root: int) -> TreeSeen:
+    """The tree's CPU seconds so far, its number of processes, and its open sockets without our own."""
+    tree = table.descendants(root)
+    cpu = round(sum(process.cpu for process in tree), 2)
+    return TreeSeen(processes=len(tree), cpu=cpu, sockets=sum(_sockets(process.pid) for process in tree))
+
+
+def _sockets(pid: int) -> int:
+    here = f"/proc/{pid}/fd"
+    found = 0
+    try:
+        for name in os.listdir(here):
+            found += os.readlink(os.path.join(here, name)).startswith("socket:")
+    except OSError:
+        pass
+    return found
+
+
+# What a run has used, and whether it may go on: asked before each model call, and updated after it.
+
+
+class Meter:
+    """At the order's limit the run stops and asks for more; when it gets more, its session continues from there.
+
+    Our own agent asks before each model call, and a call as large as the last must still fit: so a limit is kept,
+    rather than noticed once it is passed. Other agents only report what they have used, and are stopped at the
+    limit.
+    """
+
+    def __init__(self, attempt: RunningAttempt, stop: Callable[[TreadleError], Awaitable[None]]) -> None:
+        self._attempt = attempt
+        self._stop = stop
+        self.used = Used()
+        self.asks_for_more: AgentQuestion | None = None
+        self._marks: list[Used] = []
+        """What the session had used when the run began, and before its last call."""
+
+    async def count(self, event: Usage) -> None:
+        self.used = self.used.plus(
+            Used(
+                input_tokens=event.input_tokens,
+                output_tokens=event.output_tokens,
+                cache_read_tokens=event.cache_read_tokens,
+                cache_write_tokens=event.cache_write_tokens,
+                calls=1,
+                usd=event.cost_usd,
+            )
+        )
+        if not self._marks and (why := self._beyond(self.used, Used())):
+            await self._stop(self._ask(why))
+
+    async def before_call(self, tokens: int, usd: float | None) -> None:
+        """Wait while the run is paused; end the turn if the next call does not fit."""
+        await self._attempt.may_go_on.wait()
+        now = Used(input_tokens=tokens, usd=usd)
+        first, before = self._marks or (now, now)
+        self._marks = [first, now]
+        if why := self._beyond(_since(first, now), _since(before, now)):
+            raise self._ask(why)
+
+    def _beyond(self, used: Used, next_call: Used) -> str:
+        if self._attempt.stopped is not None or self.asks_for_more:
+            return ""
+        return beyond(self._attempt.limits, self._attempt.job.order.used.plus(used), next_call)
+
+    def _ask(self, why: str) -> BudgetExceeded:
+        text = f"{why}. Allow as much again?"
+        self.asks_for_more = AgentQuestion(request="budget", kind="budget", text=text, tool="budget")
+        self._attempt.parked = True
+        return BudgetExceeded(why)
+
+
+def _since(before: Used, now: Used) -> Used:
+    usd = None if now.usd is None else now.usd - (before.usd or 0.0)
+    return Used(input_tokens=now.input_tokens - before.input_tokens, usd=usd)
+
+
+# Messages from people to an order at work, kept until the runner has given them to the agent.
+#
+# `say.ORDER.N` holds a message; its writer may change it until the runner has marked it delivered. Its `when` says
+# when the agent gets it: at its next step, `now` (the running turn is ended for it), or after the `turn`.
+
+
+class SayNext(Protocol):
+    async def __call__(self, text: str, *, now: bool) -> bool: ...
+
+
+class Messages:
+    def __init__(self, attempt: RunningAttempt, steer: Callable[[str], Awaitable[bool]], say_next: SayNext) -> None:
+        self._attempt = attempt
+        self._steer = steer
+        self._say_next = say_next
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._deliver())
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _deliver(self) -> None:
+        bus, name = self._attempt.bus, self._attempt.spec.id
+        pull = Pull(bus, STATE, filters=(f"$KV.fleet.say.{name}.*",))
+        try:
+            while True:
+                for message in await pull.next(30.0):
+                    key = message.subject.removeprefix("$KV.fleet.")
+                    if message.data and (record := read_as(SayRecord, message.data, key)).state == "queued":
+                        await self._give(key, record, message.metadata.sequence.stream)
+        except TreadleError:
+            pass  # nothing more can be said to it
+        finally:
+            await pull.close()
+
+    async def _give(self, key: str, record: SayRecord, revision: int) -> None:
+        bus, text, when = self._attempt.bus, record.text, record.when
+        if when == "turn":
+            return  # it is read when the turn has ended, and can be changed until then
+        taken = await self._take(key, record, revision)
+        if taken is None:
+            return
+        try:
+            done = when != "now" and await self._steer(text) or await self._say_next(text, now=when == "now")
+            became = replace(taken, state="in turn") if done else replace(record, when="turn")  # no turn to tell yet
+        except Unsupported as error:
+            became = replace(taken, state="refused", why=str(error))
+        await bus.put(key, encode(became))
+
+    async def _take(self, key: str, record: SayRecord, revision: int) -> SayRecord | None:
+        """Mark it before giving it to the agent: what the agent has heard can no longer be changed."""
+        taken = replace(record, state="delivered", attempt=self._attempt.job.attempt, delivered=time.time())
+        try:
+            await self._attempt.bus.put(key, encode(taken), expect=revision)
+        except Stale:
+            return None  # it was changed just now, so it will come again
+        return taken
+
+    async def turn_ended(self) -> None:
+        """Give the agent what was left for the end of the turn, and what came too late for a step of it."""
+        bus, name = self._attempt.bus, self._attempt.spec.id
+        try:
+            for key, entry in sorted((await bus.named([f"say.{name}.*"])).items()):
+                record: SayRecord = read_as(SayRecord, entry.value, key)
+                taken = await self._take(key, record, entry.revision) if record.state == "queued" else None
+                if taken is not None and await self._say_next(record.text, now=False):
+                    await bus.put(key, encode(replace(taken, state="in turn")))
+        except TreadleError:
+            pass  # the engine is away: this was the last turn
+
+
+# What other orders hold in the same repository, on any machine: this order may not write there.
+#
+# The scheduler sends it with each answer to a beat. A tool that would write there is refused; what a command wrote
+# there is found when it has ended. The conflict radar is the other half: both orders are told of files that both
+# change.
+
+LISTED = 5
+
+
+class Claimed:
+    def __init__(self, top: str, root: str, dirty: Callable[[], set[str]]) -> None:
+        self.top = top
+        self.root = root
+        self._differing = dirty
+        self.others: dict[str, list[Surface]] = {}
+        """Order -> what it holds."""
+        self._warned: set[tuple[str, tuple[str, ...]]] = set()
+
+    def learn(self, others: Mapping[str, Iterable[str]]) -> None:
+        self.others = {order: [Surface(text) for text in surfaces] for order, surfaces in others.items()}
+
+    def holders(self, paths: Iterable[str]) -> dict[str, list[str]]:
+        """Which of these paths, relative to the top, another order holds."""
+        found: dict[str, list[str]] = {}
+        for path in paths:
+            mine = Surface.of(path, self.top)
+            for order, surfaces in self.others.items():
+                if any(mine.overlaps(theirs) for theirs in surfaces):
+                    found.setdefault(order, []).append(path)
+        return found
+
+    def guards(self, given: Guards) -> Guards:
+        """The guards of the session, joined with those of the claims."""
+        return replace(given, judge=self._judging(given.judge), watching=given.watching or self._watch)
+
+    def _judging(self, first: Guard | None) -> Guard:
+        def judge(access: Access) -> Decision:
+            decided = first(access) if first is not None else Decision(verdict="allow", by="claim")
+            if decided.verdict == "deny" or access.kind != "write":
+                return decided
+            held = self.holders(self._inside(access.paths))
+            return Decision(verdict="deny", reason=_description(held), by="claim") if held else decided
+
+        return judge
+
+    def _inside(self, paths: Iterable[str]) -> list[str]:
+        full = (os.path.normpath(os.path.join(self.root, path)) for path in paths)
+        return [path[len(self.top) + 1 :] for path in full if path.startswith(self.top + "/")]
+
+    def _watch(self) -> Callable[[], None]:
+        before = self._dirty()
+
+        def check() -> None:
+            held = self.holders(sorted(self._dirty() - before))
+            if held:
+                raise Denied(f"the command changed what it may not: {_description(held)}", hint="put it back")
+
+        return check
+
+    def _dirty(self) -> set[str]:
+        """What differs from the start. Only looked at where another order holds something."""
+        return self._differing() if self.others else set()
+
+    def collisions(self, reported: Mapping[str, Any]) -> str:
+        """New findings of the radar in words for the agent; empty when there is nothing new."""
+        new = []
+        for order, files in reported.items():
+            mark = (order, tuple(files))
+            if mark not in self._warned:
+                self._warned.add(mark)
+                new.append(f"{', '.join(files[:LISTED])} (order {order})")
+        if not new:
+            return ""
+        return (
+            f"Another agent changes files that you change too: {'; '.join(new)}. Keep your changes there small, or "
+            "leave them to it; what both change has to be merged by hand."
+        )
+
+
+def _description(held: Mapping[str, list[str]]) -> str:
+    claims = [f"{', '.join(paths[:LISTED])} is claimed by order {order}" for order, paths in held.items()]
+    return "; ".join(claims)
+
+
+# An order without an agent (`null`): `setup` does the work, if any is to be done, and `verify` judges it.
+#
+# So a check can be an order like any other: on any node that has the commit, with a receipt, done or failed.
+
+
+class CommandsRun(Protocol):
+    """What is needed of an attempt that is carried out."""
+
+    attempt: RunningAttempt
+    spec: Spec
+    before: Before
+    result: dict[str, Any]
+
+    async def prepare(self) -> None: ...
+    async def set_up(self) -> None: ...
+    async def run_command(self, command: str, doing: str) -> Check: ...
+    async def keep_finished(self, result: dict[str, Any]) -> str: ...
+    async def take(self, event: AnyEvent) -> None: ...
+
+
+async def run(execution: CommandsRun) -> Ended:
+    attempt, spec = execution.attempt, execution.spec
+    if not spec.setup and not spec.verify:
+        return await null.run(attempt, execution.take)
+    await execution.prepare()
+    if spec.setup and not execution.before.restored:
+        await unless(attempt.stopping.wait(), execution.set_up())
+    ended = await null.run(attempt, execution.take)
+    if ended.outcome != "done":
+        return ended
+    result: dict[str, Any] = {"verified": None}
+    if spec.verify:
+        done = await unless(attempt.stopping.wait(), execution.run_command(spec.verify, "verify"))
+        if done is None:
+            return null.stopped(attempt)
+        result = {"verified": done.ok, "says": done.output_tail.strip()[-OUTPUT_MAX:]}
+    if problem := await execution.keep_finished(result):
+        return Ended(outcome="failed", why=problem, reason="storage_error", fault="ours")
+    if result["verified"] is False:
+        why = not_verified(spec.verify)
+        return Ended(
+            outcome="failed", why=why, reason=VERIFY, fault="verify", output=result["says"], result=execution.result
+        )
+    return Ended(outcome="done", result=execution.result)
+
+
+# What orders leave for each other, so that nothing is found out twice: capsules, symbols and the ledger.
+#
+# Each finished order leaves a capsule in its result: what was done, where, and what the agent said about it. An order
+# that builds on others gets their capsules, oldest first, and never their whole conversations.
+
+FOLLOWED = 30
+"""The most capsules in a brief."""
+PLACES = 8
+ROLES = {"plan": "planner", "review": "reviewer", "judgement": "judge"}
+"""In the ledger, by what an order answers with."""
+DECISION_MAX = 400
+
+
+def capsule(spec: Spec, title: str, result: dict[str, Any]) -> dict[str, str]:
+    """The parts of an order's capsule."""
+    changed = [str(path) for path in result.get("changed") or ()]
+    more = f" and {len(changed) - PLACES} more" if len(changed) > PLACES else ""
+    return {
+        "what": title,
+        "where": ", ".join(changed[:PLACES]) + more,
+        "decision": " ".join(str(result.get("says") or "").split())[:DECISION_MAX],
+        "depends": ",".join(spec.after),
+    }
+
+
+async def brief(bus: Bus, spec: Spec, source: str) -> str:
+    """What an order is told besides its task: what it builds on, and the symbols it names."""
+    parts = []
+    found = await _closure(bus, spec.after)
+    if found:
+        parts.append("What this builds on, oldest first:\n" + "\n".join(_shown(*each) for each in found))
+    if spec.symbols:
+        known = Symbols(Planning(project=source))
+        rows = {name: known.find(name) for name in spec.symbols}
+        if missing := [name for name, value in rows.items() if value is None]:
+            raise NotFound(f"there is no symbol {missing[0]!r} in {source}", hint="`heimdall-resolve` lists them")
+        parts.append("Symbols:\n" + "\n".join(f"{name} = {value}" for name, value in rows.items()))
+    return "\n\n".join(parts)
+
+
+async def _closure(bus: Bus, parents: tuple[str, ...]) -> list[tuple[str, dict[str, str]]]:
+    """The capsules of these orders and of all that they build on, prerequisites first."""
+    found: dict[str, dict[str, str]] = {}
+    waiting = list(parents)
+    while waiting and len(found) < FOLLOWED:
+        name = waiting.pop(0)
+        order, spec = await bus.get(f"order.{name}"), await bus.get(f"spec.{name}")
+        if name in found or order is None or spec is None:
+            continue
+        entry = _capsule_of(read_order(order))
+        if entry:
+            found[name] = entry
+        waiting += read_spec(spec.value).after
+    return list(reversed(found.items()))
+
+
+def _capsule_of(order: Order) -> dict[str, str]:
+    stored = order.result.get("capsule")
+    return stored if isinstance(stored, dict) else {}
+
+
+def _shown(name: str, parts: dict[str, str]) -> str:
+    rows = [f"  {label}: {parts[label]}" for label in ("where", "decision") if parts.get(label)]
+    return "\n".join([f"- {name}: {parts.get('what', '')}", *rows])
+
+
+def leave(spec: Spec, source: str, parts: dict[str, str], used: Used) -> None:
+    """Write the capsule and the measurements into the repository, if it keeps such records. Blocks; never fails."""
+    with contextlib.suppress(TreadleError, OSError):
+        planning = Planning(project=source)
+        if os.path.isdir(planning.root):
+            role = f"goal/{ROLES[spec.answer]}" if spec.answer else f"fleet/{spec.agent}"
+            Ledger(planning).log(role, "order", used.tokens, source="measured", run=spec.id)
+            if spec.answer:
+                return  # a plan, a review or a judgement is a message, not work that others build on
+            known = set(Capsules(planning).ids())
+            depends = ",".join(each for each in spec.after if each in known)
+            Capsules(planning).write(spec.id, **{**parts, "depends": depends})
+
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +462,7 @@ class Execution:
         self.messages = Messages(attempt, self.steer, self.say_next)
         self.checkpoints = Checkpoints(attempt)
         self.typed = TypedAnswer(self.spec.answer, {})
-        self.before = continuing.Before()
+        self.before = resumption.Before()
         self.brief = ""
         """What the order builds on, added to the task."""
         self._host: HostRun | None = None
@@ -113,7 +516,7 @@ class Execution:
         if time.time() - self._last_event < QUIET_SECONDS or time.time() - self._looked < QUIET_SECONDS:
             return
         self._looked = time.time()
-        seen = evidence.of_tree(os.getpid())
+        seen = of_tree(os.getpid())
         if seen.cpu - self._tree_seen.cpu > BUSY_CPU:
             self._busy = time.time()
         self._tree_seen = seen
@@ -220,12 +623,12 @@ class Execution:
         timer = asyncio.create_task(self._time_out())
         try:
             if self.spec.agent.partition(":")[0] == null.NAME:
-                return await agentless.run(self)
+                return await run(self)
             return await self._run()
-        except sources.NotHere as error:
+        except trees.NotHere as error:
             return Ended(outcome=NOT_HERE, why=str(error), used=self.used)
         except TreadleError as error:
-            why, fault = reasons.of(None, error, None, ""), reasons.fault_of(None, error, None, "")
+            why, fault = of(None, error, None, ""), fault_of(None, error, None, "")
             return Ended(outcome="failed", why=why, reason=error.code, fault=fault, used=self.used)
         finally:
             timer.cancel()
@@ -248,7 +651,7 @@ class Execution:
             agent = find_agent(self.spec.agent)
             able = (await agent.probe()).capabilities if not self.spec.terminal else {}
         except NotFound as error:
-            raise sources.NotHere(str(error)) from error
+            raise trees.NotHere(str(error)) from error
         self.attempt.can_resume = able.get("resume") == "native" and not self.spec.terminal
         self.attempt.can_fork = able.get("fork") == "native"
         self.typed = TypedAnswer(self.spec.answer, able)
@@ -258,13 +661,13 @@ class Execution:
         if self.spec.setup and not self.before.restored:
             await self.set_up()
         if self.spec.terminal:
-            from treadle.fleet.run.terminal import interactive
+            from treadle.fleet.run import terminals
 
             self._do("a terminal")
             self.checkpoints.opened("terminal")
             self.checkpoints.start()
-            words = continuing.first_message(self.attempt, self.before, self.brief)
-            ended = await interactive.run(self.attempt, words, self.seen_in_terminal, self.questions)
+            words = resumption.first_message(self.attempt, self.before, self.brief)
+            ended = await terminals.run(self.attempt, words, self.seen_in_terminal, self.questions)
             await self.keep_result(ended.result)
             return replace(ended, result=self.result, used=self.used, approvals=self.questions.given)
         self.messages.start()
@@ -280,11 +683,11 @@ class Execution:
 
     async def prepare(self) -> None:
         """The worktree, with what an earlier attempt has left of it."""
-        source = await sources.find(self.attempt.bus, self.spec)
-        if behind := await sources.see_branch(self.spec, source):
+        source = await trees.find(self.attempt.bus, self.spec)
+        if behind := await trees.see_source_branch(self.spec, source):
             self.attempt.tell(Warned(message=behind, code="base", ts=time.time()))
-        self.before = await continuing.prepare(self.attempt, source)
-        self.brief = await frugal.brief(self.attempt.bus, self.spec, source)
+        self.before = await resumption.prepare(self.attempt, source)
+        self.brief = await brief(self.attempt.bus, self.spec, source)
         assert self.before.tree is not None
         self.attempt.tree = self.before.tree
         self.attempt.root = self.attempt.tree.root
@@ -310,16 +713,16 @@ class Execution:
         from treadle.host.run import HostRun
         from treadle.host.signing import load_signer
         from treadle.host.store import ReceiptStore
-        from treadle.workspace.prepared import WorkspaceMode
+        from treadle.workspace.workspace import WorkspaceMode
 
         assert self.attempt.tree is not None
-        words = [continuing.first_message(self.attempt, self.before, self.brief), await self.questions.before()]
+        words = [resumption.first_message(self.attempt, self.before, self.brief), await self.questions.before()]
         order = make_order(
             "\n\n".join(filter(None, words)),
             self.attempt.root,
             model=self.spec.model,
             max_turns=self.attempt.limits.turns,
-            policy=sources.policy_of(self.spec),
+            policy=trees.policy_of(self.spec),
         )
         mode: WorkspaceMode = "pass_through" if self.attempt.tree.top or self.spec.in_place else "staged"
         taker = self.attempt.taker
@@ -349,8 +752,7 @@ class Execution:
 
     async def run_command(self, command: str, doing: str) -> Check:
         """Run one of the order's own commands in its worktree, confined like its agent."""
-        from treadle.host.check import run_check
-        from treadle.host.confine import confined_check
+        from treadle.host.confine import confined_check, run_check
 
         self._do(doing)
         if self.spec.mode == "yolo":
@@ -394,15 +796,15 @@ class Execution:
         stored: Any = msgspec.Raw(text)
         if len(text) > RECEIPT_MAX:
             name = self.attempt.object_name("receipt")
-            await objects.put(self.attempt.bus, name, self.attempt.redacted(text))
+            await streams.put(self.attempt.bus, name, self.attempt.redacted(text))
             stored = {"object": name}
         cancelled = self.attempt.stopped is not None and self.attempt.stopped.code == "cancelled"
         state = "done" if outcome == "complete" else "cancelled" if cancelled else "failed"
-        failure = reasons.not_verified(self.spec.verify) if verified is False else ""
+        failure = not_verified(self.spec.verify) if verified is False else ""
         stopped = self.attempt.stopped or observed.stopped
         met = (stopped, observed.error, self._last_turn, failure)
-        why, reason = ("", "") if state == "done" else (reasons.of(*met), reasons.code_of(*met))
-        fault = "" if state == "done" else reasons.fault_of(*met)
+        why, reason = ("", "") if state == "done" else (of(*met), code_of(*met))
+        fault = "" if state == "done" else fault_of(*met)
         output = observed.check.output_tail if observed.check is not None and fault == "verify" else ""
         return Ended(
             outcome=state,
@@ -443,7 +845,7 @@ class Execution:
             self._compare_with_claims()
             if left.commit != taker.tree.start:
                 await self._store_result(patch, await asyncio.to_thread(taker.bundle, left.commit))
-        self.result["capsule"] = frugal.capsule(self.spec, self.attempt.job.order.title, self.result)
+        self.result["capsule"] = capsule(self.spec, self.attempt.job.order.title, self.result)
 
     def seen_in_terminal(self, state: str, quiet: float) -> None:
         """What the program in the order's terminal seems to do, and since when it has written nothing."""
@@ -464,8 +866,8 @@ class Execution:
 
     async def _store_result(self, patch: bytes, bundle: bytes) -> None:
         stored = {"patch": self.attempt.object_name("patch"), "bundle": self.attempt.object_name("bundle")}
-        await objects.put(self.attempt.bus, stored["patch"], patch)
-        await objects.put(self.attempt.bus, stored["bundle"], bundle)
+        await streams.put(self.attempt.bus, stored["patch"], patch)
+        await streams.put(self.attempt.bus, stored["bundle"], bundle)
         self.result |= {**stored, "bundled": trees.RESULT}
         self.result |= {"node": self.attempt.job.node, "branch": trees.branch_name(self.spec.id)}
 
@@ -475,7 +877,7 @@ class Execution:
             await asyncio.to_thread(trees.settle, tree, taker, self.spec.id, self.result, counted=counted)
             if counted and self.attempt.tree.source:
                 capsule = self.result.get("capsule") or {}
-                await asyncio.to_thread(frugal.leave, self.spec, self.attempt.tree.source, capsule, self.used)
+                await asyncio.to_thread(leave, self.spec, self.attempt.tree.source, capsule, self.used)
         self.attempt.locks.close()
 
 

@@ -6,15 +6,15 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from treadle.agent.asked import diff_of, headline, reason
+from treadle.agent.question import diff_of, headline, reason
 from treadle.errors import TreadleError
 from treadle.events import Asked
 from treadle.fleet.engine.bus import STATE, Stale, Unreachable
-from treadle.fleet.engine.pull import Pull
+from treadle.fleet.engine.streams import Pull
 from treadle.fleet.orders import encode, read_answer, read_order
 from treadle.fleet.run.attempt import RunningAttempt
-from treadle.io.disk import DISK
-from treadle.io.within import start_held
+from treadle.io.machine import DISK
+from treadle.io.tasks import start_held
 from treadle.policy.rules import RuleSet
 from treadle.session import Access, Answer, Rules
 from treadle.wire.fleet.connection import read_as

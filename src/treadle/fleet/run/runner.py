@@ -23,8 +23,7 @@ from treadle.fleet.run.attempt import OUTAGE_SECONDS, Ended, RunningAttempt
 from treadle.fleet.run.execute import Execution
 from treadle.io.files import locked
 from treadle.io.process import warm_parent
-from treadle.io.process.loop import run_async
-from treadle.io.process.private import hold_secrets
+from treadle.io.process.loop import hold_secrets, run_async
 from treadle.redact import Redactor
 from treadle.wire.fleet import messages
 from treadle.wire.fleet.connection import read as read_message

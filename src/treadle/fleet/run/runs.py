@@ -6,9 +6,8 @@ import msgspec
 
 from treadle.errors import StorageError
 from treadle.fleet.engine import places
-from treadle.io.files import is_locked, write_atomic
+from treadle.io.files import is_locked, read, write_atomic
 from treadle.io.process import table
-from treadle.io.reading import read
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Order
 

@@ -6,7 +6,9 @@ is hashed on the way in. Everything that is kept of the work is made from that s
 user's repository before an attempt counts. Functions block, except where they are `async`.
 """
 
+import asyncio
 import contextlib
+import hashlib
 import os
 import threading
 from collections.abc import Mapping
@@ -14,19 +16,20 @@ from collections.abc import Mapping
 import msgspec
 
 from treadle.errors import TreadleError, WorkspaceError
-from treadle.io import pinned, scratch
-from treadle.io.opening import opened
-from treadle.io.removing import remove_tree
+from treadle.fleet.engine import places, streams
+from treadle.fleet.engine.bus import Bus
+from treadle.fleet.orders import read_order
+from treadle.io import descriptors, scratch
+from treadle.io.descriptors import remove_tree
+from treadle.io.files import locked, opened, rename, write_atomic
 from treadle.wire.fleet.orders import Spec
-from treadle.workspace import checkouts, exchange, private_git, remotes, taking
-from treadle.workspace.base_refs import forget, keep
-from treadle.workspace.copied import bring_files, files_under
-from treadle.workspace.look import Look
-from treadle.workspace.prepared import Origin
-from treadle.workspace.store import LONG, Store, lending
-from treadle.workspace.user_repository import UserRepository
-from treadle.workspace.workspace import make_readable
-from treadle.workspace.writing import write_files
+from treadle.wire.sidecar.connection import PolicyProfile
+from treadle.workspace import checkouts, directories, private_git, remotes
+from treadle.workspace.directories import Look, bring_files, files_under, write_files
+from treadle.workspace.git import FETCHING, create
+from treadle.workspace.store import LONG, Store, give, lacks, lending, receive_bundle
+from treadle.workspace.user_repository import UserRepository, forget, keep
+from treadle.workspace.workspace import Origin, make_readable
 
 RESULT = "refs/heads/result"
 """The commit that a bundle carries."""
@@ -91,7 +94,7 @@ def _make_git(store: Store, user: UserRepository, path: str, start: str, head: s
     private_git.make(place, user, head=start)
     own = UserRepository(path, place, place, linked=False)
     if head != start:
-        exchange.give(store, own, head, without=start)
+        give(store, own, head, without=start)
         own.run("update-ref", "--no-deref", "HEAD", head)
         own.run("read-tree", head)
     own.run(f"--work-tree={path}", "update-index", "-q", "--refresh", check=False, timeout=LONG)
@@ -176,7 +179,7 @@ class WorkTaker:
             return found
 
     def _taken_now(self) -> Look:
-        return taking.take(
+        return directories.take(
             self.store, self.tree.top, base=self._base, earlier=self._look, excludes=self._excludes, lent=self._lent
         )
 
@@ -212,7 +215,7 @@ class WorkTaker:
         """Its commits, in a bundle that is made inside a sandbox, and only there: its git may run other programs."""
         import asyncio
 
-        from treadle.agent.bundling import bundle_of
+        from treadle.sandboxed.repositories import bundle_of
 
         try:
             bundle = await bundle_of(self.tree.top, self.tree.start, self.shown())
@@ -283,7 +286,7 @@ def _head_mark(top: str) -> str:
 
 
 def _small(top: str, name: str, most: int = SMALL) -> str:
-    with opened(pinned.open_file(os.path.join(os.path.realpath(top), ".git", name))) as file:
+    with opened(descriptors.open_file(os.path.join(os.path.realpath(top), ".git", name))) as file:
         return os.fsdecode(file.read(most)).strip()
 
 
@@ -311,7 +314,7 @@ def settle(tree: WorkTree, taker: WorkTaker | None, order: str, result: Mapping[
 def _name_branch(tree: WorkTree, taker: WorkTaker, branch: str, commit: str) -> None:
     """The branch in the user's repository: new, or moved forward; one with anything else on it is left alone."""
     user = checkouts.around(tree.source)
-    exchange.give(taker.store, user, commit, without=tree.start)
+    give(taker.store, user, commit, without=tree.start)
     ref = f"refs/heads/{branch}"
     old = user.refs().get(ref, "")
     if old and user.run("merge-base", "--is-ancestor", old, commit, check=False).code != 0:
@@ -328,3 +331,111 @@ def remove_leftovers(directory: str, tree: WorkTree) -> None:
         forget(user, os.path.join(directory, "store"))
         if not tree.store:
             user.run("worktree", "prune", check=False)
+
+
+# The files that an order works on, on this node: its own directory, or a repository brought here in a bundle.
+
+
+class NotHere(WorkspaceError):
+    """This node lacks what the order needs; another one may have it."""
+
+
+def head_commit(root: str) -> str:
+    """The current commit of a directory's repository, for an order to start from; empty where there is none."""
+    found = checkouts.find(root) if os.path.isdir(root) else None
+    return commit_of(found, "HEAD") if found is not None else ""
+
+
+def policy_of(spec: Spec) -> PolicyProfile:
+    return PolicyProfile(**{name: list(getattr(spec.policy, name)) for name in PolicyProfile.__struct_fields__})
+
+
+async def find(bus: Bus, spec: Spec) -> str:
+    """The directory that the order is about, on this node."""
+    if spec.root and os.path.isdir(spec.root):
+        user = await asyncio.to_thread(checkouts.find, spec.root)
+        has = not spec.base if user is None else await _has_base(bus, spec, user)
+        if spec.in_place or has:
+            return spec.root
+    place = ""
+    if spec.bundle:
+        place = await asyncio.to_thread(_unpack, await streams.get(bus, spec.bundle), spec)
+    elif spec.repo:
+        place = await asyncio.to_thread(_fetch, spec)
+    if place:
+        user = await asyncio.to_thread(checkouts.find, place)
+        if user is not None and not await _has_base(bus, spec, user):
+            raise WorkspaceError(f"the repository that was brought here has no commit {spec.base}")
+        return place
+    at = f" at {spec.base[:12]}" if spec.base else ""
+    raise NotHere(
+        f"this node has no {spec.root or 'directory for the order'}{at}",
+        hint="submit with --bundle, or --repo URL, or a label of a node that has it",
+    )
+
+
+async def see_source_branch(spec: Spec, source: str) -> str:
+    """Learn where the branch is now that the work starts from. Returns why that is not known."""
+    user = await asyncio.to_thread(checkouts.find, source)
+    return await asyncio.to_thread(see_branch, user, spec) if user is not None else ""
+
+
+async def _has_base(bus: Bus, spec: Spec, user: UserRepository) -> bool:
+    """Whether the work's base commit is here; fetched, if necessary, from the order that made it."""
+    if not spec.base or not await asyncio.to_thread(lacks, user, [spec.base]):
+        return True
+    if not spec.continues or (entry := await bus.get(f"order.{spec.continues}")) is None:
+        return False
+    made = read_order(entry).result
+    if made.get("commit") != spec.base or not made.get("bundle"):
+        return False
+    data = await streams.get(bus, str(made["bundle"]))
+    return await asyncio.to_thread(_take_made, user, data, spec.base)
+
+
+def _take_made(user: UserRepository, data: bytes, commit: str) -> bool:
+    try:
+        receive_bundle(user, data, [commit])
+    except WorkspaceError:
+        return False
+    return user.run("update-ref", f"refs/treadle/{commit}", commit, check=False).code == 0
+
+
+def _copy_of(name: str) -> str:
+    return places.inside("repositories", hashlib.blake2b(name.encode(), digest_size=10).hexdigest())
+
+
+# A copy on this node is shared by all attempts at orders of one repository. Its lock is held while it is made or
+# fetched into; who works from it afterwards needs none, because commits are only added. It is made under another name:
+# what a killed node leaves of a clone is not taken for the repository.
+
+
+def _copy(here: str, *words: str, timeout: float = 60.0) -> str:
+    top, making = os.path.join(here, "repository"), os.path.join(here, "making")
+    if not os.path.isdir(top):
+        remove_tree(making)
+        create(*words, making, cwd=here, timeout=timeout)
+        rename(making, top)
+    return top
+
+
+def _unpack(data: bytes, spec: Spec) -> str:
+    here = _copy_of(spec.place)
+    with locked(os.path.join(here, "lock"), 300):
+        path = os.path.join(here, "in.bundle")
+        write_atomic(path, data, sync=False)
+        top = _copy(here, "init", "--quiet")
+        words = ("fetch", "--quiet", "--no-write-fetch-head", path, "+refs/treadle/*:refs/treadle/*")
+        checkouts.around(top).run(*words, env=FETCHING, timeout=600)
+        os.unlink(path)
+    return top
+
+
+def _fetch(spec: Spec) -> str:
+    here = _copy_of(spec.repo)
+    with locked(os.path.join(here, "lock"), 600):
+        known = os.path.isdir(os.path.join(here, "repository"))
+        top = _copy(here, "clone", "--quiet", "--no-checkout", "--", spec.repo, timeout=1800)
+        if known:
+            checkouts.around(top).run("fetch", "--quiet", "--all", env=FETCHING, timeout=1800)
+    return top

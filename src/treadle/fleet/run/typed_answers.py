@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from treadle.drivers.claude.hosted import OWN_SERVER, HostedTools
+from treadle.drivers.claude.gate import OWN_SERVER, HostedTools
 from treadle.errors import RemoteProtocolError, ToolError
 from treadle.events import AnyEvent, ToolEnded, ToolStarted
 from treadle.io.process.loop import run_async

@@ -6,26 +6,255 @@ counts only for the order's current attempt, on the node where it was placed. Th
 only grows.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Any
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
+from treadle.coordination.surfaces import Surface
 from treadle.errors import TreadleError
-from treadle.fleet import accounts
+from treadle.fleet import control
 from treadle.fleet.control import Control
 from treadle.fleet.engine.bus import Write
-from treadle.fleet.orders import PERSON, ask_record, begun, encode, new_id
-from treadle.fleet.schedule import retrying
-from treadle.fleet.schedule.line import FairLine
+from treadle.fleet.orders import PERSON, ask_record, begun, due_again, encode, first_due, new_id
 from treadle.fleet.schedule.liveness import silent, stuck
-from treadle.fleet.schedule.rows import NodeView, OpenOrder, Say, Unit, is_unlanded
-from treadle.fleet.schedules import due_again, first_due
 from treadle.wire.fleet import messages, records
+from treadle.wire.fleet.messages import MachineSeen, RunActivity, RunEnded
 from treadle.wire.fleet.orders import OrderLimits, Spec
+from treadle.wire.fleet.records import AskRecord, Order
 from treadle.wire.fleet.states import AT_WORK, ATTEMPT, ORDER, End, Happening, State, moved
 from treadle.wire.fleet.train import Boarding
+
+# What the scheduler's book holds: orders that have not ended, nodes, and what must be written and sent.
+
+
+class OpenOrder:
+    """An order that has not ended."""
+
+    __slots__ = ("spec", "order", "revision", "heard", "seen", "surfaces", "asks", "activity", "escalated")
+
+    def __init__(self, spec: Spec, order: Order, revision: int, heard: float) -> None:
+        self.spec = spec
+        self.order = order
+        self.revision = revision
+        self.heard = heard
+        self.seen = 0.0
+        """When its node last saw the runner's process alive."""
+        self.surfaces = [Surface(text) for text in spec.claims]
+        self.asks: dict[str, AskRecord] = {}
+        self.activity = RunActivity()
+        self.escalated = (0, False)
+        """The last attempt that was found to be stuck, and whether its agent had begun."""
+
+    def shares_claims_with(self, other: "OpenOrder") -> bool:
+        """Whether what both claim is open to both: where they land on one branch, the train brings them together."""
+        mine, theirs = self.spec, other.spec
+        by_train = bool(mine.land) and (mine.place, mine.land) == (theirs.place, theirs.land)
+        return by_train and "wait" not in (mine.overlap, theirs.overlap)
+
+    def closed_to(self, other: "OpenOrder") -> list[str]:
+        """What it claims and the other may not write."""
+        shared = other.surfaces if self.shares_claims_with(other) else []
+        return [each.text for each in self.surfaces if not any(each.overlaps(theirs) for theirs in shared)]
+
+
+class NodeView:
+    """A node as the scheduler sees it."""
+
+    def __init__(self, name: str, heard: float) -> None:
+        self.name = name
+        self.heard = heard
+        self.slots = 0
+        self.labels: frozenset[str] = frozenset()
+        self.agents: frozenset[str] | None = None
+        """None means any."""
+        self.limits: dict[str, int] = {}
+        self.at_work: set[str] = set()
+        self.machine: MachineSeen | None = None
+        self.leaving = ""
+        """Why it takes nothing more, as it says itself."""
+
+    @property
+    def free(self) -> int:
+        return self.slots - len(self.at_work)
+
+    def serves(self, spec: Spec) -> bool:
+        return self.agents is None or spec.agent.partition(":")[0] in self.agents
+
+
+class Unit(NamedTuple):
+    """Changes that belong together: all of them are written, or none."""
+
+    writes: list[Write]
+    row: OpenOrder | None
+
+
+class Say(NamedTuple):
+    """A message to send once the change that led to it is stored. `stored` says whether it goes to a stream."""
+
+    subject: str
+    data: bytes
+    stored: bool = False
+
+
+def is_unlanded(order: Order) -> bool:
+    """Whether finished work is not on a branch yet, as far as its order says."""
+    return order.state == "done" and "commit" in order.result and not order.result.get("merged")
+
+
+# Whether a failed attempt is followed by another, and when.
+
+LONGEST = 3600.0
+"""The longest wait between two attempts, in seconds."""
+
+
+def again(spec: Spec, order: Order, report: RunEnded) -> bool:
+    """What failed by our own fault is always worth another attempt; the rest is for the one who submitted it to say."""
+    worth = report.fault == "ours" or report.fault in spec.retry_on or report.retryable and not report.fault
+    return report.outcome == "failed" and worth and order.tries < spec.attempts
+
+
+def pause(spec: Spec, order: Order) -> float:
+    """How long the next attempt waits: twice as long after each that failed. One that was lost waits for nothing."""
+    failed = sum(attempt.outcome == "failed" for attempt in order.attempts)
+    return min(LONGEST, spec.backoff * 2.0 ** (min(failed, 30) - 1)) if failed else 0.0
+
+
+# The orders of one priority that wait, in the order in which they are to be placed: fair between projects, and within
+# a project between those who submit.
+#
+# The one who was served least goes first, whatever was submitted earlier (start-time fair queueing): each order that
+# is placed costs its project, and its submitter there, one turn, or less for a project of more weight. Who comes back
+# after a while without orders has saved up nothing. So ten orders of one project delay the first of another by one.
+
+Numbered: TypeAlias = tuple[int, str]
+"""An order, after its number in the line."""
+FORGET = 1000
+"""Beyond so many that wait for nothing, those that have no more turns behind them than the others are forgotten."""
+
+
+class Turns:
+    """Who is served next of those that share something, by what each was served."""
+
+    def __init__(self) -> None:
+        self._served: dict[str, float] = {}
+        self._clock = 0.0
+
+    def comes(self, who: str) -> None:
+        """It has something to place, after it had nothing."""
+        self._served[who] = max(self._served.get(who, 0.0), self._clock)
+
+    def at(self, who: str) -> float:
+        return self._served.get(who, self._clock)
+
+    def served(self, who: str, cost: float) -> None:
+        before = self.at(who)
+        self._clock = max(self._clock, before)
+        self._served[who] = before + cost
+
+    def forget(self, waiting: Mapping[str, object]) -> None:
+        if len(self._served) > FORGET + len(waiting):
+            self._served = {who: at for who, at in self._served.items() if who in waiting or at > self._clock}
+
+
+class FairLine:
+    def __init__(self, weights: Callable[[], Mapping[str, float]] = dict) -> None:
+        """`weights` says how many turns a project gets where another gets one."""
+        self._weights = weights
+        self._lanes: dict[str, dict[str, dict[str, int]]] = {}
+        """Project -> submitter -> order -> its number in the whole line."""
+        self._where: dict[str, tuple[str, str]] = {}
+        self._projects = Turns()
+        self._submitters: dict[str, Turns] = {}
+        self._last = self._first = 0
+
+    def __len__(self) -> int:
+        return len(self._where)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._where
+
+    def add(self, spec: Spec, *, first: bool = False) -> None:
+        """At the end of its submitter's orders, or before them: one that is tried again does not wait anew."""
+        project, by = project_of(spec), spec.by
+        if project not in self._lanes:
+            self._projects.comes(project)
+            self._submitters.setdefault(project, Turns())
+        lanes = self._lanes.setdefault(project, {})
+        if by not in lanes:
+            self._submitters[project].comes(by)
+        lane = lanes.get(by, {})
+        if first:
+            self._first -= 1
+            lanes[by] = {spec.id: self._first, **lane}
+        else:
+            self._last += 1
+            lanes[by] = lane
+            lane[spec.id] = self._last
+        self._where[spec.id] = (project, by)
+
+    def remove(self, name: str) -> None:
+        if name not in self._where:
+            return
+        project, by = self._where.pop(name)
+        lanes = self._lanes[project]
+        del lanes[by][name]
+        if not lanes[by]:
+            del lanes[by]
+        if not lanes:
+            del self._lanes[project]
+
+    def placed(self, spec: Spec) -> None:
+        """The order was placed, which counts as a turn of its project and its submitter."""
+        project = project_of(spec)
+        self._projects.served(project, self._cost(project))
+        self._submitters.setdefault(project, Turns()).served(spec.by, 1.0)
+        self._submitters[project].forget(self._lanes.get(project, {}))
+        self._projects.forget(self._lanes)
+        if len(self._submitters) > FORGET + len(self._lanes):
+            self._submitters = {name: turns for name, turns in self._submitters.items() if name in self._lanes}
+
+    def _cost(self, project: str) -> float:
+        return 1.0 / self._weights().get(project, 1.0)
+
+    def names(self, most: int | None = None) -> Iterator[str]:
+        """The orders as they would be placed, one after the other, if nothing else kept any of them; at most so many
+        of each submitter. Orders may be added and removed meanwhile, which shows the next time."""
+        projects = [
+            (self._projects.at(project), self._cost(project), self._of_project(project, most))
+            for project in self._lanes
+        ]
+        return (name for _, name in _fair(projects))
+
+    def _of_project(self, project: str, most: int | None) -> Iterator[Numbered]:
+        turns, lanes = self._submitters[project], self._lanes[project].items()
+        copied = {by: [(at, name) for name, at in islice(lane.items(), most)] for by, lane in lanes}
+        return _fair([(turns.at(by), 1.0, iter(lane)) for by, lane in copied.items()])
+
+
+def _fair(sources: Iterable[tuple[float, float, Iterator[Numbered]]]) -> Iterator[Numbered]:
+    """What several have, each with what it was served and what a turn costs it: least served first, then earliest."""
+    heads = [
+        (at, *first, index, cost, rest) for index, (at, cost, rest) in enumerate(sources) for first in [next(rest)]
+    ]
+    heapq.heapify(heads)
+    while heads:
+        at, number, name, index, cost, rest = heads[0]
+        yield number, name
+        following = next(rest, None)
+        if following is None:
+            heapq.heappop(heads)
+        else:
+            heapq.heapreplace(heads, (at + cost, *following, index, cost, rest))
+
+
+def project_of(spec: Spec) -> str:
+    """What fairness is between: the project, or the repository where none was named."""
+    return spec.project or spec.place
+
 
 START_SECONDS = 60.0
 """How long a node that is alive has to start the runner of an order placed on it."""
@@ -139,7 +368,7 @@ class Book:
 
     def spend(self, row: OpenOrder, used: records.Used) -> None:
         """Count in what an attempt has used so far: with the budgets in one stroke, so that nothing counts twice."""
-        if (budgets := accounts.charged(self.control.budgets, row.spec, row.order.counted, used)) is not None:
+        if (budgets := control.charged(self.control.budgets, row.spec, row.order.counted, used)) is not None:
             self.change(row, counted=used)
             self.change_control(budgets=budgets)
 
@@ -203,13 +432,13 @@ class Book:
             return self._queue_again(row)
         if outcome == records.NOT_HERE:
             why = "; ".join(f"{node}: {lacks}" for node, lacks in row.order.turned_down.items())
-        if retrying.again(row.spec, row.order, report):
+        if again(row.spec, row.order, report):
             return self._try_again(row, why)
         state: End = "done" if outcome == "done" else "cancelled" if outcome == "cancelled" else "failed"
         self.end(row, state, why, outcome if outcome == records.NOT_HERE else report.reason, report)
 
     def _try_again(self, row: OpenOrder, why: str) -> None:
-        wait = retrying.pause(row.spec, row.order)
+        wait = pause(row.spec, row.order)
         words = f"attempt {row.order.attempt} failed and is followed by another in {wait:g} s: {why}"
         self.change(row, not_before=self.wall() + wait if wait else 0.0, notes=self.note(row, "fleet", words))
         self._queue_again(row)
@@ -263,8 +492,8 @@ class Book:
         row.asks.clear()
         if answer.decision != "allow":
             return self.end(row, "failed", f"its budget was not raised: refused by {by}", "budget_exceeded")
-        more = accounts.raised(row.order.limits, row.spec.limits)
-        words = f"raised its limits: {accounts.amount(row.order.limits)} -> {accounts.amount(more)}"
+        more = control.raised(row.order.limits, row.spec.limits)
+        words = f"raised its limits: {control.amount(row.order.limits)} -> {control.amount(more)}"
         self.change(row, limits=more, open_ask="", notes=self.note(row, by, words))
         self._queue_again(row)
 

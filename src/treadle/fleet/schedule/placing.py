@@ -2,12 +2,11 @@
 
 import time
 
-from treadle.fleet import accounts
+from treadle.fleet import control
 from treadle.fleet.control import Budget, Park, budget_scopes, scopes, with_entry
 from treadle.fleet.engine.bus import Write
 from treadle.fleet.orders import encode
-from treadle.fleet.schedule.book import BACK_SECONDS, Book
-from treadle.fleet.schedule.rows import NodeView, OpenOrder
+from treadle.fleet.schedule.book import BACK_SECONDS, Book, NodeView, OpenOrder
 from treadle.wire.fleet.messages import Wait, Why
 from treadle.wire.fleet.records import Attempt, WorkRecord
 
@@ -76,7 +75,7 @@ def over_budget(book: Book, row: OpenOrder) -> str:
         budget = book.control.budgets.get(scope)
         if budget is None:
             continue
-        if spent := accounts.overspent(budget):
+        if spent := control.overspent(budget):
             return f"the budget of {scope} is spent: {spent}"
         limits, counted = row.order.limits, row.order.counted
         unbounded = budget.tokens is None and limits.tokens is None and limits.usd is None
@@ -92,7 +91,7 @@ def _budget(book: Book, row: OpenOrder) -> Wait | None:
         if budget is None or budget.usd is None and budget.tokens is None:
             continue
         usd, tokens = reserved(book, scope)
-        if text := accounts.unfit(budget, row.order.limits, row.order.used, usd, tokens):
+        if text := control.unfit(budget, row.order.limits, row.order.used, usd, tokens):
             return Wait(kind="budget", text=f"the budget of {scope}: {text}")
     return None
 
@@ -219,7 +218,7 @@ def reserved(book: Book, scope: str) -> tuple[float, int]:
     budget = book.control.budgets.get(scope, Budget())
     for row in book.at_work():
         if scope in budget_scopes(row.spec):
-            needs = accounts.needs(budget, row.order.limits, row.order.used.plus(row.order.counted))
+            needs = control.needs(budget, row.order.limits, row.order.used.plus(row.order.counted))
             usd += needs.usd
             tokens += needs.tokens
     return usd, tokens

@@ -13,33 +13,365 @@ import contextlib
 import logging
 import math
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Iterable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 import msgspec
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from treadle.errors import ConfigError, RemoteProtocolError, TreadleError
-from treadle.fleet.control import Control
-from treadle.fleet.engine import tasks
-from treadle.fleet.engine.bus import BATCH_MAX, INBOX, STATE, Bus, Stale, Unreachable, Write
-from treadle.fleet.engine.pull import Pull, give_back
+from treadle.fleet.control import Budget, Control, scopes, with_entry
+from treadle.fleet.engine import places, tasks
+from treadle.fleet.engine.bus import BATCH_MAX, INBOX, STATE, Bus, Entry, Stale, Unreachable, Write
+from treadle.fleet.engine.streams import Pull, give_back
 from treadle.fleet.orders import checked, encode, read_answer, read_order, read_spec, submitted
-from treadle.fleet.schedule import requests
-from treadle.fleet.schedule.answering import Answering
-from treadle.fleet.schedule.book import Book
-from treadle.fleet.schedule.cleaning import Cleaning
-from treadle.fleet.schedule.passengers import RidesAlong
-from treadle.fleet.schedule.placing import place_all, rate_limited
-from treadle.fleet.schedule.rows import OpenOrder, Unit, is_unlanded
+from treadle.fleet.schedule.book import Book, NodeView, OpenOrder, Unit, is_unlanded
+from treadle.fleet.schedule.placing import explain_wait, over_budget, place_all, rate_limited
 from treadle.wire.fleet import messages
 from treadle.wire.fleet.connection import read as read_message
 from treadle.wire.fleet.connection import read_as
+from treadle.wire.fleet.messages import (
+    FLEET_FORMAT,
+    FleetStatus,
+    NodeAnswer,
+    NodeBeat,
+    NodeBeatAnswer,
+    RunActivity,
+    RunBeatAnswer,
+    SessionKeys,
+    Wait,
+    Why,
+)
 from treadle.wire.fleet.orders import Spec
-from treadle.wire.fleet.records import AskRecord, LeaseRecord, Order
-from treadle.wire.fleet.states import AT_WORK, IllegalMove
+from treadle.wire.fleet.records import AskRecord, LeaseRecord, Note, Order
+from treadle.wire.fleet.states import AT_WORK, IllegalMove, State
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
+
+
+# What rides along with the scheduler: work that goes on wherever it is, handed in by the one who starts the node.
+#
+# So what stands above the fleet, such as the trains that land finished work, can work with it without being known
+# here.
+
+
+class RidesAlong(Protocol):
+    async def ride(self, bus: Bus) -> None:
+        """Work until cancelled, which happens when this node is the scheduler no more. May run twice for a moment."""
+
+
+# What the scheduler answers at once from memory: beats of nodes and runners, and questions about the present.
+
+WHYS_AT_WORK, WHYS_WAITING = 500, 100
+"""How many orders `fleet.ask.all` reports."""
+
+
+class Answering:
+    def __init__(self, book: Book, scheduler: str, since: float, wake: asyncio.Event, session_key: str = "") -> None:
+        self.book = book
+        self.scheduler = scheduler
+        self.since = since
+        self.wake = wake
+        self._session_key = session_key
+
+    async def beat(self, subject: str, data: bytes) -> bytes | None:
+        """Handle `fleet.beat.NODE.node`, `fleet.beat.NODE.ORDER.ATTEMPT` or `fleet.beat.NODE.ORDER.ATTEMPT.keys`.
+
+        The engine lets no one but a node send on the node's subject.
+        """
+        parts = subject.split(".")
+        if parts[3] == "node":
+            return encode(self._node(parts[2], read_as(NodeBeat, data, subject)))
+        if parts[5:] == ["keys"]:
+            return encode(self._keys(parts[2], parts[3], int(parts[4])))
+        return encode(self._runner(parts[2], parts[3], int(parts[4]), read_as(RunActivity, data, subject)))
+
+    def _node(self, name: str, beat: NodeBeat) -> NodeBeatAnswer:
+        book = self.book
+        view = book.node(name, time.monotonic())
+        free = view.free
+        view.heard = time.monotonic()
+        view.slots = beat.slots
+        view.labels = frozenset(beat.labels)
+        view.agents = None if beat.agents is None else frozenset(beat.agents)
+        view.limits = beat.limits
+        view.machine = beat.machine
+        refused = outdated(name, beat)
+        view.leaving = beat.leaving or refused
+        if view.free > max(free, 0):
+            self.wake.set()
+        for order, attempt in beat.runs:
+            row = book.rows.get(order)
+            if row is not None and row.order.node == name and row.order.attempt == attempt:
+                row.seen = view.heard
+        mine = [
+            (row.spec.id, row.order.attempt)
+            for each in view.at_work
+            if (row := book.rows.get(each)) and row.order.node == name
+        ]
+        return NodeBeatAnswer(scheduler=self.scheduler, holds=mine, refused=refused)
+
+    def _runner(self, node: str, order: str, attempt: int, activity: RunActivity) -> RunBeatAnswer:
+        book, row = self.book, self._held(node, order, attempt)
+        if row is None:
+            return RunBeatAnswer(holds=False)
+        row.heard = time.monotonic()
+        row.activity = activity
+        book.spend(row, activity.used)
+        park = book.control.parks.get(row.spec.account)
+        held = [*scopes(row.spec), f"node:{node}"]
+        return RunBeatAnswer(
+            holds=True,
+            state=row.order.state,
+            limits=row.order.limits,
+            cancel=row.order.cancel.what if row.order.cancel is not None else "",
+            hold_until=park.until if park is not None and park.until > book.wall() else 0.0,
+            paused=any(scope in book.control.pauses for scope in held) or bool(over_budget(book, row)),
+            claims=book.claims_of_others(row),
+            collisions=book.collisions(row),
+        )
+
+    def _held(self, node: str, order: str, attempt: int) -> OpenOrder | None:
+        """The order, if this attempt on this node has it."""
+        row = self.book.rows.get(order)
+        if row is None or row.order.node != node or row.order.attempt != attempt or row.order.state not in AT_WORK:
+            return None
+        return row
+
+    def _keys(self, node: str, order: str, attempt: int) -> SessionKeys:
+        row = self._held(node, order, attempt)
+        if row is None or not self._session_key:
+            return SessionKeys()
+        names = (order, row.spec.continues) if row.spec.continues else (order,)
+        return SessionKeys(keys={name: places.of_order(self._session_key, name) for name in names})
+
+    async def ask(self, subject: str, data: bytes) -> bytes | None:
+        """Answer `fleet.ask.why.ORDER`, `fleet.ask.all`, `fleet.ask.nodes` or `fleet.ask.status`."""
+        parts = subject.split(".")
+        if parts[2] == "why":
+            return encode(self._why(parts[3]))
+        if parts[2] == "all":
+            return encode(self._all())
+        if parts[2] == "nodes":
+            return encode([self._view(view) for view in self.book.nodes.values()])
+        if parts[2] == "status":
+            return encode(self._status())
+        return encode({"error": f"no one answers {subject}"})
+
+    def _why(self, name: str) -> Why:
+        book = self.book
+        row = book.rows.get(name)
+        if row is None:
+            return Why()
+        now = time.monotonic()
+        if row.order.state == "queued":
+            return explain_wait(book, row, now)
+        if row.order.parked:
+            ask = row.asks.get(row.order.open_ask)
+            text = f"an answer: {(ask.command or ask.text) if ask else ''}; it has no runner meanwhile"
+            return Why(state="asking", waits=Wait(kind="asking", text=text, until=ask.deadline if ask else None))
+        return Why(
+            state=row.order.state,
+            node=row.order.node,
+            attempt=row.order.attempt,
+            heard_seconds_ago=round(now - row.heard, 2),
+            lease=book.lease,
+            stall=row.spec.stall_seconds,
+            activity=row.activity,
+            collisions=book.collisions(row),
+            over_budget=over_budget(book, row),
+        )
+
+    def _all(self) -> dict[str, Why]:
+        """Why each order waits or what it does, for as many orders as someone can look at."""
+        book = self.book
+        at_work = [name for name, row in book.rows.items() if row.order.state in AT_WORK][:WHYS_AT_WORK]
+        waiting = [row.spec.id for row in islice(book.queued(), WHYS_WAITING)]
+        return {name: self._why(name) for name in (*at_work, *waiting)}
+
+    def _view(self, view: NodeView) -> NodeAnswer:
+        book = self.book
+        ago = time.monotonic() - view.heard
+        waiting = sum(len(line) for line in book.queue.values())
+        drained, paused = book.control.drained.get(view.name), book.control.pauses.get(f"node:{view.name}")
+        idle = ""
+        if ago > book.lease:
+            idle = f"not heard for {ago:.0f} s"
+        elif drained or paused:
+            note = drained or paused
+            assert note is not None
+            idle = f"{'drained' if drained else 'paused'} by {note.by}"
+        elif view.leaving:
+            idle = view.leaving
+        elif view.free <= 0:
+            idle = "all slots are taken"
+        elif not waiting:
+            idle = "nothing waits"
+        else:
+            idle = "what waits does not fit or may not start: `treadle fleet explain ORDER`"
+        return NodeAnswer(
+            name=view.name,
+            slots=view.slots,
+            at_work=sorted(view.at_work),
+            labels=sorted(view.labels),
+            agents=None if view.agents is None else sorted(view.agents),
+            alive=ago <= book.lease,
+            heard_seconds_ago=round(ago, 2),
+            says=idle,
+            machine=view.machine if ago <= book.lease else None,
+        )
+
+    def _status(self) -> FleetStatus:
+        book = self.book
+        states: dict[State, int] = {}
+        for row in book.rows.values():
+            states[row.order.state] = states.get(row.order.state, 0) + 1
+        return FleetStatus(scheduler=self.scheduler, since=self.since, orders=states)
+
+
+def outdated(name: str, beat: NodeBeat) -> str:
+    """Why a node of another version gets nothing to do, and what to type there; empty when it speaks as we do."""
+    if beat.format == FLEET_FORMAT:
+        return ""
+    version = f"treadle {beat.version}" if beat.version else "another version of treadle"
+    if beat.format > FLEET_FORMAT:
+        return f"it runs {version}, which is newer than the scheduler's: upgrade treadle where the scheduler runs"
+    steps = "`pip install --upgrade treadle`, then `treadle fleet down` and `treadle fleet up` (or `fleet node`)"
+    return f"it runs {version}, which is too old: on {name}, type {steps}"
+
+
+# Keeps the state from growing for ever: orders that ended long ago are removed, oldest first.
+#
+# Of each, the order, its receipt, its questions, answers and messages go. A mark of some 100 bytes stays in place of
+# the order, so that a key that is repeated years later still makes no new order. An order that others wait for stays.
+# Only the scheduler removes: by itself when orders are older than `Control.keep_seconds` or the state is larger than
+# `Control.keep_bytes`, and when a person asks for it.
+
+CLEANED_AT_ONCE, READ = 200, 1000
+"""How many orders are removed and read at a time; those read may include marks of orders just removed."""
+OFTEN_SECONDS, SELDOM_SECONDS = 2.0, 60.0
+LEAST_SECONDS = 86400.0
+"""However large the state is, orders that ended within this time stay."""
+
+
+class Cleaning:
+    """The part of the scheduler that removes orders, a page at a time."""
+
+    def __init__(self, bus: Bus, book: Book) -> None:
+        self.bus = bus
+        self.book = book
+        self.next = 0.0
+
+    async def step(self, now: float) -> None:
+        if now < self.next:
+            return
+        self.next = now + SELDOM_SECONDS
+        control, bus = self.book.control, self.bus
+        size = int((await bus.api(f"STREAM.INFO.{STATE}"))["state"]["bytes"])
+        oldest = LEAST_SECONDS if 0 < control.keep_bytes < size else control.keep_seconds
+        if not oldest:
+            return
+        names = []
+        async for order, _ in ended_before(bus, time.time() - oldest):
+            names.append(order.id)
+            if len(names) == CLEANED_AT_ONCE:
+                self.next = now + OFTEN_SECONDS
+                break
+        await self.remove(names)
+
+    async def remove(self, names: Iterable[str]) -> None:
+        """Remove these orders in the next batch, except those that have not ended or are waited for."""
+        book, bus = self.book, self.bus
+        for name in names:
+            if name in book.rows or name in book.units or waited_for(book, name):
+                continue
+            entry = await bus.get(f"order.{name}", latest=True)
+            if entry is None or not read_order(entry).ended:
+                continue
+            rest = [key for key in await bus.keys(f"*.{name}.>") if not key.startswith("work.")]
+            writes = [Write(key, purge=True) for key in rest[: BATCH_MAX // 2]]
+            if len(rest) == len(writes):  # otherwise the order itself goes with the last of its records, another time
+                writes += [Write(f"{kind}.{name}", purge=True) for kind in ("order", "receipt")]
+                writes.append(Write(f"spec.{name}", purge=True, ttl=-1))
+            book.units[name] = Unit(writes, None)
+
+
+def waited_for(book: Book, name: str) -> bool:
+    return any(child in book.rows for child in book.children.get(name, ()))
+
+
+async def ended_before(bus: Bus, when: float) -> AsyncIterator[tuple[Order, Entry]]:
+    """The orders that ended before this time, earliest change first."""
+    start = 1
+    while page := await bus.oldest("order.*", READ, start=start):
+        for entry in page:
+            order = read_order(entry)
+            if order.changed >= when:
+                return
+            if order.ended:
+                yield order, entry
+        start = page[-1].revision + 1
+
+
+async def records(bus: Bus, name: str) -> dict[str, Any]:
+    """Everything stored about an order, by key."""
+    keys = [f"{kind}.{name}" for kind in ("spec", "order", "receipt")]
+    found = await bus.named([*keys, *(f"{kind}.{name}.*" for kind in ("ask", "answer", "say"))])
+    return {key: msgspec.Raw(entry.value) for key, entry in sorted(found.items())}
+
+
+# What people want of the fleet. Each request is a message to the scheduler, kept until it is done.
+
+
+async def apply(book: Book, cleaning: Cleaning, request: messages.AnyRequest) -> None:
+    """What is wanted of the fleet; for what is wanted of an order, the scheduler has to find it first."""
+    note = Note(at=book.wall(), by=request.by, what=request.why)
+    control = book.control
+    match request:
+        case messages.PauseRequest():
+            _pause(book, request.scope, note, request.now)
+        case messages.ResumeRequest():
+            _pause(book, request.scope, None, False)
+        case messages.DrainRequest():
+            book.change_control(drained=with_entry(control.drained, request.node, note))
+        case messages.UndrainRequest():
+            book.change_control(drained=with_entry(control.drained, request.node, None))
+        case messages.BudgetRequest():
+            old = control.budgets.get(request.scope, Budget())
+            given = {name: getattr(request, name) for name in ("usd", "tokens", "share")}
+            new = replace(old, **{name: value for name, value in given.items() if value is not UNSET})
+            book.change_control(budgets=with_entry(control.budgets, request.scope, new))
+        case messages.LimitRequest():
+            book.change_control(limits=with_entry(control.limits, request.scope, request.most))
+        case messages.WeightRequest():
+            weight = None if request.weight == 1.0 else request.weight
+            book.change_control(weights=with_entry(control.weights, request.project, weight))
+        case messages.CleanRequest():
+            await cleaning.remove(request.orders)
+        case messages.KeepRequest():
+            given = {"keep_seconds": request.keep_seconds, "keep_bytes": request.keep_bytes}
+            book.change_control(**{name: value for name, value in given.items() if value is not UNSET})
+            cleaning.next = 0.0
+        case messages.UnparkRequest():
+            book.change_control(parks=with_entry(control.parks, request.account, None))
+            book.back_at.pop(request.account, None)
+        case messages.CancelOrder() | messages.SetRequest() | messages.NoteRequest():
+            raise AssertionError("this is about an order")
+        case _:
+            assert_never(request)
+
+
+def _pause(book: Book, scope: str, note: Note | None, now: bool) -> None:
+    book.change_control(pauses=with_entry(book.control.pauses, scope, note))
+    if note is not None and not now:
+        return
+    for row in book.at_work():
+        if row.order.node and (scope in scopes(row.spec) or scope == f"node:{row.order.node}"):
+            book.tell(row, messages.Hold() if note is not None else messages.GoOn())
+
 
 log = logging.getLogger(__name__)
 
@@ -384,7 +716,7 @@ class Scheduler:
     async def _request(self, request: messages.AnyRequest) -> None:
         """From a person, on `fleet.in.wish.WHAT`."""
         if not isinstance(request, messages.OrderChange):
-            return await requests.apply(self.book, self.cleaning, request)
+            return await apply(self.book, self.cleaning, request)
         row = await self._find(request.order)
         if row is None and isinstance(request, messages.NoteRequest):
             row = await self._ended(request.order)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from treadle.errors import ConfigError, LocalError, NotFound, TimedOut
-from treadle.io import stopping
+from treadle.io import tasks
 from treadle.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -164,10 +164,10 @@ def run_program(
 ) -> Finished:
     """Blocks; inside an event loop, call it in a thread. When the time is up, it and its children are killed: TimedOut.
 
-    They are also killed, with Cancelled, when the thread is told to stop (`io/stopping.py`). The program is looked up
+    They are also killed, with Cancelled, when the thread is told to stop (`io/tasks.py`). The program is looked up
     on PATH, but not in its working directory or the repository around it.
     """
-    timeout = stopping.at_most(timeout)
+    timeout = tasks.at_most(timeout)
     process = _started(argv, cwd, env, subprocess.PIPE if stdin else subprocess.DEVNULL, subprocess.PIPE)
     with process:
         try:
@@ -196,7 +196,7 @@ def reading_program(
         given.write(stdin)
         given.seek(0)
         process = _started(argv, cwd, env, given, subprocess.DEVNULL)
-    ended, stopped, timeout = threading.Event(), stopping.stop_requested(), stopping.at_most(timeout)
+    ended, stopped, timeout = threading.Event(), tasks.stop_requested(), tasks.at_most(timeout)
 
     def look() -> None:
         left = timeout
@@ -217,11 +217,11 @@ def reading_program(
         _kill(process)
         with process:
             pass  # closes its output and waits for it
-    stopping.check()
+    tasks.check()
 
 
 def _hear(process: subprocess.Popen[bytes], stdin: bytes, timeout: float) -> tuple[bytes, bytes]:
-    if not stopping.can_be_stopped():
+    if not tasks.can_be_stopped():
         return process.communicate(stdin, timeout)
     import threading
 
@@ -233,14 +233,14 @@ def _hear(process: subprocess.Popen[bytes], stdin: bytes, timeout: float) -> tup
                 _kill(process)
                 return
 
-    looking = threading.Thread(target=look, args=(stopping.stop_requested(),), daemon=True)
+    looking = threading.Thread(target=look, args=(tasks.stop_requested(),), daemon=True)
     looking.start()
     try:
         output = process.communicate(stdin, timeout)
     finally:
         ended.set()
         looking.join()
-    stopping.check()
+    tasks.check()
     return output
 
 

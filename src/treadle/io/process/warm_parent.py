@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 from treadle.errors import TreadleError
 from treadle.io import sockets
-from treadle.io.process import lifetime, table, tied
-from treadle.io.process.title import set_title
+from treadle.io.process import lifetime, table, warm
+from treadle.io.process.signals import set_title
 from treadle.io.process.warm import ALONE, GOING, PATIENCE, PID_BYTES, READY, STALE, TIED
 from treadle.light import TYPE_CHECKING, Any, NoReturn
 
@@ -252,7 +252,7 @@ def _follow_caller(control: socket.socket) -> None:
     first = _receive_some(control)
     if not first:
         os._exit(1)  # nothing was done yet
-    control.settimeout(tied.LINE_SECONDS)
+    control.settimeout(warm.LINE_SECONDS)
 
     def listen() -> None:
         received = first

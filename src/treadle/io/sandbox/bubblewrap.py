@@ -6,13 +6,105 @@ read-only, then the private places, Treadle's own hidden files, what may be writ
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
+from treadle.confinement import Confinement
 from treadle.io.paths import state_dir
 from treadle.io.process.programs import find_outside
-from treadle.io.sandbox import caches, parted, places
-from treadle.io.sandbox.loopback import SharedNetwork
-from treadle.session import Confinement
+from treadle.io.sandbox import parted, places
+
+# Where programs in a sandbox keep what they otherwise write to the home directory, which cannot be written there.
+#
+# What builds need offline stays where it is and is read from there. Where a tool may download, it downloads into the
+# session's own /tmp: what an agent can write, a build outside must not use.
+
+CACHES = {
+    "XDG_CACHE_HOME": ".cache",
+    "PIP_CACHE_DIR": ".cache/pip",
+    "npm_config_cache": ".cache/npm",
+    "GOCACHE": ".cache/go-build",
+    "UV_CACHE_DIR": ".cache/uv",
+    "GRADLE_USER_HOME": ".gradle",
+    "CHROME_CONFIG_HOME": ".config",
+}
+DOWNLOADS = {"go": ("GOMODCACHE", ".cache/go-mod"), "crates": ("CARGO_HOME", ".cargo")}
+"""By group of the network: what is used from the home directory until the tool may download."""
+
+
+def in_temp(env: Mapping[str, str], temp: str, confinement: Confinement) -> dict[str, str]:
+    """The environment with caches in `temp`, except where a person chose a place. Values set by a sandbox around us
+    are replaced, because its /tmp is not ours."""
+    wanted = dict(CACHES)
+    for group, (name, place) in DOWNLOADS.items():
+        if confinement.network != "off" or group in confinement.hosts:
+            wanted[name] = place
+    moved = {
+        name: os.path.join(temp, place) for name, place in wanted.items() if env.get(name) in (None, f"/tmp/{place}")
+    }
+    more = {"TMPDIR": temp}
+    if "GRADLE_USER_HOME" in moved and os.path.isdir(before := os.path.expanduser("~/.gradle/caches/modules-2")):
+        more.setdefault("GRADLE_RO_DEP_CACHE", os.path.dirname(before))
+    if "GOMODCACHE" in moved:
+        more["GOFLAGS"] = f"{env.get('GOFLAGS', '')} -modcacherw".strip()  # or it could not be removed afterwards
+    return {**env, **moved, **more}
+
+
+def prepare(temp: str) -> None:
+    """Let cargo find a person's settings, mirrors among them, from its directory in this new /tmp."""
+    settings = os.path.join(os.environ.get("CARGO_HOME") or os.path.expanduser("~/.cargo"), "config.toml")
+    if os.path.isfile(settings):
+        own = os.path.join(temp, DOWNLOADS["crates"][1])
+        os.mkdir(own)
+        os.symlink(settings, os.path.join(own, "config.toml"))
+
+
+# One network for the commands of a session that have none of the machine's: they reach each other's ports.
+#
+# The first of them makes it, and each that starts while one of them runs joins it. Sandboxes with the same private
+# /tmp are those of one session.
+
+_running: dict[str, list["SharedNetwork"]] = {}
+
+
+class SharedNetwork(NamedTuple):
+    """The network of a program that is running."""
+
+    path: str
+    """What stands for it in /proc, while the program runs."""
+    namespace: str
+
+    def is_there(self) -> bool:
+        try:
+            return os.readlink(self.path) == self.namespace
+        except OSError:
+            return False
+
+
+def shared(confinement: Confinement) -> SharedNetwork | None:
+    """The network that a program of this confinement should join; None when it makes its own."""
+    if confinement.network != "off" or confinement.temp is None:
+        return None
+    return next((one for one in _running.get(confinement.temp, ()) if one.is_there()), None)
+
+
+def running(confinement: Confinement, first: int) -> Callable[[], None]:
+    """Let others join the network of this process, until what is returned is called."""
+    temp, path = confinement.temp, f"/proc/{first}/ns/net"
+    if confinement.network != "off" or temp is None:
+        return lambda: None
+    made = SharedNetwork(path, os.readlink(path))
+    _running.setdefault(temp, []).append(made)
+
+    def ended() -> None:
+        left = [one for one in _running.get(temp, ()) if one is not made]
+        if left:
+            _running[temp] = left
+        else:
+            _running.pop(temp, None)
+
+    return ended
+
 
 GO, READY, FILTER = 3, 4, 5
 """The program's extra descriptors: it reads the signal to start, reports that it is ready, reads the seccomp filter."""
@@ -114,7 +206,7 @@ def init(argv: list[str], *, linger: bool, aside: int | None = None) -> list[str
 
 
 def environment(env: dict[str, str], confinement: Confinement) -> dict[str, str]:
-    return {**caches.in_temp(env, "/tmp", confinement), "XDG_RUNTIME_DIR": f"/run/user/{os.geteuid()}"}
+    return {**in_temp(env, "/tmp", confinement), "XDG_RUNTIME_DIR": f"/run/user/{os.geteuid()}"}
 
 
 def _namespaces(keeps_capability: bool, filtered: bool, *, alone: bool) -> list[str]:

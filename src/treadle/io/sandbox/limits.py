@@ -19,7 +19,7 @@ from functools import cache
 
 from treadle.confinement import ResourceLimits
 from treadle.errors import LocalError
-from treadle.io.process import cgroup, handle, table
+from treadle.io.process import cgroup, table, tree
 from treadle.io.process.child import Child
 
 PROC = "/proc"
@@ -66,7 +66,7 @@ class LimitedGroup:
 
     def hold(self, pid: int) -> None:
         """Put a process into it that has no others yet. Takes up to 30 ms, which the kernel waits."""
-        cgroup.await_entered(self.base, handle.own.pid)
+        cgroup.await_entered(self.base, tree.own.pid)
         cgroup.write(os.path.join(self.path, "cgroup.procs"), b"%d" % pid)
 
     def exceeded(self) -> str:

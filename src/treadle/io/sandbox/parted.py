@@ -15,7 +15,7 @@ from treadle.errors import LocalError, StorageError
 from treadle.io import paths, scratch
 from treadle.io.process import view
 from treadle.io.sandbox import places
-from treadle.io.sandbox.matches import SpecialFiles
+from treadle.io.sandbox.places import SpecialFiles
 
 MACHINE, PROC = "/", "/proc"
 OWN = ("/proc", "/sys", "/dev", *places.PRIVATE)

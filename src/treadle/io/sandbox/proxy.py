@@ -8,22 +8,212 @@ as a mirror there does: not one that a program gave, or that a pattern covers. P
 
 import asyncio
 import contextlib
+import functools
+import glob
 import os
+import re
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeAlias
+import threading
+import tomllib
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
-from treadle.io.sandbox.passage import Passage, pump
-from treadle.policy import addresses
-from treadle.policy.network import GROUPS, permitted, refusal
+import msgspec
+
+from treadle.errors import NotFound, TreadleError
+from treadle.io import scratch
+from treadle.io.process.programs import run_program
+from treadle.policy import network
+from treadle.policy.network import GROUPS, host_of, permitted, refusal
+
+# A socket of ours that a sandbox shows: what confined programs may reach outside goes through one.
+
+
+class Passage:
+    def __init__(self, place: str, kind: str, *, limit: int = 64 * 1024) -> None:
+        """`place`: its path inside. `limit`: bytes that a connection may hold unread."""
+        self.place = place
+        self._limit = limit
+        self._directory = scratch.make(kind)
+        self.path = os.path.join(self._directory, "s")
+        self._server: asyncio.Server | None = None
+        self._visits: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_unix_server(self._visit, self.path, limit=self._limit)
+        os.chmod(self.path, 0o600)
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for visit in list(self._visits):
+            visit.cancel()
+        scratch.remove(self._directory)
+
+    async def _visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._visits.add(task)
+        try:
+            await self.serve(reader, writer)
+        except asyncio.CancelledError:
+            pass  # the program is gone
+        finally:
+            self._visits.discard(task)
+            writer.close()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection; what fails in it is reported there."""
+        raise NotImplementedError
+
+
+class Granted(Passage):
+    """A Unix socket outside that may be reached: for each connection one is made to it, by its name at that moment.
+
+    Only bytes go through, not descriptors.
+    """
+
+    def __init__(self, place: str) -> None:
+        super().__init__(place, "granted")
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):  # nothing listens there: the connection ends
+            there = await asyncio.open_unix_connection(self.place)
+            try:
+                await asyncio.gather(pump(reader, there[1]), pump(there[0], writer))
+            finally:
+                there[1].close()
+
+
+async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Pass on everything, and the end."""
+    try:
+        while data := await reader.read(64 * 1024):
+            writer.write(data)
+            await writer.drain()
+        if writer.can_write_eof():
+            writer.write_eof()
+    except OSError:
+        pass  # one end is gone, and the other notices
+
+
+# The hosts of the package registries that a group of `--network` stands for, as the tools on this machine say them.
+#
+# They are asked outside of any workspace, so what a project's files name is not among them: that would let a project,
+# or an agent that writes such a file, choose what can be reached.
+
+SECONDS = 30.0
+UV = ("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL")
+_once = threading.Lock()
+"""`functools.cache` alone would let two threads ask the same tool at once, for seconds each."""
+_URL = re.compile(r"https?://[^\s'\"<>]+")
+_LINK = re.compile(r"^ *(?:Found link|Getting page|Fetching project page and analyzing links:) (https?://\S+)", re.M)
+"""As pip writes where it looks and what it finds there; what else it prints is a package's own."""
+
+
+class FoundHosts(NamedTuple):
+    hosts: tuple[str, ...]
+    missing: str
+    """Why a tool named none, and what a person can do; empty when it did."""
+
+
+def registry_hosts(listed: Iterable[str]) -> FoundHosts:
+    """Those of the groups in this list. Blocks while the tools are asked, once in this process."""
+    with _once:
+        asked = [_asked(group) for group in GROUPS if group in listed]
+    hosts = dict.fromkeys(host for one in asked for host in one.hosts)
+    return FoundHosts(tuple(hosts), "; ".join(one.missing for one in asked if one.missing))
+
+
+@functools.cache
+def _asked(group: str) -> FoundHosts:
+    tool, urls = _TOOLS[group]
+    try:
+        hosts = tuple(dict.fromkeys(filter(None, map(host_of, urls()))))
+        why = "says no registry"
+    except (TreadleError, OSError, ValueError) as error:
+        hosts, why = (), f"cannot be asked ({error})"
+    if hosts:
+        return FoundHosts(hosts, "")
+    return FoundHosts((), f"{group} is in the list, but {tool} {why}: name the hosts of its registry instead")
+
+
+def _output(*argv: str) -> str:
+    """What a tool of the person's prints, started where no project's settings apply."""
+    return run_program(argv, cwd="/", timeout=SECONDS).stdout.decode(errors="replace")
+
+
+def _npm() -> list[str]:
+    """Its registry, and those of scopes."""
+    output = _output("npm", "config", "list", "--json", "--loglevel=silent", "--no-update-notifier")
+    settings = msgspec.json.decode(output, type=dict[str, Any])
+    return [str(value) for name, value in settings.items() if name == "registry" or name.endswith(":registry")]
+
+
+def _pypi() -> list[str]:
+    """The indexes of pip and the places of files that their pages link to, here for the package pip; those of uv."""
+    urls = _uv()
+    try:
+        output = _output("pip", "--no-input", "--disable-pip-version-check", "index", "versions", "pip", "-vv")
+    except NotFound:
+        if not urls:
+            raise
+        return urls
+    return [*urls, *_LINK.findall(output)]
+
+
+def _uv() -> list[str]:
+    variables = map(os.environ.get, UV)
+    urls = [url for value in variables if value for url in value.split()]
+    settings = _table(os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "uv/uv.toml"))
+    listed = [str(index.get("url", "")) for index in settings.get("index", [])]
+    listed.append(str(settings.get("index-url", "")))
+    return [*(url.rpartition("=")[2] for url in urls), *filter(None, listed)]
+
+
+def _go() -> list[str]:
+    proxies, _, sums = _output("go", "env", "GOPROXY", "GOSUMDB").partition("\n")
+    words = sums.split()
+    return [*re.split("[,|]", proxies.strip()), *words[1:], *(f"https://{word}" for word in words[:1] if word != "off")]
+
+
+def _crates() -> list[str]:
+    """What its settings name, and what the indexes that it has used say about themselves."""
+    home = os.environ.get("CARGO_HOME") or os.path.expanduser("~/.cargo")
+    urls: list[str] = []
+    for name in ("config.toml", "config"):
+        settings = _table(os.path.join(home, name))
+        tables = [table for part in ("source", "registries") for table in settings.get(part, {}).values()]
+        named = [str(table.get(key, "")) for table in tables for key in ("registry", "index")]
+        urls += [url.removeprefix("sparse+") for url in named]
+    for path in glob.glob(os.path.join(glob.escape(home), "registry", "index", "*", "config.json")):
+        urls.append("https://" + os.path.basename(os.path.dirname(path)).rpartition("-")[0])
+        with open(path, "rb") as file:
+            urls += _URL.findall(file.read().decode(errors="replace"))
+    return urls
+
+
+def _table(path: str) -> dict[str, Any]:
+    """The settings in this file; none when there is no such file."""
+    if not os.path.isfile(path):
+        return {}
+    with open(path, "rb") as file:
+        return tomllib.load(file)
+
+
+_TOOLS: dict[str, tuple[str, Callable[[], list[str]]]] = {
+    "npm": ("npm", _npm),
+    "pypi": ("pip", _pypi),
+    "crates": ("cargo", _crates),
+    "go": ("go", _go),
+}
 
 PLACE = "/run/treadle-proxy"
 """The path of the socket inside."""
 PORT = 3128
 HEAD_CAP = 64 * 1024
-SECONDS = 30.0
 VARIABLES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy")
 JAVA = ("GRADLE_OPTS", "MAVEN_OPTS", "SBT_OPTS")
 LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -92,7 +282,7 @@ class Proxy(Passage):
                 hello = _origin_form(head, method, path, first)
         listed = await self._is_listed(host, port)
         async with asyncio.timeout(SECONDS):
-            there = await self._connect(host, port, addresses.is_elsewhere if listed else addresses.is_public)
+            there = await self._connect(host, port, network.is_elsewhere if listed else network.is_public)
         if hello:
             there[1].write(hello)
         else:
@@ -111,9 +301,7 @@ class Proxy(Passage):
             return False
         missing = ""
         if any(group in self.hosts for group in GROUPS):
-            from treadle.io.sandbox import registries  # imported here because few lists name a group
-
-            found = await asyncio.to_thread(registries.found, self.hosts)
+            found = await asyncio.to_thread(registry_hosts, self.hosts)
             if permitted(found.hosts, host, port):
                 return True
             missing = found.missing
@@ -122,13 +310,13 @@ class Proxy(Passage):
         raise Refused(refusal(self.hosts, host) + (f". {missing}" if missing else ""))
 
     async def _connect(
-        self, host: str, port: int, usual: Callable[[addresses.Address], bool]
+        self, host: str, port: int, usual: Callable[[network.Address], bool]
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         # A person who lists an address, or this machine, means it; a name must not lead there unexpectedly.
         named = host == "localhost" or _is_address(host)
         there = dict.fromkeys(str(one[4][0]) for one in found)
-        usable = [one for one in there if named or usual(addresses.parse(one))]
+        usable = [one for one in there if named or usual(network.parse(one))]
         if not usable:
             raise Refused(f"{host} leads to a private address: only a name that is itself in the list may do that")
         for address in usable[:-1]:
@@ -140,7 +328,7 @@ class Proxy(Passage):
 
 def _is_address(host: str) -> bool:
     try:
-        addresses.parse(host)
+        network.parse(host)
     except ValueError:
         return False
     return True

@@ -10,23 +10,138 @@ inside with the first process.
 """
 
 import asyncio
+import contextlib
 import os
 import shutil
+import stat
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
-from treadle.errors import LocalError, NotFound
+import msgspec
+
+from treadle.errors import LocalError, NotFound, TimedOut, TreadleError
+from treadle.io import descriptors
 from treadle.io.process import child as children
 from treadle.io.process.child import Child
-from treadle.io.sandbox import activity, bubblewrap, caches, landlock, loopback, methods, parted, places, seccomp, seen
+from treadle.io.sandbox import bubblewrap, landlock, methods, parted, places, seccomp
+from treadle.io.sandbox.bubblewrap import Mounts, SharedNetwork
 from treadle.io.sandbox.limits import BoundedProgram
-from treadle.io.sandbox.loopback import SharedNetwork
-from treadle.io.sandbox.outside import Outside
-from treadle.io.sandbox.passage import Granted, Passage
-from treadle.io.sandbox.proxy import Proxy, Reaching, relayed, variables
-from treadle.io.within import within
-from treadle.session import Confinement
+from treadle.io.sandbox.places import count_run, count_start, is_under
+from treadle.io.sandbox.proxy import Granted, Passage, Proxy, Reaching, relayed, variables
+from treadle.io.tasks import within
+from treadle.session import Confinement, RelayGrant
+
+# What confined programs may have done outside: for each connection to a socket in the sandbox, a program of ours
+# runs.
+#
+# The request is only that program's standard input; it chooses neither the program nor its words, directory or
+# variables. The program judges the request, and bounds its own time. It ends when the connection does.
+
+MOST = 8
+"""Connections at once; further ones wait."""
+
+
+class Outside(Passage):
+    def __init__(self, grant: RelayGrant) -> None:
+        super().__init__(grant.place, "relay")
+        self._grant = grant
+        self._free = asyncio.Semaphore(MOST)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # If either end is gone or the program cannot be started, the one inside sees no answer, and says so.
+        with contextlib.suppress(TreadleError, OSError):
+            async with self._free:
+                await self._answer(reader, writer)
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        grant = self._grant
+        env = {**os.environ, **dict(grant.env)}
+        child = await children.start(grant.argv, cwd=grant.cwd, env=env, stdin="pipe", stdout="pipe", stderr=None)
+        async with child:
+            given = asyncio.ensure_future(_give(reader, child))
+            try:
+                while data := await child.stdio.read():
+                    writer.write(data)
+                    await writer.drain()
+            finally:
+                given.cancel()
+
+
+async def _give(reader: asyncio.StreamReader, child: Child) -> None:
+    with contextlib.suppress(TreadleError, OSError):  # the other direction notices too
+        while data := await reader.read(64 * 1024):
+            await child.stdio.write(data)
+    child.stdio.close_write()
+
+
+# Checks from outside what a confined program will see, before it begins.
+#
+# Between our look at a path and bubblewrap's mount, a program that runs in the same workspace, such as a background
+# task, can replace the path by a link. So each place in the workspace is opened as the program would see it, refusing
+# links, and must be what we meant: the same file, read-only, or hidden.
+
+T = TypeVar("T")
+_PATH = os.O_PATH | os.O_NOFOLLOW if hasattr(os, "O_PATH") else os.O_RDONLY | os.O_NOFOLLOW
+
+
+def check(first: int, mounts: Mounts) -> None:
+    """`first` is the first process inside. Raises LocalError."""
+    here = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    there = os.open(f"/proc/{first}/root", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        protected = [place for place in mounts.inside(mounts.read_only) if not is_under(place, *mounts.hidden)]
+        for place in [*mounts.write, *mounts.pins, *protected]:
+            if not is_under(place, *mounts.hidden) and _identity(here, place) != _identity(there, place):
+                raise _moved(place)
+        for shown in mounts.shown:
+            if _identity(here, shown.source) != _identity(there, shown.target):
+                raise _moved(shown.target)
+            if not shown.write and not _is_read_only(there, shown.target):
+                raise _moved(shown.target)
+        for place in protected:
+            if not _is_read_only(there, place):
+                raise _moved(place)
+        for place in mounts.inside(mounts.hidden):
+            if not _is_hidden(there, place):
+                raise _moved(place)
+    finally:
+        os.close(here)
+        os.close(there)
+
+
+def _moved(place: str) -> LocalError:
+    problem = f"the sandbox does not hold: {place} was moved while it was made"
+    return LocalError(problem, hint="try again; something else is at work in this directory")
+
+
+def _seen(root: int, place: str, look: Callable[[int], T]) -> T:
+    try:
+        fd = descriptors.open_from(root, place.lstrip("/") or ".", _PATH)
+    except OSError as error:
+        raise _moved(place) from error
+    try:
+        return look(fd)
+    finally:
+        os.close(fd)
+
+
+def _identity(root: int, place: str) -> tuple[int, int]:
+    found = _seen(root, place, os.fstat)
+    return found.st_dev, found.st_ino
+
+
+def _is_read_only(root: int, place: str) -> bool:
+    return bool(_seen(root, place, os.fstatvfs).f_flag & os.ST_RDONLY)
+
+
+def _is_hidden(root: int, place: str) -> bool:
+    found = _seen(root, place, os.fstat)
+    if stat.S_ISDIR(found.st_mode):
+        return stat.S_IMODE(found.st_mode) == 0
+    return stat.S_ISCHR(found.st_mode) and found.st_rdev == os.stat("/dev/null").st_rdev
+
 
 READY_SECONDS = 30.0
 NAMESPACES = ("pid", "mnt", "ipc", "uts")
@@ -60,11 +175,11 @@ async def start(
     command = [find_program(argv[0], env, cwd), *argv[1:]]
     alone = stdin == "pipe" and stdout == "pipe"
     begin = partial(_begin, launch, confinement, command, cwd, env, linger, alone, reaching)
-    network = loopback.shared(confinement)
+    network = bubblewrap.shared(confinement)
     try:
         return await begin(network)
     except _Vanished:
-        return await begin(loopback.shared(confinement))
+        return await begin(bubblewrap.shared(confinement))
     except LocalError:
         if network is None or network.is_there():
             raise
@@ -87,7 +202,7 @@ async def _begin(
     network: SharedNetwork | None,
 ) -> Child:
     beside: list[Passage] = []
-    activity.starting(confinement.write)
+    count_start(confinement.write)
     if confinement.network == "off" and (confinement.hosts or reaching is not None):
         beside.append(Proxy(confinement.hosts, reaching, public=confinement.public))
         command, env = relayed(command), {**env, **variables(confinement.hosts, env)}
@@ -127,7 +242,7 @@ async def _begin(
     finally:
         os.close(ready)
         os.close(ours_go)
-    started.beside += [*(server.close for server in beside), activity.running(confinement.write), *left]
+    started.beside += [*(server.close for server in beside), count_run(confinement.write), *left]
     return started
 
 
@@ -172,7 +287,7 @@ def _wrapped(
         return wrapped, bubblewrap.environment(env, confinement)
     if method == "landlock":
         wrapped = _Wrapped([*landlock.command(confinement), *argv], confinement)
-        return wrapped, caches.in_temp(env, confinement.temp, confinement) if confinement.temp else env
+        return wrapped, bubblewrap.in_temp(env, confinement.temp, confinement) if confinement.temp else env
     raise LocalError("the sandbox cannot be made: " + "; ".join(methods.available().problems))
 
 
@@ -219,7 +334,7 @@ async def _handshake(
     if wrapped.mounts is not None:
         # Before it may begin: a short program has ended soon after.
         first = prove(started.pid, wrapped.confinement, wrapped.mounts)
-        left.append(loopback.running(wrapped.confinement, first))
+        left.append(bubblewrap.running(wrapped.confinement, first))
         await bounds.hold(first, namespace=not wrapped.mounts.keeps_capability)
     else:
         await bounds.hold(started.pid, namespace=False)
@@ -243,7 +358,7 @@ def prove(wrapper: int, confinement: Confinement, mounts: bubblewrap.Mounts) -> 
         status = _status(first)
         if shared or status.get("NoNewPrivs") != "1" or int(status.get("CapEff", "f"), 16) != capabilities:
             raise LocalError(f"the sandbox does not hold: shared {', '.join(shared) or 'privileges'} with this process")
-        seen.check(first, mounts)
+        check(first, mounts)
         return first
     raise LocalError("the sandbox does not hold: nothing runs in it")
 
@@ -273,3 +388,48 @@ async def _complaint(started: Child) -> str:
         except (TimeoutError, OSError, LocalError):
             pass
     return words.strip()[-500:] or f"it ended with {started.exit_code}"
+
+
+# A sandbox that runs: what is read-only in it is changed from outside, by a process that joins it (`keeping.py`).
+
+ANSWER_SECONDS = 20.0
+
+
+class RunningSandbox:
+    def __init__(self, wrapper: Child, tops: Sequence[str]) -> None:
+        """`wrapper`: what `start.start` returned; `tops`: the writable places."""
+        self._wrapper = wrapper
+        self._tops = [os.path.realpath(top) for top in tops if os.path.exists(top)]
+        self._helper: Child | None = None
+
+    async def change(self, keep: Iterable[str], release: Iterable[str]) -> dict[str, str]:
+        """Make paths read-only, and give others back. Returns those for which that failed, each with the reason."""
+        asked = msgspec.json.encode({"keep": [*keep], "release": [*release]})
+        try:
+            async with within(ANSWER_SECONDS):
+                if self._helper is None:
+                    self._helper = await self._start()
+                await self._helper.stdio.write(asked + b"\n")
+                answer = b""
+                while not answer.endswith(b"\n"):
+                    more = await self._helper.stdio.read()
+                    if not more:
+                        raise LocalError(f"the sandbox cannot be changed: {await self._helper.last_words()}")
+                    answer += more
+        except TimeoutError as error:
+            raise TimedOut(f"the sandbox was not changed within {ANSWER_SECONDS:g} s") from error
+        return dict(msgspec.json.decode(answer)["failed"])
+
+    async def _start(self) -> Child:
+        with open(f"/proc/{self._wrapper.pid}/task/{self._wrapper.pid}/children", encoding="ascii") as file:
+            inside = file.read().split()
+        if not inside:
+            raise LocalError("the sandbox cannot be changed: nothing runs in it")
+        argv = [sys.executable, "-P", "-m", "treadle.io.sandbox.keeping", inside[0], *self._tops]
+        return await children.start(argv, cwd="/", stdin="pipe")
+
+    def close(self) -> None:
+        """Stop changing it; what is read-only stays so."""
+        if self._helper is not None:
+            self._helper.close()
+            self._helper = None

@@ -7,9 +7,9 @@ from urllib.parse import quote
 import msgspec
 
 from treadle.errors import ConfigError
-from treadle.landing.forge.asking import ForgeApi
 from treadle.landing.forge.interface import (
     CheckState,
+    ForgeApi,
     ForgeCheck,
     ForgeComment,
     ForgeIssue,

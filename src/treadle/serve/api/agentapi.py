@@ -20,13 +20,13 @@ from treadle.errors import LocalError, TreadleError
 from treadle.serve.envelope import RequestRefused, failure
 from treadle.serve.site import Site
 from treadle.serve.tokens import may
-from treadle.terminal import typing
+from treadle.terminal import keyboard
 from treadle.terminal.client import Client
 from treadle.terminal.detectors import readable
 from treadle.terminal.judge import find_box
-from treadle.terminal.live import LiveScreen
 from treadle.terminal.states import AT_REST, DEAD
-from treadle.wire.common.timestamps import timestamp
+from treadle.terminal.viewers.live import LiveScreen
+from treadle.wire.common.jsontext import timestamp
 
 BASE = "/agentapi/{id}"
 LOOK = 0.1
@@ -182,7 +182,7 @@ async def _message(site: Site, talk: TerminalTalk, request: Request) -> Response
 
     def submit() -> None:
         with Client(place.sock) as client:
-            refused = typing.type_text(client, client.detail(), given.content.encode(), True, False)
+            refused = keyboard.type_text(client, client.detail(), given.content.encode(), True, False)
         if refused is not None:
             asks = (refused.get("state") or {}).get("message") or ""
             words = f"{place.id} did not take the message: {refused['why']}. {asks}".strip()

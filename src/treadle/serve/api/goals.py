@@ -6,12 +6,14 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from treadle.goals import commands, requests, views
+from treadle.goals import commands, foreman, views
 from treadle.goals.check import check
 from treadle.goals.views import GoalLine, GoalView
 from treadle.goals.waves import PlanWave
+from treadle.landing import views as train_views
+from treadle.landing.views import TrainView
 from treadle.serve.api.calls import Asking, RequestBody, call
-from treadle.wire.goal.reading import Mistake
+from treadle.wire.goal.plan import Mistake
 from treadle.workspace import checkouts
 
 
@@ -83,7 +85,7 @@ class BegunGoal(msgspec.Struct, frozen=True, kw_only=True):
 async def begin_goal(asking: Asking) -> BegunGoal:
     """Begin a plan. Where its gates say so, a person is asked before anything is placed."""
     given: GivenPlan = asking.body
-    id, new = await requests.leave_plan(
+    id, new = await foreman.leave_plan(
         asking.bus, given.text, given.root, by=asking.by, budget_required=not given.no_budget
     )
     return BegunGoal(id=id, new=new)
@@ -104,13 +106,13 @@ class PauseGoal(RequestBody, frozen=True, kw_only=True):
 async def pause_goal(asking: Asking) -> None:
     """Place nothing more of a goal until it is resumed."""
     given: PauseGoal = asking.body
-    await requests.leave(asking.bus, asking.path("id"), "pause", by=asking.by, text=given.why, now=given.now)
+    await foreman.leave(asking.bus, asking.path("id"), "pause", by=asking.by, text=given.why, now=given.now)
 
 
 @call("POST", "/goals/{id}/resume", right="all", status=202)
 async def resume_goal(asking: Asking) -> None:
     """Let a goal go on that was paused. What no one answered in time is asked again."""
-    await requests.leave(asking.bus, asking.path("id"), "resume", by=asking.by)
+    await foreman.leave(asking.bus, asking.path("id"), "resume", by=asking.by)
 
 
 class StopGoal(RequestBody, frozen=True, kw_only=True):
@@ -120,7 +122,7 @@ class StopGoal(RequestBody, frozen=True, kw_only=True):
 @call("POST", "/goals/{id}/stop", right="all", body=StopGoal, optional_body=True, status=202)
 async def stop_goal(asking: Asking) -> None:
     """End a goal: what is at work is cancelled, what has landed stays."""
-    await requests.leave(asking.bus, asking.path("id"), "stop", by=asking.by, text=asking.body.why)
+    await foreman.leave(asking.bus, asking.path("id"), "stop", by=asking.by, text=asking.body.why)
 
 
 class SayGoal(RequestBody, frozen=True, kw_only=True):
@@ -130,7 +132,7 @@ class SayGoal(RequestBody, frozen=True, kw_only=True):
 @call("POST", "/goals/{id}/say", right="all", body=SayGoal, status=202)
 async def say_goal(asking: Asking) -> None:
     """Tell all agents of a goal: those at work now, and those that begin later."""
-    await requests.leave(asking.bus, asking.path("id"), "say", by=asking.by, text=asking.body.text)
+    await foreman.leave(asking.bus, asking.path("id"), "say", by=asking.by, text=asking.body.text)
 
 
 class ChangeGoal(RequestBody, frozen=True, kw_only=True):
@@ -141,7 +143,7 @@ class ChangeGoal(RequestBody, frozen=True, kw_only=True):
 @call("POST", "/goals/{id}/change", right="all", body=ChangeGoal, status=202)
 async def change_goal(asking: Asking) -> None:
     """Replace the plan of a goal that runs. Orders that were placed must be in it as they were."""
-    await requests.leave(asking.bus, asking.path("id"), "change", by=asking.by, text=asking.body.text)
+    await foreman.leave(asking.bus, asking.path("id"), "change", by=asking.by, text=asking.body.text)
 
 
 class RetryStep(RequestBody, frozen=True, kw_only=True):
@@ -152,4 +154,45 @@ class RetryStep(RequestBody, frozen=True, kw_only=True):
 @call("POST", "/goals/{id}/retry", right="all", body=RetryStep, status=202)
 async def retry_step(asking: Asking) -> None:
     """Try an order of the plan again that was dropped, from the branch as it is now."""
-    await requests.leave(asking.bus, asking.path("id"), "retry", by=asking.by, step=asking.body.step)
+    await foreman.leave(asking.bus, asking.path("id"), "retry", by=asking.by, step=asking.body.step)
+
+
+# The trains: what waits to land, what is being checked, what landed; landed by a button, paused and resumed.
+
+
+@call("GET", "/trains", returns=list[TrainView])
+async def list_trains(asking: Asking) -> list[TrainView]:
+    """Every train: what is built on what, verdicts, what was left out and why, what landed and what it cost."""
+    return await train_views.views(asking.bus)
+
+
+class LandOrder(RequestBody, frozen=True, kw_only=True):
+    branch: Annotated[str, Meta(max_length=400)] = ""
+    """Empty: the branch that the order names, or the one that is checked out in its repository."""
+    verify: Annotated[str, Meta(max_length=10_000)] = ""
+    """The branch's check, where it has none yet. Empty: the order's own."""
+
+
+@call("POST", "/orders/{id}/land", right="all", body=LandOrder, optional_body=True, status=202)
+async def land_order(asking: Asking) -> None:
+    """Let the work of a finished order land; the train of its branch says what becomes of it."""
+    given: LandOrder = asking.body
+    await train_views.ask_to_land(
+        asking.bus, await asking.order(), branch=given.branch, verify=given.verify, by=asking.by
+    )
+
+
+class PauseTrain(RequestBody, frozen=True, kw_only=True):
+    why: Annotated[str, Meta(max_length=1000)] = ""
+
+
+@call("POST", "/trains/{id}/pause", right="all", body=PauseTrain, optional_body=True)
+async def pause_train(asking: Asking) -> None:
+    """Stop a train: nothing more is built, checked or landed until it is resumed."""
+    await train_views.request_pause(asking.bus, asking.path("id"), asking.body.why or "paused", asking.by)
+
+
+@call("POST", "/trains/{id}/resume", right="all")
+async def resume_train(asking: Asking) -> None:
+    """Let a train go on that was paused, or that stopped by itself."""
+    await train_views.request_pause(asking.bus, asking.path("id"), "", asking.by)

@@ -7,9 +7,19 @@ from typing import Any
 import msgspec
 
 import treadle
-from treadle.serve.api.all_calls import every
-from treadle.serve.api.calls import BASE, ApiCall
+from treadle.serve.api import devices, goals, machines, orders, reviews, terminals
+from treadle.serve.api.calls import BASE, TABLE, ApiCall
 from treadle.serve.envelope import JSON, PROBLEM, HttpProblem
+from treadle.serve.notify import notices
+
+# Every call of the HTTP interface: importing this module imports those that define them.
+
+MODULES = (orders, devices, goals, goals, machines, orders, notices, orders, reviews, terminals, terminals)
+
+
+def every() -> list[ApiCall]:
+    return TABLE
+
 
 _FAILURES = {
     "400": "the request cannot be read",

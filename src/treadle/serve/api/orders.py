@@ -1,31 +1,168 @@
 """Orders: submit, list, look at, change; their events, receipts and messages."""
 
 import asyncio
+import os
 import time
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import Meta
 from msgspec.structs import asdict, replace
 
-from treadle.errors import ConfigError, NotFound
-from treadle.fleet import client, sample
+from treadle.errors import ConfigError, NotFound, TreadleError
+from treadle.fleet import client, results, sample
 from treadle.fleet.client import Given
 from treadle.fleet.engine import places
-from treadle.fleet.engine.bus import Bus
+from treadle.fleet.engine.bus import EVENTS, Bus
+from treadle.fleet.find.index import OrderIndex
 from treadle.fleet.find.order_rows import Listed, OrderFilter
-from treadle.fleet.intake.project_defaults import completed
-from treadle.fleet.intake.submitting import made
 from treadle.fleet.orders import begun
-from treadle.fleet.review import races
 from treadle.fleet.schedule import liveness
+from treadle.fleet.submission import completed, described, made
 from treadle.serve.api.calls import Asking, RequestBody, call
-from treadle.serve.api.event_pages import EventPage, event_page, one_event
 from treadle.serve.envelope import answer
 from treadle.serve.site import Site
 from treadle.wire.fleet.messages import LimitName, Why
 from treadle.wire.fleet.orders import OrderRequest, Spec
 from treadle.wire.fleet.records import AnswerRecord, AskRecord, Order, OrderReceipt, SayRecord
+from treadle.workspace import checkouts
+
+# An order's events in pages, read from the end. Long texts are cut, and pieces of a text are joined.
+
+CUT = 4096
+"""How many characters of a text a page holds; `cut` has the full length."""
+DELTAS = ("text_delta", "thinking_delta")
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One event. `seq` and `n` identify it, so that the whole of it can be requested."""
+
+    seq: int
+    attempt: int
+    n: int
+    event: dict[str, Any] = {}
+    end: str = ""
+    cut: dict[str, int] = {}
+    """Field -> its full length, for fields that are cut here."""
+    gap: int = 0
+
+
+class EventPage(msgspec.Struct, frozen=True, kw_only=True):
+    events: list[Shown]
+    before: int | None = None
+    """Pass this as `before` to get the page before; None when this is the first."""
+    after: int = 0
+    """Pass this as `after` to get what comes later."""
+    total: int = 0
+
+
+async def event_page(
+    bus: Bus, index: OrderIndex, order: str, *, before: int | None = None, after: int | None = None, count: int = 200
+) -> EventPage:
+    forward = after is not None and before is None
+    chunks = await asyncio.to_thread(index.chunks, order, before=before, after=after or 0, most=count)
+    chosen, number = [], 0
+    for chunk in chunks if forward else reversed(chunks):
+        chosen.append(chunk)
+        number += max(1, chunk.count)
+        if number >= count:
+            break
+    chosen.sort(key=lambda chunk: chunk.seq)
+    total = await asyncio.to_thread(index.event_count, order)
+    if not chosen:
+        return EventPage(events=[], before=None, after=after or 0, total=total)
+    bodies = await asyncio.gather(*(_body(bus, chunk.seq) for chunk in chosen))
+    shown: list[Shown] = []
+    for chunk, body in zip(chosen, bodies, strict=True):
+        shown += unpacked(chunk.seq, chunk.attempt, body)
+    earlier = await asyncio.to_thread(index.chunks, order, before=chosen[0].seq, most=1)
+    return EventPage(
+        events=condensed(shown), before=chosen[0].seq if earlier else None, after=chosen[-1].seq, total=total
+    )
+
+
+async def one_event(bus: Bus, order: str, seq: int, n: int) -> dict[str, Any]:
+    message = await bus.look(f"$JS.API.DIRECT.GET.{EVENTS}", {"seq": seq})
+    headers = message.headers or {}
+    subject = headers.get("Nats-Subject", "").split(".")
+    if headers.get("Status") or subject[:3] != ["fleet", "ev", order]:
+        raise NotFound(f"the order {order} has no event at {seq}")
+    body = msgspec.json.decode(message.data)
+    events = body.get("events", [])
+    if not 0 <= n - body.get("n", 1) < len(events):
+        raise NotFound(f"there is no event {n} at {seq}")
+    found: dict[str, Any] = events[n - body["n"]]
+    return found
+
+
+async def _body(bus: Bus, seq: int) -> dict[str, Any]:
+    message = await bus.look(f"$JS.API.DIRECT.GET.{EVENTS}", {"seq": seq})
+    if (message.headers or {}).get("Status"):
+        return {"end": "missing", "why": "these events are not kept any more"}
+    found: dict[str, Any] = msgspec.json.decode(message.data)
+    return found
+
+
+def unpacked(seq: int, attempt: int, body: dict[str, Any]) -> list[Shown]:
+    if "end" in body:
+        return [Shown(seq=seq, attempt=attempt, n=0, end=f"{body['end']}: {body.get('why', '')}")]
+    found = []
+    for number, event in enumerate(body.get("events", ()), body.get("n", 1)):
+        cut: dict[str, int] = {}
+        short = event
+        if not all(map(_is_short, event.values())) or "raw" in event:
+            short = {name: _shortened(value, name, cut) for name, value in event.items() if name != "raw"}
+        found.append(Shown(seq=seq, attempt=attempt, n=number, event=short, cut=cut))
+    return found
+
+
+def _is_short(value: Any) -> bool:
+    """Whether there is nothing to cut, as in nearly all values of a run with very many events."""
+    return len(value) <= CUT if isinstance(value, str) else not isinstance(value, dict | list)
+
+
+def _shortened(value: Any, name: str, cut: dict[str, int], depth: int = 0) -> Any:
+    if isinstance(value, str) and len(value) > CUT:
+        cut[name] = len(value)
+        return value[:CUT]
+    if isinstance(value, dict) and depth < 4:
+        return {key: _shortened(each, f"{name}.{key}", cut, depth + 1) for key, each in value.items()}
+    if isinstance(value, list) and depth < 4:
+        return [_shortened(each, f"{name}.{place}", cut, depth + 1) for place, each in enumerate(value[:200])]
+    return value
+
+
+def condensed(events: list[Shown]) -> list[Shown]:
+    """The events without pieces of texts that follow whole, and with neighbouring pieces joined."""
+    rows: list[Shown] = []
+    whole: set[tuple[int, str, str]] = set()
+    for each in reversed(events):
+        kind = each.event.get("type", "")
+        key = (each.attempt, str(each.event.get("turn", "")), "thinking" if "thinking" in kind else "text")
+        if kind == "message":
+            whole.add((key[0], key[1], str(each.event.get("kind", "text"))))
+        elif kind in DELTAS and key in whole:
+            continue
+        elif kind not in (*DELTAS, "usage"):
+            whole.discard((key[0], key[1], "text"))
+            whole.discard((key[0], key[1], "thinking"))
+        rows.append(each)
+    return joined(rows[::-1])
+
+
+def joined(events: list[Shown]) -> list[Shown]:
+    made: list[Shown] = []
+    for each in events:
+        kind = each.event.get("type")
+        last = made[-1].event if made else {}
+        if kind in DELTAS and last.get("type") == kind and last.get("turn") == each.event.get("turn"):
+            made[-1] = msgspec.structs.replace(
+                made[-1], n=each.n, seq=each.seq, event={**last, "text": f"{last['text']}{each.event['text']}"}
+            )
+        else:
+            made.append(each)
+    return made
+
 
 Count = Annotated[int, Meta(ge=1, le=1000)]
 Text = Annotated[str, Meta(min_length=1, max_length=100_000)]
@@ -141,7 +278,7 @@ async def show_receipt(asking: Asking) -> OrderReceipt:
 @call("GET", "/orders/{id}/race", returns=list[dict[str, Any]])
 async def show_race(asking: Asking) -> list[dict[str, Any]]:
     """The orders of this order's race, the best first."""
-    return await races.standings(asking.bus, await asking.order())
+    return await results.standings(asking.bus, await asking.order())
 
 
 class EventsQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,4 +343,168 @@ async def change_order(asking: Asking) -> None:
     limits = {name: value for name in get_args(LimitName) if (value := getattr(given, name)) is not None}
     await client.set_fields(
         asking.bus, await asking.order(), priority=given.priority, limits=limits, why=given.why, by=asking.by
+    )
+
+
+# What agents ask, and what people say to them.
+
+
+@call("GET", "/approvals", returns=list[AskRecord])
+async def list_approvals(asking: Asking) -> list[AskRecord]:
+    """What waits for an answer now, the nearest deadline first."""
+    return await client.approvals(asking.bus)
+
+
+class NewAnswer(RequestBody, frozen=True, kw_only=True):
+    decision: Literal["allow", "deny"]
+    number: Annotated[int, Meta(ge=1, le=1 << 31)] | None = None
+    """The question of the order that was read; a newer one is then not answered by mistake."""
+    text: Annotated[str, Meta(max_length=20_000)] = ""
+    scope: Literal["once", "session", "always"] = "once"
+
+
+@call("POST", "/orders/{id}/answer", right="answer", body=NewAnswer)
+async def answer_order(asking: Asking) -> None:
+    """Answer what an order asks. A second answer is refused (409), with who gave the first."""
+    given: NewAnswer = asking.body
+    await client.answer(
+        asking.bus,
+        await asking.order(),
+        given.decision,
+        number=given.number,
+        text=given.text,
+        scope=given.scope,
+        by=asking.by,
+    )
+
+
+class AnswerNumber(RequestBody, frozen=True, kw_only=True):
+    number: Annotated[int, Meta(ge=1, le=1 << 31)]
+
+
+@call("POST", "/orders/{id}/withdraw", right="answer", body=AnswerNumber)
+async def withdraw_answer(asking: Asking) -> None:
+    """Take back an answer that the runner has not picked up yet."""
+    await client.withdraw(asking.bus, await asking.order(), asking.body.number)
+
+
+class NewMessage(RequestBody, frozen=True, kw_only=True):
+    text: Text
+    when: Literal["", "now", "turn"] = ""
+    """`now` ends the running turn for the message, `turn` waits for its end; empty waits for the agent's next step."""
+
+
+class MessageKey(msgspec.Struct, frozen=True):
+    key: str
+
+
+@call("POST", "/orders/{id}/messages", right="answer", body=NewMessage, returns=MessageKey, status=201)
+async def say_to_order(asking: Asking) -> MessageKey:
+    """Leave a message for the agent, given to it at its next step."""
+    given: NewMessage = asking.body
+    return MessageKey(await client.say(asking.bus, await asking.order(), given.text, when=given.when, by=asking.by))
+
+
+@call("GET", "/orders/{id}/messages", returns=list[MessageShown])
+async def list_messages(asking: Asking) -> list[MessageShown]:
+    """The messages to an order: queued, delivered, in turn, or taken back."""
+    return await messages_shown(asking.bus, await asking.order())
+
+
+class EditedMessage(RequestBody, frozen=True, kw_only=True):
+    text: Annotated[str, Meta(max_length=100_000)] = ""
+    """An empty text takes the message back."""
+
+
+@call("PUT", "/orders/{id}/messages/{number}", right="answer", body=EditedMessage)
+async def edit_message(asking: Asking) -> None:
+    """Change or take back a message that was not delivered yet."""
+    await client.edit_message(asking.bus, f"{await asking.order()}.{asking.path('number')}", asking.body.text)
+
+
+# What can be chosen for a new order: agents and models of the nodes, repositories, branches, what a project says.
+
+SHOWN = 100
+"""How many repositories, projects and branches are named."""
+
+
+class AgentChoice(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    models: tuple[str, ...] = ()
+    """Those that its nodes know without asking any service; it may take others."""
+    nodes: tuple[str, ...] = ()
+
+
+class OrderChoices(msgspec.Struct, frozen=True, kw_only=True):
+    agents: list[AgentChoice]
+    places: list[str]
+    """Directories and repositories of earlier orders."""
+    projects: list[str]
+    labels: list[str]
+    """Labels of the nodes that are up."""
+
+
+@call("GET", "/choices", returns=OrderChoices)
+async def list_choices(asking: Asking) -> OrderChoices:
+    """What can be chosen for a new order: agents and models of the nodes that are up, and what orders had before."""
+    rows = [row for row in await client.nodes(asking.bus) if row.alive]
+    index = asking.site.fleet.require_index()
+    offered: dict[str, dict[str, tuple[str, ...]]] = {}
+    for row in rows:
+        for agent in row.agents if row.agents is not None else row.offers:
+            offered.setdefault(agent, {})[row.name] = row.offers.get(agent, ())
+    return OrderChoices(
+        agents=[
+            AgentChoice(name=name, models=tuple(dict.fromkeys(sum(on.values(), ()))), nodes=tuple(on))
+            for name, on in offered.items()
+        ],
+        places=await asyncio.to_thread(index.values, "place", SHOWN),
+        projects=await asyncio.to_thread(index.values, "project", SHOWN),
+        labels=sorted({label for row in rows for label in row.labels}),
+    )
+
+
+class RepositoryQuery(msgspec.Struct, frozen=True, kw_only=True):
+    root: Annotated[str, Meta(min_length=1, max_length=4096)]
+
+
+class RepositoryChoices(msgspec.Struct, frozen=True, kw_only=True):
+    top: str = ""
+    """The checkout; empty where the machine of this page has none at that path: another node may."""
+    head: str = ""
+    """The branch that is checked out."""
+    branches: tuple[str, ...] = ()
+    project: dict[str, Any] = {}
+    """What an order about it gets where it says nothing, from the repository's own file."""
+    templates: dict[str, dict[str, Any]] = {}
+    ignored: tuple[str, ...] = ()
+    """What that file asks for and is not given, and why."""
+
+
+@call("GET", "/repository", right="all", query=RepositoryQuery, returns=RepositoryChoices)
+async def show_repository(asking: Asking) -> RepositoryChoices:
+    """The branches of a repository on this machine, and what its own file says of orders about it."""
+    return await asyncio.to_thread(repository_at, asking.query.root)
+
+
+def repository_at(path: str) -> RepositoryChoices:
+    root = os.path.abspath(os.path.expanduser(path))
+    try:
+        user = checkouts.repository(root) if os.path.isdir(root) else None
+    except TreadleError:
+        user = None
+    if user is None:
+        return RepositoryChoices()
+    names = [ref.removeprefix("refs/heads/") for ref in user.refs() if ref.startswith("refs/heads/")]
+    head = user.head().removeprefix("refs/heads/")
+    names.sort(key=lambda name: (name != head, name))
+    ignored: list[str] = []
+    project, templates = ({}, {}) if user.is_bare else described(user.top, ignored.append)
+    return RepositoryChoices(
+        top=user.top,
+        head=head if head in names else "",
+        branches=tuple(names[:SHOWN]),
+        project=project,
+        templates=templates,
+        ignored=tuple(ignored),
     )

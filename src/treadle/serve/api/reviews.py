@@ -9,10 +9,9 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from treadle.errors import ConfigError, NotFound, TreadleError
-from treadle.fleet import client
+from treadle.fleet import client, results
 from treadle.fleet.client import Given
-from treadle.fleet.review import results, reviews
-from treadle.fleet.review.reviews import Comment
+from treadle.fleet.results import Comment
 from treadle.landing import merging
 from treadle.landing.merging import Merging
 from treadle.serve.api.calls import Asking, RequestBody, call
@@ -43,7 +42,7 @@ class SentBack(RequestBody, frozen=True, kw_only=True):
 @call("POST", "/orders/{id}/send-back", right="all", body=SentBack, returns=Given, status=201)
 async def send_back(asking: Asking) -> Given:
     """Have finished work redone by the same agent, starting from what it left, with all comments at once."""
-    return await reviews.send(asking.bus, await asking.order(), asking.body.comments, by=asking.by)
+    return await results.send(asking.bus, await asking.order(), asking.body.comments, by=asking.by)
 
 
 @call("POST", "/orders/{id}/reviewed", right="answer")

@@ -8,26 +8,328 @@ for a while and then given up: no run waits for them.
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
+import hmac
 import logging
+import os
+import shlex
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlsplit
 
+import msgspec
+
+from treadle.errors import ConfigError, MissingExtra
 from treadle.fleet.engine.bus import Entry
 from treadle.fleet.find.order_rows import OrderRow
 from treadle.fleet.orders import read_answer
 from treadle.landing.train import read_train
-from treadle.serve.api import answer_links
-from treadle.serve.notify import notice_targets, push
-from treadle.serve.notify.notice_targets import Notice
+from treadle.serve.api import devices
+from treadle.serve.api.calls import Asking, call
 from treadle.serve.site import Site
+from treadle.serve.tokens import Device, PushSubscription, Tokens
 from treadle.wire.fleet.connection import read_as
 from treadle.wire.fleet.records import AnswerRecord, AskRecord
 from treadle.wire.fleet.train import TrainRecord
 
 if TYPE_CHECKING:
-    from treadle.serve.tokens import Device
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+
+
+# Where notices can go. A target is written as text, and becomes a function that sends one notice there.
+#
+#     https://hooks.example/x                   a POST of JSON, signed in the header X-Treadle-Signature
+#     ntfy:https://ntfy.example/topic           a message with two buttons
+#     slack:https://hooks.slack.example/x       the same in Slack, by an incoming webhook
+#     telegram:https://api.telegram.org/botTOKEN#CHAT   the same in Telegram; it says who answered when a person has
+#     command:notify-send                       the command is run with the words as its last argument
+#     env:NAME                                  the target in this environment variable: addresses of hooks are secrets
+#
+# Every button is a link that shows the question; only the button on its page answers.
+
+TEXT_MAX = 3000
+TakeBack: TypeAlias = Callable[[str], Awaitable[None]]
+Target: TypeAlias = Callable[["Notice", bytes], Awaitable[TakeBack | None]]
+"""Sends a notice, signed with this key where possible. Returns a function that takes it back, if it can be."""
+
+
+class Notice(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that needs a person, in words."""
+
+    key: str
+    kind: str
+    """asked, failed, finished, or stopped, which is about no order."""
+    order: str
+    title: str
+    words: str
+    until: float
+    url: str
+    links: dict[str, str] = {}
+    """For a question: decision -> the link that gives this answer."""
+    number: int | None = None
+    ask: AskRecord | None = None
+
+    def buttons(self) -> list[tuple[str, str]]:
+        return [(name.capitalize(), url) for name, url in self.links.items()] or [("Look", self.url)]
+
+    def cut(self) -> str:
+        return self.words if len(self.words) <= TEXT_MAX else f"{self.words[:TEXT_MAX]}… (the link shows all of it)"
+
+
+def parse(target: str) -> Target:
+    kind, _, rest = target.partition(":")
+    if kind == "env":
+        if not (found := os.environ.get(rest, "")) or found.startswith("env:"):
+            raise ConfigError(f"the environment has no {rest} that is a target for notices")
+        return parse(found)
+    if kind == "command" and shlex.split(rest):
+        return lambda notice, key: _command(shlex.split(rest), notice)
+    url = rest if kind in ("ntfy", "slack", "telegram") else target
+    if not url.startswith(("https://", "http://127.0.0.1", "http://localhost")):
+        # Without its secret part, because this may be printed anywhere.
+        raise ConfigError(
+            f"a target of the kind {kind[:20]!r} is not a target for notices",
+            hint="URL, ntfy:URL, slack:URL, telegram:URL#CHAT (each https), command:PROGRAM or env:NAME",
+        )
+    if kind == "ntfy":
+        return lambda notice, key: _ntfy(url, notice)
+    if kind == "slack":
+        return lambda notice, key: _slack(url, notice)
+    if kind == "telegram":
+        bot, _, chat = url.partition("#")
+        if not chat:
+            raise ConfigError(
+                "a Telegram target needs the chat", hint="telegram:https://api.telegram.org/botTOKEN#CHAT"
+            )
+        return lambda notice, key: _telegram(bot, chat, notice)
+    return lambda notice, key: _webhook(url, notice, key)
+
+
+async def _command(argv: list[str], notice: Notice) -> None:
+    from treadle.io.process.programs import run_program
+
+    done = await asyncio.to_thread(run_program, [*argv, f"{notice.title}: {notice.cut()}"], timeout=60.0)
+    if done.code:
+        raise OSError(f"the command failed: {done.complaint}")
+
+
+async def _webhook(url: str, notice: Notice, key: bytes) -> None:
+    body = msgspec.json.encode(notice)
+    signature = hmac.new(key, body, hashlib.sha256).hexdigest()
+    await _post(url, body, {"Content-Type": "application/json", "X-Treadle-Signature": f"sha256={signature}"})
+
+
+async def _ntfy(url: str, notice: Notice) -> None:
+    actions = "; ".join(f"view, {word}, {link}, clear=true" for word, link in notice.buttons())
+    title = notice.title[:100].encode("ascii", "replace").decode()
+    headers = {"Title": title, "Actions": actions, "Click": notice.url, "Priority": "high"}
+    await _post(url, notice.cut().encode(), headers)
+
+
+async def _slack(url: str, notice: Notice) -> None:
+    """Blocks of plain text, so that an agent's words cannot mention anybody or hide where a link leads."""
+    buttons = [
+        {"type": "button", "text": {"type": "plain_text", "text": word}, "url": link} for word, link in notice.buttons()
+    ]
+    blocks = [
+        {"type": "header", "text": {"type": "plain_text", "text": notice.title[:140], "emoji": False}},
+        {"type": "section", "text": {"type": "plain_text", "text": notice.cut()[:2900], "emoji": False}},
+        {"type": "actions", "elements": buttons},
+    ]
+    text = notice.title[:140].replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    await _post_json(url, {"text": text, "blocks": blocks, "unfurl_links": False})
+
+
+async def _telegram(bot: str, chat: str, notice: Notice) -> TakeBack:
+    buttons = [[{"text": word, "url": link} for word, link in notice.buttons()]]
+    text = f"{notice.title}\n\n{notice.cut()}"
+    answer = await _post_json(
+        f"{bot}/sendMessage",
+        {
+            "chat_id": chat,
+            "text": text,
+            "reply_markup": {"inline_keyboard": buttons},
+            "link_preview_options": {"is_disabled": True},
+        },
+    )
+    message = answer["result"]["message_id"]
+
+    async def take_back(words: str) -> None:
+        changed = {"chat_id": chat, "message_id": message, "text": f"{text}\n\n{words}"}
+        await _post_json(f"{bot}/editMessageText", changed)
+
+    return take_back
+
+
+async def _post_json(url: str, body: dict[str, Any]) -> dict[str, Any]:
+    answer = await _post(url, msgspec.json.encode(body), {"Content-Type": "application/json"})
+    try:
+        found = msgspec.json.decode(answer)
+    except msgspec.MsgspecError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+async def _post(url: str, body: bytes, headers: dict[str, str]) -> bytes:
+    import httpx2
+
+    async with httpx2.AsyncClient(timeout=10.0, trust_env=True) as client:
+        answer = await client.post(url, content=body, headers=headers)
+        answer.raise_for_status()
+        return bytes(answer.content)
+
+
+# Web Push: reaching a browser whose page is closed, through its vendor's push service (RFC 8030).
+#
+# Messages are encrypted for that browser alone (RFC 8291), so that the service learns only when they are sent, and
+# signed with a key of this server (RFC 8292), so that no one else can send there.
+
+HOSTS = ("fcm.googleapis.com", ".push.services.mozilla.com", ".push.apple.com", ".notify.windows.com")
+"""Hosts of the browsers' push services. A device may not make this server send anywhere else."""
+RECORD = 4096
+PUSH_TEXT_MAX = 1500
+"""How many characters a message may have: all of it must fit into one record."""
+SIGNED_SECONDS = 12 * 3600
+
+
+def checked(subscription: PushSubscription) -> PushSubscription:
+    place = urlsplit(subscription.endpoint)
+    host = place.hostname or ""
+    if place.scheme != "https" or not any(host == each or host.endswith(each) for each in HOSTS):
+        raise ConfigError(f"{host or 'this'} is not a push service that this server knows")
+    try:
+        public, secret = _read(subscription.keys.p256dh), _read(subscription.keys.auth)
+    except ValueError:
+        raise ConfigError("the keys of the subscription cannot be read") from None
+    if len(public) != 65 or len(secret) != 16:
+        raise ConfigError("the keys of the subscription are not of the right length")
+    return subscription
+
+
+def encrypt(
+    subscription: PushSubscription, text: bytes, *, salt: bytes = b"", own: EllipticCurvePrivateKey | None = None
+) -> bytes:
+    """The body, readable by this browser only: RFC 8291 section 4, in one record of RFC 8188."""
+    try:
+        from cryptography.hazmat.primitives.asymmetric import ec
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+    except ImportError:
+        raise MissingExtra("Web Push", "fleet") from None
+
+    salt, own = salt or os.urandom(16), own or ec.generate_private_key(ec.SECP256R1())
+    theirs = _read(subscription.keys.p256dh)
+    mine = _public(own)
+    shared = own.exchange(ec.ECDH(), ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), theirs))
+    key = _derive(_read(subscription.keys.auth), shared, b"WebPush: info\0" + theirs + mine, 32)
+    content = _derive(salt, key, b"Content-Encoding: aes128gcm\0", 16)
+    nonce = _derive(salt, key, b"Content-Encoding: nonce\0", 12)
+    head = salt + RECORD.to_bytes(4, "big") + bytes((len(mine),)) + mine
+    return head + AESGCM(content).encrypt(nonce, text + b"\x02", None)
+
+
+def _derive(salt: bytes, secret: bytes, info: bytes, length: int) -> bytes:
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    return HKDF(SHA256(), length, salt, info).derive(secret)
+
+
+def signed_header(key: EllipticCurvePrivateKey, endpoint: str, address: str) -> str:
+    """The header that tells the push service who sends: RFC 8292."""
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+    from cryptography.hazmat.primitives.hashes import SHA256
+
+    place = urlsplit(endpoint)
+    claims = {
+        "aud": f"{place.scheme}://{place.netloc}",
+        "exp": int(time.time()) + SIGNED_SECONDS,
+        "sub": address if address.startswith("https:") else "mailto:treadle@localhost",
+    }
+    words = [_write(msgspec.json.encode(part)) for part in ({"typ": "JWT", "alg": "ES256"}, claims)]
+    one, other = decode_dss_signature(key.sign(".".join(words).encode(), ec.ECDSA(SHA256())))
+    signature = _write(one.to_bytes(32, "big") + other.to_bytes(32, "big"))
+    return f"vapid t={'.'.join([*words, signature])}, k={_write(_public(key))}"
+
+
+def server_key(tokens: Tokens) -> EllipticCurvePrivateKey:
+    """The key that all browsers were given; made when it is first needed."""
+    try:
+        from cryptography.hazmat.primitives.asymmetric import ec
+    except ImportError:
+        raise MissingExtra("Web Push", "fleet") from None
+
+    fresh = ec.generate_private_key(ec.SECP256R1()).private_numbers().private_value
+    return ec.derive_private_key(int(tokens.push_key(f"{fresh:064x}"), 16), ec.SECP256R1())
+
+
+async def send(site: Site, device: Device, message: dict[str, Any], *, seconds: float) -> None:
+    """Send a message to a device. A subscription that its browser has cancelled is removed."""
+    import httpx2
+
+    assert device.push is not None
+    key = await asyncio.to_thread(server_key, site.tokens)
+    endpoint = device.push.endpoint
+    headers = {
+        "Authorization": signed_header(key, endpoint, site.address),
+        "Content-Encoding": "aes128gcm",
+        "Content-Type": "application/octet-stream",
+        "TTL": str(max(60, int(seconds))),
+        "Urgency": "high",
+        # Of two messages on one subject, a browser that was offline gets only the later one.
+        "Topic": _write(str(message["tag"]).encode())[-32:],
+    }
+    body = encrypt(device.push, msgspec.json.encode(message))
+    async with httpx2.AsyncClient(timeout=10.0, trust_env=True) as client:
+        answer = await client.post(endpoint, content=body, headers=headers)
+    if answer.status_code in (404, 410):
+        await asyncio.to_thread(site.tokens.set_push, device.id, None)
+        return
+    answer.raise_for_status()
+
+
+def _public(key: EllipticCurvePrivateKey) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    return key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+
+
+def _read(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def _write(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+class PushKey(msgspec.Struct, frozen=True):
+    key: str
+    """The key that a browser subscribes with."""
+    on: bool
+    """Whether this device is subscribed already."""
+
+
+@call("GET", "/push", returns=PushKey)
+async def show_push(asking: Asking) -> PushKey:
+    """The key with which a browser subscribes to this server's messages."""
+    key = await asyncio.to_thread(server_key, asking.site.tokens)
+    return PushKey(_write(_public(key)), asking.device.push is not None)
+
+
+@call("PUT", "/push", body=PushSubscription)
+async def subscribe(asking: Asking) -> None:
+    """Notify this device of what needs a person, also while the page is closed."""
+    await asyncio.to_thread(asking.site.tokens.set_push, asking.device.id, checked(asking.body))
+
+
+@call("DELETE", "/push")
+async def unsubscribe(asking: Asking) -> None:
+    """Stop notifying this device."""
+    await asyncio.to_thread(asking.site.tokens.set_push, asking.device.id, None)
+
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +343,7 @@ NEWS_SECONDS = 600.0
 class Notices:
     def __init__(self, site: Site, targets: tuple[str, ...]) -> None:
         self.site = site
-        self.targets = tuple(notice_targets.parse(target) for target in targets)
+        self.targets = tuple(parse(target) for target in targets)
         self._sent: dict[str, list[Callable[[str], Awaitable[None]]]] = {}
         """Each cause that was announced, with the functions that take the notices back."""
 
@@ -76,8 +378,8 @@ class Notices:
                     key=key,
                     kind="stopped",
                     order="",
-                    title=answer_links.shown(f"the train of {record.branch} stands still"),
-                    words=answer_links.shown(f"{len(record.queue)} wait: {note.what}"),
+                    title=devices.shown(f"the train of {record.branch} stands still"),
+                    words=devices.shown(f"{len(record.queue)} wait: {note.what}"),
                     until=time.time() + 86400,
                     url=f"{self.site.address}/#/trains",
                 )
@@ -88,12 +390,12 @@ class Notices:
             key=key,
             kind="asked",
             order=ask.order,
-            title=answer_links.shown(ask.title or ask.order),
-            words=answer_links.shown(f"{ask.agent} asks: {ask.words}"),
+            title=devices.shown(ask.title or ask.order),
+            words=devices.shown(f"{ask.agent} asks: {ask.words}"),
             until=ask.deadline,
             url=f"{self.site.address}/#/order/{ask.order}",
             links={
-                decision: answer_links.make(self.site.tokens, self.site.address, ask, decision)
+                decision: devices.make(self.site.tokens, self.site.address, ask, decision)
                 for decision in ("allow", "deny")
             },
             number=ask.number,
@@ -106,8 +408,8 @@ class Notices:
             key=key,
             kind="failed" if row.needs == "failed" else "finished",
             order=row.id,
-            title=answer_links.shown(row.title or row.id),
-            words=answer_links.shown(words),
+            title=devices.shown(row.title or row.id),
+            words=devices.shown(words),
             until=time.time() + 86400,
             url=f"{self.site.address}/#/order/{row.id}",
         )
@@ -147,7 +449,7 @@ class Notices:
 
         async def later(take_back: Callable[[str], Awaitable[None]]) -> None:
             try:
-                await take_back(answer_links.shown(words))
+                await take_back(devices.shown(words))
             except Exception as error:  # it stays where it is, and its links say that it was answered
                 log.info("a notice could not be taken back: %s", type(error).__name__)
 
@@ -155,19 +457,19 @@ class Notices:
             self.site.start_task(later(take_back))
 
     async def _push(self, device: Device, notice: Notice) -> Callable[[str], Awaitable[None]]:
-        whole = len(notice.words) <= push.TEXT_MAX
+        whole = len(notice.words) <= PUSH_TEXT_MAX
         message: dict[str, Any] = {
             "tag": notice.key,
             "order": notice.order,
             "title": notice.title[:120],
-            "body": notice.words if whole else f"{notice.words[: push.TEXT_MAX]}…",
+            "body": notice.words if whole else f"{notice.words[:PUSH_TEXT_MAX]}…",
             # A notice that does not show all of it offers no answer.
             "number": notice.number if whole and device.right != "watch" else None,
         }
-        await push.send(self.site, device, message, seconds=notice.until - time.time())
+        await send(self.site, device, message, seconds=notice.until - time.time())
 
         async def take_back(words: str) -> None:
             gone = {"tag": notice.key, "order": notice.order, "title": message["title"], "body": words, "over": True}
-            await push.send(self.site, device, gone, seconds=3600)
+            await send(self.site, device, gone, seconds=3600)
 
         return take_back

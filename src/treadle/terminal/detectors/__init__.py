@@ -18,7 +18,7 @@ import re
 
 from treadle.errors import ConfigError
 from treadle.io import paths
-from treadle.terminal.detectors.reading import read_table
+from treadle.terminal.detectors.table import read_table
 
 TYPE_CHECKING = False  # `typing` would cost every supervisor a megabyte
 if TYPE_CHECKING:

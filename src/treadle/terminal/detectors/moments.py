@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from treadle.errors import ConfigError
-from treadle.io.reading import read
+from treadle.io.files import read
 from treadle.light import TYPE_CHECKING
 from treadle.terminal.detectors import MOMENTS
 from treadle.terminal.detectors.table import STATES

@@ -20,9 +20,8 @@ from treadle.events import (
     Usage,
 )
 from treadle.session import Access, CommandInfo
-from treadle.wire.acp.content import text_of
-from treadle.wire.acp.tools import ToolRecord, parent_of
-from treadle.wire.acp.usage import UsageMeter
+from treadle.wire.acp.connection import text_of
+from treadle.wire.acp.tools import ToolRecord, UsageMeter, parent_of
 
 _INSTRUCTIONS = re.compile(r"\A(<instructions>\n.*?\n</instructions>\n\n)+", re.S)
 """Matches what `instructed` puts in front of a first prompt."""

@@ -21,7 +21,7 @@ from treadle.events import (
     TurnStarted,
 )
 from treadle.session import CommandInfo
-from treadle.wire.acp.content import image_block, text_block
+from treadle.wire.acp.connection import image_block, text_block
 from treadle.wire.acp.tools import DENIED
 from treadle.wire.common.tasks import LIST_TOOLS, tasks_of
 

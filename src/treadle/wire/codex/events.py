@@ -1,10 +1,93 @@
 """What Codex's items, usage and errors mean in our events. Pure."""
 
 import shlex
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
-from treadle.events import ErrorInfo, FileChanged, ToolKind, Usage
-from treadle.wire.common.numbers import count
+import msgspec
+
+from treadle.errors import InvalidJson, LineTooLong, RemoteProtocolError
+from treadle.events import (
+    ErrorInfo,
+    Event,
+    FileChanged,
+    Message,
+    ToolEnded,
+    ToolKind,
+    ToolStarted,
+    TurnStarted,
+    Usage,
+)
+from treadle.session import Access, OfferedModel, StoredSession
+from treadle.wire.common.framing import LINE_CAP, LineSplitter
+from treadle.wire.common.jsontext import count
+
+# The lines of `codex exec --json`, for versions of Codex without an app-server. It reports, but cannot ask anything.
+#
+# The prompt goes in as plain text up to the end of input; one JSON object per line comes out.
+
+_decode = msgspec.json.Decoder().decode
+_NAMES = {
+    "command_execution": "commandExecution",
+    "file_change": "fileChange",
+    "agent_message": "agentMessage",
+    "mcp_tool_call": "mcpToolCall",
+    "web_search": "webSearch",
+}
+_FIELDS = {"aggregated_output": "aggregatedOutput", "exit_code": "exitCode"}
+_USAGE = {
+    "input_tokens": "inputTokens",
+    "cached_input_tokens": "cachedInputTokens",
+    "cache_write_input_tokens": "cacheWriteInputTokens",
+    "output_tokens": "outputTokens",
+    "reasoning_output_tokens": "reasoningOutputTokens",
+}
+
+
+class CodexOutput:
+    """The program's output. `send` returns the prompt as plain bytes."""
+
+    def __init__(self, cap: int = LINE_CAP) -> None:
+        self._lines = LineSplitter(cap)
+
+    def receive(self, data: bytes) -> list[dict[str, Any] | RemoteProtocolError]:
+        return [_record(line) for line in self._lines.feed(data) if isinstance(line, LineTooLong) or line.strip()]
+
+    def end(self) -> list[dict[str, Any] | RemoteProtocolError]:
+        rest = self._lines.end()
+        if not rest.strip():
+            return []
+        record = _record(rest)
+        if isinstance(record, RemoteProtocolError):
+            raise record
+        return [record]
+
+    def send(self, prompt: str) -> bytes:
+        return prompt.encode()
+
+
+def _record(line: bytes | LineTooLong) -> dict[str, Any] | RemoteProtocolError:
+    if isinstance(line, LineTooLong):
+        return line
+    try:
+        found = _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return InvalidJson(f"a line is not JSON: {error}")
+    return found if isinstance(found, dict) else InvalidJson("a line is not a JSON object")
+
+
+def as_item(item: dict[str, Any]) -> dict[str, Any]:
+    """An item in the app-server's form, so that the same code reads both."""
+    named = {_FIELDS.get(name, name): value for name, value in item.items()}
+    if named.get("type") == "reasoning":
+        named["summary"] = [named.get("text") or ""]
+    named["type"] = _NAMES.get(str(named.get("type")), named.get("type"))
+    return named
+
+
+def as_usage(counts: dict[str, Any]) -> dict[str, Any]:
+    return {ours: counts.get(theirs) for theirs, ours in _USAGE.items()}
+
 
 _SHELLS = ("bash", "sh", "zsh")
 _CHANGES: dict[str, Literal["added", "modified", "deleted"]] = {"add": "added", "delete": "deleted"}
@@ -153,3 +236,55 @@ def error_info(error: Any) -> ErrorInfo:
     retryable = code == "rate_limited" or word in ("serverOverloaded", "internalServerError") or (status or 0) >= 500
     message = str(error.get("additionalDetails") or error.get("message") or "it gave no reason")
     return ErrorInfo(code=code, message=message, retryable=retryable, details={"kind": word, "status": status})
+
+
+# What Codex gives when it is asked: the turns that a thread had before, its threads, its models. Pure.
+
+
+def past(turns: Any, about: Callable[[dict[str, Any]], Access]) -> list[Event]:
+    """`about` says what the tool call of an item touches. Items that are no part of a conversation are left out."""
+    found: list[Event] = []
+    for turn in turns if isinstance(turns, list) else []:
+        items = turn.get("items") if isinstance(turn, dict) else None
+        for item in items if isinstance(items, list) else []:
+            if isinstance(item, dict):
+                found += _events(item, about)
+    return found
+
+
+def _events(item: dict[str, Any], about: Callable[[dict[str, Any]], Access]) -> list[Event]:
+    match item.get("type"):
+        case "userMessage":
+            content = item.get("content")
+            parts = [part for part in (content if isinstance(content, list) else []) if isinstance(part, dict)]
+            text = "\n".join(part["text"] for part in parts if isinstance(part.get("text"), str))
+            return [TurnStarted(prompt=text)]
+        case "agentMessage" if isinstance(item.get("text"), str):
+            return [Message(text=item["text"])]
+        case "reasoning" if item.get("summary"):
+            return [Message(text="\n".join(map(str, item["summary"])), kind="thinking")]
+        case kind if kind in TOOLS and isinstance(item.get("id"), str):
+            access, name = about(item), tool_name(item)
+            started = ToolStarted(call=item["id"], name=name, args=access.args, kind=access.kind, paths=access.paths)
+            ok = item.get("status") == "completed" and not item.get("exitCode")
+            ended = ToolEnded(call=item["id"], name=name, result=result_text(item), ok=ok)
+            return [msgspec.structs.replace(started, command=access.command), ended]
+    return []
+
+
+def listed_thread(fields: dict[str, Any]) -> StoredSession:
+    updated = fields.get("updatedAt")
+    return StoredSession(
+        id=str(fields.get("id")),
+        cwd=str(fields.get("cwd") or ""),
+        title=str(fields.get("name") or fields.get("preview") or ""),
+        updated=float(updated) if isinstance(updated, int | float) else 0.0,
+    )
+
+
+def offered_models(listed: Any) -> Iterator[OfferedModel]:
+    """The models that it shows to people."""
+    for one in listed if isinstance(listed, list) else []:
+        if isinstance(one, dict) and isinstance(one.get("model"), str) and not one.get("hidden"):
+            name, about = str(one.get("displayName") or ""), str(one.get("description") or "")
+            yield OfferedModel(id=one["model"], name=name, description=about)

@@ -7,6 +7,7 @@ Codex has items for commands, changed files and MCP tools only, so any other too
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
+from treadle import events
 from treadle.events import (
     AnyEvent,
     Asked,
@@ -26,11 +27,306 @@ from treadle.events import (
     ToolStarted,
     TurnEnded,
     TurnStarted,
+    Usage,
     Warned,
 )
-from treadle.wire.codex import items
-from treadle.wire.codex.items import Item
+from treadle.session import ModelMenu, StoredSession
 from treadle.wire.common.tasks import LIST_TOOLS, tasks_of
+
+# The lines that `codex exec --json` writes, made from the events of any agent's turn. No I/O.
+#
+# There are no deltas and there is no result record: the answer is the last `agent_message`. Codex has items for
+# commands, changed files and MCP tools only, so any other tool is written as a call of the MCP server `treadle`. What
+# subagents do is left out, as Codex leaves it out.
+
+ExecRecord: TypeAlias = dict[str, Any]
+OWN_SERVER = "treadle"
+_KINDS = {"added": "add", "modified": "update", "deleted": "delete"}
+
+
+class ExecRecords:
+    """One turn. `begin`, then `lines` for each event, then `end`."""
+
+    def __init__(self, thread: str) -> None:
+        self._thread = thread
+        self._number = 0
+        self._running: dict[str, ExecRecord] = {}
+        """The items of tool calls that have started, by call."""
+        self._last = ""
+        self._list: ExecRecord | None = None
+        """The item of the to-do list, once there is one."""
+
+    def begin(self) -> list[ExecRecord]:
+        return [{"type": "thread.started", "thread_id": self._thread}, {"type": "turn.started"}]
+
+    def lines(self, event: events.AnyEvent) -> list[ExecRecord]:
+        if event.parent is not None:
+            return []
+        match event:
+            case events.Message(kind="thinking", text=text):
+                return [self._completed({"type": "reasoning", "text": text})]
+            case events.Message(text=text):
+                self._last = text
+                return [self._completed({"type": "agent_message", "text": text})]
+            case events.ToolStarted():
+                return self._started(event)
+            case events.ToolOutput(call=call, text=text):
+                item = self._running.get(call, {})
+                if item.get("type") == "command_execution":
+                    item["aggregated_output"] += text
+            case events.CommandRun(call=call, exit_code=code) if call in self._running:
+                self._running[call]["exit_code"] = code
+            case events.FileChanged(call=call) if call is not None and "changes" in self._running.get(call, {}):
+                self._running[call]["changes"].append({"path": event.path, "kind": _KINDS[event.change]})
+            case events.ToolEnded():
+                return self._ended(event)
+            case events.ToolDenied():
+                return [self._completed(_denied(event))]
+            case events.Retrying(error=error):
+                return [{"type": "error", "message": error.message}]
+            case events.Warned(message=message):
+                return [self._completed({"type": "error", "message": message})]
+        return []
+
+    def end(self, text: str, error: str | None, usage: ExecRecord) -> list[ExecRecord]:
+        """`text` is the final answer: an agent that reports no whole messages has sent it only here."""
+        listed = [{"type": "item.completed", "item": self._list}] if self._list is not None else []
+        return [*listed, *self._ending(text, error, usage)]
+
+    def _ending(self, text: str, error: str | None, usage: ExecRecord) -> list[ExecRecord]:
+        if error is not None:
+            return [{"type": "error", "message": error}, {"type": "turn.failed", "error": {"message": error}}]
+        answer = [self._completed({"type": "agent_message", "text": text})] if text and text != self._last else []
+        return [*answer, {"type": "turn.completed", "usage": usage}]
+
+    def _listed(self, given: list[tuple[str, str]]) -> list[ExecRecord]:
+        """A to-do list is one item, which is written anew whenever it changes."""
+        kind = "item.started" if self._list is None else "item.updated"
+        tasks = [{"text": text, "completed": status == "completed"} for text, status in given]
+        number = self._next() if self._list is None else self._list["id"]
+        self._list = {"id": number, "type": "todo_list", "items": tasks}
+        return [{"type": kind, "item": self._list}]
+
+    def _started(self, event: events.ToolStarted) -> list[ExecRecord]:
+        if event.name.lower() in LIST_TOOLS and (tasks := tasks_of(event.args)) is not None:
+            return self._listed(tasks)
+        if event.kind == "write" and event.command is None:  # which files it changes is known when it has
+            self._running[event.call] = {"id": self._next(), "type": "file_change", "changes": []}
+            return []
+        item = self._running[event.call] = {"id": self._next(), **_item(event.name, event.args, event.command)}
+        return [{"type": "item.started", "item": dict(item)}]
+
+    def _ended(self, event: events.ToolEnded) -> list[ExecRecord]:
+        item = self._running.pop(event.call, None)
+        if item is None:
+            return []
+        if item["type"] == "command_execution":
+            item["aggregated_output"] = event.result
+        elif item["type"] == "mcp_tool_call":
+            shown = {"content": [{"type": "text", "text": event.result}], "structured_content": None}
+            item |= {"result": shown} if event.ok else {"error": {"message": event.result}}
+        ok = event.ok and item.get("exit_code") in (None, 0)
+        return [{"type": "item.completed", "item": {**item, "status": "completed" if ok else "failed"}}]
+
+    def _completed(self, item: ExecRecord) -> ExecRecord:
+        return {"type": "item.completed", "item": {"id": self._next(), **item}}
+
+    def _next(self) -> str:
+        self._number += 1
+        return f"item_{self._number - 1}"
+
+
+def _item(name: str, args: Any, command: str | None) -> ExecRecord:
+    if command is not None:
+        return {
+            "type": "command_execution",
+            "command": command,
+            "aggregated_output": "",
+            "exit_code": None,
+            "status": "in_progress",
+        }
+    server, tool = server_and_tool(name)
+    return {"type": "mcp_tool_call", "server": server, "tool": tool, "arguments": args, "status": "in_progress"}
+
+
+def server_and_tool(name: str) -> tuple[str, str]:
+    """The MCP server of a tool and the tool's name there; any tool that has none is one of ours."""
+    if name.startswith("mcp__") and name.count("__") >= 2:
+        _, server, tool = name.split("__", 2)
+        return server, tool
+    return OWN_SERVER, name
+
+
+def _denied(event: events.ToolDenied) -> ExecRecord:
+    command = event.args.get("command") if isinstance(event.args, dict) else None
+    item = _item(event.name, event.args, command if isinstance(command, str) else None)
+    outcome = {"aggregated_output": event.reason} if "command" in item else {"error": {"message": event.reason}}
+    return {**item, **outcome, "status": "failed"}
+
+
+# Threads, turns and items as an app-server gives them, with every field that its schema requires. Pure.
+
+Item: TypeAlias = dict[str, Any]
+_CHANGES: dict[str, Item] = {"added": {"type": "add"}, "deleted": {"type": "delete"}}
+_STEPS = {"in_progress": "inProgress"}
+_ERRORS = {
+    "auth_failed": "unauthorized",
+    "context_overflow": "contextWindowExceeded",
+    "rate_limited": "rateLimitExceeded",
+    "budget_exceeded": "sessionBudgetExceeded",
+}
+
+
+def text_input(text: str) -> Item:
+    return {"type": "text", "text": text, "text_elements": []}
+
+
+def spoken(kind: str, id: str, text: str) -> Item:
+    """A message of the agent, or its reasoning."""
+    if kind == "reasoning":
+        return {"type": kind, "id": id, "summary": [text] if text else [], "content": []}
+    extra = dict.fromkeys(("phase", "memoryCitation", "delivery", "questions"))
+    return {"type": kind, "id": id, "text": text, **extra}
+
+
+def command_item(id: str, text: str, cwd: str) -> Item:
+    return {
+        "type": "commandExecution",
+        "id": id,
+        "pluginId": None,
+        "scriptPath": None,
+        "command": text,
+        "cwd": cwd,
+        "processId": None,
+        "source": "agent",
+        "status": "inProgress",
+        "commandActions": [{"type": "unknown", "command": text}],
+        "aggregatedOutput": None,
+        "exitCode": None,
+        "durationMs": None,
+    }
+
+
+def file_change(id: str, changes: list[Item]) -> Item:
+    return {"type": "fileChange", "id": id, "changes": changes, "status": "inProgress"}
+
+
+def change(event: FileChanged) -> Item:
+    """For a new or deleted file the "diff" is the bare content, as Codex has it."""
+    kind = _CHANGES.get(event.change) or {"type": "update", "move_path": None}
+    lines = event.diff.splitlines(keepends=True)
+    hunks = [line for line in lines if not line.startswith(("--- ", "+++ ", "diff ", "index "))]
+    if event.change == "modified":
+        return {"path": event.path, "kind": kind, "diff": "".join(hunks)}
+    sign = "+" if event.change == "added" else "-"
+    return {"path": event.path, "kind": kind, "diff": "".join(line[1:] for line in hunks if line.startswith(sign))}
+
+
+def tool_call(id: str, name: str, args: Any) -> Item:
+    server, tool = server_and_tool(name)
+    extra = dict.fromkeys(("appContext", "mcpAppUi", "pluginId", "readOnlyHint", "result", "error", "durationMs"))
+    return {
+        "type": "mcpToolCall",
+        "id": id,
+        "server": server,
+        "tool": tool,
+        "status": "inProgress",
+        "arguments": args,
+        **extra,
+    }
+
+
+def settle(item: Item, text: str, ok: bool) -> None:
+    """Put the result of a tool call into its item."""
+    shown = {"content": [{"type": "text", "text": text}], "structuredContent": None, "_meta": None}
+    item.update({"result": shown} if ok else {"error": {"message": text}})
+
+
+def step_status(status: str) -> str:
+    return _STEPS.get(status, status)
+
+
+def turn_error(error: ErrorInfo) -> Item:
+    info = _ERRORS.get(error.code, "other")
+    return {"message": error.message, "codexErrorInfo": info, "additionalDetails": None, "misalignment": None}
+
+
+def turn(id: str, status: str, *, items: list[Item] | None = None, error: ErrorInfo | None = None) -> Item:
+    return {
+        "id": id,
+        "rootTurnId": id,
+        "items": items or [],
+        "itemsView": "notLoaded" if items is None else "full",
+        "status": status,
+        "error": None if error is None else turn_error(error),
+        **dict.fromkeys(("startedAt", "completedAt", "durationMs")),
+    }
+
+
+def thread(listed: StoredSession, *, status: str, model: str | None, version: str, ephemeral: bool = False) -> Item:
+    at = int(listed.updated)
+    nothing = ("forkedFromId", "parentThreadId", "section", "sectionEnteredAt", "projectId", "reasoningEffort", "path")
+    unknown = ("originator", "threadSource", "agentNickname", "agentRole", "gitInfo", "name")
+    return {
+        "id": listed.id,
+        "sessionId": listed.id,
+        "preview": listed.title,
+        "ephemeral": ephemeral,
+        "historyMode": "legacy",
+        "modelProvider": "treadle",
+        "model": model,
+        "createdAt": at,
+        "updatedAt": at,
+        "recencyAt": at,
+        "status": {"type": status},
+        "cwd": listed.cwd,
+        "cliVersion": version,
+        "source": "appServer",
+        "turns": [],
+        **dict.fromkeys((*nothing, *unknown)),
+    }
+
+
+def tokens(used: Usage) -> Item:
+    """One model call, or several. Input includes what came from a cache."""
+    return {
+        "totalTokens": used.prompt_tokens + used.output_tokens,
+        "inputTokens": used.prompt_tokens,
+        "cachedInputTokens": used.cache_read_tokens,
+        "cacheWriteInputTokens": used.cache_write_tokens,
+        "outputTokens": used.output_tokens,
+        "reasoningOutputTokens": used.reasoning_tokens,
+    }
+
+
+def models(menu: ModelMenu, efforts: list[str], *, images: bool) -> list[Item]:
+    """The first of the efforts is the default."""
+    offered = {one.id: one for one in menu.offered}
+    names = dict.fromkeys([menu.current, *offered] if menu.current else offered)
+    kinds = ["text", "image"] if images else ["text"]
+    extra = dict.fromkeys(
+        ("upgrade", "upgradeInfo", "availabilityNux", "modelSpecialty", "multiAgentVersion", "defaultServiceTier")
+    )
+    return [
+        {
+            "id": name,
+            "model": name,
+            "displayName": (offered[name].name if name in offered else "") or name,
+            "description": offered[name].description if name in offered else "",
+            "hidden": False,
+            "supportedReasoningEfforts": [{"reasoningEffort": each, "description": ""} for each in efforts],
+            "defaultReasoningEffort": efforts[0],
+            "inputModalities": kinds,
+            "supportsPersonality": False,
+            "additionalSpeedTiers": [],
+            "serviceTiers": [],
+            "availableAccessPrograms": None,
+            "isDefault": name == menu.current,
+            **extra,
+        }
+        for name in names
+    ]
+
 
 Notification: TypeAlias = tuple[str, dict[str, Any]]
 Proposed: TypeAlias = Callable[[Any], list[Item]]
@@ -78,7 +374,7 @@ class AppServerOutgoing:
             case ContextCompacted():
                 return [*self.flush(), *self._whole({"type": "contextCompaction", "id": self._next()})]
             case Retrying(error=error):
-                return [("error", {"error": items.turn_error(error), "willRetry": True, **self._where})]
+                return [("error", {"error": turn_error(error), "willRetry": True, **self._where})]
             case Warned(message=message):
                 return [("warning", {"threadId": self._where["threadId"], "message": message})]
         return []
@@ -91,7 +387,7 @@ class AppServerOutgoing:
             left += self._close(item, "failed")
         if ended.outcome in ("failed", "limited"):
             error = ended.error or ErrorInfo(code="internal", message="the turn failed")
-            left.append(("error", {"error": items.turn_error(error), "willRetry": False, **self._where}))
+            left.append(("error", {"error": turn_error(error), "willRetry": False, **self._where}))
         return left
 
     # Messages
@@ -109,14 +405,14 @@ class AppServerOutgoing:
     def _speak(self, kind: str) -> list[Notification]:
         found, id = self.flush(), self._next()
         self._speaking = kind, id, ""
-        found += self._start(items.spoken(_SPOKEN[kind], id, ""))
+        found += self._start(spoken(_SPOKEN[kind], id, ""))
         if kind == "thinking":
             found.append(("item/reasoning/summaryPartAdded", {**self._where, "itemId": id, "summaryIndex": 0}))
         return found
 
     def _message(self, kind: str, text: str) -> list[Notification]:
         if self._speaking is None or self._speaking[0] != kind:
-            return [*self.flush(), *self._whole(items.spoken(_SPOKEN[kind], self._next(), text))]
+            return [*self.flush(), *self._whole(spoken(_SPOKEN[kind], self._next(), text))]
         self._speaking = kind, self._speaking[1], text
         return self.flush()
 
@@ -125,7 +421,7 @@ class AppServerOutgoing:
         if self._speaking is None:
             return []
         (kind, id, text), self._speaking = self._speaking, None
-        return self._complete(items.spoken(_SPOKEN[kind], id, text))
+        return self._complete(spoken(_SPOKEN[kind], id, text))
 
     # Calls
 
@@ -141,7 +437,7 @@ class AppServerOutgoing:
     def _started(self, event: ToolStarted) -> list[Notification]:
         if event.name.lower() in LIST_TOOLS and (tasks := tasks_of(event.args)) is not None:
             self._lists.add(event.call)
-            steps = [{"step": text, "status": items.step_status(status)} for text, status in tasks]
+            steps = [{"step": text, "status": step_status(status)} for text, status in tasks]
             return [("turn/plan/updated", {**self._where, "explanation": None, "plan": steps})]
         if event.call in self._open:  # it was shown when permission was asked for
             return []
@@ -149,12 +445,12 @@ class AppServerOutgoing:
 
     def _call(self, call: str, name: str, args: Any, kind: ToolKind, command: str | None) -> list[Notification]:
         if command is not None:
-            item = items.command(call, command, self._cwd)
+            item = command_item(call, command, self._cwd)
         elif kind == "write":
-            item = items.file_change(call, self._proposed(args))
+            item = file_change(call, self._proposed(args))
             self._guessed.add(call)
         else:
-            item = items.tool_call(call, name, args)
+            item = tool_call(call, name, args)
         self._open[call] = item
         return self._start(item)
 
@@ -169,7 +465,7 @@ class AppServerOutgoing:
             case FileChanged(), "fileChange":
                 before = [] if item["id"] in self._guessed else item["changes"]
                 self._guessed.discard(item["id"])
-                item["changes"] = [*before, items.change(event)]
+                item["changes"] = [*before, change(event)]
         return []
 
     def _ended(self, event: ToolEnded) -> list[Notification]:
@@ -179,7 +475,7 @@ class AppServerOutgoing:
         if item["type"] == "commandExecution":
             item["aggregatedOutput"] = event.result
         elif item["type"] == "mcpToolCall":
-            items.settle(item, event.result, event.ok)
+            settle(item, event.result, event.ok)
         ok = event.ok and item.get("exitCode") in (None, 0)
         return [*self.flush(), *self._close(item, "completed" if ok else "failed")]
 
@@ -192,7 +488,7 @@ class AppServerOutgoing:
             )
         item = self._open[event.call]
         if item["type"] == "mcpToolCall":
-            items.settle(item, f"not run: {event.reason}", ok=False)
+            settle(item, f"not run: {event.reason}", ok=False)
             return [*found, *self._close(item, "failed")]
         if item["type"] == "commandExecution":
             item["aggregatedOutput"] = f"not run: {event.reason}"
@@ -226,7 +522,7 @@ def past(events: Iterable[AnyEvent | Event], thread: str, cwd: str) -> list[Item
         if isinstance(event, TurnStarted):
             id = event.turn or f"{thread}-{len(turns) + 1}"
             out = AppServerOutgoing(thread, id, cwd, lambda args: [])
-            turns.append(items.turn(id, "completed", items=_completed(out.begin([items.text_input(event.prompt)]))))
+            turns.append(turn(id, "completed", items=_completed(out.begin([text_input(event.prompt)]))))
         elif turns:
             turns[-1]["items"] += _completed(out.notifications(event))
     return turns

@@ -5,7 +5,29 @@ is written as an escape so that the text can always be encoded, and every failur
 that is too deep. `json` is imported where it is used: some of the smallest commands get by without it.
 """
 
+import time
+
 from treadle.light import Any, NoReturn
+
+# Numbers in other programs' JSON. `true` is no number, although Python counts it as 1.
+
+
+def count(value: Any) -> int:
+    """How many were reported; 0 for what is no count."""
+    return value if type(value) is int and value >= 0 else 0
+
+
+def amount(value: Any) -> float | None:
+    """An amount, such as a price; None for what is none: it is unknown, not 0."""
+    return float(value) if type(value) in (int, float) and value >= 0 else None
+
+
+# A point in time as records and logs write it. Light: the terminal supervisor imports this.
+
+
+def timestamp(seconds: float) -> str:
+    """A value of `time.time()` in UTC, with milliseconds."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds * 1000) % 1000:03d}Z"
 
 
 def _refuse(constant: str) -> NoReturn:

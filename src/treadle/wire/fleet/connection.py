@@ -49,7 +49,7 @@ SUBJECTS = (
     Subject("fleet.term.NODE.ORDER", "client", messages.AnyTerminalRequest),
 )
 """`client` is everyone but the scheduler: commands, the page, nodes, runners. What each role may do there, the engine
-enforces (`fleet/engine/roles.py`)."""
+enforces (`fleet/engine/server.py`)."""
 
 
 class Published(NamedTuple):

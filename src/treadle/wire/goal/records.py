@@ -5,7 +5,7 @@
     goalplan.ID.N    the plan, in every version that it had
     goalrequest.N       what a person wants of one, who may not write it: removed when it is done
 
-`goals/history.py` makes the record from the happenings, so reading them again gives the same record.
+`goals/store.py` makes the record from the happenings, so reading them again gives the same record.
 """
 
 from __future__ import annotations

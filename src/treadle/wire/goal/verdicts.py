@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 
 from treadle.errors import RemoteProtocolError
-from treadle.wire.goal.plan import GoalPlan, PlannedOrder
-from treadle.wire.goal.reading import ID, faults, shape_faults
+from treadle.wire.goal.plan import ID, GoalPlan, PlannedOrder, faults, shape_faults
 
 V = TypeVar("V", bound=msgspec.Struct)
 ANSWER_MAX = 100_000

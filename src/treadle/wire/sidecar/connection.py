@@ -7,10 +7,11 @@ Reading is tolerant: a line that deviates from the contract is read by `repair.p
 `Connection.notes`. Writing is strict: only what the contract names.
 """
 
+import json
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, NoReturn, TypeAlias, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -18,9 +19,83 @@ from msgspec import UNSET, Meta, UnsetType
 from treadle.errors import InvalidJson, RemoteProtocolError, VersionMismatch, Violation
 from treadle.wire.common import connection as base
 from treadle.wire.common.framing import LineSplitter
+from treadle.wire.common.jsontext import repaired
 from treadle.wire.sidecar import receipts
-from treadle.wire.sidecar.lines import IncompleteReceipt, repaired_line, repeated_field, unusable
+from treadle.wire.sidecar.receipts import (
+    CAPABILITIES,
+    CONTRACT,
+    AnyAgentEvent,
+    Receipt,
+    ReceiptMeta,
+    normal_time,
+    normal_uuid,
+)
 from treadle.wire.sidecar.repair import Deviation, convert
+
+# Faults of a line that decoding into types does not find: a repeated name, half a character, an incomplete receipt.
+
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+class IncompleteReceipt(msgspec.ValidationError):
+    """A `final` that lacks what the contract requires. Such a run has failed."""
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def repeated_field(line: bytes) -> str | None:
+    """A name that occurs more than once in the line's outermost object."""
+    outermost: list[tuple[str, Any]] = []
+
+    def keep(pairs: list[tuple[str, Any]]) -> None:
+        outermost[:] = pairs  # the hook is called for inner objects first, so the last call is for the outermost
+
+    try:
+        json.loads(line, object_pairs_hook=keep)
+    except ValueError as error:  # a number with more digits than Python converts
+        raise msgspec.ValidationError(str(error)) from error
+    names = [name for name, _ in outermost]
+    return next((name for name in names if names.count(name) > 1), None)
+
+
+def repeated_name(data: bytes) -> str | None:
+    """A name that an object anywhere in this JSON has twice. Readers differ about which of the two counts."""
+    found: list[str] = []
+
+    def look(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) < len(pairs):
+            names = [name for name, _ in pairs]
+            found.append(next(name for name in names if names.count(name) > 1))
+        return made
+
+    json.loads(data, object_pairs_hook=look)
+    return found[0] if found else None
+
+
+def unusable(meta: ReceiptMeta) -> str | None:
+    """Why a receipt with these metadata is not valid; None when it is."""
+    try:
+        for text in (meta.run_id, meta.work_order_id):
+            normal_uuid(text)
+        for text in (meta.started_at, meta.finished_at):
+            normal_time(text)
+    except ValueError as error:
+        return f"its receipt is not valid: {error}"
+    return None
+
+
+def repaired_line(line: bytes) -> bytes:
+    """The line with every lone surrogate replaced. Raises ValueError when that is not what is wrong with it."""
+    if not _HALF.search(line):
+        raise ValueError("it holds no half of a surrogate pair")
+    clean = msgspec.json.encode(repaired(json.loads(line, parse_constant=_no_constant)))
+    if clean == line:
+        raise ValueError("nothing in it was to be replaced")
+    return clean
+
 
 Lane: TypeAlias = Literal["patch_first", "workspace_first"]
 WorkspaceMode: TypeAlias = Literal["pass_through", "staged"]
@@ -385,3 +460,55 @@ class Connection(base.Connection[Message]):
             self.runs.append(message.id)
         elif isinstance(message, Final | Fatal) and self.runs:
             self.runs.popleft()
+
+
+# JSON Schemas of the sidecar protocol, made from its types.
+
+TYPES: dict[str, Any] = {
+    "work-order": WorkOrder,
+    "receipt": Receipt,
+    "policy": PolicyProfile,
+    "event": AnyAgentEvent,
+    "envelope": Envelope,
+    "hello": SidecarHello,
+    "run": Run,
+    "event-envelope": RunEvent,
+    "final": Final,
+    "fatal": Fatal,
+    "cancel": CancelRun,
+    "ping": Ping,
+    "pong": Pong,
+}
+
+
+def schema(name: str) -> dict[str, Any]:
+    """The schema of one of `TYPES`. Fields that it does not name are allowed: a reader ignores them."""
+    (made,), parts = msgspec.json.schema_components([TYPES[name]], ref_template="#/$defs/{name}")
+    whole = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"{CONTRACT} {name}",
+        **made,
+        "$defs": parts,
+    }
+    _correct(whole)
+    return whole
+
+
+def _correct(node: Any) -> None:
+    """Add what the types cannot express: the names that a manifest may hold, and that unknown fields are no error."""
+    if isinstance(node, list):
+        for inside in node:
+            _correct(inside)
+    if not isinstance(node, dict):
+        return
+    if node.get("additionalProperties") is False:
+        del node["additionalProperties"]
+    manifest = node.get("properties", {}).get("capabilities")
+    if manifest is not None:
+        manifest["propertyNames"] = {"enum": list(CAPABILITIES)}
+    for inside in node.values():
+        _correct(inside)
+
+
+def text(name: str) -> str:
+    return msgspec.json.format(msgspec.json.encode(schema(name)), indent=2).decode() + "\n"

@@ -8,8 +8,7 @@ from msgspec import UNSET
 
 from treadle import events as ours
 from treadle.session import Access
-from treadle.wire.common.jsontext import repaired
-from treadle.wire.common.numbers import amount
+from treadle.wire.common.jsontext import amount, repaired
 from treadle.wire.sidecar.receipts import (
     ERROR_CODES,
     AnyAgentEvent,

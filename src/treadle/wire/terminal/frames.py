@@ -193,7 +193,7 @@ class Stop(Frame):
 
 
 class Type(Frame):
-    """Input that is typed only when it cannot approve anything: see `treadle.terminal.manners`. TYPED is the answer."""
+    """Input that is typed only when it cannot approve anything (`treadle.terminal.keyboard`). TYPED is the answer."""
 
     KIND = TYPE
     NAMES = ("how", "data")

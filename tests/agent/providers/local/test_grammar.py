@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from treadle.agent.messages import ModelRequest
-from treadle.agent.providers.chat import ChatFormat
-from treadle.agent.providers.local.grammar import Unsuitable, compact
-from treadle.agent.small.calls import reply_schema
+from treadle.agent.providers.chat import ChatFormat, Unsuitable, compact
 from treadle.agent.small.profile import TOOLS, SmallProfile
+from treadle.agent.small.provider import reply_schema
 from treadle.agent.tools import registry
 
 

@@ -9,9 +9,8 @@ import pytest
 
 from tests.agent.providers.helpers import ask
 from treadle.agent.providers.base import Reply
-from treadle.agent.providers.local.catalog import Weights
+from treadle.agent.providers.local.catalog import LocalSettings, Weights
 from treadle.agent.providers.local.provider import LocalProvider
-from treadle.agent.providers.local.settings import LocalSettings
 
 STAND_IN = (sys.executable, str(Path(__file__).with_name("stand_in.py")))
 

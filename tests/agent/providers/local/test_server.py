@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import until
-from treadle.agent.providers.local import server as module
-from treadle.agent.providers.local.catalog import Weights
+from treadle.agent.providers.local import provider as module
+from treadle.agent.providers.local.catalog import LocalSettings, Weights
+from treadle.agent.providers.local.provider import LocalServer, hold
 from treadle.agent.providers.local.serve import WITHOUT
-from treadle.agent.providers.local.server import LocalServer, hold
-from treadle.agent.providers.local.settings import LocalSettings
 from treadle.errors import ConfigError, MissingExtra, ProviderError
 
 STAND_IN = (sys.executable, str(Path(__file__).with_name("stand_in.py")))

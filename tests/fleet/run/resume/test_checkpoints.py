@@ -10,50 +10,49 @@ import pytest
 from msgspec.structs import replace
 
 from treadle.events import Message, ToolEnded, ToolStarted, TurnEnded
-from treadle.fleet import session_keys
-from treadle.fleet.engine import objects
+from treadle.fleet.engine import places, streams
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.run.resume import checkpoints
-from treadle.fleet.run.resume.checkpoints import Checkpoint
+from treadle.fleet.run import resumption
+from treadle.fleet.run.resumption import Checkpoint
 from treadle.fleet.run.trees import WorkTree
 from treadle.io.paths import state_dir
 from treadle.redact import Redactor
 
-KEY = session_keys.of_order(session_keys.new(), "o")
+KEY = places.of_order(places.new(), "o")
 FILES = {"history.jsonl": b"said"}
 MADE = Checkpoint(agent="native", cwd="/w", session="s1", commit="c1")
 OPENED = replace(MADE, files=FILES)
-PLAIN = replace(OPENED, format=checkpoints.PLAIN)
+PLAIN = replace(OPENED, format=resumption.PLAIN)
 
 
 def sealed(name: str = "checkpoint.o.1") -> Checkpoint:
-    return replace(MADE, sealed=session_keys.seal(KEY, msgspec.msgpack.encode(FILES), name))
+    return replace(MADE, sealed=places.seal(KEY, msgspec.msgpack.encode(FILES), name))
 
 
 @pytest.mark.parametrize("name", ["n1/checkpoint.o.1", "checkpoint.o.1"])
 async def test_what_release_0_1_stored_without_encryption_is_read(bus: Bus, name: str) -> None:
-    await objects.put(bus, name, msgspec.msgpack.encode(PLAIN))
-    assert await checkpoints.fetch(bus, "n1", "o", 1, None) == PLAIN
+    await streams.put(bus, name, msgspec.msgpack.encode(PLAIN))
+    assert await resumption.fetch(bus, "n1", "o", 1, None) == PLAIN
 
 
 async def test_a_session_opens_with_its_order_s_key_and_without_it_the_files_are_still_there(bus: Bus) -> None:
     stored = sealed()
-    await objects.put(bus, "n1/checkpoint.o.1", msgspec.msgpack.encode(stored))
-    assert await checkpoints.fetch(bus, "n1", "o", 1, KEY) == OPENED
-    for key in (None, session_keys.of_order(session_keys.new(), "o")):
-        assert await checkpoints.fetch(bus, "n1", "o", 1, key) == stored
+    await streams.put(bus, "n1/checkpoint.o.1", msgspec.msgpack.encode(stored))
+    assert await resumption.fetch(bus, "n1", "o", 1, KEY) == OPENED
+    for key in (None, places.of_order(places.new(), "o")):
+        assert await resumption.fetch(bus, "n1", "o", 1, key) == stored
 
 
 async def test_a_session_that_was_stored_for_another_attempt_does_not_open(bus: Bus) -> None:
-    await objects.put(bus, "n1/checkpoint.o.1", msgspec.msgpack.encode(sealed("checkpoint.o.2")))
-    found = await checkpoints.fetch(bus, "n1", "o", 1, KEY)
+    await streams.put(bus, "n1/checkpoint.o.1", msgspec.msgpack.encode(sealed("checkpoint.o.2")))
+    found = await resumption.fetch(bus, "n1", "o", 1, KEY)
     assert found is not None and found.files == {}
 
 
 @pytest.mark.parametrize("data", [msgspec.msgpack.encode(replace(MADE, format=9)), b"no checkpoint"])
 async def test_one_of_a_later_version_and_a_damaged_one_are_not_used(bus: Bus, data: bytes) -> None:
-    await objects.put(bus, "n1/checkpoint.o.1", data)
-    assert await checkpoints.fetch(bus, "n1", "o", 1, KEY) is None
+    await streams.put(bus, "n1/checkpoint.o.1", data)
+    assert await resumption.fetch(bus, "n1", "o", 1, KEY) is None
 
 
 def running(tmp_path: Path, bus: Bus, key: bytes | None = KEY) -> Any:
@@ -80,39 +79,37 @@ async def test_a_checkpoint_has_the_session_sealed_and_what_was_done_without_sec
     bus: Bus, tmp_path: Path, state_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempt = running(tmp_path, bus)
-    kept = checkpoints.Checkpoints(attempt)
+    kept = resumption.Checkpoints(attempt)
     history = Path(state_dir(), "sessions", "s1", "history.jsonl")
     history.parent.mkdir(parents=True)
     history.write_text("said")
-    assert checkpoints.read_state(str(tmp_path)) is None
+    assert resumption.read_state(str(tmp_path)) is None
     kept.opened("")
-    assert checkpoints.read_state(str(tmp_path)) is None
+    assert resumption.read_state(str(tmp_path)) is None
     kept.opened("s1")
-    assert checkpoints.read_state(str(tmp_path)) == checkpoints.RunState(
-        agent="native", tree=attempt.tree, session="s1"
-    )
-    for number in range(checkpoints.DONE_MAX + 1):
+    assert resumption.read_state(str(tmp_path)) == resumption.RunState(agent="native", tree=attempt.tree, session="s1")
+    for number in range(resumption.DONE_MAX + 1):
         kept.look(ToolStarted(call="c", name="bash", command=f"echo {number} hush-hush {'x' * 300}"))
     kept.look(ToolStarted(call="c", name="read", paths=("a", "b")))
     kept.look(Message(text="I know hush-hush. " + "y" * 3000))
     kept.look(Message(text=" "))
     assert await kept.keep()
-    found = await checkpoints.fetch(bus, "n1", "o", 1, KEY)
+    found = await resumption.fetch(bus, "n1", "o", 1, KEY)
     assert found is not None and found.files == {"s1/history.jsonl": b"said"} and found.session == "s1"
     assert (found.agent, found.cwd, found.start, found.commit, found.bundle) == ("native", "/w", "b0", "", b"")
     assert (
-        len(found.done) == checkpoints.DONE_MAX
+        len(found.done) == resumption.DONE_MAX
         and found.done[-1] == "read a b"
         and found.done[0].startswith("bash echo 2 ")
     )
     assert len(found.done[0]) == 200 and "hush-hush" not in str(found) and found.words == "y" * 2000
-    stored = msgspec.msgpack.decode(await objects.get(bus, "n1/checkpoint.o.1"), type=Checkpoint)
-    assert stored.files == {} and b"said" not in stored.sealed and stored.format == checkpoints.CHECKPOINT
+    stored = msgspec.msgpack.decode(await streams.get(bus, "n1/checkpoint.o.1"), type=Checkpoint)
+    assert stored.files == {} and b"said" not in stored.sealed and stored.format == resumption.CHECKPOINT
     attempt.session_key = running(tmp_path, bus, None).session_key
     assert await kept.keep()
-    without = await checkpoints.fetch(bus, "n1", "o", 1, KEY)
+    without = await resumption.fetch(bus, "n1", "o", 1, KEY)
     assert without is not None and without.files == {} and without.sealed == b"", "no key, no session"
-    monkeypatch.setattr(checkpoints, "MOST", 10)
+    monkeypatch.setattr(resumption, "CHECKPOINT_MAX", 10)
     assert not await kept.keep()
     monkeypatch.undo()
     attempt.superseded.set()
@@ -127,19 +124,19 @@ async def test_a_checkpoint_has_the_session_sealed_and_what_was_done_without_sec
 async def test_checkpoints_are_taken_after_something_was_done_until_they_are_closed(
     bus: Bus, tmp_path: Path, state_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
-    kept = checkpoints.Checkpoints(running(tmp_path, bus))
+    monkeypatch.setattr(resumption, "SECONDS", 0.0)
+    kept = resumption.Checkpoints(running(tmp_path, bus))
     kept.close()
     kept.start()
     kept.look(ToolStarted(call="c", name="bash"))
     for _ in range(3):  # a round to the engine and back is time enough to take one
-        assert await checkpoints.fetch(bus, "n1", "o", 1, KEY) is None, "nothing has ended yet"
+        assert await resumption.fetch(bus, "n1", "o", 1, KEY) is None, "nothing has ended yet"
     for event in (ToolEnded(call="c", name="bash", result=""), Message(text="Done."), TurnEnded(outcome="completed")):
         kept.look(event)
         async with asyncio.timeout(60):
-            while (found := await checkpoints.fetch(bus, "n1", "o", 1, KEY)) is None:
+            while (found := await resumption.fetch(bus, "n1", "o", 1, KEY)) is None:
                 await asyncio.sleep(0.01)
         assert found.done == ("bash",)
     kept.close()
     (tmp_path / "state.json").write_text("{")
-    assert checkpoints.read_state(str(tmp_path)) is None
+    assert resumption.read_state(str(tmp_path)) is None

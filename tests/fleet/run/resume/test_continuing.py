@@ -16,13 +16,12 @@ from tests.fleet.engine.buses import StoringClient
 from tests.fleet.repositories import DONE, bash, git, model, read, says, work, write
 from tests.waiting import stop
 from treadle.errors import ConfigError, StorageError, WorkspaceError
-from treadle.fleet import client, session_keys
-from treadle.fleet.engine import objects, places
+from treadle.fleet import client
+from treadle.fleet.engine import places, streams
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.engine.layout import OBJECTS
 from treadle.fleet.orders import begun, encode
-from treadle.fleet.run import runs, trees
-from treadle.fleet.run.resume import checkpoints, continuing
+from treadle.fleet.run import resumption, runs, trees
 from treadle.io.files import locked
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Attempt
@@ -45,13 +44,13 @@ async def until_written(order: Spec, name: str, attempt: int = 1) -> None:
 
 
 def order_key(order: str) -> bytes:
-    return session_keys.of_order(places.session_key(), order)
+    return places.of_order(places.session_key(), order)
 
 
-async def until_kept(bus: Bus, order: Spec, attempt: int = 1) -> checkpoints.Checkpoint:
+async def until_kept(bus: Bus, order: Spec, attempt: int = 1) -> resumption.Checkpoint:
     async with asyncio.timeout(60):
         while True:
-            kept = await checkpoints.fetch(bus, "n1", order.id, attempt, order_key(order.id))
+            kept = await resumption.fetch(bus, "n1", order.id, attempt, order_key(order.id))
             if kept is not None and kept.session and kept.files and kept.commit != kept.start:
                 return kept
             await asyncio.sleep(0.05)
@@ -219,7 +218,7 @@ async def test_an_order_that_ran_under_the_release_before_goes_on_from_its_check
     bundle = (tmp_path / "old.bundle").read_bytes()
     former = msgspec.structs.replace(kept, commit=git(old, "rev-parse", "HEAD"), bundle=bundle)
     await bus.api(f"STREAM.PURGE.{OBJECTS}")  # and stored it without the node's name
-    await objects.put(bus, f"checkpoint.{order.id}.1", msgspec.msgpack.encode(former))
+    await streams.put(bus, f"checkpoint.{order.id}.1", msgspec.msgpack.encode(former))
     place = Path(runs.directory(order.id, 1)) / "state.json"
     state = msgspec.json.decode(place.read_bytes())
     del state["tree"]["store"]
@@ -305,9 +304,9 @@ def test_an_agent_without_its_session_is_told_the_task_and_what_became_of_it(
     earlier: tuple[Attempt, ...], fields: dict[str, Any], before: dict[str, Any], said: list[str]
 ) -> None:
     attempt = attempt_of(spec("native", verify="make test", **fields), *earlier)
-    assert continuing.first_message(attempt, continuing.Before(**before), "brief") == "\n\n".join(said)
+    assert resumption.first_message(attempt, resumption.Before(**before), "brief") == "\n\n".join(said)
     said.remove("brief")
-    assert continuing.first_message(attempt, continuing.Before(**before), "") == "\n\n".join(said)
+    assert resumption.first_message(attempt, resumption.Before(**before), "") == "\n\n".join(said)
 
 
 @pytest.mark.parametrize(
@@ -362,30 +361,30 @@ def test_an_agent_in_its_own_session_is_told_only_what_is_new(
     earlier: tuple[Attempt, ...], fields: dict[str, Any], before: dict[str, Any], said: list[str]
 ) -> None:
     attempt = attempt_of(spec("native", verify="make test", **fields), *earlier)
-    found = continuing.first_message(attempt, continuing.Before(how="session", **before), "brief")
+    found = resumption.first_message(attempt, resumption.Before(how="session", **before), "brief")
     assert found == "\n\n".join(said)
 
 
 def test_a_long_task_is_not_repeated_whole_in_its_session() -> None:
-    for length, end in ((continuing.TASK_MAX, "x"), (continuing.TASK_MAX + 1, "x ...")):
+    for length, end in ((resumption.TASK_MAX, "x"), (resumption.TASK_MAX + 1, "x ...")):
         attempt = attempt_of(msgspec.structs.replace(spec("native"), task="x" * length), LOST)
-        said = continuing.first_message(attempt, continuing.Before(how="session"), "")
-        assert said.endswith("\n\n" + "x" * (continuing.TASK_MAX - 1) + end)
+        said = resumption.first_message(attempt, resumption.Before(how="session"), "")
+        assert said.endswith("\n\n" + "x" * (resumption.TASK_MAX - 1) + end)
 
 
 def test_a_place_is_in_use_while_a_process_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "in").mkdir()
     monkeypatch.chdir(tmp_path / "in")
-    monkeypatch.setattr(continuing, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(resumption, "SETTLE_SECONDS", 0.0)
     for place, inside in (
         (tmp_path, True),
         (tmp_path / "in", True),
         (tmp_path / "i", False),
         (tmp_path / "out", False),
     ):
-        assert continuing._inside(os.getpid(), str(place)) is inside
-        assert continuing._is_unused(str(place)) is not inside
-    assert not continuing._inside(2**22 + 1, "/")
+        assert resumption._inside(os.getpid(), str(place)) is inside
+        assert resumption._is_unused(str(place)) is not inside
+    assert not resumption._inside(2**22 + 1, "/")
 
 
 def prepared(attempt: Any, *fails: Exception) -> list[tuple[Any, ...]]:
@@ -403,7 +402,7 @@ def prepared(attempt: Any, *fails: Exception) -> list[tuple[Any, ...]]:
     return calls
 
 
-KEPT = checkpoints.Checkpoint(
+KEPT = resumption.Checkpoint(
     agent="native",
     cwd="/old",
     session="s1",
@@ -417,10 +416,10 @@ KEPT = checkpoints.Checkpoint(
 )
 
 
-async def from_store(kept: checkpoints.Checkpoint, *fails: Exception, **more: Any) -> tuple[continuing.Before, Any]:
+async def from_store(kept: resumption.Checkpoint, *fails: Exception, **more: Any) -> tuple[resumption.Before, Any]:
     attempt = attempt_of(more.pop("spec", spec("native")), **more)
     calls = prepared(attempt, *fails)
-    return await continuing._from_store(attempt, kept, "/src"), calls
+    return await resumption._from_store(attempt, kept, "/src"), calls
 
 
 async def test_what_is_taken_from_the_store_has_the_files_and_the_session_if_both_fit(
@@ -431,7 +430,7 @@ async def test_what_is_taken_from_the_store_has_the_files_and_the_session_if_bot
     left = trees.Left(head="c1", commit="c2", start="c0")
     assert calls == [("/src", "", left, b"b")]
     assert (state_home / "treadle/sessions/s1/history.jsonl").read_bytes() == b"1"
-    assert found == continuing.Before(
+    assert found == resumption.Before(
         how="session",
         session="s1",
         fork=True,
@@ -474,7 +473,7 @@ async def test_files_that_cannot_be_restored_are_left_out_and_what_cannot_be_mad
         await from_store(msgspec.structs.replace(KEPT, commit=""), WorkspaceError("no directory"))
 
 
-async def here(state_home: Path, tmp_path: Path, state: checkpoints.RunState, **more: Any) -> tuple[Any, Any]:
+async def here(state_home: Path, tmp_path: Path, state: resumption.RunState, **more: Any) -> tuple[Any, Any]:
     """What an attempt goes on from that ran on this machine."""
     directory = Path(runs.directory("o", 1))
     directory.mkdir(parents=True, exist_ok=True)
@@ -482,20 +481,20 @@ async def here(state_home: Path, tmp_path: Path, state: checkpoints.RunState, **
     attempt = attempt_of(spec("native", id=more.pop("id", "o")), LOST, **more)
     calls = prepared(attempt)
     with attempt.locks:
-        return await continuing._from_this_machine(attempt, "o", 1, "/src"), calls
+        return await resumption._from_this_machine(attempt, "o", 1, "/src"), calls
 
 
 async def test_what_is_on_this_machine_is_taken_over_where_it_is(
     state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(continuing, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(resumption, "SETTLE_SECONDS", 0.0)
     top = tmp_path / "work"
     top.mkdir()
     tree = trees.WorkTree(root=str(top), top=str(top), store="/store")
-    state = checkpoints.RunState(agent="native", tree=tree, session="s1")
+    state = resumption.RunState(agent="native", tree=tree, session="s1")
     change = msgspec.structs.replace
     found, calls = await here(state_home, tmp_path, state)
-    assert found == continuing.Before(how="session", session="s1", cwd=str(top), restored=True, tree=tree)
+    assert found == resumption.Before(how="session", session="s1", cwd=str(top), restored=True, tree=tree)
     assert calls == [] and not found.fork
     for other, more in ((change(state, session=""), {}), (state, {"can_resume": False})):
         found, _ = await here(state_home, tmp_path, other, **more)
@@ -517,7 +516,7 @@ async def test_what_is_on_this_machine_is_taken_over_where_it_is(
     found, calls = await here(state_home, tmp_path, state)
     assert not found.restored and calls == [("/src", str(top))]
     attempt = attempt_of(spec("native", id="new"), LOST)
-    assert await continuing._from_this_machine(attempt, "never", 1, "/src") is None
+    assert await resumption._from_this_machine(attempt, "never", 1, "/src") is None
 
 
 async def test_the_latest_attempt_is_gone_on_from_first_and_then_that_of_the_order_before() -> None:
@@ -527,8 +526,8 @@ async def test_the_latest_attempt_is_gone_on_from_first_and_then_that_of_the_ord
     await there.bus().put("order.before", encode(order))
     second = Attempt(number=2, node="n2", placed=1.0)
     attempt = attempt_of(spec("native", id="o", continues="before"), LOST, second, bus=there.bus())
-    assert await continuing._earlier(attempt) == [("o", 2, "n2"), ("o", 1, "n1"), ("before", 2, "m2")]
+    assert await resumption._earlier(attempt) == [("o", 2, "n2"), ("o", 1, "n1"), ("before", 2, "m2")]
     attempt.spec = spec("native", id="o", continues="gone")
-    assert await continuing._earlier(attempt) == [("o", 2, "n2"), ("o", 1, "n1")]
+    assert await resumption._earlier(attempt) == [("o", 2, "n2"), ("o", 1, "n1")]
     attempt.spec = spec("native", id="o")
-    assert len(await continuing._earlier(attempt)) == 2
+    assert len(await resumption._earlier(attempt)) == 2

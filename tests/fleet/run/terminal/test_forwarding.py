@@ -14,9 +14,9 @@ from treadle.errors import LocalError, NotFound
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus, Unreachable
 from treadle.fleet.run import runs
-from treadle.fleet.run.resume.checkpoints import RunState
-from treadle.fleet.run.terminal import forwarding
-from treadle.fleet.run.terminal.forwarding import Carried, start
+from treadle.fleet.run import terminals as forwarding
+from treadle.fleet.run.resumption import RunState
+from treadle.fleet.run.terminals import Carried, start
 from treadle.fleet.run.trees import WorkTree
 from treadle.io import sockets
 from treadle.terminal.places import Place

@@ -13,7 +13,7 @@ from tests.fleet.run.typed import carried, type_in, until_there
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.run import runs
-from treadle.fleet.run.terminal.interactive import command
+from treadle.fleet.run.terminals import command
 
 
 async def test_an_agent_in_a_terminal_is_typed_into_from_elsewhere_and_ends_with_its_program(

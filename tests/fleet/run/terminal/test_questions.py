@@ -12,7 +12,7 @@ from tests.fleet.repositories import work
 from tests.fleet.run.terminal.test_forwarding import carried, type_in
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.run.terminal.questions import TerminalQuestions, keys
+from treadle.fleet.run.terminals import TerminalQuestions, keys
 from treadle.session import Answer
 from treadle.wire.fleet.records import AgentQuestion
 

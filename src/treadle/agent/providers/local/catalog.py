@@ -10,8 +10,26 @@ import re
 import msgspec
 
 from treadle.errors import ConfigError
+from treadle.io.files import read_if_there
 from treadle.io.paths import private_dir, state_dir
-from treadle.io.reading import read_if_there
+
+# What a person can set about local models, `[models.local]`.
+
+CONTEXT = 8192
+
+
+class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[models.local]`."""
+
+    context: int = CONTEXT
+    """The most tokens of a conversation; memory is reserved for all of them."""
+    threads: int = 0
+    """0: one for each core. On a shared machine, one thread is faster than two that wait for each other."""
+
+    @property
+    def cores(self) -> int:
+        return self.threads or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else self.threads or 2
+
 
 HASH = re.compile(r"[0-9a-f]{64}")
 ENDING = ".gguf"

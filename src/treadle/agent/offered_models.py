@@ -1,0 +1,28 @@
+"""The models of our own agent that are known without asking any service, for people who choose one."""
+
+from collections.abc import Mapping
+
+from treadle.agent.providers.local.catalog import fetched
+from treadle.agent.providers.names import VENDORS, model_settings
+from treadle.agent.stored_sessions import list_sessions
+from treadle.session import ModelMenu, OfferedModel
+from treadle.settings.config import Settings
+
+MOST = 50
+"""How many models are named."""
+
+
+def own_models(settings: Settings, env: Mapping[str, str]) -> tuple[str, ...]:
+    """Those of the settings, of the services whose keys are set, and of this machine."""
+    models = model_settings(settings.models)
+    chosen = [env.get("TREADLE_MODEL") or settings.model or ""]
+    keys = [f"{name}:{vendor.default}" for name, vendor in VENDORS.items() if vendor.key and env.get(vendor.key)]
+    local = [f"local:{record.name}" for record in fetched()]
+    return tuple(dict.fromkeys(name for name in (*chosen, *models.aliases, *keys, *local) if name))[:MOST]
+
+
+def menu_of(current: str, cwd: str, settings: Settings, env: Mapping[str, str]) -> ModelMenu:
+    """The same, after those that sessions of this directory have used. Reads the list of sessions."""
+    used = [entry.model for entry in list_sessions(cwd)]
+    names = dict.fromkeys([current, *used, *own_models(settings, env)])
+    return ModelMenu(current=current, offered=tuple(OfferedModel(id=name, name=name) for name in names if name)[:MOST])

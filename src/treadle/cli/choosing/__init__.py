@@ -1,1 +1,0 @@
-"""Which agent and which model a run uses when the person has not said it: look, choose, remember."""

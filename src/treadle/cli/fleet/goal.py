@@ -1,0 +1,587 @@
+"""`treadle goal`: plans of goals, checked before anything runs, brought in from other tools, and carried out."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from treadle.cli.as_json import json_option, show_json
+from treadle.cli.fleet.common import FAILED, age, money, table, with_bus
+from treadle.errors import ConfigError, TreadleError
+from treadle.io.files import read, write_atomic
+from treadle.io.process.loop import run_async
+
+if TYPE_CHECKING:
+    from treadle.fleet.engine.bus import Bus
+    from treadle.wire.goal.records import GoalRecord
+
+
+# Goals that are carried out: `treadle goal plan|run|ls|show|explain|report|change|pause|resume|stop|retry|say`.
+
+T = TypeVar("T")
+ASKED_SECONDS = 1.0
+BUDGET = ("tokens", "usd", "hours", "orders")
+
+
+def with_goal(name: str, work: Callable[[Bus, str], Awaitable[T]]) -> T:
+    """Call `work` for the goal that this name means, which may be shortened."""
+    from treadle.goals.store import resolve
+
+    async def resolved(bus: Bus) -> T:
+        return await work(bus, await resolve(bus, name))
+
+    return with_bus(resolved)
+
+
+@click.command("run")
+@click.argument("plan", metavar="FILE|ID")
+@click.option("--root", default=".", metavar="DIR", help="The repository. Default: here.")
+@click.option("--no-budget", is_flag=True, help="Run it without a budget.")
+@click.option("--detach", is_flag=True, help="Do not wait: print the goal's id and return.")
+@json_option
+def run(plan: str, root: str, no_budget: bool, detach: bool, as_json: bool) -> None:
+    """Carry out the plan in FILE, or wait for the goal ID, and say what happens on the way.
+
+    The fleet does the work (`treadle fleet up`), whether this command waits or not. Ctrl-C stops only the waiting. A
+    plan that runs already is not begun twice. Exits with 0 when the goal is met and with 3 when it was stopped.
+    """
+
+    record = with_bus(lambda bus: _begun(bus, plan, root, no_budget, None if as_json else click.echo))
+    if not detach:
+        record = with_bus(lambda bus: _followed(bus, record.id, quiet=as_json))
+    if as_json:
+        show_json(record)
+    elif not detach:
+        click.echo(f"{record.state}: {record.why}")
+    sys.exit(FAILED if record.state == "stopped" else 0)
+
+
+async def _begun(
+    bus: Bus, plan: str, root: str, no_budget: bool, say: Callable[[str], None] | None, planner: Any = None
+) -> GoalRecord:
+    from treadle.goals import commands, store
+
+    name, new = "", False
+    if os.path.isfile(plan):
+        more = {} if planner is None else {"planner": planner}
+        name, new = await commands.begin(bus, text_of(plan), root, budget_required=not no_budget, **more)
+        if say is not None:
+            say(f"goal {name} {'begins' if new else 'is under way already'}")
+    return (await store.load(bus, name or await store.resolve(bus, plan)))[0]
+
+
+async def _followed(bus: Bus, name: str, *, quiet: bool) -> GoalRecord:
+    from treadle.goals import commands
+
+    news = _GoalNews()
+    asking = asyncio.create_task(news.questions(bus, name)) if not quiet else None
+    try:
+        async for record in commands.follow(bus, name):
+            if not quiet:
+                news(record)
+        return record
+    finally:
+        if asking is not None:
+            asking.cancel()
+
+
+class _GoalNews:
+    """Says what changed since the record before."""
+
+    def __init__(self) -> None:
+        self.steps: dict[str, str] = {}
+        self.asked: set[str] = set()
+        self.state = "running"
+
+    def __call__(self, record: GoalRecord) -> None:
+        for name, step in record.steps.items():
+            if self.steps.get(name, "waiting") != step.state:
+                why = f": {step.why.splitlines()[0]}" if step.why else ""
+                click.echo(f"  {name}: {step.state}{why}")
+            self.steps[name] = step.state
+        for about, order in record.questions.items():
+            if order not in self.asked:
+                self.asked.add(order)
+                click.echo(f"asks about {about}: `treadle fleet answer {order} allow|deny`", err=True)
+        if record.state == "paused" != self.state:
+            click.echo(f"paused: {record.why}; `treadle goal resume {record.id}`", err=True)
+        self.state = record.state
+
+    async def questions(self, bus: Bus, name: str) -> None:
+        """Say what its agents ask, for as long as this runs."""
+        from treadle.fleet import client
+        from treadle.fleet.orders import PERSON
+
+        while True:
+            with contextlib.suppress(TreadleError):  # the engine is away: what is asked meanwhile is said later
+                for ask in await client.approvals(bus):
+                    key = f"{ask.order} {ask.number}"
+                    if key in self.asked:
+                        continue
+                    spec = await client.get_spec(bus, ask.order)
+                    if spec.project == name and spec.agent != PERSON:  # what the goal itself asks is in its record
+                        words = ask.words.strip().splitlines()[0]
+                        click.echo(
+                            f"{ask.order} asks: {words}: `treadle fleet answer {ask.order} allow|deny`", err=True
+                        )
+                    self.asked.add(key)
+            await asyncio.sleep(ASKED_SECONDS)
+
+
+@click.command("ls")
+@json_option
+def ls(as_json: bool) -> None:
+    """List the goals, the latest first."""
+
+    async def work(bus: Bus) -> list[GoalRecord]:
+        from treadle.goals import commands
+
+        return list((await commands.goals(bus)).values())
+
+    found = with_bus(work)
+    if as_json:
+        return show_json(found)
+    rows = [["GOAL", "STATE", "LANDED", "ORDERS", "USED", "AGE", "WHAT"]]
+    for each in found:
+        counts = [sum(step.state in ("landed", "answered") for step in each.steps.values()), len(each.steps)]
+        state = "asking" if each.questions and each.state == "running" else each.state
+        rows.append(
+            [each.id, state, f"{counts[0]} of {counts[1]}", str(each.placed), _used(each), age(each.began), each.goal]
+        )
+    table(rows)
+
+
+def _used(record: GoalRecord) -> str:
+    from treadle.wire.fleet.records import Used
+
+    total = Used()
+    for each in record.used.values():
+        total = total.plus(each)
+    return money(total)
+
+
+@click.command("show")
+@click.argument("name", metavar="ID")
+@json_option
+def show(name: str, as_json: bool) -> None:
+    """Show a goal: its waves, where each order stands, what is asked, what was used."""
+
+    async def work(bus: Bus) -> tuple[Any, Any, Any]:
+        from treadle.goals import commands
+
+        record, plan = await commands.show(bus, name)
+        return record, plan, None if record.ended else await commands.expected(bus, record, plan)
+
+    record, plan, more = with_bus(work)
+    if as_json:
+        return show_json({"goal": record, "plan": plan, "forecast": more})
+    from treadle.goals.briefing import outcome_of
+    from treadle.goals.waves import waves
+
+    click.echo(f"goal    {record.id}: {record.goal}")
+    click.echo(f"state   {record.state}{f': {record.why}' if record.why else ''}, for {age(record.began)}")
+    click.echo(f"lands   on {record.branch} of {record.root}")
+    click.echo(f"used    {_used(record)}, {record.placed} orders of {budget_words(plan.budget)}")
+    if more is not None and more.tokens:
+        spread = f" ± {more.spread}" if more.spread is not None else ""
+        click.echo(f"expects {more.tokens}{spread} tokens more, from {more.seen} orders of these sizes here")
+    width = max(len(each) for each in record.steps)
+    for wave in waves(plan)[0]:
+        click.echo(f"\nwave {wave.number}")
+        for each in wave.orders:
+            step = record.steps[each]
+            click.echo(f"  {each:{width}}  {outcome_of(step).splitlines()[0]}{f'  {step.order}' if step.order else ''}")
+    for about, order in record.questions.items() if not record.ended else ():
+        click.echo(f"\nasks about {about}: `treadle fleet answer {order} allow|deny`")
+
+
+def budget_words(budget: Any) -> str:
+    if budget is None:
+        return "none"
+    units = (("tokens", "tokens"), ("usd", "USD"), ("hours", "h"), ("orders", "orders"))
+    return ", ".join(f"{value:,.12g} {unit}" for name, unit in units if (value := getattr(budget, name)) is not None)
+
+
+@click.command("report")
+@click.argument("name", metavar="ID")
+@click.option("--html", "as_html", is_flag=True, help="As a page of its own.")
+@click.option("--out", default="-", metavar="FILE", help="Where it goes. Default: printed.")
+@json_option
+def report(name: str, as_html: bool, out: str, as_json: bool) -> None:
+    """Report a goal: what was asked, what landed, by whom, tokens by role, what briefs saved, what was dropped.
+
+    In Markdown, as a page with --html, or as the facts behind it with --json.
+    """
+    if as_json and (as_html or out != "-"):
+        raise ConfigError("--json is printed, and is no page", hint="leave out --html and --out")
+    found = with_bus(lambda bus: _commands().report(bus, name))
+    if as_json:
+        return show_json(found)
+    text = found.text
+    if as_html:
+        from treadle.goals.commands import page
+
+        text = page(text, text.splitlines()[0].lstrip("# "))
+    if out == "-":
+        click.echo(text, nl=False)
+    else:
+        write_atomic(out, text.encode(), 0o644)
+        click.echo(out)
+
+
+@click.command("change")
+@click.argument("name", metavar="ID")
+@click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False))
+@json_option
+def change(name: str, path: str, as_json: bool) -> None:
+    """Replace the plan of a goal that runs by the one in FILE. Orders that were placed must be in it as they were."""
+    text = text_of(path)
+    record = with_goal(name, lambda bus, found: _commands().change(bus, found, text))
+    if as_json:
+        return show_json(record)
+    click.echo(f"goal {record.id} has version {record.plan} of its plan, {len(record.steps)} orders")
+
+
+@click.command("plan")
+@click.argument("goal", metavar="TEXT", required=False)
+@click.option(
+    "--from",
+    "source",
+    default="",
+    metavar="FILE|DIR|ISSUE",
+    help="Plan what a file, a directory of Markdown tasks or an issue asks for: github#12, gitlab#12 or forgejo#12 of"
+    " the remote origin, github:OWNER/NAME#12, or its address.",
+)
+@click.option(
+    "--token",
+    default="",
+    metavar="NAME",
+    help="The variable with the forge's token. Default: GITHUB_TOKEN, GITLAB_TOKEN or FORGEJO_TOKEN.",
+)
+@click.option("--agent", default="", metavar="NAME", help="Who plans. Default: the agent of the settings, or native.")
+@click.option("--model", default="", metavar="NAME", help="Its model.")
+@click.option("--root", default=".", metavar="DIR", help="The repository. Default: here.")
+@click.option("--tokens", type=int, metavar="N", help="The budget of the goal.")
+@click.option("--usd", type=float, metavar="USD", help="The budget of the goal.")
+@click.option("--hours", type=float, metavar="H", help="The budget of the goal.")
+@click.option("--orders", type=int, metavar="N", help="The budget of the goal.")
+@click.option("--out", default="goal.toml", show_default=True, metavar="FILE", help="Where the plan goes.")
+@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@click.option("--go", is_flag=True, help="Carry it out at once. A plan from a file stops at its gate all the same.")
+@json_option
+def plan_(
+    goal: str | None, source: str, token: str, go: bool, out: str, force: bool, as_json: bool, **options: Any
+) -> None:
+    """Have an agent plan TEXT: it reads the repository, confined and without writing, and gives the plan by a tool.
+
+    A large goal is planned in parts, each by another planner. The plan is checked, and its mistakes go back to the
+    agent, before it is written to FILE; on a terminal $EDITOR then opens it.
+    """
+    if bool(goal) == bool(source):
+        raise ConfigError(
+            "say what is wanted, in words or with --from FILE", hint='as in treadle goal plan "Export CSV"'
+        )
+    if os.path.lexists(out) and not force:
+        raise ConfigError(f"{out} is there already", hint="name another file with --out, or give --force")
+    if go and not any(options[name] for name in BUDGET):
+        raise ConfigError("a goal that runs at once needs a budget", hint="give --tokens, --usd, --hours or --orders")
+    name, words = _source(source, options["root"], token) if source else ("", goal or "")
+    made = with_bus(lambda bus: _planned(bus, words, name, options))
+    write_atomic(out, made.text.encode(), 0o644)
+    if as_json and not go:
+        from msgspec import structs
+
+        return show_json({"file": out, **structs.asdict(made)})
+    say = (lambda line: click.echo(line, err=True)) if as_json else click.echo
+    parts = f" and {len(made.parts)} planners of parts" if made.parts else ""
+    say(f"{out}: planned by {made.order}{parts}, {made.used.tokens} tokens, {made.tries} tries")
+    if sys.stdin.isatty() and sys.stdout.isatty() and not as_json:
+        click.edit(filename=out)
+    if go:
+        record = with_bus(lambda bus: _begun(bus, out, options["root"], False, say, made.used))
+        record = with_bus(lambda bus: _followed(bus, record.id, quiet=as_json))
+        if as_json:
+            show_json(record)
+        else:
+            click.echo(f"{record.state}: {record.why}")
+        sys.exit(FAILED if record.state == "stopped" else 0)
+    click.echo(f"`treadle goal check {out}` explains it, `treadle goal run {out}` carries it out")
+
+
+def _source(source: str, root: str, token: str) -> tuple[str, str]:
+    """What the plan calls its source, and what that asks for."""
+    from treadle.goals import imported
+
+    if imported.is_issue(source):
+        return source, run_async(imported.issue(source, root, token))
+    name = os.path.basename(os.path.normpath(source))
+    return name, imported.tasks(name, markdown_in(source)) if os.path.isdir(source) else text_of(source)
+
+
+async def _planned(bus: Bus, goal: str, source: str, options: Any) -> Any:
+    from treadle.goals import planner
+    from treadle.wire.goal.plan import GoalBudget
+
+    limits = {name: options[name] for name in BUDGET if options[name] is not None}
+    budget = GoalBudget(**limits) if limits else None
+    given = {name: options[name] for name in ("root", "agent", "model")}
+    return await planner.plan(bus, goal, **given, budget=budget, source=source)
+
+
+@click.command("explain")
+@click.argument("name", metavar="ID")
+@json_option
+def explain(name: str, as_json: bool) -> None:
+    """Say what a goal and each of its orders does or waits for now."""
+
+    async def work(bus: Bus) -> dict[str, str]:
+        from treadle.goals import commands
+
+        return await commands.explain(bus, name)
+
+    found = with_bus(work)
+    if as_json:
+        return show_json(found)
+    click.echo(found.pop(""))
+    for step, why in found.items():
+        click.echo(f"  {step}: {why}")
+
+
+@click.command("pause")
+@click.argument("name", metavar="ID")
+@click.option("--why", default="", metavar="TEXT", help="The reason, for others.")
+@click.option("--now", is_flag=True, help="Hold also what is at work, at its next step.")
+@json_option
+def pause(name: str, why: str, now: bool, as_json: bool) -> None:
+    """Place nothing more of a goal until `resume`. Time in which it is paused does not count."""
+    _shown(with_goal(name, lambda bus, found: _commands().pause(bus, found, why=why, now=now)), as_json)
+
+
+@click.command("resume")
+@click.argument("name", metavar="ID")
+@json_option
+def resume(name: str, as_json: bool) -> None:
+    """Let a goal go on that was paused, or that paused itself."""
+    _shown(with_goal(name, lambda bus, found: _commands().resume(bus, found)), as_json)
+
+
+@click.command("stop")
+@click.argument("name", metavar="ID")
+@click.option("--why", default="", metavar="TEXT", help="The reason, for others.")
+@json_option
+def stop(name: str, why: str, as_json: bool) -> None:
+    """End a goal: cancel what is at work. What has landed stays on the branch."""
+    _shown(with_goal(name, lambda bus, found: _commands().stop(bus, found, why=why)), as_json)
+
+
+@click.command("retry")
+@click.argument("name", metavar="ID")
+@click.argument("step", metavar="ORDER")
+@json_option
+def retry(name: str, step: str, as_json: bool) -> None:
+    """Try an order of the plan again that was dropped, from the branch as it is now."""
+    _shown(with_goal(name, lambda bus, found: _commands().retry(bus, found, step)), as_json)
+
+
+def _shown(record: Any, as_json: bool) -> None:
+    if as_json:
+        show_json(record)
+
+
+@click.command("say")
+@click.argument("name", metavar="ID")
+@click.argument("text", metavar="TEXT")
+@json_option
+def say(name: str, text: str, as_json: bool) -> None:
+    """Tell all agents of a goal something: those at work now, and those that begin later."""
+    outcomes = with_goal(name, lambda bus, found: _commands().say(bus, found, text))
+    if as_json:
+        return show_json(outcomes)
+    for step, outcome in outcomes.items():
+        click.echo(f"{step}: {outcome}")
+
+
+def _commands() -> Any:
+    from treadle.goals import commands
+
+    return commands
+
+
+def markdown_in(path: str) -> dict[str, str]:
+    """The Markdown files of a directory: each is one task."""
+    files = sorted(each for each in os.listdir(path) if each.endswith(".md"))
+    if not files:
+        raise ConfigError(f"{path} has no Markdown files", hint="each .md file in it is one task")
+    return {each: text_of(os.path.join(path, each)) for each in files}
+
+
+def text_of(path: str) -> str:
+    try:
+        return read(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8: {error}") from None
+
+
+COMMANDS = (plan_, run, ls, show, explain, report, change, pause, resume, stop, retry, say)
+
+
+# `treadle goal`: plans of goals, checked before anything runs, brought in from other tools, and carried out.
+
+NAMES = ("checklist", "tasks", "beads", "taskmaster")
+
+
+@click.group()
+def goal() -> None:
+    """Carry a goal out: a plan that people can read, done by agents, reviewed, landed and judged.
+
+    \b
+    treadle goal import TODO.md            a checklist becomes goal.toml
+    treadle goal check goal.toml           waves, overlaps, briefs, tokens, and every mistake with its line
+    treadle goal run goal.toml             carry it out; the fleet goes on also when this command ends
+    treadle goal explain ID                what each of its orders does or waits for
+    """
+
+
+for _command in COMMANDS:
+    goal.add_command(_command)
+
+
+@goal.command("check")
+@click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False))
+@click.option("--root", default=".", metavar="DIR", help="The repository that the plan is for. Default: here.")
+@click.option("--no-budget", is_flag=True, help="Do not require a budget.")
+@click.option("--run", "run_", is_flag=True, help="Also run its commands on the branch as it is, confined.")
+@json_option
+def check(path: str, root: str, no_budget: bool, run_: bool, as_json: bool) -> None:
+    """Explain the plan in FILE: its waves, overlapping claims, briefs and tokens. Finds every mistake, with its line.
+
+    Nothing is written, and without --run nothing runs. With it, `verify`, `done` and each `accept` are tried in fresh
+    directories: acceptance that passes already, and programs that are not there, are reported. Exits with 1 when the
+    plan has mistakes.
+    """
+    from treadle.goals.check import check as checked
+
+    text = text_of(path)
+    found = checked(text, os.path.realpath(root), budget_required=not no_budget)
+    if run_ and found.plan is not None and not found.mistakes:
+        from msgspec.structs import replace
+
+        from treadle.goals.check import tried
+
+        notes = run_async(tried(text, found.plan, os.path.realpath(root)))
+        found = replace(found, notes=tuple(sorted((*found.notes, *notes))))
+    if as_json:
+        show_json(found)
+    else:
+        _show(found, path)
+    sys.exit(1 if found.mistakes else 0)
+
+
+def _show(found: Any, path: str) -> None:
+    for mistake in found.mistakes:
+        _show_mistake(path, mistake)
+    if found.mistakes:
+        count = len(found.mistakes)
+        click.echo(f"{count} mistake{'s' if count > 1 else ''}; a plan with mistakes does not run")
+        return
+    plan = found.plan
+    click.echo(f"goal    {plan.goal}")
+    click.echo(f"done    {plan.done}")
+    click.echo(f"lands   on {plan.branch}{f', checked by {plan.verify}' if plan.verify else ''}")
+    click.echo(f"budget  {budget_words(plan.budget)}")
+    click.echo(f"asks    {', '.join(plan.gated) if plan.gated != ('none',) else 'no one'}")
+    _show_waves(found)
+    if found.overlaps:
+        click.echo("\noverlapping claims, so the second goes a wave later")
+    for overlap in found.overlaps:
+        click.echo(f"  {overlap.first} and {overlap.second}: {' and '.join(dict.fromkeys(overlap.claims))}")
+    _show_cost(found)
+    for note in found.notes:
+        _show_mistake(path, note, "note: ")
+
+
+def _show_mistake(path: str, mistake: Any, kind: str = "") -> None:
+    where = f"{mistake.place}: " if mistake.place else ""
+    click.echo(f"{path}:{mistake.line}: {kind}{where}{mistake.what}{f' ({mistake.hint})' if mistake.hint else ''}")
+
+
+def _show_waves(found: Any) -> None:
+    orders = {order.id: order for order in found.plan.order}
+    width = max(map(len, orders))
+    for wave in found.waves:
+        click.echo(f"\nwave {wave.number}")
+        for name in wave.orders:
+            order = orders[name]
+            title = order.title or order.task.strip().split("\n", 1)[0]
+            click.echo(f"  {name:{width}}  {title[:90]}")
+            more = [f"after {', '.join(order.after)}"] if order.after else []
+            more += [f"claims {', '.join(order.claims)}"] if order.claims else []
+            more += [] if order.land else ["does not land"]
+            if more:
+                click.echo(f"  {'':{width}}  {'; '.join(more)}")
+
+
+def _show_cost(found: Any) -> None:
+    click.echo("\nbriefs, in tokens (estimated)")
+    width = max(len(brief.order) for brief in found.briefs)
+    for brief in found.briefs:
+        capsules = f" + at most {brief.capsules} of capsules" if brief.capsules else ""
+        click.echo(f"  {brief.order:{width}}  {brief.shared} shared by its wave + {brief.own} of its own{capsules}")
+    for name, cost in (("all briefs", found.delta), ("restating the plan to each", found.restated)):
+        click.echo(f"  {name}: {cost.uncached}, or {cost.cached} where beginnings are cached at a tenth of the price")
+
+
+@goal.command("import")
+@click.argument("path", metavar="FILE|DIR", type=click.Path(exists=True))
+@click.option("--from", "kind", type=click.Choice(NAMES), help="What it is. Default: seen from its contents.")
+@click.option("--out", default="goal.toml", show_default=True, metavar="FILE", help="Where the plan goes; - prints it.")
+@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+def import_(path: str, kind: str | None, out: str, force: bool) -> None:
+    """Make a plan of a checklist, a directory of Markdown tasks, beads' issues.jsonl or Task Master's tasks.json.
+
+    Tasks that are done are left out. The plan names its source, so a person is always asked before it runs; what other
+    tools do not have (done, budget, claims, accept) is yours to fill in, and `treadle goal check` says where.
+    """
+    from treadle.goals.imported import to_toml
+
+    if out != "-" and os.path.lexists(out) and not force:
+        raise ConfigError(f"{out} is there already", hint="name another file with --out, or give --force")
+    plan = _imported(path, kind)
+    text = to_toml(plan)
+    if out == "-":
+        click.echo(text, nl=False)
+        return
+    write_atomic(out, text.encode(), 0o644)
+    click.echo(f"{out}: {len(plan.order)} orders from {path}; `treadle goal check {out}` says what to fill in")
+
+
+def _imported(path: str, kind: str | None) -> Any:
+    from treadle.goals import imported
+
+    name = os.path.basename(os.path.normpath(path))
+    if os.path.isdir(path):
+        return imported.read_tasks(name, markdown_in(path))
+    text = text_of(path)
+    return imported.read_list(kind or imported.kind_of(path, text), name, text)  # type: ignore[arg-type]
+
+
+@goal.command("export")
+@click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False))
+@click.option("--to", "kind", type=click.Choice(("beads", "taskmaster")), required=True, help="For which tool.")
+def export(path: str, kind: str) -> None:
+    """Print the plan in FILE as beads' JSON lines or as Task Master's tasks.json."""
+    from treadle.goals import imported
+    from treadle.wire.goal.plan import read as read_plan
+
+    plan, mistakes = read_plan(text_of(path), budget_required=False)
+    if plan is None:
+        raise ConfigError(
+            f"{path}:{mistakes[0].line}: {mistakes[0].what}", hint=f"`treadle goal check {path}` says more"
+        )
+    click.echo((imported.to_beads if kind == "beads" else imported.to_taskmaster)(plan), nl=False)

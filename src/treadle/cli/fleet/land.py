@@ -1,0 +1,492 @@
+"""`treadle land` and `blame`: finished orders onto a branch that never breaks, and which order a line came from."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from treadle.cli.as_json import json_option, show_json
+from treadle.cli.fleet.common import FAILED, age, money, table, with_bus, with_order
+from treadle.cli.render import one_line, printable
+from treadle.io.process.loop import run_async
+
+if TYPE_CHECKING:
+    from treadle.fleet.engine.bus import Bus
+    from treadle.landing.blame import LineOrigin
+    from treadle.wire.fleet.train import TrainRecord
+
+
+# `treadle land`: finished orders onto a branch, checked before it moves, in a train that never breaks it.
+
+
+class _OrdersOrCommand(click.Group):
+    """`treadle land ORDER...` is `treadle land now ORDER...`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0] not in self.commands and args[0] not in ("-h", "--help")):
+            args = ["now", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_OrdersOrCommand)
+def land() -> None:
+    """Land the work of finished orders on a branch, each checked before the branch moves.
+
+    \b
+    treadle land ORDER...        land these, and say what became of each
+    treadle land                 go on with what waits for the branch that is checked out
+    treadle land ls              the trains, what waits in them, and since when
+
+    One train per branch: finished work queues, is merged beside the branch and checked there, confined; the branch
+    moves in one step to exactly what was checked. What fails its check twice, or conflicts, goes back to its agent,
+    then to a neutral one, then to you as a question. A train that is killed goes on where it was.
+    """
+
+
+@land.command("now")
+@click.argument("names", metavar="[ORDER]...", nargs=-1)
+@click.option("--root", default=".", metavar="DIR", help="The repository, which may be a bare one. Default: here.")
+@click.option(
+    "--branch", default="", metavar="NAME", help="The branch, or REMOTE:BRANCH. Default: the one that is checked out."
+)
+@click.option("--verify", default="", metavar="COMMAND", help="The check; kept for the branch until another is given.")
+@click.option("--setup", default="", metavar="COMMAND", help="Prepares the directory of each check.")
+@click.option(
+    "--forge",
+    default="",
+    metavar="FORGE",
+    help="Land REMOTE:BRANCH by pull requests: github, gitlab or forgejo, each also with :OWNER/NAME[@API].",
+)
+@click.option(
+    "--token",
+    default="",
+    metavar="VARIABLE",
+    help="The variable with the forge's token. Default: GITHUB_TOKEN and the like.",
+)
+@click.option("--slots", default=0, metavar="N", help="Checks at once. Default: 2, or what was given before.")
+@click.option("--reconciler", default="", metavar="AGENT", help="Who resolves what authors could not; kept too.")
+@json_option
+def now(
+    names: tuple[str, ...], root: str, as_json: bool, forge: str, token: str, reconciler: str, **options: Any
+) -> None:
+    """Land these orders, and all that waits in the train before them. Without ORDER: what waits.
+
+    Exits with 0 when all of them are on the branch, and with 3 when one was left out, went back to who can help, or the
+    train stopped. What went back lands by itself while the fleet is up: `treadle land explain ORDER`.
+    """
+
+    async def work(bus: Bus) -> tuple[TrainRecord, dict[str, str], list[str]]:
+        from msgspec.structs import replace
+
+        from treadle.errors import ConfigError
+        from treadle.fleet.client import resolve
+        from treadle.landing import queue, views
+        from treadle.landing import train as trains
+
+        say: Callable[[str], None] = (lambda text: None) if as_json else click.echo
+        wanted = [await resolve(bus, name) for name in names]
+        train = await trains.ensure(bus, root, **options)
+        if reconciler:
+            await trains.change(bus, train, lambda found: replace(found, reconciler=reconciler))
+        if forge or token:
+            await trains.change(bus, train, lambda found: queue.by_forge(found, forge, token))
+        idle = await trains.board(bus, train, wanted)
+        record, _ = await trains.load(bus, train)
+        chosen = [each for each in wanted if each not in idle] if wanted else [each.order for each in record.queue]
+        if not chosen:
+            return record, {}, idle  # what others have queued is not what was asked for
+        if not record.verify:
+            raise ConfigError(f"no check is set for {record.branch}", hint="give one: --verify 'make test'")
+
+        def settled(record: TrainRecord) -> bool:
+            return record.paused is not None or not any(each.order in chosen for each in record.queue)
+
+        record = await trains.Train(bus, train, record, root=root, say=say).run(settled)
+        return record, {order: await views.fate(bus, train, record, order) for order in chosen}, idle
+
+    record, fates, idle = with_bus(work)
+    missed = [order for order, fate in fates.items() if not fate.startswith(("landed", "there"))]
+    if as_json:
+        left_out = [each for each in record.left_out if each.order in missed]
+        landed = [order for order in fates if order not in missed]
+        found = {"branch": record.branch, "tip": record.tip, "landed": landed, "left_out": left_out, "unchanged": idle}
+        show_json(found | {"fates": fates})
+    else:
+        for order, fate in [*((order, "nothing: it changed nothing") for order in idle), *fates.items()]:
+            click.echo(f"{order}  {fate}")
+        if record.paused is not None:
+            click.echo(f"the train of {record.branch} stands still: {record.paused.what}")
+    sys.exit(FAILED if missed or record.paused is not None else 0)
+
+
+@land.command("ls")
+@json_option
+def ls(as_json: bool) -> None:
+    """List the trains: what waits in each, what is being checked, and the age of the oldest."""
+    found = with_bus(_trains)
+    if as_json:
+        return show_json([{"name": name, **_facts(record)} for name, record in found.items()])
+    rows = [["TRAIN", "BRANCH", "WAITING", "OLDEST", "CHECKING", "LANDED", "LEFT OUT", "REPOSITORY"]]
+    for name, record in found.items():
+        facts = _facts(record)
+        oldest = age(facts["oldest"]) if facts["oldest"] else "-"
+        state = "paused" if record.paused else str(facts["checking"])
+        counts = [str(record.landed), str(len(record.left_out))]
+        rows.append([name, record.branch, str(len(record.queue)), oldest, state, *counts, record.repository])
+    table(rows)
+
+
+async def _trains(bus: Bus) -> dict[str, TrainRecord]:
+    from treadle.landing import train as trains
+
+    return await trains.trains(bus)
+
+
+def _facts(record: TrainRecord) -> dict[str, Any]:
+    return {
+        "repository": record.repository,
+        "branch": record.branch,
+        "verify": record.verify,
+        "tip": record.tip,
+        "waiting": [each.order for each in record.queue],
+        "oldest": min((each.at for each in record.queue), default=None),
+        "checking": sum(not car.verdict for car in (*record.row, *record.apart)),
+        "landed": record.landed,
+        "checks": record.checks,
+        "flaky": record.flaky,
+        "flaky_tests": record.flaky_tests,
+        "slots": record.slots,
+        "policy": record.policy,
+        "checks_on": record.checks_on,
+        "paused": record.paused,
+        "back": record.back,
+        "reconciler": record.reconciler,
+        "left_out": record.left_out,
+    }
+
+
+@land.command("show")
+@click.argument("name", metavar="TRAIN|BRANCH")
+@json_option
+def show(name: str, as_json: bool) -> None:
+    """Show a train: what is built on what, verdicts, and what was left out and why."""
+    found, record = with_bus(lambda bus: _find(bus, name))
+    if as_json:
+        return show_json({"name": found, **_facts(record), "row": record.row, "apart": record.apart})
+    click.echo(f"train    {found}: {record.branch} of {record.repository}, at {record.tip[:10] or 'not looked at yet'}")
+    click.echo(
+        f"check    {record.verify or 'none'}, {record.slots} at once; {record.checks} so far, {record.flaky} flaky"
+    )
+    for test, count in sorted(record.flaky_tests.items(), key=lambda each: -each[1])[:5]:
+        click.echo(f"flaky    {test}: {count} times")
+    if record.paused:
+        click.echo(f"paused   by {record.paused.by}: {record.paused.what}")
+    for title, cars in (("row", record.row), ("alone", record.apart)):
+        for car in cars:
+            click.echo(f"{title:8} {', '.join(car.orders)} on {car.on[:10]}: {car.verdict or 'not checked yet'}")
+    taken = {order for car in (*record.row, *record.apart) for order in car.orders}
+    for each in record.queue:
+        if each.order not in taken:
+            click.echo(f"waits    {each.order}  {each.title}  for {age(each.at)}")
+    for back in record.back:
+        where = f"with {back.to} {back.by}" if back.by else "waits for help in its turn"
+        click.echo(f"back     {back.first}: {back.why}; {where}")
+    for out in record.left_out[-20:]:
+        click.echo(f"left out {out.order}: {out.why}")
+        for line in out.output.splitlines()[-5:]:
+            click.echo(f"           {line}")
+
+
+async def _find(bus: Bus, name: str) -> tuple[str, TrainRecord]:
+    from treadle.errors import NotFound
+
+    found = await _trains(bus)
+    fitting = [(each, record) for each, record in found.items() if each.startswith(name) or record.branch == name]
+    here = [(each, record) for each, record in fitting if os.path.realpath(record.repository) == _here()]
+    fitting = here or fitting
+    if len(fitting) != 1:
+        names = ", ".join(f"{each} ({record.branch})" for each, record in found.items()) or "none"
+        raise NotFound(f"{len(fitting)} trains fit {name!r}", hint=f"there are: {names}")
+    return fitting[0]
+
+
+def _here() -> str:
+    """The checkout that this is typed in."""
+    from treadle.workspace import checkouts
+
+    found = checkouts.find(os.getcwd())
+    return os.path.realpath(found.top) if found is not None else ""
+
+
+@land.command("explain")
+@click.argument("order", metavar="ORDER")
+@json_option
+def explain(order: str, as_json: bool) -> None:
+    """Say where the work of an order is on its way to a branch: why it waits, who helps, or what landed."""
+
+    async def work(bus: Bus, found: str) -> list[dict[str, Any]]:
+        from treadle.landing import views
+
+        return await views.explained(bus, found)
+
+    explained = with_order(order, work)
+    if as_json:
+        return show_json(explained)
+    for each in explained or [{"lines": ["it is in no train: `treadle land ORDER` lands it"]}]:
+        for line in each["lines"]:
+            click.echo(line)
+
+
+@land.command("set")
+@click.argument("name", metavar="TRAIN|BRANCH")
+@click.option("--verify", default="", metavar="COMMAND", help="The check.")
+@click.option("--setup", default="", metavar="COMMAND", help="Prepares the directory of each check.")
+@click.option("--slots", default=0, metavar="N", help="Checks at once.")
+@click.option("--policy", type=click.Choice(["auto", "serial"]), help="serial: one after the other.")
+@click.option("--checks", type=click.Choice(["here", "nodes"]), help="Where checks run; nodes: as orders, on any node.")
+@click.option("--reconciler", metavar="AGENT", help="Who resolves what authors could not; empty: the author's agent.")
+def set_train(
+    name: str, verify: str, setup: str, slots: int, policy: str | None, checks: str | None, reconciler: str | None
+) -> None:
+    """Change how a train checks and who helps. What was checked in another way is checked again."""
+    from msgspec.structs import replace
+
+    async def work(bus: Bus) -> None:
+        from treadle.landing import queue
+        from treadle.landing import train as trains
+
+        train, _ = await _find(bus, name)
+        given = {"policy": policy, "checks_on": checks, "reconciler": reconciler}
+        fields = {key: value for key, value in given.items() if value is not None}
+
+        def changed(record: TrainRecord) -> TrainRecord:
+            return replace(queue.configured(record, verify, setup, slots), **fields)
+
+        await trains.change(bus, train, changed)
+
+    with_bus(work)
+
+
+@land.command("revert")
+@click.argument("names", metavar="[ORDER]...", nargs=-1)
+@click.option("--goal", default="", metavar="GOAL", help="All that this goal has landed.")
+@click.option("--branch", default="", metavar="NAME", help="Where they landed, if on several.")
+@click.option(
+    "--agent", default="", metavar="AGENT", help="Let this agent do it: for what cannot be taken back simply."
+)
+@json_option
+def revert(names: tuple[str, ...], goal: str, branch: str, agent: str, as_json: bool) -> None:
+    """Take back what these orders landed, or a goal's: one new order, latest first, landed like anything else.
+
+    Exits with 0 when that is on the branch.
+    """
+
+    async def work(bus: Bus) -> tuple[str, str]:
+        from treadle.errors import LocalError
+        from treadle.fleet import client
+        from treadle.landing import merging, views
+        from treadle.landing import train as trains
+
+        say: Callable[[str], None] = (lambda text: None) if as_json else click.echo
+        wanted = [await client.resolve(bus, name) for name in names] or await _landed_of_goal(bus, goal, branch)
+        train, made = await merging.revert(bus, wanted, branch=branch, agent=agent)
+        say(f"reverts  as {made}")
+        order = await client.wait(bus, made)
+        if order.state != "done":
+            hint = "it cannot be taken back simply: --agent NAME lets an agent do it" if not agent else ""
+            raise LocalError(f"the order {made} {order.state}: {order.why}", hint=hint)
+        await trains.board(bus, train, [made])
+        record, _ = await trains.load(bus, train)
+        done = await trains.Train(bus, train, record, say=say).run(lambda found: _is_out(found, made))
+        return made, await views.fate(bus, train, done, made)
+
+    if bool(names) == bool(goal):
+        raise click.UsageError("Name the orders, or a goal with --goal.")
+    made, fate = with_bus(work)
+    show_json({"order": made, "fate": fate}) if as_json else click.echo(f"{made}  {fate}")
+    sys.exit(0 if fate.startswith("landed") else FAILED)
+
+
+async def _landed_of_goal(bus: Bus, name: str, branch: str) -> list[str]:
+    from treadle.errors import NotFound
+    from treadle.goals import store
+    from treadle.landing import merging
+
+    record, _ = await store.load(bus, await store.resolve(bus, name))
+    orders = [order for step in record.steps.values() for order in step.orders]
+    found = await merging.landed_of(bus, orders, branch or record.branch)
+    if not found:
+        where = branch or record.branch
+        raise NotFound(f"the goal {record.id} has landed nothing on {where}", hint=f"`treadle goal show {record.id}`")
+    return found
+
+
+def _is_out(record: TrainRecord, order: str) -> bool:
+    return record.paused is not None or all(each.order != order for each in record.queue)
+
+
+@land.command("pause")
+@click.argument("name", metavar="TRAIN|BRANCH")
+@click.option("--why", default="", metavar="TEXT", help="The reason, for others.")
+def pause(name: str, why: str) -> None:
+    """Stop a train: nothing more is built, checked or landed until `resume`. A landing under way is finished."""
+    _set_pause(name, why or "paused")
+
+
+@land.command("resume")
+@click.argument("name", metavar="TRAIN|BRANCH")
+def resume(name: str) -> None:
+    """Let a train go on that was paused, or that stopped by itself. `treadle land` then works on it."""
+    _set_pause(name, "")
+
+
+def _set_pause(name: str, why: str) -> None:
+    from msgspec.structs import replace
+
+    async def work(bus: Bus) -> None:
+        from treadle.fleet.client import me
+        from treadle.landing import train as trains
+        from treadle.wire.fleet.records import Note
+
+        train, _ = await _find(bus, name)
+        note = Note(at=time.time(), by=me(), what=why) if why else None
+        await trains.change(bus, train, lambda record: replace(record, paused=note))
+
+    with_bus(work)
+
+
+@land.command("eject")
+@click.argument("order", metavar="ORDER")
+def eject(order: str) -> None:
+    """Take an order's change out of the train it waits in. Its work is kept."""
+
+    async def work(bus: Bus, found: str) -> None:
+        from treadle.landing import queue, returned
+        from treadle.landing import train as trains
+        from treadle.landing.sending import call_off
+        from treadle.wire.fleet.train import LeftOut
+
+        out = LeftOut(order=found, kind="person", why="taken out by a person", at=time.time())
+        train = await _holding(bus, found, left=False)
+        helping = returned.of((await trains.load(bus, train))[0], found)
+        await trains.change(bus, train, lambda record: queue.left_out(returned.without(record, found), out))
+        await call_off(bus, helping)
+
+    with_order(order, work)
+
+
+@land.command("retry")
+@click.argument("order", metavar="ORDER")
+@click.option(
+    "--anyway",
+    is_flag=True,
+    help="Let it change the files that its check is made of, and those that other programs obey.",
+)
+def retry(order: str, anyway: bool) -> None:
+    """Queue a change again that was left out. `treadle land` then tries it."""
+
+    async def work(bus: Bus, found: str) -> None:
+        from treadle.landing import returned
+        from treadle.landing import train as trains
+        from treadle.landing.sending import call_off
+
+        train = await _holding(bus, found, left=True)
+        helping = returned.of((await trains.load(bus, train))[0], found)
+        await trains.board(bus, train, [found], anyway=anyway)
+        await call_off(bus, helping)
+
+    with_order(order, work)
+
+
+async def _holding(bus: Bus, order: str, *, left: bool) -> str:
+    """The train that has this order in its queue or has sent it back, or has it among what was left out."""
+    from treadle.errors import NotFound
+    from treadle.landing import returned
+
+    for name, record in (await _trains(bus)).items():
+        held = [each.order for each in (record.left_out if left else record.queue)]
+        if order in held or not left and returned.of(record, order):
+            return name
+    where = "was left out of any train" if left else "waits in a train"
+    raise NotFound(f"no change of {order} {where}", hint="`treadle land ls` and `treadle land show BRANCH`")
+
+
+# `treadle blame FILE:LINE`: which order a line came from, why, and for how much.
+
+
+@click.command("blame")
+@click.argument("place", metavar="FILE:LINE")
+@click.option("--at", "revision", default="", metavar="COMMIT", help="As of this commit or branch, not as it is now.")
+@json_option
+def blame(place: str, revision: str, as_json: bool) -> None:
+    """Say which order a line came from, why, and for how much: FILE:LINE.
+
+    The commit that landed it says which order it was, wherever the repository is cloned to; what was asked for and the
+    cost are known where the fleet still has the order. A line that no order brought is shown with its commit.
+    """
+    from treadle.landing.blame import origin, place_of
+
+    path, line = place_of(place)
+    found, asked = origin(path, line, revision), ""
+    if found.order:
+        found, asked = run_async(_with_fleet(found))
+    if as_json:
+        return show_json(found)
+    click.echo(f"{found.file}:{found.line}  {printable(found.text)}")
+    day = time.strftime("%Y-%m-%d %H:%M", time.localtime(found.at))
+    if not found.order:
+        return click.echo(f"no order: commit {found.commit[:12]} of {day} by {found.author}: {one_line(found.subject)}")
+    for name, value in _origin_facts(found, day).items():
+        if value:
+            click.echo(f"{name:9} {value}")
+    if asked:
+        click.echo(f"          {asked}")
+
+
+def _origin_facts(found: LineOrigin, day: str) -> dict[str, str]:
+    landed = f"{found.commit[:12]} of {day}"
+    if found.proved is False:
+        landed += ", which the fleet did not record: someone else made this commit"
+    cost = "not known here" if found.used is None else "nothing was measured" if not found.used.tokens else ""
+    return {
+        "order": found.order + (f", for {found.first}, which had been sent back" if found.first else ""),
+        "goal": one_line(found.goal),
+        "why": one_line(found.task or found.title)[:400],
+        "agent": one_line(found.agent),
+        "cost": cost or money(found.used),
+        "landed": landed,
+        "checked": f"{one_line(found.verify) or 'yes'}, tree {found.tree[:12]}" if found.tree else "",
+        "receipt": f"sha256 {found.receipt}" if found.receipt else "",
+    }
+
+
+async def _with_fleet(found: LineOrigin) -> tuple[LineOrigin, str]:
+    """With what the fleet knows, and why it could not be asked, if so."""
+    from treadle.errors import TreadleError
+    from treadle.fleet.client import connected
+    from treadle.landing.blame import with_fleet_records
+
+    try:
+        async with connected() as bus:
+            return await with_fleet_records(bus, found), ""
+    except TreadleError as error:
+        return found, f"the fleet was not asked: {error}"
+
+
+# `treadle fleet land`: the same as `treadle land`, for who looks for it among the fleet's commands.
+
+
+@click.command("land", context_settings={"ignore_unknown_options": True}, add_help_option=False)
+@click.argument("arguments", metavar="[ORDER]...", nargs=-1, type=click.UNPROCESSED)
+def fleet_land(arguments: tuple[str, ...]) -> None:
+    """Land the work of finished orders on a branch: the same as `treadle land`."""
+
+    land.main(args=list(arguments), prog_name="treadle fleet land", standalone_mode=False)
+
+
+COMMANDS = (fleet_land,)

@@ -1,0 +1,319 @@
+"""`treadle fleet ls`, `show`, `logs`, `explain`, `wait`, `search` and `phone`: looking at orders."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+import time
+from typing import Any
+
+import click
+import msgspec
+
+from treadle.cli.as_json import json_option, show_json
+from treadle.cli.chat.page import Page
+from treadle.cli.fleet.common import (
+    LATE,
+    ORDER,
+    age,
+    exit_code,
+    money,
+    table,
+    tell_asking,
+    with_bus,
+    with_order,
+)
+from treadle.cli.render import colourful, one_line, printable
+from treadle.errors import ConfigError, TimedOut
+from treadle.io.tasks import end_tasks
+
+# `treadle fleet search` and `phone`: find old work again, and be reached when away.
+
+
+@click.command("search")
+@click.argument("words", nargs=-1, required=True)
+@click.option("--kind", type=click.Choice(["task", "turn", "command", "file"]), help="Only in these texts.")
+@click.option("-n", "--count", default=25, show_default=True, help="How many.")
+@json_option
+def search(words: tuple[str, ...], kind: str | None, count: int, as_json: bool) -> None:
+    """Search what orders were asked, what was said and run in them, and the files they touched. Best hits first."""
+    from treadle.fleet.find.index import up_to_date
+
+    async def work(bus: Any) -> Any:
+        async with up_to_date(bus) as index:
+            return index.search(" ".join(words), count=count, kind=kind or "")
+
+    hits, total = with_bus(work)
+    if as_json:
+        return show_json({"hits": hits, "total": total})
+    import sys
+
+    bold, plain = ("\x1b[1m", "\x1b[0m") if colourful(sys.stdout) else ("", "")
+    for hit in hits:
+        click.echo(f"{hit.order}  {hit.state:9}  {hit.kind:7}  {one_line(hit.title)[:60]}")
+        text = hit.text.replace("\x01", "\ue000").replace("\x02", "\ue001")
+        click.echo(f"    {one_line(text).replace(chr(0xE000), bold).replace(chr(0xE001), plain)}")
+    if total > len(hits):
+        click.echo(f"{total} texts match; these are the best of each order", err=True)
+    elif not hits:
+        click.echo("Nothing that was said, run or touched matches.", err=True)
+
+
+@click.command("phone")
+@click.option("--name", default="phone", show_default=True, metavar="NAME", help="What the device is called here.")
+@click.option("--right", type=click.Choice(["watch", "answer", "all"]), default="answer", help="What it may do.")
+@json_option
+def phone(name: str, right: Any, as_json: bool) -> None:
+    """Show a QR code with which a phone signs in, once, to answer what agents ask.
+
+    The server must be one that the phone reaches, over TLS: a browser gives a page on plain http neither
+    notifications nor a place on the home screen. See `treadle serve --help`, or use the name of a proxy or tailnet.
+    """
+    from treadle.serve import background
+    from treadle.serve.tokens import Tokens
+
+    note = background.find()
+    if note is not None and note.address.startswith("http://"):
+        raise ConfigError(
+            f"the server is at {note.address}, which a phone cannot reach or would reach in plain text",
+            hint="`treadle serve --host ADDRESS --local-ca` (or --tls-cert FILE, or --behind-proxy with --name NAME)",
+        )
+    url = background.link(Tokens(), right, name)
+    if as_json:
+        return show_json({"url": url, "name": name, "right": right})
+    import segno
+
+    segno.make(url, error="m").terminal(compact=True)
+    click.echo(f"\n{url}\n\nScan or open it once, within ten minutes. Then it may: {right}.")
+
+
+# `treadle fleet ls`, `show`, `logs`, `explain`, `wait`: looking at orders.
+
+
+@click.command("ls")
+@click.option("-n", "--count", default=50, show_default=True, help="How many.")
+@click.option("--state", "states", multiple=True, metavar="S", help="queued, placed, running, asking, done, failed...")
+@click.option("--agent", default="", metavar="NAME", help="Only this agent's.")
+@click.option("--label", default="", metavar="L", help="Only with this label.")
+@click.option("--project", default="", metavar="NAME", help="Only of this project.")
+@click.option("--active", is_flag=True, help="Only what has not ended.")
+@click.option("--watch", is_flag=True, help="Keep running and print a line for each change.")
+@json_option
+def ls(as_json: bool, watch: bool, **options: Any) -> None:
+    """List orders, the one that changed last first."""
+    from treadle.fleet import client
+    from treadle.fleet.engine.bus import Bus
+    from treadle.fleet.orders import read_order
+
+    async def work(bus: Bus) -> list[Any]:
+        start = await bus.last_revision() + 1 if watch else 0
+        found = await client.list_orders(bus, **options)
+        if not watch:
+            return [order for order, _ in found]
+        fits = client.fitting(**{name: options[name] for name in ("states", "agent", "label", "project")})
+        oldest_first = [order for order, _ in reversed(found)]
+        if not as_json:
+            _table(oldest_first)
+        for order in oldest_first if as_json else ():
+            click.echo(msgspec.json.encode(order))
+        sys.stdout.flush()
+        async for entry in client.changes(bus, start=start):
+            order = read_order(entry)
+            if not fits(order):
+                continue
+            if as_json:
+                click.echo(msgspec.json.encode(order))
+            else:
+                click.echo(f"{time.strftime('%H:%M:%S')}  {order.id}  {order.state:9}  {one_line(order.title)}")
+            sys.stdout.flush()
+        return []
+
+    orders = with_bus(work)
+    if as_json:
+        show_json(orders)
+    else:
+        _table(orders)
+
+
+def _table(orders: list[Any]) -> None:
+    if not orders:
+        click.echo("There are no such orders.", err=True)
+        return
+    rows = [["ORDER", "STATE", "AGE", "AGENT", "NODE", "TRY", "USED", "TITLE"]]
+    for order in orders:
+        state = order.state + ("!" if order.state == "asking" else "")
+        place = [order.id, state, age(order.changed), order.agent[:20], order.node or "-", str(order.attempt)]
+        rows.append([*place, money(order.used), order.title[:70]])
+        if order.why and order.state in ("failed", "cancelled", "skipped"):
+            rows[-1][-1] += f"  ({one_line(order.why)[:200]})"
+    table(rows)
+
+
+@click.command("show")
+@click.argument("name", metavar=ORDER)
+@json_option
+def show(name: str, as_json: bool) -> None:
+    """Show an order: what was asked for, where it stands, its attempts, what came of it."""
+    from treadle.fleet import client
+
+    found = with_order(name, client.show)
+    if as_json:
+        return show_json(found)
+    spec, order = found["spec"], found["order"]
+    click.echo(f"{order['id']}  {order['state']}" + (f": {order['why']}" if order.get("why") else ""))
+    click.echo(f"task      {printable(spec['task'])}")
+    for name_ in ("agent", "model", "root", "base", "claims", "verify", "labels", "after"):
+        if spec.get(name_):
+            value = spec[name_]
+            click.echo(f"{name_:9} {', '.join(value) if isinstance(value, list | tuple) else value}")
+    for attempt in order.get("attempts", ()):
+        click.echo(f"attempt   {_attempt(attempt)}")
+        for line in attempt.get("output", "").strip().splitlines()[-SHOWN_LINES:]:
+            click.echo(f"          | {printable(line)}")
+    for note in order.get("notes", ()):
+        at = time.strftime("%H:%M:%S", time.localtime(note["at"]))
+        click.echo(f"note      {at} {note['by']}: {one_line(note['what'])}")
+    for message in found["messages"]:
+        click.echo(f"message   [{message['state']}] {message['by']}: {one_line(message['text'])}")
+    for key, value in order.get("result", {}).items():
+        if value not in (None, "", []) and key != "capsule" and value != spec.get(key):
+            click.echo(f"{key:9} {one_line(_plain(value))[:300]}")
+    if found["receipt"]:
+        for given in found["receipt"].get("approvals", ()):
+            click.echo(f"answered  {given['decision']} by {given['by']}: {one_line(given['text'])[:100]}")
+        click.echo(f"receipt   sha256 {found['receipt']['sha256']}")
+    waits = (found.get("why") or {}).get("waits")
+    if waits:
+        click.echo(f"waits     {waits['text']}")
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+SHOWN_LINES = 10
+"""How much is shown of what a failed `verify` printed."""
+WENT_ON = {"session": ", in the session of the one before", "brief": ", with a brief of what was done"}
+
+
+def _attempt(attempt: dict[str, Any]) -> str:
+    text = f"{attempt['number']} on {attempt['node']}{WENT_ON.get(attempt.get('resumed', ''), '')}"
+    if attempt.get("ended"):
+        text += f", {attempt.get('outcome', '').replace('_', ' ')} after {attempt['ended'] - attempt['placed']:.1f} s"
+    return text + (f": {one_line(attempt['why'])}" if attempt.get("why") else "")
+
+
+@click.command("logs")
+@click.argument("name", metavar=ORDER)
+@click.option("-f", "--follow", is_flag=True, help="Keep printing until the order has ended.")
+@click.option("--from", "start", default=1, metavar="SEQ", help="From this place on, as --json tells it in `at`.")
+@json_option
+def logs(name: str, follow: bool, start: int, as_json: bool) -> None:
+    """Show what happened in an order's runs: all attempts, in order. --json prints one event a line."""
+    from treadle.fleet import client
+    from treadle.fleet.engine.bus import Bus
+
+    async def work(bus: Bus) -> None:
+        order = await client.resolve(bus, name)
+        show = _Shown(as_json, start)
+        if not follow:
+            async for seen in client.events(bus, order, start=start):
+                show(seen)
+            return
+        await _follow(bus, order, show)
+
+    with_bus(work)
+
+
+async def _follow(bus: Any, order: str, show: _Shown) -> None:
+    """Print until the order has ended and all of its events were shown."""
+    from treadle.fleet import client
+
+    async def read() -> None:
+        async for seen in client.events(bus, order, start=show.at, follow=True):
+            show(seen)
+
+    reading = asyncio.create_task(read())
+    try:
+        await client.wait(bus, order, asking=tell_asking)
+    finally:
+        await end_tasks(reading)
+    async for seen in client.events(bus, order, start=show.at):
+        show(seen)
+
+
+class _Shown:
+    def __init__(self, as_json: bool, start: int) -> None:
+        self.at = start
+        self._as_json = as_json
+        columns = shutil.get_terminal_size().columns
+        self._page = Page(lambda: columns, colour=colourful(sys.stdout), flowing=True)
+        self._attempt = 0
+
+    def __call__(self, seen: Any) -> None:
+        from treadle.events import AnyEvent
+
+        self.at = seen.at
+        if self._as_json:
+            click.echo(msgspec.json.encode(seen))
+            return
+        if seen.attempt != self._attempt:
+            self._attempt = seen.attempt
+            click.echo(f"-- attempt {seen.attempt} --")
+        if seen.gap:
+            click.echo(f"-- {seen.gap} events are missing here --")
+        if seen.end:
+            click.echo(f"-- {one_line(seen.end)} --")
+            return
+        try:
+            click.echo(self._page.feed(msgspec.convert(seen.event, AnyEvent)), nl=False)
+        except msgspec.ValidationError:
+            click.echo(one_line(str(seen.event)))
+
+
+@click.command("explain")
+@click.argument("name", metavar=ORDER)
+@json_option
+def explain(name: str, as_json: bool) -> None:
+    """Say why an order waits, or what it does now, on what evidence, and what happens next."""
+    from treadle.fleet import client
+    from treadle.fleet.schedule import liveness
+
+    found = liveness.judged(with_order(name, client.why))
+    if as_json:
+        return show_json(found)
+    for line in liveness.as_lines(found):
+        click.echo(line)
+
+
+@click.command("wait")
+@click.argument("names", metavar="ORDER...", nargs=-1, required=True)
+@click.option("--or-asks", is_flag=True, help="Until each has ended or asks something; what asks counts as 0.")
+@click.option("--timeout", type=float, metavar="S", help="Give up after this time (exit code 124).")
+@json_option
+def wait(names: tuple[str, ...], or_asks: bool, timeout: float | None, as_json: bool) -> None:
+    """Wait until these orders have ended; the exit code says how."""
+    from treadle.fleet import client
+    from treadle.fleet.engine.bus import Bus
+
+    async def work(bus: Bus) -> list[Any]:
+        found = [await client.resolve(bus, name) for name in names]
+        waits = (client.wait(bus, name, timeout, tell_asking, or_asks=or_asks) for name in found)
+        return list(await asyncio.gather(*waits))
+
+    try:
+        ended = with_bus(work)
+    except TimedOut as error:
+        click.echo(f"treadle: {error}", err=True)
+        sys.exit(LATE)
+    if as_json:
+        show_json(ended)
+    else:
+        _table(ended)
+    sys.exit(max(exit_code(order.state) if order.ended else 0 for order in ended))
+
+
+COMMANDS = (ls, show, logs, explain, wait, search, phone)

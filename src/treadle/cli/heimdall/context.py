@@ -1,0 +1,199 @@
+"""`heimdall-resolve`, `-capsule`, `-blackboard` and `-brief`: what agents are told, by reference."""
+
+import sys
+
+from treadle.cli.heimdall import Arguments, UsageError, out, put
+from treadle.coordination import briefs
+from treadle.coordination.capsules import Capsules
+from treadle.coordination.planning import Planning, one_line, read_text
+from treadle.coordination.table import Blackboard, Symbols
+from treadle.errors import NotFound
+from treadle.wire.common.jsontext import dumps, loads
+
+# heimdall-resolve: short ids for artifacts that would otherwise be written out again and again
+
+RESOLVE_HELP = """heimdall-resolve: short ids for artifacts that would otherwise be written out again and again
+
+heimdall-resolve set ID VALUE        keep VALUE under ID
+heimdall-resolve ID                  print what ID stands for (exit 1: nothing)
+heimdall-resolve lookup ID           the same, also for an ID named like a command
+heimdall-resolve --reverse VALUE     print the first ID that stands for exactly VALUE
+heimdall-resolve list [--json]       print all, ID and VALUE with a tab between
+"""
+
+
+def resolve_command(arguments: list[str]) -> int:
+    args = Arguments(arguments, "--reverse", "--json")
+    symbols = Symbols(Planning())
+    if "--reverse" in args.values:
+        out(symbols.reverse(args.values["--reverse"]))
+        return 0
+    if not args.rest:
+        raise UsageError("expected an id or a command")
+    command, *rest = args.rest
+    if command == "set":
+        if len(rest) != 2:
+            raise UsageError("expected set ID VALUE")
+        symbols.set(*rest)
+        out(f"{rest[0]} = {rest[1]}")
+    elif command == "list" and not rest:
+        show_table(symbols.all(), "--json" in args.flags)
+    elif command == "lookup" and len(rest) == 1:
+        out(symbols.get(rest[0]))
+    elif not rest:
+        out(symbols.get(command))
+    else:
+        raise UsageError(f"unknown command {command}")
+    return 0
+
+
+def show_table(entries: dict[str, str], as_json: bool) -> None:
+    if as_json:
+        out(dumps(entries, 2))
+        return
+    for key, value in entries.items():
+        out(f"{key}\t{one_line(value)}")
+
+
+# heimdall-capsule: what was done, in at most ten lines, for the agents that build on it
+
+CAPSULE_HELP = """heimdall-capsule: what was done, in at most ten lines, for the agents that build on it
+
+heimdall-capsule write ID --what TEXT [--where TEXT] [--decision TEXT] [--gotcha TEXT] [--depends ID,ID]
+    keep a capsule; one of more than ten lines is refused (exit 2) and nothing is touched
+heimdall-capsule hydrate ID... [--budget TOKENS]
+    print these and all they build on, prerequisites first; with a budget, what fits, the nearest and newest before
+    others, and the ids of the rest
+heimdall-capsule deps ID             print only the ids of that
+heimdall-capsule show ID             print one
+heimdall-capsule list [--json]       print all ids
+heimdall-capsule remove ID           remove one for good; one whose file is deleted, by git or by hand, comes back
+"""
+
+
+def capsule_command(arguments: list[str]) -> int:
+    args = Arguments(arguments, "--what --where --decision --gotcha --depends --budget", "--json")
+    capsules = Capsules(Planning())
+    match args.rest:
+        case ["write", name]:
+            named = {name[2:]: value for name, value in args.values.items() if name != "--budget"}
+            for option, value in named.items():
+                if not value and option != "depends":
+                    raise UsageError(f"--{option} needs a value that is not empty")
+            lines = capsules.write(name, args.need("--what"), **{k: v for k, v in named.items() if k != "what"})
+            out(f"wrote capsule {name} ({lines} lines)")
+        case ["hydrate", *names] if names:
+            put(capsules.hydrate(names, budget_of(args)))
+        case ["deps", name]:
+            put("".join(f"{need}\n" for need in capsules.deps(name)))
+        case ["show", name]:
+            put(capsules.show(name))
+        case ["remove", name]:
+            capsules.remove(name)
+            out(f"removed capsule {name}")
+        case ["list"]:
+            _list(capsules.ids(), "--json" in args.flags)
+        case _:
+            raise UsageError("expected write ID, hydrate ID..., deps ID, show ID, remove ID or list")
+    return 0
+
+
+def budget_of(args: Arguments) -> int | None:
+    text = args.get("--budget")
+    if "--budget" in args.values and not (text.isascii() and text.isdecimal() and 0 < int(text[:18])):
+        raise UsageError("--budget is a number of tokens")
+    return int(text[:18]) if text else None
+
+
+def _list(ids: list[str], as_json: bool) -> None:
+    if as_json:
+        out(dumps(ids, 2))
+    else:
+        put("".join(f"{name}\n" for name in ids))
+
+
+# heimdall-blackboard: facts that one agent finds out and all others read
+
+BLACKBOARD_HELP = """heimdall-blackboard: facts that one agent finds out and all others read
+
+heimdall-blackboard set KEY VALUE    keep a fact; the last writer wins
+heimdall-blackboard get KEY          print it (exit 1: unknown)
+heimdall-blackboard del KEY          forget it
+heimdall-blackboard list [--json]    print all, KEY and VALUE with a tab between
+"""
+
+
+def blackboard_command(arguments: list[str]) -> int:
+    args = Arguments(arguments, flags="--json")
+    board = Blackboard(Planning())
+    match args.rest:
+        case ["set", key, value]:
+            board.set(key, value)
+            out(f"{key} = {value}")
+        case ["get", key]:
+            out(board.get(key))
+        case ["del", key]:
+            board.delete(key)
+            out(f"deleted {key}")
+        case ["list"]:
+            show_table(board.all(), "--json" in args.flags)
+        case _:
+            raise UsageError("expected set KEY VALUE, get KEY, del KEY or list")
+    return 0
+
+
+# heimdall-brief: all that a spawned agent is told, and never the plan
+
+BRIEF_HELP = """heimdall-brief: all that a spawned agent is told, and never the plan
+
+heimdall-brief build --task ID --spec TEXT|FILE.md#HEADING [--symbols ID,ID] [--capsules ID,ID]
+    [--invariants PATH[#HEADING]] [--budget TOKENS] [--strict]
+    prints the task, what its symbols stand for, what it builds on, and where the invariants are
+    --spec PLAN.md#HEADING takes that section of the plan, so that no one types it again (a written token costs most)
+    --budget TOKENS: how much its capsules may take; what does not fit is listed by id
+    --strict refuses (exit 1) when a symbol or the invariants lead nowhere; an unknown capsule always does
+heimdall-brief wave FILE [--task ID] [--invariants PATH[#HEADING]] [--budget TOKENS]
+    the briefs of several tasks, which all begin with the same text (the invariants themselves, symbols, capsules), so
+    that a provider that caches a prompt's beginning takes little for it from the second on
+    FILE (or - for stdin): a JSON list of {"task": ID, "spec": TEXT, "symbols": "ID,ID", "capsules": "ID,ID"}
+    prints {"shared": TEXT, "briefs": {ID: TEXT}}; with --task ID, that one's brief alone
+"""
+
+
+def brief_command(arguments: list[str]) -> int:
+    args = Arguments(arguments, "--task --spec --symbols --capsules --invariants --budget", "--strict")
+    if args.rest[:1] == ["wave"] and len(args.rest) == 2:
+        return _wave(args, args.rest[1])
+    if args.rest != ["build"]:
+        raise UsageError("expected build, or wave FILE")
+    text = briefs.build(
+        Planning(),
+        args.need("--task"),
+        args.need("--spec"),
+        args.get("--symbols"),
+        args.get("--capsules"),
+        args.get("--invariants"),
+        strict="--strict" in args.flags,
+        budget=budget_of(args),
+    )
+    put(text)
+    return 0
+
+
+def _wave(args: Arguments, path: str) -> int:
+    from treadle.coordination.briefs import WaveTask, build_wave
+
+    text = sys.stdin.read() if path == "-" else read_text(path)
+    if text is None:
+        raise NotFound(f"no file {path}")
+    try:
+        listed = loads(text)
+        tasks = [WaveTask(**{key: str(value) for key, value in one.items()}) for one in listed]
+    except (ValueError, TypeError, AttributeError) as error:
+        raise UsageError(f"{path} is not a list of tasks: {error}") from None
+    wave = build_wave(Planning(), tasks, args.get("--invariants"), budget=budget_of(args))
+    if wanted := args.get("--task"):
+        put(wave.brief(wanted))
+    else:
+        put(dumps({"shared": wave.shared, "briefs": {one.task: wave.brief(one.task) for one in tasks}}, 2) + "\n")
+    return 0

@@ -1,0 +1,245 @@
+"""`treadle init`, `trust` and `coord`: prepare a repository for agents, trust its settings, coordinate."""
+
+import json
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext, redirect_stdout
+from functools import partial
+
+import click
+import msgspec
+
+from treadle.cli.as_json import json_option, show_json
+from treadle.cli.heimdall import COMMANDS, OF_TREADLE, run
+from treadle.cli.render import printable
+from treadle.coordination import hosts
+from treadle.errors import ConfigError, TreadleError
+from treadle.io.files import read_if_there, write_atomic
+from treadle.io.paths import here
+from treadle.settings import trust as store
+from treadle.settings import trust as trusted_projects
+
+# `treadle init`: prepare a repository for agents. Everything is shown first, and nothing is written unasked.
+
+SETTINGS = os.path.join(".treadle", "config.toml")
+
+
+class Proposal(msgspec.Struct, frozen=True, kw_only=True):
+    what: str
+    why: str
+    text: str = ""
+    """What would be written."""
+    done: bool = False
+
+
+@click.command("init")
+@click.option("--yes", is_flag=True, help="Write everything that is proposed, without asking.")
+@json_option
+def init(yes: bool, as_json: bool) -> None:
+    """Prepare this repository for agents: AGENTS.md, its tests, settings, claims.
+
+    Each file is shown before you are asked whether to write it; files that exist are left alone. In a pipe, and with
+    --json, nothing is written unless you add --yes.
+    """
+    top = _top()
+    asks = not as_json and sys.stdin.isatty() and sys.stdout.isatty()
+    strange = bool(trusted_projects.fingerprint(top)[1]) and not trusted_projects.is_trusted(top)
+    proposals = [_settle(proposal, write, yes, asks, as_json) for proposal, write in _proposals(top)]
+    if not strange and any(proposal.done for proposal in proposals):
+        trusted_projects.trust(top)  # all that there is to trust is what was just written, or was trusted before
+    if as_json:
+        show_json(proposals)
+        return
+    if not proposals:
+        there = os.path.exists(os.path.join(top, SETTINGS))
+        rest = f" and {SETTINGS} are" if there else " is"
+        unknown = "" if there else f" No command that tests this project was found, so no {SETTINGS} is proposed."
+        click.echo(f"Nothing to do: AGENTS.md{rest} here already.{unknown}")
+    elif not any(proposal.done for proposal in proposals):
+        click.echo("Nothing was written." + ("" if asks or yes else " `treadle init --yes` writes all of it."))
+    else:
+        more = " Look at the project's other settings, then: treadle trust" if strange else ""
+        click.echo(f"Done; `git status` shows what was written.{more} `treadle` opens a chat.")
+
+
+def _top() -> str:
+    from treadle.coordination.repository import find
+
+    found = find(here())
+    if found is None:
+        raise ConfigError("This directory is not in a git repository", hint="git init")
+    return found.top
+
+
+def _settle(proposal: Proposal, write: Callable[[], None], yes: bool, asks: bool, as_json: bool) -> Proposal:
+    if not as_json:
+        click.echo(printable(f"\n{proposal.what}: {proposal.why}"))
+        for line in proposal.text.splitlines():
+            click.echo(printable(f"    {line}"))
+    if not yes and not (asks and click.confirm("Write it?" if proposal.text else "Do it?", default=True)):
+        return proposal
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():  # a program reads the JSON alone
+        write()
+    return msgspec.structs.replace(proposal, done=True)
+
+
+def _proposals(top: str) -> Iterator[tuple[Proposal, Callable[[], None]]]:
+    check = check_command(top)
+    guide, settings = os.path.join(top, "AGENTS.md"), os.path.join(top, SETTINGS)
+    if not os.path.exists(guide):
+        text = _guide(top, check)
+        why = "what every agent reads before it begins; add what a new colleague would ask"
+        yield Proposal(what="AGENTS.md", why=why, text=text), lambda: _write(guide, text)
+    if check and not os.path.exists(settings):
+        rules = f"[permissions]\nallow = [{json.dumps(f'Bash({check})')}]  # agents may run the check without asking\n"
+        why = "settings of this project, for those who trust it with `treadle trust`"
+        yield Proposal(what=SETTINGS, why=why, text=rules), lambda: _write(settings, rules)
+    for name in hosts.NAMES:
+        if shutil.which(name) is not None and not _is_set_up(top, name):
+            why = f"so that {name} claims files before it edits them, and other agents do not edit them meanwhile"
+            yield Proposal(what=f"treadle coord setup {name}", why=why), partial(_coordinate, name)
+
+
+def _write(path: str, text: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    write_atomic(path, text.encode(), mode=0o644)
+
+
+def _is_set_up(top: str, name: str) -> bool:
+    from treadle.coordination.hosts import planned
+
+    try:
+        return all(before == after for before, after in planned(hosts.host(name, top, top).edits).values())
+    except TreadleError:
+        return True  # its files cannot be read: `treadle coord setup` says why
+
+
+def _coordinate(name: str) -> None:
+
+    run("setup", [name])
+
+
+def check_command(top: str) -> str:
+    """The command that tests this project, found by its build files; empty when none is known."""
+    makefile = _text(top, "Makefile") or _text(top, "makefile")
+    for target in ("test", "check"):
+        if re.search(rf"(?m)^{target}\s*:(?!=)", makefile):
+            return f"make {target}"
+    try:
+        script = json.loads(_text(top, "package.json") or "{}").get("scripts", {}).get("test", "")
+    except (ValueError, AttributeError):
+        script = ""
+    if script and "no test specified" not in script:
+        return "npm test"
+    for file, command in {"Cargo.toml": "cargo test", "go.mod": "go test ./..."}.items():
+        if os.path.exists(os.path.join(top, file)):
+            return command
+    config = _text(top, "pyproject.toml") + _text(top, "tox.ini") + _text(top, "setup.cfg") + _text(top, "pytest.ini")
+    if "pytest" in config:
+        return "python3 -m pytest"
+    return "python3 -m unittest" if _has_tests(top) else ""
+
+
+def _has_tests(top: str) -> bool:
+    names = [top, *(os.path.join(top, name) for name in ("tests", "test"))]
+    return any(re.fullmatch(r"test.*\.py", file) for name in names if os.path.isdir(name) for file in os.listdir(name))
+
+
+def _guide(top: str, check: str) -> str:
+    parts = sorted(name for name in os.listdir(top) if os.path.isdir(os.path.join(top, name)) and name[0] not in "._")
+    lines = [f"# {os.path.basename(top)}", ""]
+    if check:
+        lines += [f"- Run `{check}` before you say that something is done; it must pass.", ""]
+    if parts:
+        lines += ["Directories: " + ", ".join(f"`{name}/`" for name in parts[:20]) + ".", ""]
+    lines += ["Keep changes small, and add a test for what you change."]
+    return "\n".join(lines) + "\n"
+
+
+def _text(top: str, name: str) -> str:
+    return (read_if_there(os.path.join(top, name)) or b"").decode(errors="replace")
+
+
+# `treadle trust`: say which project directories may change settings, run hooks and start servers.
+
+
+@click.command()
+@click.argument("directory", type=click.Path(file_okay=False), default=".", metavar="[DIR]")
+@click.option("--list", "listing", is_flag=True, help="Show what is trusted.")
+@click.option("--remove", is_flag=True, help="Stop trusting DIR.")
+@json_option
+def trust(directory: str, listing: bool, remove: bool, as_json: bool) -> None:
+    """Trust the project in DIR (default: here) as its files are now.
+
+    Until then, what a project's .treadle/, .mcp.json, backplane.toml and .claude/settings*.json say can only narrow
+    what is allowed: hooks do not run, servers are not started, allow rules are ignored. When one of these files
+    changes, the project must be trusted again.
+    """
+    if listing:
+        _list(as_json)
+    elif remove:
+        _remove(directory, as_json)
+    else:
+        _trust(directory, as_json)
+
+
+def _list(as_json: bool) -> None:
+    entries = store.entries()
+    if as_json:
+        show_json(entries)
+    elif not entries:
+        click.echo("nothing is trusted yet")
+    else:
+        for entry in entries:
+            when = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.at))
+            click.echo(f"{when}  {entry.path}{'  (changed since: not trusted)' if entry.changed else ''}")
+
+
+def _remove(directory: str, as_json: bool) -> None:
+    path = os.path.realpath(directory)
+    removed = store.remove(directory)
+    if as_json:
+        show_json({"path": path, "removed": removed})
+    else:
+        click.echo(f"{path} is not trusted any more" if removed else f"{path} was not trusted")
+
+
+def _trust(directory: str, as_json: bool) -> None:
+    added = store.trust(directory)
+    if as_json:
+        show_json(added)
+        return
+    for entry in added:
+        click.echo(f"trusted {entry.path}")
+        for name in entry.files:
+            click.echo(f"  {name}")
+        if not entry.files:
+            click.echo("  it has no project files yet; when it gets some, trust it again")
+
+
+# `treadle coord NAME`: the `heimdall-*` commands under the one program.
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []}
+)
+@click.argument("name", required=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def coord(ctx: click.Context, name: str | None, arguments: tuple[str, ...]) -> None:
+    """Coordinate agents that share a repository: claims, identities, messages, capsules, the token ledger."""
+    if name in COMMANDS or name in OF_TREADLE:
+        ctx.exit(run(name, list(arguments)))
+    if name not in (None, "-h", "--help", "help"):
+        raise click.UsageError(f"there is no {name!r}; there are {', '.join({**OF_TREADLE, **COMMANDS})}")
+    click.echo("Usage: treadle coord NAME ...\n")
+    for known, what in OF_TREADLE.items():
+        click.echo(f"  {known:11} {what}")
+    click.echo("\nThe same as heimdall-NAME:\n")
+    for known, what in COMMANDS.items():
+        click.echo(f"  {known:11} {what}")
+    click.echo("\n`treadle coord NAME --help` says more.")

@@ -1,0 +1,338 @@
+"""`treadle kill`, `clean`, `diff` and `merge`: end a terminal, and take over or remove what it leaves."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from treadle.cli.arguments import Arguments, UsageError
+from treadle.cli.terminal import WHERE, connect, directory, duration, place, show, warn
+from treadle.errors import LocalError, NotFound, PeerExited, PeerStalled
+from treadle.light import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from treadle.terminal.places import Place
+    from treadle.workspace.workspace import Workspace
+
+
+# `treadle kill`.
+
+SUPERVISOR, REAPER = "treadle-termina", "treadle-reaper"  # the kernel keeps only 15 bytes of a name
+
+
+KILL_HELP = """End a terminal's program and all that belongs to it, and say what died.
+
+    treadle kill ID... [--grace SECONDS] [--json]
+    treadle kill --all
+
+SIGTERM to everything in the terminal; SIGHUP to what ignores it, as interactive shells do; SIGKILL after the grace (5).
+Exit code 1 when something is left, or when it cannot be told whether something is.
+"""
+
+
+def kill_command(arguments: list[str]) -> int:
+    given = Arguments(arguments, f"--grace {WHERE}", "--json --all")
+    grace = given.number("--grace", 5.0)
+    if "--all" in given.flags:
+        from treadle.terminal.listing import rows
+
+        given.exactly(0, "no ids together with --all")
+        names = [row["id"] for row in rows(directory(given)) if row["alive"]]
+    elif not given.rest:
+        raise UsageError("expected an id")
+    else:
+        names = given.rest
+    places = [place(given, name) for name in names]
+    reports = {where.id: _end(where, grace) for where in places}
+    if "--json" in given.flags:
+        show(reports if "--all" in given.flags or len(places) > 1 else reports[places[0].id])
+    else:
+        for name, report in reports.items():
+            _tell(name, report)
+    return 1 if any(report["survivors"] or report["unseen"] for report in reports.values()) else 0
+
+
+def _end(where: Place, grace: float) -> dict[str, Any]:
+    if _is_stopped(where):  # it is stopped and cannot answer
+        return _from_outside(where, grace)
+    try:
+        with connect(where, timeout=5.0) as client:
+            report = client.stop(grace)
+            return {"unseen": False, **report}
+    except (PeerStalled, PeerExited):
+        return _from_outside(where, grace)
+    except NotFound:
+        if not os.path.exists(where.pid) or os.path.exists(where.exit):
+            raise
+        return _kill_orphans(where, grace)
+
+
+def _is_stopped(where: Place) -> bool:
+    from treadle.io.process import table
+
+    found = table.look(where.pids()[0])
+    return found is not None and found.name == SUPERVISOR and found.state in "Tt"
+
+
+def _tell(name: str, report: dict[str, Any]) -> None:
+    with_code = "" if report["code"] is None else f" with code {report['code']}"
+    sys.stdout.write(f"{name} ended{with_code}\n")
+    for entry in report["ended"]:
+        sys.stdout.write(f"  {entry['by']:8} {entry['pid']} {entry['name']}\n")
+    if report["unseen"]:
+        why = "all that watched it was killed" if report.get("lost") else "its supervisor adopts nothing"
+        warn(f"  it cannot be told whether {name} left something behind: {why}")
+    for entry in report["survivors"]:
+        warn(f"  still there: {entry['pid']} {entry['name']}")
+
+
+def _kill_orphans(where: Place, grace: float) -> dict[str, Any]:
+    """Supervisor and reaper were killed at the same moment. The processes are found by a variable in their environment:
+    their pids may belong to others by now."""
+    from treadle.io.process import registry, table
+    from treadle.terminal.settings import STATE_FILE_VARIABLE
+
+    entry = f"{STATE_FILE_VARIABLE}={where.state}"
+
+    def find() -> list[table.Process]:
+        every = table.processes()
+        found = {one.pid: one for one in every if one.state not in "ZX" and table.environment_has(one.pid, entry)}
+        return [*({each.pid: each for pid in found for each in table.descendants(pid, every)} | found).values()]
+
+    ended, left = registry.end(find, grace)
+    return {"code": None, "ended": _named(ended), "survivors": _left(left), "unseen": True, "lost": True}
+
+
+def _named(ended: list[tuple[int, str, int]]) -> list[dict[str, Any]]:
+    from signal import Signals
+
+    return [{"pid": pid, "name": name, "by": Signals(by).name} for pid, name, by in ended]
+
+
+def _left(left: list[tuple[int, str]]) -> list[dict[str, Any]]:
+    return [{"pid": pid, "name": name} for pid, name in left]
+
+
+def _from_outside(where: Place, grace: float) -> dict[str, Any]:
+    """For a supervisor without our additions, or one that does not answer: take the same steps from here."""
+    from treadle.io.process import registry, table
+    from treadle.terminal.history import exit_record
+    from treadle.terminal.settings import STATE_FILE_VARIABLE
+
+    supervisor, child = where.pids()
+    if child <= 1:
+        raise PeerStalled(f"the supervisor of {where.id} does not answer, and {where.pid} does not name its program")
+    found = table.look(supervisor) if supervisor > 1 else None
+    adopts = found is not None and found.name == SUPERVISOR
+    entry = f"{STATE_FILE_VARIABLE}={where.state}"
+
+    def find() -> list[table.Process]:
+        if adopts:
+            return [each for each in table.descendants(supervisor) if each.name != REAPER]
+        return registry.related(child, entry, apart=supervisor)
+
+    ended, left = registry.end(find, grace)
+    try:
+        code = exit_record(where.exit).get("code")
+    except Exception:
+        code = None
+    return {
+        "code": code,
+        "ended": _named(ended),
+        "survivors": _left(left),
+        "unseen": not adopts,  # what leaves the tree becomes a child of the supervisor, if that is one of ours
+    }
+
+
+# `treadle clean`.
+
+ENDINGS = (".exit", ".log", ".log.1", ".out", ".out.1", ".state", ".summary", ".renamed", ".pid", ".sock")
+
+
+CLEAN_HELP = """Remove what terminals that have ended left: logs, output and exit records.
+
+    treadle clean [--older-than DURATION] [--force] [--json]
+
+Only looks unless --force is given. What has work in a worktree of its own is left alone: `treadle merge ID` first.
+DURATION is 24h by default; also 90s, 5m, 2h30m, 7d.
+"""
+
+
+def clean_command(arguments: list[str]) -> int:
+    given = Arguments(arguments, f"--older-than {WHERE}", "--force --json")
+    given.exactly(0, "no arguments")
+    age = duration(given.get("--older-than", "24h"))
+    where = directory(given)
+    found = list(_old_files(where, time.time() - age))
+    total = sum(os.path.getsize(path) for path in found)
+    for path in found:
+        if "--force" in given.flags:
+            os.unlink(path)
+        if "--json" not in given.flags:
+            sys.stdout.write(f"{'removed' if '--force' in given.flags else 'would remove'} {path}\n")
+    if "--json" in given.flags:
+        show({"removed": "--force" in given.flags, "files": found, "bytes": total})
+    else:
+        sys.stdout.write(f"{_sum(found, total, '--force' in given.flags)}\n")
+    return 0
+
+
+def _sum(found: list[str], total: int, done: bool) -> str:
+    if not found:
+        return "Nothing to clean"
+    logs = sum(path.endswith((".log", ".log.1")) for path in found)
+    parts = [(logs, "log file"), (len(found) - logs, "other file" if logs else "file")]
+    words = " and ".join(f"{count} {name}{'' if count == 1 else 's'}" for count, name in parts if count)
+    return f"Cleaned {words}, {total} bytes" if done else f"Would clean {words}, {total} bytes; say --force to do it"
+
+
+def _old_files(where: str, before: float) -> list[str]:
+    from treadle.io.files import is_locked
+    from treadle.terminal.places import Place
+    from treadle.terminal.worktree import holds_work
+
+    try:
+        names = os.listdir(where)
+    except FileNotFoundError:
+        return []
+    bases = {name[: -len(ending)] for ending in ENDINGS for name in names if name.endswith(ending)}
+    found = []
+    for base in sorted(bases):
+        try:
+            place = Place(where, base)
+        except Exception:
+            continue  # not one of ours
+        paths = [f"{os.path.join(where, base)}{ending}" for ending in ENDINGS if f"{base}{ending}" in names]
+        old = not is_locked(place.pid) and max(os.path.getmtime(path) for path in paths) < before
+        if old and not holds_work(place):
+            found += paths
+    return found
+
+
+# `treadle diff`.
+
+DIFF_HELP = """Show what the program of a terminal that was started with `run --worktree` has changed.
+
+    treadle diff ID [--stat | --json]
+
+The patch against the commit that it began with; files that .gitignore names are not in it. It may be looked at while
+the program works, and after its end.
+
+  --stat   only the files and what happened to them
+"""
+
+
+def diff_command(arguments: list[str]) -> int:
+    given = Arguments(arguments, WHERE, "--stat --json")
+    (name,) = given.exactly(1, "one id")
+    from treadle.cli.render import colourful, printable
+    from treadle.terminal import worktree
+
+    found = worktree.of(place(given, name)).difference()
+    if found.unread:
+        warn(f"treadle: not all of it could be read: {found.unread}")
+    if "--json" in given.flags:
+        changes = [{"kind": each.kind, "path": each.path, "old_path": each.old_path} for each in found.changes]
+        show({"changes": changes, "patch": found.patch.decode(errors="replace")})
+    elif "--stat" in given.flags:
+        sys.stdout.write("".join(f"{line}\n" for line in printable(found.status).splitlines()))
+    elif colourful(sys.stdout):
+        sys.stdout.write("".join(map(_coloured, printable(found.patch.decode(errors="replace")).splitlines(True))))
+    else:
+        sys.stdout.buffer.write(found.patch)
+    return 0
+
+
+def _coloured(line: str) -> str:
+    head = line.startswith(("diff ", "index ", "--- ", "+++ "))
+    colour = "1" if head else {"+": "32", "-": "31", "@": "36"}.get(line[:1], "")
+    return f"\x1b[{colour}m{line.rstrip(chr(10))}\x1b[0m\n" if colour else line
+
+
+# `treadle merge`.
+
+MERGE_HELP = """Bring what a terminal's program has changed in its worktree into your directory.
+
+    treadle merge ID [--branch | --discard] [--anyway] [--json]
+
+The changes become uncommitted changes of the directory that `run --worktree` was started for: all of them, or none if
+they conflict with yours. Once the program has ended and all is brought over, its worktree is removed.
+
+  --branch    do not change the directory: make a branch with the result, treadle/NAME, on top of the program's commits
+  --discard   throw the worktree away with all that is in it; only when the program has ended
+  --anyway    also files that other programs obey: CI, hooks, AGENTS.md
+
+Exit codes: 0 done, or nothing to do. 1 conflicts, or any other failure.
+"""
+
+
+def merge_command(arguments: list[str]) -> int:
+    given = Arguments(arguments, WHERE, "--branch --discard --anyway --json")
+    (name,) = given.exactly(1, "one id")
+    if {"--branch", "--discard"} <= given.flags:
+        raise UsageError("--branch keeps the work and --discard throws it away")
+    from treadle.terminal import worktree
+
+    where = place(given, name)
+    workspace, as_json = worktree.of(where), "--json" in given.flags
+    if "--discard" in given.flags:
+        if worktree.runs(where):
+            raise LocalError(f"{where.id} still runs in its worktree", hint=f"`treadle kill {where.id}` ends it")
+        workspace.discard()
+        return _report(as_json, "discarded", workspace.top, [])
+    if "--branch" in given.flags:
+        return _branch(where, workspace, as_json)
+    return _apply(where, workspace, "--anyway" in given.flags, as_json)
+
+
+def _apply(where: Place, workspace: Workspace, anyway: bool, as_json: bool) -> int:
+    from treadle.terminal import worktree
+
+    plan = workspace.plan(anyway=anyway)
+    done = workspace.apply(plan)
+    source = workspace.place.source
+    if done.conflicts:
+        for each in done.conflicts:
+            warn(f"treadle: {each.path}: {each.reason}")
+        warn(f"  nothing in {source} was changed; commit or take back your own changes, or use --branch")
+        return 1
+    changed = [each.path for each in workspace.difference().changes]
+    if not worktree.runs(where):
+        left = workspace.release(applied=True)
+        if left:
+            warn(f"treadle: {left} is kept: it has commits of its own (--branch brings them, --discard removes it)")
+    return _report(as_json, "merged", source, changed)
+
+
+def _branch(where: Place, workspace: Workspace, as_json: bool) -> int:
+
+    from treadle.io.process.loop import run_async
+    from treadle.sandboxed.repositories import bundle_of
+
+    agent = None
+    if workspace.has_committed():
+        start, lenders = str(workspace.place.start), workspace.store.lenders
+        agent = workspace.take_commits(run_async(bundle_of(workspace.top, start, lenders)))
+    commit = workspace.publish(f"{where.id}: what was left in its worktree", agent)
+    if commit is None:
+        return _report(as_json, "unchanged", "", [])
+    return _report(as_json, "branch", str(workspace.place.branch), [])
+
+
+WORDS = {
+    "discarded": "the worktree {place} is gone",
+    "merged": "{count} changed files are in {place} now",
+    "unchanged": "nothing was changed",
+    "branch": "the branch {place} has it",
+}
+
+
+def _report(as_json: bool, outcome: str, where: str, changed: list[str]) -> int:
+    if as_json:
+        show({"outcome": outcome, "place": where, "changed": changed})
+    elif outcome == "merged" and not changed:
+        sys.stdout.write("nothing was changed\n")
+    else:
+        sys.stdout.write(f"{WORDS[outcome].format(place=where, count=len(changed))}\n")
+    return 0

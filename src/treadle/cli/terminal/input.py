@@ -1,0 +1,535 @@
+"""`treadle send`, `wait`, `resize` and `rename`: type into a terminal, and wait for what comes of it."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from collections.abc import Sequence
+
+from treadle.cli.arguments import Arguments, UsageError
+from treadle.cli.terminal import (
+    NEEDS_A_PERSON,
+    NOT_SUBMITTED,
+    TIMED_OUT,
+    TURN_FAILED,
+    WHERE,
+    connect,
+    is_past,
+    place,
+    timed_out,
+    warn,
+)
+from treadle.errors import LocalError, NotFound, PeerExited, PeerStalled, TimedOut
+from treadle.light import TYPE_CHECKING, Any
+from treadle.terminal import keyboard
+from treadle.terminal.places import check_id
+from treadle.wire.terminal import frames as wire
+
+if TYPE_CHECKING:
+    from treadle.terminal.client import Client
+    from treadle.terminal.places import Place
+
+
+# `treadle wait`.
+
+STATES = (
+    *("idle", "working", "permission", "question", "waiting", "error", "starting", "unknown", "done", "dead"),
+    *("submitted", "thinking", "streaming", "tool_use", "active", "auth"),
+)
+AT_WORK = ("thinking", "streaming", "tool_use", "active", "working")
+AT_REST = ("idle", "waiting", "error", "dead")
+ANSWER = 2.0
+"""How many seconds a supervisor has to show that it knows our additions."""
+PAUSE = 0.2
+"""Seconds between two looks at a state whose changes are not announced."""
+
+
+WAIT_HELP = """Wait until a terminal is in a state, or has ended.
+
+    treadle wait ID --state STATE[,STATE...] [--timeout S]
+    treadle wait --any ID ID... [--state STATE,...] [--timeout S]
+    treadle wait ID --exit [--timeout S]
+
+STATE is idle, submitted, working, permission, question, waiting (for either), error, starting, unknown, done or dead;
+or, finer than working: thinking, streaming, tool_use.
+
+  --any       of several terminals, the first that gets there; prints its id and state. Without --state: the first that
+              is idle, waits for a person, failed or ended
+  --anyway    take a program that is not recognised for idle when it is silent
+  --exit      until it has ended; the exit code is the program's, also when that was long ago
+  --timeout S how long to wait, at most
+
+Exit codes: 0 it is in the state. 1 it has ended instead. 3 it waits for a person instead of getting idle, or no one can
+tell what it does. 5 its turn failed instead. 124 not within the timeout.
+"""
+
+
+def wait_command(arguments: list[str]) -> int:
+    given = Arguments(arguments, f"--state --timeout {WHERE}", "--exit --any --anyway")
+    if "--any" not in given.flags:
+        given.exactly(1, "one id; for several say --any")
+    elif not given.rest:
+        raise UsageError("expected ids")
+    places = [place(given, name) for name in given.rest]
+    limit = given.number("--timeout", 0.0)
+    deadline = time.monotonic() + limit if "--timeout" in given.values else None
+    try:
+        if "--exit" in given.flags:
+            return _wait_for_exit(places[0], deadline)
+        wanted = given.get("--state") if "--any" in given.flags else given.need("--state")
+        states = tuple(wanted.split(",")) if wanted else AT_REST
+        if unknown := [state for state in states if state not in STATES]:
+            raise UsageError(f"unknown state {unknown[0]!r}; it is one of {', '.join(STATES)}")
+        return wait_for_state(
+            places, states, deadline, anyway="--anyway" in given.flags, name_it="--any" in given.flags
+        )
+    except TimedOut:
+        warn(f"treadle: {', '.join(given.rest)} did not get there within {limit:g} s")
+        return TIMED_OUT
+    except PeerStalled as error:
+        return timed_out(error, deadline, limit)
+
+
+def _wait_for_exit(where: Place, deadline: float | None) -> int:
+    try:
+        with connect(where, until=deadline) as client:
+            client.timeout = ANSWER
+            try:
+                client.hello(wire.READ_ONLY | wire.FROM, 1 << 62)  # only to learn of its end: no output
+            except PeerStalled:
+                pass  # a supervisor without our additions sends all of its output
+            client.subscribe()
+            for message in client.messages():
+                if isinstance(message, wire.Exit):
+                    return message.code
+    except (NotFound, PeerExited):
+        pass
+    from treadle.terminal.history import exit_record
+
+    code = exit_record(where.exit).get("code")
+    return code if isinstance(code, int) else 1
+
+
+class Watched:
+    """One terminal that is waited for."""
+
+    def __init__(self, where: Place, until: float | None) -> None:
+        self.where = where
+        self.plain = False  # whether its supervisor has only the basic protocol
+        self.client: Client | None = None
+        try:
+            self.client = connect(where, until=until)
+            self.client.timeout = where.patience
+            self.client.hello(wire.WANT_STATES | wire.READ_ONLY)
+        except PeerStalled:
+            if is_past(until):
+                self.close()
+                raise
+            self.plain = True
+        except (NotFound, PeerExited):
+            self.close()
+
+    def close(self) -> None:
+        if self.client:
+            self.client.close()
+            self.client = None
+
+    def state(self) -> dict[str, Any]:
+        """What it is doing now, with `idle_ms`."""
+        if self.client is None:
+            return {"name": "dead"}
+        try:
+            self.client.waiting()
+            if self.plain:
+                status = self.client.status()
+                return {"name": status.state_name if status.alive else "dead", "idle_ms": status.idle_ms}
+            detail = self.client.detail()
+            return {**detail["state"], "idle_ms": detail["idle_ms"], "end": detail["output"]["end"]}
+        except PeerExited:
+            self.close()
+            return {"name": "dead"}
+
+
+def wait_for_state(
+    places: Sequence[Place], states: tuple[str, ...], deadline: float | None, *, anyway: bool, name_it: bool = False
+) -> int:
+    """Return 0 when one of the terminals is in one of the states; another code when it ended up elsewhere for good."""
+    watched = [Watched(where, deadline) for where in places]
+    try:
+        while True:
+            for one in watched:
+                code = _verdict(one, states, anyway)
+                if code is not None:
+                    if name_it:
+                        sys.stdout.write(f"{one.where.id} {one.state()['name']}\n")
+                    return code
+            _wait_for_news(watched, deadline)
+    finally:
+        for one in watched:
+            one.close()
+
+
+def _verdict(one: Watched, states: tuple[str, ...], anyway: bool) -> int | None:
+    """The exit code, or None while undecided."""
+    state = one.state()
+    if state.get("settling"):
+        return None
+    if anyway and state["name"] == "unknown" and state.get("hint") == "idle":
+        state["name"] = "idle"
+    if matches(state, states):
+        return 0
+    if state["name"] == "dead":
+        warn(f"treadle: {one.where.id} has ended")
+        return 1
+    return instead_of_idle(one.where.id, state) if "idle" in states else None
+
+
+def instead_of_idle(name: str, state: dict[str, Any]) -> int | None:
+    """The exit code for a terminal that will not become idle by itself."""
+    if state["name"] in ("permission", "question"):
+        sys.stdout.write(f"{state['name']}: {state.get('message') or ''}\n")
+        return NEEDS_A_PERSON
+    if state["name"] == "error":
+        sys.stdout.write(f"error: {state.get('message') or ''}\n")
+        return TURN_FAILED
+    if state["name"] == "unknown" and state.get("hint") == "idle":
+        warn(f"treadle: it cannot be told whether {name} is idle: it is silent, and not a program that is known")
+        warn(f"  look with `treadle peek {name}`; --anyway takes silence for idle; `treadle explain {name}` says why")
+        return NEEDS_A_PERSON
+    return None
+
+
+def _wait_for_news(watched: Sequence[Watched], deadline: float | None) -> None:
+    """Wait until one of them reports something, or until it is time to look again."""
+    if is_past(deadline):
+        raise TimedOut("it took too long")
+    sockets = [one.client.sock for one in watched if one.client and not one.plain]
+    pause = PAUSE if deadline is None else min(PAUSE, max(0.0, deadline - time.monotonic()))
+    if not sockets:
+        time.sleep(pause)
+    else:
+        select.select(sockets, [], [], pause)
+
+
+def matches(state: dict[str, Any], states: tuple[str, ...]) -> bool:
+    names = {state["name"]}
+    if state["name"] in ("permission", "question"):
+        names.add("waiting")
+    elif state["name"] in AT_WORK:
+        names.add("working")
+    if state.get("done"):
+        names.add("done")
+    return bool(names & set(states))
+
+
+# `treadle send`.
+
+FLAGS = "--enter --wait --wait-idle --when-idle --replace --anyway --force"
+
+
+SEND_HELP = """Type into a terminal.
+
+    treadle send ID [TEXT...] [--enter | --wait | --when-idle] [--replace] [--file FILE] [--timeout S] [--anyway]
+    treadle send ID --answer KEY
+    treadle send ID --cancel NUMBER
+
+  --enter        press Enter after the text, once it is seen in the program's input box
+  --wait         press Enter, then wait for the end of the turn that this starts; also called --wait-idle
+  --when-idle    queue it: it is typed when the program is next idle, after those that were queued before, one for
+                 each turn. Prints its number. With --wait, wait for the end of its turn
+  --answer KEY   answer what it asks: 1, y, \\e (Esc), \\r (Enter: what is marked), \\e[B (down). Refused when it asks
+                 nothing. Enter follows by itself in a program that reads the answer as a line, such as aider
+  --cancel N     remove a queued text; `treadle status ID` lists them
+  --replace      remove the text that stands in the input box, instead of refusing to add to it
+  --file FILE    type what the file holds; - is standard input
+  --timeout S    how long all of this may take, at most (no limit)
+  --anyway       type whatever the program is doing, and press Enter whatever its input box shows
+
+Words are joined by one space; \\n, \\t, \\e, \\xHH in the text are as in C. A text never answers a dialog: while the
+program asks for a permission or has a question, only a single key is typed, as in `treadle send ID 1`, and Enter is
+pressed only with --answer or --anyway. While it works a dialog may come at any moment, so Enter is not pressed then
+either: use --when-idle. Of a program that is not recognised one cannot tell, so Enter needs --anyway there too, unless
+it shows a prompt.
+
+Exit codes: 0 typed, taken, queued, or idle again. 1 it has ended, or without --timeout: its supervisor does not answer.
+3 not typed, or Enter not pressed: it waits for a
+person, works, has a text in its input box, or its state is not known. 4 not submitted: the text was not seen in the
+input box, or nothing came of Enter. 5 the turn failed. 124 not within the timeout.
+"""
+
+
+def send_command(arguments: list[str]) -> int:
+    given = Arguments(arguments, f"--file --timeout --cancel --answer {WHERE}", FLAGS)
+    if not given.rest:
+        raise UsageError("expected an id and a text")
+    name, *words = given.rest
+    where = place(given, name)
+    if "--cancel" in given.values:
+        return _cancel(where, int(given.number("--cancel", 0)))
+    if "--answer" in given.values:
+        return _answer(where, given, words)
+    data = unescape(" ".join(words))
+    if path := given.get("--file"):
+        data += _read(path)
+    waits, queues = bool(given.flags & {"--wait", "--wait-idle"}), "--when-idle" in given.flags
+    enter = waits or queues or bool(given.flags & {"--enter", "--replace"})
+    if not data and not enter:
+        raise UsageError("there is nothing to send")
+    anyway = bool(given.flags & {"--anyway", "--force"})
+    if anyway and queues:
+        raise UsageError("--when-idle waits until it is safe; --anyway does not care")
+    how = (wire.REPLACE if "--replace" in given.flags else 0) | (wire.WHEN_IDLE if queues else 0)
+    limit = given.number("--timeout", 0.0)
+    deadline = time.monotonic() + limit if "--timeout" in given.values else None
+    how |= wire.AT_ANY_TIME if anyway else 0
+    try:
+        with connect(where, until=deadline) as client:
+            before = _detail(client, where)
+            if before is None:
+                return _send_plainly(client, where, data, enter, anyway)
+            if not enter:
+                refused = keyboard.type_text(client, before, data, False, anyway)
+                return 0 if refused is None else refuse(where, refused)
+            return _submit(client, where, before, data, how, waits)
+    except TimedOut:
+        warn(f"treadle: {name} was not idle again within {limit:g} s")
+        return TIMED_OUT
+    except PeerStalled as error:
+        return timed_out(error, deadline, limit)
+    except PeerExited:
+        warn(f"treadle: {where.id} has ended")
+        return 1
+
+
+def _detail(client: Client, where: Place) -> dict[str, Any] | None:
+    """Everything the supervisor knows; None from one without our additions."""
+    before, client.timeout = client.timeout, where.patience
+    try:
+        return client.detail()
+    except PeerStalled:
+        if is_past(client.until):
+            raise
+        return None
+    finally:
+        client.timeout = before
+
+
+def _send_plainly(client: Client, where: Place, data: bytes, enter: bool, anyway: bool) -> int:
+    if enter and not anyway:
+        return refuse(where, {"why": "unknown", "state": {"name": "unknown"}})
+    client.input(data)
+    client.status()  # the answer comes after the input was taken
+    if enter:
+        keyboard.settle(client)
+        client.input(b"\r")
+        client.status()
+    return 0
+
+
+def _answer(where: Place, given: Arguments, words: list[str]) -> int:
+    key = unescape(given.get("--answer") or "")
+    if words or given.flags or not key:
+        raise UsageError("--answer types one key, and nothing else")
+    with connect(where) as client:
+        refused = keyboard.answer(client, key)
+    return 0 if refused is None else refuse(where, refused)
+
+
+def _cancel(where: Place, number: int) -> int:
+    with connect(where) as client:
+        answer = client.cancel_prompt(number)
+    if answer["stage"] == "cancelled":
+        return 0
+    if answer["stage"] == "gone":
+        warn(f"treadle: nothing with the number {number} is queued in {where.id}")
+    else:
+        warn(f"treadle: number {number} was typed into {where.id} already")
+    return NEEDS_A_PERSON
+
+
+def _submit(client: Client, where: Place, before: dict[str, Any], data: bytes, how: int, waits: bool) -> int:
+    """Submit it, and follow it as far as was asked."""
+    if before["canonical"]:
+        keyboard.check_lines(data)
+    answer = client.prompt(data, how, keyboard.patience())
+    if how & wire.WHEN_IDLE and answer["stage"] == "queued":
+        sys.stdout.write(f"{answer['number']}\n")
+        sys.stdout.flush()
+        if not waits:
+            return 0
+    while True:
+        code = _code(where, answer, waits, bool(how & wire.AT_ANY_TIME))
+        if code is not None:
+            return code
+        answer = client.prompted()
+
+
+def _code(where: Place, answer: dict[str, Any], waits: bool, anyway: bool) -> int | None:
+    """The exit code, or None while there is more to come."""
+    stage, state = answer["stage"], answer.get("state") or {}
+    if stage == "dead" or state.get("name") == "dead":
+        warn(f"treadle: {where.id} has ended")
+        return 1
+    if stage in ("refused", "unseen"):
+        return refuse(where, answer)
+    if stage == "unsubmitted":
+        return _not_submitted(where, answer["why"])
+    if stage == "cancelled":
+        warn(f"treadle: it was cancelled before {where.id} was idle")
+        return NEEDS_A_PERSON
+    if not waits:
+        if keyboard.accepted(answer):
+            return 0
+        return _asks(where, state) if stage == "taken" else None
+    if stage == "over" and (state["name"] == "idle" or anyway):
+        return 0
+    if stage in ("over", "taken") and not state.get("settling"):
+        return _asks(where, state)
+    return None
+
+
+def _asks(where: Place, state: dict[str, Any]) -> int | None:
+    """The exit code for a turn that does not end in idle."""
+
+    return instead_of_idle(where.id, state)
+
+
+REASONS = {
+    "permission": "{id} asks for a permission: {message}",
+    "question": "{id} asks a question: {message}",
+    "starting": "{id} is still starting; `treadle wait {id} --state idle` waits for it",
+    "settling": "what {id} does is just changing; try again",
+    "submitted": "{id} has not shown yet what came of the last prompt",
+    "text": "there is a text in the input box of {id} already",
+    "clearing": "the text in the input box of {id} could not be removed",
+    "stopped": "the program in {id} is stopped (its processes have SIGSTOP)",
+    "queue": "other texts wait for {id}",
+    "full": "too many texts wait for {id}",
+    "no question": "{id} asks nothing now",
+    "no key": "an answer is one key",
+    "read only": "this connection to {id} may only watch",
+}
+HINTS = {
+    "permission": "answer with a key, as in `treadle send {id} --answer 1`; --anyway types a text all the same",
+    "question": "answer with a key, as in `treadle send {id} --answer 1`; --anyway types a text all the same",
+    "no question": "`treadle wait {id} --state waiting` waits until it asks",
+    "no key": "1, y, \\e for Esc, \\r for Enter; --anyway types a text all the same",
+    "text": "--replace removes it; `treadle send {id} --enter` submits it",
+    "work": "--when-idle types it when the turn is over; --anyway types it now",
+    "queue": "--when-idle adds this one; `treadle status {id}` lists them, --cancel removes one",
+    "full": "`treadle status {id}` lists them, --cancel removes one",
+}
+
+
+def refuse(where: Place, answer: dict[str, Any]) -> int:
+    """Say why it was not typed, or why Enter was not pressed."""
+    from treadle.terminal.states import AT_WORK
+
+    why, state = str(answer["why"]), answer.get("state") or {}
+    if why == "dead":
+        warn(f"treadle: {where.id} has ended")
+        return 1
+    if why == "unseen":
+        return _not_submitted(where, why)
+    message = state.get("message") or (state.get("why") or {}).get("said") or ""
+    kind = "work" if why in AT_WORK else why
+    reason = "{id} works, and may ask something at any moment" if kind == "work" else REASONS.get(why)
+    text = (reason or "it is not known what {id} is doing").format(id=where.id, message=message)
+    typed = answer.get("stage") == "unseen"
+    warn(f"treadle: {text}{'; the text was typed, but Enter was not pressed' if typed else ', so nothing was typed'}")
+    hint = HINTS.get(kind, "`treadle explain {id}` says why; --anyway types all the same").format(id=where.id)
+    warn(f"  look with `treadle peek {where.id}`; {hint}")
+    return NEEDS_A_PERSON
+
+
+NOT_TAKEN = {
+    "unseen": "the text was typed but is not seen in its input box, so Enter was not pressed",
+    "in the box": "the text still stands in its input box after Enter, so it was not submitted",
+    "no box": "its input box has vanished after Enter, so it is not known whether the text was submitted",
+    "no work": "no work was seen after Enter, so it is not known whether the text was submitted",
+}
+
+
+def _not_submitted(where: Place, why: str) -> int:
+    warn(f"treadle: {where.id}: {NOT_TAKEN[why]}")
+    warn(
+        f"  look with `treadle peek {where.id}`; `treadle send {where.id} --enter` presses Enter; --replace types anew"
+    )
+    return NOT_SUBMITTED
+
+
+def _read(path: str) -> bytes:
+    if path == "-":
+        return sys.stdin.buffer.read()
+    from treadle.io.files import read
+
+    return read(path)
+
+
+ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "e": b"\x1b", "a": b"\a", "b": b"\b", "0": b"\0", "\\": b"\\"}
+
+
+def unescape(text: str) -> bytes:
+    out, at = [], 0
+    while (slash := text.find("\\", at)) >= 0:
+        out.append(os.fsencode(text[at:slash]))
+        letter = text[slash + 1 : slash + 2]
+        digits = text[slash + 2 : slash + 4]
+        if letter == "x" and len(digits) == 2 and all(digit in "0123456789abcdefABCDEF" for digit in digits):
+            out.append(bytes((int(digits, 16),)))
+            at = slash + 4
+        elif letter in ESCAPES and letter:
+            out.append(ESCAPES[letter])
+            at = slash + 2
+        else:
+            out.append(b"\\")
+            at = slash + 1
+    return b"".join([*out, os.fsencode(text[at:])])
+
+
+# `treadle resize`.
+
+RESIZE_HELP = """Change a terminal's size, whatever its policy is.
+
+treadle resize ID COLSxROWS
+"""
+
+
+def resize_command(arguments: list[str]) -> int:
+    given = Arguments(arguments, WHERE)
+    name, size = given.exactly(2, "an id and a size such as 120x40")
+    cols, x, rows = size.partition("x")
+    if not (cols.isdigit() and x and rows.isdigit() and int(cols) <= 0xFFFF and int(rows) <= 0xFFFF):
+        raise UsageError(f"{size!r} is not a size; write 120x40")
+    with connect(place(given, name), timeout=2.0) as client:
+        try:
+            client.hello()
+        except PeerStalled:
+            pass  # a supervisor without our additions accepts the frame too
+        client.resize(int(cols), int(rows))
+        client.status()
+    return 0
+
+
+# `treadle rename`.
+
+RENAME_HELP = """Give a terminal another id. Its program goes on and is not notified.
+
+treadle rename ID NEW-ID
+
+Who is attached stays so. Its files move too; the program's own variable with the id keeps the old one.
+"""
+
+
+def rename_command(arguments: list[str]) -> int:
+    given = Arguments(arguments, WHERE)
+    name, new = given.exactly(2, "an id and a new one")
+    check_id(new)
+    with connect(place(given, name)) as client:
+        answer = client.rename(new)
+    if answer["why"]:
+        raise LocalError(f"{name} keeps its id: {answer['why']}")
+    print(answer["id"])
+    return 0

@@ -1,0 +1,436 @@
+"""`treadle run`, `attach`, `wall`, `replay` and `share`: start a terminal, join it, watch it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from treadle.cli.arguments import Arguments, UsageError
+from treadle.cli.terminal import WHERE, directory, duration, place, show, warn
+from treadle.errors import ConfigError, NotFound
+from treadle.light import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from treadle.terminal.places import Place
+    from treadle.terminal.settings import TerminalSettings
+
+
+# `treadle run`.
+
+TEXT = {
+    "--id": "id",
+    "--workdir": "workdir",
+    "--classifier": "classifier",
+    "--session-env-var": "session_env_var",
+    "--log-file": "log_file",
+    "--log-level": "log_level",
+    "--record": "record",
+    "--notify": "notify",
+    "--resize": "resize_policy",
+    "--term": "term",
+}
+NUMBERS = {
+    "--cols": "cols",
+    "--rows": "rows",
+    "--scrollback-bytes": "scrollback_bytes",
+    "--idle-threshold-ms": "idle_threshold_ms",
+    "--debounce-ms": "debounce_ms",
+}
+OPTIONS = " ".join([*TEXT, *NUMBERS, "--linger --kill-process-group", WHERE])
+
+
+def attaches(arguments: list[str]) -> bool:
+    """Whether the command attaches to this terminal, rather than only starting something in the background."""
+    try:
+        return "--detach" not in _parsed(arguments).flags
+    except UsageError:
+        return False  # the error is reported without a terminal
+
+
+def _parsed(arguments: list[str]) -> Arguments:
+    return Arguments(arguments, OPTIONS, "--detach --foreground --bar --worktree --own-pids", many="--env", stop=True)
+
+
+RUN_HELP = """Run a program in a terminal that outlives this one.
+
+    treadle run [OPTIONS] [--] COMMAND [ARGUMENT...]
+
+Starts it in the background and attaches to it; Ctrl-\\ detaches, and it goes on.
+
+  --id ID               its name; the program's name when not given
+  --detach              do not attach: print the id when its socket answers
+  --foreground          stay here as its supervisor, for systemd; with --linger 0 end with it
+  --workdir DIR         where it runs (here)
+  --worktree            it works in a directory of its own, written from the commit that is checked out here, with its
+                        own .git: `treadle diff ID` shows what it changed there, `treadle merge ID` brings it over
+  --cols N --rows N     its size (220 x 50, or this terminal's when attaching)
+  --env NAME=VALUE      add to its environment; may be repeated
+  --term NAME           its TERM (as here, or xterm-256color)
+  --classifier NAME     how its state is guessed: simple, claude or none (simple)
+  --idle-threshold-ms N silence after which it counts as idle (3000)
+  --debounce-ms N       how long a new state must last, for claude (200)
+  --scrollback-bytes N  how much output a new client is shown (65536)
+  --resize POLICY       whose size counts: latest, smallest, leader or fixed (latest)
+  --notify COMMAND      run this in a shell when it starts to wait for a person, with TREADLE_ID, TREADLE_STATE,
+                        TREADLE_MESSAGE and TREADLE_DIR set
+  --record FILE         record what is shown as an asciicast
+  --linger SECONDS      how long to answer after it has ended (3)
+  --own-pids            it and all that it starts have process ids of their own (a PID namespace, made by bwrap), so
+                        that the kernel ends them even when all our processes are killed at once
+  --kill-process-group=BOOL
+                        false: signal only the program itself, and leave what it leaves behind (true)
+  --session-env-var NAME
+                        the variable that tells it its id (HEIMDALL_SESSION_ID)
+  --log-file FILE, --log-level LEVEL
+                        where the supervisor's own log goes, and from which level on (ID.log, info)
+  --socket-dir DIR, --config FILE
+                        where terminals live; a configuration file to use
+"""
+
+
+def run_command(arguments: list[str]) -> int:
+    given = _parsed(arguments)
+    attaching = not given.flags & {"--detach", "--foreground"}
+    if attaching and not os.isatty(0):
+        raise UsageError("there is no terminal to attach here: say --detach or --foreground")
+    settings = _settings(given)
+    if "--id" in given.values:
+        from treadle.terminal.places import check_id
+
+        check_id(settings.id)
+    if "--worktree" in given.flags:
+        return _in_worktree(given, settings, attaching)
+    return _start(given, settings, attaching)
+
+
+def _in_worktree(given: Arguments, settings: TerminalSettings, attaching: bool) -> int:
+    from treadle.terminal import worktree
+
+    if "--foreground" in given.flags:
+        raise UsageError("--worktree starts it in the background, so that its work can be brought over")
+    worktree.check_free(settings)
+    made = worktree.make(settings.id or os.path.basename(settings.command[0] if settings.command else ""), settings)
+    for note in made.notes:
+        warn(f"treadle: {note}")
+    return _start(given, settings, attaching, made.discard)
+
+
+def _start(
+    given: Arguments, settings: TerminalSettings, attaching: bool, undo: Callable[[], None] | None = None
+) -> int:
+    """`undo` is called when it could not be started."""
+    if attaching and not given.values.keys() & {"--cols", "--rows"}:
+        settings.cols, settings.rows = os.get_terminal_size(0)
+    if "--foreground" in given.flags:
+        from treadle.terminal.launch import serve
+
+        return serve(settings)
+    from treadle.terminal.launch import launch
+
+    try:
+        place = launch(settings, leaving=True)
+    except BaseException:
+        if undo:
+            undo()
+        raise
+    if not attaching:
+        sys.stdout.write(f"{place.id}\n")
+        return 0
+    from treadle.terminal.settings import AttachOptions
+    from treadle.terminal.viewers.attach import attach
+
+    bar = "--bar" in given.flags or settings.bar
+    return attach(place, AttachOptions(detach_key=settings.detach_key, prefix_key=settings.prefix_key, bar=bar))
+
+
+def _settings(given: Arguments) -> TerminalSettings:
+    from treadle.terminal import config
+    from treadle.terminal.settings import TerminalSettings
+
+    settings = TerminalSettings()
+    for line in config.load(settings, given.get("--config")):
+        warn(f"treadle: {line}")
+    if "--classifier" in given.values:  # the thresholds in the file are meant for the classifier in the file
+        settings.idle_threshold_ms, settings.debounce_ms = 3000, 200
+    for option, name in TEXT.items():
+        if option in given.values:
+            setattr(settings, name, given.values[option])
+    for option, name in NUMBERS.items():
+        if option in given.values:
+            if not given.values[option].isdigit():
+                raise UsageError(f"{option} must be a whole number, not {given.values[option]!r}")
+            setattr(settings, name, int(given.values[option]))
+    if "--own-pids" in given.flags:
+        from treadle.terminal.launch import wrapper
+
+        settings.wrapper = wrapper()
+    settings.linger = given.number("--linger", settings.linger)
+    if "--kill-process-group" in given.values:
+        settings.kill_process_group = given.values["--kill-process-group"].lower() not in ("false", "no", "0")
+    if directory := given.get("--socket-dir"):
+        settings.directory = os.path.expanduser(directory)
+    for entry in given.lists["--env"]:
+        name, equals, value = entry.partition("=")
+        if not name or not equals:
+            raise UsageError(f"--env wants NAME=VALUE, not {entry!r}")
+        settings.env.append((name, value))
+    settings.command = given.rest
+    return settings
+
+
+# `treadle attach`.
+
+ATTACH_HELP = """Join a terminal: see what its program shows and type into it.
+
+    treadle attach [ID] [--read-only] [--bar]
+    treadle attach --next-waiting [--bar]
+
+Without an ID it is the one that runs, or the one you choose when several do. Ctrl-\\ detaches (the key can be
+configured as detach_key); the program goes on. When the program ends, so does this, with its exit code.
+
+Ctrl-] and another key (prefix_key): ? help, n next terminal that waits for a person, s choose another, l the one
+before, [ look at what has scrolled away, / search it, b the bar, r rename, k end it, d detach. Twice: Ctrl-] itself.
+
+  --read-only      only watch: type nothing and do not change its size
+  --bar            show its id, agent, branch and state on the last line (bar = true in the settings: always)
+  --next-waiting   go from question to question: join the terminal that has waited for a person the longest, and when
+                   it is answered the next one, until none waits. The detach key leaves one for later
+"""
+
+
+def attach_command(arguments: list[str]) -> int:
+    given = Arguments(arguments, WHERE, "--read-only --bar --next-waiting")
+    if len(given.rest) > 1:
+        raise UsageError("expected one id")
+    if "--next-waiting" in given.flags:
+        if given.rest or "--read-only" in given.flags:
+            raise UsageError("--next-waiting chooses the terminal, to be typed into")
+        return _answer_all(given)
+    where = place(given, given.rest[0]) if given.rest else _choose(directory(given))
+    return _attach(given, where)
+
+
+def _attach(given: Arguments, where: Place, *, until_answered: bool = False) -> int:
+    from treadle.terminal import config
+    from treadle.terminal.settings import AttachOptions, TerminalSettings
+    from treadle.terminal.viewers.attach import attach
+
+    settings = TerminalSettings()
+    config.load(settings, given.get("--config"))
+    options = AttachOptions(
+        read_only="--read-only" in given.flags,
+        detach_key=settings.detach_key,
+        prefix_key=settings.prefix_key,
+        bar="--bar" in given.flags or settings.bar,
+        until_answered=until_answered,
+    )
+    return attach(where, options)
+
+
+def _answer_all(given: Arguments) -> int:
+    """Join one terminal after the other that waits for a person. One that was left unanswered is not shown again."""
+    from treadle.terminal.listing import row, waiting
+    from treadle.terminal.places import Place
+    from treadle.terminal.states import WAITING
+
+    where, left, count = directory(given), set[str](), 0
+    while found := next((found for found in waiting(where) if found["id"] not in left), None):
+        here = Place(where, found["id"])
+        sys.stdout.write(f"[{here.id} asks: {found.get('message') or found['state']}]\n")
+        sys.stdout.flush()
+        _attach(given, here, until_answered=True)
+        count += 1
+        if row(here)["state"] in WAITING:
+            left.add(here.id)
+    later = f"; left for later: {', '.join(sorted(left))}" if left else ""
+    sys.stdout.write(f"[no {'other ' if count else ''}terminal waits for a person{later}]\n")
+    return 0
+
+
+def _choose(where: str) -> Place:
+    """The only running terminal, or the one that the person chooses."""
+    from treadle.cli.terminal.status import words
+    from treadle.terminal.listing import rows
+    from treadle.terminal.places import Place
+
+    living = [row for row in rows(where) if row["alive"]]
+    if not living:
+        raise NotFound("No active sessions", hint="`treadle run -- COMMAND` starts one")
+    if len(living) == 1:
+        return Place(where, living[0]["id"])
+    if not sys.stdin.isatty():
+        raise UsageError(f"which one? {', '.join(row['id'] for row in living)}")
+    width = max(len(row["id"]) for row in living)
+    for number, row in enumerate(living, 1):
+        sys.stdout.write(f"{number:3}  {row['id']:{width}}  {words(row)}\n")
+    while True:
+        sys.stdout.write("Which one? ")
+        sys.stdout.flush()
+        answer = sys.stdin.readline()
+        if not answer:
+            raise UsageError("no one chose one")
+        answer = answer.strip()
+        for number, row in enumerate(living, 1):
+            if answer in (str(number), row["id"]):
+                return Place(where, row["id"])
+
+
+# `treadle wall`.
+
+WALL_HELP = """Watch several terminals in one view, the one that asks in front, and type into any.
+
+    treadle wall
+
+The terminal that has waited for a person the longest is in front; the others are beside it, each with its state. The
+programs keep their sizes and are not notified.
+
+  arrows, Tab   put another one in front         n      the next one that waits for a person
+  i             type into the one in front;      Enter  join it with the whole screen, as `treadle attach` does;
+                Ctrl-\\ ends that                        Ctrl-\\ comes back
+  Esc           whichever asks is in front       q      leave
+"""
+
+
+def wall_command(arguments: list[str]) -> int:
+    given = Arguments(arguments, WHERE)
+    given.exactly(0, "no arguments")
+    if not (os.isatty(0) and os.isatty(1)) or os.environ.get("TERM", "dumb") == "dumb":
+        raise ConfigError("a wall needs a terminal to draw on", hint="`treadle ls --watch` lists them without one")
+    from treadle.io.process.loop import run_async
+    from treadle.terminal import config
+    from treadle.terminal.places import find
+    from treadle.terminal.settings import AttachOptions, TerminalSettings
+    from treadle.terminal.viewers.attach import attach, raw_terminal
+    from treadle.terminal.viewers.screen import Screen
+
+    with Screen(2, 2):
+        pass  # says what is missing while the person can read it
+    where, settings = directory(given), TerminalSettings()
+    config.load(settings, given.get("--config"))
+    options = AttachOptions(detach_key=settings.detach_key, prefix_key=settings.prefix_key, bar=True)
+    chosen = ""
+    while True:
+        with raw_terminal() as signals:
+            chosen = run_async(_show(where, signals, settings.detach_key, chosen))
+        if not chosen:
+            return 0
+        try:
+            attach(find(where, chosen), options)
+        except NotFound:
+            pass  # it has ended meanwhile
+        sys.stdout.flush()
+
+
+async def _show(where: str, signals: int, detach_key: int, chosen: str) -> str:
+    from treadle.terminal.viewers.panel import Panel
+    from treadle.terminal.viewers.wall import Wall
+
+    with Panel(signals) as panel:
+        return await Wall(where, panel, detach_key, chosen).run()
+
+
+# `treadle replay`.
+
+REPLAY_HELP = """Play a recording (asciicast 2 or 3) in this terminal.
+
+    treadle replay FILE [--speed X] [--idle-limit SECONDS]
+
+The exit code is the one that was recorded.
+"""
+
+
+def replay_command(arguments: list[str]) -> int:
+    given = Arguments(arguments, "--speed --idle-limit")
+    [path] = given.exactly(1, "one file")
+    from treadle.terminal.viewers.record import play
+
+    limit = given.number("--idle-limit", 0.0) if "--idle-limit" in given.values else None
+
+    def write(text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    try:
+        return play(path, write, time.sleep, given.number("--speed", 1.0, least=0.001), limit)
+    finally:
+        if sys.stdout.isatty():
+            from treadle.terminal.sequences import RESET
+
+            sys.stdout.write(RESET.decode())
+
+
+# `treadle share`.
+
+SHARE_HELP = """Make a link with which others watch one terminal in a browser, and nothing else, until it expires.
+
+    treadle share ID [--for 1h] [--json]
+    treadle share --list [--json]
+    treadle share --revoke SHARE
+
+Who has the link sees the screen and can type nothing. It works until it expires (at most 7 days), the program ends, or
+it is taken back. The page must be served: `treadle serve`, and for others than this machine with --host and TLS.
+
+  --for TIME      how long it works: 90s, 5m, 2h30m, 1d (1h)
+  --list          the links that have not expired
+  --revoke SHARE  take one back; who watches with it sees nothing more
+"""
+
+
+def share_command(arguments: list[str]) -> int:
+    given = Arguments(arguments, "--for --revoke", "--list --json")
+    from treadle.serve.tokens import SHARE_MAX, SHARE_SECONDS, Tokens
+
+    tokens = Tokens()
+    if share := given.get("--revoke"):
+        gone = tokens.unshare(share)
+        sys.stdout.write(f"{gone.terminal} is no longer shared by {gone.id}\n")
+        return 0
+    if "--list" in given.flags:
+        return _list(tokens.shares(), "--json" in given.flags)
+    if len(given.rest) != 1:
+        raise UsageError("expected one id")
+    seconds = duration(given.values["--for"]) if "--for" in given.values else SHARE_SECONDS
+    if seconds > SHARE_MAX:
+        raise ConfigError("a link to a terminal works for at most 7 days", hint="make a new one then")
+    return _make(given.rest[0], seconds, "--json" in given.flags)
+
+
+def _make(name: str, seconds: float, as_json: bool) -> int:
+    from treadle.serve import background
+    from treadle.serve.tokens import SHARE_PAGE, Tokens
+    from treadle.terminal.client import Client
+    from treadle.terminal.places import default_directory, find
+
+    server = background.find()
+    if server is None:
+        raise NotFound("no page is served here", hint="`treadle serve` serves it")
+    place = find(server.terminals or default_directory(), name)
+    with Client(place.sock) as client:
+        started = str(client.detail()["started"])
+    made, code = Tokens().share(place.id, started, seconds)
+    url = f"{server.address}{SHARE_PAGE}#{code}"
+    if as_json:
+        show({"id": made.id, "url": url, "expires": made.expires})
+    else:
+        sys.stdout.write(f"{url}\n")
+    return 0
+
+
+def _list(found: tuple[object, ...], as_json: bool) -> int:
+    import time
+
+    from treadle.cli.terminal.status import span
+
+    rows = [{key: getattr(each, key) for key in ("id", "terminal", "created", "expires")} for each in found]
+    if as_json:
+        show(rows)
+        return 0
+    if not rows:
+        sys.stdout.write("No terminal is shared\n")
+    for row in rows:
+        left = span(int((row["expires"] - time.time()) * 1000))
+        sys.stdout.write(f"{row['id']}  {row['terminal']}  {left} left\n")
+    return 0

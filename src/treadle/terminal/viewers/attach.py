@@ -1,0 +1,414 @@
+"""Connects a person's terminal to a session: raw both ways, restored at the end, commands behind a prefix."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from treadle.errors import ConfigError, NotFound, PeerExited, PeerStalled, TreadleError
+from treadle.io.process import signals as signal_pipes
+from treadle.light import TYPE_CHECKING, Any
+from treadle.terminal.client import Client
+from treadle.terminal.history import exit_record
+from treadle.terminal.listing import in_line, rows, waiting
+from treadle.terminal.places import Place, check_id
+from treadle.terminal.sequences import Modes, QueryFilter, Whole
+from treadle.terminal.settings import STATE_FILE_VARIABLE, AttachOptions
+from treadle.terminal.viewers import panel as keys
+from treadle.terminal.viewers.panel import DETACH, Bar, Panel, Prefix, fitted, key_forms, key_name
+from treadle.wire.terminal import frames as wire
+
+# What the keys after the prefix of `attach` do: go to another terminal, look back, rename, end, help.
+
+
+def obey(command: str, here: Place, before: Place | None, panel: Panel, options: AttachOptions) -> Place:
+    """Do what the person asked for. Returns the terminal to show afterwards."""
+    if options.read_only and command in keys.CHANGES:
+        panel.tell(["", "  You only watch this terminal (--read-only)."])
+        return here
+    try:
+        if command == keys.NEXT:
+            return _next(here, panel)
+        if command == keys.SWITCH:
+            return _switch(here, panel)
+        if command == keys.LAST:
+            if before is None:
+                panel.tell(["", "  There is no terminal before this one."])
+            return before or here
+        if command in (keys.SCROLL, keys.SEARCH):
+            _scroll(here, panel, command == keys.SEARCH)
+        elif command == keys.RENAME:
+            return _rename(here, panel)
+        elif command == keys.KILL:
+            _kill(here, panel)
+        else:
+            _help(panel, options.prefix_key)
+    except TreadleError as error:
+        panel.tell(["", f"  {error.message}", *([f"  {error.hint}"] if error.hint else [])])
+    return here
+
+
+def _next(here: Place, panel: Panel) -> Place:
+    others = (row for row in waiting(here.directory) if row["id"] != here.id)
+    if not (found := next(others, None)):
+        panel.tell(["", "  No other terminal waits for a person."])
+        return here
+    return Place(here.directory, found["id"])
+
+
+def _switch(here: Place, panel: Panel) -> Place:
+    found = sorted((row for row in rows(here.directory) if row["alive"]), key=in_line)
+    if not found:
+        panel.tell(["", "  No other terminal is known here."])
+        return here
+    at = next((number for number, row in enumerate(found) if row["id"] == here.id), 0)
+    wide = max(len(row["id"]) for row in found)
+    lines = [
+        f"{number:3}  {row['id']:{wide}}  {fitted(row['state'], 11)} {row.get('message') or row.get('last_line') or ''}"
+        for number, row in enumerate(found, 1)
+    ]
+    chosen = panel.choose(lines, " Enter or its number: go there   arrows: choose   q: back", at)
+    return here if chosen is None else Place(here.directory, found[chosen]["id"])
+
+
+def _scroll(here: Place, panel: Panel, searching: bool) -> None:
+    from treadle.terminal.viewers.panel import look_through
+    from treadle.terminal.viewers.screen import SCROLLBACK, story
+
+    with story(here).screen(SCROLLBACK) as screen:
+        lines = screen.everything()
+    look_through(panel, here.id, lines, searching=searching)
+
+
+def _rename(here: Place, panel: Panel) -> Place:
+    panel.draw([], "")
+    name = panel.ask(f"another id for {here.id}:", here.id)
+    if not name or name == here.id:
+        return here
+    check_id(name)
+    with Client(here.sock) as client:
+        answer = client.rename(name)
+    if answer["why"]:
+        panel.tell(["", f"  {here.id} keeps its id: {answer['why']}"])
+    return Place(here.directory, answer["id"])
+
+
+def _kill(here: Place, panel: Panel) -> None:
+    panel.draw([], "")
+    if panel.ask(f"end {here.id} and all that belongs to it? Type yes:") == "yes":
+        panel.draw(["", f"  {here.id} is being ended..."], "")
+        with Client(here.sock) as client:
+            client.stop()
+
+
+def _help(panel: Panel, prefix_key: int) -> None:
+    name = keys.key_name(prefix_key)
+    lines = [f"  {name} {key}   {text}" for key, text in keys.COMMANDS.items()]
+    panel.tell(["", *lines, f"  {name} {name}   type {name} itself"])
+
+
+# Connects a person's terminal to a session: raw both ways, and always restored at the end.
+
+if TYPE_CHECKING:
+    End = tuple[int, str | None]
+    """The exit code and a last message; None as the message when the session has ended."""
+
+SIGNALS = (signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP, signal.SIGCONT)
+
+
+def attach(place: Place, options: AttachOptions) -> int:
+    """Show the session here and type into it until it ends or the person detaches. Returns the exit code."""
+    if not os.isatty(0):
+        hint = f"`treadle tail -f {place.id}` shows it without one"
+        raise ConfigError("attach needs a terminal on standard input", hint=hint)
+    _refuse_itself(place.state, place.id)
+    visit = Visit(place, options, signal_pipes.pipe(SIGNALS))
+    before = termios.tcgetattr(0)
+    end: End | None = None
+    while end is None:
+        try:
+            _raw(before)
+            end = visit.once()
+        finally:
+            # Unread input was meant for the program, or is a terminal's answer: the shell must not get it.
+            termios.tcsetattr(0, termios.TCSADRAIN if visit.goes_on else termios.TCSAFLUSH, before)
+        if visit.interrupted == signal.SIGTSTP:
+            os.kill(os.getpid(), signal.SIGSTOP)
+            os.read(visit.signals, 64)  # SIGCONT, which is expected here
+    code, words = end
+    if words is None:
+        words = f"[session exited with code {code}]\n"
+    sys.stdout.write(words)
+    return code
+
+
+class Visit:
+    """From `attach` until the person is back in the shell: one terminal, or several after each other."""
+
+    def __init__(self, place: Place, options: AttachOptions, signals: int) -> None:
+        self.place = place
+        self.options = options
+        self.signals = signals
+        self.interrupted = 0  # the signal, if the shell wants or had the terminal; afterwards all is redrawn
+        self.goes_on = False
+        self._before: Place | None = None
+        self._left: Joined | None = None  # with what it had shown, to go on after it
+
+    def once(self) -> End | None:
+        """Join the terminal until something else is to be shown. Returns how all ends; None if it goes on."""
+        self.goes_on = False
+        try:
+            client = Client(self.place.sock, timeout=self.place.patience)
+        except NotFound:
+            return exit_record(self.place.exit)["code"], None
+        with client:
+            joined = Joined(client, self.signals, self.place.id, self.options, self._left)
+            try:
+                end = joined.run()
+            finally:
+                joined.restore()
+        self.interrupted, self._left = joined.interrupted, None
+        self.goes_on = bool(joined.interrupted or joined.command)
+        if joined.command:
+            self._obey(joined)
+        return None if self.goes_on else end
+
+    def _obey(self, joined: Joined) -> None:
+        from treadle.terminal.viewers.panel import BAR
+
+        shown = self.place
+        if joined.command == BAR:
+            self.options.bar = not self.options.bar
+        else:
+            with Panel(self.signals) as panel:
+                shown = obey(joined.command, self.place, self._before, panel, self.options)
+                self.goes_on = not panel.gone
+        if shown.id != self.place.id and os.path.exists(self.place.pid):
+            self._before, self.options.until_answered = self.place, False
+            rows = os.get_terminal_size(0)[1]
+            joined.write(b"\x1b[%d;1H" % rows + b"\n" * rows + b"\x1b[H")  # what was shown stays in the scrollback
+        elif not joined.modes.alternate:  # a full-screen program's screen was left, and is shown anew
+            self._left = joined
+        self.place = shown
+
+
+def _refuse_itself(state_file: str | None, name: str) -> None:
+    if state_file and os.environ.get(STATE_FILE_VARIABLE) == state_file:
+        raise ConfigError(
+            f"this is the terminal {name}: shown in itself it would show itself without end",
+            hint="attach to it from another terminal",
+        )
+
+
+@contextmanager
+def raw_terminal() -> Iterator[int]:
+    """The person's terminal without any processing of keys, and a pipe that tells of signals."""
+    before, signals = termios.tcgetattr(0), signal_pipes.pipe(SIGNALS)
+    _raw(before)
+    try:
+        yield signals
+    finally:
+        termios.tcsetattr(0, termios.TCSADRAIN, before)
+
+
+def _raw(before: list[Any]) -> None:
+    mode = list(before)
+    mode[0] &= ~(termios.BRKINT | termios.ICRNL | termios.INPCK | termios.ISTRIP | termios.IXON | termios.INLCR)
+    mode[1] &= ~termios.OPOST
+    mode[2] = mode[2] & ~(termios.CSIZE | termios.PARENB) | termios.CS8
+    mode[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG)
+    mode[6] = list(mode[6])
+    mode[6][termios.VMIN], mode[6][termios.VTIME] = 1, 0
+    termios.tcsetattr(0, termios.TCSADRAIN, mode)  # keeps input that was already typed, for the program
+
+
+class Joined:
+    """One attachment, from the moment the terminal becomes raw until it is restored."""
+
+    def __init__(
+        self, client: Client, signals: int, name: str, options: AttachOptions, left: Joined | None = None
+    ) -> None:
+        self.client = client
+        self.name = name
+        self.read_only = options.read_only
+        self.detach = key_forms(options.detach_key)
+        self.prefix = Prefix(options.prefix_key)
+        self.bar = Bar(name, key_name(options.prefix_key) if options.prefix_key else "") if options.bar else None
+        self.interrupted = 0
+        self.command = ""  # what the person asked for with the prefix key
+        self.until_answered = options.until_answered
+        self.answered = False
+        self.leads = False
+        self.live = False
+        self._replay_end = 0  # the offset at which the replay ends and live output begins
+        self._offset = 0
+        self._queries = QueryFilter()
+        self._whole = Whole()
+        self.modes = Modes()
+        self._left = left
+        self._signals = signals
+
+    def run(self) -> End:
+        self._begin()
+        supervisor = self.client.sock.fileno()
+        poller = select.poll()
+        for fd in (0, supervisor, self._signals):
+            poller.register(fd, select.POLLIN)
+        while True:
+            pause = self.bar.pause() if self.bar else None
+            for fd, _ in poller.poll(None if pause is None else pause * 1000):
+                if fd == 0:
+                    end = self._person_typed()
+                else:
+                    end = self._supervisor_sent() if fd == supervisor else self._signalled()
+                if end:
+                    return end
+            if self.bar:
+                self.write(self.bar.paint(*self._size()))
+
+    def _supervisor_sent(self) -> End | None:
+        """Handle what the supervisor sends."""
+        try:
+            messages = self.client.receive()
+        except PeerExited:
+            return 1, f"[lost session {self.name}: its supervisor is gone]\n"
+        for message in messages:
+            if isinstance(message, wire.Exit):
+                return message.code, None
+            self._hear(message)
+            if self.answered:
+                return 0, ""
+        return None
+
+    def _begin(self) -> None:
+        """Say who we are, send our size, and get what is on the screen."""
+        wants = wire.IS_TERMINAL | wire.WANT_GAPS | wire.FROM
+        states = wire.WANT_STATES if self.bar or self.until_answered else 0
+        wants |= (wire.READ_ONLY if self.read_only else 0) | states
+        try:
+            detail = self.client.detail()
+        except PeerStalled:
+            self.leads = self.live = True  # a supervisor without our additions: all queries are answered here
+        else:
+            _refuse_itself(detail.get("state_file"), self.name)
+            if self.bar:
+                self.bar.workdir = detail.get("workdir") or ""
+            self._ask_for_output(wants, detail)
+        if self.bar:
+            self.write(self.bar.begin(*self._size()))
+        if not self.read_only:
+            self._tell_size()
+        self.client.subscribe()
+        for message in self.client.waiting():
+            self._hear(message)
+
+    def _ask_for_output(self, wants: int, detail: dict[str, Any]) -> None:
+        """From the beginning, or from where we were before the person looked at something else."""
+        first = detail["output"]["start"]
+        start = max(first, self._left._offset) if self._left else first
+        reply = self.client.hello(wants, start)
+        self._offset, self._replay_end = max(start, reply.start), reply.end
+        if self._left:
+            self.modes = self._left.modes
+            self.write(self.modes.again())
+            if self._offset > self._left._offset:
+                self._hear(wire.Gap(self._offset - self._left._offset))
+        elif start > 0:  # the sequences that set the modes may be gone
+            self._show(detail["modes"]["set"].encode())
+
+    def _size(self) -> tuple[int, int]:
+        cols, rows = os.get_terminal_size(0)
+        return cols, rows
+
+    def _tell_size(self) -> None:
+        cols, rows = self._size()
+        self.client.resize(cols, max(1, rows - 1) if self.bar else rows)
+
+    def _signalled(self) -> End | None:
+        numbers = os.read(self._signals, 64)
+        if signal.SIGHUP in numbers:
+            return 0, ""
+        if signal.SIGTERM in numbers or signal.SIGQUIT in numbers:
+            return 0, "[terminated]\n"
+        for number in (signal.SIGTSTP, signal.SIGCONT):
+            if number in numbers:
+                self.interrupted = number
+                return 0, ""
+        if self.bar:
+            self.write(self.bar.begin(*self._size()))
+        if not self.read_only:
+            self._tell_size()
+        return None
+
+    def _person_typed(self) -> End | None:
+        try:
+            data = os.read(0, 65536)
+        except OSError:
+            data = b""
+        if not data:
+            return 0, ""  # the terminal is gone
+        if data in self.detach:  # only if alone in one read: within a paste it is content
+            return 0, f"[detached from session {self.name}]\n"
+        data, self.command = self.prefix.feed(data)
+        if self.command == DETACH:
+            self.command = ""
+            return 0, f"[detached from session {self.name}]\n"
+        if self.command:
+            return 0, ""
+        if data and not self.read_only:
+            try:
+                self.client.input(data)
+            except PeerExited:
+                pass  # its EXIT is about to be read
+        return None
+
+    def _hear(self, message: wire.Frame) -> None:
+        if isinstance(message, wire.ProgramOutput):
+            self._show(self._filtered(message.data))
+        elif isinstance(message, wire.Gap):
+            self._offset += message.missed
+            if not self.modes.alternate:  # a full-screen program is asked to redraw
+                self.write(b"\r\n[treadle: %d bytes were left out here]\r\n" % message.missed)
+        elif isinstance(message, wire.Leader):
+            self.leads = bool(message.leads)
+        elif isinstance(message, wire.StateFrame):
+            state = message.body
+            self.answered = self.until_answered and not state.get("waiting_for") and not state.get("settling")
+            if self.bar:
+                self.bar.state(state)
+
+    def _filtered(self, data: bytes) -> bytes:
+        """The output without queries that our terminal must not answer: old ones, the leader's, the supervisor's."""
+        self._offset += len(data)
+        if not self.live and self._offset > self._replay_end:
+            old = len(data) - (self._offset - self._replay_end)
+            self.live = True
+            head = self._queries.feed(data[:old], everything=True)
+            return head + self._queries.feed(data[old:], everything=not self.leads)
+        return self._queries.feed(data, everything=not (self.live and self.leads))
+
+    def _show(self, data: bytes) -> None:
+        self.write(self.bar.fenced(data, *self._size()) if self.bar else data)
+        self.modes.feed(self._whole.feed(data))  # after writing, because the person waits for the output
+
+    def write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(1, view) :]
+
+    def restore(self) -> None:
+        """Reset every mode that the program has set, and put the cursor at the beginning of a line, unless the person
+        comes back here."""
+        try:
+            bar = self.bar.end(*self._size()) if self.bar else b""
+            end = b"" if self.command else b"\r\n"
+            self.write(bar + self.modes.unset() + bar + end)  # the bar may be on both screens
+            time.sleep(0)  # let the output go out before the modes change
+        except OSError:
+            pass
