@@ -21,7 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from treadle.io.files import read
 from treadle.io.tasks import end_tasks
-from treadle.serve.api import agentapi, calls, devices, machines, openapi
+from treadle.serve.api import calls, devices, machines, openapi
 from treadle.serve.api.terminals import STREAM, watch
 from treadle.serve.envelope import broken, not_routed
 from treadle.serve.gate import Gate
@@ -236,7 +236,6 @@ class WebServer:
                 methods=["GET", "POST"],
             ),
             Route(STREAM, watch_shared),
-            *agentapi.routes(site),
             Route(f"{calls.BASE}/changes", partial(changes, site)),
             Route(f"{calls.BASE}/orders/{{id}}/stream", partial(events, site)),
             WebSocketRoute("/socket", follow),
