@@ -1,7 +1,7 @@
-"""The first turn: `treadle -p` cold and warm beside `claude -p`, `codex exec` and bare Python, and twenty workers.
+"""The first turn: `treadle -p` beside `claude -p`, `codex exec` and bare Python, and twenty workers.
 
 All ask the same scripted server over HTTP on loopback. The others are taken from PATH or from the cache of
-`make test-agents`. Wall time, CPU time of all processes of a run (including warm copies) and peak memory are medians
+`make test-agents`. Wall time, CPU time of all processes of a run and peak memory are medians
 over interleaved rounds. The memory of workers is the sum of their proportional set sizes (Pss in smaps_rollup: a page
 that several processes share is counted once among them) after two turns each, including the warm parent and whatever
 else runs for them; then after a command, and when the keeper of commands was let go.
@@ -10,6 +10,7 @@ else runs for them; then after a command, and when the keeper of commands was le
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -39,7 +40,6 @@ text = "The answer is here."
 usage = { input = 10, output = 5 }
 """
 ASYNCIO = "import asyncio; asyncio.run(asyncio.sleep(0)); print('The answer is here.')"
-TICK = os.sysconf("SC_CLK_TCK")
 
 
 class Contender(NamedTuple):
@@ -64,13 +64,10 @@ def main() -> None:
             "TREADLE_WARM": "600",
         }
         cold = {**env, "TREADLE_HOME": str(place / "cold")}
-        warm = {**env, "TREADLE_HOME": str(place / "warm")}
-        with kept_warm(warm) as parent:
-            compare(contenders(url, place, cold, warm), place, parent)
-            bare()
-            workers("workers, each by itself", {**cold, "TREADLE_WARM": "0"})
-            workers("workers as they start by default", {**cold, "TREADLE_HOME": str(place / "default")})
-            workers("workers after `treadle warm`", warm)
+        compare(contenders(url, place, cold), place)
+        bare()
+        workers("workers, each by itself", {**cold, "TREADLE_WARM": "0"})
+        workers("workers as they start by default", {**cold, "TREADLE_HOME": str(place / "default")})
     print(f"(load average {os.getloadavg()[0]:.1f})")
 
 
@@ -87,23 +84,10 @@ def serving(place: Path) -> Iterator[str]:
             server.terminate()
 
 
-@contextmanager
-def kept_warm(env: dict[str, str]) -> Iterator[int]:
-    """The pid of the warm parent for this environment."""
-    treadle = str(BIN / "treadle")
-    subprocess.run([treadle, "warm"], env=env, check=True, stdout=subprocess.DEVNULL)
-    try:
-        (parent,) = warm_parents(env)
-        yield parent
-    finally:
-        subprocess.run([treadle, "warm", "stop"], env=env, check=True, stdout=subprocess.DEVNULL)
-
-
-def contenders(url: str, place: Path, cold: dict[str, str], warm: dict[str, str]) -> dict[str, Contender]:
+def contenders(url: str, place: Path, cold: dict[str, str]) -> dict[str, Contender]:
     ours = [str(BIN / "treadle"), "-p", "hello", "--model", "chat:m"]
     found = {
         "treadle -p": Contender(ours, cold),
-        "treadle -p, warm": Contender(ours, warm),
         "python, asyncio, no turn": Contender([sys.executable, "-c", ASYNCIO], cold),
     }
     if claude := program("claude", "node_modules/@anthropic-ai/claude-code-linux-x64/claude"):
@@ -134,11 +118,11 @@ def program(name: str, inside: str) -> str | None:
     return shutil.which(name) or (str(cached) if cached.exists() else None)
 
 
-def compare(found: dict[str, Contender], place: Path, parent: int) -> None:
+def compare(found: dict[str, Contender], place: Path) -> None:
     taken: dict[str, list[Run]] = {name: [] for name in found}
     for number in range(ROUNDS + 1):
         for name, contender in found.items():
-            run = once(contender, place, parent)
+            run = once(contender, place)
             if number:  # not the first of each: its caches are empty
                 taken[name].append(run)
     ours = median(taken["treadle -p"])
@@ -165,21 +149,13 @@ print(took, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, status, b"T
 """
 
 
-def once(contender: Contender, place: Path, parent: int) -> Run:
+def once(contender: Contender, place: Path) -> Run:
     """Started by a small process, because the kernel counts the starter's memory as the started one's."""
-    before = of_copies(parent)
     measuring = [sys.executable, "-I", "-S", "-c", MEASURE, *contender.command]
     done = subprocess.run(measuring, env=contender.env, cwd=place, capture_output=True, text=True, check=True)
     wall, cpu, megabytes, *rest = done.stdout.split()
     assert rest == ["0", "True"], f"{contender.command[0]} failed: {rest}"
-    return Run(float(wall), float(cpu) + of_copies(parent) - before, float(megabytes))
-
-
-def of_copies(parent: int) -> float:
-    """CPU seconds of all copies that a warm parent has made and collected."""
-    time.sleep(0.05)  # it collects them when it has time
-    fields = Path(f"/proc/{parent}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[13]) + int(fields[14])) / TICK
+    return Run(float(wall), float(cpu), float(megabytes))
 
 
 # Workers...
@@ -227,8 +203,8 @@ def workers(kind: str, env: dict[str, str]) -> None:
             for worker in started:
                 assert worker.stdin is not None
                 worker.stdin.close()
-    if kind != "workers after `treadle warm`":
-        subprocess.run([BIN / "treadle", "warm", "stop"], env=env, check=True, stdout=subprocess.DEVNULL)
+    for pid in warm_parents(env):
+        os.kill(pid, signal.SIGTERM)
     del first
     print(
         f"{WORKERS} {kind}, after two turns each: {total:5.0f} MB together; "
@@ -238,8 +214,9 @@ def workers(kind: str, env: dict[str, str]) -> None:
 
 
 def warm_parents(env: dict[str, str]) -> set[int]:
-    status = subprocess.run([BIN / "treadle", "warm", "status", "--json"], env=env, check=True, capture_output=True)
-    return {one["pid"] for one in json.loads(status.stdout)}
+    code = "from treadle.io.process import warm; print(*warm.parents(warm.WORKERS).values())"
+    found = subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True)
+    return {int(pid) for pid in found.stdout.split()}
 
 
 def together(pids: set[int]) -> float:

@@ -1,4 +1,4 @@
-"""Commands that a warm parent runs, as who starts them sees it."""
+"""Commands and workers that a warm parent runs, as who starts them sees it."""
 
 import json
 import os
@@ -7,62 +7,29 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.cli.warm_runs import BE_WORKER, PATIENT, SCRIPT, Warm, loaded
-from tests.installed import TREADLE
+from tests.scripts import calls, says
 from tests.terminal.support import alive, until
-from tests.waiting import stop
-from treadle.cli.warm import run_once, run_warm, run_worker
+from treadle.cli.warm import run_warm, run_worker
 from treadle.io.process import table
 from treadle.io.process import warm as warm_parents
 
-
-def test_a_run_starts_from_it_and_whoever_asked_loads_nothing(warm: Warm) -> None:
-    done = warm.traced("hi")
-    assert done.stdout == "hello\n" and not loaded(done)
-
-
-def test_stdin_errors_and_exit_codes_are_those_of_whoever_starts_it(warm: Warm) -> None:
-    assert warm.once(input="hi from a pipe").stdout == "hello\n"
-    wrong = warm.do(TREADLE, "-p", "hi", "--model", "no-such:model")
-    assert wrong.returncode == 1 and "no-such" in wrong.stderr and wrong.stdout == ""
-    wrong = warm.once("hi", "--no-such-option")
-    assert wrong.returncode == 1 and "no-such-option" in wrong.stderr
-
-
-def test_one_that_is_stuck_is_not_waited_for(warm: Warm) -> None:
-    parent = warm.parent
-    stop(parent)
-    try:
-        done = warm.traced("hi", patience=0.5)
-        assert done.stdout == "hello\n" and loaded(done)
-    finally:
-        os.kill(parent, signal.SIGCONT)
-    done = warm.traced("hi")
-    assert done.stdout == "hello\n" and not loaded(done)
-
-
-def test_a_worker_starts_from_it_too(warm: Warm) -> None:
-    _, model = warm.model
-    lines = [
-        {"type": "init", "id": "1", "config": {"model": model, "system_prompt": "", "tools": []}},
-        {"type": "send", "id": "2", "message": "hi"},
-        {"type": "shutdown", "id": "3"},
-    ]
-    said = "".join(json.dumps(line) + "\n" for line in lines)
-    code = PATIENT.format(50) + BE_WORKER
-    done = warm.do(sys.executable, "-X", "importtime", "-c", code, input=said)
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [answer["type"] for answer in answers if answer["type"] != "event"] == ["init_ok", "result", "shutdown_ok"]
-    assert answers[-2]["response"] == "hello" and done.returncode == 0 and not loaded(done)
+BE_WORKER = (
+    "from treadle.io.process import warm; warm.PATIENCE = warm.START_PATIENCE = 50; "
+    "import sys; sys.argv = sys.argv[:1]; from treadle.cli.worker_entry import main; main()"
+)
+"""A busy machine may need more than the usual seconds to make a copy."""
+SCRIPT = calls("bash", {"command": "echo $$ > pid; cat gate"}, when="wait") + says("hello", times="always")
+CONFINE = "ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)"
+"""Sets no_new_privs, as every sandbox does."""
+LIMIT = "resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))"
 
 
 class Workers:
     """Workers that are started one after the other, with no warm parent to begin with."""
-
-    CODE = f"{PATIENT.format(50)}warm.START_PATIENCE = 50; {BE_WORKER}"
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -70,8 +37,8 @@ class Workers:
         self.env = {**os.environ, "TREADLE_WARM": "600", "TREADLE_HOME": str(home)}
         self.started: list[subprocess.Popen[str]] = []
 
-    def start(self) -> subprocess.Popen[str]:
-        words = [sys.executable, "-c", self.CODE]
+    def start(self, *before: str) -> subprocess.Popen[str]:
+        words = [*before, sys.executable, "-c", BE_WORKER]
         worker = subprocess.Popen(
             words, env=self.env, cwd=self.home, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -80,14 +47,30 @@ class Workers:
 
     def ask(self, worker: subprocess.Popen[str]) -> str:
         """Have it do a turn; what it said."""
-        assert worker.stdin is not None and worker.stdout is not None
-        config = {"model": f"scripted:{self.home / 's.toml'}", "system_prompt": "", "tools": []}
-        for line in ({"type": "init", "id": "1", "config": config}, {"type": "send", "id": "2", "message": "hi"}):
+        self.send(worker, "hi")
+        return self.result(worker)
+
+    def send(self, worker: subprocess.Popen[str], message: str) -> None:
+        assert worker.stdin is not None
+        config = {"model": f"scripted:{self.home / 's.toml'}", "system_prompt": "", "tools": ["bash"]}
+        for line in ({"type": "init", "id": "1", "config": config}, {"type": "send", "id": "2", "message": message}):
             worker.stdin.write(json.dumps(line) + "\n")
         worker.stdin.flush()
-        while (answer := json.loads(worker.stdout.readline()))["type"] != "result":
-            pass
+
+    def result(self, worker: subprocess.Popen[str]) -> str:
+        assert worker.stdout is not None
+        answer: dict[str, Any] = {}
+        while answer.get("type") != "result":
+            answer = json.loads(worker.stdout.readline())
         return str(answer["response"])
+
+    def tool(self, worker: subprocess.Popen[str]) -> int:
+        """The shell of a command that the worker has begun and that waits at the gate."""
+        os.mkfifo(self.home / "gate")
+        self.send(worker, "wait")
+        written = self.home / "pid"
+        until(lambda: written.exists() and written.read_text().endswith("\n"))
+        return int(written.read_text())
 
     def parents(self) -> list[int]:
         return [*warm_parents.parents(warm_parents.WORKERS).values()]
@@ -106,6 +89,17 @@ def workers(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
         until(lambda pid=pid: not alive(pid))
 
 
+@pytest.fixture
+def copied(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workers]:
+    """Workers that are copies from the first on: this process counts as those that run by themselves."""
+    monkeypatch.setenv("TREADLE_WARM", "600")
+    assert [warm_parents.pays(warm_parents.WORKERS) for _ in range(warm_parents.FEW)] == [False] * warm_parents.FEW
+    yield workers
+    for one in warm_parents._counted:
+        one.close()
+    warm_parents._counted.clear()
+
+
 def program(worker: subprocess.Popen[str]) -> str:
     return os.path.realpath(f"/proc/{worker.pid}/exe")
 
@@ -119,15 +113,65 @@ def test_two_workers_run_by_themselves_and_those_that_come_later_are_copies_of_o
     (parent,) = workers.parents()
     assert {program(worker) for worker in later} == {os.path.realpath("/bin/sh")}
     assert {program(worker) for worker in alone} == {os.path.realpath(sys.executable)}
-    status = json.loads(subprocess.run([TREADLE, "warm", "status", "--json"], env=workers.env, stdout=-1).stdout)
-    assert [(one["pid"], one["for"]) for one in status] == [(parent, "workers")]
-
     below = len(table.descendants(parent))
     later[0].kill()
     until(lambda: len(table.descendants(parent)) < below)
     alone[0].kill()
     alone[0].communicate(timeout=60)
     assert workers.ask(one := workers.start()) == "hello" and program(one) == os.path.realpath(sys.executable)
+
+
+def test_the_commands_of_a_copy_end_with_whoever_started_it(copied: Workers) -> None:
+    worker = copied.start()
+    tool = copied.tool(worker)
+    (parent,) = copied.parents()
+    copies = {found.pid: found.name for found in table.processes() if found.parent == parent}
+    assert len(copies) == 2 and "treadle-keeper" in copies.values(), "the keeper of its commands is a copy, too"
+    (keeper,) = [pid for pid, name in copies.items() if name == "treadle-keeper"]
+    assert tool in [found.pid for found in table.descendants(keeper)]
+    worker.kill()
+    worker.communicate(timeout=60)
+    until(lambda: not any(map(alive, [tool, *copies])))
+
+
+def test_a_copy_goes_on_when_the_warm_parent_is_killed_and_the_next_is_one_of_another(copied: Workers) -> None:
+    worker = copied.start()
+    copied.tool(worker)
+    (parent,) = copied.parents()
+    os.kill(parent, signal.SIGKILL)
+    until(lambda: not alive(parent))
+    (copied.home / "gate").write_text("go\n")
+    assert copied.result(worker) == "hello"
+    assert copied.ask(copied.start()) == "hello" and copied.parents() not in ([], [parent])
+
+
+def test_no_key_of_whoever_asked_stays_in_the_warm_parent(copied: Workers) -> None:
+    copied.env["ACME_API_KEY"] = "sk-very-secret-key-of-mine"
+    assert copied.ask(copied.start()) == "hello"
+    (parent,) = copied.parents()
+    assert Path(f"/proc/{parent}/environ").read_bytes().strip(b"\0") == b""
+    assert not holds(parent, b"sk-very-secret")
+
+
+def holds(pid: int, word: bytes) -> bool:
+    """Whether a process has this word anywhere in the memory that it can write to."""
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        for line in maps:
+            span, mode = line.split()[:2]
+            if mode.startswith("rw"):
+                start, end = (int(edge, 16) for edge in span.split("-"))
+                memory.seek(start)
+                if word in memory.read(end - start):
+                    return True
+    return False
+
+
+@pytest.mark.parametrize("bind", [CONFINE, LIMIT])
+def test_who_is_confined_or_has_other_limits_is_no_copy(bind: str, copied: Workers) -> None:
+    assert copied.ask(free := copied.start()) == "hello" and program(free) == os.path.realpath("/bin/sh")
+    code = f"import ctypes, os, resource, sys; {bind}; os.execv(sys.argv[1], sys.argv[1:])"
+    assert copied.ask(bound := copied.start(sys.executable, "-c", code)) == "hello"
+    assert program(bound) == os.path.realpath(sys.executable)
 
 
 def test_no_copy_is_made_for_workers_when_none_is_wanted(workers: Workers) -> None:
@@ -148,5 +192,5 @@ def test_what_shows_something_for_long_is_not_for_a_warm_parent(
 
 
 def test_without_a_warm_parent_one_runs_by_itself() -> None:
-    assert run_once(["-p", "hi"]) is None and run_worker() is None
+    assert run_worker() is None
     assert run_warm("ls", []) is None and run_warm("run", ["--detach", "cat"]) is None

@@ -1,13 +1,11 @@
 """Scripts as people publish them for `claude -p` and `codex exec`, run word for word with our command by those names.
 
-Each is a shell script, what the scripted model says, and what the script prints. They start from a warm parent, so that
-all of them together take a few seconds.
+Each is a shell script, what the scripted model says, and what the script prints.
 """
 
 import json
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +14,6 @@ import pytest
 from tests.conftest import need
 from tests.installed import TREADLE
 from tests.scripts import reply
-from tests.warm import kept_warm
 
 SAYS = '[[reply]]\ntimes = "always"\ntext = "{}"\nusage = {{ input = 12, output = 3 }}\n'
 
@@ -332,14 +329,8 @@ SCHEMA
 )
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with kept_warm(tmp_path_factory.mktemp("warm")) as place:
-        yield place
-
-
 @pytest.mark.parametrize("case", SCRIPTS, ids=[case.says for case in SCRIPTS])
-def test_a_published_script_runs_as_it_is(case: Script, home: Path, tmp_path: Path) -> None:
+def test_a_published_script_runs_as_it_is(case: Script, tmp_path: Path) -> None:
     need("jq")
     names, work = tmp_path / "bin", tmp_path / "work"
     names.mkdir()
@@ -352,8 +343,6 @@ def test_a_published_script_runs_as_it_is(case: Script, home: Path, tmp_path: Pa
     env = {
         **os.environ,
         "PATH": f"{names}:{os.environ['PATH']}",
-        "TREADLE_HOME": str(home),
-        "TREADLE_WARM": "600",
         "TREADLE_MODEL": f"scripted:{tmp_path / 'model.toml'}",
     }
     done = subprocess.run(

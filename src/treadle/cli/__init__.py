@@ -30,7 +30,7 @@ def _main() -> None:
     from treadle.io.standard_streams import fill_gaps
 
     fill_gaps()
-    from treadle.cli.arguments import PRINT, TERMINAL
+    from treadle.cli.arguments import TERMINAL
 
     if arguments[:1] == ["--config"] and arguments[2:3] and arguments[2] in TERMINAL:  # as hm has it
         arguments = [arguments[2], *arguments[:2], *arguments[3:]]
@@ -46,11 +46,6 @@ def _main() -> None:
         from treadle.cli.heimdall import run as run_heimdall
 
         sys.exit(run_heimdall("hook", arguments[2:]))
-    if arguments and arguments[0].startswith("-") and not PRINT.isdisjoint(arguments):
-        from treadle.cli.warm import run_once
-
-        if (code := run_once(arguments)) is not None:
-            sys.exit(code)
     from treadle.cli.root import main as run
 
     run(arguments)

@@ -4,8 +4,7 @@ from treadle.cli.warm import DECLINED
 
 MODULES = (
     *("ssl", "truststore", "hashlib", "tomllib", "tree_sitter", "tree_sitter_bash", "concurrent.futures.thread"),
-    *("treadle.cli.root", "treadle.cli.oneshot", "treadle.cli.worker_entry", "treadle.cli.serving"),
-    *("treadle.doors.worker.door", "treadle.doors.oneshot.input", "treadle.doors.oneshot.verbose"),
+    *("treadle.agents", "treadle.cli.worker_entry", "treadle.cli.serving", "treadle.doors.worker.door"),
     *("treadle.agent.native", "treadle.agent.loop", "treadle.agent.mcp", "treadle.agent.project"),
     *("treadle.agent.providers.anthropic", "treadle.agent.providers.chat", "treadle.agent.providers.client"),
     *("treadle.agent.providers.http", "treadle.agent.providers.responses", "treadle.agent.providers.script"),
@@ -16,7 +15,7 @@ MODULES = (
 
 
 def preload() -> None:
-    """Load the modules, and build what is the same in every run."""
+    """Load the modules, and build what is the same in every worker."""
     import importlib
 
     for name in MODULES:
@@ -36,33 +35,12 @@ def terminal(name: str, arguments: list[str]) -> int:
     return run_terminal(name, arguments)
 
 
-def once(arguments: list[str]) -> int:
-    """A run, in a copy."""
-    from treadle.cli.root import main
-
-    _begin()
-    try:
-        main(arguments)
-    except KeyboardInterrupt:
-        return 130
-    return 0
-
-
 def work() -> int:
     """A worker, in a copy."""
     import os
 
     from treadle.cli.worker_entry import serve
-
-    _begin()
-    return serve(os.environ.get("TREADLE_AGENT") or "native")
-
-
-def _begin() -> None:
-    """Turn garbage collection back on: the warm parent has it off."""
-    import gc
-
     from treadle.io.process import lifetime
 
     lifetime.begin()
-    gc.enable()
+    return serve(os.environ.get("TREADLE_AGENT") or "native")

@@ -146,7 +146,6 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "treadle.cli.doctor:ps",
             "List the process trees that treadle keeps: agents, their tools, terminals, background tasks.",
         ),
-        "warm": ("treadle.cli.warm_start:warm_start", "Have `treadle -p` and `treadle-worker` start at once."),
     },
 }
 """Heading -> command name -> "module:attribute" of a click command, and the first line of its help: so `treadle --help`

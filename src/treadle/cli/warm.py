@@ -1,7 +1,5 @@
 """Commands that a warm parent (`io.process.warm`) runs faster than this process, which has loaded nothing yet."""
 
-AGENT = "agent"
-"""The name of the warm parent that `treadle warm` starts, for runs and workers."""
 PRELOAD = ("treadle.cli.preload:preload",)
 DECLINED = -1
 """The command is not for a copy of the warm parent; nothing has been done."""
@@ -26,21 +24,10 @@ def run_warm(name: str, arguments: list[str]) -> int | None:
     return None if code == DECLINED else code
 
 
-def run_once(arguments: list[str]) -> int | None:
-    """The exit code of `treadle -p ...` run by a copy of the warm parent; None when there is no warm parent."""
-    from treadle.io.process import warm
-
-    if not warm.there_is(AGENT):
-        return None
-    return warm.run("treadle.cli.preload", "once", [arguments], name=AGENT, tied=True)
-
-
 def run_worker() -> int | None:
-    """The same for a worker. Where several run already, a warm parent is started for the next."""
+    """The exit code of a worker that is a copy. Where several run already, a warm parent is started for the next."""
     from treadle.io.process import warm
 
-    if warm.there_is(AGENT):
-        return warm.run("treadle.cli.preload", "work", [], name=AGENT, tied=True)
     if not warm.pays(warm.WORKERS):
         return None
     return warm.run("treadle.cli.preload", "work", [], start=PRELOAD, name=warm.WORKERS, tied=True)

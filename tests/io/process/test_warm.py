@@ -243,18 +243,13 @@ def test_the_third_of_its_kind_pays(state_home: Path, monkeypatch: pytest.Monkey
 
 
 def test_those_of_a_name_are_found_and_sent_away(answering: Make, state_home: Path) -> None:
-    assert not warming.there_is("one")
     copy, other = answering("one"), answering("other")
     path = warming.address("one")
     Path(f"{path}.starting").touch()
     (Path(path).parent / "one-dead.sock").touch()
-    assert warming.there_is("one") and not warming.there_is("two")
-    assert not warming.begin("one", [], 1.0), "it is there"
+    assert warming.parents("one") == {path: os.getpid()}
     copy.end()
     again = answering("one")
-    assert warming.parents("one") == {path: os.getpid()}
-    again.end()
-    third = answering("one")
     received: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, frame: received.append(number))
     try:
@@ -263,7 +258,7 @@ def test_those_of_a_name_are_found_and_sent_away(answering: Make, state_home: Pa
     finally:
         signal.signal(signal.SIGTERM, before)
     assert not os.path.exists(path)
-    third.end()
+    again.end()
     assert warming.run("os", "getpid", [], name="other") == 1
     other.end()
 

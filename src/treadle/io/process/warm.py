@@ -20,7 +20,7 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 
-from treadle.errors import ConfigError, LocalError, TreadleError
+from treadle.errors import TreadleError
 from treadle.io import paths
 from treadle.light import NoReturn
 
@@ -132,8 +132,7 @@ IDLE = 1800.0
 PATIENCE = 2.0
 """How many seconds a caller waits for a copy before it does the work itself."""
 START_PATIENCE = 10.0
-"""How many seconds a caller waits for one that it starts itself in passing; `begin` may wait longer."""
-BEGIN_PATIENCE = 60.0
+"""How many seconds a caller waits for one that it starts itself."""
 WORKERS = "workers"
 """The name of the one that workers start when it pays. There is one for each control group, to which its copies are
 charged: no one has asked for it."""
@@ -289,25 +288,6 @@ def start_beside(path: str, module: str, function: str, arguments: list[object],
     return begun[1] if begun else 0
 
 
-def there_is(name: str) -> bool:
-    """A quick check whether one of this name exists, for callers that can do without it."""
-    try:
-        return any(entry.startswith(f"{name}-") for entry in os.listdir(os.path.join(paths.state_dir(), "warm")))
-    except (OSError, ConfigError):  # there may be no place for state: the command itself then says so
-        return False
-
-
-def begin(name: str, modules: Sequence[str], seconds: float) -> bool:
-    """Make sure that there is one of this name for processes like us. Returns whether it had to be started."""
-    path = address(name)
-    with socket.socket(socket.AF_UNIX) as control:
-        if control.connect_ex(path) == 0:
-            return False
-    if not _start(path, modules, True, seconds, BEGIN_PATIENCE):
-        raise LocalError("the warm parent did not start", hint="TREADLE_WARM=0 does without one")
-    return True
-
-
 def parents(name: str) -> dict[str, int]:
     """The sockets of all of this name, whatever their surroundings, and the pid behind each."""
     from treadle.io import sockets
@@ -396,7 +376,7 @@ def _start_one(path: str, modules: Sequence[str], libraries: bool) -> bool:
     from treadle.io import files, sockets
 
     with files.locked(f"{path}.starting", timeout=START_PATIENCE):
-        return sockets.is_served(path) or _start(path, modules, libraries, idle(), START_PATIENCE)
+        return sockets.is_served(path) or _start(path, modules, libraries)
 
 
 def _ask(
@@ -446,13 +426,13 @@ def _numbers(mask: int) -> list[int]:
     return [number for number in range(1, 65) if mask >> (number - 1) & 1]
 
 
-def _start(path: str, modules: Sequence[str], libraries: bool, seconds: float, patience: float) -> bool:
+def _start(path: str, modules: Sequence[str], libraries: bool) -> bool:
     """Start one and wait until it answers."""
     root = os.path.abspath(__file__ + "/../../../..")
     if libraries:
         root = ":".join([root, *(place for place in sys.path if place and os.path.isdir(place))])
     ready, tell = os.pipe()
-    argv = [sys.executable, "-I", "-S", "-c", _START, root, path, str(seconds), *modules]
+    argv = [sys.executable, "-I", "-S", "-c", _START, root, path, str(idle()), *modules]
     actions = [(os.POSIX_SPAWN_DUP2, tell, 3)]
     actions += [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]  # type: ignore[misc]
     try:
@@ -466,6 +446,6 @@ def _start(path: str, modules: Sequence[str], libraries: bool, seconds: float, p
     try:
         poller = select.poll()
         poller.register(ready, select.POLLIN)
-        return bool(poller.poll(patience * 1000)) and bool(os.read(ready, 1))
+        return bool(poller.poll(START_PATIENCE * 1000)) and bool(os.read(ready, 1))
     finally:
         os.close(ready)
