@@ -36,9 +36,9 @@ class Site:
             def do_GET(self) -> None:
                 site.asked.append(self.headers.get("range", ""))
                 assert self.headers["accept-encoding"] == "identity"
-                if self.path == "/moved":
+                if self.path in ("/moved", "/round"):
                     self.send_response(302)
-                    self.send_header("location", "/m.gguf")
+                    self.send_header("location", "/m.gguf" if self.path == "/moved" else "/round")
                     return self.end_headers()
                 if self.path != "/m.gguf":
                     return self.send_error(404)
@@ -73,73 +73,79 @@ def serving() -> Iterator[Site]:
         thread.join()
 
 
-def test_a_file_comes_whole_and_tells_how_far_it_is(tmp_path: Path) -> None:
+async def test_a_file_comes_whole_and_tells_how_far_it_is(tmp_path: Path) -> None:
     told: list[tuple[int, int | None]] = []
     with serving() as site:
-        assert fetch(site.url, str(tmp_path / "m"), HASH, lambda *one: told.append(one)) == len(DATA)
+        assert await fetch(site.url, str(tmp_path / "m"), HASH, lambda *one: told.append(one)) == len(DATA)
     assert (tmp_path / "m").read_bytes() == DATA and told[-1] == (len(DATA), len(DATA))
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
-def test_a_broken_connection_is_gone_on_with_where_it_broke(tmp_path: Path) -> None:
+async def test_a_broken_connection_is_gone_on_with_where_it_broke(tmp_path: Path) -> None:
     told: list[tuple[int, int | None]] = []
     with serving() as site:
         site.breaks = [300_000, 0, 0, 100_000]
-        fetch(site.url.replace("m.gguf", "moved"), str(tmp_path / "m"), HASH, lambda *one: told.append(one))
+        await fetch(site.url.replace("m.gguf", "moved"), str(tmp_path / "m"), HASH, lambda *one: told.append(one))
     asked = site.asked[1::2]
     assert (tmp_path / "m").read_bytes() == DATA and len(asked) == 5
     assert asked[0] == "" and all(one.startswith("bytes=") for one in asked[1:])
     assert {total for _, total in told} == {len(DATA)} and told[-1][0] == len(DATA)
 
 
-def test_after_a_few_breaks_it_is_given_up_and_what_has_arrived_is_kept(tmp_path: Path) -> None:
+async def test_after_a_few_breaks_it_is_given_up_and_what_has_arrived_is_kept(tmp_path: Path) -> None:
     path = str(tmp_path / "m")
     with serving() as site, pytest.raises(StorageError, match=f"{site.url} could not be fetched: .") as caught:
         site.breaks = [1000] * 6
-        fetch(site.url, path, HASH, lambda *_: None)
+        await fetch(site.url, path, HASH, lambda *_: None)
     assert len(site.asked) == 5 and size_of(partial(path)) > 0 and not os.path.exists(path)
     assert caught.value.hint == "what has arrived is kept: the same command continues from there"
     with serving() as site, pytest.raises(StorageError, match="could not be fetched"):
-        fetch(site.url.replace("http:", "https:"), str(tmp_path / "x"), HASH, lambda *_: None)
+        await fetch(site.url.replace("http:", "https:"), str(tmp_path / "x"), HASH, lambda *_: None)
     assert site.connections == 1, "where there is no such server it is not tried again"
 
 
-def test_where_the_size_is_not_said_it_is_unknown(tmp_path: Path) -> None:
+async def test_redirects_that_do_not_end_are_given_up(tmp_path: Path) -> None:
+    with serving() as site, pytest.raises(StorageError, match="round redirects more than 10 times"):
+        await fetch(site.url.replace("m.gguf", "round"), str(tmp_path / "m"), HASH, lambda *_: None)
+    assert len(site.asked) == 11 and list(tmp_path.iterdir()) == []
+
+
+async def test_where_the_size_is_not_said_it_is_unknown(tmp_path: Path) -> None:
     told: list[tuple[int, int | None]] = []
     with serving() as site:
         site.length = False
-        fetch(site.url, str(tmp_path / "m"), HASH, lambda *one: told.append(one))
+        await fetch(site.url, str(tmp_path / "m"), HASH, lambda *one: told.append(one))
     assert told[-1] == (len(DATA), None)
 
 
-def test_a_later_process_goes_on_too_and_a_server_without_ranges_begins_again(tmp_path: Path) -> None:
+async def test_a_later_process_goes_on_too_and_a_server_without_ranges_begins_again(tmp_path: Path) -> None:
     path = str(tmp_path / "m")
     for ranges in (True, False):
         append(path, [DATA[:1000]], at=0, progress=lambda _: None)
         with serving() as site:
             site.ranges = ranges
-            fetch(site.url, path, HASH, lambda *_: None)
+            await fetch(site.url, path, HASH, lambda *_: None)
         assert (tmp_path / "m").read_bytes() == DATA and site.asked == ["bytes=1000-"]
 
 
-def test_what_was_there_already_is_only_checked(tmp_path: Path) -> None:
+async def test_what_was_there_already_is_only_checked(tmp_path: Path) -> None:
     path = str(tmp_path / "m")
     append(path, [DATA], at=0, progress=lambda _: None)
     with serving() as site:
-        fetch(site.url, path, HASH, lambda *_: None)
+        await fetch(site.url, path, HASH, lambda *_: None)
     assert (tmp_path / "m").read_bytes() == DATA
 
 
-def test_a_wrong_hash_leaves_nothing_behind(tmp_path: Path) -> None:
+async def test_a_wrong_hash_leaves_nothing_behind(tmp_path: Path) -> None:
     why = f"what was fetched for m is not what was pinned: its SHA-256 is {HASH}, not {'0' * 64}"
     with serving() as site, pytest.raises(StorageError, match=why):
-        fetch(site.url, str(tmp_path / "m"), "0" * 64, lambda *_: None)
+        await fetch(site.url, str(tmp_path / "m"), "0" * 64, lambda *_: None)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_is_not_there_and_a_server_that_is_not_are_said(tmp_path: Path) -> None:
+async def test_a_file_that_is_not_there_and_a_server_that_is_not_are_said(tmp_path: Path) -> None:
     with serving() as site, pytest.raises(NotFound, match="404"):
-        fetch(site.url.replace("m.gguf", "x"), str(tmp_path / "m"), HASH, lambda *_: None)
+        await fetch(site.url.replace("m.gguf", "x"), str(tmp_path / "m"), HASH, lambda *_: None)
     with pytest.raises(StorageError, match=r"cannot finish .*m\.partial"):
         finish(str(tmp_path / "m"), HASH)
     with pytest.raises(StorageError, match=r"cannot write .*m\.partial"):

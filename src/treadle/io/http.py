@@ -4,8 +4,8 @@
         async for chunk in response.chunks(): ...
 
 It is small because loading a larger library took most of a short run's time: docs/explanation/first-turn.md has the
-measurements. It follows no redirects, keeps no cookies, and speaks no HTTP/2: model services stream one answer for
-each request, and all of them offer HTTP/1.1.
+measurements. It keeps no cookies and speaks no HTTP/2: model services stream one answer for each request, and all of
+them offer HTTP/1.1. It follows no redirects: whoever may be led elsewhere asks again (`Response.moved_to`).
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ REUSE_SECONDS = 30.0
 LINGER = 0.25
 UNPACKED = 1024 * 1024
 """How many bytes of a compressed chunk are unpacked at a time."""
+REDIRECTS = (301, 302, 303, 307, 308)
 
 
 class HttpError(Exception):
@@ -97,7 +98,11 @@ class StaleConnection(BrokenAnswer):
 
 
 class HttpClient:
-    """Connections to services. `direct`: use no proxy. `socket`: connect to this Unix socket whatever the address."""
+    """Connections to services.
+
+    `direct`: use no proxy. `socket`: connect to this Unix socket whatever the address. `pinned`: connect to this IP
+    address, without a proxy, under the name in the URL. `tls`: checks certificates in place of the system's.
+    """
 
     def __init__(
         self,
@@ -107,13 +112,16 @@ class HttpClient:
         idle_seconds: float,
         direct: bool = False,
         socket: str = "",
+        pinned: str = "",
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._headers = headers
         self._connect_seconds = connect_seconds
         self._idle_seconds = idle_seconds
-        self._direct = direct
+        self._direct = direct or bool(pinned)
+        self._pinned = pinned
         self._socket = socket
-        self._tls: ssl.SSLContext | None = None
+        self._tls = tls
         self._idle: list[HttpConnection] = []
 
     @asynccontextmanager
@@ -172,7 +180,9 @@ class HttpClient:
             reader, writer = await asyncio.open_unix_connection(self._socket)
         else:
             secure = self._context() if to.scheme == "https" else None
-            reader, writer = await asyncio.open_connection(to.hostname, _port(to), ssl=secure)
+            host = self._pinned or to.hostname
+            name = to.hostname if secure else None
+            reader, writer = await asyncio.open_connection(host, _port(to), ssl=secure, server_hostname=name)
         connection = HttpConnection(reader, writer, (parts.scheme, parts.netloc), self._idle_seconds)
         if proxy is not None and parts.scheme == "http":
             connection.proxy = proxy
@@ -336,6 +346,11 @@ class Response:
             key, text = name.decode("ascii"), value.decode("latin-1")
             self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
         self._connection = connection
+
+    @property
+    def moved_to(self) -> str:
+        """The address that a redirect leads to, which may be relative; empty for any other answer."""
+        return self.headers.get("location", "") if self.status in REDIRECTS else ""
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body as it arrives, unpacked if the service compressed it unasked."""

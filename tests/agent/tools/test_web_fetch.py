@@ -69,7 +69,8 @@ async def server() -> AsyncIterator[Server]:
 
 async def lookup(host: str, port: int) -> list[str]:
     known = {
-        "pinned.example": ["127.0.0.1"], "private.example": ["10.0.0.1"], "mixed.example": ["127.0.0.1", "127.0.0.2"],
+        "pinned.example": ["127.0.0.1"], "xn--bcher-kva.example": ["127.0.0.1"],
+        "private.example": ["10.0.0.1"], "mixed.example": ["127.0.0.1", "127.0.0.2"],
     }  # fmt: skip
     return known.get(host) or await web_fetch.system_lookup(host, port)
 
@@ -93,8 +94,9 @@ async def test_html_becomes_text_and_text_stays(server: Server, fetch: Callable[
 
 
 async def test_the_name_that_was_asked_for_is_sent_to_the_address_that_was_checked(
-    server: Server, fetch: Callable[[str], Awaitable[str]]
+    server: Server, fetch: Callable[[str], Awaitable[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")  # which would look the name up again
     server.answers["/"] = http(b"ok", "text/plain")
     assert await fetch(f"http://pinned.example:{server.port}/") == "ok"
     assert server.requests[0]["host"] == f"pinned.example:{server.port}"
@@ -171,6 +173,14 @@ async def test_private_addresses_can_be_allowed_by_the_person(server: Server, wo
     assert await workspace.run("web_fetch", url=f"http://127.0.0.1:{server.port}/") == "mine"
 
 
+async def test_an_address_is_sent_encoded_however_it_was_written(
+    server: Server, fetch: Callable[[str], Awaitable[str]]
+) -> None:
+    server.answers["/a%20b/%C3%A9%2F;x?q=%C3%BC&r=[1]"] = http(b"ok", "text/plain")
+    assert await fetch(f"http://bücher.example:{server.port}/a b/é%2F;x?q=ü&r=[1]#part") == "ok"
+    assert server.requests[0]["host"] == f"xn--bcher-kva.example:{server.port}"
+
+
 async def test_an_error_page_is_read_and_told(server: Server, fetch: Callable[[str], Awaitable[str]]) -> None:
     assert await fetch(f"http://127.0.0.1:{server.port}/no") == "[the server answered 404]\nnone"
     server.answers["/bad"] = http(b"why", status="400 Bad Request")
@@ -187,7 +197,7 @@ async def test_too_much_is_cut_also_when_it_was_packed(server: Server, fetch: Ca
     assert (await fetch(f"{base}/plain")).endswith("x\n[cut after 5,242,880 bytes]")
     assert len(await fetch(f"{base}/bomb")) < size
     assert await fetch(f"{base}/packed") == "small"
-    with pytest.raises(ToolError, match="compressed as br"):
+    with pytest.raises(ToolError, match="packed as br"):
         await fetch(f"{base}/odd")
 
 

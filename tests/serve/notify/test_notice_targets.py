@@ -2,12 +2,11 @@
 
 import hmac
 
-import httpx2
 import msgspec
 import pytest
 
 from tests.serve.receiver import receiving
-from treadle.errors import ConfigError
+from treadle.errors import ConfigError, LocalError
 from treadle.serve.notify.notices import TEXT_MAX, Notice, parse
 
 ASKED = Notice(
@@ -103,7 +102,7 @@ async def test_a_webhook_gets_the_whole_notice_signed_with_the_key() -> None:
         assert heard.headers["x-treadle-signature"] == f"sha256={hmac.new(b'k', heard.body, 'sha256').hexdigest()}"
         assert msgspec.json.decode(heard.body, type=Notice) == ASKED
         place.status = "500 Broken"
-        with pytest.raises(httpx2.HTTPStatusError):
+        with pytest.raises(LocalError, match="127.0.0.1 answered 500$"):
             await parse(f"{place.url}/hook")(ASKED, b"k")
 
 

@@ -3,7 +3,6 @@
 import base64
 import time
 
-import httpx2
 import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -14,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tests.serve.conftest import Web, calls_of
 from tests.serve.receiver import receiving
-from treadle.errors import ConfigError
+from treadle.errors import ConfigError, LocalError
 from treadle.serve.notify import notices
 from treadle.serve.notify.notices import checked, encrypt, server_key, signed_header
 from treadle.serve.tokens import PushKeys, PushSubscription, Tokens
@@ -160,7 +159,7 @@ async def test_what_is_sent_says_how_long_it_is_news_and_a_service_that_fails_is
         assert len(first.headers["topic"]) == 32 and first.headers["content-encoding"] == "aes128gcm"
         assert site.tokens.read().devices[-1].push is not None
         service.status = "500 Broken"
-        with pytest.raises(httpx2.HTTPStatusError):
+        with pytest.raises(LocalError, match="127.0.0.1 answered 500$"):
             await notices.send(site, device, {"tag": "x"}, seconds=5)
         service.status = "404 Not Found"
         await notices.send(site, device, {"tag": "x"}, seconds=5)

@@ -11,8 +11,8 @@ import re
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import SplitResult, urljoin, urlsplit
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 import msgspec
 from msgspec import Meta
@@ -25,8 +25,6 @@ from treadle.events import ToolKind
 from treadle.session import Access
 
 if TYPE_CHECKING:
-    import httpx2
-
     from treadle.policy.network import Address
 
 
@@ -64,6 +62,13 @@ def to_text(page: str, base: str = "") -> str:
 MAX_BYTES = 5 << 20
 MAX_SECONDS = 30.0
 MAX_REDIRECTS = 5
+HEADERS = {
+    "User-Agent": f"treadle/{__version__}",
+    "Accept": "text/html,text/*;q=0.9,*/*;q=0.5",
+    "Accept-Encoding": "identity",
+}
+_SENT = "%/:?#[]@!$&'()*+,;=|~"
+"""What stands in a path or query as it is: what is reserved, and the sign of what is encoded already."""
 _TEXTUAL = r"(?i)text/|.*[/+](json|xml|javascript|yaml|x-ndjson|toml|sql|x-sh)$|^$"
 
 Lookup = Callable[[str, int], Awaitable[list[str]]]
@@ -156,59 +161,49 @@ class Fetch:
         self._tls = tls
 
     async def page(self, url: str, refused: Callable[[str], str]) -> FetchedPage:
-        import httpx2
+        from treadle.io.http import HttpError
 
         asked = url
-        verify: Any = self._tls or True
-        async with httpx2.AsyncClient(trust_env=False, verify=verify, timeout=MAX_SECONDS) as client:
-            for _ in range(MAX_REDIRECTS + 1):
-                try:
-                    answer = await self._get(client, url)
-                except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:
-                    raise ToolError(f"cannot fetch {url}: {error or type(error).__name__}") from error
-                if isinstance(answer, FetchedPage):
-                    answer.asked = asked
-                    return answer
-                url = urljoin(url, answer)
-                if why := refused(url):
-                    raise ToolError(f"{asked} redirects to {url}: {why}")
+        for _ in range(MAX_REDIRECTS + 1):
+            try:
+                answer = await self._get(url)
+            except (HttpError, UnicodeError) as error:
+                raise ToolError(f"cannot fetch {url}: {error}") from error
+            if isinstance(answer, FetchedPage):
+                answer.asked = asked
+                return answer
+            url = urljoin(url, answer)
+            if why := refused(url):
+                raise ToolError(f"{asked} redirects to {url}: {why}")
         raise ToolError(f"{asked} redirects more than {MAX_REDIRECTS} times")
 
-    async def _get(self, client: httpx2.AsyncClient, url: str) -> FetchedPage | str:
+    async def _get(self, url: str) -> FetchedPage | str:
         """The page, or the address that it redirects to."""
-        import httpx2
+        from treadle.io.http import CannotConnect, HttpClient
 
         parts = check_url(url)
         host = parts.hostname or ""
-        port = parts.port or (443 if parts.scheme == "https" else 80)
         name = host.encode("idna").decode() if not host.isascii() else host
-        last: httpx2.ConnectError | None = None
-        for address in await self._addresses(name, port):
-            target = httpx2.URL(url).copy_with(host=str(address), port=parts.port)
-            request = client.build_request(
-                "GET",
-                target,
-                headers={
-                    "Host": _host_header(name, parts.port),
-                    "User-Agent": f"treadle/{__version__}",
-                    "Accept": "text/html,text/*;q=0.9,*/*;q=0.5",
-                    "Accept-Encoding": "identity",
-                },
-                extensions={"sni_hostname": name},
+        last: CannotConnect | None = None
+        for address in await self._addresses(name, parts.port or (443 if parts.scheme == "https" else 80)):
+            client = HttpClient(
+                HEADERS,
+                connect_seconds=MAX_SECONDS,
+                idle_seconds=MAX_SECONDS,
+                pinned=str(address),
+                tls=self._tls,
             )
             try:
-                response = await client.send(request, stream=True)
-            except httpx2.ConnectError as error:
+                async with client.request("GET", _target(parts, name)) as response:
+                    if response.moved_to:
+                        return response.moved_to
+                    body = await response.beginning(MAX_BYTES + 1)
+                    kind = response.headers.get("content-type", "")
+                    return FetchedPage(url, url, response.status, kind, body[:MAX_BYTES], len(body) > MAX_BYTES)
+            except CannotConnect as error:
                 last = error
-                continue
-            try:
-                if response.status_code in (301, 302, 303, 307, 308) and "location" in response.headers:
-                    return str(response.headers["location"])
-                body, cut = await _body(response)
-                kind = str(response.headers.get("content-type", ""))
-                return FetchedPage(url, url, response.status_code, kind, body, cut)
             finally:
-                await response.aclose()
+                await client.aclose()
         raise last or ToolError(f"{host} has no address")
 
     async def _addresses(self, host: str, port: int) -> list[Address]:
@@ -240,25 +235,9 @@ def check_url(url: str) -> SplitResult:
     return parts
 
 
-def _host_header(host: str, port: int | None) -> str:
-    name = f"[{host}]" if ":" in host else host
-    return name if port is None else f"{name}:{port}"
-
-
-async def _body(response: httpx2.Response) -> tuple[bytes, bool]:
-    """At most MAX_BYTES, also when it was sent compressed although we did not ask for that."""
-    import zlib
-
-    encoding = response.headers.get("content-encoding", "identity").strip().lower()
-    if encoding not in ("identity", "", "gzip", "x-gzip", "deflate"):
-        raise ToolError(f"the server sent it compressed as {encoding}, which was not asked for")
-    unpack = zlib.decompressobj(zlib.MAX_WBITS | 32) if encoding not in ("identity", "") else None
-    body = bytearray()
-    async for chunk in response.aiter_raw():
-        try:
-            body += unpack.decompress(chunk, MAX_BYTES + 1 - len(body)) if unpack else chunk
-        except zlib.error as error:
-            raise ToolError(f"the server sent broken {encoding}: {error}") from None
-        if len(body) > MAX_BYTES:
-            return bytes(body[:MAX_BYTES]), True
-    return bytes(body), False
+def _target(parts: SplitResult, name: str) -> str:
+    """The address with the host's name and all characters as they are sent."""
+    host = f"[{name}]" if ":" in name else name
+    netloc = host if parts.port is None else f"{host}:{parts.port}"
+    path, query = quote(parts.path, safe=_SENT), quote(parts.query, safe=_SENT)
+    return SplitResult(parts.scheme, netloc, path, query, "").geturl()

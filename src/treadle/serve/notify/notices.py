@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from treadle.errors import ConfigError, MissingExtra
+from treadle.errors import ConfigError, LocalError, MissingExtra
 from treadle.fleet.engine.bus import Entry
 from treadle.fleet.find.order_rows import OrderRow
 from treadle.fleet.orders import read_answer
@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 # Every button is a link that shows the question; only the button on its page answers.
 
 TEXT_MAX = 3000
+POST_SECONDS = 10.0
+ANSWER_MAX = 1 << 20
 TakeBack: TypeAlias = Callable[[str], Awaitable[None]]
 Target: TypeAlias = Callable[["Notice", bytes], Awaitable[TakeBack | None]]
 """Sends a notice, signed with this key where possible. Returns a function that takes it back, if it can be."""
@@ -174,12 +176,25 @@ async def _post_json(url: str, body: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _post(url: str, body: bytes, headers: dict[str, str]) -> bytes:
-    import httpx2
+    status, answer = await _status_and_answer(url, body, headers)
+    return _accepted(url, status, answer)
 
-    async with httpx2.AsyncClient(timeout=10.0, trust_env=True) as client:
-        answer = await client.post(url, content=body, headers=headers)
-        answer.raise_for_status()
-        return bytes(answer.content)
+
+async def _status_and_answer(url: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
+    from treadle.io.http import HttpClient
+
+    client = HttpClient(headers, connect_seconds=POST_SECONDS, idle_seconds=POST_SECONDS)
+    try:
+        async with client.request("POST", url, body) as response:
+            return response.status, await response.beginning(ANSWER_MAX)
+    finally:
+        await client.aclose()
+
+
+def _accepted(url: str, status: int, answer: bytes) -> bytes:
+    if not 200 <= status < 300:  # of the address, only the host: the path of a hook is its secret
+        raise LocalError(f"{urlsplit(url).hostname} answered {status}")
+    return answer
 
 
 # Web Push: reaching a browser whose page is closed, through its vendor's push service (RFC 8030).
@@ -268,8 +283,6 @@ def server_key(tokens: Tokens) -> EllipticCurvePrivateKey:
 
 async def send(site: Site, device: Device, message: dict[str, Any], *, seconds: float) -> None:
     """Send a message to a device. A subscription that its browser has cancelled is removed."""
-    import httpx2
-
     assert device.push is not None
     key = await asyncio.to_thread(server_key, site.tokens)
     endpoint = device.push.endpoint
@@ -283,12 +296,11 @@ async def send(site: Site, device: Device, message: dict[str, Any], *, seconds: 
         "Topic": _write(str(message["tag"]).encode())[-32:],
     }
     body = encrypt(device.push, msgspec.json.encode(message))
-    async with httpx2.AsyncClient(timeout=10.0, trust_env=True) as client:
-        answer = await client.post(endpoint, content=body, headers=headers)
-    if answer.status_code in (404, 410):
+    status, answer = await _status_and_answer(endpoint, body, headers)
+    if status in (404, 410):
         await asyncio.to_thread(site.tokens.set_push, device.id, None)
-        return
-    answer.raise_for_status()
+    else:
+        _accepted(endpoint, status, answer)
 
 
 def _public(key: EllipticCurvePrivateKey) -> bytes:

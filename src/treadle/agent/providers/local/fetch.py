@@ -53,7 +53,7 @@ async def pull_address(url: str, sha256: str, progress: Progress, name: str = ""
         raise ConfigError("a file from an address is taken only with its SHA-256", hint=hint)
     path = file_of(name)
     with locked(path + ".lock"):
-        size = await asyncio.to_thread(downloads.fetch, url, path, sha256, progress)
+        size = await downloads.fetch(url, path, sha256, progress)
         return _recorded(ModelRecord(name=name, sha256=sha256, size=size, source=f"{parts.scheme}://{parts.hostname}"))
 
 
