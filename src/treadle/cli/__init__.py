@@ -1,6 +1,30 @@
-"""The command line. Commands that people run in loops are answered here, before anything heavy is imported.
+"""The command line. A command parses, calls one function of a room below and prints; what it does is not here.
 
-A command parses, calls one function below and prints: what it does is not here.
+Words:
+    small command  one that people and hooks run in loops: answered before click is imported (`arguments`, `parser`)
+    warm parent    a loaded process that forks a copy for a command (`io.process.warm`); `warm` asks it
+    choice         which agent and model a run uses: given, remembered, or found on this machine
+    render         making text of agents safe to show on a terminal
+
+Flow: `main` below answers `--version`, terminals' commands, `coord hook` and warm one-shot runs at once, in this order,
+because each import costs more than they do. Everything else goes to `root`, the tree of commands: one line per command,
+whose module is imported when it is used. `options` makes the SessionSpec that all ways of running an agent share.
+
+    chat        `treadle`: the conversation on a terminal
+    oneshot     `treadle -p` and `exec`; doors   the commands that offer an agent to another program
+    terminal    the commands for terminals; heimdall   the commands for coordination; both light
+    fleet       `treadle fleet`, `goal`, `land`, `blame`, `demo`, `top`
+    worker_entry, sidecar_entry   executables for programs that start us without arguments
+
+Promises, and who keeps each:
+    A small command loads nothing heavy.                                                  __init__, terminal, heimdall
+    Missing standard streams are filled before anything is opened.                        __init__
+    Text from agents reaches the terminal without control sequences.                      render
+    `--json` means the same for every command.                                            as_json
+    Secrets are removed from logs.                                                        logs
+    Help, manual pages and completion come from the commands themselves.                  help
+
+Nothing imports it but the entry points and the warm parent. It may import every room except `testing`.
 """
 
 import sys

@@ -1,18 +1,34 @@
-"""Many orders on one machine or many, on NATS JetStream. Commands and HTTP handlers call what is in `client.py`.
+"""Many orders, on one machine or many: stored in NATS JetStream, placed by one scheduler, each carried out to its end.
 
-engine     the NATS server, its streams and rights, and how everything else reads and writes them
-schedule   what one elected scheduler decides: an order's states, who works on what, what waits and why
-run        one attempt at an order: its process, its workspace, its questions, its events and what it leaves
-join       how another machine becomes a worker
-find       all orders in a form that can be filtered, counted and searched
-intake     how an order gets in: the project's defaults, stored once, its repository sent along
-review     the work of finished orders, for those who judge it
+Words:
+    order      a task with its repository, agent, limits and checks; `wire/fleet/orders.py` declares its fields
+    engine     the NATS server with its streams: the only state that machines share
+    scheduler  the one elected node that writes the state of orders
+    node       a machine's process that starts runners and can be elected
+    runner     the process of one attempt at an order; it outlives the node that started it
+    attempt    one try, by number; the number only grows, and reports of an older attempt are dropped (the fence)
 
-Here lie the records that all rooms share (`orders`, `control`, `accounts`, `schedules`), what a client may ask
-(`client`, `listing`, `glance`, `library`), and the processes of one machine (`node`, `up`).
-HTTP and the page are not here but in `serve`; how one order is carried out without a fleet is in `host`.
+Flow: `submission` stores an order; the scheduler places it on a node (`schedule`); the node starts a runner (`run`),
+which lets `host` carry the order out, reports beats and events, and asks its questions as records. The end comes back
+as a report, and the scheduler stores it with the receipt. People and programs read and steer through `client` only.
 
-For Python programs, `treadle.fleet` has the functions of `library`, which load on first use.
+    engine     the server, its streams and rights, and how everything else reads and writes them
+    schedule   an order's states, who works on what, what waits and why: `book` is pure
+    run        one attempt: its process, its directory, its questions, its events and what it leaves
+    join       how another machine becomes a worker
+    find       all orders as rows to filter, count and search
+
+Promises, and who keeps each:
+    An accepted order runs to an end, and ends once; a repeated key makes no second order.      schedule/book
+    A scheduler that lost its lease can write nothing.                                          schedule/scheduler
+    What is decided is stored before it is sent; what is reported stays until handled.          schedule, engine/streams
+    A runner that cannot reach the engine for a lease stops before the agent's next step.       run/runner
+    No git of ours runs where an agent could write.                                             run/trees
+    Each role can do on the engine what it needs and no more.                                   engine/server
+    The same function places an order and explains why it waits.                                schedule/placing
+
+`landing`, `goals`, `serve` and `cli` import it; it imports `host`, `coordination`, `terminal` and what is below. HTTP
+is in `serve`, landing in `landing`. For Python programs, `treadle.fleet` has the functions of `library`, loaded on use.
 """
 
 from typing import TYPE_CHECKING

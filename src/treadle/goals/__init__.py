@@ -1,25 +1,29 @@
 """A goal in place of orders: a plan that people can read, carried out by a fleet until it is met.
 
-waves      which orders can go together, and which claims overlap
-check      what a plan will do in a repository: waves, briefs, tokens, and what is wrong with it there
-imported   plans from other tools' lists and back: checklists, Markdown tasks, beads, Task Master
-sources    words for a goal from an issue of a forge or a directory of tasks
-history    what a goal's record becomes by what happens: pure
-deciding   what is to be done next: pure
-looking    what is seen of its orders
-briefing   the orders that it gives, and what their agents are told
-store      goals in the fleet's store
-trail      what it leaves in the repository's own records: symbols, typed messages, facts
-foreman    carries goals out while its node schedules (`node` is that process)
-budgets    what all its orders may use together, as the fleet knows it
-commands   what people ask of goals
-requests   what they ask of it who may not write its record, as the page
-views      a goal as the page shows it
+Words:
+    plan       `goal.toml`: what is wanted, how it is proved, and the orders that lead there (`wire/goal`)
+    wave       orders that can run together: what they need has landed, and their claims do not overlap
+    happening  one thing that happened to a goal; the record is what all happenings lead to
+    foreman    carries goals out while its node schedules
+    reviewer, judge   agents that look without writing and give a typed answer: about one order, about the goal
 
-The format itself is in `wire/goal`, so that what lies below can read it too. Orders are run by `fleet` and landed by
-`landing`: nothing here runs an agent.
+Flow: a plan comes from a person, a planner (`planner`) or another tool's list (`imported`), and is checked in its
+repository (`check`, `waves`). `commands.begin` stores it. The foreman looks at the orders (`observation`), `deciding`
+gives the next step, `store` writes it as happenings with the new record, and only then the step is done: an order is
+submitted with its brief (`briefing`), landed, reviewed, or a person is asked. `trail` writes the repository's own
+records; `views` shows a goal to people.
 
-For Python programs, `treadle.goals` has the functions of `library`, which load on first use.
+Promises, and who keeps each:
+    Decisions are pure: the same record, plan and observation give the same step.               deciding
+    What is decided is stored before it is done, so a kill or a second foreman repeats nothing. store, foreman
+    The history has no gap and no branch; reading it again gives the same record.               store
+    Every goal ends, or pauses with a reason: tries, reviews, rounds and budget are bounded.    deciding
+    A goal is met when `done` passes on the branch and the judge agrees.                        deciding
+    A plan made from a text from outside runs only after a person agreed.                       planner
+    A plan with a mistake does not run.                                                         check, commands
+
+`serve` and `cli` import it; it imports `landing`, `fleet`, `coordination` and what is below. Nothing here runs an
+agent. For Python programs, `treadle.goals` has the functions of `library`, loaded on use.
 """
 
 from typing import TYPE_CHECKING

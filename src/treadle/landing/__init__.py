@@ -1,12 +1,27 @@
-"""The train: finished work onto a branch, verified, in order, without a person and without ever breaking the branch.
+"""The train: finished work lands on a branch in order, checked, and the branch never breaks.
 
-queue     what to build, check and land next: pure functions over the train's record
-train     carries that out, for one repository and branch; any number of them at once do no harm
-trailers  what a landed commit says of itself; `blame` finds the order of a line by it
-bench     the git side of it: cars are built and checked beside the branch
-branch    where the branch is, and how it is moved: in the repository, or behind a remote
-forge     branches that a forge moves, by pull requests
-conductor runs the trains while its node schedules, so that finished work lands by itself (`node` is that process)
+Words:
+    train      what lands on one branch of one repository: its record is `train.NAME` in the fleet's store
+    change     the commit of a finished order that wants to land
+    car        one or more changes merged onto a commit and checked together
+    row        cars that build on each other, the first on the branch's tip; cars apart are checked alone
+    conductor  runs the trains of a machine while its node schedules
+    forge      GitHub, GitLab or Forgejo, where the branch can only be moved through a pull request
 
-What is landed is the tree that was checked, by compare-and-set on the branch. How orders are worked on is in `fleet`.
+Flow: an order that names a branch leaves a mark when it is done; `conductor` queues it. `queue` decides from the record
+what to build, check, land or leave out; `train` does it: `bench` builds cars in a store beside the branch, a check runs
+as an order of the fleet, and the branch moves (`forge/branch`). What was red or in conflict goes back to its author,
+then to a reconciler, then to a person (`returned` decides, `sending` does it). `merging` is a train of one passenger.
+
+Promises, and who keeps each:
+    What lands is the tree that was checked.                                                    bench, train
+    Branch and record change only by compare-and-set: several trains at once do no harm.        train
+    A landing is intent, move, proof; after the intent it is only carried forward.              train, queue
+    A car that is built twice is the same commit.                                               bench
+    Only the first car's verdict counts, so no change is blamed for another's fault.            queue
+    A red change is checked once more before it is left out.                                    queue
+    A landed commit names its orders; `blame` finds them from a line.                           bench, blame
+
+`goals`, `serve` and `cli` import it; it imports `fleet`, `workspace` and what is below. How orders are worked on is in
+`fleet`; the format of the record is in `wire/fleet/train.py`. The reasons are in docs/explanation/landing.md.
 """
