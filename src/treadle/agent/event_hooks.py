@@ -2,7 +2,7 @@
 
 An answer is a JSON object: `decision`, `continue`, `systemMessage`, and `hookSpecificOutput` with
 `permissionDecision`, `updatedInput`, `additionalContext`, `updatedToolOutput`. Hooks may be there to forbid something,
-so a hook that cannot be asked where it could forbid blocks. The hooks here are those of settings, which `hook_runs.py`
+so a hook that cannot be asked where it could forbid blocks. The hooks here are those of settings, which `hooks.py`
 runs; a door adds those of its host.
 """
 

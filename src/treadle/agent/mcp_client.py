@@ -1,8 +1,8 @@
 """The client's end of the Model Context Protocol: greet a server, list its tools, call them, answer what it asks.
 
-How messages travel is a transport's business: `ServerStreams` here for a program's standard streams, `ServerAddress`
-in `mcp_http.py` for Streamable HTTP. Of what a server may ask its client we answer `ping` and `roots/list`; models and
-questions to the person are not offered to it, and its requests for them are refused.
+How messages travel is a transport's business: `ServerStreams` for a program's standard streams, `ServerAddress` for
+Streamable HTTP. Of what a server may ask its client we answer `ping` and `roots/list`; models and questions to the
+person are not offered to it, and its requests for them are refused.
 """
 
 from __future__ import annotations

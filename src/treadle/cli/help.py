@@ -334,7 +334,7 @@ def _text(text: str) -> str:
     return "\n".join(f"\\&{line}" if line[:1] in (".", "'") else line for line in escaped.split("\n"))
 
 
-# Completion scripts, made from the commands (`words.every`). A Tab starts a program only to list what exists now.
+# Completion scripts, made from the commands (`every`). A Tab starts a program only to list what exists now.
 
 BASH = """# Completion of treadle for bash: source <(treadle completion bash)
 _treadle_know() {{  # what belongs to the command $1

@@ -14,8 +14,6 @@ from treadle.io.process import table
 from treadle.light import Any
 from treadle.wire.common.jsontext import dumps, loads
 
-# The identity of each agent session, the same whether it acts through MCP, a hook, a command in its shell or git.
-#
 # A binding is a file that says which agent process and which session an identity belongs to, with a lock that the MCP
 # server holds while its client is connected. If the server dies, the kernel frees the lock. Two live sessions of one
 # program have two identities; one session has one identity everywhere.

@@ -26,7 +26,7 @@ from treadle.session import Access, Decision
 # The files and directories that others hold and that exist, as the paths that a sandbox keeps read-only.
 #
 # A path that does not exist cannot be kept: what a command makes under another's claim is found afterwards
-# (`guard.py`).
+# (`CommandWatch`).
 
 MOST = 128
 """Each path is a mount. If there are more, whole directories of them are kept, although only a part of each is held."""

@@ -14,7 +14,7 @@ MARK = "treadle-private"
 
 
 RELAY = "/run/treadle-coordination"
-"""In a sandbox, the socket through which our process outside is asked (`relaying.py`)."""
+"""In a sandbox, the socket through which our process outside is asked (`relay.py`)."""
 
 
 class SharedRepository:

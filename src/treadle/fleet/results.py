@@ -113,7 +113,7 @@ def _escaped(found: re.Match[bytes]) -> bytes:
     return bytes((int(escape, 8) & 0xFF,)) if len(escape) == 3 else bytes((_LETTERS[escape[0]],))
 
 
-# The work of finished orders: a diff to read, its commits, or to throw away. `landing` brings it onto a branch.
+# What an order has left: a diff to read, its commits, or nothing once it was thrown away.
 
 
 async def diff(bus: Bus, name: str) -> bytes:

@@ -1,7 +1,7 @@
 """The control plane: give an order to a sidecar or an agent, watch it, and leave a receipt, whatever happens.
 
 When the host dies, its keeper process ends the sidecar. The next host, or `treadle host recover`, finds the run's
-directory (`job.py`) with no one holding its lock, and writes the receipt from what is there (`recover.py`).
+directory (`job.py`) with no one holding its lock, and writes the receipt from what is there (`conclusion.py`).
 """
 
 import asyncio

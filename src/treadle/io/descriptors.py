@@ -237,7 +237,7 @@ def _copy(reading: int, writing: int, at: int, end: int) -> None:
         at += len(data)
 
 
-# Moves and copies files between directories that are open, so that no link leads elsewhere (`pinned.py`).
+# Moves and copies files between directories that are open, so that no link leads elsewhere.
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY

@@ -1,7 +1,8 @@
-"""Durable files: replaced as a whole, or appended in whole lines under a lock.
+"""Files: read whole or followed, replaced as a whole, appended in whole lines, and locked.
 
-When these functions return, the data survives `kill -9`, and a power cut too if they synced. Every `OSError` becomes a
-`StorageError` that names the path and says what to do. Light: the small commands import this.
+When a function that writes returns, the data survives `kill -9`, and a power cut too if it synced. Every `OSError`
+becomes a `StorageError` that names the path and says what to do, except in the first part, for callers that handle
+`OSError` themselves. Light: the small commands import this.
 """
 
 from __future__ import annotations
@@ -16,9 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from treadle.errors import Busy, StorageError
 
-# Opens, creates and renames files without translating errors, for callers that handle `OSError` themselves.
-#
-# `reading.py` reads whole files, and `files.py` writes them safely.
+# Opening, creating and renaming without translating errors, for callers that handle `OSError` themselves.
 
 
 def opened(file: str | int) -> io.BufferedReader:
@@ -570,7 +569,7 @@ def _holder(fd: int) -> str:
     return ""
 
 
-# Reads files whole, with one kind of error, or follows them as they grow. `files.py` has writing and finished logs.
+# Reading whole files, with one kind of error, and following them as they grow.
 
 
 def read(path: str) -> bytes:

@@ -1,4 +1,4 @@
-"""How busy this machine is: its processors, its memory, and the disk below a directory."""
+"""This machine as others ask about it: its file system for permission rules, and how busy it is."""
 
 import os
 import os.path
@@ -11,7 +11,7 @@ from treadle.io.files import read
 
 
 class _Disk:
-    """A `policy.disk.Disk`."""
+    """A `policy.rules.Disk`."""
 
     def expand(self, path: str) -> str:
         return os.path.expanduser(path)

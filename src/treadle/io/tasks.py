@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from threading import Event
 
 
-# What asyncio leaves to its users: a time limit that holds during clean-up, tasks that are held and ended together.
-#
 # `within` is `asyncio.timeout` as it is from Python 3.11.3 on: a timeout raises TimeoutError even while the task is
 # being cancelled. Before that, a timeout during clean-up became another CancelledError, and the rest of it was
 # skipped.

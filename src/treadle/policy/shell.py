@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 # A shell command as tree-sitter reads it: every simple command in it, with its words, however nested. Pure.
 #
-# tree-sitter finds where commands, words, substitutions and redirections begin and end; this module removes the
-# quotes. If the grammar cannot read part of a command, all of it is `Lost`: we do not guess what bash would do with
+# tree-sitter finds where commands, words, substitutions and redirections begin and end; the code here removes
+# the quotes. If the grammar cannot read part of a command, all of it is `Lost`: we do not guess what bash would do with
 # it.
 
 SYNTAX_DEPTH = 200

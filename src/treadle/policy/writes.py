@@ -122,7 +122,7 @@ READERS = PLAIN | set(
     "readelf size curl wget ping dig nslookup host ip netstat ss lsof pgrep pkill killall whereis locate "
     "fd cloc tokei awk gawk mawk nawk zcat zgrep zless bzcat xzcat diff3 sdiff vdir dir yes factor expr shuf".split()
 )
-"""They change no file, apart from redirections and the options that `options.py` knows."""
+"""They change no file, apart from redirections and the options that `programs.py` knows."""
 _RUN_OTHERS = {*programs.WRAPPERS, *programs.RUNNERS}
 _SHELLS = {"bash", "sh", "dash", "zsh", "ksh", "ash"}
 _LAST = {"cp", "ln", "install", "rsync", "scp"}

@@ -75,7 +75,7 @@ def as_paste(data: bytes) -> bytes:
     return b"\x1b[200~" + data + b"\x1b[201~"
 
 
-# Types a text into a program as a careful person would: not while it asks, as a paste if possible, Enter last.
+# Typing a text as a careful person would.
 
 LINE_MAX = 4095
 """How much of one unread line the kernel keeps."""

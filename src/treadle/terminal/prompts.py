@@ -5,7 +5,7 @@ The supervisor does this, and not the one who sends, because each key depends on
 1. `queued`: it waits for the program to be idle with an empty input box, if the sender wanted to wait; else it is
    refused when that is not so.
 2. `typing`: the text is typed. Enter is pressed when it is seen in the box, and not before.
-3. `entered`: Enter was pressed, and the program has not shown what came of it (`submission`).
+3. `entered`: Enter was pressed, and the program has not shown what came of it (`judge.Submission`).
 4. `taken`: it has: its turn runs, or is over, or asks.
 5. `over`: the program is at rest again. Then it is the next one's turn.
 

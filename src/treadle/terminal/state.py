@@ -2,9 +2,9 @@
 
 An agent that `detectors` describes is judged by its screen, its title and its reports. A program that sends its own
 reports (OSC 7501, or its hooks through the state file) is believed. For any other, only a visible prompt is a sign:
-without one its state is unknown, with the rhythm of its output as a hint. What we typed counts too (`submission`), and
-whether the program ran at all (`pulse`). The classifier limits which states the wire reports; `detail` reports
-everything.
+without one its state is unknown, with the rhythm of its output as a hint. What we typed counts too
+(`judge.Submission`), and whether the program ran at all (`Pulse`). The classifier limits which states the wire reports;
+`detail` reports everything.
 """
 
 from __future__ import annotations

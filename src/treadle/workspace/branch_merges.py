@@ -55,9 +55,7 @@ def _written(inner: UserRepository, commit: str, here: str) -> dict[str, TreeEnt
     return own
 
 
-# Merges beside a branch, in a store of ours: how the branch's own attributes want it, and the same commit every time.
-#
-# All functions block.
+# The merges. All functions block.
 
 LATEST = 2**32 - 1
 """The latest date that every git reads."""

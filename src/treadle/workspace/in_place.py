@@ -5,7 +5,7 @@
     await place.ready(inside)         # before a command: the private repository follows what the user has done
     notes = await place.settle(inside)  # after it: the user's repository follows what the agent has done
 
-This is what the sandbox shows, and when one repository follows the other; `takeover.py` is how the user's does.
+This is what the sandbox shows, and when one repository follows the other; `Takeover` is how the user's does.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ from treadle.workspace.user_repository import ID, REF, UserRepository, forget, k
 
 # Lets a user's repository follow what an agent has done in its private one.
 #
-#     taking = Takeover(user, directory, "session-1")  # in_place.py, while the session lives
+#     taking = Takeover(user, directory, "session-1")  # `InPlace` does this while the session lives
 #     await taking.take(found, inside)                 # after a command: what is finished
 #     await taking.adopt(inside)                       # when a person asks for it: also what is unfinished
 #

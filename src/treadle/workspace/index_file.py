@@ -99,10 +99,8 @@ def _refuse_parts(data: bytes, at: int, hash_size: int) -> None:
         at += 8 + size
 
 
-# The index of a person's checkout, changed entry by entry while git's own lock on it is held.
-#
-# Our git works on a copy in a directory of ours and never on files: which entries there are is all it is told.
-# Entries that stay as they are keep what git knows about their files, and their flags.
+# Changing it. Our git works on a copy in a directory of ours and never on files: which entries there are is all it is
+# told. Entries that stay as they are keep what git knows about their files, and their flags.
 
 Entries: TypeAlias = dict[bytes, Staged]
 Conflicts: TypeAlias = Sequence[tuple[bytes, Staged, str]]

@@ -1,7 +1,8 @@
 """Where a run works: a copy, a directory written from a commit, or the directory itself; and what it changed there.
 
-What is changed is one tree in a store of ours (`store.py`), read by ourselves (`taking.py`): the difference, the patch,
-what is applied and the commit for a branch all come from that tree. No git of ours runs where the run could write.
+What is changed is one tree in a store of ours (`store.py`), read by ourselves (`directories.py`): the difference, the
+patch, what is applied and the commit for a branch all come from that tree. No git of ours runs where the run could
+write.
 
 Files that `.gitignore` names are not part of the tree and are removed with the workspace, but changes to them are
 reported. If anything else is new or changed, the workspace is kept until the changes are applied or a person discards

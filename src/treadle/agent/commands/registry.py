@@ -405,7 +405,7 @@ STATUS = (
 )
 
 
-# All slash commands by name, and how one is run. `/help` and the reference page are made from this table.
+# The table of all commands, and how one is run.
 
 
 class Commanded(SeenSession, Controlled, RecordedSession, agents.Delegating, Protocol):

@@ -15,7 +15,7 @@ from treadle.events import Usage
 from treadle.io.files import read_if_there, write_atomic
 from treadle.io.paths import private_dir, state_dir
 
-# What a model call costs, if the price is known (`known.py`, or the settings).
+# What a model call costs, if the table or the settings have its price.
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -419,7 +419,7 @@ if __name__ == "__main__":
     run_async(keep_fleet(sys.argv[1]))
 
 
-# `treadle demo`: a fleet of agents, or one, at work on a temporary repository. No key, no network.
+# The command itself, and its demonstration with one agent.
 
 PROJECT = Path(__file__).parent / "demo_project"
 CHECK = "check_prices.py"

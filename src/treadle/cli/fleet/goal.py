@@ -431,7 +431,7 @@ def text_of(path: str) -> str:
 COMMANDS = (plan_, run, ls, show, explain, report, change, pause, resume, stop, retry, say)
 
 
-# `treadle goal`: plans of goals, checked before anything runs, brought in from other tools, and carried out.
+# The group itself, and plans before they run: checked, and brought in from other tools.
 
 NAMES = ("checklist", "tasks", "beads", "taskmaster")
 

@@ -691,7 +691,7 @@ class Between:
 
 
 class Answers(Protocol):
-    """What a final answer must look like, such as `schema.SchemaCheck`."""
+    """What a final answer must look like, such as `greeting.SchemaCheck`."""
 
     retries: int
 

@@ -187,7 +187,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     users: dict[str, str] = {}
     """Role, or node:NAME -> password."""
     session_key: str = ""
-    """What the keys of orders' sessions are made from (`session_keys`); only machines that schedule have it."""
+    """What the keys of orders' sessions are made from (AES-256-GCM, above); only machines that schedule have it."""
 
     @property
     def joined(self) -> bool:

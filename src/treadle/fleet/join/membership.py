@@ -67,7 +67,7 @@ def start_node(settings: node.NodeSettings) -> str:
     return name
 
 
-# This machine made a worker of another's fleet, with a code that was made there (`invitations`).
+# Joining with a code (`invitations`).
 
 
 async def join(

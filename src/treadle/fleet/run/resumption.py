@@ -90,7 +90,7 @@ def _start(pattern: str, cwd: str) -> str:
 #
 # On the node, `state.json` in the run's directory names its session and worktree. In the object store,
 # `NODE/checkpoint.ORDER.ATTEMPT` holds what another machine needs: the worktree as a commit, and the agent's session,
-# encrypted with the order's key (`session_keys`).
+# encrypted with the order's key (`engine/places.py`).
 
 log = logging.getLogger(__name__)
 

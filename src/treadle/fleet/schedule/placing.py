@@ -155,7 +155,7 @@ def refuses(book: Book, view: NodeView, row: OpenOrder, now: float) -> Wait | No
 
 
 def place_all(book: Book, now: float) -> int:
-    """Place everything that can be placed now, most urgent first, then by turns (`line.py`). Returns how many were."""
+    """Place everything that can be placed now, most urgent first, then by turns (`book.FairLine`). Returns how many."""
     alive = [view for view in book.nodes.values() if now - view.heard <= book.lease and view.free > 0]
     if not alive:
         return 0

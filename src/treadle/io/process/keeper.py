@@ -3,9 +3,9 @@
 It has its own session, so no signal to the owner's group or terminal reaches it. It notices the owner's death by the
 closed socket and by the owner's pidfd, so `kill -9` is noticed like any other end. For each tree it forks a reaper (see
 `reaper.py`); if someone kills a reaper, its orphans become the keeper's children, and the keeper ends them. A program
-that is to outlive its starter gets a keeper of its own, which ends with it (see `detached.py`).
+that is to outlive its starter gets a keeper of its own, which ends with it (`tree.detach`).
 
-Run by `handle.py` as `python -I -S`, or as a copy of the warm parent that its owner is a copy of. Light: every treadle
+Run by `tree.py` as `python -I -S`, or as a copy of the warm parent that its owner is a copy of. Light: every treadle
 process with children pays for its start-up time and memory.
 """
 

@@ -4,7 +4,7 @@ The keeper forks one for each tree. It is a child-subreaper: any process orphane
 a dead parent, becomes its child and no one else's. So a tree is exactly what descends from its reaper, and it is empty
 exactly when the reaper has no child left. Nothing has to be guessed.
 
-A terminal's supervisor forks its reaper itself (`held.fork_reaper`): it is its own keeper, and has one tree.
+A terminal's supervisor forks its reaper itself (`tree.fork_reaper`): it is its own keeper, and has one tree.
 
 It ends the tree when the owner says so, when the owner's socket closes, or when the keeper dies; then it exits. The
 reaper of a detached tree outlives the owner, and ends what is left of the tree when the command exits.

@@ -32,7 +32,7 @@ from treadle.wire.common.framing import FrameSplitter, frame
 
 # A started process tree as its owner sees it: what its reaper reports, and what the reaper can be asked to do.
 #
-# `tree.py` starts trees under this process's keeper. A process that is its own keeper forks the reaper itself:
+# `spawn` starts trees under this process's keeper. A process that is its own keeper forks the reaper itself:
 #
 #     waiting = fork_reaper()
 #     held = waiting.start(["sh"], env=env, cwd="/", terminal=slave)
@@ -248,8 +248,8 @@ class WaitingReaper:
 
         If this process dies first, the reaper ends the tree and then executes the program `afterwards`, which gets the
         descriptors `inherited` as 3, 4 and so on, and the pids that had to be killed as its last argument. If the
-        reaper is killed, its processes become our children: reap with `waitpid(-1)`, and see `strays.py`. `patient` as
-        in `tree.py`.
+        reaper is killed, its processes become our children: reap with `waitpid(-1)`, and see `registry.py`. `patient`
+        as in `spawn`.
         """
         message = start_request(argv, env, cwd, True)
         message["afterwards"] = [os.fsencode(part) for part in afterwards]

@@ -232,7 +232,7 @@ def run(
     """Have a copy of the warm parent call a function and return the exit code. None: no copy, or it is stuck.
 
     If there is no warm parent, one is started with the modules in `start`. `tied`: the copy shares our fate: it gets
-    every signal that we get, and is killed when we are; this process then only waits for it (`tied.py`).
+    every signal that we get, and is killed when we are; this process then only waits for it.
     """
     begun = _connect_to_copy(module, function, arguments, [0, 1, 2], TIED if tied else WATCHED, start, name)
     if begun is None:

@@ -1,8 +1,9 @@
-"""Branches that only a forge moves: a change is a pull request there, its checks are a verdict, the forge merges it.
+"""The branch of a train, and forges that move it: a change is a pull request there, and its checks are a verdict.
 
 interface   what a forge must offer; a new one is one module beside `github`
-github      GitHub's HTTP API, also of a server of one's own
-requested   a branch that is moved in this way
+github      the HTTP APIs of GitHub and of Forgejo and Gitea, also of a server of one's own
+gitlab      GitLab's HTTP API
+branch      the branch that a train lands on: of the repository, behind a remote, or moved by a forge
 
 Everything else about landing is the same as for other branches.
 """

@@ -1,4 +1,4 @@
-"""GitHub's HTTP API, as far as landing needs it."""
+"""The HTTP APIs of GitHub and of Forgejo and Gitea, as far as landing needs them."""
 
 import re
 from typing import Any, Literal

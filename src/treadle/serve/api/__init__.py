@@ -1,1 +1,1 @@
-"""What can be called over HTTP: `calls` is the table, `all_calls` fills it, `openapi` describes it."""
+"""What can be called over HTTP: `calls` is the table, `openapi` imports all that fills it, and describes it."""

@@ -104,7 +104,7 @@ class ApiCall:
 
 TABLE: list[ApiCall] = []
 
-"""The calls of the modules imported so far; importing `all_calls` brings all of them."""
+"""The calls of the modules imported so far; importing `openapi` brings all of them."""
 
 
 def call(

@@ -1,1 +1,1 @@
-"""What watchers follow: the engine's streams read once (`feed`), by topic, over a WebSocket or server-sent events."""
+"""What watchers follow, by topic, over a WebSocket or server-sent events. `serve/fleet_link.py` feeds it."""

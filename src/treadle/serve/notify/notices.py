@@ -1,8 +1,8 @@
 """Notifies people who are not looking: once for each cause, on every target, and taken back where possible.
 
 A cause is a question, an order that failed, work to be reviewed, or a train that stopped. Browsers that subscribed are
-notified over Web Push, and every `--notify` target in its own way (`notice_targets`). Failed deliveries are tried again
-for a while and then given up: no run waits for them.
+notified over Web Push, and every `--notify` target in its own way. Failed deliveries are tried again for a while and
+then given up: no run waits for them.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def _help(panel: Panel, prefix_key: int) -> None:
     panel.tell(["", *lines, f"  {name} {name}   type {name} itself"])
 
 
-# Connects a person's terminal to a session: raw both ways, and always restored at the end.
+# The connection itself.
 
 if TYPE_CHECKING:
     End = tuple[int, str | None]

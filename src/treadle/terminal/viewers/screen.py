@@ -13,8 +13,6 @@ from treadle.terminal.history import exit_record
 from treadle.terminal.places import Place
 from treadle.wire.terminal import frames as wire
 
-# What a person would see: runs the session's output through a terminal emulator, in the process that asks.
-#
 # The supervisor keeps no screen, so that it stays small. All output is in a file beside its socket; this reads it and
 # applies each change of size where it happened. The emulator is Ghostty's (`pip install 'treadle[screen]'`); only
 # `Screen` uses it directly.

@@ -5,12 +5,10 @@ message; it reports changes of a task as server-sent events, when asked, or by c
 context are one conversation, and a task that needs something is `input-required` until the client sends more.
 
 Each request is an HTTP request of its own, whose answer belongs to no other. HTTP says where a message begins and ends,
-and requests may come in any order, so this folder has no `Connection`: `serve/a2a` and `drivers/a2a/client` read the
+and requests may come in any order, so this folder has no `Connection`: `serve/a2a` and `drivers/a2a/driver` read the
 bodies.
 
-    records   what both versions speak of: tasks, messages, parts, updates, and the codes of errors
-    versions  how each version writes and reads them, and the names of its methods
-    cards     how an agent says what it is and where it is spoken to
+    messages  what both versions speak of, how each writes and reads it, the names of methods, and agents' cards
 
 The specification is at https://a2a-protocol.org.
 """

@@ -4,10 +4,9 @@ JSON-RPC 2.0, one message a line, over the agent's stdin and stdout; both ends c
 sessions and sends prompts; the agent answers a prompt when the turn is over and tells meanwhile, in `session/update`
 notifications, what it says and does. It calls back for permissions, files, terminals and questions.
 
-    connection  who may say what, and when
-    content     content blocks as text
-    tools       one tool call, put together from the updates about it
-    usage       tokens and money, which every agent counts over another span
+    connection  who may say what, and when; content blocks as text; MCP servers in this protocol's form
+    tools       one tool call, put together from the updates about it; tokens and money, which each agent counts
+                over another span
     incoming    an agent's updates as our events, for the driver
     outgoing    our events as updates, for the door
 

@@ -5,7 +5,6 @@ the agent tells what happens and asks in its turn, such as whether a tool may ru
 There is no published specification: this follows recordings of version 2.1.325 and skips what it does not know.
 
     records     the record types: the envelope is typed, what is inside stays as it came
-    connection  one end of the conversation
-    events      what the records mean in our events
-    history     the file in which it keeps a session, as events
+    connection  one end of the conversation, what the records mean in our events, and the file in which it keeps a
+                session, read as events
 """

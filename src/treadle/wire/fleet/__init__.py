@@ -7,5 +7,6 @@ and runners report. Specification: docs/reference/fleet.md.
     records.py     what the scheduler stores of it
     states.py      the states of an order, an attempt and a question, as tables
     messages.py    reports, requests, beats, answers
+    train.py       what is stored of a train
     connection.py  which subject carries what, and who may say it
 """

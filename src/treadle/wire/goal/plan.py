@@ -1,4 +1,4 @@
-"""The plan of a goal as data. `reading.py` makes it from a text; waves, briefs and costs are worked out in `goals`."""
+"""The plan of a goal: its fields, and how it is read from a text. Waves, briefs and costs are worked out in `goals`."""
 
 import difflib
 import re

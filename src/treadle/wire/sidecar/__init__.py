@@ -5,11 +5,10 @@ JSON lines over stdio, told apart by `t`. The sidecar says `hello` first; the ho
 number ("Version Negotiation"); `cancel`, `ping` and `pong` are "Transport-Level Extensions"; the seven rules that both
 ends keep are under "Rules".
 
-    connection  work orders and envelopes, and what may be said when
+    connection  work orders and envelopes, what may be said when, and the JSON Schemas of its types
     receipts    the receipt and its parts, its canonical bytes and its hash
     repair      reading what peers get wrong, with a note for each repair
     events      our events to and from the contract's
-    schema      the JSON Schemas of its types
 
 The reference is docs/reference/sidecar-protocol.md.
 """

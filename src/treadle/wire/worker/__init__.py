@@ -6,8 +6,8 @@ message; events stream back, numbered from 0 for each send, until one `result` e
 and `shutdown` may be written at any time ("Requests"); errors share one envelope ("Error Envelope").
 
     messages    what is said: requests, responses, event payloads
-    codec       one message to one line and back, tolerant in and strict out
-    connection  what may be said when: the states, the table, both ends
+    connection  one message to one line and back, tolerant in and strict out; what may be said when: the states, the
+                table, both ends
     events      our events to and from the protocol's
     versions    which versions understand each other, and what each added
 
