@@ -2,7 +2,7 @@
 
 Words:
     supervisor  one process for one program: it holds the pty, serves clients on a Unix socket, and records the end
-    client      whoever connects: `attach`, `send`, `status`, the page; one of them leads and decides the size
+    client      a program that connects: `attach`, `send`, `status`, the page; one of them leads and decides the size
     state       what the program is doing, judged from outside: starting, idle, thinking, permission, unknown, dead...
     detector    a table that says how one agent program shows its states on the screen (`detectors`)
     report      what a program says about itself: OSC 7501, or its hooks through the state file
