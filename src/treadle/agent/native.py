@@ -1,4 +1,6 @@
-"""The native agent: opens sessions of its own kind, new ones and saved ones."""
+"""The native agent: opens sessions of its own kind, new ones, saved ones, and saved ones up to a line that a host
+names.
+"""
 
 import os
 from collections.abc import Callable, Mapping

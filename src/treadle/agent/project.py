@@ -1,4 +1,5 @@
-"""What a project says about itself: AGENTS.md and CLAUDE.md, skills, and slash commands written as markdown.
+"""What a project says about itself: AGENTS.md and CLAUDE.md, skills, and slash commands written as markdown; and the
+files that a text means by `@path`.
 
 All of it is text for the model or for a person to send, and nothing of it runs, so it needs no trust. It is searched
 from the working directory up to the top of the repository, and in the user's own settings; sizes are bounded, and a

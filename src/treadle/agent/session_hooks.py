@@ -1,4 +1,6 @@
-"""All hooks of one native session: those of its program, of settings in Claude Code's form, and of our own settings."""
+"""All hooks of one native session (those of its program, of settings in Claude Code's form, and of our own settings),
+and the project's fast checker after an edit.
+"""
 
 from __future__ import annotations
 

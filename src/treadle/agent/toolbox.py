@@ -1,5 +1,5 @@
-"""The tools of one session: our own, those of MCP servers and those of the program that opened it; and which of them
-the model is offered now.
+"""The tools of one session: our own, those of MCP servers and those of the program that opened it; which of them the
+model is offered now, and what suits its family of models.
 
 What cannot be used is not offered: a tool that a rule forbids outright, `skill` without skills, `ask_user` with no one
 to answer. When the tools of MCP servers would fill the context, the model finds them with `tool_search` instead.

@@ -1,4 +1,4 @@
-"""`treadle agents`: which agents can be put to work here, how, and what is lost with each."""
+"""`treadle agents`: which agents can be put to work here, how, what is lost with each; `add`, `login`, `refresh`."""
 
 import asyncio
 import math

@@ -1,4 +1,4 @@
-"""`treadle doctor`: what works on this machine, tried, and what to do about what does not."""
+"""`treadle doctor` and `ps`: what works on this machine, tried, what to do about what does not, and what runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Help in other forms: the documentation, manual pages and completion scripts, made from the commands."""
+"""Help in other forms: the documentation, manual pages and completion scripts, made from every command as data."""
 
 import os
 import re

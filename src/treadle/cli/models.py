@@ -1,4 +1,4 @@
-"""`treadle models`: which models can be used right now."""
+"""`treadle models`: which models can be used right now, and `models use`, which keeps a choice."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""`treadle -p PROMPT`: run one prompt, print the answer, exit. The command for scripts and CI."""
+"""`treadle -p PROMPT` and `exec`: run one prompt, print the answer, exit. The commands for scripts and CI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Context capsules: what was done, in at most ten lines. An agent gets one only if its task builds on it."""
+"""Context capsules: what was done, in at most ten lines, for tasks that build on it; and decisions.md with the records
+of conflicts.
+"""
 
 import os
 from collections.abc import Sequence

@@ -1,4 +1,6 @@
-"""What each outside agent needs in order to use claims and be bound by them: an MCP entry, a hook, a text to read."""
+"""What each outside agent needs in order to use claims and be bound by them: an MCP entry, a hook, a text to read; and
+how such entries are added to others' files and removed.
+"""
 
 import os
 import shlex

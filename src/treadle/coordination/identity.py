@@ -1,4 +1,5 @@
-"""HAIDs (identities: which agent, of which person, on which machine, in which checkout) and the registry of those seen.
+"""HAIDs (identities: which agent, of which person, on which machine, in which checkout), the registry of those seen,
+and which agent a process belongs to.
 
     haid:{human}.{machine}-{hash4}[/{role}]
 

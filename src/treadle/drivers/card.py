@@ -1,4 +1,5 @@
-"""How a driver describes itself: one card per agent, read by `treadle agents`, `doctor`, the docs and the driver.
+"""How a driver describes itself: one card per agent, read by `treadle agents`, `doctor`, the docs and the driver; and
+where agents keep their sessions.
 
 A folder of `drivers` registers by having `CARDS` in its `__init__.py`. A card is plain data; the driver that it names
 is imported when someone uses it.

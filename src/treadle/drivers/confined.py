@@ -1,4 +1,6 @@
-"""The sandbox of a driven agent. The whole program runs in it, so the kernel also limits what it never asks about."""
+"""The sandbox of a driven agent. The whole program runs in it, so the kernel also limits what it never asks about. With
+it, the hosts and MCP servers that the agent gets, and the variables that it does not.
+"""
 
 import asyncio
 import hashlib

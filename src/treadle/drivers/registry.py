@@ -1,4 +1,5 @@
-"""Agents that the public registry of the Agent Client Protocol lists, by name: for `treadle agents add`.
+"""Agents that the public registry of the Agent Client Protocol lists, by name, and how one is fetched: for `treadle
+agents add`.
 
 COPY is what it listed on DATE, in our own form, with later releases of those that we have greeted since. `treadle
 agents refresh` keeps a newer one among our own files, read from the form in which the registry publishes it. Every

@@ -1,4 +1,5 @@
-"""A node: starts a runner for each order that is placed on it, and can be the scheduler.
+"""A node: starts a runner for each order that is placed on it, reports which agents are installed, and can be the
+scheduler.
 
 Orders placed on a node are stored under `work.NODE.ORDER` until they have ended. A node that was restarted reads them
 again, finds the runners it had started before, and lets them work on. Where the engine is a private server on this

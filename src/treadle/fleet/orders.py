@@ -1,4 +1,6 @@
-"""Orders as the fleet makes, checks and reads them. What an order is, is declared in `wire/fleet/orders.py`."""
+"""Orders as the fleet makes, checks and reads them, and when a repeated one is due. What an order is, is declared in
+`wire/fleet/orders.py`.
+"""
 
 import hashlib
 import os

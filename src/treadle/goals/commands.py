@@ -1,4 +1,5 @@
-"""What people ask of goals: begin, look, explain, pause, go on, stop, try again, say. For commands and programs.
+"""What people ask of goals: begin, look, explain, pause, go on, stop, try again, say; what the rest will take; and the
+report. For commands and programs.
 
 async with connected() as bus:
     goal, _ = await begin(bus, open("goal.toml").read(), "/src/shop")

@@ -1,4 +1,5 @@
-"""Carries goals out while its node schedules: looks at what became of their orders, and does what `deciding` says.
+"""Carries goals out while its node schedules: looks at what became of their orders, does what `deciding` says, and
+takes up requests that people left in the store.
 
 Any number of foremen at once, killed at any moment, do no harm: what is decided is written down by compare-and-set
 before it is done, and doing it again changes nothing.

@@ -1,4 +1,5 @@
-"""Plans from other tools' lists, and back: checklists, Markdown tasks, beads (JSON lines) and Task Master (JSON).
+"""Plans from other tools' lists, and back: checklists, Markdown tasks, beads (JSON lines) and Task Master (JSON); and
+the words of a goal from a forge's issue or a directory.
 
 What is done already is left out, and what waits for it waits no longer. Other tools describe acceptance in prose; it
 stays in the task, because turning it into a command would be a guess. All of it is pure: text in, plan or text out.

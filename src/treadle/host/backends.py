@@ -1,4 +1,4 @@
-"""Which sidecars exist, what they can do, and which of them fits an order.
+"""Which sidecars exist, what they can do, and which of them fits an order; and whether a strict peer accepts a file.
 
 They come from three sources; for the same name, a later source wins: `backplane.toml`, `[backends.NAME]` in the
 person's settings, and our own agents, each served by `treadle sidecar`. A `backplane.toml` that lies in the working

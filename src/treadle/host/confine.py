@@ -1,4 +1,6 @@
-"""The sandbox of a run, around its sidecar and around the check. An agent in this process confines its own commands."""
+"""The sandbox of a run, around its sidecar and around the check, and the check itself. An agent in this process
+confines its own commands.
+"""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a run is asked to do, and what is on disk while it runs.
+"""What a run is asked to do, what is on disk while it runs, and the runs under way on this machine.
 
 state/host/<run_id>/      one directory for each run under way
     lock                  held while the run's host lives

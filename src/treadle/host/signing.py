@@ -1,4 +1,6 @@
-"""Ed25519 signatures on receipts. Only its owner can read the private key's file; needs the extra `signing`."""
+"""Ed25519 signatures on receipts, and whose signatures count. Only its owner can read the private key's file; needs the
+extra `signing`.
+"""
 
 import base64
 import os

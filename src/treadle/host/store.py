@@ -1,4 +1,5 @@
-"""Receipts on disk, each linked to the one before it, so that removing, moving or editing one is detected.
+"""Receipts on disk, each linked to the one before it, so that removing, moving or editing one is detected; and as rows
+of a list.
 
     receipts/chain.jsonl      one line for each receipt: sequence, run_id, sha256, previous
     receipts/<run_id>.json    the receipt; its place in the chain is in usage_raw.treadle.chain

@@ -1,4 +1,5 @@
-"""An HTTP client with streamed answers. `h11` reads and writes HTTP/1.1, asyncio handles the sockets.
+"""An HTTP client with streamed answers, and the proxy that it goes through. `h11` reads and writes HTTP/1.1, asyncio
+handles the sockets.
 
     async with client.request("POST", url, body) as response:
         async for chunk in response.chunks(): ...

@@ -1,4 +1,5 @@
-"""Byte streams with the same few methods: a child's standard streams, our own, a Unix socket.
+"""Byte streams with the same few methods: a child's standard streams, our own, a Unix socket; and a prompt read from
+stdin.
 
 Reading returns whatever has arrived, up to 64 KiB, and nothing is read ahead; writing returns when the system has taken
 everything. So a slow reader slows the writer at the other end, and nothing piles up in between. No threads.

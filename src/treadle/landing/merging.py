@@ -1,4 +1,4 @@
-"""`fleet merge`: a train with one passenger, driven by who asked for it and stored nowhere.
+"""`fleet merge`: a train with one passenger, driven by who asked for it and stored nowhere; and landed work taken back.
 
 It is built, checked and landed as a train does it, so the branch moves only to what was checked, and nothing is ever
 taken back. It waits behind no other, sends nothing back, and without a check it lands what merges cleanly. Killed, it

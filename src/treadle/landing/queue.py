@@ -1,4 +1,5 @@
-"""What a train does next, and what becomes of its record. Pure: no clock, no git, no engine.
+"""What a train does next, what becomes of its record, and which tests a check's output names. Pure: no clock, no git,
+no engine.
 
 Cars stand in a row, each built on the one before it and the first on the branch's tip; all are checked at once. When
 the first is green it lands, and the next one, whose commit already contains it, is first: its verdict still holds. Only

@@ -1,4 +1,4 @@
-"""What happens to a change that was red or in conflict: who helps next, and what they are told. Pure.
+"""What happens to a change that was red or in conflict: the two sides, who helps next, and what they are told.
 
 It goes to its author, in the author's session, twice; then to a neutral reconciler, who wrote neither side; then a
 person is asked. An order can say to begin further on, or that no one is to help (`on_red`). Helpers are orders like

@@ -1,4 +1,5 @@
-"""Carries a train's decisions out: for one branch of one repository, as long as there is anything to do.
+"""Carries a train's decisions out: for one branch of one repository, as long as there is anything to do. Checks are
+orders; a lease keeps two processes from doing the same work.
 
 The record is in the engine and is changed only by compare-and-set, and so is the branch. So any number of trains at
 once, killed at any moment, do no harm: each reads again and decides again. A landing has three steps: the intent is

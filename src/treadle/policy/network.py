@@ -1,4 +1,4 @@
-"""`--network on|off|HOST,GROUP,...`: what programs in the sandbox may reach."""
+"""`--network on|off|HOST,GROUP,...`: what programs in the sandbox may reach; which addresses a tool may connect to."""
 
 import re
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address

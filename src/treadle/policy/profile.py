@@ -1,4 +1,6 @@
-"""The guard of a session. It combines rules, mode, directories, what a person allowed, and any further guard."""
+"""The guard of a session. It combines rules, mode, directories, what a person allowed, and any further guard; and says
+what each mode allows.
+"""
 
 import itertools
 import posixpath

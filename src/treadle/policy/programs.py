@@ -1,4 +1,6 @@
-"""What is known about programs by name: which run another program, and which write files they are given. Pure."""
+"""What is known about programs by name: which run another program, which write files they are given, and which options
+make a harmless one do so. Pure.
+"""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,5 @@
-"""Files that decide what runs later outside any sandbox: an agent needs a person's approval to change them. Pure.
+"""Files that decide what runs later outside any sandbox (an agent needs a person's approval to change them), and where
+credentials are. Pure.
 
 One list, for the file tools and for the sandbox, at every depth of a workspace.
 """

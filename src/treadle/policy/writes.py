@@ -1,4 +1,4 @@
-"""Which files a shell command would write, and whether that can be seen at all. Pure.
+"""Which files a shell command would write, whether that can be seen at all, and which commands only look. Pure.
 
 Three answers about one command: the paths that it writes; why some of what it writes cannot be seen (code in a word, a
 path in a variable, a patch); and the words that it gives to a program of which nothing is known here. A program that

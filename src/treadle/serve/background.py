@@ -1,4 +1,6 @@
-"""The page as a process of its own: `treadle fleet up` starts it, and `treadle fleet down` ends it."""
+"""The page as a process of its own: `treadle fleet up` starts it, and `treadle fleet down` ends it; commands find it
+here.
+"""
 
 import os
 import signal

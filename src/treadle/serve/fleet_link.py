@@ -1,4 +1,4 @@
-"""The server's connection to the fleet of this machine, when there is one."""
+"""The server's connection to the fleet of this machine, if there is one, and the one reader of the engine's streams."""
 
 import asyncio
 import logging

@@ -1,4 +1,6 @@
-"""Where the server listens: a port or a Unix socket, the names it is reached by, and its certificate."""
+"""Where the server listens: a port or a Unix socket, the names it is reached by, and its certificate, which this
+machine's own authority can issue.
+"""
 
 from __future__ import annotations
 

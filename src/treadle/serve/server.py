@@ -1,4 +1,6 @@
-"""The server: with this machine's fleet if there is one, and always with its terminals."""
+"""The server: with this machine's fleet if there is one, and always with its terminals; the page's files, and limits on
+connections.
+"""
 
 import asyncio
 import gzip

@@ -1,4 +1,4 @@
-"""The supervisor's clients: who they are, what they ask, and which of them leads."""
+"""The supervisor's clients: who they are, what they ask, which of them leads, and which size the terminal gets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A terminal's permanent files: all output, the supervisor's own log, and how it ended.
+"""A terminal's files: all output, the supervisor's own log, how it ended, and the summary that lists read.
 
 None of them may disturb the terminal: what a full disk does not take is dropped and counted, and the log reports how
 much once it can be written again.

@@ -1,4 +1,5 @@
-"""Judges what an agent is doing from its screen, its title and its reports, using its table (`detectors`).
+"""Judges what an agent is doing from its screen, its title and its reports, using its table (`detectors`); reads its
+input box, and follows what was submitted.
 
 The questions are asked in this order, and the first answer counts:
 

@@ -1,4 +1,6 @@
-"""Starts a terminal: in the background, reachable before this returns, or in this process."""
+"""Starts a terminal: in the background, reachable before this returns, or in this process; with process ids of its own
+if asked.
+"""
 
 import gc
 import os

@@ -1,4 +1,4 @@
-"""Lists the terminals and what each of them does, as plain data."""
+"""Lists the terminals and what each of them does, as plain data, and repairs a directory of terminals."""
 
 import os
 import signal

@@ -1,4 +1,5 @@
-"""One supervisor for each id. The lock is `flock` on the pid file, as in other supervisors of this protocol.
+"""One supervisor for each id, and none while an ended one left work. The lock is `flock` on the pid file, as in other
+supervisors of this protocol.
 
 The kernel frees it with the last process that has the descriptor: the supervisor, or after its death the reaper, which
 records how the terminal ended. So an id is free exactly when nothing of its terminal is left. A lock belongs to a file

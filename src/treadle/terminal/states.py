@@ -1,4 +1,4 @@
-"""A terminal's states, and which can follow which.
+"""A terminal's states, which can follow which, and every time that decides between them.
 
 The states are judged from outside, so almost anything can be seen after anything: we may have looked away for a whole
 turn. What the table rules out is what would be a false statement about what *we* did or know:

@@ -1,5 +1,5 @@
-"""What a checkout has that is not committed, found by ourselves: no git of ours looks at its files, because some may
-be an agent's and name programs to run.
+"""What a checkout has that is not committed, found by ourselves (no git of ours looks at its files, because some may be
+an agent's and name programs to run); and the files that a person may mean by the start of a name.
 
 A file of which git's index knows the metadata is believed to be unchanged, as git does. Otherwise bytes are compared as
 they are on disk: no filter is applied to them, such as that of LFS.

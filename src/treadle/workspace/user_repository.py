@@ -1,4 +1,5 @@
-"""A person's own repository, as we read and change it: only refs and objects, never its index or its files.
+"""A person's own repository, as we read and change it: only refs and objects, never its index or its files; refs of
+ours that keep a run's base from `git gc`; and which programs its configuration names.
 
 Our git is always told which git directory to use, never looks for one, and runs none of the repository's hooks. An
 agent cannot write what is read here: a sandbox shows it a private git directory instead (`private_git.py`).

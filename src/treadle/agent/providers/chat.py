@@ -1,4 +1,6 @@
-"""OpenAI chat completions: OpenRouter, Ollama, vLLM, llama.cpp and everything else that calls itself compatible."""
+"""OpenAI chat completions: OpenRouter, Ollama, vLLM, llama.cpp and everything else that calls itself compatible; and
+grammars for llama.cpp.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What is known about models without asking their service: context windows, prices, the newest of each family.
+"""What is known about models without asking their service: context windows, prices and so the cost of a call, the
+newest of each family.
 
 The table ships with the date of its measurement. `treadle models refresh` fetches newer figures into a file of the
 user's, which goes before the table; settings go before both. What none of them has is unknown.

@@ -1,7 +1,7 @@
 """A script: the replies of a model in a TOML file, played by `scripted:FILE` and by `treadle.testing`.
 
-`docs/reference/scripted-model.md` describes the format. This module reads it and chooses the next reply; it does no
-waiting and no networking.
+`docs/reference/scripted-model.md` describes the format. `Player` chooses the next reply; `ScriptedProvider` plays it
+into the loop without any network.
 """
 
 from __future__ import annotations

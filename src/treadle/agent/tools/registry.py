@@ -1,4 +1,4 @@
-"""The tools of one session, and what the model sees of them.
+"""The tools of one session, how their arguments are read, how their output is capped, and what the model sees of them.
 
 Tools are imported when they are first offered. Adding one is a file beside this and its name in `__init__.py`.
 """

@@ -1,4 +1,4 @@
-"""Fetch a page of the public web as text.
+"""Fetch a page of the public web as text: HTML becomes Markdown.
 
 Every redirect is resolved and its addresses are checked, and the connection goes to a checked address under the name
 that was asked for: neither DNS nor a redirect leads into a private network. No proxy, no cookies, no credentials.

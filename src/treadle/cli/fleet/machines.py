@@ -1,4 +1,6 @@
-"""`treadle fleet up`, `down`, `status`, `node`, `nodes`, `drain`: the machines."""
+"""`treadle fleet up`, `down`, `status`, `node`, `nodes`, `drain`, `add`, `join`...: the machines; `backup`, `restore`,
+`clean`: what is stored.
+"""
 
 from __future__ import annotations
 

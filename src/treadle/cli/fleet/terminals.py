@@ -1,4 +1,4 @@
-"""`treadle fleet shell` and `attach`: terminals of orders, on whatever machine they are."""
+"""`treadle fleet shell` and `attach`: terminals of orders, on whatever machine they are; `treadle top`."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""heimdall-claim: who may change what in a repository, and for how long"""
+"""heimdall-claim: who may change what in a repository, and for how long; treadle coord allow: an exception, once"""
 
 import sys
 from collections.abc import Callable

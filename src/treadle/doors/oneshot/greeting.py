@@ -1,4 +1,4 @@
-"""What a host says first: its `initialize` decides how the session of any agent is opened."""
+"""What a host says first: its `initialize` decides how the session of any agent is opened; and `--json-schema`."""
 
 from __future__ import annotations
 

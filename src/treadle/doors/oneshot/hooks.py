@@ -1,4 +1,5 @@
-"""Hooks of the host: callbacks in its process, which it names in `initialize` and we call over the control protocol.
+"""Hooks of the host: callbacks in its process, which it names in `initialize` and we call over the control protocol;
+and the lines of `--include-hook-events`.
 
 What events tell and answers mean is in `agent/event_hooks.py`, as for the commands of settings. An event that could
 forbid something and that we cannot call refuses `initialize`; a callback that fails, or that does not answer in time,

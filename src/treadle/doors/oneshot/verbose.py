@@ -1,4 +1,4 @@
-"""The lines that --verbose and --include-partial-messages add to stream-json, for scripts that expect them."""
+"""The lines that --verbose, --include-partial-messages and a host's session store add to stream-json."""
 
 from collections.abc import Callable
 from typing import Any

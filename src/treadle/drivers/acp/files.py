@@ -1,4 +1,4 @@
-"""Files that an agent reads and writes through us: under our rules, and reported as file events."""
+"""Files and commands that an agent reads, writes and runs through us: under our rules, and reported as events."""
 
 import asyncio
 import codecs

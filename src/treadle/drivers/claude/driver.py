@@ -1,4 +1,5 @@
-"""Claude Code as an Agent: how it is started, and what its session is told before the first prompt.
+"""Claude Code as an Agent: how it is started, what its session is told before the first prompt, its turns, and the
+sessions that it keeps.
 
 No prompt, system prompt or key is on its command line, where every user of the machine could read it: they go over its
 input and its environment.

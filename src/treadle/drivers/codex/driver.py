@@ -1,4 +1,6 @@
-"""Codex as an Agent: each session has its own app-server; sessions share only Codex's home directory."""
+"""Codex as an Agent: each session has its own app-server, or one `codex exec` per turn; sessions share only Codex's
+home directory.
+"""
 
 import asyncio
 import contextlib

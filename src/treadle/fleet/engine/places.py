@@ -1,4 +1,4 @@
-"""Where a fleet keeps its files on this machine.
+"""Where a fleet keeps its files on this machine, the keys that are derived from them, and how the engine is reached.
 
 state/fleet/
     fleet.json          which engine this machine uses, and the credentials for each role

@@ -1,4 +1,5 @@
-"""The private NATS server of a fleet on one machine: how it is found, started, joined and stopped.
+"""The private NATS server of a fleet on one machine: how it is found, started, joined and stopped; whether it is broken
+or only slow; what each role may do on it; backups of its streams.
 
 The server holds a lock beside its store for as long as it lives: two servers on one store lose acknowledged messages,
 and the server itself does not check. Its port is chosen once and kept, since clients reconnect only to an address that

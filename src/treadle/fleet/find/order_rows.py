@@ -1,4 +1,4 @@
-"""Orders as lists show them: the row of an order, the filter that selects them, and search hits."""
+"""Orders as lists show them: the row of an order, the filter that selects them, search hits; the fleet at a glance."""
 
 import msgspec
 

@@ -1,4 +1,6 @@
-"""One attempt at an order, shared by the parts of its runner: where it works, what it may do, what it reports."""
+"""One attempt at an order, shared by the parts of its runner: where it works, what it may do, what it reports, and why
+it ended as it did.
+"""
 
 import asyncio
 import contextlib

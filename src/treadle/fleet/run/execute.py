@@ -1,4 +1,6 @@
-"""Carries out one attempt: the host's run of one order, while the fleet decides where, when and who answers."""
+"""Carries out one attempt: the host's run of one order, while the fleet decides where, when and who answers. With it,
+what the run uses, what people say to it, what others hold, and what it leaves for later orders.
+"""
 
 from __future__ import annotations
 

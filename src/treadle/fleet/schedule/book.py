@@ -1,5 +1,5 @@
-"""All that the scheduler knows, and every rule by which orders change state. It does no I/O: given what was heard and
-the time, it says what must be written.
+"""All that the scheduler knows, and every rule by which orders change state, wait their turn and are tried again. It
+does no I/O: given what was heard and the time, it says what must be written.
 
 An order is `queued`, then `placed` on a node, then `running`, perhaps `asking` in between, then ended. What a node says
 counts only for the order's current attempt, on the node where it was placed. This is the fence: the attempt's number

@@ -1,4 +1,5 @@
-"""The scheduler: an elected node, and the only one that writes the state of orders.
+"""The scheduler: an elected node, and the only one that writes the state of orders. It answers from memory, carries out
+people's requests, and removes what ended long ago.
 
 It holds a lease: a key that expires unless it is renewed. Every batch that it writes renews the lease on condition
 that it still holds it, so a scheduler that slept through its own replacement can write nothing. It knows all orders

@@ -1,4 +1,4 @@
-"""A child process and its descendants, for asyncio: start it, talk to it, wait for it, stop it.
+"""A child process and its descendants, for asyncio: start it, talk to it, wait for it, stop it; or ask it one thing.
 
     async with await start(["codex", "proto"], stdin="pipe") as child:
         async for message in Link(child.stdio, connection): ...

@@ -1,4 +1,5 @@
-"""Runs the event loop of a command. Ctrl-C cancels it between two steps of the loop, never within one.
+"""Runs the event loop of a command, and keeps its memory from other programs of the same user. Ctrl-C cancels the loop
+between two of its steps, never within one.
 
 `asyncio.run` cancels from its signal handler, which Python calls between any two bytecodes: also where the loop has
 just seen that a future is not done and is about to set its result. That then fails, with a traceback on the screen.

@@ -1,8 +1,9 @@
-"""All process trees under keepers of this user, read from the notes that their reapers leave in the state directory.
+"""All process trees under keepers of this user, read from the notes that their reapers leave in the state directory;
+and the end of processes that have no reaper.
 
 A note is a file named after its reaper, with fields separated by NULs: format, owner, keeper, reaper, the reaper's
-start
-time, the command's pid, when it was started, and the command. The one who finds the note of a dead reaper removes it.
+start time, the command's pid, when it was started, and the command. The one who finds the note of a dead reaper
+removes it.
 """
 
 import os

@@ -1,4 +1,6 @@
-"""Signals for small processes that wait in `poll`: read from a pipe, blocked across a fork, reset before an exec."""
+"""Small processes that wait in `poll`: signals read from a pipe, blocked across a fork, reset before an exec; and the
+title that `ps` shows. Light: supervisors import this.
+"""
 
 import os
 import signal

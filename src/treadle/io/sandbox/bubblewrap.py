@@ -1,4 +1,5 @@
-"""The bubblewrap command line for a Confinement.
+"""The bubblewrap command line for a Confinement, with the directories that programs get in place of the home directory,
+and the network that commands of one session share.
 
 The order of the options is the order of the mounts, so a later one covers an earlier one: first the whole machine
 read-only, then the private places, Treadle's own hidden files, what may be written, and what may not inside that.

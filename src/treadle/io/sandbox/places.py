@@ -1,4 +1,6 @@
-"""The places that a confinement concerns: git's own files, what is private to this user or to Treadle."""
+"""The places that a confinement concerns: git's own files, what is private to this user or to Treadle, the files that a
+rule matches, and protected names that a command made.
+"""
 
 import contextlib
 import itertools

@@ -103,7 +103,6 @@ class ApiCall:
 
 
 TABLE: list[ApiCall] = []
-
 """The calls of the modules imported so far; importing `openapi` brings all of them."""
 
 

@@ -1,4 +1,4 @@
-"""Signing in with the code of a link, and the devices that hold a token."""
+"""Signing in with the code of a link, the devices that hold a token, and signed links that answer one question."""
 
 from __future__ import annotations
 

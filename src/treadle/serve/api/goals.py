@@ -1,4 +1,4 @@
-"""The goals: which there are, one of them with its waves, and what people do about it."""
+"""The goals: which there are, one of them with its waves, and what people do about it; and the trains."""
 
 import asyncio
 from typing import Annotated

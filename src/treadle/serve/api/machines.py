@@ -1,4 +1,4 @@
-"""Nodes, claims, money, pauses: calls about the whole fleet."""
+"""Nodes, claims, money, pauses: calls about the whole fleet, and its figures for Prometheus."""
 
 import asyncio
 import time

@@ -1,4 +1,6 @@
-"""The table of calls as an OpenAPI 3.1 document, made from the types that requests are checked against."""
+"""The table of calls as an OpenAPI 3.1 document, made from the types that requests are checked against; importing this
+imports every call.
+"""
 
 import re
 from functools import cache

@@ -1,4 +1,6 @@
-"""Orders: submit, list, look at, change; their events, receipts and messages."""
+"""Orders: submit, list, look at, change; their events, receipts, questions and messages; what can be chosen for a new
+one.
+"""
 
 import asyncio
 import os

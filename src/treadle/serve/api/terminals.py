@@ -1,4 +1,4 @@
-"""Terminals: look, type, resize, end. They need no fleet."""
+"""Terminals: look, type, resize, end, and links to watch one. They need no fleet."""
 
 import asyncio
 import time

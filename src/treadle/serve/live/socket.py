@@ -1,4 +1,4 @@
-"""One WebSocket for each tab, for everything that it follows.
+"""One WebSocket for each tab, for everything that it follows; and the same as server-sent events for scripts.
 
     tab:    {"do": "sub", "topic": "run:ID", "params": {"after": 812}}   {"do": "unsub", "topic": "run:ID"}
             {"do": "ping"}                                               {"do": "visible", "visible": false}
