@@ -25,6 +25,7 @@ PRUNE_AT = 7 / 8
 """Old tool results are pruned at this fraction of the size at which the conversation is compacted."""
 PROTECT = 40_000
 WORTH_PRUNING = 20_000
+"""Tokens that pruning must free; a tenth of the window where that is less."""
 FEWEST_TO_COMPACT = 4
 HANDED_OVER = 4_000
 """The most tokens of a conversation that are handed over: they fit into any window that an agent can work in."""

@@ -179,9 +179,11 @@ def _canonical(arguments: str) -> bytes:
 
 
 PARALLEL_READS = 8
+"""Calls of one reply that run at the same time."""
 CONTINUATIONS = 3
 CONTINUE = "Your reply was cut off. Go on exactly where it stopped, without repeating anything."
 DELTAS_BETWEEN_PAUSES = 64
+"""Pieces of a reply between two looks whether slow readers of the log must be waited for."""
 
 
 class Hooks(Protocol):

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 
 BROKEN_PIPE = 141
+"""128 and the number of SIGPIPE, as shells report a program that was ended by it."""
 Interrupt: TypeAlias = Callable[[str], Coroutine[Any, Any, None]]
 
 

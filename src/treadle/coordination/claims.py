@@ -92,6 +92,7 @@ _NO_DATE = -1
 SETTLED_SECONDS = 0.02
 """Longer than the interval at which the kernel's file timestamps advance."""
 _MASK = (1 << 63) - 1
+"""SQLite's integers are signed and have 64 bits: the sum of numbers is kept within them."""
 
 
 class CatalogEntry:

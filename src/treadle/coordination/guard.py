@@ -103,6 +103,8 @@ def _is_under(path: str, places: Iterable[str]) -> bool:
 
 
 LATELY = 2.0
+"""Seconds for which what others hold is remembered while the claims' directory is unchanged; claims also expire without
+a change."""
 Files = dict[str, tuple[int, int, int]]
 """Path -> inode, size and ctime, which, unlike the mtime, cannot be set back."""
 

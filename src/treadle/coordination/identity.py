@@ -45,6 +45,7 @@ CLIENTS = {
 _PIDS = {"CLAUDE_PID": "claude", "OPENCODE_PID": "opencode"}
 _SHELLS = {"sh", "bash", "dash", "zsh", "ash", "busybox"}
 _DEPTH = 64
+"""Ancestors that are looked at."""
 
 PROCESS_VARIABLE = "HEIMDALL_PROCESS"
 """The process that `HEIMDALL_HAID` belongs to, by its pid and its start time."""

@@ -404,6 +404,7 @@ ALL = (
 
 CLAIMS, SYMBOLS, CAPSULE = "heimdall://claims", "heimdall://symbols", "heimdall://capsules/"
 NOT_FOUND = -32002
+"""The code that the Model Context Protocol has for an unknown resource."""
 PAGE = 100
 _JSON, _MARKDOWN = "application/json", "text/markdown"
 

@@ -24,6 +24,7 @@ LARGEST = 4 << 20
 SECONDS = 90
 """For one command: a little longer than one waits for a lock."""
 PATIENCE = SECONDS + 15.0
+"""Inside, one waits longer than the command may take outside, so that its own error arrives and not a timeout."""
 LISTENING = b'{"listening":true}\n'
 _REQUEST = record(
     {"top": TEXT, "command": TEXT, "arguments": list_of(TEXT)},

@@ -24,6 +24,8 @@ from treadle.policy.ignored import IgnoreRules
 _DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """O_PATH, because a directory on the way need not be readable."""
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+"""O_NONBLOCK, because opening a FIFO would otherwise wait for a writer; O_NOCTTY, because a terminal that is opened
+could become ours."""
 _OPENAT2 = 437
 """The number of the system call, the same on every architecture."""
 _NO_LINKS = 0x02 | 0x04
@@ -240,6 +242,7 @@ def _copy(reading: int, writing: int, at: int, end: int) -> None:
 # Moves and copies files between directories that are open, so that no link leads elsewhere.
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+"""O_EXCL also refuses a link that someone put there first: it is not followed."""
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 
 

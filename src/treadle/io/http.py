@@ -69,6 +69,7 @@ LARGEST_HEAD = 100 * 1024
 REUSE_SECONDS = 30.0
 """How long an idle connection may be reused: many services close one that is idle for a minute."""
 LINGER = 0.25
+"""Seconds to wait for the end of a body whose content is all here, so that the next request reuses the connection."""
 UNPACKED = 1024 * 1024
 """How many bytes of a compressed chunk are unpacked at a time."""
 REDIRECTS = (301, 302, 303, 307, 308)

@@ -20,6 +20,7 @@ PREFIX = "treadle-tmp-"
 MAKING = ".treadle-tmp-"
 """The prefix of a directory that is being made, before its owner has locked it."""
 LONG_AGO = 3600.0
+"""Seconds after which a directory that is still being made was left by a process that was killed in between."""
 
 _held: dict[str, int] = {}
 

@@ -104,7 +104,9 @@ def log_line(event: events.Event) -> str | None:
 # observer is never waited for, and is told how many events it missed.
 
 WINDOW = 4096
+"""Events that a lossless reader may be behind before the session waits for it."""
 KEEP = 8192
+"""Events that are kept for readers that come later; never fewer than a window."""
 MOST = 32 << 20
 """How many characters of long texts are kept. Beyond that, events that every lossless reader has seen are dropped."""
 

@@ -18,6 +18,7 @@ from treadle.terminal.places import Place
 from treadle.wire.common.jsontext import dumps, repaired, timestamp
 
 LOCK = 3
+"""The first descriptor after the standard streams: the reaper passes the lock on as this one."""
 KILLED: int = 128 + signal.SIGKILL
 REASON = "its supervisor was killed, so everything in the terminal was killed"
 _START = (

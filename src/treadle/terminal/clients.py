@@ -66,7 +66,10 @@ if TYPE_CHECKING:
 
 
 ACCEPT_PAUSE = 0.2
+"""Seconds without accepting after the system had no descriptor left: the waiting connection would wake `poll` again at
+once."""
 REPAINT_PAUSE = 0.05
+"""Seconds between two sizes. The program must see the first, or it finds the size unchanged and redraws nothing."""
 LAG_MAX = 256 * 1024
 """If an attached terminal is more than this many bytes behind, the program waits for it, as on any slow terminal."""
 ENTERED = ("idle", "error", "unknown")

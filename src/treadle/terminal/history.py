@@ -81,6 +81,7 @@ def _changed(path: str) -> float:
 OUTPUT_MAX = 16 * 1024 * 1024
 LOG_MAX = 1024 * 1024
 GIVEN_BACK = 16 * 1024
+"""Bytes of output that are given up on a full disk, so that the record of the exit can be written."""
 LEVELS = ("debug", "info", "warn", "error", "off")
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
 

@@ -398,6 +398,8 @@ class CharacterView:
 
 
 BRACKETED_PASTE = 2004
+"""The private mode (DECSET) in which a terminal marks what is pasted, so that the program does not take it for
+typing."""
 MOVING = "movement"
 TYPED = "typed"
 PROCESS = "process"

@@ -161,9 +161,14 @@ DRAIN_READS = 16
 NOT_STARTED = 127
 """The exit code when there is no such program, as in shells."""
 LEFTOVERS_GRACE = 2.0
+"""Seconds from SIGTERM to SIGKILL for what the program left running."""
 STOP_GRACE = 5.0
+"""Seconds from SIGTERM to SIGKILL when the supervisor itself is asked to leave."""
 REOPEN = 0.5
+"""Seconds. A pty hangs up when its last user closes it, though the program lives; until it is opened again there is
+nothing to read, and `poll` would report the hang-up at once."""
 ENDING_PAUSE = 0.02
+"""Seconds between two looks whether nothing is left and all output is sent."""
 HOLD_MAX = 5.0
 """How many seconds the program waits for an attached terminal that reads nothing. Then the terminal loses output."""
 SOCKET_PAUSE = 3.0

@@ -21,6 +21,7 @@ from treadle.workspace.user_repository import UserRepository
 
 _FIXED = struct.Struct(">10L")
 EXTENDED = 0x4000
+"""In the flags of an entry: two more bytes of flags follow (index version 3 and later)."""
 SKIP_WORKTREE = 0x4000
 """In the extended flags: the file is not checked out, as in a sparse checkout."""
 

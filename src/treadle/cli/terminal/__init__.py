@@ -21,6 +21,7 @@ WHERE = "--socket-dir --config"
 """Options of every terminal command: where the terminals are."""
 NEEDS_A_PERSON, NOT_SUBMITTED, TURN_FAILED = 3, 4, 5
 TIMED_OUT = 124
+"""As timeout(1) has it."""
 SOCKET_AGAIN = 6.0
 """A supervisor that lives (its pid file is locked) makes a removed socket again within this many seconds."""
 

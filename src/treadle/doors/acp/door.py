@@ -209,6 +209,7 @@ def _select(id: str, name: str, category: str, current: str, values: list[Option
 # One open session of an editor: its prompts, questions, modes and commands.
 
 AUTH_REQUIRED = -32000
+"""The code that the Agent Client Protocol has for it."""
 TITLE = 80
 
 MODES: dict[Mode, tuple[str, str]] = {

@@ -40,6 +40,7 @@ LOOK_SECONDS = (1.0, 2.0, 5.0)
 is tried: in a cluster, a stream has no leader for some seconds after a server died.
 """
 BATCH_MAX = 1000
+"""Messages of one atomic batch: the engine refuses a larger one."""
 _AT_ONCE = 4
 """How many long reads are under way at a time: the engine finds the next ones while we take in the last."""
 ANSWER_MAX = 1024

@@ -23,6 +23,7 @@ removes the older one for good (`bus.Write`)."""
 _DAY = 86_400 * 10**9
 _FORMAT_KEY = "treadle_format"
 _NOT_FOUND = 10059
+"""The engine's number for a stream that does not exist."""
 
 
 def streams(replicas: int) -> list[dict[str, Any]]:

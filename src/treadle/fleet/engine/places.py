@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
+"""The length that GCM is made for; any other is hashed first."""
 
 
 def new() -> str:

@@ -18,6 +18,7 @@ from typing import Any, Self, TypeVar
 # Protects what this process holds in memory, above all keys, from other programs of the same user.
 
 _PR_SET_DUMPABLE = 4
+"""Of prctl(2). A process that is not dumpable can be neither traced nor read through /proc by its own user."""
 
 
 def hold_secrets() -> None:

@@ -40,6 +40,7 @@ KILL_LIMIT = 30.0
 HANGUP_AFTER = 0.5
 """After this many seconds, processes on a terminal also get SIGHUP, because interactive shells ignore SIGTERM."""
 REPORT_MAX = 200
+"""Processes named in a report; the others are ended all the same."""
 FDS_MAX = 16
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36

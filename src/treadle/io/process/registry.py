@@ -96,6 +96,7 @@ def _alive(reaper: int, start: int) -> bool:
 PATIENCE = 5.0
 """After this many seconds, a process that SIGKILL does not end (stuck, or another user's) is reported as left."""
 PAUSE = 0.02
+"""Seconds between two looks: most of these are not our children, so nothing tells us of their end."""
 
 
 def end(

@@ -13,7 +13,10 @@ HAS_PROC = os.path.exists("/proc/self/stat")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICKS = os.sysconf("SC_CLK_TCK")
 CHASE = 100
+"""Rounds of killing children that appear while others die. Without a bound, a tree that forks as fast as it is killed
+would keep us here."""
 _PF_EXITING = 4
+"""A bit of the kernel's flags for a process, the ninth field of /proc/PID/stat: it has begun to exit."""
 
 
 class Process:

@@ -11,10 +11,13 @@ from treadle.light import Any
 
 _NEWNS, _NEWUSER, _NEWNET = 0x20000, 0x10000000, 0x40000000
 _NS_GET_USERNS = 0xB701
+"""Of ioctl_ns(2): the user namespace that owns a namespace, which must be joined first to have the right to join it."""
 _READ_ONLY, _NOSUID, _NODEV, _BIND, _RECURSIVE, _SLAVE = 1, 2, 4, 0x1000, 0x4000, 0x80000
 _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
 _LANDLOCK_CREATE, _LANDLOCK_RESTRICT = 444, 446
 _ABSTRACT_SOCKETS = 1
+"""LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET. Mounts do not hide abstract sockets: they are names in the network namespace,
+not files."""
 
 ROOT, SHOWN, EMPTY = b"root", b"shown", b"empty"
 """Directories in the place of a view: the machine's root, other directories by number, and an empty one."""

@@ -15,6 +15,8 @@ import os
 import sys
 
 NS_GET_USERNS = 0xB701
+"""Of ioctl_ns(2): the user namespace that owns a mount namespace is joined first, since it gives the right to join
+that."""
 CLONE_NEWUSER, CLONE_NEWNS = 0x10000000, 0x00020000
 MS_BIND, MS_REC, MNT_DETACH, UMOUNT_NOFOLLOW = 0x1000, 0x4000, 2, 8
 AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY, SYS_MOUNT_SETATTR = -100, 0x8000, 1, 442

@@ -25,6 +25,7 @@ SOCKETLESS = {"vfat", "msdos", "exfat", "ntfs", "ntfs3", "iso9660", "udf", "squa
 MOST = 500
 """Steps to make a view. Where more are needed, no Unix sockets can be made inside."""
 CAP_SYS_ADMIN = 21
+"""Its bit in CapEff of /proc/self/status. Root in a container often lacks it, and then cannot mount."""
 
 
 class MachineView:

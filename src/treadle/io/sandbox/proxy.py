@@ -213,6 +213,7 @@ _TOOLS: dict[str, tuple[str, Callable[[], list[str]]]] = {
 PLACE = "/run/treadle-proxy"
 """The path of the socket inside."""
 PORT = 3128
+"""The usual port of HTTP proxies."""
 HEAD_CAP = 64 * 1024
 VARIABLES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy")
 JAVA = ("GRADLE_OPTS", "MAVEN_OPTS", "SBT_OPTS")

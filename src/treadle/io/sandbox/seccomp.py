@@ -14,9 +14,13 @@ _ALLOW, _EPERM, _ENOSYS = 0x7FFF0000, 0x00050001, 0x00050026
 _NUMBER, _ARCHITECTURE = 0, 4
 _ARGUMENTS = (16, 24, 32, 40)
 _X32 = 0x40000000
+"""Set in the numbers of the x32 calls, a second table of x86_64: without this check each refused call could be made by
+its other number."""
 _PR_SET_SECCOMP = 22
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
+"""Both put characters into the terminal's input, as if a person had typed them for the shell outside."""
 AF_UNIX, AF_VSOCK = 1, 40
+"""VSOCK reaches the host of a virtual machine without any IP network."""
 SOCK_DGRAM, SOCK_TYPES = 2, 0xF
 SET_USER_ID = 0o4000
 MAKES = 0o100 | 0o20000000

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 COOKIE_SECONDS = 400 * 86400
+"""Browsers keep no cookie longer than 400 days."""
 
 
 class Code(msgspec.Struct, frozen=True):

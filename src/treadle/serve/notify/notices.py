@@ -205,9 +205,12 @@ def _accepted(url: str, status: int, answer: bytes) -> bytes:
 HOSTS = ("fcm.googleapis.com", ".push.services.mozilla.com", ".push.apple.com", ".notify.windows.com")
 """Hosts of the browsers' push services. A device may not make this server send anywhere else."""
 RECORD = 4096
+"""Bytes. The encrypted message is a single record (RFC 8291), and push services need not take more than 4096 bytes (RFC
+8030)."""
 PUSH_TEXT_MAX = 1500
 """How many characters a message may have: all of it must fit into one record."""
 SIGNED_SECONDS = 12 * 3600
+"""RFC 8292 allows at most 24 hours."""
 
 
 def checked(subscription: PushSubscription) -> PushSubscription:

@@ -14,6 +14,7 @@ INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
+"""The codes of JSON-RPC 2.0, section 5.1."""
 
 
 class Fault(Exception):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import ClassVar
 
 BINARY = 0x00
+"""The mode byte with which a supervisor greets, unframed, before anything else (seed 001)."""
 FRAME_CAP = 1024 * 1024
 """The longest payload that is accepted. We never send a longer one."""
 
