@@ -59,6 +59,7 @@ def test_what_is_wrong_is_named(words: list[str], why: str) -> None:
         (["cmd", "--id", "theirs"], ["cmd", "--id", "theirs"]),
         ([], []),
         (["--"], []),
+        (["", "--"], [""]),
     ],
 )
 def test_a_command_keeps_its_own_options(words: list[str], rest: list[str]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from click import UsageError, unstyle
 
 from tests.installed import treadle as run
-from treadle.cli.conform import _absolute, _show, _tell, _variables, _write
+from treadle.cli.conform import _absolute, _show, _tell, _variables
 from treadle.conform.kit import Ruling
 from treadle.conform.worker import KIT
 
@@ -54,14 +54,6 @@ def test_a_program_of_this_directory_is_found_although_it_starts_in_another(tmp_
     assert done.returncode == 0, done.stdout
 
 
-def test_words_that_no_clause_has_and_a_variable_without_a_value_are_refused() -> None:
-    none = run("conform", "worker", "--only", "no such words", "--", WORKER)
-    assert none.returncode == 2 and "no clause of worker has 'no such words' in it" in none.stderr
-    assert "--env KEY has no =" in run("conform", "worker", "--env", "KEY", "--", WORKER).stderr
-    gone = run("conform", "worker", "--only", LAST, "--", "no-such-program-here")
-    assert gone.returncode == 2 and "there is no program no-such-program-here" in gone.stderr
-
-
 RULINGS = [
     Ruling(section="S", sentence="it is kept", outcome="kept", seen="", seconds=0),
     Ruling(section="S", sentence="it is not", outcome="broken", seen="nothing", seconds=0),
@@ -83,15 +75,6 @@ def test_each_clause_has_a_mark_and_what_was_seen_where_it_is_not_kept(capsys: p
     assert "| clauses kept | 1 of 2 | 1 of 2 |" in both and "\ntwo: worker: 1 of 2" in both
     _show(KIT, {"one": RULINGS}, as_json=True)
     assert json.loads(capsys.readouterr().out)["kept"] == 1
-
-
-def test_reports_are_written_only_where_they_are_wanted(tmp_path: Path) -> None:
-    _write(KIT, {"one": RULINGS, "two": RULINGS[:1]}, None, None)
-    assert list(tmp_path.iterdir()) == []
-    _write(KIT, {"one": RULINGS, "two": RULINGS[:1]}, str(tmp_path / "j"), None)
-    assert ET.parse(tmp_path / "j").getroot().get("failures") == "1" and len(list(tmp_path.iterdir())) == 1
-    _write(KIT, {"one": RULINGS}, None, str(tmp_path / "b"))
-    assert "1/2" in (tmp_path / "b").read_text()
 
 
 def test_variables_have_a_value_and_programs_of_this_directory_whole_paths(

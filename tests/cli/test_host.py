@@ -3,24 +3,22 @@
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from tests.agent.checkouts import checkout
 from tests.conftest import need
 from tests.installed import started, treadle
 from tests.scripts import calls, says
-from treadle.cli.host import _backend, _check_place, _fallback, _order, _variable, _vendor, host
-from treadle.errors import ConfigError, NotFound
-from treadle.host import backends
+from treadle.cli.host import _variable, host
+from treadle.errors import NotFound
 from treadle.host.job import runs_directory
-from treadle.host.order import merged
 from treadle.io.sandbox import methods
 from treadle.testing import bad_sidecar
-
-ROOT = Path(__file__).parent.parent.parent
+from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
+from treadle.wire.sidecar import receipts
+from treadle.wire.sidecar.connection import TYPES
 
 
 def command(act: str) -> str:
@@ -94,39 +92,31 @@ def test_our_own_agent_can_be_confined_to_its_workspace(
     assert not out.exists()
 
 
-def test_the_order_carries_what_was_typed(source: Path) -> None:
+def test_the_order_carries_what_was_typed(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (source / "task").write_text("from a file")
     done = treadle(
-        *(
-            "host",
-            "run",
-            "--task",
-            "x",
-            "--sidecar",
-            command("good"),
-            "--param",
-            "abp.mode=passthrough",
-            "--param",
-            "n=3",
-        ),
-        *("--env", "A=b", "--include", "*.md", "--require", "streaming=native", "--max-turns", "9", "--json"),
+        *("host", "run", "--task", "@task", "--sidecar", command("good"), "--lane", "workspace-first", "--model", "m"),
+        *("--param", "n=3", "--param", "a.b.c=1", "--param", "a.d=x y", "--param", "e=true", "--best-effort-policy"),
+        *("--include", "*.md", "--exclude", "x", "--require", "streaming=native", "--max-turns", "9"),
+        *("--max-budget-usd", "0.5", "--env", "A=b", "--json"),
         cwd=source,
     )
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--sidecar", "x", "--agent", "native"], "both name a sidecar"),
-        (["--backend", "nobody"], "there is no backend"),
-        (["--sidecar", "/no/such", "--require", "telepathy"], "no capability"),
-        (["--sidecar", "x", "--env", "NO_SUCH_VARIABLE"], "no such variable"),
-        (["--sidecar", "x", "--param", "novalue"], "KEY=VALUE"),
-    ],
-)
-def test_what_cannot_be_is_said_in_one_line(source: Path, arguments: list[str], says: str) -> None:
-    done = treadle("host", "run", "--task", "x", *arguments, cwd=source)
-    assert done.returncode == 1 and says in done.stderr and "Traceback" not in done.stderr
+    made = json.loads(treadle("receipt", "order", "latest").stdout)
+    assert (made["task"], made["lane"], made["workspace"]["root"]) == ("from a file", "workspace_first", str(source))
+    assert (made["workspace"]["include"], made["workspace"]["exclude"]) == (["*.md"], ["x"])
+    assert made["requirements"]["required"] == [{"capability": "streaming", "min_support": "native"}]
+    assert made["config"] == {
+        "model": "m",
+        "vendor": {"abp": {"best_effort_policy": True, "n": 3, "e": True}, "a": {"b": {"c": 1}, "d": "x y"}},
+        "env": {"A": "[redacted]"},
+        "max_turns": 9,
+        "max_budget_usd": 0.5,
+    }
+    (source / "task").write_bytes(b"\xff")
+    assert "--task @task: " in treadle("host", "run", "--task", "@task", "--sidecar", "x", cwd=source).stderr
+    monkeypatch.setenv("MINE", "1")
+    assert [_variable(text) for text in ("A=b=c", "A=", "MINE")] == [("A", "b=c"), ("A", ""), ("MINE", "1")]
 
 
 def test_backends_and_probe(source: Path) -> None:
@@ -223,65 +213,6 @@ def test_a_sidecar_of_ours_is_confined_as_its_receipt_says(tmp_path: Path) -> No
     assert "not sealed: confined by nothing" in treadle(*words, cwd=top).stdout and (outside / "x").exists()
 
 
-ORDER: dict[str, Any] = {
-    **{"task": "do it", "root": ".", "lane": "workspace-first", "include": ("*.md",), "exclude": ("x",)},
-    **{"context": (), "require": (), "model": "m", "env": ("A=b",), "param": ("n=3",), "best_effort_policy": True},
-    **{"max_turns": 9, "max_budget_usd": 0.5},
-}
-
-
-def test_an_order_has_what_was_typed(tmp_path: Path) -> None:
-    made = _order({**ORDER, "root": str(tmp_path)}, merged([]))
-    assert (made.task, made.lane, made.config.model, made.config.env) == ("do it", "workspace_first", "m", {"A": "b"})
-    assert made.config.vendor == {"abp": {"best_effort_policy": True, "n": 3}}
-    assert (list(made.workspace.include), list(made.workspace.exclude)) == (["*.md"], ["x"])
-    assert (made.config.max_turns, made.config.max_budget_usd) == (9, 0.5)
-    (tmp_path / "task").write_text("from a file")
-    assert _order({**ORDER, "task": f"@{tmp_path / 'task'}"}, merged([])).task == "from a file"
-    (tmp_path / "task").write_bytes(b"\xff")
-    for wrong in ("task", "gone"):
-        with pytest.raises(ConfigError, match=f"--task @{tmp_path / wrong}: "):
-            _order({**ORDER, "task": f"@{tmp_path / wrong}"}, merged([]))
-
-
-def test_variables_and_settings_of_a_vendor_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MINE", "1")
-    assert [_variable(text) for text in ("A=b=c", "A=", "MINE")] == [("A", "b=c"), ("A", ""), ("MINE", "1")]
-    with pytest.raises(ConfigError, match="--env NONE: there is no such variable here") as missing:
-        _variable("NONE")
-    assert "--env NONE=VALUE" in str(missing.value)
-    assert _vendor(("a.b.c=1", "a.d=x y", "e=true")) == {"a": {"b": {"c": 1}, "d": "x y"}, "abp": {"e": True}}
-    assert _vendor(()) == {} and _vendor((), best_effort=True) == {"abp": {"best_effort_policy": True}}
-    for wrong in ("a", "=1"):
-        with pytest.raises(ConfigError, match="is not KEY=VALUE"):
-            _vendor((wrong,))
-
-
-def test_a_file_to_be_written_must_have_a_place(tmp_path: Path) -> None:
-    _check_place("out", None)
-    _check_place("out", str(tmp_path / "new"))
-    with pytest.raises(ConfigError, match=f"--out: {tmp_path} is a directory"):
-        _check_place("out", str(tmp_path))
-    with pytest.raises(ConfigError, match="is in a directory that does not exist"):
-        _check_place("events", str(tmp_path / "no" / "new"))
-
-
-async def test_who_does_it_is_named_once(tmp_path: Path) -> None:
-    known, order = backends.find_backends(None), _order({**ORDER, "root": str(tmp_path)}, merged([]))
-    nothing = {"sidecar": None, "agent": None, "backend": None}
-
-    async def named(**options: str) -> Any:
-        return await _backend({**nothing, **options}, known, order)
-
-    assert (await named(sidecar="cat -n")).argv == ("cat", "-n")
-    assert (await named(agent="native")).name == "native" and (await named(backend="native")).name == "native"
-    with pytest.raises(ConfigError, match="--agent and --backend both name a sidecar"):
-        await named(agent="native", backend="native")
-    assert _fallback("native", known).name == "native"
-    with pytest.raises((NotFound, ConfigError)):
-        _fallback("no-such", known)
-
-
 def test_what_is_kept_is_listed_and_only_what_one_beginning_names_is_discarded() -> None:
     for name in ("aa1", "aa2"):
         folder = Path(runs_directory()) / name
@@ -297,14 +228,31 @@ def test_what_is_kept_is_listed_and_only_what_one_beginning_names_is_discarded()
     assert [run["run_id"] for run in json.loads(CliRunner().invoke(host, ["kept", "--json"]).output)] == ["aa2"]
     assert CliRunner().invoke(host, ["recover", "--json"]).output == "[]\n"
     assert CliRunner().invoke(host, ["recover"]).output == CliRunner().invoke(host, ["ps"]).output == ""
-    for words in (
-        ["--timeout", "0"],
-        ["--max-turns", "0"],
-        ["--retry", "-1"],
-        ["--max-budget-usd", "0"],
-        ["--root", "/no"],
-    ):
-        assert CliRunner().invoke(host, ["run", "--task", "x", *words]).exit_code == 2, words
-    for words in (["--policy", "/no"], ["--policy", "/"], ["--config", "/no"], ["--root", __file__]):
-        assert CliRunner().invoke(host, ["run", "--task", "x", *words]).exit_code == 2, words
-    assert CliRunner().invoke(host, ["run"]).exit_code == CliRunner().invoke(host, ["discard"]).exit_code == 2
+
+
+def ran(*arguments: str) -> Result:
+    return CliRunner().invoke(host, arguments)
+
+
+def test_a_schema_is_printed_or_all_of_them_are_written(tmp_path: Path) -> None:
+    printed = ran("schema", "receipt").output
+    assert json.loads(printed)["title"] == "abp/v0.1 receipt"
+    assert ran("schema", "--write", str(tmp_path / "new" / "schemas")).exit_code == 0
+    written = {path.name: path.read_text() for path in (tmp_path / "new" / "schemas").iterdir()}
+    assert (tmp_path / "new" / "schemas" / "receipt.schema.json").stat().st_mode & 0o777 == 0o644
+    assert ran("schema", "--write", str(tmp_path / "new" / "schemas")).exit_code == 0, "once more"
+    assert written.keys() == {f"{name}.schema.json" for name in TYPES} and written["receipt.schema.json"] == printed
+
+
+def test_a_file_is_valid_or_each_problem_is_named(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.json", tmp_path / "bad.json"
+    good.write_bytes(receipts.encode(receipts.normal(SAMPLE_RECEIPT)))
+    bad.write_bytes(good.read_bytes().replace(b'"run_id"', b'"run"'))
+    fine, wrong = ran("validate", str(good)), ran("validate", str(bad), "--json")
+    assert (fine.exit_code, fine.output) == (0, f"{good}: receipt, valid\n")
+    problems = json.loads(wrong.output)["problems"]
+    assert wrong.exit_code == 1 and problems
+    text = ran("validate", str(bad))
+    assert text.exit_code == 1 and text.output.splitlines()[1:] == [f"  {problem}" for problem in problems]
+    assert text.output.startswith(f"{bad}: receipt, not valid\n")
+    assert json.loads(ran("validate", str(good), "--json").output)["valid"] is True

@@ -95,11 +95,6 @@ def test_the_check_is_found_by_the_build_files(tmp_path: Path, name: str, text: 
     assert check_command(str(tmp_path)) == command
 
 
-def test_outside_a_repository_it_says_so(tmp_path: Path) -> None:
-    done = treadle("init", cwd=tmp_path)
-    assert done.returncode == 1 and "not in a git repository" in done.stderr
-
-
 def test_a_project_without_a_known_check_is_not_said_to_have_settings(work: Path) -> None:
     (work / "Makefile").unlink()
     assert treadle("init", "--yes", cwd=work).returncode == 0

@@ -10,15 +10,13 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import need
 from tests.imports import loaded_by
 from tests.installed import TREADLE, started, treadle
 from tests.scripts import calls, says
-from treadle.cli.oneshot import RunFlags, _permitting, _prepare, oneshot
+from treadle.cli.oneshot import RunFlags, _prepare, oneshot
 from treadle.cli.options import RunOptions
 from treadle.errors import ConfigError
 from treadle.io.sandbox import methods
-from treadle.session import SessionSpec
 
 SCRIPT = (
     says(f"one two {'more ' * 500}nine ten", when="go on", pace=0.2)
@@ -96,21 +94,6 @@ def test_in_plain_text_verbose_says_that_a_run_was_not_sealed(work: Path) -> Non
     assert run(work, "hello").stderr == ""
 
 
-def test_jq_reads_json_and_stream_json(work: Path) -> None:
-    jq = need("jq")
-    ask = " ".join(command(work, "--output-format", "stream-json", "--verbose", "hello"))
-    pick = """'select(.type=="assistant") | .message.content[]? | .text'"""
-    assert shell(work, f"{ask} | {jq} -r {pick}").stdout == "the answer\n"
-    ask = " ".join(command(work, "--output-format", "json", "hello"))
-    pick = """'if .is_error then "FAIL" else .result end'"""
-    assert shell(work, f"{ask} | {jq} -r {pick}").stdout == "the answer\n"
-
-
-def test_the_prompt_may_come_from_stdin(work: Path) -> None:
-    done = run(work, "--output-format", "json", input="hello from a pipe")
-    assert json.loads(done.stdout)["result"] == "the answer"
-
-
 def test_what_is_piped_is_added_to_the_prompt(work: Path) -> None:
     (work.parent / "script.toml").write_text('[[reply]]\nwhen = "^sum up\\n\\nline 1\\nline 2$"\ntext = "both"\n')
     assert run(work, "sum up", input="line 1\nline 2").stdout == "both\n"
@@ -133,38 +116,6 @@ def test_an_open_but_silent_stdin_does_not_block(work: Path) -> None:
 def test_it_runs_with_no_environment_no_home_and_no_terminal(work: Path) -> None:
     done = run(work, "hello", env={"TREADLE_HOME": str(work.parent / "state")}, start_new_session=True)
     assert (done.returncode, done.stdout) == (0, "the answer\n")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--output-format", "xml", "hi"], "xml"),
-        (["--no-such-option", "hi"], "no-such-option"),
-        (["--timeout", "nan", "hi"], "nan is no limit"),
-        (["two", "prompts"], "prompts"),
-        (["--resume", "", "hi"], "cannot be empty"),
-        (["--tools", "Read,nonsense", "hi"], "no tool 'nonsense'"),
-        (["--json-schema", '{"type": "nonsense"}', "hi"], "is not a JSON Schema"),
-        (["--session-id", "a/b", "hi"], "cannot be a session id"),
-        (["--input-format", "stream-json", "hi"], "prompts come on stdin"),
-        (["--permission-mode", "wild", "hi"], "no permission mode 'wild'"),
-        (["--resume", "nothing", "hi"], "no session"),
-        (["--agent", "nobody", "hi"], "no agent 'nobody'"),
-        ([""], "prompt is empty"),
-    ],
-)
-def test_what_fails_before_a_session_exists_is_one_line_on_stderr_and_a_result_where_json_was_asked_for(
-    work: Path, arguments: list[str], said: str
-) -> None:
-    done = run(work, "--output-format", "json", *arguments)
-    assert done.returncode == 1
-    assert said in done.stderr and done.stderr.startswith("treadle: ") and done.stderr.count("\n") == 1
-    if "xml" in arguments:  # the last one counts, and it names no format
-        assert done.stdout == ""
-    else:
-        (line,) = done.stdout.splitlines()
-        result = json.loads(line)
-        assert (result["subtype"], result["result"]) == ("error", "") and said in result["errors"][0]
 
 
 def test_no_model_is_an_actionable_message_and_exit_2(work: Path) -> None:
@@ -354,12 +305,6 @@ def test_a_second_signal_does_not_cost_the_record(work: Path) -> None:
     assert json.loads(out)["terminal_reason"] == "aborted_tools" and process.returncode == 0
 
 
-def test_a_schema_may_be_given_as_itself(work: Path) -> None:
-    (work.parent / "script.toml").write_text('[[reply]]\ntext = "3"\n')
-    done = run(work, "--output-format", "json", "--json-schema", '{"type": "integer"}', "how many?")
-    assert json.loads(done.stdout)["structured_output"] == 3
-
-
 def test_an_agent_of_a_file_can_be_the_conversation_itself_by_option_and_by_setting(work: Path) -> None:
     (work.parent / "script.toml").write_text(
         says("as a heron", system="You are a heron", times="always") + says("as usual", times="always")
@@ -421,10 +366,6 @@ def test_what_programs_give_and_is_not_used_is_named_once_and_hidden(capsys: pyt
         assert "prompt_suggestions" not in given(*words)
         err = capsys.readouterr().err
         assert (told in err) if told else err == "", words
-    shown = oneshot.get_help(oneshot.make_context("treadle -p", [], resilient_parsing=True))
-    hidden = ("--debug", "--prompt-suggestions", "--session-mirror", "--permission-prompts", "--last-message")
-    assert not any(name in shown for name in (*hidden, "--permission-prompt-tool", "--replay-user", "--allow-danger"))
-    assert "[default: text]" in shown and "--include-hook-events" in shown
 
 
 NO_FLAGS: dict[str, Any] = {
@@ -461,14 +402,3 @@ def test_what_a_run_is_opened_with_depends_on_where_its_prompts_come_from(capsys
         _prepare("hi", RunOptions(agent="codex", claude_settings=hooked), flags, None)
     new = prepared("hi", continue_last=True)
     assert new.spec.start.resume is None and "there is no session here to go on with" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("tool", "talk", "said"),
-    [("stdio", False, "needs --input-format stream-json"), ("other", True, "is no tool of an MCP server")],
-)
-def test_who_permits_is_the_host_or_a_tool_of_a_server(tool: str, talk: bool, said: str) -> None:
-    spec = SessionSpec(cwd="/")
-    assert _permitting(spec, None, talk=False) == (spec, "") and _permitting(spec, "stdio", talk=True) == (spec, "")
-    with pytest.raises(ConfigError, match=said):
-        _permitting(spec, tool, talk=talk)

@@ -1,4 +1,4 @@
-"""From what was typed to what a session is opened with."""
+"""From what was typed, also in files and in JSON, to what a session is opened with."""
 
 import json
 import os
@@ -7,12 +7,26 @@ from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from msgspec.structs import asdict, replace
 
 from treadle import __version__
-from treadle.cli.options import RunOptions, _split, confinement, run_options, serving_options, take
-from treadle.errors import ConfigError
+from treadle.cli.options import (
+    RunOptions,
+    _split,
+    claude_settings,
+    confinement,
+    joined,
+    run_options,
+    servers,
+    serving_options,
+    sources,
+    subagents,
+    take,
+    text_or_file,
+    tokens,
+)
+from treadle.errors import ConfigError, StorageError
 from treadle.io.paths import config_file
 from treadle.io.sandbox import methods
 from treadle.session import Confinement, Reasoning, SessionSpec
@@ -41,30 +55,8 @@ def test_options_reach_the_session() -> None:
     assert (spec.limits.max_iterations, spec.limits.max_cost_usd, spec.limits.max_seconds) == (3, 0.5, 9)
 
 
-def test_an_unknown_mode_names_those_there_are() -> None:
-    with pytest.raises(ConfigError, match="suggest"):
-        RunOptions(permission_mode="wild").spec(answers=False, default_mode="suggest")
-
-
 def test_commas_inside_a_rule_belong_to_it() -> None:
     assert _split(("Bash(a, b),Read ", " ,")) == ("Bash(a, b)", "Read")
-
-
-@pytest.mark.parametrize(
-    ("typed", "said"),
-    [
-        (RunOptions(continue_last=True, resume="x"), "two sessions"),
-        (RunOptions(resume=""), "cannot be empty"),
-        (RunOptions(session_id=""), "cannot be empty"),
-        (RunOptions(resume_session_at="u", continue_last=True), "names a message"),
-        (RunOptions(session_id="n", continue_last=True), "for a new session"),
-        (RunOptions(fork_session=True), "needs a session"),
-        (RunOptions(session_id="n", resume="x"), "for a new session"),
-    ],
-)
-def test_options_that_contradict_each_other_are_refused(typed: RunOptions, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        typed.spec(answers=False, default_mode="suggest")
 
 
 def test_a_copy_may_be_given_its_id() -> None:
@@ -190,19 +182,6 @@ def test_files_and_json_become_prompts_subagents_and_plugins(tmp_path: Path) -> 
     assert options.extra["agent_hints"][0].startswith("programs are native, ")
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"tools": "Read,telepathy"}, "no tool 'telepathy'"),
-        ({"effort": "wild"}, "no effort 'wild'"),
-        ({"autocompact": "0"}, "--autocompact 0 is no number"),
-    ],
-)
-def test_what_there_is_not_is_named(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        spec(**options)
-
-
 def test_tools_of_another_agent_are_its_own_matter() -> None:
     other = RunOptions(agent="codex", tools="telepathy").spec(answers=False, default_mode="suggest")
     assert other.tools.offered == ("telepathy",)
@@ -323,30 +302,6 @@ def test_what_is_typed_is_taken_whole(tmp_path: Path) -> None:
     assert found.max_thinking_tokens == 0 and typed("--max-turns", "1", "--timeout", "0.1").timeout == 0.1
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--timeout", "nan"], "nan is no limit."),
-        (["--timeout", "0"], "0.0 is not in the range x>0"),
-        (["--max-budget-usd", "inf"], "inf is no limit."),
-        (["--max-turns", "0"], "0 is not in the range x>=1"),
-        (["--max-thinking-tokens", "-1"], "-1 is not in the range x>=0"),
-        (["--add-dir", "/nowhere"], "does not exist"),
-        (["--add-dir", __file__], "is a file"),
-        (["--plugin-dir", "/nowhere"], "does not exist"),
-        (["--plugin-dir", __file__], "is a file"),
-        (["--system-prompt-file", "/nowhere"], "does not exist"),
-        (["--system-prompt-file", "/"], "is a directory"),
-        (["--append-system-prompt-file", "/nowhere"], "does not exist"),
-        (["--append-system-prompt-file", "/"], "is a directory"),
-        (["--thinking", "hard"], "'hard' is not one of"),
-    ],
-)
-def test_a_value_that_cannot_be_is_refused(words: list[str], said: str) -> None:
-    refused: Result = CliRunner().invoke(run, words)
-    assert refused.exit_code == 2 and said in " ".join(refused.output.split())
-
-
 def test_a_served_agent_is_the_one_of_the_environment_unless_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     @click.command()
     @serving_options
@@ -361,3 +316,118 @@ def test_a_served_agent_is_the_one_of_the_environment_unless_it_is_named(monkeyp
     monkeypatch.setenv("TREADLE_AGENT", "codex")
     assert served("--sandbox")["agent"] == "codex" and served("--agent", "claude")["agent"] == "claude"
     assert CliRunner().invoke(serve, ["--version"], prog_name="x").output == f"x {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("--allowedTools Read Bash(ls) mcp__x__y fix it", "--allowedTools Read,Bash(ls),mcp__x__y fix it"),
+        ("--allowedTools Read -p fix", "--allowedTools Read -p fix"),
+        ("--disallowed-tools Read, Edit,Write done", "--disallowed-tools Read,,Edit,Write done"),
+        ("--allowedTools", "--allowedTools"),
+        ("--allowed-tools fix Read it", "--allowed-tools fix,Read it"),
+        ("--disallowedTools A --denied-tools B bash", "--disallowedTools A --denied-tools B,bash"),
+        ("--model Read Edit", "--model Read Edit"),
+        ("--allowedTools Read Edit,fix Grep", "--allowedTools Read Edit,fix Grep"),
+        ("--allowedTools Read , Edit", "--allowedTools Read,,,Edit"),
+        ("-p x -- --allowedTools Read Edit", "-p x -- --allowedTools Read Edit"),
+    ],
+)
+def test_further_words_belong_to_an_option_only_when_they_name_tools(words: str, expected: str) -> None:
+    assert joined(words.split()) == expected.split()
+
+
+def test_subagents_are_read_from_json_or_from_a_file(tmp_path: Path) -> None:
+    text = json.dumps({"tester": {"description": "tests", "prompt": "Test it.", "tools": ["Read"]}})
+    (tmp_path / "agents.json").write_text(text)
+    [found] = subagents(text)
+    assert (found.name, found.prompt) == ("tester", "Test it.")
+    assert subagents(str(tmp_path / "agents.json")) == (found,)
+    with pytest.raises(StorageError):
+        subagents(str(tmp_path / "none.json"))
+
+
+def test_servers_of_several_files_are_put_together_and_the_last_counts(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"mcpServers": {"one": {"command": "x"}, "two": {"command": "y"}}}')
+    assert servers((str(tmp_path / "a.json"), '{"two": {"url": "z"}}')) == {
+        "one": {"command": "x"},
+        "two": {"url": "z"},
+    }
+    for wrong in ('{"mcpServers": []}', '{"one": 1}'):
+        with pytest.raises(ConfigError, match="no table of servers"):
+            servers((wrong,))
+
+
+def test_settings_of_claude_code_give_what_means_the_same_here() -> None:
+    found = claude_settings(
+        json.dumps(
+            {
+                "permissions": {"deny": ["Read(.env)"], "defaultMode": "plan", "additionalDirectories": ["/x"]},
+                "env": {"N": 1},
+                "statusLine": {},
+                "apiKeyHelper": "x",
+            }
+        )
+    )
+    assert found.rules.deny == ("Read(.env)",) and found.mode == "plan" and found.add_dirs == ("/x",)
+    assert found.env == {"N": "1"} and found.unused == ("apiKeyHelper",), "what only changes looks is not missed"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"sandbox": {"x": 1}}, "--settings has a sandbox"),
+        ({"hooks": {"Newer": []}}, "'Newer' are not run here"),
+        ({"hooks": []}, None),
+        ({"hooks": [1]}, "must be an object"),
+        ({"hooks": {"Stop": {}}}, "must be a list"),
+        ({"hooks": {"Stop": [{"hooks": [{"type": "agent", "prompt": "x"}]}]}}, "is of the type"),
+        ({"hooks": {"Newer": []}, "disableAllHooks": True}, None),
+    ],
+)
+def test_what_could_forbid_something_and_cannot_be_kept_is_refused(settings: object, said: str | None) -> None:
+    if said is None:
+        assert claude_settings(json.dumps(settings)).hooks == ()
+        return
+    with pytest.raises(ConfigError, match=said):
+        claude_settings(json.dumps(settings))
+
+
+def test_a_file_that_holds_something_else_is_named(tmp_path: Path) -> None:
+    (tmp_path / "list.json").write_text("[]")
+    with pytest.raises(ConfigError, match=r"--settings .*list\.json is not a JSON object"):
+        claude_settings(str(tmp_path / "list.json"))
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("200000", 200_000), (" 200K ", 200_000), ("1M", 1_000_000), ("3m", 3_000_000), ("1", 1)]
+)
+def test_a_number_of_tokens_may_be_short(text: str, number: int) -> None:
+    assert tokens(text, "--x") == number
+
+
+@pytest.mark.parametrize("text", ["", "k", "0", "0k", "1.5k", "-1", "\u0663", "1g"])
+def test_what_is_no_number_of_tokens_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="is no number of tokens") as refused:
+        tokens(text, "--x")
+    assert "such as 200000, 200k or 1M" in str(refused.value) and str(refused.value).startswith("--x ")
+
+
+def test_a_prompt_is_given_as_text_or_as_a_file(tmp_path: Path) -> None:
+    (tmp_path / "p").write_bytes(b"from a file\xff")
+    assert text_or_file(None, None) is None and text_or_file("", None) == ""
+    assert text_or_file("typed", None) == "typed" and text_or_file(None, str(tmp_path / "p")) == "from a file\ufffd"
+    with pytest.raises(ConfigError, match="a system prompt and a file of one were given"):
+        text_or_file("", str(tmp_path / "p"))
+
+
+def test_the_sources_of_settings_are_named_with_commas_between() -> None:
+    assert sources(None) is None and sources("") == () and sources(" user, ,local ") == ("user", "local")
+    with pytest.raises(ConfigError, match="there is no setting source 'mine'"):
+        sources("user,yours,mine")
+
+
+def test_a_file_may_be_named_from_home_and_spaces_before_json_do_not_matter(state_home: Path) -> None:
+    (state_home / "a.json").write_text('{"one": {"command": "x"}}')
+    assert servers(("~/a.json", ' \n{"two": {"command": "y"}}')) == {"one": {"command": "x"}, "two": {"command": "y"}}
+    assert servers(()) == {} and claude_settings("{}").hooks == ()

@@ -18,11 +18,6 @@ def run(*arguments: str) -> str:
     return result.output
 
 
-def test_nothing_kept_is_said_in_words_and_as_an_empty_array() -> None:
-    assert run() == "No process trees are kept.\n"
-    assert json.loads(run("--json")) == []
-
-
 def test_a_tree_is_a_row(mark: str) -> None:
     with tree.spawn(["sleep", "100"]) as started:
         head, row = run().splitlines()

@@ -29,7 +29,6 @@ def test_receipts_are_listed_and_shown_by_id_beginning_path_or_latest(store: Rec
     shown = json.loads(treadle("receipt", "show", store.path(SECOND), "--json").stdout)
     assert shown["meta"]["run_id"] == SECOND
     assert "2 receipts begin with" in treadle("receipt", "show", "550e").stderr
-    assert treadle("receipt", "show", "nothing").returncode == 1
 
 
 def test_a_key_signs_what_comes_after_it(store: ReceiptStore) -> None:
@@ -68,7 +67,6 @@ def test_other_failures_are_named(tmp_path: Path) -> None:
     assert "no hash" in done.stdout and "no error" in done.stdout
     path.write_text("nonsense")
     assert "not a receipt" in treadle("receipt", "verify", str(path)).stderr
-    assert treadle("receipt", "verify").returncode == 2
 
 
 def test_what_is_no_receipt_is_not_shown_as_one(store: ReceiptStore, tmp_path: Path) -> None:
@@ -112,7 +110,6 @@ def test_receipts_are_filtered_and_those_without_an_order_say_so(store: ReceiptS
         row["outcome"] for row in json.loads(treadle("receipt", "list", "--outcome", "partial", "--json").stdout)
     ] == ["partial"]
     assert treadle("receipt", "list", "--task", "anything").stdout == ""
-    assert "is no time" in treadle("receipt", "list", "--since", "soon").stderr
     assert "not kept" in treadle("receipt", "order", "latest").stderr
     assert "does not say what was asked" in treadle("receipt", "diff", "--asked", SECOND, "latest").stderr
 

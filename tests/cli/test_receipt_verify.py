@@ -143,21 +143,6 @@ def run(*words: str, code: int = 0) -> str:
 FIRST = SAMPLE_RECEIPT.meta.run_id
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ([], "give either a FILE or --chain"),
-        (["x", "--chain"], "give either a FILE or --chain"),
-        (["--chain", "--expect", "verified=yes"], "--expect and --policy are about one FILE"),
-        (["--chain", "--policy", "x"], "--expect and --policy are about one FILE"),
-        (["x", "--expect-last", "0"], "--expect-last is for --chain"),
-        (["x", "--key", "a", "--trusted", "b"], "give either --key or --trusted"),
-    ],
-)
-def test_what_cannot_be_asked_together_is_refused(words: list[str], said: str) -> None:
-    assert said in run(*words, code=2)
-
-
 def test_a_receipt_and_a_chain_are_valid_or_say_what_is_not(store: ReceiptStore, tmp_path: Path) -> None:
     note = "note: it was not asked whose it is: name the keys that count with --key or --trusted\n"
     assert run(FIRST) == f"{note}{FIRST}: valid\n"

@@ -15,12 +15,6 @@ from tests.installed import treadle as run
 from treadle import __version__
 from treadle.cli import root
 from treadle.cli.arguments import TERMINAL
-from treadle.errors import ConfigError
-
-
-@pytest.mark.parametrize("flag", ["--version", "-V"])
-def test_the_version_is_answered_before_anything_is_imported(flag: str) -> None:
-    assert run(flag).stdout == f"treadle {__version__}\n"
 
 
 def test_what_is_piped_in_alone_is_the_prompt(tmp_path: Path) -> None:
@@ -31,18 +25,11 @@ def test_what_is_piped_in_alone_is_the_prompt(tmp_path: Path) -> None:
     assert done.stdout == "a prompt\n", done.stderr
 
 
-def test_help_and_version_are_words_too() -> None:
-    assert run("version").stdout == run("--version").stdout == f"treadle {__version__}\n"
+def test_help_is_a_word_too_and_programs_get_the_version() -> None:
     told = json.loads(run("version", "--json").stdout)
     assert told["version"] == __version__ and told["executable"] == sys.executable and "fleet" in told["parts"]
     assert run("help", "doctor").stdout == run("doctor", "--help").stdout
     assert run("help").stdout == run("--help").stdout
-
-
-def test_a_mistyped_command_and_a_forgotten_p_are_told_what_was_meant() -> None:
-    assert "did you mean `treadle doctor`?" in run("doctro").stderr
-    told = run("fix the test")
-    assert told.returncode == 2 and "treadle -p 'fix the test'" in told.stderr
 
 
 def test_the_list_of_commands_says_of_each_what_it_says_of_itself() -> None:
@@ -55,22 +42,6 @@ def test_the_help_is_shown_without_the_commands() -> None:
     said, loaded = loaded_by("--help")
     assert "Talk with an agent" in said and "click" in loaded
     assert not {"rich", "asyncio", "treadle.host", "treadle.agent", "treadle.cli.chat"} & loaded
-
-
-def test_nothing_at_all_without_a_terminal_is_the_help() -> None:
-    done = run()
-    assert done.returncode == 0 and "treadle -p" in done.stdout
-
-
-@pytest.mark.parametrize("words", ["dance", "coord dance", "host dance"])
-def test_an_unknown_command_is_a_usage_error_that_names_it(words: str) -> None:
-    done = run(*words.split())
-    assert done.returncode == 2 and "dance" in done.stderr and "Traceback" not in done.stderr and done.stdout == ""
-
-
-def test_a_chat_without_a_terminal_points_to_the_one_shot() -> None:
-    done = run("chat")
-    assert done.returncode == 2 and "treadle -p" in done.stderr
 
 
 def test_a_prompt_that_looks_like_a_command_is_a_prompt_behind_p(tmp_path: Path) -> None:
@@ -136,52 +107,6 @@ def test_ctrl_c_ends_a_command_with_the_code_that_shells_know() -> None:
                 process.send_signal(signal.SIGINT)
                 _, said = process.communicate(timeout=60)
     assert process.returncode == 130 and "Traceback" not in said
-
-
-@pytest.mark.parametrize(
-    ("words", "wanted"),
-    [
-        ("-p hi --output-format json", True),
-        ("-p hi --output-format=stream-json", True),
-        ("-p hi --output-format text", False),
-        ("-p hi --output-format", False),
-        ("-p hi --output-format json --output-format text", False),
-        ("-p hi", False),
-        ("hi --output-format json", False),
-        ("chat -p --output-format json", False),
-        ("-p -- --output-format json", False),
-        ("", False),
-    ],
-)
-def test_a_script_that_asked_for_json_gets_failures_as_json(words: str, wanted: bool) -> None:
-    assert root._wants_json(words.split()) is wanted
-
-
-@pytest.mark.parametrize(
-    ("word", "said"),
-    [
-        ("doctro", "there is no command 'doctro': did you mean `treadle doctor`?"),
-        ("zzzzzz", "there is no command 'zzzzzz'"),
-        ("fix it", "a prompt needs -p: treadle -p 'fix it' (or `treadle chat 'fix it'` to talk about it)"),
-    ],
-)
-def test_what_was_meant_is_guessed(word: str, said: str) -> None:
-    assert root._meant(word) == said
-
-
-def test_a_chat_is_opened_by_nothing_or_by_a_prompt() -> None:
-    assert [root._talks(first) for first in ("", "fix it", "a\tb", "doctor")] == [True, True, True, False]
-
-
-def test_a_command_line_is_run_here_and_its_code_given_back(capsys: pytest.CaptureFixture[str]) -> None:
-    assert root._run(["version"]) in (0, None) and capsys.readouterr().out == f"treadle {__version__}\n"
-    assert root._run(["version", "--json"]) == 0 and json.loads(capsys.readouterr().out)["parts"]["fleet"] is True
-    assert root._run(["help", "man"]) in (0, None) and "manual page" in capsys.readouterr().out
-    assert root._run(["zzzzzz"]) == 2 and "there is no command 'zzzzzz'" in capsys.readouterr().err
-    for words in (["-p", "--nonsense"], ["--nonsense", "--print", "x"], ["-p", "a", "b"]):
-        with pytest.raises(ConfigError) as wrong:
-            root._run(words)
-        assert "`treadle -p --help` lists the options" in str(wrong.value)
 
 
 def test_an_error_is_one_line_and_a_result_where_json_was_asked_for(capsysbinary: pytest.CaptureFixture[bytes]) -> None:

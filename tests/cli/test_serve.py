@@ -50,11 +50,6 @@ def test_a_token_that_is_taken_back_is_worth_nothing() -> None:
         run("--revoke", made["device"])
 
 
-def test_there_is_no_link_without_a_server() -> None:
-    with pytest.raises(NotFound, match="no server runs here"):
-        run("--link")
-
-
 def test_a_device_is_listed_by_its_name_and_when_it_was_seen() -> None:
     tokens = Tokens()
     made, secret = tokens.make("phone", "answer")

@@ -15,10 +15,6 @@ from treadle.cli.sessions import sessions
 from treadle.errors import NotFound
 
 
-def test_no_sessions_says_how_to_start_one() -> None:
-    assert "treadle -p PROMPT" in CliRunner().invoke(sessions).output
-
-
 def test_sessions_are_listed_for_people_and_for_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     transcript = Transcript.create(cwd=str(tmp_path), model="m", session_id="abc", name="mine")
     transcript.append(TurnBegan(turn="t", prompt="hello"))
@@ -84,7 +80,7 @@ def test_sessions_are_found_by_what_was_said(kept: str) -> None:
     assert (none.exit_code, none.stdout, none.stderr) == (1, "", "nothing found\n")
     assert CliRunner().invoke(sessions, ["search", "nothing", "--json"]).exit_code == 1
     assert CliRunner().invoke(sessions, ["search", "loom", "--here"]).exit_code == 1
-    assert CliRunner().invoke(sessions, ["search"]).exit_code == 2 and "\x1b" not in found.output
+    assert "\x1b" not in found.output
 
 
 def test_named_sessions_are_removed_at_once(kept: str) -> None:

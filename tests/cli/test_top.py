@@ -48,11 +48,6 @@ def test_a_line_shows_state_age_and_what_it_does_and_obeys_nothing() -> None:
     assert found[2:] == [("", "")]
 
 
-def test_without_a_fleet_it_says_what_to_do(state_home: Path) -> None:
-    result = CliRunner().invoke(top, ["--once"])
-    assert result.exit_code and "belongs to no fleet" in str(result.exception)
-
-
 def test_on_a_terminal_it_is_drawn_and_q_leaves_it(stage: Stage, state_home: Path) -> None:
     fleet = make_fleet()
     server.start(fleet)

@@ -1,10 +1,12 @@
+"""`treadle trust`, and what a project does not get without it."""
+
 import json
 from pathlib import Path
 
 from click.testing import CliRunner
 
+from tests.installed import treadle as installed
 from treadle.cli.root import treadle
-from treadle.errors import ConfigError
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -25,11 +27,6 @@ def test_a_person_trusts_lists_and_takes_back(tmp_path: Path) -> None:
     assert json.loads(run("--list", "--json")[1]) == []
 
 
-def test_a_missing_directory_is_said_so(tmp_path: Path) -> None:
-    result = CliRunner().invoke(treadle, ["trust", str(tmp_path / "nowhere")])
-    assert isinstance(result.exception, ConfigError) and "is not a directory" in str(result.exception)
-
-
 def test_programs_are_told_what_was_trusted_and_taken_back(tmp_path: Path) -> None:
     here = str(tmp_path)
     code, said = run(here)
@@ -41,4 +38,16 @@ def test_programs_are_told_what_was_trusted_and_taken_back(tmp_path: Path) -> No
     assert json.loads(run(here, "--remove", "--json")[1]) == {"path": here, "removed": True}
     assert json.loads(run(here, "--remove", "--json")[1]) == {"path": here, "removed": False}
     assert run(here, "--remove") == (0, f"{here} was not trusted\n")
-    assert run(__file__)[0] == 2, "only a directory is trusted"
+
+
+def test_a_person_is_told_what_an_untrusted_project_did_not_get(tmp_path: Path) -> None:
+    (tmp_path / ".treadle").mkdir()
+    (tmp_path / ".treadle" / "config.toml").write_text('nonsense = 1\n[[hooks.pre_tool]]\ncommand = "exit 2"\n')
+    (tmp_path / ".mcp.json").write_text('{"mcpServers": {"evil": {"command": "evil"}}}')
+    (tmp_path / "script.toml").write_text('[[reply]]\ntext = "hello"\n')
+    done = installed("-p", "hi", "--model", "scripted:script.toml", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "hello\n")
+    said = done.stderr.splitlines()
+    assert any("there is no setting nonsense" in line for line in said)
+    assert any("not trusted" in line and line.endswith("config.toml: hooks") for line in said)
+    assert any("not trusted" in line and line.endswith(".mcp.json: mcpServers.evil") for line in said)

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 import os
 import signal
 import time
@@ -193,14 +192,6 @@ def test_requests_from_a_file_are_served(tmp_path: Path) -> None:
     assert code == 0 and [line["type"] for line in lines] == ["init_ok", "event", "result"]
 
 
-def test_an_unknown_agent_is_named_and_nothing_is_written_to_stdout(tmp_path: Path) -> None:
-    command = [TREADLE, "worker", "--agent", "nobody"]
-    with WorkerProcess(tmp_path, command=command) as worker:
-        assert worker.line() is None
-        code, errors = worker.end()
-    assert code == 2 and "nobody" in errors
-
-
 def test_the_commands_run_by_tools_cannot_reach_our_streams(tmp_path: Path) -> None:
     command = "cat; echo hello > /proc/self/fd/1; ls -l /proc/$PPID/fd/0 | tail -c 20"
     (tmp_path / "model.toml").write_text(
@@ -322,23 +313,6 @@ def test_a_sandboxed_worker_cannot_write_elsewhere(tmp_path: Path) -> None:
         assert worker.until("result")["status"] == "ok"
     assert (tmp_path / "inside" / "here").exists()
     assert not (tmp_path / "outside" / "there").exists()
-
-
-def test_what_keeps_it_from_serving_is_said_on_stderr_and_ends_it_with_2(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    try:
-        assert worker_entry.serve("no-such-agent") == 2 and not gc.isenabled(), "nothing is searched while it loads"
-        said = capsys.readouterr()
-        assert said.out == "" and said.err.startswith("treadle-worker: ") and "no-such-agent" in said.err
-        monkeypatch.chdir(gone)
-        gone.rmdir()
-        assert worker_entry.serve("native") == 2
-    finally:
-        gc.enable()
-    assert "directory" in capsys.readouterr().err
 
 
 def test_all_state_is_kept_below_the_root_that_a_client_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

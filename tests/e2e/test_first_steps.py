@@ -41,7 +41,7 @@ def test_nothing_is_typed_on_the_page_that_is_not_tried_here() -> None:
         'treadle -p "write a changelog entry for the last commit" --output-format json | jq -r .result',
         "treadle -p \"make the tests pass\" --permission-mode auto-edit --allowed-tools 'Bash(pytest*)' --max-turns 30"
         " --strict-exit",
-        "treadle models use anthropic",  # tests/cli/choosing/test_choose.py chooses
+        "treadle models use anthropic",  # tests/cli/choosing/test_choice.py chooses
         'treadle -p "look around" --model scripted:script.toml',
     ]
 

@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,10 +24,6 @@ PLAN = {
         {"id": "docs", "task": "Write export.md.", "claims": ["export.md"], "after": ["rows"]},
     ],
 }
-
-
-def gives(answer: dict[str, Any]) -> dict[str, Any]:
-    return {"name": "give_answer", "arguments": answer}
 
 
 @pytest.fixture

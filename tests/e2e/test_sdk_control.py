@@ -138,15 +138,6 @@ async def test_the_mode_that_is_set_holds_for_the_next_prompt(host: Host) -> Non
     assert (host.work / "a").exists()
 
 
-async def test_the_model_that_is_set_is_asked_for_the_next_prompt(host: Host) -> None:
-    async def then(client: Any, messages: list[Any]) -> None:
-        await client.set_model("chat:other")
-        await ask(client, "again")
-
-    await host.play(DONE, then=then)
-    assert [host.sent(number)["model"] for number in range(2)] == ["m", "other"]
-
-
 async def test_a_mode_that_nobody_knows_is_refused_and_the_session_goes_on(host: Host) -> None:
     async def then(client: Any, messages: list[Any]) -> None:
         with pytest.raises(Exception, match="there is no permission mode 'anything'"):

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tests.cli.chat.terminal import ChatTerminal
-from tests.installed import treadle
 from tests.waiting import until
 from tests.workspace.repositories import make
 from treadle import __version__
@@ -22,11 +21,6 @@ from treadle.cli.chat.page import Page
 from treadle.cli.chat.talk import Status, Talk
 from treadle.session import AgentInfo, SessionSpec, Start
 from treadle.testing.sessions import ScriptedSession
-
-
-def test_without_a_terminal_it_says_what_to_use_instead() -> None:
-    done = treadle("chat")
-    assert done.returncode == 2 and "treadle -p PROMPT" in done.stderr
 
 
 def test_a_terminal_that_only_knows_lines_gets_lines(chat: Callable[..., ChatTerminal]) -> None:

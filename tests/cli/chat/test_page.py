@@ -1,10 +1,29 @@
 """What a person sees of a run."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
-from treadle.cli.chat.page import MOST_BYTES, MOST_CALLS, Page
+from treadle import events
+from treadle.agent.messages import AssistantMessage, UserMessage
+from treadle.agent.transcript import MessageRecord, Transcript
+from treadle.cli.chat.command import last_words
+from treadle.cli.chat.page import (
+    MOST_BYTES,
+    MOST_CALLS,
+    PROSE_LINES,
+    Page,
+    Progress,
+    Prose,
+    clock_words,
+    finished,
+    trimmed,
+    unfinished,
+)
+from treadle.cli.chat.talk import Status, short
 from treadle.events import (
     Answered,
     AnyEvent,
@@ -15,6 +34,7 @@ from treadle.events import (
     Failed,
     FileChanged,
     Message,
+    ModelRouted,
     Retrying,
     Task,
     TaskChanged,
@@ -29,7 +49,9 @@ from treadle.events import (
     Usage,
     Warned,
 )
+from treadle.session import AgentInfo, SessionSpec
 from treadle.sessions.totals import totals
+from treadle.testing.sessions import ScriptedSession
 
 
 def page(*, colour: bool = False, flowing: bool = False, now: list[float] | None = None) -> Page:
@@ -312,3 +334,176 @@ def test_a_blank_line_comes_once_before_text_that_follows_tools() -> None:
     made.feed(ToolEnded(call="c", name="bash", result="ok"))
     made.prompt("x")
     assert made.gap() == ""
+
+
+def last(cwd: Path, *messages: UserMessage | AssistantMessage, colour: bool = False) -> str:
+    transcript = Transcript.create(cwd=str(cwd), model="m")
+    for message in messages:
+        transcript.append(MessageRecord(turn="t", message=message), sync=False)
+    transcript.close()
+    return last_words(transcript.header.id, Page(lambda: 60, colour=colour))
+
+
+def test_the_last_prompt_and_the_last_answer(tmp_path: Path) -> None:
+    first = UserMessage(text="first"), AssistantMessage(text="one")
+    second = UserMessage(text="se\x1bcond"), AssistantMessage(text="**two**")
+    assert last(tmp_path, *first, *second) == "\n> se\ufffdcond\n\ntwo\n"
+    assert last(tmp_path, *first, *second, UserMessage(text=""), AssistantMessage(text="")) == last(tmp_path, *second)
+    assert last(tmp_path, *first, second[0]) == "\n> se\ufffdcond\n\none\n"
+
+
+def test_what_was_not_said_is_not_shown(tmp_path: Path) -> None:
+    assert last(tmp_path, UserMessage(text="first")) == "\n> first\n\n"
+    assert last(tmp_path, AssistantMessage(text="one")).strip() == "one"
+
+
+def test_in_colour_the_prompt_is_drawn_as_in_the_chat(tmp_path: Path) -> None:
+    shown = last(tmp_path, UserMessage(text="first"), colour=True)
+    assert shown == "\n" + Page(lambda: 60, colour=True).prompt("first") and "\x1b[" in shown
+
+
+def test_a_session_that_is_kept_elsewhere_has_none_here() -> None:
+    assert last_words("unheard-of", Page(lambda: 60)) == ""
+
+
+def test_every_wait_has_a_name_and_its_own_clock() -> None:
+    now = [0.0]
+    progress = Progress(lambda: now[0])
+    assert not progress.active and progress.says() == ""
+    progress.begin()
+    now[0] = 65.0
+    assert progress.says().endswith("waiting for the model 1:05 (Esc interrupts)")
+    for event, said in [
+        (events.ThinkingDelta(text="x"), "the model, thinking 0:00"),
+        (events.TextDelta(text="x"), "the model, writing 0:00"),
+        (events.Usage(), "the model 0:00"),
+        (events.ToolStarted(call="a", name="bash"), "bash 0:00"),
+        (events.ToolStarted(call="b", name="grep"), "bash, grep 0:00"),
+        (events.ToolEnded(call="a", name="bash", result=""), "grep 0:00"),
+        (events.Asked(request="r", kind="permission", text="?"), "you 0:00"),
+        (events.Answered(request="r", decision="allow"), "grep 0:00"),
+        (events.ToolEnded(call="b", name="grep", result=""), "the model 0:00"),
+        (
+            events.Retrying(attempt=1, delay_ms=4000, error=events.ErrorInfo(code="x", message="m")),
+            "another try, after 4 s 0:00",
+        ),
+        (events.TurnStarted(prompt="x"), "the model 0:00"),
+    ]:
+        progress.feed(event)
+        ends = "" if isinstance(event, events.Asked) else " (Esc interrupts)"
+        assert progress.says()[2:] == f"waiting for {said}{ends}"
+    progress.feed(events.TurnEnded(outcome="completed", parent="agent_1"))
+    assert progress.active, "a subagent's end is not the end"
+    progress.feed(events.TurnEnded(outcome="completed"))
+    assert not progress.active
+
+
+def test_only_the_end_of_a_long_output_is_kept() -> None:
+    progress = Progress()
+    progress.feed(events.ToolStarted(call="a", name="bash"))
+    for _ in range(100):
+        progress.feed(events.ToolOutput(call="a", text="x" * 1000 + "\n"))
+    assert 8000 < len(progress.output("a")) <= 8192
+    assert progress.output("other") == ""
+
+
+def test_time_in_words() -> None:
+    assert [clock_words(seconds) for seconds in (0, 59.9, 61, 3600)] == ["0:00", "0:59", "1:01", "60:00"]
+
+
+def test_output_is_gone_with_its_call_and_everything_with_the_turn() -> None:
+    now = [0.0]
+    progress = Progress(lambda: now[0])
+    progress.begin("bash")
+    now[0] = 0.99
+    assert progress.says() == "⠧ waiting for bash 0:00 (Esc interrupts)"
+    progress.begin("bash")
+    now[0] = 1.5
+    assert progress.says().endswith("0:01 (Esc interrupts)"), "the same wait goes on"
+    for call in ("a", "b"):
+        progress.feed(events.ToolStarted(call=call, name="bash"))
+        progress.feed(events.ToolOutput(call=call, text="x"))
+    progress.feed(events.ToolEnded(call="a", name="bash", result=""))
+    assert (progress.output("a"), progress.output("b")) == ("", "x")
+    progress.end()
+    assert progress.output("b") == "" and not progress.active
+    progress.feed(events.TurnStarted(prompt="x"))
+    assert "waiting for the model " in progress.says()
+
+
+def drawn(text: str) -> str:
+    console = Console(width=40, color_system=None, force_terminal=False)
+    with console.capture() as shown:
+        console.print(Prose(text))
+    return "\n".join(line.rstrip() for line in trimmed(shown.get()).split("\n"))
+
+
+@given(st.text(alphabet="a`~\n #", max_size=60))
+def test_what_is_cut_off_as_finished_and_the_rest_are_the_whole(text: str) -> None:
+    end = finished(text)
+    assert 0 <= end <= len(text)
+    assert end == 0 or text[end - 1] == "\n"
+    assert finished(text[:end]) == end
+
+
+@given(st.text(alphabet="a`-1. \n", max_size=60), st.integers(0, 60))
+def test_what_was_finished_stays_finished_whatever_comes(text: str, at: int) -> None:
+    assert finished(text[:at]) <= max(finished(text), finished(text[:at].rstrip("`")))
+
+
+def test_a_list_item_keeps_what_is_indented_below_it() -> None:
+    begun = "1. one\n\n   more of one\n\n"
+    assert finished(begun) == 0, "the next line may still belong to it"
+    assert finished(begun + "2. two") == len(begun)
+    assert finished("- run\n  ```\n  x\n  ```\n") == 0
+    assert drawn(begun) == " 1 one\n   more of one"
+
+
+def test_headings_stand_at_the_left_and_code_can_be_copied() -> None:
+    assert drawn("# Head\n\n```python\nif a:\n    b\n```") == "Head\n\nif a:\n    b"
+
+
+def test_of_a_long_block_only_the_end_is_drawn_and_code_stays_code() -> None:
+    code = "```python\n" + "".join(f"x = {n}\n" for n in range(1000))
+    end = unfinished(code)
+    assert end.startswith("```python\nx = ") and end.endswith("x = 999\n") and len(end.split("\n")) == PROSE_LINES + 1
+    assert unfinished(code + "```\n" + "word\n" * 100).startswith("word\n")
+
+
+def test_lines_in_which_nothing_is_seen_are_taken_off_both_ends() -> None:
+    assert trimmed("\n\x1b[36m  \x1b[0m\na\n\nb\n \x1b[0m\n") == "a\n\nb"
+
+
+def test_a_code_block_ends_only_at_a_fence_that_can_close_it() -> None:
+    for begun in ("```\na\n\nb\n", "```\na\n```py\nb\n", "````\na\n```\n", "~~~\na\n```\n"):
+        assert finished(begun) == 0, begun
+    for whole in ("```\na\n```\n", "```\na\n````\n", "~~~\na\n~~~\n"):
+        assert finished(whole) == len(whole), whole
+    assert finished("one\n\n```\na\n\nb\n") == len("one\n\n")
+    long = "```py\n" + "x\n" * 20 + "```\n" + "~~~\n" + "y\n" * 60
+    assert unfinished(long).startswith("~~~\ny\n")
+
+
+async def test_what_is_unknown_is_a_question_mark_and_never_nothing() -> None:
+    session = ScriptedSession(SessionSpec(cwd="/"), [])
+    session._info = AgentInfo(name="x", models=("claude-some",), mode="plan")
+    status = Status(session, "trunk")
+    assert status.words() == ["claude-some", "plan", "trunk"]
+    status.feed(Usage(input_tokens=20_000, output_tokens=500))
+    status.feed(Usage(input_tokens=9, output_tokens=1, parent="agent_1"))
+    assert status.words() == ["claude-some", "plan", "10 % of context", "20.5k tokens", "$?", "trunk"]
+    status.feed(ModelRouted(model="unknown-model"))
+    assert status.words()[0] == "unknown-model" and status.words()[2] == "20.5k in context"
+    await session.close()
+
+
+async def test_a_known_cost_is_shown() -> None:
+    session = ScriptedSession(SessionSpec(cwd="/"), [])
+    status = Status(session)
+    status.feed(Usage(input_tokens=1, cost_usd=0.126))
+    assert "$0.13" in status.words()
+    await session.close()
+
+
+def test_numbers_are_short() -> None:
+    assert [short(number) for number in (0, 999, 1000, 12_345)] == ["0", "999", "1.0k", "12.3k"]

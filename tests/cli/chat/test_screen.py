@@ -155,13 +155,18 @@ def test_the_status_line_says_what_is_known(chat: Chat) -> None:
     terminal.until(r"tokens · \$\? · trunk")
 
 
-def test_what_was_typed_is_there_in_the_next_chat_and_answers_are_not(chat: Chat) -> None:
+def spoken(chat: Chat) -> None:
+    """A chat in which something was said, and which was left."""
     terminal = chat()
     terminal.say("still there?")
     terminal.until("Yes, I am.")
     terminal.ready()
     terminal.keys(CTRL_D)
     assert terminal.ended() == 0
+
+
+def test_what_was_typed_is_there_in_the_next_chat_and_answers_are_not(chat: Chat) -> None:
+    spoken(chat)
     again = chat()
     again.keys(CTRL_R + "still")
     again.until("still there\\?")
@@ -184,23 +189,13 @@ def test_a_note_goes_to_the_file_that_the_agent_reads(chat: Chat, work: Path) ->
 
 
 def test_going_on_shows_what_was_said_last(chat: Chat) -> None:
-    terminal = chat()
-    terminal.say("still there?")
-    terminal.until("Yes, I am.")
-    terminal.ready()
-    terminal.keys(CTRL_D)
-    terminal.ended()
+    spoken(chat)
     again = chat("-c")
     assert "> still there?" in again.until("Yes, I am.")
 
 
 def test_resume_is_a_picker(chat: Chat) -> None:
-    terminal = chat()
-    terminal.say("still there?")
-    terminal.until("Yes, I am.")
-    terminal.ready()
-    terminal.keys(CTRL_D)
-    terminal.ended()
+    spoken(chat)
     again = chat()
     again.say("/resume")
     again.until("(?s)Which session.*❯ .*1 turns still there")
@@ -213,21 +208,6 @@ def test_a_picker_with_nothing_to_pick_says_so(chat: Chat) -> None:
     terminal.say("/resume")
     terminal.until(r"Which session\? There is nothing to choose from\.")
     terminal.ready()
-
-
-def test_a_picker_is_left_without_a_choice(chat: Chat) -> None:
-    terminal = chat()
-    terminal.say("still there?")
-    terminal.until("Yes, I am.")
-    terminal.ready()
-    for key in (ESC, CTRL_C):
-        terminal.say("/model")
-        terminal.until("(?s)arrows and Enter choose.*❯ ")
-        terminal.keys(key)
-        terminal.until_gone("arrows and Enter choose")
-        terminal.ready()
-    terminal.keys(CTRL_D)
-    assert terminal.ended() == 0
 
 
 def test_what_stands_below_wraps_between_words(monkeypatch: pytest.MonkeyPatch) -> None:

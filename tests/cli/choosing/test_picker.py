@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from prompt_toolkit.application import create_app_session
@@ -38,14 +37,6 @@ def test_ctrl_c_leaves_the_first_screen(
     chat.until("or nothing to leave" if more else r"\[l/q\]")
     chat.keys("\x03")
     assert chat.ended() in (2, 130)
-
-
-def test_without_a_screen_rows_have_numbers(terminal: Callable[..., ChatTerminal], script: Path) -> None:
-    chat = terminal("--plain", OPENAI_API_KEY="b", ANTHROPIC_API_KEY="a")
-    chat.until("or nothing to leave")
-    chat.say("7")
-    chat.say("2")
-    chat.until("openai:gpt-6-sol is used from now on")
 
 
 class Screen:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,9 +14,11 @@ from tests.cli.choosing.chosen import once
 from treadle import installation
 from treadle.agent.providers.local.catalog import DEFAULT, ModelRecord, file_of, record_of
 from treadle.agent.providers.names import PREFIXES, VENDORS, ModelSettings
+from treadle.agent.providers.script import parse
 from treadle.cli import choice, options
-from treadle.cli.choice import Found, Way, _keys, _local, _servers, local_words, look
+from treadle.cli.choice import Found, ListedModels, Way, _keys, _local, _servers, ask, local_words, look
 from treadle.io.paths import config_file
+from treadle.testing.server import ModelServer
 
 
 def test_in_a_pipe_an_agent_that_is_installed_is_used_when_there_is_nothing_else(
@@ -24,18 +27,6 @@ def test_in_a_pipe_an_agent_that_is_installed_is_used_when_there_is_nothing_else
     done = once(bare)
     assert (done.returncode, done.stdout) == (0, "I heard.\n"), done.stderr
     assert f"using {agent}" in done.stderr
-
-
-def test_in_a_pipe_several_are_named_and_none_is_taken(bare: dict[str, str]) -> None:
-    done = once({**bare, "ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "b"})
-    assert (done.returncode, done.stdout) == (2, "")
-    [line] = done.stderr.splitlines()
-    assert "anthropic:claude" in line and "openai:gpt" in line and "treadle models use NAME" in line
-
-
-def test_a_server_that_is_set_but_does_not_answer_is_named(bare: dict[str, str]) -> None:
-    done = once({**bare, "TREADLE_BASE_URL": "http://127.0.0.1:9/v1"})
-    assert done.returncode == 2 and "the server at http://127.0.0.1:9/v1" in done.stderr
 
 
 def test_every_service_with_a_key_has_a_default_model() -> None:
@@ -138,3 +129,43 @@ async def test_all_that_is_found_is_put_together_and_agents_are_told_apart(
 
 def test_what_the_local_model_takes_is_said() -> None:
     assert local_words().startswith("1.1 GB to fetch, ") and "GB of memory; it answers slowly" in local_words()
+
+
+async def test_a_service_that_is_set_up_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with ModelServer(parse('[[reply]]\ntext = "hi"\n')) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", "k")
+        found = await ask("openai")
+    assert found is not None and found.models and found.error is None
+
+
+async def test_one_that_is_not_set_up_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    assert await ask("openai") is None and await ask("local") is None
+
+
+async def test_one_that_refuses_or_is_silent_is_an_error_without_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "s3cret-key-s3cret-key")
+    monkeypatch.setattr(choice, "SECONDS", 0.0)
+    silent = await ask("openai")
+    assert silent is not None and silent.models == [] and silent.error is not None
+    assert "s3cret" not in silent.error
+
+
+async def test_the_models_of_this_machine_need_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(file_of("small")).write_bytes(b"x")
+    Path(record_of("small")).write_bytes(msgspec.json.encode(ModelRecord(name="small", sha256="0", size=1)))
+    assert await ask("local") == ListedModels(name="local", models=["small"])
+
+
+async def test_why_a_service_gives_no_models_is_told_and_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = await ask("chat", ModelSettings(base_url="http://127.0.0.1:9/v1"))
+    assert refused is not None and refused.name == "chat" and refused.models == [] and refused.error
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setattr(choice, "SECONDS", 0.1)
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+        assert await ask("chat", ModelSettings(base_url=url)) == ListedModels(
+            name="chat", error="no answer within 0.1 s"
+        )

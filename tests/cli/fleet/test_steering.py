@@ -104,7 +104,6 @@ async def test_what_cannot_be_meant_is_not_asked_of_the_scheduler(bus: Bus) -> N
     order = await stored(bus, "order1", state="queued")
     for words in (("budget", "--share=0"), ("budget", "--share=1.1"), ("weight", "p", "0"), ("weight", "p", "1001")):
         assert "is not in the range" in await typed(*words, code=2)
-    assert "Missing argument 'ORDER...'" in await typed("cancel", code=2)
     assert "give --priority or a limit" in await typed("set", order, code=1)
     for words in (("pause", "order:"), ("resume", "nonsense")):
         assert "is no scope" in await typed(*words, code=1)
@@ -136,7 +135,6 @@ async def test_what_is_asked_is_shown_by_its_deadline_and_answered_as_typed(bus:
     answers = [msgspec.json.decode(entry.value, type=AnswerRecord) for entry in found if entry]
     told = [(each.decision, each.text, each.scope) for each in answers]
     assert told == [("allow", "go on", "session"), ("deny", "", "once")]
-    assert "Invalid value for '{allow|deny}'" in await typed("answer", "first", "perhaps", code=2)
 
 
 async def test_a_message_is_left_for_its_time_and_changed_in_place(bus: Bus) -> None:

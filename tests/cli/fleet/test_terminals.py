@@ -7,18 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests.cli.fleet.commands import fleet, stored
+from tests.cli.fleet.commands import stored
 from treadle.cli.fleet.terminals import _Carrier
 from treadle.errors import LocalError, NotFound
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.run.terminals import OrderTerminals, place_of
 from treadle.wire.fleet.messages import RunReport
 from treadle.wire.fleet.records import Attempt
-
-
-@pytest.mark.parametrize("command", ["shell", "attach"])
-def test_without_a_terminal_it_says_what_shows_the_same(command: str) -> None:
-    assert "treadle fleet logs" in fleet(command, "any", code=1)
 
 
 async def no_report(report: RunReport, number: str) -> None:

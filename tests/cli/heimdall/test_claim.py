@@ -17,30 +17,9 @@ def test_a_check_and_the_guards_come_as_json_too(heimdall: Run) -> None:
     assert json.loads(heimdall("claim", "guard", "status", "--json").stdout) == status
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        [],
-        ["nonsense"],
-        ["claim", "--task", "T"],
-        ["claim", "x"],
-        ["claim", "x", "--task", "T", "--ttl", "soon"],
-        ["claim", "x", "--task", "T", "--ttl", "٣"],
-        ["wait"],
-        ["wait", "x", "--timeout", "-1"],
-        ["wait", "x", "--timeout", "٣"],
-        ["check"],
-        ["check", "--diff", "a..b", "c..d"],
-        ["leases", "maybe"],
-        ["leases"],
-        ["guard"],
-        ["guard", "install", "twice"],
-        ["guard", "install", "--mode", "loudly"],
-        ["guard", "something"],
-    ],
-)
+@pytest.mark.parametrize("words", [["x"], ["x", "--task", "T", "--ttl", "soon"], ["x", "--task", "T", "--ttl", "٣"]])
 def test_what_is_typed_wrongly_changes_nothing_and_ends_with_2(heimdall: Run, project: Path, words: list[str]) -> None:
-    done = heimdall("claim", *words, HEIMDALL_HAID=ANN)
+    done = heimdall("claim", "claim", *words, HEIMDALL_HAID=ANN)
     assert (done.returncode, done.stdout) == (2, "") and done.stderr
     assert heimdall("claim", "list").stdout == "(no active claims)\n"
 
@@ -181,9 +160,6 @@ def test_the_command_says_it_with_its_exit_codes(heimdall: Run, project: Path) -
     assert heimdall("claim", "list").stdout == "(no active claims)\n"
     assert heimdall("claim", "list", "--json").stdout == "[]\n"
     assert heimdall("claim", "reap").stdout == "reaped 0 expired claim(s); 0 active claim(s) remain\n"
-    assert heimdall("claim", "claim", "--task", "T").returncode == 2
-    assert heimdall("claim", "nonsense").returncode == 2
-    assert heimdall("claim", "claim", "x", "--task").returncode == 2
 
 
 def test_a_claim_through_a_linked_directory_holds_what_the_link_leads_to(heimdall: Run, project: Path) -> None:
@@ -269,20 +245,3 @@ def test_what_is_claimed_is_told_in_full_and_what_is_odd_about_it(heimdall: Run,
     role = heimdall("claim", "claim", "docs", "--task", "T", "--role", "Coder").stdout
     assert "/coder (task T" in role
     assert heimdall("claim", "reap").stdout == "reaped 0 expired claim(s); 2 active claim(s) remain\n"
-
-
-def test_lists_are_for_people_and_for_programs(heimdall: Run) -> None:
-    assert heimdall("claim", "list", "--json").stdout == "[]\n"
-    heimdall("claim", "claim", "src", "--task", "T", HEIMDALL_HAID=ANN)
-    heimdall("claim", "claim", "docs", "--task", "U", HEIMDALL_HAID=BOB)
-    listed = heimdall("claim", "list").stdout
-    assert listed.startswith("ACTIVE CLAIMS (2)\n") and "BEING WRITTEN" not in listed
-    rows = json.loads(heimdall("claim", "list", "--json").stdout)
-    assert sorted(row["haid"] for row in rows) == [ANN, BOB]
-    who = heimdall("claim", "who")
-    assert ANN in who.stdout and BOB in who.stdout
-    assert len(json.loads(heimdall("claim", "who", "--json").stdout)) >= 2
-    shown = json.loads(heimdall("claim", "show", "--haid", BOB, "--json").stdout)
-    assert shown["haid"] == BOB
-    lost = heimdall("claim", "heartbeat", "--haid", "haid:cat.box-0003", HEIMDALL_HAID="haid:cat.box-0003")
-    assert (lost.returncode, lost.stdout) == (2, "") and lost.stderr.startswith("heimdall-claim: ")

@@ -8,22 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.coordination.conftest import BIN, Run
-from treadle.cli.heimdall import COMMANDS, Arguments, UsageError
-
-
-def test_options_take_the_next_word_or_what_follows_the_equals_sign() -> None:
-    args = Arguments(["a", "--task", "T", "--spec=x=y", "--json", "--", "--task"], "--task --spec", "--json")
-    assert (args.rest, args.values, args.flags) == (["a", "--task"], {"--task": "T", "--spec": "x=y"}, {"--json"})
-
-
-def test_values_may_look_like_numbers() -> None:
-    assert Arguments(["set", "k", "-5", "-"]).rest == ["set", "k", "-5", "-"]
-
-
-@pytest.mark.parametrize("words", [["--task"], ["--nothing"], ["-x"], ["--json=1"]])
-def test_what_is_not_an_option_is_said(words: list[str]) -> None:
-    with pytest.raises(UsageError):
-        Arguments(words, "--task", "--json")
+from treadle.cli.heimdall import COMMANDS
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "ledger-mcp"])

@@ -8,26 +8,9 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-import pytest
-
 from tests.coordination.conftest import BIN, Run, here
 
 ASK = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "says"),
-    [
-        (("--http", "--port", "70000"), 2, "up to 65535"),
-        (("--http", "--port", "-1"), 2, "up to 65535"),
-        (("--http", "--port", "x"), 2, "up to 65535"),
-        (("--project", "/nowhere"), 2, "no directory /nowhere"),
-        (("extra",), 2, "only options"),
-    ],
-)
-def test_what_cannot_be_served_is_refused_at_once(project: Path, words: tuple[str, ...], code: int, says: str) -> None:
-    done = here("ledger-mcp", *words, cwd=project)
-    assert done.returncode == code and says in done.stderr
 
 
 def test_a_port_that_is_taken_is_said_at_once(project: Path) -> None:

@@ -1,15 +1,20 @@
-"""`treadle attach`: which terminal is joined, and which is not."""
+"""`treadle attach`, `wall` and `share`: who joins a terminal, and how."""
 
 import io
+import json
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.cli.terminal.shells import Here, Person, Shell
-from tests.installed import TREADLE
+from tests.installed import TREADLE, started
 from tests.terminal.support import connected, until
+from treadle.cli.terminal import main
+from treadle.serve import background
+from treadle.serve.tokens import Tokens
 
 ASKS = r"printf '\033]7501;state=blocked:kind=permission\033\\'"
 
@@ -37,19 +42,6 @@ def test_attach_alone_joins_the_only_one_or_the_one_that_is_chosen(here: Here, m
     monkeypatch.setattr(sys, "stdin", Keyboard("neither\n"))
     code, _, err = here.run("attach")
     assert code == 2 and "no one chose one" in err
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (("x", "y"), "expected one id"),
-        (("x", "--next-waiting"), "--next-waiting chooses the terminal"),
-        (("--read-only", "--next-waiting"), "--next-waiting chooses the terminal"),
-    ],
-)
-def test_what_is_typed_wrongly_is_refused(here: Here, words: tuple[str, ...], says: str) -> None:
-    code, out, err = here.run("attach", *words)
-    assert (code, out) == (2, "") and says in err
 
 
 def test_a_terminal_is_not_attached_to_itself(shell: Shell) -> None:
@@ -91,3 +83,98 @@ def test_a_person_goes_from_question_to_question(here: Here, person: Callable[..
     me.types(b"no\r")
     assert me.leaves() == 0
     assert "[three asks: permission]" in me.sees("[no other terminal waits for a person; left for later: two]")
+
+
+def test_on_a_terminal_that_can_draw_nothing_it_says_so(here: Here, person: Callable[..., Person]) -> None:
+    me = person("wall", term="dumb")
+    assert me.leaves() == 1 and "needs a terminal" in me.sees("ls --watch")
+
+
+def test_one_is_joined_with_the_whole_screen_and_left_for_the_wall_again(
+    here: Here, person: Callable[..., Person]
+) -> None:
+    for name in ("one", "two"):
+        here.stage.start("sh", "-c", f"echo this is {name}; exec cat", id=name)
+    me = person("wall", cols=130, rows=30)
+    assert "this is one" in me.sees("this is two")
+    me.types(b"\x1b[B")
+    me.sees("\nthis is two")
+    me.types(b"\r")
+    me.sees("[treadle] two")
+    me.types(b"typed\r")
+    me.sees("typed\ntyped")
+    me.types(b"\x1c")
+    assert "[treadle]" not in me.sees("this is one")
+    assert me.sees("Enter: join it").startswith(" two ")
+    me.types(b"q")
+    assert me.leaves() == 0
+
+
+@pytest.fixture
+def share(here: Here, capfd: pytest.CaptureFixture[str]) -> "Share":
+    return Share(capfd)
+
+
+class Share:
+    def __init__(self, captured: pytest.CaptureFixture[str]) -> None:
+        self._captured = captured
+
+    def __call__(self, *words: str) -> tuple[int, str, str]:
+        return (main("share", list(words)), *self._captured.readouterr())
+
+
+def test_a_terminal_is_shared_from_the_directory_that_the_server_shows_until_it_is_taken_back(
+    here: Here, share: Share
+) -> None:
+    assert share("x") == (1, "", "no page is served here\n  `treadle serve` serves it\n")
+    assert share("--list") == (0, "No terminal is shared\n", "") and share("--list", "--json")[1] == "[]\n"
+    here.stage.start("sleep", "60", id="x")
+    with background.noted("http://host:1", "", terminals=str(here.directory)):
+        code, out, _ = share("x")
+        made, _, proof = out.strip().partition("#")
+        assert (code, made) == (0, "http://host:1/share.html")
+        told = json.loads(share("x", "--for", "2h", "--json")[1])
+        assert "No session found: y" in share("y")[2]
+    first, second = Tokens().shares()
+    assert Tokens().watcher(proof) == first and (first.terminal, second.id) == ("x", told["id"])
+    assert first.started == second.started and first.started.endswith("Z")
+    assert told["url"].startswith("http://host:1/share.html#") and told["expires"] == second.expires
+    assert 3500 < first.expires - time.time() <= 3600 and 7100 < second.expires - time.time() <= 7200
+    assert share("--list")[1] == f"{first.id}  x  59m left\n{second.id}  x  1h left\n"
+    rows = json.loads(share("--list", "--json")[1])
+    assert rows[0] == {"id": first.id, "terminal": "x", "created": first.created, "expires": first.expires}
+    assert share("--revoke", first.id) == (0, f"x is no longer shared by {first.id}\n", "")
+    assert [each.id for each in Tokens().shares()] == [second.id] and share("--revoke", first.id)[0] == 1
+
+
+def test_without_another_directory_it_is_that_of_all_terminals(here: Here, share: Share, state_home: Path) -> None:
+    (state_home / "treadle").mkdir(exist_ok=True)
+    (state_home / "treadle" / "terminals").symlink_to(here.directory)
+    here.stage.start("sleep", "60", id="x")
+    with background.noted("http://host:1", ""):
+        assert share("x")[0] == 0
+
+
+def test_a_link_works_for_seven_days_at_most(share: Share) -> None:
+    assert share("x", "--for", "7d")[2].startswith("no page is served here")
+    assert share("x", "--for", "7d1s") == (
+        1,
+        "",
+        "treadle: a link to a terminal works for at most 7 days\n  make a new one then\n",
+    )
+
+
+def test_a_server_says_whose_terminals_it_shows(shell: Shell, tmp_path: Path) -> None:
+    shell("run", "--detach", "--id", "here", "--", "sleep", "100")
+    shell("run", "--detach", "--id", "there", "--socket-dir", str(tmp_path / "d"), "--", "sleep", "100")
+    with started("serve", "--port", "0", "--json", "--terminals", "d", cwd=tmp_path) as server:
+        try:
+            assert server.stdout is not None
+            while "url" not in (line := server.stdout.readline()):
+                assert line, "it ended without a word"
+            assert "/share.html#" in json.loads(shell("share", "there", "--json"))["url"]
+            assert "No session found: here" in shell.run("share", "here").stderr
+        finally:
+            server.terminate()
+            server.communicate(timeout=60)
+            shell("kill", "there", "--socket-dir", str(tmp_path / "d"), "--grace", "0")

@@ -8,7 +8,6 @@ import pytest
 
 from tests.cli.terminal.shells import Shell
 from tests.terminal.support import until
-from treadle.cli.arguments import UsageError
 from treadle.cli.terminal import status
 from treadle.errors import ConfigError
 from treadle.io import paths
@@ -108,9 +107,3 @@ def test_each_moment_is_judged_and_one_that_is_judged_otherwise_is_named(
         f"{path}: 0 of 0 moments are judged as labelled\n",
         f"treadle detectors: {beside} has no moments\n",
     )
-
-
-@pytest.mark.parametrize("words", [["ls", "x"], ["test"], ["dance"]])
-def test_it_lists_or_tests_and_nothing_else(words: list[str]) -> None:
-    with pytest.raises(UsageError, match="ls, or test with the file of a table"):
-        status.detectors_command(words)

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.cli.terminal.shells import Shell
-from treadle.cli.arguments import UsageError
 from treadle.cli.terminal import start
 from treadle.terminal.sequences import RESET
 
@@ -54,9 +53,3 @@ def test_a_terminal_is_given_back_as_it_was(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert start.replay_command([str(tmp_path / "c"), "--idle-limit", "0"]) == 5
     assert capsys.readouterr().out == f"one\r\ntwo\r\n{RESET.decode()}"
-
-
-def test_a_speed_of_nothing_is_refused(tmp_path: Path) -> None:
-    for speed in ("0", "-1", "0.0009"):
-        with pytest.raises(UsageError, match="--speed must be a number from 0.001"):
-            start.replay_command([str(tmp_path / "c"), "--speed", speed])

@@ -1,0 +1,267 @@
+"""The chat's own commands and keys, on a real terminal, and choosing what they are about."""
+
+import base64
+import os
+import re
+import subprocess
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.cli.chat.terminal import ChatTerminal
+from treadle.agent.messages import UserMessage
+from treadle.agent.transcript import MessageRecord, Transcript, TurnBegan
+from treadle.cli.chat.page import Page
+from treadle.cli.chat.screen import SHOWN, _files, pickers
+from treadle.cli.chat.talk import COMMANDS, COPIED_MAX, INIT, REVIEW, changes, help_text
+from treadle.errors import ConfigError, Unsupported
+from treadle.io.paths import config_file
+from treadle.session import AgentInfo, SessionSpec, Start
+from treadle.testing.sessions import ScriptedSession
+
+Chat = Callable[..., ChatTerminal]
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+def settings(text: str) -> None:
+    path = Path(config_file())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_a_question_mark_and_help_show_the_keys(chat: Chat) -> None:
+    terminal = chat()
+    terminal.keys("?")
+    terminal.until("Shift-Tab +the next permission mode")
+    terminal.say("/help")
+    assert "/review" in terminal.until(r"/vim +Edit the input")
+
+
+def test_shift_tab_goes_through_the_modes(chat: Chat) -> None:
+    terminal = chat()
+    terminal.until("suggest")
+    for mode in ("auto-edit", "plan", "suggest"):
+        terminal.keys("\x1b[Z")
+        terminal.until(rf"(?m)^scripted · {mode}")
+
+
+@pytest.mark.slow
+def test_a_question_waits_for_the_person_for_ever(chat: Chat, work: Path) -> None:
+    settings("[timeouts]\nquestion = 1\n")
+    terminal = chat()
+    terminal.say("make it")
+    seen = terminal.until(r"waiting for you 0:0[3-9]")
+    assert "no answer is a no" not in seen
+    terminal.keys("y")
+    terminal.until("It is written")
+    assert (work / "made.txt").exists()
+
+
+def test_escape_twice_goes_back_with_the_files(chat: Chat, work: Path) -> None:
+    terminal = chat("--permission-mode", "auto-edit")
+    terminal.say("make it")
+    terminal.until("It is written")
+    terminal.ready()
+    terminal.keys("\x1b\x1b")
+    seen = terminal.until("Go back to before which turn")
+    assert "made.txt" in seen
+    terminal.keys("\r")
+    terminal.until("And the files")
+    terminal.keys("\r")
+    terminal.until(r"Removed: made\.txt")
+    assert not (work / "made.txt").exists()
+
+
+def test_the_changes_of_a_repository_are_whole(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    assert changes(str(tmp_path)) == ""
+    (tmp_path / "a").write_text("one\n")
+    subprocess.run(["git", "add", "-A"], cwd=tmp_path, check=True)
+    (tmp_path / "b").write_text("two\n")
+    assert "+one" in changes(str(tmp_path)) and "+two" in changes(str(tmp_path))
+
+
+@pytest.mark.slow
+def test_keys_can_be_changed_in_the_settings(chat: Chat, begin: Chat) -> None:
+    settings('[chat.keys]\nmode = "c-t"\n')
+    terminal = chat()
+    terminal.keys("\x14")
+    terminal.until(r"(?m)^scripted · auto-edit")
+    for wrong in ('fly = "c-t"', 'mode = "ctrl+t"'):
+        settings(f"[chat.keys]\n{wrong}\n")
+        assert "[chat.keys]" in begin().until("chat.keys")
+
+
+def test_an_image_of_the_clipboard_becomes_a_file_of_the_prompt(chat: Chat, tmp_path: Path) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "image.png").write_bytes(PNG)
+    (programs / "wl-paste").write_text(f"#!/bin/sh\ncat {programs}/image.png\n")
+    (programs / "wl-paste").chmod(0o755)
+    terminal = chat(PATH=f"{programs}:{os.environ['PATH']}")
+    terminal.keys("\x16")
+    terminal.until(r"@\S+\.png")
+
+
+@pytest.mark.slow
+def test_the_person_is_called_by_bell_notification_and_title(chat: Chat) -> None:
+    settings('[chat]\nnotify = ["bell", "desktop", "title"]\n')
+    terminal = chat()
+    terminal.say("make it")
+    terminal.asked()
+    assert b"\x1b]9;treadle asks: " in terminal.raw and b"\a" in terminal.raw
+    assert b"\x1b]2;treadle: waits for you" in terminal.raw
+
+
+@pytest.mark.slow
+def test_nothing_of_that_is_written_when_it_is_switched_off(chat: Chat) -> None:
+    settings("[chat]\nnotify = []\n")
+    terminal = chat()
+    terminal.say("make it")
+    terminal.asked()
+    assert b"\x1b]9;" not in terminal.raw and b"\a" not in terminal.raw and b"\x1b]2;" not in terminal.raw
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_of_the_chat_is_on_its_page(name: str) -> None:
+    page = Path(__file__).parents[3] / "docs" / "how-to" / "chat.md"
+    assert f"`/{name}" in page.read_text()
+
+
+class Quiet:
+    """A view that shows nothing but what is printed."""
+
+    def __init__(self, plain: bool = False) -> None:
+        self.plain = plain
+        self.text = ""
+        self._vim = False
+
+    def print(self, text: str) -> None:
+        self.text += text
+
+    def vim(self) -> bool:
+        self._vim = not self._vim
+        return self._vim
+
+
+class Conversation:
+    def __init__(self, cwd: Path, name: str = "native", id: str = "", plain: bool = False) -> None:
+        self.session = ScriptedSession(SessionSpec(cwd=str(cwd), start=Start(id=id) if id else Start()), [])
+        self.session._info = AgentInfo(name=name)
+        self.view = Quiet(plain)
+        self.page = Page(lambda: 60, colour=False)
+        self.cwd = str(cwd)
+        self.queued: deque[str] = deque()
+        self.last_text = ""
+
+    async def __call__(self, name: str, args: str = "") -> str | None:
+        return await COMMANDS[name].run(self, args)
+
+
+async def test_the_last_answer_is_copied_unless_it_is_too_long(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    talk = Conversation(tmp_path)
+    assert await talk("copy") == "There is no answer to copy yet." and capsys.readouterr().out == ""
+    for size in (1, COPIED_MAX):
+        talk.last_text = "x" * size
+        assert f"({size:,} bytes)" in str(await talk("copy"))
+        assert capsys.readouterr().out == f"\x1b]52;c;{base64.b64encode(b'x' * size).decode()}\x1b\\"
+    talk.last_text += "x"
+    with pytest.raises(ConfigError, match="100,001 bytes, more than terminals take"):
+        await talk("copy")
+    assert capsys.readouterr().out == ""
+
+
+async def test_the_theme_and_the_way_of_editing_are_said_and_changed(tmp_path: Path) -> None:
+    talk = Conversation(tmp_path)
+    assert str(await talk("theme")).startswith("The theme is dark; /theme light")
+    assert await talk("theme", " light ") == "The theme is now light." and talk.page.theme == "light"
+    assert str(await talk("theme", "pink")).startswith("The theme is light;") and talk.page.theme == "light"
+    assert await talk("vim") == "The input is edited as in vim: Esc leaves insert mode."
+    assert await talk("vim") == "The input is edited as in Emacs and readline."
+    with pytest.raises(Unsupported, match="nothing to edit"):
+        await Conversation(tmp_path, plain=True)("vim")
+
+
+async def test_a_prompt_of_ours_comes_before_those_that_wait_with_what_was_added(tmp_path: Path) -> None:
+    talk = Conversation(tmp_path)
+    talk.queued.append("later")
+    assert await talk("init", "Be brief.") is None and await talk("review") is None
+    assert list(talk.queued) == [REVIEW, f"{INIT}\nBe brief.", "later"]
+
+
+async def test_servers_are_listed_by_name_with_their_state(tmp_path: Path) -> None:
+    talk = Conversation(tmp_path)
+    assert str(await talk("mcp")).startswith("No MCP servers.")
+    talk.session._info = AgentInfo(name="native", mcp_servers={"b": "connected", "a": "failed"})
+    assert await talk("mcp") == "a: failed\nb: connected"
+
+
+async def test_changes_are_shown_or_said_to_be_none(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    talk = Conversation(tmp_path)
+    assert await talk("diff") == "Nothing is changed since the last commit." and talk.view.text == ""
+    (tmp_path / "a").write_text("one\n")
+    assert await talk("diff") is None and "    +one\n" in talk.view.text
+
+
+async def test_a_session_is_exported_in_the_form_that_its_name_says(tmp_path: Path) -> None:
+    kept = Transcript.create(cwd=str(tmp_path), model="m")
+    kept.append(MessageRecord(turn="t", message=UserMessage(text="hello there")), sync=True)
+    kept.close()
+    talk = Conversation(tmp_path, id=kept.header.id)
+    assert await talk("export") == f"The session is in {tmp_path}/{kept.header.id}.md."
+    for name, begins in (("a.md", "#"), ("a.html", "<"), ("a.json", "{")):
+        assert await talk("export", f" {name} ") == f"The session is in {tmp_path}/{name}."
+        text = (tmp_path / name).read_text()
+        assert text.startswith(begins) and "hello there" in text
+    with pytest.raises(ConfigError, match=r"a\.md exists already"):
+        await talk("export", "a.md")
+    with pytest.raises(ConfigError, match="which form is meant") as refused:
+        await talk("export", "a.txt")
+    assert ".md, .html or .json" in str(refused.value.hint) and not (tmp_path / "a.txt").exists()
+    with pytest.raises(Unsupported, match="codex keeps its sessions itself"):
+        await Conversation(tmp_path, "codex")("export")
+
+
+async def test_help_lists_the_commands_and_the_keys_in_columns(tmp_path: Path) -> None:
+    rows = help_text().splitlines()
+    assert rows[0] == "Commands of the chat:" and "/keys    Show what the keys do; ? does the same." in rows
+    assert rows[-1] == "? shows the keys."
+    shown = str(await Conversation(tmp_path)("keys")).splitlines()
+    assert shown[0] == "Enter               send; while the agent works: add to what it is doing"
+    assert shown[-1] == "Change them in your settings: treadle docs chat"
+
+
+async def test_sessions_of_this_directory_and_models_seen_here_are_offered(tmp_path: Path) -> None:
+    offered: dict[str, list[str]] = {}
+    labels: dict[str, list[str]] = {}
+
+    async def choose(title: str, rows: Sequence[tuple[str, str]]) -> str | None:
+        offered[title] = [value for value, _ in rows]
+        labels[title] = [label for _, label in rows]
+        return rows[0][0] if rows else None
+
+    kept = Transcript.create(cwd=str(tmp_path), model="vendor:old")
+    kept.append(TurnBegan(turn="t", prompt="hello"), sync=True)
+    kept.close()
+    session = ScriptedSession(SessionSpec(cwd=str(tmp_path)), [])
+    session._info = AgentInfo(name="x", models=("now",))
+    chosen = pickers(session, choose, str(tmp_path))
+    assert await chosen["model"]("") == "now"
+    assert await chosen["resume"]("") == kept.header.id and await chosen["rewind"]("") is None
+    assert offered["Which model?"] == ["now", "vendor:old"]
+    assert offered["Which session?"] == [kept.header.id] and offered["Go back to before which turn?"] == []
+    (label,) = labels["Which session?"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d    1 turns  hello", label)
+    await session.close()
+
+
+def test_of_many_files_a_few_are_named() -> None:
+    shown = [_files([f"f{number}" for number in range(count)]) for count in (0, 1, SHOWN, SHOWN + 1)]
+    assert shown == ["", "  (f0)", "  (f0, f1, f2)", "  (f0, f1, f2 and 1 more)"]

@@ -1,0 +1,340 @@
+"""What a person types: lines, what comes early, history, completion, the clipboard, commands of their own."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+
+from tests.cli.choosing.conftest import typed
+from tests.waiting import until
+from treadle.cli.chat.command import MOST_LINES, Early, Typed
+from treadle.cli.chat.lines import TypedLines
+from treadle.cli.chat.question import touched
+from treadle.cli.chat.screen import PNG, ChatCompleter, save_image
+from treadle.cli.chat.talk import REPORTED_BYTES, own_command
+from treadle.errors import ConfigError, NotFound
+from treadle.io.paths import state_dir
+from treadle.session import CommandInfo
+
+READING = """
+import asyncio, sys
+from treadle.cli.chat.lines import TypedLines
+
+async def main():
+    lines = TypedLines()
+    try:
+        print(f"<1 {await lines.line('one? ')!r}>", flush=True)
+        print("<pause>", flush=True)
+        await asyncio.to_thread(open(sys.argv[1]).read)
+        print(f"<2 {await lines.line('two? ')!r}>", flush=True)
+        print(f"<3 {await lines.line('three? ', fresh=True)!r}>", flush=True)
+        for _ in range(2):
+            try:
+                await lines.line('four? ')
+            except EOFError:
+                print("<end>", flush=True)
+    finally:
+        lines.close()
+
+asyncio.run(main())
+"""
+
+
+class Person:
+    def __init__(self, gate: str) -> None:
+        self._terminal, inner = os.openpty()
+        self.before = termios.tcgetattr(inner)
+        self._inner, self._gate = inner, gate
+        self.process = subprocess.Popen([sys.executable, "-c", READING, gate], stdin=inner, stdout=inner, stderr=inner)
+        self._seen = b""
+
+    def types(self, text: str) -> None:
+        os.write(self._terminal, text.encode())
+
+    def goes_on(self) -> None:
+        with open(self._gate, "w"):
+            pass
+
+    def sees(self, words: str) -> None:
+        while words.encode() not in self._seen:
+            self._seen += os.read(self._terminal, 4096)
+        self._seen = self._seen.partition(words.encode())[2]
+
+    def after(self) -> object:
+        assert self.process.wait(60) == 0
+        return termios.tcgetattr(self._inner)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._inner)
+        os.close(self._terminal)
+
+
+@pytest.fixture
+def person(tmp_path: os.PathLike[str]) -> Iterator[Person]:
+    gate = os.path.join(tmp_path, "gate")
+    os.mkfifo(gate)
+    made = Person(gate)
+    yield made
+    made.close()
+
+
+def test_what_is_typed_ahead_is_the_next_line_unless_it_is_to_be_fresh(person: Person) -> None:
+    person.sees("one? ")
+    person.types("first\n")
+    person.sees("<1 'first'>")
+    person.sees("<pause>")
+    person.types("ahead\nalso ahead\nnot yet ent")
+    person.sees("not yet ent")
+    person.goes_on()
+    person.sees("<2 'ahead'>")
+    person.sees("three? ")
+    person.types("new\n")
+    person.sees("<3 'new'>")
+    person.sees("four? ")
+    person.types("\x04")
+    person.sees("<end>")
+    person.sees("<end>")
+    assert person.after() == person.before
+
+
+async def test_what_was_typed_before_is_taken_line_by_line_and_the_end_stays_the_end(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with typed("one\rtw\xc3\xb6\n\nunfinished"):
+        lines = TypedLines()
+        assert [await lines.line(f"{number}? ") for number in range(3)] == ["one", "tw\xc3\xb6", ""]
+        for _ in range(2):
+            with pytest.raises(EOFError):
+                await lines.line("end? ")
+        lines.close()
+    assert capsys.readouterr().out == "0? one\n1? tw\xc3\xb6\n2? \nend? \nend? \n"
+
+
+async def test_a_fresh_question_is_not_answered_by_what_was_typed_before() -> None:
+    with typed("yes\nyes\n"):
+        lines = TypedLines()
+        assert await lines.line("one? ") == "yes"
+        with pytest.raises(EOFError):
+            await lines.line("sure? ", fresh=True)
+
+
+def test_what_is_typed_is_kept_in_order_and_the_last_can_be_taken_back() -> None:
+    early = Early(["first"])
+    early.enter("second")
+    early.queue("third")
+    assert early.unqueue() == "third" and early.typed == ["first", "second"]
+    assert Early([]).unqueue() is None
+
+
+async def test_nothing_runs_and_leaving_gives_up_the_start() -> None:
+    early, left = Early([]), []
+    early.gave_up = lambda: left.append("left")
+    assert not early.busy and not early.interrupt()
+    await early.rest()
+    early.quit()
+    early.leave()
+    assert left == ["left", "left"]
+
+
+def test_what_is_typed_is_there_in_the_next_chat_newest_first(tmp_path: Path) -> None:
+    path = str(tmp_path / "typed.jsonl")
+    first = Typed(path, {})
+    for text in ("one", "two\nlines", "  "):
+        first.store_string(text)
+    assert list(Typed(path, {}).load_history_strings()) == ["two\nlines", "one"]
+    first.append_string("three")
+    assert first.get_strings() == ["three"] and list(first.load_history_strings())[0] == "three"
+    assert (tmp_path / "typed.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_secret_is_not_kept(tmp_path: Path) -> None:
+    path = tmp_path / "typed.jsonl"
+    history = Typed(str(path), {"MY_API_KEY": "hush-hush-hush"})
+    history.store_string("use hush-hush-hush there")
+    assert not path.exists()
+
+
+def test_a_broken_line_and_a_missing_file_cost_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "typed.jsonl"
+    assert list(Typed(str(path), {}).load_history_strings()) == []
+    path.write_text('"a"\n{broken\n3\n"b"\n')
+    assert list(Typed(str(path), {}).load_history_strings()) == ["b", "a"]
+
+
+def test_a_disk_that_takes_nothing_does_not_end_the_chat(tmp_path: Path) -> None:
+    Typed(str(tmp_path / "no" / "such" / "place"), {}).store_string("x")
+
+
+def test_without_a_path_it_is_in_the_persons_state_and_without_variables_those_of_this_process_are_secret(
+    state_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_API_KEY", "hush-hush-hush")
+    history = Typed()
+    history.store_string("kept")
+    history.store_string("hush-hush-hush")
+    assert (state_home / "treadle" / "typed.jsonl").read_text() == '"kept"\n'
+
+
+def test_of_a_long_history_the_newest_are_offered(tmp_path: Path) -> None:
+    path = tmp_path / "typed.jsonl"
+    path.write_text("".join(f'"{number}"\n' for number in range(MOST_LINES + 1)))
+    found = list(Typed(str(path), {}).load_history_strings())
+    assert (len(found), found[0], found[-1]) == (MOST_LINES, str(MOST_LINES), "1")
+
+
+COMMANDS = [CommandInfo(name="model", description="Change it.", arguments="[NAME]"), CommandInfo(name="mode")]
+
+
+def offered(cwd: Path, text: str) -> list[str]:
+    completer = ChatCompleter(str(cwd), lambda: COMMANDS)
+    return [one.text for one in completer.get_completions(Document(text), CompleteEvent())]
+
+
+def test_commands_at_the_start_of_the_line_only(tmp_path: Path) -> None:
+    assert offered(tmp_path, "/mod") == ["mode", "model"] and offered(tmp_path, "/model") == ["model"]
+    assert offered(tmp_path, "say /mod") == [] and offered(tmp_path, "/model x") == []
+
+
+def test_files_after_an_at_without_what_git_ignores(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    (tmp_path / ".gitignore").write_text("build/\n")
+    for name in ("src/parser.py", "src/deep/parser_test.py", "build/parser.o"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    assert offered(tmp_path, "look at @parser") == ["src/parser.py", "src/deep/parser_test.py"]
+    assert offered(tmp_path, "me@parser") == []
+
+
+def test_files_that_came_later_are_found_by_the_next_at(tmp_path: Path) -> None:
+    completer = ChatCompleter(str(tmp_path))
+
+    def find(text: str) -> list[str]:
+        return [one.text for one in completer.get_completions(Document(text), CompleteEvent())]
+
+    assert find("@") == []
+    (tmp_path / "new.txt").write_text("")
+    assert find("@new") == [], "a look at every key would be slow in a large repository"
+    assert find("@") == ["new.txt"] and find("@new") == ["new.txt"]
+
+
+def test_a_command_is_offered_with_what_it_takes_and_does(tmp_path: Path) -> None:
+    completer = ChatCompleter(str(tmp_path), lambda: COMMANDS)
+    mode, model = completer.get_completions(Document("/mo"), CompleteEvent())
+    assert (model.text, model.start_position, model.display_text) == ("model", -2, "/model")
+    assert model.display_meta_text == "[NAME] Change it." and mode.display_meta_text == ""
+    assert offered(tmp_path, "/mo\n") == [] and offered(tmp_path, "/x") == []
+    (tmp_path / "file").write_text("")
+    (found,) = completer.get_completions(Document("see @fi"), CompleteEvent())
+    assert (found.text, found.start_position) == ("file", -2)
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    place = tmp_path / "bin"
+    place.mkdir()
+    monkeypatch.setenv("PATH", str(place))
+    return place
+
+
+def reader(place: Path, name: str, body: str) -> None:
+    (place / name).write_text(f"#!/bin/sh\n{body}\n")
+    (place / name).chmod(0o755)
+
+
+def test_the_first_program_that_has_an_image_gives_it(programs: Path, tmp_path: Path) -> None:
+    (tmp_path / "image").write_bytes(PNG + b"rest\x00\xff")
+    reader(programs, "wl-paste", "echo no image; exit 1")
+    reader(programs, "xclip", f"test $5 = -out && exec /bin/cat {tmp_path}/image")
+    kept = Path(save_image())
+    assert kept.read_bytes() == PNG + b"rest\x00\xff" and kept.suffix == ".png"
+    assert kept.parent == Path(state_dir(), "pasted") and kept.parent.stat().st_mode & 0o077 == 0
+    assert save_image() != str(kept), "each is a file of its own"
+
+
+def test_words_in_the_clipboard_are_no_image(programs: Path) -> None:
+    reader(programs, "wl-paste", "echo words")
+    with pytest.raises(NotFound, match="no image in the clipboard"):
+        save_image()
+
+
+def test_without_such_a_program_it_says_which_to_install(programs: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        save_image()
+    assert "wl-paste, xclip, pngpaste" in str(caught.value.hint)
+
+
+async def test_the_agent_is_told_what_was_shown(tmp_path: Path) -> None:
+    shown: list[str] = []
+    ran = await own_command("echo out; echo err >&2; pwd; exit 3", str(tmp_path), shown.append)
+    assert (
+        ran.code == 3
+        and "".join(shown) == f"out\nerr\n{tmp_path}\n"
+        and ran.report == f"out\nerr\n{tmp_path}\n\n(exit code 3)"
+    )
+
+
+async def test_lines_are_shown_whole_however_they_come(tmp_path: Path) -> None:
+    shown: list[str] = []
+    await own_command("printf 'one '; sleep 0.05; printf 'line\\nand a rest'", str(tmp_path), shown.append)
+    assert shown == ["one line\n", "and a rest\n"]
+
+
+async def test_of_a_long_output_the_agent_is_told_the_end(tmp_path: Path) -> None:
+    told = (await own_command("seq 100000", str(tmp_path), lambda text: None)).report
+    assert told.endswith("100000\n") and len(told) <= 2 * REPORTED_BYTES
+
+
+async def test_cancelling_ends_the_command(tmp_path: Path, mark: str) -> None:
+    shown: list[str] = []
+    running = asyncio.create_task(own_command("echo begun; sleep 600", str(tmp_path), shown.append))
+    await until(lambda: shown)
+    running.cancel()
+    await asyncio.wait([running])
+    assert running.cancelled()
+
+
+async def test_the_persons_own_shell_runs_it_or_the_usual_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    monkeypatch.setenv("SHELL", "/bin/echo")
+    assert (await own_command("echo hi", str(tmp_path), shown.append)).report == "-c echo hi\n"
+    monkeypatch.setenv("SHELL", "")
+    assert (await own_command("echo hi", str(tmp_path), shown.append)).report == "hi\n"
+    assert shown == ["-c echo hi\n", "hi\n"]
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("echo a > out.txt", "writes out.txt (new)"),
+        ("echo a >> there.txt", "writes there.txt"),
+        ("rm -rf folder && sed -i s/a/b/ there.txt", "names folder, there.txt"),
+        ("cat there.txt | tee out.txt", "writes out.txt (new); names there.txt"),
+        ("pytest -q", "names no file that exists here"),
+        ("echo '' -x", "names no file that exists here"),
+        ("ls | sh", "not all of it can be understood: a shell that reads its commands from its input"),
+        ("cp " + " ".join(f"f{number}" for number in range(10)), "names f0, f1, f2, f3, f4, f5, f6, f7 and 2 more"),
+    ],
+)
+def test_it_says_where_a_command_writes_and_what_it_names(tmp_path: Path, command: str, said: str) -> None:
+    (tmp_path / "there.txt").touch()
+    (tmp_path / "-x").touch()
+    (tmp_path / "folder").mkdir()
+    for number in range(10):
+        (tmp_path / f"f{number}").touch()
+    assert touched(command, str(tmp_path)) == said
+
+
+@given(st.text(max_size=100))
+def test_any_command_has_an_answer_of_words(command: str) -> None:
+    assert touched(command, "/nowhere")

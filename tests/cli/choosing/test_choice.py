@@ -1,0 +1,270 @@
+"""The first minute: what is used when nothing was chosen, and `treadle models use`, which keeps a choice."""
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.cli.chat.terminal import ChatTerminal
+from tests.cli.choosing.chosen import once
+from tests.cli.choosing.conftest import typed
+from tests.installed import treadle
+from treadle import installation
+from treadle.agent.providers.local.catalog import DEFAULT, KNOWN, ModelRecord, file_of, record_of
+from treadle.agent.providers.names import VENDORS
+from treadle.agent.providers.script import parse
+from treadle.cli import choice
+from treadle.cli.choice import settle
+from treadle.cli.models import models
+from treadle.cli.options import RunOptions
+from treadle.errors import NoModel
+from treadle.io.paths import config_file
+from treadle.settings import config
+from treadle.testing.server import ModelServer
+
+OURS = RunOptions(agent="native")
+
+
+async def test_what_was_chosen_is_left_as_it_is() -> None:
+    chosen = RunOptions(agent="native", model="m")
+    assert await settle(chosen, talks=True) is chosen
+
+
+async def test_the_only_way_is_taken_and_named_in_a_pipe_and_at_a_terminal(
+    nothing: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    looking = "treadle: No model is configured yet; looking for keys, agents and local models...\n"
+    for talks, before in ((False, ""), (True, looking)):
+        found = await settle(OURS, talks=talks)
+        assert (found.agent, found.model) == ("native", "openai:gpt-6-sol")
+        assert capsys.readouterr().err == (
+            f"{before}treadle: using openai:gpt-6-sol: OPENAI_API_KEY is set. `treadle models use openai:gpt-6-sol`"
+            " keeps it; --model NAME or --agent NAME takes another.\n"
+        )
+    assert config.load(".").settings.model is None, "nothing was kept"
+
+
+async def test_of_several_a_person_picks_one_which_is_kept_and_a_script_is_refused(
+    nothing: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    names = f"anthropic:{VENDORS['anthropic'].default}, openai:gpt-6-sol"
+    with pytest.raises(NoModel, match=f"several could be used here: {names}") as refused:
+        await settle(OURS, talks=False)
+    assert "choose one with `treadle models use NAME`" in str(refused.value)
+    with typed(""), pytest.raises(NoModel, match="No model was chosen") as left:
+        await settle(OURS, talks=True, plain=True)
+    assert "choose later with `treadle models use`" in str(left.value) and config.load(".").settings.model is None
+    capsys.readouterr()
+    with typed("2\n"):
+        assert (await settle(OURS, talks=True, plain=True)).model == "openai:gpt-6-sol"
+    out, err = capsys.readouterr()
+    assert (
+        "2  openai:gpt-6-sol" in out and "  OPENAI_API_KEY is set" in out and "`treadle models use` changes it." in err
+    )
+    assert "the server at http://127.0.0.1:9/v1: " in err and config.load(".").settings.model == "openai:gpt-6-sol"
+
+
+async def test_where_nothing_is_found_it_says_what_to_type_and_offers_the_local_model(
+    nothing: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(NoModel, match="no key, agent, server or local model was found here") as refused:
+        await settle(OURS, talks=False)
+    assert "set a key such as ANTHROPIC_API_KEY" in str(refused.value) and "; the server at http" in str(refused.value)
+    with typed("q\n"), pytest.raises(NoModel, match="No model is configured") as left:
+        await settle(OURS, talks=True, plain=True)
+    assert "`treadle demo` shows it at work" in str(left.value)
+    assert "l  fetch the small local model now (1.1 GB to fetch" in capsys.readouterr().out
+    monkeypatch.setattr(choice, "OPENMP", "libc.so.6")
+    known = KNOWN[DEFAULT]
+    with open(file_of(DEFAULT), "wb") as file:
+        file.truncate(known.size)
+    record = ModelRecord(name=DEFAULT, sha256=known.sha256, size=known.size)
+    monkeypatch.setitem(installation.PROVIDES, "local", "absent_part")  # so it is no way yet
+    Path(record_of(DEFAULT)).write_bytes(msgspec.json.encode(record))
+    monkeypatch.setitem(installation.PROVIDES, "local", "json")
+    await choice.fetch_local(plain=True)
+    assert config.load(".").settings.model == "local" and "local is used from now on" in capsys.readouterr().err
+
+
+SERVED = parse('model = "loom-1"\n[[reply]]\ntext = "I heard."\ntimes = "always"\n')
+
+
+async def served(server: ModelServer, env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return await asyncio.to_thread(once, {**env, "TREADLE_BASE_URL": f"{server.url}/v1"}, *arguments)
+
+
+async def test_in_a_pipe_the_only_thing_found_is_used_and_named(bare: dict[str, str]) -> None:
+    async with ModelServer(SERVED) as server:
+        done = await served(server, bare)
+    assert (done.returncode, done.stdout) == (0, "I heard.\n")
+    assert (
+        "using chat:loom-1: the server at" in done.stderr and "`treadle models use chat:loom-1` keeps it" in done.stderr
+    )
+
+
+def test_in_a_pipe_nothing_found_is_one_line_or_one_record(bare: dict[str, str]) -> None:
+    done = once(bare)
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("treadle: No model is configured")
+    for form in ("json", "stream-json"):
+        done = once(bare, "--output-format", form)
+        record = json.loads(done.stdout)
+        assert done.returncode == 2 and record["is_error"] and record["error_code"] == "no_model"
+        assert "No model is configured" in record["errors"][0]
+
+
+def test_at_a_terminal_nothing_found_says_what_to_type_and_can_be_left(terminal: Callable[..., ChatTerminal]) -> None:
+    chat = terminal()
+    seen = chat.until(r"\[l/q\]")
+    for words in ("export ANTHROPIC_API_KEY=", "npm install", "ollama serve", "1.1 GB to fetch"):
+        assert words in seen
+    chat.say("q")
+    assert chat.ended() == 2
+
+
+def test_a_prompt_alone_opens_a_chat_that_begins_with_it(terminal: Callable[..., ChatTerminal], script: Path) -> None:
+    chat = terminal("are you there?", TREADLE_MODEL=f"scripted:{script}")
+    assert "are you there?" in chat.until("I heard")
+
+
+@pytest.fixture
+def claude(tmp_path: Path, bare: dict[str, str]) -> Callable[..., dict[str, str]]:
+    """An environment in which Claude Code has these settings of the user's."""
+    place = tmp_path / "claude"
+    place.mkdir()
+
+    def write(**settings: Any) -> dict[str, str]:
+        (place / "settings.json").write_text(json.dumps(settings))
+        return {**bare, "CLAUDE_CONFIG_DIR": str(place)}
+
+    return write
+
+
+async def test_a_family_of_models_in_claude_codes_settings_is_asked_for(claude: Callable[..., dict[str, str]]) -> None:
+    async with ModelServer(SERVED) as server:
+        env = {**claude(model="opus"), "ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.url}
+        done = await asyncio.to_thread(once, env)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "I heard.\n", "")
+        env = {**env, **claude(model="opusplan")}
+        done = await asyncio.to_thread(once, env)
+    assert (done.returncode, done.stdout) == (0, "I heard.\n")
+    first, second = done.stderr.splitlines()
+    assert "settings.json: the model 'opusplan' of Claude Code cannot be used here" in first
+    assert "using anthropic:claude" in second
+
+
+def test_a_model_that_cannot_be_used_is_named_with_where_it_was_set(bare: dict[str, str]) -> None:
+    done = once({**bare, "TREADLE_MODEL": "nonsense"})
+    assert done.returncode == 1 and "'nonsense' (the model is set in TREADLE_MODEL)" in done.stderr
+
+
+AGENT = [{"hooks": [{"type": "agent", "prompt": "x"}]}]
+
+
+def test_a_hook_of_claude_code_that_cannot_be_run_stops_only_our_own_agent_and_only_if_it_might_forbid(
+    claude: Callable[..., dict[str, str]], script: Path, agent: str
+) -> None:
+    env = {**claude(hooks={"Stop": AGENT}), "TREADLE_MODEL": f"scripted:{script}"}
+    done = once(env)
+    assert (done.returncode, done.stdout) == (0, "I heard.\n") and "a hook of Stop is of the type" in done.stderr
+    claude(hooks={"PreToolUse": AGENT})
+    done = once(env)
+    assert done.returncode == 1 and "might forbid something" in done.stderr and "--setting-sources" in done.stderr
+    assert once(env, "--setting-sources", "project").stdout == "I heard.\n"
+    assert treadle("agents", "native", env=env).returncode == 0
+    outside = {**bare_of(env), "TREADLE_AGENT": agent}
+    assert "might forbid" not in once(outside).stderr
+
+
+def bare_of(env: dict[str, str]) -> dict[str, str]:
+    return {name: value for name, value in env.items() if name != "TREADLE_MODEL"}
+
+
+def test_a_file_of_claude_code_that_allows_everything_is_named(
+    claude: Callable[..., dict[str, str]], script: Path
+) -> None:
+    env = {**claude(permissions={"defaultMode": "bypassPermissions"}), "TREADLE_MODEL": f"scripted:{script}"}
+    [line] = once(env).stderr.splitlines()
+    assert "everything is allowed without a question" in line and "settings.json" in line
+    assert once(env, "--permission-mode", "suggest").stderr == ""
+    assert once(env, "--setting-sources", "project").stderr == ""
+
+
+@pytest.mark.slow
+async def test_what_was_chosen_is_remembered_and_a_flag_or_variable_overrides_it(
+    bare: dict[str, str], script: Path, agent: str
+) -> None:
+    done = treadle("models", "use", f"scripted:{script}", env=bare)
+    assert done.returncode == 0 and config_file() in done.stdout
+    done = once(bare)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "I heard.\n", "")
+    assert treadle("models", "use", agent, env=bare).returncode == 0
+    found = config.load(".").settings
+    assert found.agent == agent and found.model == f"scripted:{script}" and agent in found.agents
+    done = once(bare, "--output-format", "json", "--verbose")
+    assert done.returncode == 0, done.stderr
+    assert once({**bare, "TREADLE_AGENT": "nonsense"}).stderr.startswith("treadle: there is no agent 'nonsense'")
+    assert once(bare, "--model", f"scripted:{script}").stdout == "I heard.\n"
+    overridden = once({**bare, "TREADLE_MODEL": "scripted:/nothing"})
+    assert overridden.returncode != 0 and "/nothing" in overridden.stderr
+    both = once({**bare, "TREADLE_MODEL": "scripted:/nothing", "TREADLE_AGENT": agent})
+    assert both.stdout == "I heard.\n"
+    assert treadle("models", "use", "local", env=bare).returncode == 1  # it is not on this machine
+
+
+def test_a_short_name_of_a_model_can_be_kept_and_what_is_neither_says_so(bare: dict[str, str], agent: str) -> None:
+    keyed = {**bare, "ANTHROPIC_API_KEY": "a"}
+    for name in ("sonnet", "claude-opus-5"):
+        assert treadle("models", "use", name, env=keyed).returncode == 0
+        assert config.load(".").settings.model == name
+    assert "'sonnet' is a Claude model" in treadle("models", "use", "sonnet", env=bare).stderr
+    said = treadle("models", "use", "nonsense", env=keyed).stderr
+    assert "there is no agent and no known model 'nonsense'" in said and "helper" in said and "anthropic" in said
+    assert config.load(".").settings.model == "claude-opus-5"
+    assert "needs a model" in treadle("models", "use", "native", env=keyed).stderr
+    assert (
+        "TREADLE_MODEL=anthropic" not in (said := treadle("models", env=bare).stderr) and "treadle models use" in said
+    )
+
+
+def use(*words: str) -> Result:
+    return CliRunner().invoke(models, ["use", *words])
+
+
+def test_a_name_is_kept_as_a_model_or_as_an_agent_and_programs_are_told(
+    nothing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "a")
+    done = use("anthropic:x", "--json")
+    assert json.loads(done.output) == [{"name": "anthropic:x", "because": "named", "chosen": True}]
+    found = config.load(".").settings
+    assert (found.agent, found.model) == (None, "anthropic:x")
+    done = use("claude")
+    assert done.output == f"claude is used from now on (saved in {config_file()}).\n" and done.exit_code == 0
+    assert config.load(".").settings.agent == "claude" and use("acp:cat").exit_code == 0
+    assert config.load(".").settings.agent == "acp:cat" and use("anthropic").exit_code == 0
+    assert config.load(".").settings.agent is None
+
+
+def test_what_is_found_is_listed_one_in_a_line_and_nothing_ends_with_2(
+    nothing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    none = use()
+    assert (none.exit_code, none.stdout) == (2, "") and "Nothing is set up on this machine yet." in none.stderr
+    as_json = use("--json")
+    assert (as_json.exit_code, as_json.stdout, as_json.stderr) == (2, "[]\n", "")
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    one = use()
+    assert (one.exit_code, one.stdout, one.stderr) == (0, "openai:gpt-6-sol\tOPENAI_API_KEY is set\n", "")
+    told = json.loads(use("--json").stdout)
+    assert told == [{"name": "openai:gpt-6-sol", "because": "OPENAI_API_KEY is set", "chosen": False}]
+    assert config.load(".").settings.model is None

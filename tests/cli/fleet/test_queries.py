@@ -1,0 +1,368 @@
+"""Looking at orders, searching them, and signing a phone in."""
+
+import asyncio
+import json
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zxingcpp
+from click.testing import CliRunner
+from PIL import Image
+
+from tests.cli.fleet.commands import as_json, fleet, stored, typed, typed_json
+from tests.fleet.conftest import repository as repository
+from tests.fleet.repositories import edits
+from tests.installed import TREADLE
+from treadle.cli.fleet import fleet as group
+from treadle.cli.fleet.common import age, exit_code, money, table, tell_asking, with_bus, with_order
+from treadle.cli.fleet.queries import phone
+from treadle.cli.help import rows
+from treadle.errors import NotFound
+from treadle.fleet.engine.bus import Bus
+from treadle.fleet.orders import encode
+from treadle.host.store import ReceiptStore
+from treadle.serve import background
+from treadle.serve.listening import Listening
+from treadle.serve.tokens import Tokens
+from treadle.wire.fleet.records import AskRecord, Attempt, Note, OrderReceipt, SayRecord, Used
+
+
+def told_how_to_answer(*arguments: str) -> str:
+    """What a command says that waits for an order, which is answered as soon as it says how."""
+    with subprocess.Popen([TREADLE, "fleet", *arguments], stderr=subprocess.PIPE, text=True) as waiting:
+        try:
+            assert waiting.stderr is not None
+            said = ""
+            while (found := re.search(r"treadle fleet answer (\w+) allow\|deny", said)) is None:
+                line = waiting.stderr.readline()
+                assert line, said
+                said += line
+            fleet("answer", found[1], "deny")
+            return said + waiting.stderr.read()
+        finally:
+            waiting.kill()
+
+
+@pytest.mark.slow
+def test_who_waits_or_follows_is_told_that_it_asks_and_how_to_answer(
+    running: None, repository: Path, tmp_path: Path
+) -> None:
+    model = edits(tmp_path, "x", "a.txt", "two", "install /dev/null asked.txt")
+    words = ["submit", "do it", "--root", str(repository), "--agent", "native", "--model", model]
+    said = told_how_to_answer(*words, "--wait")
+    (first,) = as_json("ls")
+    assert f"{first['id']} asks: " in said and "install /dev/null asked.txt" in said
+    assert said.count(f"treadle fleet answer {first['id']} allow|deny") == 1
+    second = fleet(*words).split()[0]
+    assert f"treadle fleet answer {second} allow|deny" in told_how_to_answer("logs", second, "-f")
+    assert "asks: " not in CliRunner().invoke(group, ["wait", first["id"], second]).stderr, "both have ended"
+    assert len(ReceiptStore()) == 2 and ReceiptStore().check() == [], "`treadle receipt` shows what orders did"
+
+
+def test_what_down_does_is_said_also_where_there_is_no_terminal(running: None) -> None:
+    said = CliRunner().invoke(group, ["down"])
+    assert said.exit_code == 0 and "engine" in said.stderr
+
+
+def test_a_day_with_a_fleet(running: None, tmp_path: Path) -> None:
+    assert as_json("status")["scheduler"] == "n1"
+    order = fleet("submit", "do nothing", "--agent", "null:0.2:3", "--idempotency-key", "k", "--wait").split()[0]
+    assert "(given before)" in fleet("submit", "do nothing", "--agent", "null:0.2:3", "--idempotency-key", "k")
+    assert as_json("ls")[0]["id"] == order and order in fleet("ls", "--state", "done")
+    shown = fleet("show", order[:6])
+    assert "attempt   1 on n1, done" in shown and "receipt   sha256" in shown
+    assert fleet("logs", order).count(" of 3") == 3
+    lines = [json.loads(line) for line in fleet("logs", order, "--json").splitlines()]
+    assert [line["n"] for line in lines] == [1, 2, 3]
+    assert "done" in fleet("explain", order)
+    assert rows("orders") == f"{order}\tdone: do nothing\n", "what a Tab offers"
+    slow = fleet("submit", "sleep", "--agent", "null:60:60").strip()
+    fleet("cancel", slow, "--why", "enough", "--wait")
+    assert "cancelled" in fleet("wait", slow, code=4)
+    assert "ended already" in fleet("cancel", slow, code=1)
+    again = fleet("retry", slow).strip()
+    assert again != slow and as_json("show", again)["spec"]["retry_of"] == slow
+    fleet("cancel", again, "--wait")
+    assert as_json("budget", "fleet", "--max-tokens", "5") == {"scope": "fleet", "tokens": 5}
+    assert as_json("limit", "agent:claude", "2") == {"scope": "agent:claude", "most": 2}
+    fleet("pause", "label:x", "--why", "later")
+    fleet("resume", "label:x")
+    fleet("drain", "n1", "--undo")
+    assert "n1" in fleet("nodes") and as_json("approvals") == []
+    assert "no order" in fleet("show", "nothing", code=1)
+
+
+def test_changes_are_told_as_they_happen_one_in_a_line(running: None) -> None:
+    before = fleet("submit", "first", "--agent", "null", "--project", "p", "--wait").split()[0]
+    argv = [TREADLE, "fleet", "ls", "--watch", "--project", "p"]
+    with (
+        subprocess.Popen([*argv, "--json"], stdout=subprocess.PIPE, text=True) as watching,
+        subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as reading,
+    ):
+        try:
+            assert watching.stdout is not None and json.loads(watching.stdout.readline())["id"] == before
+            assert reading.stdout is not None and reading.stdout.readline().startswith("ORDER ")
+            assert reading.stdout.readline().startswith(f"{before} ")
+            fleet("submit", "of another project", "--agent", "null", "--wait")
+            after = fleet("submit", "second", "--agent", "null", "--project", "p", "--wait").split()[0]
+            seen = [json.loads(watching.stdout.readline())]
+            while seen[-1]["state"] != "done":
+                seen.append(json.loads(watching.stdout.readline()))
+            assert {order["id"] for order in seen} == {after}
+            assert re.fullmatch(rf"\d\d:\d\d:\d\d  {after}  \w+ +second\n", reading.stdout.readline())
+        finally:
+            watching.kill()
+            reading.kill()
+
+
+ENDED = {
+    "why": "it broke",
+    "attempts": (
+        Attempt(number=1, node="n1", placed=1.0, ended=3.5, outcome="handed_back", why="od\nd", resumed="session"),
+        Attempt(number=2, node="n2", placed=4.0, resumed="brief", output="\n".join(f"line\x1b {n}" for n in range(11))),
+        Attempt(number=3, node="n3", placed=4.0),
+    ),
+    "notes": (Note(at=3.0, by="ann", what="did\nit"),),
+    "result": {
+        **{"branch": "b1", "verified": True, "clean": False, "files": 3, "names": ["a", "b"], "stat": "x" * 301},
+        **{"capsule": "hidden", "base": "b0", "empty": "", "none": None, "list": []},
+    },
+}
+
+
+async def test_all_that_is_known_of_an_order_is_shown_and_nothing_empty(bus: Bus) -> None:
+    given = {"model": "m", "root": "/r", "base": "b0", "claims": ("c", "d"), "verify": "make", "labels": ("l",)}
+    name = await stored(bus, "order1", {**given, "after": ("x", "y")}, state="failed", **ENDED)
+    receipt = OrderReceipt(
+        order=name, outcome="failed", approvals=[{"decision": "allow", "by": "ann", "text": "fi\nne"}]
+    ).sealed()
+    await bus.put(f"receipt.{name}", encode(receipt))
+    await bus.put(f"say.{name}.1", encode(SayRecord(text="hi\nthere", by="bob", state="delivered")))
+    assert (await typed("show", "ord")).splitlines() == [
+        "order1  failed: it broke",
+        "task      do order1",
+        "agent     null",
+        "model     m",
+        "root      /r",
+        "base      b0",
+        "claims    c, d",
+        "verify    make",
+        "labels    l",
+        "after     x, y",
+        "attempt   1 on n1, in the session of the one before, handed back after 2.5 s: od d",
+        "attempt   2 on n2, with a brief of what was done",
+        *(f"          | line\ufffd {number}" for number in range(1, 11)),
+        "attempt   3 on n3",
+        f"note      {time.strftime('%H:%M:%S', time.localtime(3))} ann: did it",
+        "message   [delivered] bob: hi there",
+        "branch    b1",
+        "verified  yes",
+        "clean     no",
+        "files     3",
+        "names     a, b",
+        f"stat      {'x' * 300}",
+        "answered  allow by ann: fi ne",
+        f"receipt   sha256 {receipt.sha256}",
+    ]
+    found = await typed_json("show", name)
+    assert found["why"] == {} and found["receipt"]["sha256"] == receipt.sha256
+    await stored(bus, "young", state="queued")
+    assert (await typed("show", "young")).splitlines() == [
+        "young  queued",
+        "task      do young",
+        "agent     null",
+        "waits     no scheduler is up: `treadle fleet up`",
+    ]
+    assert await typed("explain", "young") == (
+        "state     queued\nwaits     no scheduler is up: `treadle fleet up` (scheduler)\n"
+    )
+    assert await typed("explain", name) == "state     failed: it broke\n"
+    assert (await typed_json("explain", name))["why"] == "it broke"
+
+
+async def test_orders_are_listed_latest_first_and_by_what_they_are(bus: Bus) -> None:
+    assert await typed("ls", both=True) == "There are no such orders.\n" and await typed("ls") == ""
+    await stored(bus, "one", state="failed", why="it\nbroke", agent="a" * 21, labels=("l",), title="t" * 71)
+    used = Used(input_tokens=1500, usd=0.5)
+    await stored(bus, "two", state="asking", why="not shown", project="p", node="n1", attempt=2, used=used)
+    await stored(bus, "three", state="done", why="not shown", changed=time.time() - 130)
+    head, *rows = [line.split() for line in (await typed("ls")).splitlines()]
+    assert head == ["ORDER", "STATE", "AGE", "AGENT", "NODE", "TRY", "USED", "TITLE"]
+    assert rows == [
+        ["three", "done", "2m", "-", "0", "-", "three"],
+        ["two", "asking!", rows[1][2], "n1", "2", "1.5k", "0.50", "USD", "two"],
+        ["one", "failed", rows[2][2], "a" * 20, "-", "0", "-", "t" * 70, "(it", "broke)"],
+    ]
+
+    async def listed(*words: str) -> list[str]:
+        return [order["id"] for order in await typed_json("ls", *words)]
+
+    assert await listed("-n", "2") == ["three", "two"] and await listed("--active") == ["two"]
+    assert await listed("--state", "done", "--state", "failed") == ["three", "one"]
+    assert await listed("--label", "l") == await listed("--agent", "a" * 21) == ["one"]
+    assert await listed("--project", "p") == ["two"] and await listed("--project", "q") == []
+
+
+async def test_events_are_shown_by_attempt_with_what_is_missing_and_how_it_ended(bus: Bus) -> None:
+    name = await stored(bus, "order1", state="done")
+    text = [{"type": "text_delta", "text": f"word {number} "} for number in range(2)]
+    bodies = [(1, {"n": 1, "events": text}), (1, {"n": 5, "events": [{"type": "text_delta", "text": "more"}]})]
+    bodies += [(1, {"end": "lost", "why": "n1\nis gone"}), (2, {"n": 1, "events": [{"type": "odd\x1b"}]})]
+    at = [await bus.publish(f"fleet.ev.{name}.{attempt}.n1", json.dumps(body).encode()) for attempt, body in bodies]
+    whole = (
+        "-- attempt 1 --\nword 0 word 1 -- 2 events are missing here --\nmore-- lost: n1 is gone --\n"
+        "-- attempt 2 --\n{'type': 'odd\\x1b'}\n"
+    )
+    assert await typed("logs", "ord") == await typed("logs", name, "-f") == whole
+    lines = [json.loads(line) for line in (await typed("logs", name, "--json")).splitlines()]
+    assert [(line["attempt"], line["n"]) for line in lines] == [(1, 1), (1, 2), (1, 5), (1, 6), (2, 1)]
+    for more in ((), ("-f",)):
+        after = await typed("logs", name, "--from", str(lines[3]["at"]), "--json", *more)
+        assert [json.loads(line)["attempt"] for line in after.splitlines()] == [2], at
+    assert await typed("logs", await stored(bus, "none")) == ""
+
+
+async def test_waiting_ends_with_how_the_worst_ended_or_gives_up(bus: Bus) -> None:
+    for name, state in (("fine", "done"), ("red", "failed"), ("off", "cancelled"), ("ask", "asking")):
+        await stored(bus, name, state=state, open_ask=f"{name}.1")
+    assert "fine" in await typed("wait", "fine") and "red" in await typed("wait", "fine", "red", code=3)
+    assert "off" in await typed("wait", "red", "off", code=4)
+    late = await typed("wait", "fine", "ask", "--timeout", "0.1", code=124)
+    assert late == "treadle: the order ask has not ended within 0.1 s\n"
+    assert [order["id"] for order in await typed_json("wait", "ask", "fine", "--or-asks")] == ["ask", "fine"]
+    assert "asking!" in await typed("wait", "ask", "red", "--or-asks", code=3)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(-5, "0s"), (0, "0s"), (119, "119s"), (121, "2m"), (7300, "2h"), (200_000, "2d")]
+)
+def test_an_age_is_told_in_the_unit_that_fits(seconds: float, said: str) -> None:
+    assert age(time.time() - seconds) == said
+
+
+def test_a_script_can_tell_how_an_order_ended() -> None:
+    assert [exit_code(state) for state in ("done", "failed", "cancelled", "skipped", "lost")] == [0, 3, 4, 4, 3]
+
+
+def test_columns_are_as_wide_as_they_need_to_be_and_nothing_breaks_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    table([["ID", "TITLE"], ["long-one", "two\nlines\x1b[31m"], ["b", ""]])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "ID        TITLE" and lines[2] == "b" and len(lines) == 3
+    assert "\x1b" not in lines[1] and lines[1].startswith("long-one  two")
+    table([])
+    assert capsys.readouterr().out == ""
+
+
+def test_what_was_used_is_never_taken_for_free() -> None:
+    assert money(Used()) == "-" and money(Used(input_tokens=900)) == "900 ? USD"
+    assert money(Used(input_tokens=1500, usd=0.25)) == "1.5k 0.25 USD"
+    assert [money(Used(input_tokens=count, usd=0.0)) for count in (999, 1000)] == ["999 0.00 USD", "1.0k 0.00 USD"]
+
+
+def test_a_question_is_told_with_how_to_answer_and_stdout_stays_for_the_result(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tell_asking(AskRecord(order="o1", number=1, command="rm\n" + "x" * 500, asked_at=0, deadline=9, default="deny"))
+    out, err = capsys.readouterr()
+    assert out == "" and err.splitlines() == [
+        f"o1 asks: {('rm ' + 'x' * 500)[:400]}",
+        "    treadle fleet answer o1 allow|deny   (deny by itself at its deadline)",
+    ]
+
+
+async def test_an_order_is_found_by_its_beginning_and_ctrl_c_ends_with_the_code_that_shells_know(bus: Bus) -> None:
+    await stored(bus, "order1")
+
+    async def names(bus: Bus, name: str) -> tuple[bool, str]:
+        return bus.connected, name
+
+    assert await asyncio.to_thread(with_order, "ord", names) == (True, "order1")
+    with pytest.raises(NotFound):
+        await asyncio.to_thread(with_order, "other", names)
+
+    async def interrupted(bus: Any) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(SystemExit) as ended:
+        await asyncio.to_thread(with_bus, interrupted)
+    assert ended.value.code == 130
+
+
+@pytest.fixture
+def listening(state_home: Path) -> Iterator[Listening]:
+    made = Listening(port=0, behind_proxy=True, names=("fleet.example",))
+    try:
+        with background.noted(made.address, made.unix):
+            yield made
+    finally:
+        made.socket.close()
+
+
+def read_code(drawn: str) -> str:
+    """What a camera reads off these half blocks."""
+    lines = [line for line in drawn.splitlines() if set(line) <= set(" ▀▄█\x1b[0123456789;m") and line.strip()]
+    size = 8
+    wide = max(len(line) for line in lines)
+    picture = Image.new("L", (wide * size, len(lines) * 2 * size), 255)
+    for row, line in enumerate(lines):
+        for column, letter in enumerate(line):
+            for half, light in ((0, letter in "▀█"), (1, letter in "▄█")):
+                place = (column * size, (row * 2 + half) * size)
+                picture.paste(255 if light else 0, (*place, place[0] + size, place[1] + size))
+    (found,) = zxingcpp.read_barcodes(picture)
+    return str(found.text)
+
+
+def test_the_code_signs_a_phone_in_once_with_the_right_to_answer(listening: Listening) -> None:
+    result = CliRunner().invoke(phone, ["--name", "Ana's phone"])
+    assert result.exit_code == 0, result.output
+    url = read_code(result.output)
+    assert url.startswith("https://fleet.example/#") and url in result.output
+    device, *_ = Tokens().exchange(url.rpartition("#")[2]) or pytest.fail("the code is worth nothing")
+    assert (device.name, device.right) == ("Ana's phone", "answer")
+    assert Tokens().exchange(url.rpartition("#")[2]) is None
+    told = json.loads(CliRunner().invoke(phone, ["--json"]).output)
+    assert told["url"].startswith("https://fleet.example/#") and (told["name"], told["right"]) == ("phone", "answer")
+
+
+def test_a_server_on_plain_http_is_none_for_a_phone(state_home: Path) -> None:
+    made = Listening(port=0)
+    try:
+        with background.noted(made.address, made.unix):
+            result = CliRunner().invoke(phone)
+    finally:
+        made.socket.close()
+    assert result.exit_code and "--local-ca" in str(result.exception)
+
+
+def test_a_phone_may_do_what_was_typed_and_the_server_is_named(listening: Listening) -> None:
+    result = CliRunner().invoke(phone, ["--right", "watch"])
+    assert result.output.endswith("Then it may: watch.\n")
+    device, *_ = Tokens().exchange(read_code(result.output).rpartition("#")[2]) or pytest.fail("worth nothing")
+    assert (device.name, device.right) == ("phone", "watch")
+
+
+async def test_old_work_is_found_by_its_words_and_nothing_in_it_acts_on_the_terminal(bus: Bus) -> None:
+    for number in range(3):
+        await stored(
+            bus, f"weave{number}", {"title": f"the\ncloth{number}"}, state="failed", title=f"the\ncloth{number}"
+        )
+    body = {"n": 1, "events": [{"type": "text_delta", "text": "the loom\x1b[2J is stuck"}, {"type": "turn_ended"}]}
+    await bus.publish("fleet.ev.weave1.1.n1", json.dumps(body).encode())
+    one = await typed("search", "CLOTH2", "-n", "5", both=True)
+    assert one.splitlines()[0] == "weave2  failed     task     the cloth2" and len(one.splitlines()) == 2
+    assert "cloth2" in one.splitlines()[1] and one.splitlines()[1].startswith("    ")
+    some = await typed("search", "do", "--kind", "task", "--count", "1", both=True)
+    assert some.endswith("3 texts match; these are the best of each order\n") and len(some.splitlines()) == 3
+    found = await typed_json("search", "do", "weave0")
+    assert [hit["order"] for hit in found["hits"]] == ["weave0"] and found["total"] == 1
+    none = await typed("search", "cloth1", "--kind", "file", both=True)
+    assert none == "Nothing that was said, run or touched matches.\n"
+    assert await typed("search", "cloth1", "--kind", "file") == "", "a program that reads it gets hits alone"
+    assert len((await typed("search", "do", "-n", "1")).splitlines()) == 2
+    assert "\x1b" not in await typed("search", "loom")

@@ -1,0 +1,127 @@
+"""`treadle coord`: the `heimdall-*` commands under the one program, setup and the hook of outside agents."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.coordination.conftest import BIN, Run
+from treadle.cli.heimdall import COMMANDS, OF_TREADLE, hook
+from treadle.cli.project import coord
+
+
+def test_treadle_coord_is_the_same_commands(heimdall: Run, project: Path) -> None:
+    def coord(*arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+        command = [str(BIN / "treadle"), "coord", *arguments]
+        return subprocess.run(command, cwd=project, capture_output=True, text=True, input=stdin)
+
+    assert coord("resolve", "set", "F1", "x").stdout == "F1 = x\n"
+    assert heimdall("resolve", "F1").stdout == "x\n"
+    assert coord("resolve", "F9").returncode == 1
+    assert coord("resolve", "--help").stdout == heimdall("resolve", "--help").stdout
+    assert coord("validate", stdin="{").stdout == '{"valid":false,"errors":["unparseable JSON"]}\n'
+    overview = coord()
+    assert overview.returncode == 0 and all(name in overview.stdout for name in COMMANDS)
+    assert coord("nonsense").returncode == 2
+
+
+def test_without_a_name_or_with_help_all_are_listed_and_a_wrong_one_is_told_which_there_are() -> None:
+    listed = CliRunner().invoke(coord).output
+    assert listed.startswith("Usage: treadle coord NAME ...\n\n") and listed.endswith("--help` says more.\n")
+    ours, theirs = listed.split("\nThe same as heimdall-NAME:\n\n")
+    assert [line.split()[0] for line in ours.splitlines()[2:]] == list(OF_TREADLE)
+    assert [line.split()[0] for line in theirs.splitlines() if line.startswith("  ")] == list(COMMANDS)
+    assert all(what in listed for what in (*OF_TREADLE.values(), *COMMANDS.values()))
+    for word in ("-h", "--help", "help"):
+        assert CliRunner().invoke(coord, [word]).output == listed
+    wrong = CliRunner().invoke(coord, ["nonsense"])
+    assert wrong.exit_code == 2 and "there is no 'nonsense'; there are " in " ".join(wrong.output.split())
+    assert all(name in wrong.output for name in (*OF_TREADLE, *COMMANDS))
+
+
+def files(top: Path) -> dict[str, bytes]:
+    found = [path for path in top.rglob("*") if path.is_file() and ".git" not in path.relative_to(top).parts[:1]]
+    return {str(path.relative_to(top)): path.read_bytes() for path in found if ".planning" not in path.parts}
+
+
+@pytest.fixture
+def beside(project: Path) -> Path:
+    (project / "AGENTS.md").write_text("# Ours\r\n\nKeep.")
+    return project
+
+
+def test_a_dry_run_shows_the_difference_and_changes_nothing(heimdall: Run, beside: Path) -> None:
+    before = files(beside)
+    done = heimdall("setup", "codex", "--dry-run")
+    assert done.returncode == 0 and "+++ " in done.stdout and "AGENTS.md" in done.stdout
+    assert files(beside) == before
+
+
+def test_it_is_set_up_once_and_taken_out_as_it_was(heimdall: Run, beside: Path) -> None:
+    before = files(beside)
+    first = heimdall("setup", "codex", "--no-guard")
+    assert first.returncode == 0 and f"changed {beside}/AGENTS.md" in first.stdout and files(beside) != before
+    again = heimdall("setup", "codex", "--no-guard")
+    assert "wrote" not in again.stdout and f"unchanged {beside}/AGENTS.md" in again.stdout
+    shown = heimdall("setup", "codex", "--remove", "--dry-run")
+    assert f"would take our part out of {beside}/AGENTS.md" in shown.stdout and files(beside) != before
+    assert heimdall("setup", "codex", "--remove").returncode == 0
+    assert files(beside) == before
+    assert heimdall("setup", "codex", "--remove").stdout == "codex was not set up here\n"
+
+
+def test_commits_are_checked_unless_that_is_not_wanted_and_then_it_says_so(heimdall: Run, project: Path) -> None:
+    hook = project / ".git" / "hooks" / "pre-commit"
+    done = heimdall("setup", "claude", "--no-guard")
+    assert "commits are not checked yet" in done.stderr and not hook.exists()
+    assert "(block)" in heimdall("setup", "claude").stdout and hook.exists()
+
+
+def test_the_difference_has_only_the_lines_that_change_and_says_which_files_are_new(
+    heimdall: Run, beside: Path
+) -> None:
+    shown = heimdall("setup", "codex", "--dry-run").stdout
+    assert f"--- {beside}/AGENTS.md\n+++ {beside}/AGENTS.md\n" in shown and "--- /dev/null\n+++ " in shown
+    assert "-# Ours" not in shown and " # Ours" in shown and "-Keep." in shown
+    done = heimdall("setup", "codex", "--no-guard").stdout
+    assert any(line.startswith("wrote ") for line in done.splitlines())
+    removed = heimdall("setup", "codex", "--remove").stdout.splitlines()
+    assert f"changed {beside}/AGENTS.md" in removed and any(line.startswith("removed ") for line in removed)
+
+
+def call(project: Path) -> str:
+    said = {"session_id": "s", "cwd": str(project), "hook_event_name": "PreToolUse", "tool_name": "Write"}
+    return json.dumps({**said, "tool_input": {"file_path": str(project / "src" / "a" / "b.ts")}})
+
+
+def test_a_write_to_what_another_holds_is_refused_and_any_other_goes_on_without_a_word(
+    heimdall: Run, project: Path
+) -> None:
+    bob = "haid:bob.box-0002"
+    heimdall("claim", "claim", "src", "--task", "T", HEIMDALL_HAID=bob)
+    done = heimdall("hook", "claude", stdin=call(project))
+    assert done.returncode == 0 and json.loads(done.stdout)["decision"] == "block" and bob in done.stdout
+    assert json.loads(done.stdout)["hookSpecificOutput"]["hookEventName"] == "PreToolUse"
+    told = json.loads(heimdall("hook", "cursor", stdin=call(project)).stdout)
+    assert "permission" in told and "decision" not in told
+    heimdall("claim", "release", HEIMDALL_HAID=bob)
+    assert "free now: src/a/b.ts" in heimdall("hook", "claude", stdin=call(project)).stdout
+    assert heimdall("hook", "claude", stdin=call(project)).stdout == ""
+
+
+def test_what_is_no_call_goes_on_and_says_why(heimdall: Run) -> None:
+    done = heimdall("hook", "claude", stdin="{")
+    assert (done.returncode, done.stdout) == (0, "") and "not JSON" in done.stderr
+
+
+def test_a_look_that_takes_too_long_refuses_the_write(
+    heimdall: Run, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim that is a pipe which nobody writes to is never read to its end."""
+    heimdall("claim", "claim", "docs", "--task", "T", HEIMDALL_HAID="haid:bob.box-0002")
+    os.mkfifo(project / ".git/heimdall/ledger/claims/haid_x.json")
+    monkeypatch.setattr(hook, "SECONDS", 1)
+    assert "could not be checked" in heimdall("hook", "claude", stdin=call(project)).stdout

@@ -1,0 +1,305 @@
+"""The small `heimdall-*` commands: symbols, facts, capsules, briefs, tokens, messages, identities, the umbrella."""
+
+import json
+from pathlib import Path
+
+from tests.coordination.conftest import Run, trail
+from treadle.coordination.planning import Planning
+
+
+def test_symbols_are_listed_for_people_and_for_programs(heimdall: Run) -> None:
+    heimdall("resolve", "set", "F1", "a\tb")
+    assert heimdall("resolve", "list").stdout == "F1\ta\\tb\n"
+    assert json.loads(heimdall("resolve", "list", "--json").stdout) == {"F1": "a\tb"}
+    assert heimdall("resolve", "lookup", "F1").stdout == "a\tb\n"
+
+
+def test_an_id_is_found_by_its_value_and_a_lookup_takes_any_name(heimdall: Run) -> None:
+    assert heimdall("resolve", "set", "list", "x").stdout == "list = x\n"
+    assert heimdall("resolve", "--reverse", "x").stdout == "list\n"
+    assert heimdall("resolve", "--reverse", "y").returncode == 1
+    assert heimdall("resolve", "lookup", "list").stdout == "x\n"
+    assert heimdall("resolve", "list").stdout == "list\tx\n"
+
+
+def test_a_fact_is_kept_listed_and_forgotten(heimdall: Run) -> None:
+    assert heimdall("blackboard", "set", "port", "5173").stdout == "port = 5173\n"
+    heimdall("blackboard", "set", "note", "a\tb")
+    assert heimdall("blackboard", "get", "port").stdout == "5173\n"
+    assert heimdall("blackboard", "list").stdout == "port\t5173\nnote\ta\\tb\n"
+    assert json.loads(heimdall("blackboard", "list", "--json").stdout) == {"port": "5173", "note": "a\tb"}
+    assert heimdall("blackboard", "del", "port").stdout == "deleted port\n"
+    assert heimdall("blackboard", "get", "port").returncode == 1
+
+
+def test_bytes_that_are_no_text_come_back_as_they_went_in(installed: Run) -> None:
+    assert installed("blackboard", "set", "k", "\udcff\udcfe").returncode == 0
+    assert installed("blackboard", "get", "k").stdout == "\udcff\udcfe\n"
+
+
+def test_a_capsule_is_written_shown_and_given_with_what_it_builds_on(heimdall: Run) -> None:
+    assert heimdall("capsule", "write", "w1", "--what", "one").stdout.startswith("wrote capsule w1 (")
+    assert heimdall("capsule", "write", "w2", "--what", "two", "--depends", "w1").returncode == 0
+    assert heimdall("capsule", "deps", "w2").stdout == "w1\nw2\n"
+    assert heimdall("capsule", "list").stdout == "w1\nw2\n"
+    assert json.loads(heimdall("capsule", "list", "--json").stdout) == ["w1", "w2"]
+    one, two = (heimdall("capsule", "show", name).stdout for name in ("w1", "w2"))
+    whole = heimdall("capsule", "hydrate", "w2").stdout
+    assert whole.index(one.strip()) < whole.index(two.strip())
+
+
+def test_a_budget_leaves_out_what_does_not_fit_and_names_it(heimdall: Run) -> None:
+    heimdall("capsule", "write", "w1", "--what", "one " * 100)
+    heimdall("capsule", "write", "w2", "--what", "two", "--depends", "w1")
+    told = heimdall("capsule", "hydrate", "w2", "--budget", "40").stdout
+    assert "two" in told and "one one" not in told and "w1" in told
+
+
+def test_each_field_is_kept_and_an_empty_one_is_refused(heimdall: Run) -> None:
+    fields = ["--what", "W", "--where", "src", "--decision", "D", "--gotcha", "G", "--depends", ""]
+    assert heimdall("capsule", "write", "w1", *fields).returncode == 0
+    shown = heimdall("capsule", "show", "w1").stdout
+    assert all(word in shown for word in ("W", "src", "D", "G"))
+    assert heimdall("capsule", "list").stdout == "w1\n"
+    assert (
+        heimdall("capsule", "hydrate", "w1", "--budget", "9" * 30).stdout == heimdall("capsule", "hydrate", "w1").stdout
+    )
+    assert heimdall("capsule", "remove", "w1").stdout == "removed capsule w1\n"
+    assert heimdall("capsule", "list").stdout == "" and heimdall("capsule", "remove", "w1").returncode == 1
+
+
+def test_a_brief_is_built_of_what_the_options_name(heimdall: Run) -> None:
+    heimdall("resolve", "set", "F1", "src/a.py")
+    heimdall("capsule", "write", "w1", "--what", "one")
+    words = ["build", "--task", "3", "--spec", "do it", "--symbols", "F1", "--capsules", "w1"]
+    told = heimdall("brief", *words).stdout
+    assert all(part in told for part in ("task 3", "do it", "F1 = src/a.py", "one"))
+    assert heimdall("brief", *words, "--invariants", "none.md", "--strict").returncode == 1
+
+
+def test_the_command_gives_all_briefs_or_one(heimdall: Run, project: Path) -> None:
+    heimdall("resolve", "set", "F1", "src/a.py")
+    tasks = [{"task": "1", "spec": "do one", "symbols": "F1"}, {"task": "2", "spec": "do two"}]
+    (project / "wave.json").write_text(json.dumps(tasks))
+    told = json.loads(heimdall("brief", "wave", "wave.json").stdout)
+    assert list(told["briefs"]) == ["1", "2"]
+    assert all(text.startswith(told["shared"]) for text in told["briefs"].values())
+    assert (
+        heimdall("brief", "wave", "-", stdin=json.dumps(tasks)).stdout == heimdall("brief", "wave", "wave.json").stdout
+    )
+    assert heimdall("brief", "wave", "wave.json", "--task", "2").stdout == told["briefs"]["2"]
+    (project / "wave.json").write_text('[{"name": 3}]')
+    assert heimdall("brief", "wave", "wave.json").returncode == 2
+
+
+def test_a_budget_and_invariants_count_in_every_brief(heimdall: Run, project: Path) -> None:
+    (project / "RULES.md").write_text("# Rules\nBe kind.\n")
+    heimdall("capsule", "write", "w1", "--what", "one " * 100)
+    words = ["build", "--task", "3", "--spec", "do it", "--capsules", "w1"]
+    assert "one one" in heimdall("brief", *words).stdout
+    assert "one one" not in heimdall("brief", *words, "--budget", "5").stdout
+    assert heimdall("brief", *words, "--invariants", "none.md").returncode == 0, "only --strict refuses that"
+    tasks = json.dumps([{"task": "1", "spec": "do one", "capsules": "w1"}])
+    told = json.loads(heimdall("brief", "wave", "-", "--invariants", "RULES.md", stdin=tasks).stdout)
+    assert "Be kind." in told["shared"] and "one one" in told["shared"]
+    assert "one one" not in heimdall("brief", "wave", "-", "--budget", "5", stdin=tasks).stdout
+    assert "Be kind." not in heimdall("brief", "wave", "-", stdin=tasks).stdout
+
+
+def test_the_report_and_the_change_come_as_json_too(heimdall: Run) -> None:
+    heimdall("ledger", "log", "--role", "r", "--kind", "k", "--tokens", "5", "--source", "measured")
+    heimdall("ledger", "baseline", "--role", "r", "--tokens", "10")
+    assert json.loads(heimdall("ledger", "report", "--json").stdout) == {
+        "roles": {"r": {"tokens": 5, "messages": 1}},
+        "total": 5,
+        "sources": {"measured": 5},
+        "unreadable": 0,
+    }
+    changes = [{"role": "r", "baseline": 10, "measured": 5, "percent": -50}]
+    assert json.loads(heimdall("ledger", "delta", "--json").stdout) == changes
+
+
+def test_tokens_can_be_estimated_instead_of_declared(heimdall: Run, project: Path) -> None:
+    (project / "brief.txt").write_text("hello world")
+    words = ["log", "--role", "r", "--kind", "k", "--count"]
+    assert heimdall("ledger", *words, "brief.txt").stdout == "logged r/k=2\n"
+    assert heimdall("ledger", *words, "-", stdin="hello").stdout == "logged r/k=1\n"
+    entries = [json.loads(line) for line in (project / ".planning/protocol/ledger.jsonl").read_text().splitlines()]
+    assert [entry["source"] for entry in entries] == ["estimated", "estimated"]
+
+
+def test_tokens_are_shown_by_role_and_run(heimdall: Run, project: Path) -> None:
+    for role, run in (("b", "r1"), ("a", "r1"), ("a", "r2")):
+        heimdall("ledger", "log", "--role", role, "--kind", "k", "--tokens", "5", "--run", run)
+    report = "token ledger (tokens by role)\n  a: {} tokens ({} msgs)\n  b: 5 tokens (1 msgs)\n  TOTAL: {} tokens\n"
+    assert heimdall("ledger", "report").stdout == report.format(10, 2, 15)
+    assert heimdall("ledger", "report", "--run", "r1").stdout == report.format(5, 1, 10)
+    assert heimdall("ledger", "report", HEIMDALL_RUN="r1").stdout == report.format(5, 1, 10)
+    assert heimdall("ledger", "report", "--run", "", HEIMDALL_RUN="r1").stdout == report.format(10, 2, 15)
+    assert heimdall("ledger", "baseline", "--role", "a", "--tokens", "20").stdout == "baseline a = 20 (v1)\n"
+    first, row = heimdall("ledger", "delta", "--role", "a").stdout.splitlines()
+    assert first == "token delta (v1 baseline -> measured)" and row.startswith("  ") and "20" in row and "10" in row
+    (row_of_run,) = json.loads(heimdall("ledger", "delta", "--role", "a", "--run", "r1", "--json").stdout)
+    assert (row_of_run["role"], row_of_run["measured"]) == ("a", 5)
+    entries = [json.loads(line) for line in (project / ".planning/protocol/ledger.jsonl").read_text().splitlines()]
+    assert {entry["source"] for entry in entries} == {"declared"} and {entry["kind"] for entry in entries} == {"k"}
+    with (project / ".planning/protocol/ledger.jsonl").open("a") as file:
+        file.write("no line\n")
+    assert heimdall("ledger", "report").stderr == "heimdall-ledger: 1 unreadable line(s) skipped\n"
+
+
+ANN, BOB = "haid:ann.box-0001/native", "haid:bob.box-0002/coder"
+
+
+def test_a_question_is_asked_read_answered_found_and_acknowledged(heimdall: Run) -> None:
+    asked = heimdall("message", "ask", "which port?", "--to", BOB, HEIMDALL_HAID=ANN).stdout.strip()
+    assert f"{asked}  {ANN} -> {BOB}  question" in heimdall("message", "read", HEIMDALL_HAID=BOB).stdout
+    answer = {"type": "task_result", "from": "bob", "msg_id": "r1", "task": "port", "status": "pass", "reply_to": asked}
+    assert heimdall("message", "post", "--to", ANN, stdin=json.dumps(answer), HEIMDALL_HAID=BOB).returncode == 0
+    thread = json.loads(heimdall("message", "thread", "r1", "--json").stdout)
+    assert [entry["message"]["msg_id"] for entry in thread] == [asked, "r1"]
+    assert asked in heimdall("message", "search", "WHICH").stdout
+    assert heimdall("message", "search", "nothing").stdout == "(no messages)\n"
+    assert "r1" in heimdall("message", "read", "--ack", HEIMDALL_HAID=ANN).stdout
+    assert heimdall("message", "read", HEIMDALL_HAID=ANN).stdout == "(no messages)\n"
+    assert "r1" in heimdall("message", "read", "--all", HEIMDALL_HAID=ANN).stdout
+
+
+def test_what_is_no_message_is_refused_with_the_reason(heimdall: Run) -> None:
+    for given, why in (("{", "not JSON"), ('{"type": "question"}', "missing required field")):
+        refused = heimdall("message", "post", stdin=given, HEIMDALL_HAID=ANN)
+        assert refused.returncode == 2 and why in refused.stderr
+
+
+def test_a_message_is_shown_on_two_lines_and_goes_to_all_when_no_one_is_named(heimdall: Run) -> None:
+    said = {"type": "question", "from": ANN, "msg_id": "q1", "question": "which?"}
+    assert heimdall("message", "post", stdin=json.dumps(said), HEIMDALL_HAID=ANN).stdout.startswith("posted q1 to ")
+    asked = heimdall("message", "ask", "why?", "--reply-to", "q1", HEIMDALL_HAID=BOB).stdout.strip()
+    head, rest, *answer = heimdall("message", "thread", "q1").stdout.splitlines()
+    assert head.split()[1] == "q1" and head.endswith("question") and json.loads(rest) == {"question": "which?"}
+    assert answer[0].split()[1] == asked and json.loads(answer[1]) == {"question": "why?", "reply_to": "q1"}
+    assert (
+        heimdall("message", "read", HEIMDALL_HAID=BOB).stdout == heimdall("message", "read", HEIMDALL_HAID=BOB).stdout
+    )
+    assert json.loads(heimdall("message", "search", "why", "--json").stdout)[0]["message"]["msg_id"] == asked
+
+
+GOOD = '{"type":"question","from":"coder","msg_id":"m1","question":"which port?"}'
+
+
+def test_a_valid_message_is_0_and_any_other_is_1_with_its_faults(heimdall: Run) -> None:
+    fine = heimdall("validate", stdin=GOOD)
+    assert (fine.returncode, json.loads(fine.stdout)) == (0, {"valid": True, "errors": []})
+    for text in ("{", "[]", '{"type":"question"}', GOOD.replace("question", "riddle", 1)):
+        done = heimdall("validate", stdin=text)
+        found = json.loads(done.stdout)
+        assert (done.returncode, found["valid"]) == (1, False) and found["errors"], text
+
+
+def test_on_receipt_the_first_valid_message_is_accepted_and_one_retry_is_given(heimdall: Run) -> None:
+    first = heimdall("validate", "--on-receipt", stdin=f"{GOOD}\n")
+    assert (first.returncode, first.stdout) == (0, "ACCEPTED\n")
+    second = heimdall("validate", "--on-receipt", stdin="{\n" + f"{GOOD}\n")
+    assert (second.returncode, second.stdout) == (0, "ACCEPTED on retry (attempt 2)\n")
+    assert "INVALID (attempt 1)" in second.stderr and "retry: send" in second.stderr
+    third = heimdall("validate", "--on-receipt", stdin="{\n{\n" + f"{GOOD}\n")
+    assert third.returncode == 1 and third.stdout == "" and "ESCALATE: not valid after one retry" in third.stderr
+
+
+def test_input_that_ends_too_early_escalates(heimdall: Run) -> None:
+    for text in ("", "{\n"):
+        done = heimdall("validate", "--on-receipt", stdin=text)
+        assert done.returncode == 1 and "the input ended before a valid message" in done.stderr
+
+
+def test_the_contract_is_printed(heimdall: Run) -> None:
+    assert "draft-07" in json.loads(heimdall("validate", "--schema").stdout)["$schema"]
+
+
+def test_a_declared_identity_that_was_revoked_can_do_nothing(heimdall: Run) -> None:
+    ann = "haid:ann.box-0001"
+    heimdall("haid", "register", "--haid", ann)
+    assert heimdall("haid", "revoke", ann).returncode == 0
+    assert heimdall("haid", "check", ann).returncode == 3
+    for words in (["resolve", "set", "F1", "x"], ["claim", "claim", "a", "--task", "T"], ["blackboard", "get", "k"]):
+        done = heimdall(*words, HEIMDALL_HAID=ann)
+        assert done.returncode == 2 and "revoked" in done.stderr
+    for words in (["reinstate", ann], ["register"], ["spawn", "helper"], ["revoke", "haid:bob.box-0002"]):
+        assert heimdall("haid", *words, HEIMDALL_HAID=ann).returncode == 2
+    heimdall("haid", "reinstate", ann)
+    assert heimdall("resolve", "set", "F1", "x", HEIMDALL_HAID=ann).returncode == 0
+
+
+def test_a_checkout_that_was_revoked_can_do_nothing_but_let_a_person_lift_it(heimdall: Run) -> None:
+    own = heimdall("haid", "register").stdout.strip()
+    heimdall("haid", "revoke", own)
+    for words in (
+        ["resolve", "set", "F1", "x"],
+        ["protocol", "init"],
+        ["protocol", "blackboard", "list"],
+        ["validate"],
+    ):
+        done = heimdall(*words)
+        assert done.returncode == 2 and f"{own} is revoked" in done.stderr
+    assert heimdall("resolve", "set", "F1", "x", HEIMDALL_HAID="haid:bob.box-0002").returncode == 0
+    assert heimdall("protocol", "haid", "reinstate", own).returncode == 0
+    assert heimdall("resolve", "F1").stdout == "x\n"
+
+
+def test_the_haid_command(heimdall: Run) -> None:
+    own = heimdall("haid").stdout.strip()
+    assert own == heimdall("haid", "current").stdout.strip()
+    assert heimdall("haid", "spawn", "Coder").stdout == f"{own}/coder\n"
+    assert heimdall("haid", "trailer").stdout == f"Heimdall-Agent: {own}\n"
+    assert heimdall("haid", "get", own).stdout == "null\n"
+    assert heimdall("haid", "list", "--json").stdout == "[]\n"
+    assert heimdall("haid", "check").returncode == 3
+    lost = heimdall("haid", "heartbeat")
+    assert lost.returncode == 2 and lost.stderr.startswith("heimdall-haid: ")
+    assert heimdall("haid", "register", "--role", "lead").stdout == f"{own}\n"
+    assert heimdall("haid", "check").returncode == 0
+    assert heimdall("haid", "heartbeat").returncode == 0
+    assert "\tactive\tlead\t" in heimdall("haid", "list").stdout
+
+
+def test_what_is_known_of_an_identity_is_told_and_written_down(heimdall: Run, project: Path) -> None:
+    ann = "haid:ann.box-0001"
+    assert heimdall("haid", "check", ann).stdout == f"{ann} unknown\n"
+    assert heimdall("haid", "register", "--haid", ann, "--role", "lead", "--tool", "t").stdout == f"{ann}\n"
+    assert heimdall("haid", "check", ann).stdout == f"{ann} active\n"
+    assert heimdall("haid", "heartbeat", ann).stdout == f"heartbeat {ann}\n"
+    assert json.loads(heimdall("haid", "get", ann).stdout)["role"] == "lead"
+    assert [row["haid"] for row in json.loads(heimdall("haid", "list", "--json").stdout)] == [ann]
+    assert heimdall("haid", "revoke", ann).stdout == f"revoke {ann}\n"
+    assert heimdall("haid", "check", ann).stdout == f"{ann} revoked\n"
+    acts = [(what, to) for tool, what, to in trail(Planning(str(project / ".planning"))) if tool == "haid"]
+    for act in (("check", ann), ("get", ann), ("list", "1")):
+        assert act in acts
+
+
+def test_the_umbrella_dispatches_and_passes_exit_codes_through(heimdall: Run) -> None:
+    heimdall("protocol", "resolve", "set", "F1", "x")
+    assert heimdall("protocol", "resolve", "F1").stdout == "x\n"
+    assert heimdall("protocol", "resolve", "F9").returncode == 1
+
+
+def test_the_trail_can_be_tailed(heimdall: Run) -> None:
+    for number in range(25):
+        heimdall("resolve", "set", f"F{number}", "x")
+    assert len(heimdall("protocol", "log").stdout.splitlines()) == 20
+    assert heimdall("protocol", "log", "2").stdout.splitlines()[1].endswith("\tresolve\tset\tF24=x")
+    assert len(heimdall("protocol", "log", "9" * 18).stdout.splitlines()) == 25
+
+
+def test_the_planning_directory_is_made_and_a_host_is_told_of_the_server(heimdall: Run, project: Path) -> None:
+    assert heimdall("protocol", "init").stdout == f"initialised {project / '.planning'}\n"
+    assert not (project / ".mcp.json").exists()
+    assert heimdall("protocol", "init", "--mcp").stdout.endswith(f"wrote {project / '.mcp.json'}\n")
+    assert (project / ".mcp.json").exists()
+
+
+def test_the_savings_are_counted_for_our_plan_and_for_ones_own(heimdall: Run, project: Path) -> None:
+    assert "tokens" in heimdall("protocol", "demo", "--keep", "counted").stdout
+    assert list((project / "counted").iterdir())
+    (project / "PLAN.md").write_text("# Plan\n\n## Rules\nBe kind.\n\n## One\nDo one.\n\n## Two\nDo two.\n")
+    assert heimdall("protocol", "demo", "--plan", "PLAN.md").stdout.startswith("v1 orchestration (briefing 2 spawns")

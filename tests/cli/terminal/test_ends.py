@@ -1,0 +1,246 @@
+"""`treadle kill` and `clean`: everything that a terminal has started ends, and what it has left is removed."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.cli.terminal.shells import Here, Shell
+from tests.conftest import need
+from tests.terminal.support import alive, connected, until
+from tests.waiting import stop
+from treadle.io import files
+from treadle.io.process import table
+from treadle.terminal import lock
+from treadle.terminal.places import Place
+
+
+def test_kill_ends_everything_and_tells_what_died(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "x", "--", "bash", "--norc", "-i")
+    shell("send", "x", "sleep 61 & sleep 62\\n")
+    until(lambda: "sleep 61" in shell.written("x"))
+    bash = shell.place("x").pids()[1]
+    until(lambda: [job.name for job in table.descendants(bash)] == ["sleep", "sleep"])
+    jobs = [job.pid for job in table.descendants(bash)]
+    text = shell("kill", "x", "--grace", "3")
+    assert text.count("sleep") == 2 and "bash" in text
+    assert not any(map(alive, jobs))
+    shell("run", "--detach", "--id", "y", "--", "sh", "-c", "trap '' TERM HUP; echo deaf; sleep 60")
+    until(lambda: "deaf" in shell.written("y"))
+    report = json.loads(shell("kill", "y", "--grace", "0.1", "--json"))
+    assert report["survivors"] == [] and report["code"] == 137
+
+
+def test_kill_does_without_a_supervisor_that_is_stuck(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "stuck", "--", "sleep", "60")
+    supervisor, child = shell.place("stuck").pids()
+    stop(supervisor)
+    try:
+        assert shell("kill", "stuck", "--grace", "1") == f"stuck ended\n  SIGTERM  {child} sleep\n"
+        assert not alive(child)
+    finally:
+        os.kill(supervisor, signal.SIGCONT)
+    shell("wait", "stuck", "--exit", code=143)
+
+
+def test_kill_sees_everything_though_the_supervisor_is_stuck_and_the_reaper_killed(shell: Shell) -> None:
+    shell(
+        "run", "--detach", "--id", "x", "--", "sh", "-c", "setsid sh -c 'sleep 61 & sleep 62 &' & trap '' HUP TERM; cat"
+    )
+    supervisor, _ = shell.place("x").pids()
+    until(lambda: sum(found.name == "sleep" for found in table.descendants(supervisor)) == 2)
+    sleeps = [found.pid for found in table.descendants(supervisor) if found.name == "sleep"]
+    (reaper,) = [found.pid for found in table.descendants(supervisor) if found.name == "treadle-reaper"]
+    stop(supervisor)
+    os.kill(reaper, signal.SIGKILL)
+    done = shell.run("kill", "x", "--grace", "0.2")
+    assert done.returncode == 0 and all(f"{pid} sleep" in done.stdout for pid in sleeps)
+    until(lambda: not any(map(alive, sleeps)))
+    os.kill(supervisor, signal.SIGKILL)
+    until(lambda: not alive(supervisor))
+
+
+def test_kill_ends_what_is_left_of_one_whose_supervisor_and_reaper_were_killed_at_once(shell: Shell) -> None:
+    """It is known by a variable that it was started with. One without it could not be seen, so exit code 1."""
+    shell("run", "--detach", "--id", "x", "--", "sh", "-c", "setsid sleep 61 & trap '' HUP TERM; sleep 62")
+    supervisor, _ = shell.place("x").pids()
+    until(lambda: sum(found.name == "sleep" for found in table.descendants(supervisor)) == 2)
+    below = table.descendants(supervisor)
+    (reaper,) = [found.pid for found in below if found.name == "treadle-reaper"]
+    sleeps = [found.pid for found in below if found.name == "sleep"]
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in (supervisor, reaper):
+            os.kill(pid, number)
+    until(lambda: not alive(supervisor) and not alive(reaper))
+    done = shell.run("kill", "x", "--grace", "0.2")
+    assert done.returncode == 1 and "all that watched it was killed" in done.stderr
+    assert all(f"{pid} sleep" in done.stdout for pid in sleeps)
+    until(lambda: not any(map(alive, sleeps)))
+
+
+def test_kill_names_each_that_ended_and_how(here: Here) -> None:
+    assert json.loads(here("kill", "--all", "--json")) == {}
+    for name in ("a", "b"):
+        here.stage.start("sleep", "60", id=name)
+    child = here.place("a").pids()[1]
+    assert here("kill", "a") == f"a ended with code 143\n  SIGTERM  {child} sleep\n"
+    child = here.place("b").pids()[1]
+    report = json.loads(here("kill", "b", "--json"))
+    assert report["ended"] == [{"pid": child, "name": "sleep", "by": "SIGTERM"}]
+    assert (report["code"], report["survivors"], report["unseen"]) == (143, [], False)
+    for name in ("c", "d", "e", "f"):
+        here.stage.start("sleep", "60", id=name)
+    assert set(json.loads(here("kill", "c", "d", "--json"))) == {"c", "d"}
+    assert list(json.loads(here("kill", "--all", "--json"))) == ["e", "f"], "those that have ended are not ended again"
+
+
+def test_one_that_has_ended_cannot_be_ended_again(here: Here) -> None:
+    Path(here.ended("gone").pid).touch()
+    code, out, err = here.run("kill", "gone")
+    assert (code, out) == (1, "") and "session gone has ended\n  `treadle wait gone --exit` has its code" in err
+
+
+@contextmanager
+def foreign(here: Here, name: str, pids: str) -> Iterator[Place]:
+    """A supervisor that is not one of ours, and hangs up on everyone."""
+    place = here.place(name)
+    with socket.socket(socket.AF_UNIX) as listener, files.locked(place.pid):
+        Path(place.pid).write_text(pids)
+        listener.bind(place.sock)
+        listener.listen()
+
+        def hang_up() -> None:
+            with suppress(OSError):
+                while True:
+                    with listener.accept()[0] as sock:
+                        sock.sendall(b"\0")
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        try:
+            yield place
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join(50)
+    os.unlink(place.sock)
+    os.unlink(place.pid)
+
+
+def test_of_a_foreign_supervisor_it_is_not_known_what_its_program_has_left(here: Here) -> None:
+    program = subprocess.Popen(["sleep", "60"])
+    try:
+        with foreign(here, "f", f"0\n{program.pid}"):
+            here.ended("f", code=9)
+            code, out, err = here.run("kill", "f")
+    finally:
+        program.kill()
+    assert program.wait(50) == -signal.SIGTERM
+    assert (code, out) == (1, f"f ended with code 9\n  SIGTERM  {program.pid} sleep\n")
+    assert err == "  it cannot be told whether f left something behind: its supervisor adopts nothing\n"
+    with foreign(here, "f", "0\n1"):
+        code, out, err = here.run("kill", "f")
+    assert (code, out) == (1, "") and f"{here.place('f').pid} does not name its program" in err
+
+
+def start(shell: Shell, script: str) -> tuple[int, int]:
+    """The pids of the supervisor and the reaper of a program that says when it is ready."""
+    need("bwrap")
+    shell("run", "--detach", "--id", "x", "--own-pids", "--", "sh", "-c", script)
+    until(lambda: "ready" in shell.written("x"))
+    supervisor, _ = shell.place("x").pids()
+    (reaper,) = [found.pid for found in table.descendants(supervisor) if found.name == "treadle-reaper"]
+    return supervisor, reaper
+
+
+def test_a_daemon_that_ignores_hangups_ends_with_the_supervisor_and_the_reaper_killed_at_once(shell: Shell) -> None:
+    daemon = "trap '' HUP TERM; echo ready; exec sleep 61"
+    supervisor, reaper = start(shell, f'trap "" HUP TERM; setsid -f sh -c "{daemon}"; cat; sleep 62')
+    until(lambda: any(found.name == "sleep" for found in table.descendants(reaper)))
+    below = [found.pid for found in table.descendants(reaper)]
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in (supervisor, reaper):
+            os.kill(pid, number)
+    until(lambda: not any(map(alive, (supervisor, reaper, *below))))
+
+
+def test_ctrl_c_is_for_the_program_and_so_is_the_request_to_end(shell: Shell) -> None:
+    start(shell, "trap 'echo stopped' INT; trap 'exit 7' TERM; echo ready; while :; do read line; done")
+    shell("send", "x", "\\x03")
+    until(lambda: "stopped" in shell.written("x"))
+    with connected(shell.place("x")) as client:
+        client.kill()
+    shell("wait", "x", "--exit", "--timeout", "50", code=7)
+
+
+def test_a_program_that_does_not_exist_is_reported_as_in_a_shell(shell: Shell) -> None:
+    need("bwrap")
+    shell("run", "--detach", "--id", "x", "--own-pids", "--", "no-such-program")
+    shell("wait", "x", "--exit", "--timeout", "50", code=127)
+    assert "no-such-program" in shell.written("x")
+
+
+def test_without_bubblewrap_nothing_is_started(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = shell.run("run", "--detach", "--own-pids", "--", "/bin/sleep", "60")
+    assert done.returncode == 1 and "bwrap" in done.stderr
+    assert not shell.directory.exists() or not any(shell.directory.iterdir())
+
+
+def leave(here: Here, *names: str, when: int = 1) -> list[str]:
+    """Files of five bytes each, old ones unless said."""
+    for name in names:
+        path = here.directory / name
+        path.write_bytes(b"12345")
+        os.utime(path, (when, when))
+    return [str(here.directory / name) for name in names]
+
+
+def test_what_is_old_is_named_and_removed_only_when_asked(here: Here) -> None:
+    assert here("clean") == "Nothing to clean\n"
+    old = leave(here, "one.exit", "one.log", "two.out")
+    kept = leave(here, "young.log", "runs.log", "runs.pid", ".hidden.log", "notes.txt")
+    kept += leave(here, "young.exit", when=1 << 40)  # one young file keeps the others of its terminal
+    with files.locked(here.place("runs").pid):
+        would = "".join(f"would remove {path}\n" for path in old)
+        assert here("clean") == f"{would}Would clean 1 log file and 2 other files, 15 bytes; say --force to do it\n"
+        assert json.loads(here("clean", "--json")) == {"removed": False, "files": old, "bytes": 15}
+        assert all(map(os.path.exists, old))
+        removed = "".join(f"removed {path}\n" for path in old)
+        assert here("clean", "--force") == f"{removed}Cleaned 1 log file and 2 other files, 15 bytes\n"
+    assert sorted(map(str, here.directory.iterdir())) == sorted(kept)
+
+
+def test_files_are_counted_by_what_they_are(here: Here) -> None:
+    (alone,) = leave(here, "a.out")
+    assert here("clean", "--force") == f"removed {alone}\nCleaned 1 file, 5 bytes\n"
+    leave(here, "a.log", "a.log.1")
+    assert here("clean").endswith("\nWould clean 2 log files, 10 bytes; say --force to do it\n")
+    assert json.loads(here("clean", "--json", "--force"))["removed"] and list(here.directory.iterdir()) == []
+    os.rmdir(here.directory)
+    assert here("clean") == "Nothing to clean\n"
+    here.directory.mkdir()
+
+
+def test_work_that_was_not_brought_over_is_left_alone(here: Here, state_home: Path) -> None:
+    workdir = Path(lock.base()) / "w-1" / "r"
+    workdir.mkdir(parents=True)
+    place = here.ended("w", workdir=str(workdir.resolve()))
+    os.utime(place.exit, (1, 1))
+    assert here("clean") == "Nothing to clean\n"
+    workdir.rmdir()
+    assert place.exit in here("clean")
+
+
+def test_an_age_is_a_duration(here: Here) -> None:
+    leave(here, "a.out", when=1)
+    assert "a.out" in here("clean", "--older-than", "2h30m")
+    assert here("clean", "--older-than", "99999d") == "Nothing to clean\n"
+    code, out, err = here.run("clean", "--older-than", "10")
+    assert (code, out) == (1, "") and "'10' is not a duration" in err and "90s, 5m, 2h30m or 1d" in err

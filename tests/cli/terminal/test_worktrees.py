@@ -1,0 +1,188 @@
+"""`treadle merge` and `diff`: the work of a terminal with a worktree is shown, brought over or thrown away."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.terminal.shells import Here, Shell
+from tests.terminal.support import until
+from tests.workspace.repositories import make
+from treadle.terminal import worktree
+from treadle.terminal.settings import TerminalSettings
+
+GIT = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+
+
+def git(directory: Path, *arguments: str) -> str:
+    return subprocess.run([*GIT, *arguments], cwd=directory, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def repository(shell: Shell) -> Path:
+    git(shell.cwd, "init", "-q", "-b", "main")
+    (shell.cwd / "a.txt").write_text("one\ntwo\nthree\n")
+    (shell.cwd / ".gitignore").write_text("ignored\n")
+    git(shell.cwd, "add", ".")
+    git(shell.cwd, "commit", "-q", "-m", "first")
+    return shell.cwd
+
+
+def start(shell: Shell, script: str) -> Path:
+    """Start it, and give the directory that it works in once the script has run."""
+    shell("run", "--worktree", "--detach", "--id", "w", "--", "sh", "-c", f"{script}; touch ignored; exec sleep 100")
+    workdir = Path(json.loads(shell("ls", "--json"))[0]["workdir"])
+    until(lambda: (workdir / "ignored").exists())
+    return workdir
+
+
+@pytest.mark.slow
+def test_the_program_works_in_a_copy_and_its_changes_are_shown_and_brought_over(
+    shell: Shell,
+    repository: Path,
+) -> None:
+    workdir = start(shell, "echo four >> a.txt; echo new > b.txt")
+    assert workdir != repository and (repository / "a.txt").read_text() == "one\ntwo\nthree\n"
+    assert git(repository, "status", "--porcelain") == "" and git(repository, "branch").split() == ["*", "main"]
+    patch = shell("diff", "w")
+    assert "+four" in patch and "b/b.txt" in patch and "ignored" not in patch
+    assert sorted(line.split()[-1] for line in shell("diff", "w", "--stat").splitlines()) == ["a.txt", "b.txt"]
+    assert "2 changed files" in shell("merge", "w")
+    assert (repository / "a.txt").read_text().endswith("four\n") and (repository / "b.txt").read_text() == "new\n"
+    assert workdir.exists()
+    shell("kill", "w")
+    assert shell("merge", "w")
+    assert not workdir.exists()
+    assert "was removed" in shell.run("diff", "w").stderr
+
+
+def test_its_commits_become_a_branch(shell: Shell, repository: Path) -> None:
+    commit = "git -c user.name=b -c user.email=b@c commit -qam 'its own' && echo left > left.txt"
+    workdir = start(shell, f"echo four >> a.txt; {commit}")
+    made = json.loads(shell("merge", "w", "--branch", "--json"))
+    log = git(repository, "log", "--format=%s", made["place"]).splitlines()
+    assert made["outcome"] == "branch" and log[1:] == ["its own", "first"]
+    assert git(repository, "show", f"{made['place']}:left.txt") == "left\n"
+    assert git(repository, "status", "--porcelain") == "" and workdir.exists()
+
+
+def test_a_conflict_changes_nothing(shell: Shell, repository: Path) -> None:
+    start(shell, "echo theirs > a.txt; echo new > b.txt")
+    (repository / "a.txt").write_text("mine\n")
+    done = shell.run("merge", "w")
+    assert done.returncode == 1 and "a.txt" in done.stderr
+    assert (repository / "a.txt").read_text() == "mine\n" and not (repository / "b.txt").exists()
+
+
+def test_work_is_thrown_away_only_when_the_program_has_ended(shell: Shell, repository: Path) -> None:
+    workdir = start(shell, "echo new > b.txt")
+    assert "still runs" in shell.run("merge", "w", "--discard").stderr and workdir.exists()
+    shell("kill", "w")
+    shell("merge", "w", "--discard")
+    assert not workdir.exists() and not (repository / "b.txt").exists()
+
+
+def test_no_other_terminal_takes_the_id_by_which_the_work_is_found(shell: Shell, repository: Path) -> None:
+    workdir = start(shell, "echo new > b.txt")
+    shell("kill", "w")
+    shell("run", "--detach", "--id", "other", "--", "sleep", "100")
+    for taking in (["run", "--detach", "--id", "w", "--", "sleep", "100"], ["rename", "other", "w"]):
+        refused = shell.run(*taking)
+        assert refused.returncode == 1 and "has left work in its worktree" in refused.stderr, taking
+    assert "b.txt" in shell("diff", "w") and "1 changed file" in shell("merge", "w")
+    assert (repository / "b.txt").read_text() == "new\n" and not workdir.exists()
+    assert shell("rename", "other", "w") is not None
+
+
+@pytest.fixture
+def work(here: Here, tmp_path: Path) -> tuple[Path, Path]:
+    """A repository, and the worktree of a terminal `w` that has ended."""
+    settings = TerminalSettings()
+    settings.workdir = make(tmp_path / "r").top
+    root = Path(worktree.make("w", settings).root)
+    here.ended("w", workdir=str(root))
+    return tmp_path / "r", root
+
+
+def test_what_an_ended_program_has_changed_is_brought_over_and_its_worktree_removed(
+    here: Here, work: tuple[Path, Path]
+) -> None:
+    source, root = work
+    (root / "a.txt").write_text("two\n")
+    found = json.loads(here("merge", "w", "--json"))
+    assert found == {"outcome": "merged", "place": str(source.resolve()), "changed": ["a.txt"]}
+    assert (source / "a.txt").read_text() == "two\n" and not root.exists()
+    code, out, err = here.run("merge", "w")
+    assert (code, out) == (1, "") and "the worktree of w was removed" in err
+
+
+def test_nothing_changed_is_said_in_each_way(here: Here, work: tuple[Path, Path]) -> None:
+    _, root = work
+    assert here("merge", "w", "--branch") == "nothing was changed\n" and root.exists()
+    assert json.loads(here("merge", "w", "--branch", "--json")) == {"outcome": "unchanged", "place": "", "changed": []}
+    assert here("merge", "w") == "nothing was changed\n" and not root.exists()
+
+
+def test_commits_of_its_own_keep_the_worktree_until_they_are_brought_or_thrown_away(
+    here: Here, work: tuple[Path, Path]
+) -> None:
+    source, root = work
+    (root / "a.txt").write_text("two\n")
+    git(root, "commit", "-qam", "its own")
+    code, out, err = here.run("merge", "w")
+    assert (code, out) == (0, f"1 changed files are in {source.resolve()} now\n")
+    assert "is kept: it has commits of its own" in err and root.exists()
+    branch = here("merge", "w", "--branch").removeprefix("the branch ").removesuffix(" has it\n")
+    assert git(source, "log", "-1", "--format=%s", branch) == "its own\n"
+    assert here("merge", "w", "--discard") == f"the worktree {root} is gone\n" and not root.exists()
+
+
+def test_files_that_other_programs_obey_are_brought_only_when_asked(here: Here, work: tuple[Path, Path]) -> None:
+    source, root = work
+    (root / "AGENTS.md").write_text("obey\n")
+    assert here.run("merge", "w")[0] == 1 and not (source / "AGENTS.md").exists() and root.exists()
+    assert here("merge", "w", "--anyway") == f"1 changed files are in {source.resolve()} now\n"
+    assert (source / "AGENTS.md").read_text() == "obey\n"
+
+
+def test_keeping_and_throwing_away_at_once_is_refused(here: Here, work: tuple[Path, Path]) -> None:
+    code, out, err = here.run("merge", "w", "--branch", "--discard")
+    assert (code, out) == (2, "") and "--branch keeps the work and --discard throws it away" in err
+
+
+def test_a_terminal_without_a_worktree_has_nothing_to_show(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "plain", "--", "sleep", "100")
+    assert "no worktree of its own" in shell.run("diff", "plain").stderr
+    done = shell.run("run", "--worktree", "--detach", "--", "sleep", "100")
+    assert done.returncode == 1 and "not in a git repository" in done.stderr
+    assert not os.path.exists(shell.directory.parent / "worktrees")
+
+
+def test_the_patch_is_shown_as_it_is_in_colours_or_as_a_list(
+    here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = TerminalSettings()
+    settings.workdir = make(tmp_path / "r").top
+    root = Path(worktree.make("w", settings).root)
+    (root / "a.txt").write_text("two\n")
+    (root / "b.txt").write_bytes(b"\xff\x1b[31m\n")
+    here.ended("w", workdir=str(root))
+    patch = here("diff", "w")
+    assert "\n-one\n+two\n" in patch and patch.startswith("diff --git a/a.txt b/a.txt\n")
+    assert here("diff", "w", "--stat") == "M  a.txt\nA  b.txt\n"
+    found = json.loads(here("diff", "w", "--json", "--stat"))
+    assert [(each["kind"], each["path"], each["old_path"]) for each in found["changes"]] == [
+        ("modified", "a.txt", None),
+        ("added", "b.txt", None),
+    ]
+    assert found["patch"].startswith(patch[:40]) and "\x1b" not in here("diff", "w").partition("b.txt")[0]
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    coloured = here("diff", "w").splitlines()
+    assert coloured[0].startswith("\x1b[1mdiff ") and coloured[0].endswith("\x1b[0m")
+    assert "\x1b[31m-one\x1b[0m" in coloured and "\x1b[32m+two\x1b[0m" in coloured
+    assert any(line.startswith("\x1b[36m@@") for line in coloured) and "\x1b[1m--- a/a.txt\x1b[0m" in coloured
+    assert not any("\x1b[31m\x1b" in line for line in coloured)

@@ -1,0 +1,380 @@
+"""`treadle goal`: a plan is explained, run, steered and reported."""
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from msgspec.structs import replace
+
+from tests.cli.fleet.commands import requested, stored
+from tests.fleet.conftest import bus as bus
+from tests.fleet.conftest import fleet as fleet
+from tests.fleet.conftest import give, spec
+from tests.fleet.conftest import nothing_left as nothing_left
+from tests.fleet.conftest import repository as repository
+from tests.fleet.repositories import git
+from treadle.cli.fleet.goal import _GoalNews, _source, budget_words
+from treadle.cli.root import treadle
+from treadle.errors import ConfigError
+from treadle.fleet.engine.bus import Bus
+from treadle.fleet.orders import begun, encode
+from treadle.goals import commands, store
+from treadle.wire.fleet.records import AskRecord, Used
+from treadle.wire.goal.plan import GoalBudget, read
+from treadle.wire.goal.records import GoalRecord, GoalStep
+
+PLAN = """goal = "Export"
+done = "make test"
+budget = { usd = 20, hours = 0.5 }
+[[order]]
+id = "rows"
+task = "A type for a row."
+claims = ["rows.py"]
+accept = ["test -e rows.py"]
+[[order]]
+id = "api"
+title = "The API"
+task = "Serve it."
+after = ["rows"]
+claims = ["api/**"]
+accept = ["test -e api"]
+[[order]]
+id = "docs"
+task = "Say how."
+claims = ["rows.py"]
+"""
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(treadle, ["goal", *arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.output
+
+
+@pytest.fixture
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "goal.toml").write_text(PLAN)
+    return tmp_path / "goal.toml"
+
+
+def test_a_plan_is_explained_by_waves_overlaps_briefs_and_tokens(plan: Path) -> None:
+    code, said = run("check", "goal.toml")
+    assert code == 0 and said.startswith(
+        "goal    Export\ndone    make test\nlands   on main\nbudget  20 USD, 0.5 h\nasks    plan"
+    )
+    waves = said[said.index("wave 1") : said.index("overlapping")]
+    assert waves.index("rows  A type") < waves.index("wave 2") < waves.index("api   The API") < waves.index("docs")
+    assert "after rows; claims api/**" in said and "  rows and docs: rows.py\n" in said
+    assert "all briefs: " in said and "restating the plan to each: " in said
+    assert "goal.toml:16: note: order[2]: nothing accepts docs" in said
+
+
+def test_the_same_facts_are_there_for_programs(plan: Path) -> None:
+    found = json.loads(run("check", "goal.toml", "--json")[1])
+    assert [wave["orders"] for wave in found["waves"]] == [["rows"], ["api", "docs"]]
+    assert found["overlaps"] == [{"first": "rows", "second": "docs", "claims": ["rows.py", "rows.py"]}]
+    assert found["delta"]["cached"] <= found["delta"]["uncached"] and found["mistakes"] == []
+
+
+def test_mistakes_are_named_by_file_line_and_field_and_end_with_1(plan: Path) -> None:
+    plan.write_text(PLAN.replace("budget =", "# ").replace('after = ["rows"]', 'after = ["row"]'))
+    code, said = run("check", "goal.toml")
+    assert code == 1 and said.splitlines() == [
+        "goal.toml:1: budget: there is no budget (as in budget = { usd = 20, hours = 3 }, or run it with --no-budget)",
+        "goal.toml:13: order[1].after: there is no order 'row' (did you mean rows?)",
+        "2 mistakes; a plan with mistakes does not run",
+    ]
+    code, said = run("check", "goal.toml", "--no-budget")
+    assert code == 1 and "budget" not in said and "\n1 mistake; a plan with mistakes does not run\n" in said
+
+
+def test_a_checklist_becomes_a_plan_that_asks_a_person_and_replaces_no_file(plan: Path) -> None:
+    Path("TODO.md").write_text("# Export\n- [ ] rows\n- [ ] api\n")
+    with pytest.raises(ConfigError, match="goal.toml is there already"):
+        run("import", "TODO.md")
+    assert plan.read_text() == PLAN
+    code, said = run("import", "TODO.md", "--out", "new.toml")
+    made, _ = read(Path("new.toml").read_text())
+    assert code == 0 and "2 orders from TODO.md" in said and made is not None and made.gated == ("plan",)
+    assert run("import", "TODO.md", "--force")[0] == 0 and plan.read_text() != PLAN
+    assert run("import", "TODO.md", "--out", "-")[1] == plan.read_text()
+
+
+def test_a_directory_of_markdown_tasks_becomes_a_plan(plan: Path) -> None:
+    Path("tasks").mkdir()
+    with pytest.raises(ConfigError, match="has no Markdown files"):
+        run("import", "tasks", "--out", "-")
+    Path("tasks/1.md").write_text("# Rows\n")
+    assert 'title = "Rows"' in run("import", "tasks", "--out", "-")[1]
+
+
+def test_a_plan_is_printed_for_other_tools_and_a_broken_one_is_refused(plan: Path) -> None:
+    assert json.loads(run("export", "goal.toml", "--to", "taskmaster")[1])["master"]["tasks"][1]["dependencies"] == [1]
+    assert json.loads(run("export", "goal.toml", "--to", "beads")[1].splitlines()[0])["id"] == "rows"
+    plan.write_text("goal = 3\n")
+    with pytest.raises(ConfigError, match=r"goal.toml:1: "):
+        run("export", "goal.toml", "--to", "beads")
+    plan.write_bytes(b"goal = '\xff'")
+    with pytest.raises(ConfigError, match="is not UTF-8"):
+        run("check", "goal.toml")
+
+
+def test_each_order_is_told_with_what_it_waits_for_and_the_plan_with_who_is_asked(plan: Path) -> None:
+    more = 'gates = ["none"]\nverify = "make"\nbranch = "next"\n'
+    long = f'[[order]]\nid = "look"\ntask = """{"w" * 100}\nsecond"""\nland = false\n'
+    plan.write_text(PLAN.replace("[[order]]", f"{more}[[order]]", 1) + long)
+    code, said = run("check", "goal.toml")
+    assert code == 0 and "\nlands   on next, checked by make\n" in said and "\nasks    no one\n" in said
+    assert f"\n  look  {'w' * 90}\n        does not land\n" in said
+    assert "\n  rows  A type for a row.\n        claims rows.py\n" in said
+    assert "\nbriefs, in tokens (estimated)\n  rows  " in said and " + at most " in said
+    assert "overlapping claims, so the second goes a wave later" in said
+    plan.write_text(
+        'goal = "g"\ndone = "true"\nbudget = { orders = 1 }\n[[order]]\nid = "a"\ntask = "t"\naccept = ["true"]\n'
+    )
+    assert "overlapping" not in run("check", "goal.toml")[1]
+    plan.write_text("goal = 3\n")
+    code, said = run("check", "goal.toml", "--json")
+    assert code == 1 and json.loads(said)["mistakes"]
+
+
+def test_with_run_its_commands_are_tried_where_it_says(plan: Path, tmp_path: Path) -> None:
+    repository = tmp_path / "repo"
+    repository.mkdir()
+    git(repository, "init", "-q", "-b", "main")
+    git(repository, "commit", "-q", "--allow-empty", "-m", "first")
+    plan.write_text(PLAN.replace("test -e rows.py", "true"))
+    plain, tried = (run("check", "goal.toml", "--root", str(repository), *words)[1] for words in ([], ["--run"]))
+    assert "passes" not in plain and "passes already" in tried
+
+
+def test_what_is_imported_is_seen_from_its_contents_or_said(plan: Path) -> None:
+    Path("tasks.json").write_text('{"master": {"tasks": [{"id": 1, "title": "Rows", "status": "pending"}]}}')
+    assert 'title = "Rows"' in run("import", "tasks.json", "--out", "-")[1]
+    assert 'title = "Rows"' in run("import", "tasks.json", "--from", "taskmaster", "--out", "-")[1]
+    with pytest.raises(ConfigError):
+        run("import", "tasks.json", "--from", "beads", "--out", "-")
+    Path("TODO.md").write_text("# Export\n- [ ] rows\n")
+    assert run("import", "TODO.md", "--out", "made.toml") == (
+        0,
+        "made.toml: 1 orders from TODO.md; `treadle goal check made.toml` says what to fill in\n",
+    )
+    assert Path("made.toml").stat().st_mode & 0o777 == 0o644
+
+
+async def test_what_agents_of_the_goal_ask_is_said_once_and_what_others_ask_is_not(
+    bus: Bus,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    orders = {"mine": ("g1", "native"), "asked": ("g1", "person"), "other": ("g2", "native"), "late": ("g1", "native")}
+    asking = asyncio.create_task(_GoalNews().questions(bus, "g1"))
+    said = ""
+    try:
+        async with asyncio.timeout(60):
+            for name, (project, agent) in orders.items():  # the last is there when all before it were looked at
+                given = spec(id=name, project=project, agent=agent)
+                await give(bus, given)
+                await bus.put(f"order.{name}", encode(replace(begun(given, 1), open_ask=f"{name}.1")))
+                ask = AskRecord(order=name, number=1, command=f"rm {name}", asked_at=1, deadline=9e9, default="deny")
+                await bus.put(f"ask.{name}.1", encode(ask))
+                await bus.put(f"active.{name}", b"{}")
+            while "late" not in said:
+                await asyncio.sleep(0.05)
+                said += capsys.readouterr().err
+    finally:
+        asking.cancel()
+    lines = [f"{name} asks: rm {name}: `treadle fleet answer {name} allow|deny`" for name in ("mine", "late")]
+    assert sorted(said.splitlines()) == sorted(lines)
+
+
+async def test_a_report_is_markdown_or_the_facts_behind_it(bus: Bus, repository: Path) -> None:
+    head = 'goal = "Export"\ndone = "true"\nverify = "true"\nbudget = { orders = 3 }\n'
+    name, _ = await commands.begin(bus, f'{head}[[order]]\nid = "rows"\ntask = "t"\n', str(repository), by="ana")
+
+    async def report(*options: str) -> Result:
+        return await asyncio.to_thread(CliRunner().invoke, treadle, ["goal", "report", name, *options])
+
+    assert "| 1 | rows | t | waiting |" in (await report()).output
+    facts = json.loads((await report("--json")).stdout)
+    assert (facts["goal"]["id"], facts["plan"]["order"][0]["id"]) == (name, "rows")
+    assert [each["event"] for each in facts["history"]] == ["begun"]
+    assert isinstance((await report("--json", "--html")).exception, ConfigError)
+
+
+def test_what_changed_is_said_once_and_a_pause_each_time(capsys: pytest.CaptureFixture[str]) -> None:
+    news = _GoalNews()
+    begun = GoalRecord(id="g1", steps={"a": GoalStep(), "b": GoalStep(state="working")})
+    red = GoalStep(state="red", why="first\nsecond")
+    asking = replace(begun, steps={**begun.steps, "a": red}, questions={"plan": "q1"})
+    paused = replace(asking, state="paused", why="no money")
+    said = []
+    for record in (begun, begun, asking, asking, paused, paused, begun, paused):
+        news(record)
+        said.append(capsys.readouterr())
+    assert [out for out, _ in said] == [
+        "  b: working\n",
+        "",
+        "  a: red: first\n",
+        "",
+        "",
+        "",
+        "  a: waiting\n",
+        "  a: red: first\n",
+    ]
+    pause = "paused: no money; `treadle goal resume g1`\n"
+    asks = "asks about plan: `treadle fleet answer q1 allow|deny`\n"
+    assert [err for _, err in said] == ["", "", asks, "", pause, "", "", pause]
+
+
+def test_a_budget_is_said_in_its_units() -> None:
+    assert budget_words(None) == "none"
+    assert budget_words(GoalBudget(tokens=1_000_000, usd=2.5)) == "1,000,000 tokens, 2.5 USD"
+    assert budget_words(GoalBudget(hours=0.5, orders=0)) == "0.5 h, 0 orders"
+
+
+HEAD = 'goal = "Export"\ndone = "true"\nverify = "true"\n'
+ORDERS = "".join(f'[[order]]\nid = "{name}"\ntask = "{name}"\n' for name in ("rows", "api", "docs"))
+BUDGET = "budget = { orders = 3, tokens = 5000 }\n"
+
+
+class Typed:
+    def __init__(self, plan: Path) -> None:
+        self.plan = plan
+
+    async def __call__(self, *words: str, code: int = 0) -> str:
+        done = await asyncio.to_thread(CliRunner().invoke, treadle, ["goal", *words])
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        assert done.exit_code == code, done.output
+        return done.stdout
+
+    async def as_json(self, *words: str, code: int = 0) -> Any:
+        return json.loads(await self(*words, "--json", code=code))
+
+
+@pytest.fixture
+def goal(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Typed:
+    monkeypatch.chdir(repository)
+    (tmp_path / "goal.toml").write_text(HEAD + BUDGET + ORDERS)
+    return Typed(tmp_path / "goal.toml")
+
+
+async def test_a_goal_is_begun_once_listed_and_shown_as_it_stands(bus: Bus, goal: Typed, repository: Path) -> None:
+    said = await goal("run", str(goal.plan), "--detach")
+    ((name, record),) = (await store.goals(bus)).items()
+    assert said == f"goal {name} begins\n"
+    assert await goal("run", str(goal.plan), "--detach") == f"goal {name} is under way already\n"
+    assert (await goal.as_json("run", name[:5], "--detach"))["id"] == name
+    goal.plan.write_text(HEAD + ORDERS)
+    with pytest.raises(ConfigError, match="there is no budget"):
+        await goal("run", str(goal.plan), "--detach")
+    assert (await goal.as_json("run", str(goal.plan), "--detach", "--no-budget"))["id"] != name
+    landed = [
+        GoalStep(state="landed", commit="c" * 40, orders=("o1",), used=Used(input_tokens=count)) for count in (100, 300)
+    ]
+    steps = {"rows": landed[0], "api": GoalStep(why="x\ny"), "docs": landed[1]}
+    now = replace(record, steps=steps, placed=2, used={"worker": Used(input_tokens=400), "planner": Used(usd=0.5)})
+    asking = replace(now, questions={"plan": "q1"}, began=time.time() - 130)
+    await bus.put(f"goal.{name}", encode(asking))
+    head, *rows = [line.split() for line in (await goal("ls")).splitlines()]
+    assert head == ["GOAL", "STATE", "LANDED", "ORDERS", "USED", "AGE", "WHAT"]
+    assert [name, *"asking 2 of 3 2 400 0.50 USD 2m Export".split()] in rows
+    assert {each["id"] for each in await goal.as_json("ls")} == {name, rows[0][0]}
+    assert (await goal("show", name[:6])).splitlines() == [
+        f"goal    {name}: Export",
+        "state   running, for 2m",
+        f"lands   on main of {repository}",
+        "used    400 0.50 USD, 2 orders of 5,000 tokens, 3 orders",
+        "expects 200 ± 141 tokens more, from 2 orders of these sizes here",
+        "",
+        "wave 1",
+        "  rows  landed as cccccccccc  o1",
+        "  api   waiting (x",
+        "  docs  landed as cccccccccc  o1",
+        "",
+        "asks about plan: `treadle fleet answer q1 allow|deny`",
+    ]
+    found = await goal.as_json("show", name)
+    assert (found["goal"]["id"], found["plan"]["goal"], found["forecast"]["tokens"]) == (name, "Export", 200)
+    await bus.put(f"goal.{name}", encode(replace(asking, state="stopped", why="enough", ended=time.time())))
+    over = (await goal("show", name)).splitlines()
+    assert over[1] == "state   stopped: enough, for 2m" and not any(
+        "asks" in line or "expects" in line for line in over
+    )
+    assert await goal("run", name, code=3) == "  rows: landed\n  docs: landed\nstopped: enough\n"
+    assert (await goal.as_json("run", name, code=3))["state"] == "stopped"
+    assert [row.split()[1] for row in (await goal("ls")).splitlines() if row.startswith(name)] == ["stopped"]
+
+
+async def test_a_goal_is_steered_as_typed(bus: Bus, goal: Typed, tmp_path: Path) -> None:
+    await goal("run", str(goal.plan), "--detach")
+    ((name, record),) = (await store.goals(bus)).items()
+    await requested(bus)
+    short = name[:6]
+    assert await goal("pause", short, "--why", "lunch", "--now") == ""
+    assert await requested(bus) == [{"do": "pause", "scope": f"project:{name}", "why": "lunch", "now": True}]
+    assert (await goal.as_json("pause", short))["why"] == "lunch" and await requested(bus)
+    assert (await goal("explain", short)).splitlines()[0] == "paused: lunch"
+    assert "state" not in await goal.as_json("resume", short), "it runs, which is the default"
+    await stored(bus, "at-work", state="running")
+    working = GoalStep(state="working", orders=("at-work",))
+    now, _ = await store.load(bus, name)
+    await bus.put(
+        f"goal.{name}", encode(replace(now, steps={**now.steps, "rows": working, "docs": GoalStep(state="dropped")}))
+    )
+    assert await goal("say", short, "be quick") == "rows: told\n" and await goal.as_json("say", short, "x") == {
+        "rows": "told"
+    }
+    assert (await goal("explain", short)).splitlines()[1:] == [
+        "  rows: working: at-work is running, no scheduler is up: `treadle fleet up`",
+        "  api: waits for an answer about the plan",
+    ]
+    assert set(await goal.as_json("explain", short)) == {"", "rows", "api"}
+    assert await goal("retry", short, "docs") == ""
+    assert (await store.load(bus, name))[0].steps["docs"].state == "waiting"
+    goal.plan.write_text(goal.plan.read_text() + '[[order]]\nid = "more"\ntask = "more"\n')
+    assert await goal("change", short, str(goal.plan)) == f"goal {name} has version 2 of its plan, 4 orders\n"
+    page = tmp_path / "page.html"
+    assert await goal("report", short, "--html", "--out", str(page)) == f"{page}\n"
+    assert "<title>" in page.read_text() and "# " not in page.read_text().partition("<title>")[2].partition("<")[0]
+    with pytest.raises(ConfigError, match="--json is printed"):
+        await goal("report", short, "--json", "--out", str(page))
+    assert (await goal.as_json("stop", short, "--why", "enough"))["why"].endswith(": enough")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "say what is wanted"),
+        (["x", "--from", "TODO.md"], "say what is wanted"),
+        (["x", "--out", "here"], "here is there already"),
+        (["x", "--go"], "needs a budget"),
+        (["x", "--from", "", "--go", "--tokens", "0"], "needs a budget"),
+        (["x", "--out", "here", "--force"], "belongs to no fleet"),
+        (["x", "--go", "--hours", "1"], "belongs to no fleet"),
+    ],
+)
+def test_a_plan_is_not_begun_without_what_it_needs(
+    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").write_text("mine")
+    done = CliRunner().invoke(treadle, ["goal", "plan", *words])
+    assert done.exit_code == 1 and said in str(done.exception) and (tmp_path / "here").read_text() == "mine"
+
+
+def test_what_a_file_or_a_directory_asks_for_is_its_text(tmp_path: Path) -> None:
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "one.md").write_text("# One\n")
+    (tmp_path / "tasks" / "skip.txt").write_text("not this")
+    assert _source(f"{tmp_path}/tasks/", ".", "") == (
+        "tasks",
+        "All that the tasks in tasks ask for\n\none.md:\n\n# One",
+    )
+    assert _source(str(tmp_path / "tasks" / "one.md"), ".", "") == ("one.md", "# One\n")
