@@ -333,21 +333,6 @@ def given(*words: str) -> dict[str, Any]:
     return oneshot.make_context("treadle -p", [*words]).params
 
 
-def test_by_default_only_the_answer_is_written() -> None:
-    found = given("hi")
-    assert (found["prompt"], found["output_format"], found["input_format"], found["asks"]) == (
-        "hi",
-        "text",
-        "text",
-        "host",
-    )
-    quiet = ("flag", "verbose", "partial", "strict_exit", "replay", "hook_events", "forward", "mirror")
-    assert not any(found[name] for name in quiet)
-    flags = ("-p", "--verbose", "--include-partial-messages", "--strict-exit", "--replay-user-messages")
-    found = given(*flags, "--include-hook-events", "--forward-subagent-text", "--session-mirror", "hi")
-    assert all(found[name] is True for name in quiet) and given("--print")["flag"] and given()["prompt"] is None
-
-
 def test_what_programs_give_and_is_not_used_is_named_once_and_hidden(capsys: pytest.CaptureFixture[str]) -> None:
     valued = ("--fallback-model", "--betas", "--thinking-display", "--task-budget", "--debug-file")
     flags = ("--debug", "--debug-to-stderr", "--exclude-dynamic-system-prompt-sections")

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from tests.workspace.repositories import make
 from treadle import __version__
 from treadle.agent.messages import UserMessage
 from treadle.agent.transcript import MessageRecord, Transcript, TurnBegan
-from treadle.cli.chat.command import Lines, _at_home, _branch, _forgotten, _greeting, _leave, _signals, _theme
+from treadle.cli.chat.command import Lines, _at_home, _branch, _greeting, _leave, _signals, _theme
 from treadle.cli.chat.page import Page
 from treadle.cli.chat.talk import Status, Talk
 from treadle.session import AgentInfo, SessionSpec, Start
@@ -61,22 +60,6 @@ def test_the_home_directory_is_shortened_and_nothing_that_only_begins_like_it(mo
     assert [_at_home(path) for path in ("/home/ann", "/home/ann/x", "/home/anna", "/x")] == [
         *("~", "~/x", "/home/anna", "/x")
     ]
-
-
-def test_the_branch_is_named_where_there_is_one(tmp_path: Path) -> None:
-    assert _branch(str(tmp_path)) == ""
-    subprocess.run(["git", "init", "-q", "-b", "trunk", str(tmp_path)], check=True)
-    assert _branch(str(tmp_path)) == "trunk"
-
-
-def test_a_session_in_which_nothing_was_said_is_removed_and_no_other(tmp_path: Path) -> None:
-    empty, spoken = (Transcript.create(cwd=str(tmp_path), model="m") for _ in range(2))
-    spoken.append(TurnBegan(turn="t", prompt="hello"), sync=True)
-    for transcript in (empty, spoken):
-        transcript.close()
-    assert _forgotten(empty.header.id) and not _forgotten(empty.header.id)
-    assert not _forgotten(spoken.header.id) and Transcript.read(spoken.header.id).listing.turns == 1
-    assert not _forgotten("no-such-session")
 
 
 def opened(cwd: Path, id: str = "", **info: Any) -> ScriptedSession:
@@ -166,7 +149,8 @@ async def test_a_signal_ends_the_talk_and_ctrl_c_only_interrupts(capsys: pytest.
             loop.remove_signal_handler(number)
 
 
-def test_a_detached_commit_is_no_branch(tmp_path: Path) -> None:
+def test_the_branch_is_named_where_there_is_one_and_a_detached_commit_is_none(tmp_path: Path) -> None:
+    assert _branch(str(tmp_path)) == ""
     repository = make(tmp_path / "r")
     assert _branch(repository.top) == "main"
     repository.git("checkout", "-q", "--detach")

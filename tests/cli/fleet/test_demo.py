@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -13,19 +14,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.cli.fleet.commands import stored
 from tests.installed import TREADLE, started
 from tests.scripts import calls, says
 from tests.waiting import until
 from treadle.agent.stored_sessions import list_sessions
-from treadle.cli.fleet.demo import SECONDS, _answer, _answer_with, _card, _check, _is_over, _Timed, _with_roles
-from treadle.fleet.engine.bus import Bus
-from treadle.fleet.orders import encode
+from treadle.cli.fleet.demo import SECONDS, _check, _is_over, _Timed
 from treadle.fleet.sample import SHOP
 from treadle.io.process import table
-from treadle.wire.fleet.records import AnswerRecord, AskRecord, Attempt, Note, Order, Used
+from treadle.wire.fleet.records import Note
 from treadle.wire.fleet.train import QueuedChange, ReturnedChange, TrainRecord
-from treadle.wire.goal.plan import read
 
 
 @pytest.mark.slow
@@ -46,6 +43,7 @@ async def test_the_demo_shows_what_it_promises_and_leaves_nothing_behind(tmp_pat
     ):
         assert part in done.stdout
     assert "check_shop.py: OK" in done.stdout and "4 receipts for 4 orders" in done.stdout
+    assert "answered: allow, once" in done.stdout and re.search(r"  together +\d+\n", done.stdout)
     await nothing_left(tmp_path)
 
 
@@ -128,22 +126,6 @@ def test_it_is_over_when_nothing_waits_any_more_or_nothing_can_go_on() -> None:
     assert _is_over(msgspec.structs.replace(record, queue=(change,), paused=Note(at=1.0, by="train", what="red")))
 
 
-def test_the_card_has_what_each_used_and_all_together() -> None:
-    attempt = Attempt(number=1, node="n", placed=1.0)
-    used = Used(input_tokens=20, output_tokens=3)
-    orders = [
-        Order(id="a", state="done", changed=1.0, used=used, attempts=(attempt,)),
-        Order(id="b", state="done", changed=1.0, used=used, attempts=(attempt, attempt)),
-    ]
-    said: list[str] = []
-    _card(orders, {"a": "one", "b": "two"}, said.append)
-    assert said[1:] == [
-        "  one            20 in     3 out  1 attempt",
-        "  two            20 in     3 out  2 attempts",
-        "  together       46",
-    ]
-
-
 def test_the_check_is_told_by_its_last_line_and_each_line_with_its_time(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -153,31 +135,6 @@ def test_the_check_is_told_by_its_last_line_and_each_line_with_its_time(
     assert _check(tmp_path) == "?"
     _Timed(time.monotonic() - 12)("hello")
     assert capsys.readouterr().out == " 12.0 s  hello\n"
-
-
-async def test_what_is_asked_is_answered_and_waited_for_only_as_long_as_it_may_come(bus: Bus) -> None:
-    for name in ("a", "b", "c"):
-        await stored(bus, name, state="asking", open_ask=f"{name}.1")
-        ask = AskRecord(order=name, number=1, command=f"rm {name}", asked_at=1, deadline=9e9, default="deny")
-        await bus.put(f"ask.{name}.1", encode(ask))
-    said: list[str] = []
-    await _answer(bus, "a", said.append)
-    await _answer_with(bus, "b", allow=True)
-    await _answer_with(bus, "c", allow=False)
-    entries = [await bus.get(f"answer.{name}.1") for name in ("a", "b", "c")]
-    answers = [msgspec.json.decode(entry.value, type=AnswerRecord) for entry in entries if entry]
-    assert [(each.decision, each.by) for each in answers] == [("allow", "demo"), ("allow", "demo"), ("deny", "demo")]
-    assert said == ["stock asks: rm a", "answered: allow, once"]
-
-
-def test_a_person_leaves_the_editor_with_agents_and_reviews() -> None:
-    text = 'goal = "g"\ndone = "true"\nbudget = { orders = 1 }\n[[order]]\nid = "a"\ntask = "t"\n'
-    plan, mistakes = read(_with_roles(text))
-    assert plan is not None and not mistakes and plan.gates == ("plan", "agent:reviewer") and plan.mode == "full-auto"
-    assert set(plan.roles) == {"worker", "reviewer", "judge"}
-    for role, agent in plan.roles.items():
-        assert agent.startswith("native scripted:") and agent.endswith(f"goal_{role}.toml")
-        assert Path(agent.removeprefix("native scripted:")).exists()
 
 
 def demo(place: Path, *options: str) -> subprocess.CompletedProcess[str]:
