@@ -97,6 +97,11 @@ record-agents: setup
 	TEST_AGENTS=$(AGENT) RECORD_AGENTS=1 $(BIN)/python -m pytest -q -p no:cacheprovider --timeout=600 tests/live/test_contract.py tests/live/test_subagents.py
 	$(BIN)/python -m tests.drivers.changed $(subst $(comma), ,$(AGENT))
 
+# The house in figures: modules, lines, importers, and how many modules a first request takes. JSON=1 for programs.
+.PHONY: house
+house: setup
+	@$(BIN)/python -m tests.house $(if $(JSON),--json)
+
 # Plant faults, one at a time, and see whether a test that reaches them notices: in what differs from main, or
 # MODULES=path, ROOMS=wire,policy or all, COUNT=30, SEED=1, EACH=2 (in each module), LIST=1 (those of tests/faults.tsv).
 # Which test reaches which line is recorded first, unless it is in REACHED=DIRECTORY already; RESULTS=FILE keeps the outcomes.

@@ -6,7 +6,7 @@ handles the sockets.
 
 It is small because loading a larger library took most of a short run's time: docs/explanation/first-turn.md has the
 measurements. It keeps no cookies and speaks no HTTP/2: model services stream one answer for each request, and all of
-them offer HTTP/1.1. It follows no redirects: whoever may be led elsewhere asks again (`Response.moved_to`).
+them offer HTTP/1.1. It follows no redirects: a caller that may be led elsewhere asks again (`Response.moved_to`).
 """
 
 from __future__ import annotations
