@@ -137,7 +137,7 @@ async def await_scheduler(bus: Bus, name: str) -> FleetStatus:
         await asyncio.sleep(0.05)
 
 
-# What is up...
+# The processes of this machine.
 
 
 def local_nodes() -> Iterator[tuple[str, table.Process | None]]:

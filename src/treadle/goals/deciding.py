@@ -22,9 +22,9 @@ REVIEWS = 3
 """A first review and two rounds."""
 ROUNDS = 5
 BARREN = 2
-"""So many rounds without a landed change, and a person is asked."""
+"""Rounds in a row without a landed change after which a person is asked."""
 FULL = 0.98
-"""A budget is spent when so much of it is used: no order could do anything with the rest."""
+"""The fraction of a budget at which it counts as spent: no order could do anything with the rest."""
 
 
 class OrderSeen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

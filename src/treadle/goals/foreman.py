@@ -71,7 +71,7 @@ from treadle.workspace import branch_moves, checkouts
 log = logging.getLogger(__name__)
 
 AGAIN_SECONDS = 30.0
-"""After so long, another foreman does what one has taken and not done."""
+"""Seconds after which another foreman takes over a request that one has taken and not done."""
 
 
 async def leave(

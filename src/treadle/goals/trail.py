@@ -37,7 +37,7 @@ from treadle.wire.goal.records import (
 BLOCKED = ("red", "budget", "round")
 """What a goal asks about because it cannot go on by itself; the rest are questions that the plan wanted asked."""
 FACTS_MAX, FACT_MAX = 40, 200
-"""So many facts are in a brief, and so many characters of each."""
+"""Facts in a brief, and characters of each, at most."""
 FACT = "answer"
 """How the names of facts begin that are answers of a goal's orders: `answer.GOAL.ORDER`."""
 
@@ -142,7 +142,7 @@ def _members(plan: GoalPlan, number: str) -> tuple[str, ...]:
     return next(each.orders for each in waves(plan)[0] if str(each.number) == number)
 
 
-# In the repository...
+# Writing to the repository's records.
 
 
 def records_of(root: str) -> Planning | None:

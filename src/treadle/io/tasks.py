@@ -52,7 +52,7 @@ def start_held(held: set[asyncio.Task[T]], work: Coroutine[Any, Any, T], *, name
 
 
 async def unless(other: Coroutine[Any, Any, object], work: Coroutine[Any, Any, T]) -> T | None:
-    """What comes of the work; None, with the work ended, if the other is done first."""
+    """Run `work` and return its result; if `other` finishes first, cancel it and return None."""
     doing, ending = asyncio.create_task(work), asyncio.create_task(other)
     try:
         await asyncio.wait([doing, ending], return_when=asyncio.FIRST_COMPLETED)

@@ -177,7 +177,7 @@ def _own_order(user: UserRepository, car: str, work: str, recorded: CommitTraile
 
 
 async def with_fleet_records(bus: Bus, found: LineOrigin) -> LineOrigin:
-    """With what the fleet knows: what was asked for, for how much, and whether it recorded this landing."""
+    """Add what the fleet knows: what was asked for, its cost, and whether the fleet recorded this landing."""
     proofs = await bus.named([f"landed.{found.order}.*"]) if found.order else {}
     records = [msgspec.json.decode(entry.value, type=LandedRecord) for entry in proofs.values()]
     if records:

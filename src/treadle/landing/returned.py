@@ -187,7 +187,7 @@ def after_person(spec: Spec, reconciler: str) -> Helper | None:
     return "author" if spec.agent != NULL else "reconciler" if reconciler else None
 
 
-# What becomes of the record...
+# The entries of changes that were sent back.
 
 
 def begun(change: QueuedChange, out: LeftOut) -> ReturnedChange:

@@ -108,7 +108,7 @@ async def _ended(bus: Bus, spec: Spec) -> Order:
 HELD_SECONDS = 6
 RENEWED_SECONDS = 1.5
 OVERDUE_SECONDS = 4.0 * HELD_SECONDS
-"""So long unchanged, it is no one's any more, even if the engine has not ended it. A held one is renewed."""
+"""Seconds without a change after which a lease counts as abandoned, even if the engine has not expired it."""
 
 
 class DriverRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,9 +191,9 @@ log = logging.getLogger(__name__)
 
 Say = Callable[[str], None]
 BACK_SECONDS = 0.5
-"""How often the orders are looked at that help."""
+"""Seconds between two looks at the orders that help."""
 LOOK_SECONDS = 2.0
-"""How often the branch and the record are looked at while nothing is heard."""
+"""Seconds between two looks at the branch and the record while no message arrives."""
 OUTPUT = 4000
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from treadle.redact import Redactor, is_secret_name
 
 _LOOKED_AT = 8192
-"""So many characters of a value are searched for what looks like a key."""
+"""Characters of a value that are searched for what looks like a key."""
 
 BASICS = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "HOSTNAME", "TERM", "COLORTERM", "TERMINFO", "NO_COLOR"),

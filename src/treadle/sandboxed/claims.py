@@ -13,7 +13,7 @@ from treadle.sandboxed.confining import Confining
 from treadle.session import Confinement
 
 SECONDS = 0.25
-"""How often the claims are looked at."""
+"""Between two looks at the claims."""
 log = logging.getLogger(__name__)
 
 

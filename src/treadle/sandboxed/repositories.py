@@ -387,7 +387,7 @@ async def _adopt(left: Leftover) -> list[str]:
     return notes
 
 
-# What a person asks for...
+# Leftovers on request: listed, handed over, dropped.
 
 
 async def look() -> list[GitLeft]:
@@ -475,7 +475,7 @@ def _walls(left: Leftover, temp: str) -> Confinement:
     return walls
 
 
-# What the next session does...
+# Leftovers as the next session reads them.
 
 
 def _ids(private: str) -> set[str]:

@@ -345,7 +345,7 @@ def _own(environ: Mapping[str, str], sources: tuple[str, ...] | None, theirs: _T
 
 
 def _with_claude(merged: dict[str, Any], file: ClaudeFile, trusted: bool, theirs: _Theirs) -> dict[str, Any]:
-    """With what a settings file of Claude Code says."""
+    """Add what a settings file of Claude Code says."""
     theirs.files.append(file.path)
     table = file.settings.table()
     try:

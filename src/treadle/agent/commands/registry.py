@@ -453,7 +453,7 @@ async def _start_turn(session: Commanded, name: str, args: str) -> CommandResult
     return CommandResult(message="", turn=await session.prompt(Prompt(text=text)))
 
 
-# What there is...
+# The commands as data.
 
 
 def every(cwd: str, instructions: Instructions) -> list[CommandInfo]:

@@ -35,7 +35,7 @@ def allow_command(arguments: list[str]) -> int:
 
 
 WAIT_SECONDS = 0.2
-"""How often a wait looks again."""
+"""Seconds between two looks of a wait."""
 
 
 CLAIM_HELP = """heimdall-claim: who may change what in a repository, and for how long

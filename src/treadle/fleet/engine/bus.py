@@ -46,9 +46,8 @@ _AT_ONCE = 4
 ANSWER_MAX = 1024
 """How many keys the engine reads for one request; of more that match it reads none."""
 _NONE = "No Results"
-"""With what words it says that there is nothing. With other words, what it had found was gone when it read it, and it
-leaves out all the rest.
-"""
+"""The status text of an empty result. Any other text means that a key vanished during the read, and that the reply is
+incomplete."""
 _STALE = (10071, 10164)
 _FULL = (10023, 10047, 10077)
 _TOMBSTONE_SECONDS = 2

@@ -18,7 +18,7 @@ OBJECTS = "OBJ_fleet"
 MAX_CONSUMERS = 20_000
 """Unless a stream says otherwise, the server refuses the 1,001st reader."""
 VALUES = 2
-"""So many values of a key the engine allows: one more than there are, since it applies the limit before the rollup that
+"""Values of a key that the engine allows: one more than there are, since it applies the limit before the rollup that
 removes the older one for good (`bus.Write`)."""
 _DAY = 86_400 * 10**9
 _FORMAT_KEY = "treadle_format"

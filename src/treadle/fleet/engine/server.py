@@ -45,10 +45,10 @@ from treadle.wire.fleet.messages import FleetStatus
 # Tells an engine that is broken from one that is only slow, by what it stores and answers.
 
 BROKEN_LOOKS = 3
-"""So often in a row it answered that nothing had been stored, neither what we gave it nor anything else."""
+"""Looks in a row in which it answered that nothing had been stored, neither what we gave it nor anything else."""
 SILENT_LOOKS = 6
 SILENT_SECONDS = 120.0
-"""So often, and for so long, it answered nothing at all. A machine with too much to do takes seconds, not minutes."""
+"""Looks and seconds without any answer after which it counts as broken. A busy machine takes seconds, not minutes."""
 
 
 class EngineHealth:

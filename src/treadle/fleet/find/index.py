@@ -355,7 +355,7 @@ class OrderIndex:
             db.execute("COMMIT")
 
 
-# The file...
+# The index's file.
 
 
 def _belongs(db: sqlite3.Connection, fleet: str) -> bool:

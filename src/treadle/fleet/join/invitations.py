@@ -95,7 +95,7 @@ def read(code: str) -> Invitation:
         raise ConfigError("this is no invitation", hint=hint) from None
 
 
-# Where the engine is...
+# The invitations that the engine's machine stores.
 
 
 def _path() -> str:

@@ -449,7 +449,7 @@ QUIET_SECONDS = 5.0
 """After this many seconds without an event the process tree is looked at, and again after as many."""
 BUSY_CPU = 0.05
 KEEP_TRIES, KEEP_SECONDS = 5, 1.0
-"""How often, and with what pause, it is tried to keep finished work."""
+"""Tries to store finished work, and the seconds between two of them."""
 PARK_SECONDS = 60.0
 """How long an account waits when its provider says "too many requests" without saying until when."""
 

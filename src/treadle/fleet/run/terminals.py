@@ -224,7 +224,7 @@ async def start(argv: list[str], place: Place) -> child.Child:
     return made
 
 
-# From elsewhere...
+# Reaching such a terminal from another machine.
 
 
 class Carried:

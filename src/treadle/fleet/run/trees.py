@@ -139,7 +139,7 @@ def bundled(result: Mapping[str, object]) -> str:
     return str(result.get("bundled") or FORMER)
 
 
-# What comes out...
+# Taking the work out of the tree.
 
 
 class WorkTaker:
@@ -290,7 +290,7 @@ def _small(top: str, name: str, most: int = SMALL) -> str:
         return os.fsdecode(file.read(most)).strip()
 
 
-# The end...
+# Ending an attempt: what is kept of its tree.
 
 
 def branch_name(order: str) -> str:

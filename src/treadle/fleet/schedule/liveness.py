@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from treadle.wire.fleet.messages import RunActivity, Why
 
 STALLED_SECONDS = 300.0
-"""So long without an event, an open tool, a question or CPU use is a stall."""
+"""Seconds without an event, an open tool, a question or CPU use after which an order counts as stuck."""
 BUSY_LEASES = 12
 """How many leases a runner may be silent whose process its node sees alive."""
 LOOPS = 6

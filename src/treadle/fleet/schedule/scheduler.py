@@ -378,7 +378,7 @@ log = logging.getLogger(__name__)
 
 LEASE = "lease.scheduler"
 OVERDUE = 4
-"""After so many times its length, in which an engine that answers shows it unchanged, a lease is no one's any more."""
+"""Lease periods without a change, read from an engine that answers, after which a lease counts as abandoned."""
 PAGE = 1000
 """How many orders are loaded between two moments in which others of this process come to their turn."""
 _FOLLOWED = 20

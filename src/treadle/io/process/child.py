@@ -25,7 +25,7 @@ from treadle.io.tasks import end_tasks, within
 log = logging.getLogger(__name__)
 TAIL = 64 * 1024
 REST = 20.0
-"""So many seconds after the last child the keeper is let go: it takes 4 MB, and 20 to 40 ms to start again."""
+"""Seconds after the last child until the keeper is ended: it takes 4 MB, and 20 to 40 ms to start again."""
 COLLECTING = 1.0
 
 

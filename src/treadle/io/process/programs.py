@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import IO
 
 LOOK_SECONDS = 0.1
-"""How often we check whether the thread was told to stop."""
+"""Seconds between two checks whether the thread was told to stop."""
 
 
 def command_words(command: str) -> list[str]:

@@ -137,7 +137,7 @@ WORKERS = "workers"
 """The name of the one that workers start when it pays. There is one for each control group, to which its copies are
 charged: no one has asked for it."""
 FEW = 2
-"""So many processes that could be copies run by themselves. A warm parent has as much memory as three copies save."""
+"""Start a warm parent only when this many unshared workers already run: it takes the memory that three copies save."""
 PROC = "/proc"
 READY, STALE, GOING = b"r", b"s", b"g"
 PID_BYTES = 4

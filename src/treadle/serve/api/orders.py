@@ -310,7 +310,7 @@ async def show_event(asking: Asking) -> dict[str, Any]:
     return await one_event(asking.bus, await asking.order(), asking.query.seq, asking.query.n)
 
 
-# Changing it...
+# Changing an order.
 
 
 class Reason(RequestBody, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from treadle.terminal.viewers.screen import Screen, story
 from treadle.wire.terminal import frames as wire
 
 LOOKS_SECONDS = 0.5
-"""How often rows with unchanged text are checked for a change of colour."""
+"""Seconds between two checks of rows with unchanged text for a change of colour."""
 RELOAD_PAUSE = 0.5
 """Seconds before a screen is rebuilt, so that a program that writes without end does not keep us at it."""
 LINGER = 10.0

@@ -26,7 +26,7 @@ FRAME = 0.05
 LEAST_ROWS = 4
 """A terminal beside the one in front gets at least so many rows, with its title."""
 WIDE = 100
-"""From so many columns on, the others stand to the right of the one in front, and below it otherwise."""
+"""Minimum width, in columns, for the side-by-side layout; below it, the others stand under the one in front."""
 KEYS = "arrows: choose   n: next that asks   i: type into it   Enter: join it   Esc: the one that asks   q: leave"
 ATTRIBUTES = ((BOLD, 1), (FAINT, 2), (ITALIC, 3), (UNDERLINED, 4), (INVERSE, 7), (STRUCK, 9))
 Run = tuple[str, str, str, int]

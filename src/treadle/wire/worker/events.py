@@ -199,7 +199,7 @@ _WRITERS: dict[type, Callable[[WorkerOutgoing, Any], tuple[wire.AnyPayload, ...]
     ModelRouted: WorkerOutgoing._routed,
 }
 
-# The other way...
+# From the worker's events to ours.
 
 
 class WorkerIncoming:
