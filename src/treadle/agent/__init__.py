@@ -19,11 +19,11 @@ Promises, and who keeps each:
     History is never rewritten: pruning, compaction and rewinding are records too.              transcript, context
     A call runs only if no rule, hook or guard denies it.                                       permissions
     A file tool opens the path that was judged, and never overwrites what changed meanwhile.    tools/files
-    A command's process tree is gone when the tool returns.                                     tools/bash
+    A command's process tree is gone when the tool returns, unless it is a background task.     tools/bash
     A broken MCP server costs only its own tools.                                               mcp
     A detached group survives its starter, and its state is on disk.                            detached
 
-`agents.py`, `doors`, `drivers` (for shared parts such as hooks), `fleet`, `conform` and `cli` import it;
-it imports `sandboxed`, `sessions`, `workspace`, `settings` and what is below. Outside agents are in `drivers`. Claims
-reach it as guards in the SessionSpec, never by import.
+`agents.py`, `doors`, `drivers` (for shared parts such as hooks), `fleet`, `conform` and `cli` import it; it imports
+`sandboxed`, `sessions`, `workspace`, `settings` and what is below. Outside agents are in `drivers`. Claims reach it as
+guards in the SessionSpec, never by import.
 """

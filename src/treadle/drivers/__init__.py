@@ -19,7 +19,7 @@ Promises, and who keeps each:
     A program sees an allow-list of our environment; a key that its files name is not added.    launch, confined
     A host that the agent wrote into its own settings does not count until a person names it.   confined
     A failure of the program is one typed error with its exit code and last words.              each driver
-    What an agent is added from the registry with is exactly one version.                       registry
+    An agent that is added from the registry is exactly one version.                            registry
 
 `agents.py`, `host`, `fleet` and `cli` import it; it imports `agent`, `sandboxed`, `sessions`, `settings` and what is
 below, and no door. A folder registers by having `CARDS` in its `__init__.py`; cards are read without importing drivers.

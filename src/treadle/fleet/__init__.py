@@ -10,7 +10,7 @@ Words:
 
 Flow: `submission` stores an order; the scheduler places it on a node (`schedule`); the node starts a runner (`run`),
 which lets `host` carry the order out, reports beats and events, and asks its questions as records. The end comes back
-as a report, and the scheduler stores it with the receipt. People and programs read and steer through `client` only.
+as a report, and the scheduler stores it with the receipt. People and programs read and steer through `client`.
 
     engine     the server, its streams and rights, and how everything else reads and writes them
     schedule   an order's states, who works on what, what waits and why: `book` is pure

@@ -6,7 +6,7 @@ Words:
     car        one or more changes merged onto a commit and checked together
     row        cars that build on each other, the first on the branch's tip; cars apart are checked alone
     conductor  runs the trains of a machine while its node schedules
-    forge      GitHub, GitLab or Forgejo, where the branch can only be moved through a pull request
+    forge      GitHub, GitLab or Forgejo: a change is a pull request there, and its checks are a verdict
 
 Flow: an order that names a branch leaves a mark when it is done; `conductor` queues it. `queue` decides from the record
 what to build, check, land or leave out; `train` does it: `bench` builds cars in a store beside the branch, a check runs

@@ -17,7 +17,7 @@ write is derived (`writes`). Rules and mode are then applied to the parts, and t
 Promises, and who keeps each:
     Deny beats ask beats allow.                                                                 rules
     What forbids is read broadly, what allows narrowly: allow must match every part.            rules
-    A command that cannot be followed is not `understood`, and no pattern allows it.            shell, rules
+    A command that cannot be followed is allowed only by a rule that is exactly that command.   shell, rules
     Whether two patterns overlap is decided exactly.                                            patterns
     No line of a `.gitignore`, however hostile, backtracks more than once over a name.          ignored
     A child sees an allow-list of the environment, never a secret that it was not given.        environment

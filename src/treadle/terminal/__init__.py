@@ -13,7 +13,8 @@ scrollback, to a file and to each client at that client's speed. `grid` keeps th
 reads them by the agent's detector, `state` weighs all evidence. Keys go the other way: `keyboard`, `prompts`, pty.
 
 Promises, and who keeps each:
-    No client can delay the program or another client.                                          supervisor, output
+    No client delays another; one that is attached and reads nothing delays the program by
+    seconds at most.                                                                            supervisor, output
     All output comes first, then the exit record, then EXIT.                                    supervisor
     An id is free exactly when nothing of its terminal is left.                                 lock
     A killed supervisor's processes are ended and its end is recorded.                          aftermath
