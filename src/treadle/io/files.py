@@ -81,7 +81,7 @@ def place_new(path: str, data: bytes) -> None:
     try:
         write(beside, data)
         try:
-            os.link(beside, path)
+            os.link(beside, path)  # a rename would replace a file of that name
         except FileExistsError:
             raise
         except OSError:  # a file system without hard links
@@ -145,7 +145,7 @@ def write_atomic(
             _set_rights(fd, path, mode, keep_mode, dir_fd)
             write_all(fd, data)
             if sync:
-                os.fsync(fd)
+                os.fsync(fd)  # before the rename: a power cut could leave the new name without its content
             os.rename(beside, path, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
         except BaseException:
             try_remove(beside, dir_fd)  # the earlier failure is the one to report
@@ -153,7 +153,7 @@ def write_atomic(
         finally:
             os.close(fd)
         if sync:
-            _sync_directory(directory, dir_fd)
+            _sync_directory(directory, dir_fd)  # the rename is a change of the directory, and lasts only with it
     except OSError as error:
         raise storage_error(error, path, "write") from error
 
@@ -411,7 +411,7 @@ class locked:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._fd)
+        os.close(self._fd)  # not LOCK_UN, which would also free it for a child that has inherited the open file
 
     @property
     def fd(self) -> int:

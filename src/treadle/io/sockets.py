@@ -35,7 +35,7 @@ def _listen(path: str, backlog: int) -> socket.socket:
         except FileNotFoundError:
             pass
         handle.bind(made)
-        os.chmod(made, 0o600)
+        os.chmod(made, 0o600)  # before `listen`: until then no one can connect
         handle.listen(backlog)
         handle.setblocking(False)
         os.rename(made, path)

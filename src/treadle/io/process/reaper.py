@@ -62,7 +62,7 @@ def mark(name: bytes, *, parent: int | None = None, adopt: bool = True) -> None:
     prctl(_PR_SET_NAME, name, 0, 0, 0)
     if parent is not None:
         prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
-        if os.getppid() != parent:
+        if os.getppid() != parent:  # it died before the call, so no signal will come
             os._exit(1)
 
 
@@ -110,7 +110,7 @@ def live(
         reaper = Reaper(owner, outlives=request["detached"])
         mark(b"treadle-reaper", parent=keeper)
         if signals_held:
-            signals.release()
+            signals.release()  # the handlers are there now: what came since the fork is not lost
         if reaper.start(request, stdio):
             for order in orders:
                 reaper.obey(*order)
