@@ -18,6 +18,7 @@ from treadle.errors import ConfigError, NotFound
 from treadle.io.files import append_lines, storage_error
 
 MAX_LINES = 10
+"""Seed 003: a capsule that would exceed 10 lines is rejected, which forces real compaction."""
 _ID_CHARS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 

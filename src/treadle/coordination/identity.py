@@ -122,6 +122,7 @@ def starter() -> Key | None:
 
 VERSION = "1.0.0"
 STALE_SECONDS = 1800
+"""Seconds without a sign of life after which an identity is listed as stale."""
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 _HEX = frozenset("0123456789abcdef")
 

@@ -20,6 +20,7 @@ from treadle.wire.common.jsontext import dumps, repaired, timestamp
 LOCK = 3
 """The first descriptor after the standard streams: the reaper passes the lock on as this one."""
 KILLED: int = 128 + signal.SIGKILL
+"""The exit code that shells report for a program that SIGKILL has ended."""
 REASON = "its supervisor was killed, so everything in the terminal was killed"
 _START = (
     "import sys; sys.path.insert(0, sys.argv[1]); from treadle.terminal import aftermath; aftermath.main(sys.argv[2:])"

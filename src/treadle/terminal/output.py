@@ -81,8 +81,8 @@ class Scrollback:
 # Sends to each client: replies whole and in order, and output as fast as that client reads.
 #
 # No client is waited for. All share one scrollback, in which each has its own position; one that falls too far behind
-# loses the oldest output and nothing else. Replies, including EXIT, are never dropped: instead, we stop reading from
-# a client that asks but does not read the answers.
+# loses the oldest output and nothing else (seed 001: slow readers may have messages dropped). Replies, including EXIT,
+# are never dropped: instead, we stop reading from a client that asks but does not read the answers.
 
 REPLIES_MAX = 64 * 1024
 """After this many bytes of unread replies, a client's further questions wait in its own socket."""

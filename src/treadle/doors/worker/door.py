@@ -150,6 +150,7 @@ def _weight(item: Item) -> int:
 # Translates between the worker wire and our sessions: what an init asks for, and the result of a finished turn.
 
 HEARTBEAT_MS = 5000
+"""The default of HEDDLE_HEARTBEAT_INTERVAL (seed 000)."""
 
 
 def heartbeat_seconds(environ: Mapping[str, str], warn: Callable[[str], None]) -> float:

@@ -167,6 +167,7 @@ class WorkerPeer(Peer[Any, AnyRequest]):
 HANDSHAKE = 60.0
 """In seconds: on a loaded machine a program such as opencode takes a quarter of a minute to start."""
 HEARTBEAT_MS = 5000
+"""The default of HEDDLE_HEARTBEAT_INTERVAL (seed 000). Workers are told it, and four missed ones count as silence."""
 LIMITED = {"max_iterations", "loop_detected", "budget_exceeded", "timeout", "limit_reached"}
 
 
