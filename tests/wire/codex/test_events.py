@@ -1,10 +1,32 @@
-"""What Codex's items, usage and errors mean."""
+"""What Codex says: items, usage, errors, the lines of exec and a thread's history."""
 
 from typing import Any
 
 import pytest
 
+from treadle.errors import InvalidJson, LineTooLong, LocalProtocolError
+from treadle.events import Message, ToolEnded, ToolStarted, TurnStarted
+from treadle.session import Access, OfferedModel, StoredSession
 from treadle.wire.codex import events
+from treadle.wire.codex.connection import HOST_METHODS, SERVER_METHODS, Connection
+from treadle.wire.codex.events import (
+    CodexOutput,
+    as_item,
+    as_usage,
+    listed_thread,
+    offered_models,
+    past,
+    tool_args,
+    tool_name,
+)
+from treadle.wire.common.rpc import RpcCall
+
+
+@pytest.mark.parametrize(("role", "foreign"), [("host", SERVER_METHODS), ("server", HOST_METHODS)])
+def test_neither_side_calls_what_belongs_to_the_other(role: str, foreign: frozenset[str]) -> None:
+    for method in foreign:
+        with pytest.raises(LocalProtocolError):
+            Connection(role).send(RpcCall(id=1, method=method))
 
 
 @pytest.mark.parametrize(
@@ -140,3 +162,127 @@ def test_what_is_worth_another_try_is_said(info: Any, code: str, retryable: bool
     found = events.error_info({"additionalDetails": "more", "message": "no", "codexErrorInfo": info})
     assert (found.code, found.retryable, found.message) == (code, retryable, "more")
     assert events.error_info("words").message == "words" and events.error_info({}).message == "it gave no reason"
+
+
+def test_each_line_is_a_record_or_an_error_in_its_place() -> None:
+    output = CodexOutput(cap=40)
+    found = output.receive(b'{"type":"turn.started"}\n\n[]\nnonsense\n' + b"x" * 50 + b'\n{"type":')
+    assert found[0] == {"type": "turn.started"}
+    assert [type(each) for each in found[1:]] == [InvalidJson, InvalidJson, LineTooLong]
+    assert output.receive(b'"turn.completed"}') == [] and output.end() == [{"type": "turn.completed"}]
+
+
+def test_output_that_ends_inside_a_line_has_failed() -> None:
+    output = CodexOutput()
+    assert output.end() == []
+    output.receive(b'{"type":')
+    with pytest.raises(InvalidJson):
+        output.end()
+
+
+def test_the_prompt_goes_in_as_it_is() -> None:
+    assert CodexOutput().send("Grüße\n{}") == "Grüße\n{}".encode()
+
+
+def test_an_item_has_the_names_of_the_app_server() -> None:
+    told = {
+        "type": "command_execution",
+        "command": "ls",
+        "aggregated_output": "a",
+        "exit_code": 0,
+        "status": "completed",
+    }
+    assert as_item(told) == {
+        "type": "commandExecution",
+        "command": "ls",
+        "aggregatedOutput": "a",
+        "exitCode": 0,
+        "status": "completed",
+    }
+    assert as_item({"type": "reasoning", "text": "hm"}) == {"type": "reasoning", "text": "hm", "summary": ["hm"]}
+    assert as_item({"type": "dream"}) == {"type": "dream"} and as_item({}) == {"type": None}
+
+
+def test_what_was_not_told_of_the_use_stays_unknown() -> None:
+    used = as_usage({"input_tokens": 5, "output_tokens": 2, "later": 1})
+    assert used["inputTokens"] == 5 and used["outputTokens"] == 2 and used["reasoningOutputTokens"] is None
+    assert "later" not in used
+
+
+def test_a_last_line_may_be_blank_and_an_item_of_a_known_kind_has_its_name() -> None:
+    output = CodexOutput()
+    assert output.receive(b"  \n") == [] and output.receive(b"  ") == [] and output.end() == []
+    names = {
+        "file_change": "fileChange",
+        "agent_message": "agentMessage",
+        "mcp_tool_call": "mcpToolCall",
+        "web_search": "webSearch",
+    }
+    assert {theirs: as_item({"type": theirs})["type"] for theirs in names} == names
+    assert as_item({"type": "reasoning"})["summary"] == [""] and "summary" not in as_item(
+        {"type": "error", "text": "x"}
+    )
+
+
+def about(item: dict[str, Any]) -> Access:
+    return Access(tool=tool_name(item), kind="execute", command="ls", args=tool_args(item))
+
+
+def test_items_are_prompts_texts_and_calls() -> None:
+    command = {
+        "type": "commandExecution",
+        "id": "c",
+        "command": "bash -lc ls",
+        "aggregatedOutput": "a\n",
+        "exitCode": 1,
+    }
+    items: list[Any] = [
+        {"type": "userMessage", "content": [{"type": "text", "text": "look"}, {"type": "image", "url": "x"}, 3]},
+        {"type": "reasoning", "summary": ["hm", "so"]},
+        {"type": "reasoning", "summary": []},
+        {**command, "status": "completed"},
+        {"type": "agentMessage", "text": "Done."},
+        {"type": "contextCompaction", "id": "z"},
+        "nothing",
+    ]
+    found = past([{"items": items}, {}, 7], about)
+    assert [type(event) for event in found] == [TurnStarted, Message, ToolStarted, ToolEnded, Message]
+    assert isinstance(found[0], TurnStarted) and found[0].prompt == "look"
+    assert isinstance(found[1], Message) and (found[1].kind, found[1].text) == ("thinking", "hm\nso")
+    assert isinstance(found[2], ToolStarted) and found[2].command == "ls"
+    assert isinstance(found[3], ToolEnded) and (found[3].ok, found[3].result) == (False, "a\n")
+
+
+def test_a_thread_without_turns_has_no_past() -> None:
+    assert past(None, about) == [] and past([], about) == []
+
+
+def test_a_thread_has_the_name_that_it_was_given_or_its_first_prompt() -> None:
+    told = {"id": "t", "cwd": "/w", "preview": "hello", "name": None, "updatedAt": 5}
+    assert listed_thread(told) == StoredSession(id="t", cwd="/w", title="hello", updated=5.0)
+    assert listed_thread({**told, "name": "Mine", "updatedAt": None}).title == "Mine"
+
+
+def test_hidden_models_and_what_is_no_model_are_left_out() -> None:
+    told = [{"model": "m", "displayName": "M", "description": "d"}, {"model": "h", "hidden": True}, {}, 3]
+    assert list(offered_models(told)) == [OfferedModel(id="m", name="M", description="d")]
+    assert list(offered_models(None)) == []
+
+
+def test_a_call_went_well_when_it_completed_without_an_exit_code() -> None:
+    def went(**fields: Any) -> bool:
+        ended = past([{"items": [{"type": "commandExecution", "id": "c", "command": "ls", **fields}]}], about)[-1]
+        assert isinstance(ended, ToolEnded)
+        return ended.ok
+
+    assert went(status="completed", exitCode=0) and went(status="completed")
+    assert not went(status="completed", exitCode=2) and not went(status="failed", exitCode=0)
+    odd: list[Any] = [
+        {"type": "commandExecution", "id": 7, "command": "ls"},
+        {"type": "agentMessage", "text": 7},
+        {"type": "userMessage", "content": 7},
+    ]
+    assert [type(event) for event in past([{"items": odd}, {"items": 7}], about)] == [TurnStarted]
+    untitled = listed_thread({"id": "t", "updatedAt": "x"})
+    assert (untitled.title, untitled.cwd, untitled.updated) == ("", "", 0.0)
+    assert [one.name for one in offered_models([{"model": "m", "hidden": False}, {"model": 7}])] == [""]

@@ -1,12 +1,14 @@
-"""Our events as an app-server's notifications, and a past as turns."""
+"""Our events as an app-server's notifications and as the lines of exec --json."""
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
 from tests.wire.common.test_losses import SAMPLES
 from treadle.events import (
+    AnyEvent,
     Asked,
     CommandRun,
     ContextCompacted,
@@ -23,11 +25,15 @@ from treadle.events import (
     ToolStarted,
     TurnEnded,
     TurnStarted,
+    Usage,
     Warned,
 )
-from treadle.wire.codex.outgoing import AppServerOutgoing, Notification, past
+from treadle.session import ModelMenu, OfferedModel, StoredSession
+from treadle.wire.codex import outgoing
+from treadle.wire.codex.outgoing import AppServerOutgoing, ExecRecord, ExecRecords, Notification, past, server_and_tool
 
 LS = ToolStarted(call="c", name="bash", kind="execute", command="ls", args={"command": "ls"})
+
 OVER = TurnEnded(outcome="completed")
 
 
@@ -238,3 +244,242 @@ def test_a_turn_that_was_interrupted_is_no_error_and_one_without_a_reason_has_on
         ToolStarted(call="t", name="todo", args={"todos": 7}), ToolStarted(call="t", name="todo", args={"todos": 7})
     )
     assert short(unlisted) == ["item/started mcpToolCall"]
+
+
+def test_errors_have_the_words_of_codex() -> None:
+    for code, word in (
+        ("context_overflow", "contextWindowExceeded"),
+        ("rate_limited", "rateLimitExceeded"),
+        ("x", "other"),
+    ):
+        assert outgoing.turn_error(ErrorInfo(code=code, message="m"))["codexErrorInfo"] == word
+
+
+def test_input_tokens_include_those_of_a_cache() -> None:
+    used = outgoing.tokens(Usage(input_tokens=1, cache_read_tokens=2, cache_write_tokens=3, output_tokens=4))
+    assert (used["inputTokens"], used["cachedInputTokens"], used["totalTokens"]) == (6, 2, 10)
+
+
+def test_the_model_in_use_is_the_default_also_when_it_is_not_listed() -> None:
+    menu = ModelMenu(current="own", offered=(OfferedModel(id="a", name="A", description="d"),))
+    own, other = outgoing.models(menu, ["default", "low"], images=False)
+    assert (own["model"], own["isDefault"], own["displayName"]) == ("own", True, "own")
+    assert (other["displayName"], other["isDefault"], other["inputModalities"]) == ("A", False, ["text"])
+    assert own["defaultReasoningEffort"] == "default" and len(own["supportedReasoningEfforts"]) == 2
+    assert [one["model"] for one in outgoing.models(ModelMenu(current=""), ["x"], images=True)] == []
+
+
+def test_a_thread_that_is_only_listed_has_no_turns() -> None:
+    kept = StoredSession(id="t", cwd="/w", title="hello", updated=5.5)
+    shown = outgoing.thread(kept, status="notLoaded", model=None, version="1")
+    assert (shown["preview"], shown["updatedAt"], shown["turns"], shown["status"]) == (
+        "hello",
+        5,
+        [],
+        {"type": "notLoaded"},
+    )
+    assert outgoing.turn("t", "completed")["itemsView"] == "notLoaded" and outgoing.step_status("pending") == "pending"
+
+
+def test_a_message_has_text_and_reasoning_a_summary() -> None:
+    assert outgoing.spoken("reasoning", "r", "hm") == {"type": "reasoning", "id": "r", "summary": ["hm"], "content": []}
+    assert outgoing.spoken("reasoning", "r", "")["summary"] == []
+    said = outgoing.spoken("agentMessage", "m", "hi")
+    assert (said["type"], said["id"], said["text"], said["phase"]) == ("agentMessage", "m", "hi", None)
+    assert "summary" not in said
+
+
+def test_a_new_or_deleted_file_has_its_bare_content_and_a_changed_one_its_hunks() -> None:
+    head = "diff --git a b\nindex 1\n--- a\n+++ b\n@@ -1 +1 @@\n"
+    for change, kind, diff in (
+        ("added", {"type": "add"}, "new\n"),
+        ("deleted", {"type": "delete"}, "old\n"),
+        ("modified", {"type": "update", "move_path": None}, "@@ -1 +1 @@\n-old\n+new\n"),
+    ):
+        event = FileChanged(path="/w/a", change=change, diff=head + "-old\n+new\n")  # type: ignore[arg-type]
+        assert outgoing.change(event) == {"path": "/w/a", "kind": kind, "diff": diff}
+
+
+def test_a_call_of_a_tool_has_its_result_or_its_error() -> None:
+    call = outgoing.tool_call("c", "mcp__notes__add", {"a": 1})
+    assert (call["id"], call["server"], call["tool"], call["arguments"]) == ("c", "notes", "add", {"a": 1})
+    assert call["status"] == "inProgress" and call["result"] is None and call["error"] is None
+    outgoing.settle(call, "done", True)
+    assert call["result"]["content"] == [{"type": "text", "text": "done"}] and call["error"] is None
+    failed = outgoing.tool_call("c", "mcp__notes__add", {})
+    outgoing.settle(failed, "no", False)
+    assert failed["error"] == {"message": "no"} and failed["result"] is None
+
+
+def test_a_turn_has_its_items_its_status_and_its_error() -> None:
+    one, error = outgoing.text_input("go"), ErrorInfo(code="auth_failed", message="no key")
+    turn = outgoing.turn("t", "failed", items=[one], error=error)
+    assert (turn["id"], turn["status"], turn["items"], turn["itemsView"]) == ("t", "failed", [one], "full")
+    assert turn["error"]["codexErrorInfo"] == "unauthorized" and turn["error"]["message"] == "no key"
+    assert outgoing.turn("t", "completed", items=[])["itemsView"] == "full" and outgoing.turn("t", "x")["error"] is None
+    assert outgoing.step_status("in_progress") == "inProgress" and outgoing.turn("t", "x")["items"] == []
+
+
+def test_a_command_is_shown_with_its_words_and_its_directory() -> None:
+    shown = outgoing.command_item("c", "make", "/w")
+    assert (shown["id"], shown["command"], shown["cwd"], shown["status"]) == ("c", "make", "/w", "inProgress")
+    assert outgoing.file_change("c", [])["status"] == "inProgress"
+
+
+def test_a_model_is_shown_with_what_it_takes_and_is_hidden_from_no_one() -> None:
+    menu = ModelMenu(current="", offered=(OfferedModel(id="a", name="", description="d"),))
+    [shown] = outgoing.models(menu, ["x"], images=True)
+    assert (shown["displayName"], shown["description"], shown["inputModalities"]) == ("a", "d", ["text", "image"])
+    assert (shown["hidden"], shown["supportsPersonality"], shown["isDefault"]) == (False, False, False)
+    kept = StoredSession(id="t", cwd="/w", title="", updated=1.0)
+    assert outgoing.thread(kept, status="idle", model="m", version="1")["ephemeral"] is False
+    assert outgoing.thread(kept, status="idle", model="m", version="1", ephemeral=True)["ephemeral"] is True
+    listed = ModelMenu(current="a", offered=menu.offered)
+    assert [one["description"] for one in outgoing.models(listed, ["x"], images=False)] == ["d"]
+
+
+def lines(*events: AnyEvent) -> list[dict[str, Any]]:
+    records = ExecRecords("t")
+    return [line for event in events for line in records.lines(event)]
+
+
+def test_a_turn_begins_with_its_thread_and_ends_with_its_usage() -> None:
+    records = ExecRecords("t")
+    assert records.begin() == [{"type": "thread.started", "thread_id": "t"}, {"type": "turn.started"}]
+    assert records.lines(Message(text="Done.")) == [
+        {"type": "item.completed", "item": {"id": "item_0", "type": "agent_message", "text": "Done."}}
+    ]
+    assert records.end("Done.", None, {"input_tokens": 1}) == [{"type": "turn.completed", "usage": {"input_tokens": 1}}]
+
+
+def test_an_answer_that_came_in_pieces_only_is_written_at_the_end() -> None:
+    records = ExecRecords("t")
+    assert records.lines(TextDelta(text="Do")) == []
+    [answer, _] = records.end("Done.", None, {})
+    assert answer["item"] == {"id": "item_0", "type": "agent_message", "text": "Done."}
+
+
+def test_a_failed_turn_says_why_twice_as_codex_does() -> None:
+    assert ExecRecords("t").end("half", "no key", {}) == [
+        {"type": "error", "message": "no key"},
+        {"type": "turn.failed", "error": {"message": "no key"}},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "ok", "status"), [(0, True, "completed"), (3, True, "failed"), (None, False, "failed")]
+)
+def test_a_command_starts_and_ends_under_one_id(code: int | None, ok: bool, status: str) -> None:
+    started, ended = lines(
+        ToolStarted(call="1", name="bash", kind="execute", command="make"),
+        ToolOutput(call="1", text="a"),
+        CommandRun(call="1", command="make", exit_code=code),
+        ToolEnded(call="1", name="bash", result="a\nb", ok=ok),
+    )
+    command = {"id": "item_0", "type": "command_execution", "command": "make"}
+    assert started["item"] == {**command, "aggregated_output": "", "exit_code": None, "status": "in_progress"}
+    assert ended["item"] == {**command, "aggregated_output": "a\nb", "exit_code": code, "status": status}
+
+
+def test_changed_files_are_one_item_when_they_are_changed() -> None:
+    [line] = lines(
+        ToolStarted(call="1", name="edit_file", kind="write", paths=("/a",)),
+        FileChanged(call="1", path="/a", change="modified"),
+        FileChanged(call="1", path="/b", change="added"),
+        FileChanged(call="other", path="/c", change="added"),
+        ToolEnded(call="1", name="edit_file", result="Edited"),
+    )
+    changes = [{"path": "/a", "kind": "update"}, {"path": "/b", "kind": "add"}]
+    assert line["item"] == {"id": "item_0", "type": "file_change", "changes": changes, "status": "completed"}
+
+
+def test_a_tool_that_codex_does_not_have_is_a_call_of_our_server() -> None:
+    found = lines(
+        ToolStarted(call="1", name="mcp__docs__find", args={"q": 1}),
+        ToolStarted(call="2", name="read_file", args={}, kind="read"),
+        ToolEnded(call="2", name="read_file", result="text"),
+        ToolEnded(call="1", name="mcp__docs__find", result="no", ok=False),
+    )
+    assert [(line["item"]["server"], line["item"]["tool"]) for line in found[:2]] == [
+        ("docs", "find"),
+        ("treadle", "read_file"),
+    ]
+    assert found[2]["item"]["result"]["content"] == [{"type": "text", "text": "text"}]
+    assert found[3]["item"]["error"] == {"message": "no"} and found[3]["item"]["status"] == "failed"
+
+
+def test_a_refusal_a_retry_and_a_warning_are_told() -> None:
+    refused, other, again, warned = lines(
+        ToolDenied(call="1", name="bash", reason="not allowed", args={"command": "rm x"}),
+        ToolDenied(call="2", name="web_fetch", reason="no network"),
+        Retrying(attempt=1, delay_ms=5, error=ErrorInfo(code="x", message="busy")),
+        Warned(message="careful"),
+    )
+    assert (refused["item"]["command"], refused["item"]["aggregated_output"]) == ("rm x", "not allowed")
+    assert other["item"]["error"] == {"message": "no network"} and other["item"]["status"] == "failed"
+    assert again == {"type": "error", "message": "busy"}
+    assert warned["item"]["type"] == "error"
+
+
+def test_what_subagents_do_and_a_result_without_a_start_are_left_out() -> None:
+    assert lines(Message(text="x", parent="1"), ToolEnded(call="9", name="bash", result="")) == []
+
+
+def test_a_list_of_tasks_is_one_item_that_is_updated() -> None:
+    records = ExecRecords("t")
+
+    def listed(*statuses: str) -> list[ExecRecord]:
+        tasks = [{"content": f"task {number}", "status": status} for number, status in enumerate(statuses)]
+        started = ToolStarted(call=f"c{statuses}", name="todo", args={"todos": tasks})
+        return [*records.lines(started), *records.lines(ToolEnded(call=started.call, name="todo", result=""))]
+
+    told = [*listed("pending", "pending"), *listed("completed", "in_progress"), *records.end("", None, {})]
+    assert [line["type"] for line in told] == ["item.started", "item.updated", "item.completed", "turn.completed"]
+    assert len({line["item"]["id"] for line in told[:3]}) == 1
+    assert told[2]["item"]["items"] == [{"text": "task 0", "completed": True}, {"text": "task 1", "completed": False}]
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("mcp__a__b", ("a", "b")),
+        ("mcp__a__b__c", ("a", "b__c")),
+        ("mcp__a", ("treadle", "mcp__a")),
+        ("x__a__b", ("treadle", "x__a__b")),
+    ],
+)
+def test_a_tool_is_of_a_server_only_where_its_name_has_all_three_parts(name: str, place: tuple[str, str]) -> None:
+    assert server_and_tool(name) == place
+
+
+def test_what_happens_is_written_to_the_item_that_it_belongs_to() -> None:
+    found = lines(
+        ToolStarted(call="1", name="find", args={}),
+        ToolOutput(call="1", text="no command"),
+        ToolStarted(call="2", name="bash", kind="write", command="tee a"),
+        FileChanged(call="2", path="/a", change="added"),
+        FileChanged(path="/b", change="deleted"),
+        CommandRun(call="9", command="x", exit_code=1),
+        ToolStarted(call="3", name="write", kind="write"),
+        FileChanged(call="3", path="/c", change="deleted"),
+        ToolEnded(call="3", name="write", result="", ok=False),
+        ToolEnded(call="2", name="bash", result="done"),
+        Message(text="hm", kind="thinking"),
+    )
+    assert [line["item"]["type"] for line in found] == [
+        *("mcp_tool_call", "command_execution", "file_change", "command_execution", "reasoning")
+    ]
+    assert found[2]["item"]["changes"] == [{"path": "/c", "kind": "delete"}] and found[2]["item"]["status"] == "failed"
+    assert found[3]["item"]["status"] == "completed" and found[4]["item"]["text"] == "hm"
+
+
+def test_an_answer_is_written_once_and_an_empty_one_not_at_all() -> None:
+    records = ExecRecords("t")
+    records.lines(Message(text="A"))
+    assert [line["type"] for line in records.end("A", None, {})] == ["turn.completed"]
+    assert [line["type"] for line in ExecRecords("t").end("", None, {})] == ["turn.completed"]
+    assert [line["type"] for line in records.end("B", None, {})] == ["item.completed", "turn.completed"]
+    [plain] = lines(ToolDenied(call="1", name="bash", reason="no", args={"command": 7}))
+    assert plain["item"]["error"] == {"message": "no"} and plain["item"]["type"] == "mcp_tool_call"
+    [tool] = lines(ToolStarted(call="1", name="todo", args={"todos": 7}))
+    assert tool["item"]["type"] == "mcp_tool_call"

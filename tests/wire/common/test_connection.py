@@ -5,7 +5,7 @@ from typing import ClassVar
 import pytest
 
 from treadle.errors import InvalidJson, LineTooLong, LocalProtocolError, RemoteProtocolError
-from treadle.wire.common.connection import Connection, LineConnection, Transitions
+from treadle.wire.common.connection import LineConnection, Transitions
 
 
 class Doorbell(LineConnection[str]):
@@ -86,18 +86,3 @@ def test_a_last_line_without_its_newline_counts_when_it_is_whole() -> None:
     host.receive(b"rin")
     with pytest.raises(InvalidJson):
         host.end()
-
-
-def test_a_wire_is_named_by_the_types_of_its_messages_unless_it_says_otherwise() -> None:
-    class Numbers(Connection[int]):
-        SAYS: ClassVar = {"one": frozenset({int}), "other": frozenset({str})}
-        START: ClassVar = "open"
-        TRANSITIONS: ClassVar[Transitions] = {("open", int): "open"}
-
-    with pytest.raises(LocalProtocolError, match="a other does not send int"):
-        Numbers("other").send(1)
-    for unfinished in (Numbers("one").end, lambda: Numbers("one").send(1), lambda: Numbers("other").receive(b"1")):
-        with pytest.raises(NotImplementedError):
-            unfinished()
-    with pytest.raises(NotImplementedError):
-        LineConnection.read(Doorbell("host"), b"ring")

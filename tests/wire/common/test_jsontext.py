@@ -1,12 +1,17 @@
-"""JSON text: the standard library's, with every failure a ValueError."""
+"""JSON text, lines, numbers and images in it."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.agent.pixels import gif, jpeg, png, webp
 from treadle.wire.common import jsontext
+from treadle.wire.common.images import data_url, decoded, encoded, media_type
+from treadle.wire.common.jsonline import json_line
+from treadle.wire.common.jsontext import amount, count, timestamp
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -82,3 +87,68 @@ def test_the_mark_for_half_a_pair_can_be_chosen() -> None:
 def test_only_escapes_of_half_a_pair_change_in_a_line() -> None:
     line = b'{"a":"\\ud83d \\ud83d\\ude00 \\\\ud83d \\u00e9 \\n \\ude00"}'
     assert jsontext.repaired_line(line) == b'{"a":"\\ufffd \\ud83d\\ude00 \\\\ud83d \\u00e9 \\n \\ufffd"}'
+
+
+ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()))
+
+LINE_VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | ANY_TEXT,
+    lambda inner: st.lists(inner) | st.dictionaries(ANY_TEXT, inner),
+    max_leaves=8,
+)
+
+
+@given(LINE_VALUES)
+def test_every_value_is_one_line_that_reads_back_but_for_lone_surrogates(value: Any) -> None:
+    line = json_line(value)
+    assert line.count(b"\n") == 1 and line.endswith(b"\n")
+    read = json.loads(line.decode("utf-8"))
+    assert read == json.loads(json.dumps(value).encode().decode()) or "\\ud" in json.dumps(value)
+
+
+def test_a_lone_surrogate_does_not_stop_the_line() -> None:
+    assert json_line({"text": "a\ud800b"}) == b'{"text":"a?b"}\n'
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [*((each, each) for each in (0, 7, 10**30)), *((each, 0) for each in (True, False, -1, 1.0, "7", None, [], {}))],
+)
+def test_a_count_is_a_whole_number_and_what_is_none_is_0(value: Any, number: int) -> None:
+    assert count(value) == number and type(count(value)) is int
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [(0, 0.0), (0.5, 0.5), (3, 3.0), *((each, None) for each in (True, False, -0.1, float("nan"), "1", None))],
+)
+def test_an_amount_may_be_a_fraction_and_what_is_none_is_unknown_and_never_0(value: Any, number: float | None) -> None:
+    assert amount(value) == number
+
+
+def test_a_timestamp_is_utc_with_milliseconds() -> None:
+    assert timestamp(1_700_000_000.1234) == "2023-11-14T22:13:20.123Z"
+
+
+@given(st.binary())
+def test_what_is_encoded_comes_back(data: bytes) -> None:
+    assert decoded(encoded(data)) == data and "\n" not in encoded(data)
+
+
+@pytest.mark.parametrize("text", ["a", "é", None, 7, ["aGk="]])
+def test_what_is_not_base64_is_nothing(text: object) -> None:
+    assert decoded(text) == b""
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (png(), "image/png"),
+        (jpeg(), "image/jpeg"),
+        (gif(), "image/gif"),
+        (webp(), "image/webp"),
+        (b"%PDF-1.7", "application/pdf"),
+    ],
+)
+def test_the_kind_of_an_image_or_document(data: bytes, kind: str) -> None:
+    assert media_type(data) == kind and data_url(data) == f"data:{kind};base64,{encoded(data)}"

@@ -1,4 +1,4 @@
-"""JSON-RPC between two ends that both make calls."""
+"""JSON-RPC 2.0: a server's replies, and two ends that both make calls."""
 
 import json
 from typing import Any
@@ -10,7 +10,112 @@ from hypothesis import strategies as st
 from treadle.errors import InvalidJson, LineTooLong, LocalProtocolError, RemoteProtocolError, Violation
 from treadle.wire.acp.connection import Connection
 from treadle.wire.common.framing import LineSplitter
+from treadle.wire.common.jsonrpc import Fault, reply
 from treadle.wire.common.rpc import Returned, RpcCall, RpcNotice, RpcRefused, as_json, read_line, read_message
+
+
+def handle(method: str, params: dict[str, Any]) -> Any:
+    if method == "echo":
+        return params
+    if method == "fault":
+        raise Fault(-32000, "no", {"why": "because"})
+    if method == "crash":
+        raise RuntimeError("oh")
+    if method == "unwritable":
+        return {"a": object()}
+    raise Fault(-32601, f"unknown method: {method}")
+
+
+def said(message: Any) -> Any:
+    text = reply(message if isinstance(message, bytes) else json.dumps(message).encode(), handle)
+    return None if text is None else json.loads(text)
+
+
+def error(message: Any) -> tuple[Any, int]:
+    answer = said(message)
+    assert set(answer) == {"jsonrpc", "id", "error"} and answer["jsonrpc"] == "2.0"
+    return answer["id"], answer["error"]["code"]
+
+
+def call(**fields: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", **fields}
+
+
+@pytest.mark.parametrize("name", [1, 0, -3, 1.5, "a", "", None])
+def test_a_call_is_answered_with_its_id(name: Any) -> None:
+    assert said(call(id=name, method="echo", params={"a": [1]})) == call(id=name, result={"a": [1]})
+
+
+def test_params_may_be_left_out_or_null() -> None:
+    assert said(call(id=1, method="echo"))["result"] == {}
+    assert said(call(id=1, method="echo", params=None))["result"] == {}
+
+
+@pytest.mark.parametrize("method", ["echo", "fault", "crash", "nothing"])
+def test_a_notification_is_never_answered(method: str) -> None:
+    assert said(call(method=method)) is None
+
+
+def test_an_answer_to_nothing_is_ignored() -> None:
+    assert said(call(id=1, result={})) is None
+    assert said(call(id=1, error={"code": 1, "message": ""})) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (b"{", (None, -32700)),
+        (b"\xff", (None, -32700)),
+        (b"[1", (None, -32700)),
+        ([], (None, -32600)),
+        (1, (None, -32600)),
+        ("text", (None, -32600)),
+        ({"id": 1, "method": "echo"}, (None, -32600)),
+        ({"jsonrpc": "1.0", "id": 1, "method": "echo"}, (None, -32600)),
+        (call(id=[1], method="echo"), (None, -32600)),
+        (call(id=True, method="echo"), (None, -32600)),
+        (call(id=7), (7, -32600)),
+        (call(id=7, method=3), (7, -32600)),
+        (call(id=7, method="echo", params=[1]), (7, -32602)),
+        (call(id=7, method="nothing"), (7, -32601)),
+        (call(id=7, method="crash"), (7, -32603)),
+        (call(id=7, method="unwritable"), (7, -32603)),
+        (call(id=7, method="fault"), (7, -32000)),
+    ],
+)
+def test_what_is_wrong_has_the_code_of_the_specification(message: Any, expected: tuple[Any, int]) -> None:
+    assert error(message) == expected
+
+
+def test_a_fault_carries_its_data() -> None:
+    assert said(call(id=1, method="fault"))["error"] == {"code": -32000, "message": "no", "data": {"why": "because"}}
+
+
+def test_a_batch_is_answered_as_a_batch_without_its_notifications() -> None:
+    batch = [call(id=1, method="echo"), call(method="echo"), 1, call(id="b", method="nothing")]
+    answers = said(batch)
+    assert [answer["id"] for answer in answers] == [1, None, "b"]
+    assert said([call(method="echo"), call(method="echo")]) is None
+
+
+def test_a_message_that_was_too_long_is_a_parse_error() -> None:
+    text = reply(LineTooLong("a line is longer than 16 bytes"), handle)
+    assert text is not None and json.loads(text)["error"]["code"] == -32700
+
+
+@given(
+    st.binary()
+    | st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda x: st.lists(x) | st.dictionaries(st.sampled_from(["jsonrpc", "id", "method", "params"]), x),
+    ).map(lambda value: json.dumps(value).encode())
+)
+def test_anything_at_all_gets_a_well_formed_reply_or_none(data: bytes) -> None:
+    text = reply(data, handle)
+    if text is not None:
+        answers = json.loads(text)
+        for answer in answers if isinstance(answers, list) else [answers]:
+            assert answer["jsonrpc"] == "2.0" and ("result" in answer) != ("error" in answer) and "id" in answer
 
 
 def ready(role: str) -> Connection:
@@ -41,13 +146,6 @@ def ready(role: str) -> Connection:
 )
 def test_a_line_is_read_as_what_it_means(line: str, message: Any) -> None:
     assert read_line(line.encode()) == [message]
-
-
-@pytest.mark.parametrize(
-    "line", ["[]1", "1", '{"id":true,"method":"m"}', '{"id":1}', '{"id":1,"method":"m","params":[1]}', '{"result":1}']
-)
-def test_what_makes_no_sense_is_an_error_in_its_place(line: str) -> None:
-    assert isinstance(read_line(line.encode())[0], RemoteProtocolError)
 
 
 def test_blank_lines_are_nothing_and_a_batch_is_several_messages() -> None:
@@ -153,6 +251,8 @@ def test_what_is_wrong_with_a_message_is_said_with_the_code_that_answers_it() ->
         (7, "not an object", None),
         ({"id": [], "method": "m"}, "neither a number nor a text", None),
         ({"id": 1.5, "method": "m"}, "neither a number nor a text", None),
+        ({"id": True, "method": "m"}, "neither a number nor a text", None),
+        ({"id": 1}, "neither a call nor an answer", {"id": 1, "code": -32600}),
         ({"id": 1, "method": 7}, "neither a call nor an answer", {"id": 1, "code": -32600}),
         ({"id": 1, "method": 7, "result": 1}, "neither a call nor an answer", {"id": 1, "code": -32600}),
         ({"id": 1, "method": "m", "params": [1]}, "the params of m are not an object", {"id": 1, "code": -32602}),
@@ -160,6 +260,7 @@ def test_what_is_wrong_with_a_message_is_said_with_the_code_that_answers_it() ->
     ):
         found = read_message(value)
         assert isinstance(found, Violation) and words in found.message and found.details == details, value
+    assert isinstance(read_line(b"[]1")[0], InvalidJson)
     (bad,) = read_line(b"{oh")
     assert isinstance(bad, InvalidJson) and bad.details == {"line": "{oh"}
     assert read_message({"id": 1, "error": {"code": "x", "message": 7}}) == RpcRefused(

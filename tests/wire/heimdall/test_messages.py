@@ -1,4 +1,4 @@
-"""The typed messages: their texts on the wire, and that schema and validator agree."""
+"""The typed messages, and how a receiver validates them: malformed, one retry, escalate."""
 
 import json
 from typing import Any
@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from treadle.errors import RemoteProtocolError
+from treadle.testing.conversations.heimdall import MESSAGES
 from treadle.wire.heimdall import messages
+from treadle.wire.heimdall.connection import Connection, Invalid
 
 GOOD: list[dict[str, Any]] = [
     {"type": "task_claim", "from": "a", "msg_id": "m", "task": "3.2", "symbols": ["F12"], "capsules": []},
@@ -18,6 +21,7 @@ GOOD: list[dict[str, Any]] = [
     {"type": "question", "from": "a", "msg_id": "m", "question": "why?", "reply_to": "m0", "own": {"field": 1}},
     {"type": "checkpoint", "from": "a", "msg_id": "m", "wave": "1", "state": "blocked", "ts": "now"},
 ]
+
 JUDGE = jsonschema.Draft7Validator(messages.schema())
 
 
@@ -103,3 +107,60 @@ def test_what_is_not_one_json_value_is_unparseable(data: bytes) -> None:
 
 def test_what_an_editor_puts_in_front_of_the_text_is_no_part_of_it() -> None:
     assert messages.read(b'\xef\xbb\xbf{"type":"question","from":"a","msg_id":"m","question":"q"}')[1] == []
+
+
+GOOD_LINE = json.dumps(MESSAGES[0]).encode() + b"\n"
+
+
+def states(*lines: bytes) -> list[object]:
+    receiver, found = Connection("receiver"), []
+    for line in lines:
+        receiver.receive(line)
+        found.append(receiver.state)
+    return found
+
+
+def test_a_receiver_grants_exactly_one_retry() -> None:
+    assert states(GOOD_LINE) == ["accepted"]
+    assert states(b"nonsense\n", GOOD_LINE) == ["retrying", "accepted"]
+    assert states(b"1\n", b"2\n") == ["retrying", "escalated"]
+    assert states(b"\n", b"  \n", b"1\n", b"\n", GOOD_LINE) == [
+        "waiting",
+        "waiting",
+        "retrying",
+        "retrying",
+        "accepted",
+    ]
+
+
+def test_an_invalid_line_says_everything_that_is_wrong_with_it() -> None:
+    [error] = Connection("receiver").receive(b'{"type":"question","msg_id":"m"}\n')
+    assert isinstance(error, Invalid)
+    assert error.faults == ["missing required field: from", "question: missing required field: question"]
+
+
+def test_nothing_is_taken_after_a_message_was_accepted_or_escalated() -> None:
+    for first in (GOOD_LINE, b"1\n2\n"):
+        receiver = Connection("receiver")
+        receiver.receive(first)
+        state = receiver.state
+        [late] = receiver.receive(GOOD_LINE)
+        assert isinstance(late, RemoteProtocolError) and receiver.state == state
+
+
+def test_a_line_over_the_cap_is_an_attempt_like_any_other() -> None:
+    receiver = Connection("receiver", cap=20)
+    [error] = receiver.receive(GOOD_LINE)
+    assert isinstance(error, Invalid) and receiver.state == "retrying"
+    assert error.faults[0].startswith("a line is longer than 20 bytes")
+
+
+def test_a_last_line_without_its_newline_counts() -> None:
+    receiver = Connection("receiver")
+    receiver.receive(GOOD_LINE.rstrip())
+    assert receiver.end() == [MESSAGES[0]] and receiver.state == "accepted"
+    receiver = Connection("receiver")
+    receiver.receive(b"{")
+    with pytest.raises(Invalid, match="unparseable JSON"):
+        receiver.end()
+    assert receiver.state == "retrying"

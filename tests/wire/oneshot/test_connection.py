@@ -47,12 +47,6 @@ def test_a_line_that_is_no_record_is_an_error_in_its_place_and_the_next_counts(l
     assert isinstance(error, InvalidJson) and prompt["type"] == "user"
 
 
-def test_a_last_line_without_its_newline_counts() -> None:
-    run = Connection("run")
-    run.receive(PROMPT.rstrip())
-    assert [record["type"] for record in run.end()] == ["user"]
-
-
 def test_a_prompt_that_is_taken_back_is_owed_nothing() -> None:
     run = Connection("run")
     run.receive(PROMPT * 2)

@@ -1,17 +1,19 @@
-"""The sidecar protocol: exact lines, who may send what when, and how lines that are not quite right are read."""
+"""The sidecar protocol: its schemas, who may send what when, and how lines that are not quite right are read."""
 
 import json
 
+import jsonschema
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from treadle.errors import InvalidJson, LineTooLong, LocalProtocolError, RemoteProtocolError, VersionMismatch, Violation
+from treadle.errors import InvalidJson, LocalProtocolError, RemoteProtocolError, VersionMismatch, Violation
 from treadle.testing.conversations.sidecar import SAMPLE_EVENTS, SAMPLE_ORDER, SAMPLE_RECEIPT, SAMPLES
 from treadle.wire.sidecar import connection as connection_module
 from treadle.wire.sidecar.connection import (
-    CancelRun,
+    TYPES,
     Connection,
     Fatal,
     Final,
@@ -24,75 +26,21 @@ from treadle.wire.sidecar.connection import (
     SidecarHello,
     UnknownEnvelope,
     compatible,
+    repaired_line,
+    repeated_field,
+    repeated_name,
     satisfies,
+    schema,
     unmet,
+    unusable,
 )
-from treadle.wire.sidecar.receipts import CAPABILITIES, ERROR_CODES, ReasonGiven, Restricted, WarningGiven
+from treadle.wire.sidecar.receipts import ReasonGiven, Receipt, Restricted, WarningGiven
 
 RUN = "550e8400-e29b-41d4-a716-446655440000"
+
 OTHER = "550e8400-e29b-41d4-a716-446655440001"
+
 HELLO = b'{"t":"hello","contract_version":"abp/v0.1","backend":{"id":"s"},"capabilities":{}}\n'
-
-GOLDEN = [
-    '{"t":"hello","contract_version":"abp/v0.1","backend":{"id":"my-sidecar","backend_version":"1.0.0",'
-    '"adapter_version":null},"capabilities":{"streaming":"native","tool_read":"emulated"},"mode":"mapped"}',
-    '{"t":"run","id":"550e8400-e29b-41d4-a716-446655440000","work_order":{"id":"00000000-0000-4000-8000-000000000002",'
-    '"task":"fix the failing test","lane":"patch_first","workspace":{"root":".","mode":"staged","include":["src/**"],'
-    '"exclude":["target/**"]},"context":{"files":["README.md"],"snippets":[{"name":"hint",'
-    '"content":"look at tokens"}]},'
-    '"policy":{"allowed_tools":["read"],"disallowed_tools":["bash"],"deny_read":["**/.env"],"deny_write":["**/.git/**"],'
-    '"allow_network":["*.example.com"],"deny_network":["evil.example.com"],"require_approval_for":["write"]},'
-    '"requirements":{"required":[{"capability":"tool_read","min_support":"native"}]},"config":{"model":"m-1",'
-    '"vendor":{"abp":{"mode":"mapped"}},"env":{"A":"b"},"max_budget_usd":1.5,"max_turns":8}}}',
-    '{"t":"event","ref_id":"R","event":{"type":"run_started","ts":"T","message":"starting"}}',
-    '{"t":"event","ref_id":"R","event":{"type":"assistant_delta","ts":"T","text":"Hel"}}',
-    '{"t":"event","ref_id":"R","event":{"type":"assistant_message","ts":"T","text":"Hello"}}',
-    '{"t":"event","ref_id":"R","event":{"type":"tool_call","ts":"T","tool_name":"read","input":{"path":"a.py"},'
-    '"tool_use_id":"c1","parent_tool_use_id":null}}',
-    '{"t":"event","ref_id":"R","event":{"type":"tool_result","ts":"T","tool_name":"read","output":"x = 1",'
-    '"is_error":false,"tool_use_id":"c1"}}',
-    '{"t":"event","ref_id":"R","event":{"type":"file_changed","ts":"T","path":"a.py","summary":"modified"}}',
-    '{"t":"event","ref_id":"R","event":{"type":"command_executed","ts":"T","command":"make test","exit_code":0,'
-    '"output_preview":"ok"}}',
-    '{"t":"event","ref_id":"R","event":{"type":"warning","ts":"T","ext":{"raw_message":{"n":1}},"message":"slow"}}',
-    '{"t":"event","ref_id":"R","event":{"type":"error","ts":"T","message":"rate limited",'
-    '"error_code":"backend_rate_limited"}}',
-    '{"t":"event","ref_id":"R","event":{"type":"run_completed","ts":"T","message":"done"}}',
-    '{"t":"ping","seq":1}',
-    '{"t":"pong","seq":1}',
-    '{"t":"final","ref_id":"R","receipt":{"meta":{"run_id":"R","work_order_id":"00000000-0000-4000-8000-000000000002",'
-    '"contract_version":"abp/v0.1","started_at":"T","finished_at":"T","duration_ms":0},"backend":{"id":"my-sidecar",'
-    '"backend_version":"1.0.0","adapter_version":null},"capabilities":{"streaming":"native",'
-    '"tool_read":{"restricted":{"reason":"small files"}}},"mode":"mapped","usage_raw":{"prompt_tokens":3},'
-    '"usage":{"input_tokens":3,"output_tokens":4,"cache_read_tokens":null,"cache_write_tokens":null,'
-    '"request_units":null,"estimated_cost_usd":0.5},"trace":[{"type":"run_started","ts":"T","message":"starting"},'
-    '{"type":"assistant_delta","ts":"T","text":"Hel"}],"artifacts":[{"kind":"patch","path":"out.patch"}],'
-    '"verification":{"harness_ok":true,"git_diff":"+x","git_status":"M a.py"},"outcome":"complete",'
-    '"receipt_sha256":null}}',
-]
-GOLDEN_SECOND = [
-    '{"t":"cancel","ref_id":"R","reason":"user requested"}',
-    '{"t":"fatal","ref_id":"R","error":"stopped","error_code":"internal"}',
-]
-
-
-def golden(line: str) -> dict[str, object]:
-    return json.loads(line.replace('"R"', f'"{RUN}"').replace('"T"', '"2024-01-15T10:30:00Z"'))
-
-
-def said(conversation: list[tuple[str, object]]) -> list[dict[str, object]]:
-    ends = {role: Connection(role) for role in ("host", "sidecar")}
-    lines = []
-    for role, message in conversation:
-        data = ends[role].send(message)  # type: ignore[arg-type]
-        ends["sidecar" if role == "host" else "host"].receive(data)
-        lines.append(json.loads(data))
-    return lines
-
-
-def test_every_envelope_and_event_is_written_exactly_so() -> None:
-    assert said(SAMPLES[0]) == [golden(line) for line in GOLDEN]
-    assert said(SAMPLES[1])[2:4] == [golden(line) for line in GOLDEN_SECOND]
 
 
 def host() -> Connection:
@@ -140,11 +88,6 @@ def test_only_a_compatible_hello_may_come_first(data: bytes, kind: type[Exceptio
     found = connection.receive(data)
     assert [type(item) for item in found] == [kind]
     assert connection.state == Connection.START
-
-
-def test_a_fatal_instead_of_hello_is_refused_in_its_own_words() -> None:
-    (error,) = Connection("host").receive(line(t="fatal", error="ANTHROPIC_API_KEY not set"))
-    assert "ANTHROPIC_API_KEY not set" in str(error)
 
 
 @pytest.mark.parametrize(
@@ -255,14 +198,6 @@ def test_a_last_line_without_its_newline_counts_and_half_a_line_does_not() -> No
         connection.end()
 
 
-def test_a_line_over_the_cap_is_an_error_and_the_next_one_is_read() -> None:
-    connection = Connection("host", cap=1000)
-    connection.receive(HELLO)
-    connection.send(Run(id=RUN, work_order=SAMPLE_ORDER))
-    found = connection.receive(event(type="warning", message="m" * 2000) + line(t="pong", seq=1))
-    assert [type(item) for item in found] == [LineTooLong, Pong]
-
-
 def test_a_sidecar_takes_a_second_run_during_a_run_and_answers_in_order() -> None:
     sidecar = Connection("sidecar")
     sidecar.send(SAMPLES[0][0][1])
@@ -332,42 +267,6 @@ def test_what_is_missing_is_named() -> None:
     assert unmet(wanted, {"vision": "native"}) == []
     assert unmet(wanted, {}) == ["vision (native is required, the backend does not name it)"]
     assert "emulated" in unmet(wanted, {"vision": "emulated"})[0]
-
-
-def test_the_contract_has_these_many_names() -> None:
-    assert (len(CAPABILITIES), len(ERROR_CODES), len({type(event) for event in SAMPLE_EVENTS})) == (41, 44, 10)
-
-
-messages = st.one_of(
-    st.sampled_from([RunEvent(ref_id=RUN, event=event) for event in SAMPLE_EVENTS]),
-    st.builds(Pong, seq=st.integers(0, 2**63)),
-)
-
-
-@given(st.lists(messages, max_size=30), st.data())
-def test_however_the_bytes_are_cut_the_same_messages_arrive(sent: list[RunEvent], data: st.DataObject) -> None:
-    stream = b"".join(msgspec.json.encode(message) + b"\n" for message in sent)
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
-    connection = host()
-    found: list[object] = []
-    for start, stop in zip([0, *cuts], [*cuts, len(stream)], strict=True):
-        found += connection.receive(stream[start:stop])
-    assert found == sent
-
-
-@given(st.binary(max_size=300))
-def test_random_bytes_never_do_more_than_leave_an_error(data: bytes) -> None:
-    connection = host()
-    try:
-        connection.receive(data)
-        connection.end()
-    except RemoteProtocolError:
-        pass
-
-
-def test_cancel_names_the_run_and_may_cross_its_end() -> None:
-    connection = host()
-    assert json.loads(connection.send(CancelRun(ref_id=RUN))) == {"t": "cancel", "ref_id": RUN, "reason": None}
 
 
 def refused(data: bytes, connection: Connection | None = None) -> RemoteProtocolError:
@@ -447,3 +346,100 @@ def test_why_something_may_not_be_sent_is_said() -> None:
     wanted = Requirements(required=[Requirement(capability="vision", min_support="native")])
     assert unmet(wanted, {"vision": RESTRICTED}) == ["vision (native is required, the backend has it restricted)"]
     assert unmet(wanted, {"vision": "emulated"}) == ["vision (native is required, the backend has it emulated)"]
+
+
+def test_a_fatal_instead_of_hello_is_refused_in_its_own_words() -> None:
+    (error,) = Connection("host").receive(line(t="fatal", error="ANTHROPIC_API_KEY not set"))
+    assert "ANTHROPIC_API_KEY not set" in str(error)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        (b'{"t":"event","t":"final"}', "t"),
+        (b'{"t":"event","event":{"a":1,"a":2}}', None),
+        (b'{"t":"event","x":[{"t":1}],"y":{"t":2}}', None),
+        (b'{"\\u0074":1,"t":2}', "t"),
+        (b'{"first":1,"t":2,"t":3}', "t"),
+        (b"[1]", None),
+    ],
+)
+def test_only_the_outermost_object_may_not_say_a_name_twice(line: bytes, name: str | None) -> None:
+    assert repeated_field(line) == name
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (b'{"a":{"b":[{"c":1,"c":2}]}}', "c"),
+        (b'{"a":1,"a":1}', "a"),
+        (b'{"first":1,"a":1,"a":2}', "a"),
+        (b'{"a":{"b":1},"b":[]}', None),
+        (b"[]", None),
+    ],
+)
+def test_a_name_that_is_there_twice_is_found_at_any_depth(data: bytes, name: str | None) -> None:
+    assert repeated_name(data) == name
+
+
+def test_a_number_of_too_many_digits_is_refused() -> None:
+    with pytest.raises(msgspec.ValidationError):
+        repeated_field(b'{"n":' + b"9" * 5000 + b"}")
+
+
+@given(st.dictionaries(st.text(), JSON))
+def test_half_a_pair_is_replaced_and_nothing_else_changes(tree: dict[str, object]) -> None:
+    tree.pop("half", None)
+    line = json.dumps({**tree, "half": "a\ud83cb"}, ensure_ascii=True).encode()
+    assert json.loads(repaired_line(line)) == {**tree, "half": "a?b"}
+
+
+@pytest.mark.parametrize("line", [b'{"a":1}', b'{"a":"\\ud83c","n":NaN}', b'{"a":"\\ud83c"', b'"\\\\ud83c"'])
+def test_what_is_not_half_a_pair_is_not_mended(line: bytes) -> None:
+    with pytest.raises(ValueError):
+        repaired_line(line)
+
+
+def test_a_receipt_needs_ids_and_times_that_can_be_read() -> None:
+    meta = SAMPLE_RECEIPT.meta
+    assert unusable(meta) is None
+    for change in ({"run_id": "run-1"}, {"work_order_id": ""}, {"started_at": "soon"}, {"finished_at": "9999"}):
+        assert "its receipt is not valid" in (unusable(replace(meta, **change)) or "")
+
+
+"""The begin of each schema's SHA-256: who changes a type of the contract says so here."""
+
+
+@pytest.mark.parametrize(
+    "message", [message for talk in SAMPLES for _, message in talk], ids=lambda it: type(it).__name__
+)
+def test_every_message_we_write_passes(message: object) -> None:
+    jsonschema.validate(msgspec.to_builtins(message), schema("envelope"))
+
+
+@pytest.mark.parametrize(
+    ("name", "good"),
+    [("receipt", SAMPLE_RECEIPT), ("work-order", SAMPLE_ORDER), *[("event", event) for event in SAMPLE_EVENTS]],
+)
+def test_values_pass_their_schema_and_without_a_required_field_they_do_not(name: str, good: msgspec.Struct) -> None:
+    tree = msgspec.to_builtins(good)
+    jsonschema.validate({**tree, "later": 1}, schema(name))
+    field = next(field.name for field in msgspec.structs.fields(good) if field.required)
+    del tree[field]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(tree, schema(name))
+
+
+def test_an_unknown_capability_does_not_pass() -> None:
+    tree = msgspec.to_builtins(SAMPLE_RECEIPT)
+    tree["capabilities"] = {"telepathy": "native"}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(tree, schema("receipt"))
+    assert Receipt is TYPES["receipt"]

@@ -1,10 +1,44 @@
-"""The bytes of the terminal wire, line by line of the protocol."""
+"""The bytes of the terminal wire, what may be sent when, and how wrong bytes are handled."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from treadle.errors import LocalProtocolError, RemoteProtocolError
 from treadle.wire.terminal import frames as terminal
-from treadle.wire.terminal.frames import Exit, Input, ProgramOutput, Resize, StateFrame, StatusReply, encode
+from treadle.wire.terminal.connection import Connection
+from treadle.wire.terminal.frames import (
+    Exit,
+    Input,
+    Mode,
+    ProgramOutput,
+    Resize,
+    StateFrame,
+    StatusReply,
+    UnknownFrame,
+    encode,
+)
+
+
+def test_times_that_do_not_fit_are_the_longest_that_do() -> None:
+    reply = StatusReply.of(1, 2**32, False, terminal.DEAD, 2**50)
+    assert (reply.idle_ms, reply.state_ms, reply.alive, reply.state_name) == (2**32 - 1, 2**32 - 1, 0, "dead")
+
+
+def test_we_never_send_more_than_one_mebibyte() -> None:
+    with pytest.raises(LocalProtocolError):
+        encode(ProgramOutput(bytes(1024 * 1024 + 1)))
+
+
+def test_a_grace_that_does_not_fit_is_the_longest_that_does() -> None:
+    assert terminal.Stop.within(1.5) == terminal.Stop(1500)
+    assert terminal.Stop.within(1e12) == terminal.Stop(2**32 - 1)
+
+
+def test_messages_are_equal_when_they_say_the_same() -> None:
+    assert len({Input(b"a"), Input(b"a"), ProgramOutput(b"a")}) == 2
+    assert repr(Resize(80, 24)) == "Resize(80, 24)"
+    assert StateFrame(b'{"name": "idle"}').body == {"name": "idle"}
 
 
 @pytest.mark.parametrize(
@@ -22,52 +56,6 @@ from treadle.wire.terminal.frames import Exit, Input, ProgramOutput, Resize, Sta
         ),
         (Exit(143), b"\x83\x00\x00\x00\x04\x00\x00\x00\x8f"),
         (Exit(-1), b"\x83\x00\x00\x00\x04\xff\xff\xff\xff"),
-    ],
-)
-def test_each_frame_of_the_protocol_has_these_bytes(message: terminal.Frame, data: bytes) -> None:
-    assert encode(message) == data
-
-
-def test_times_that_do_not_fit_are_the_longest_that_do() -> None:
-    reply = StatusReply.of(1, 2**32, False, terminal.DEAD, 2**50)
-    assert (reply.idle_ms, reply.state_ms, reply.alive, reply.state_name) == (2**32 - 1, 2**32 - 1, 0, "dead")
-
-
-def test_we_never_send_more_than_one_mebibyte() -> None:
-    with pytest.raises(LocalProtocolError):
-        encode(ProgramOutput(bytes(1024 * 1024 + 1)))
-
-
-@pytest.mark.parametrize(
-    ("kind", "payload"),
-    [
-        (Resize, b""),
-        (Resize, bytes(3)),
-        (Resize, bytes(5)),
-        (StatusReply, bytes(14)),
-        (Exit, bytes(3)),
-        (StateFrame, b"[]"),
-    ],
-)
-def test_a_payload_that_is_not_the_message_is_refused(kind: type[terminal.Frame], payload: bytes) -> None:
-    with pytest.raises(RemoteProtocolError, match=kind.__name__):
-        kind.read(payload)
-
-
-def test_a_grace_that_does_not_fit_is_the_longest_that_does() -> None:
-    assert terminal.Stop.within(1.5) == terminal.Stop(1500)
-    assert terminal.Stop.within(1e12) == terminal.Stop(2**32 - 1)
-
-
-def test_messages_are_equal_when_they_say_the_same() -> None:
-    assert len({Input(b"a"), Input(b"a"), ProgramOutput(b"a")}) == 2
-    assert repr(Resize(80, 24)) == "Resize(80, 24)"
-    assert StateFrame(b'{"name": "idle"}').body == {"name": "idle"}
-
-
-@pytest.mark.parametrize(
-    ("message", "data"),
-    [
         (terminal.ClientHello(3, 4), b"\x06\x00\x00\x00\x0c\x00\x00\x00\x03" + b"\x00" * 7 + b"\x04"),
         (terminal.Detail(), b"\x07\x00\x00\x00\x00"),
         (terminal.Stop(1500), b"\x08\x00\x00\x00\x04\x00\x00\x05\xdc"),
@@ -107,9 +95,14 @@ def test_a_hello_is_answered_with_offsets_and_a_size() -> None:
     [
         (terminal.Type, b"", "at least 1 byte"),
         (terminal.SubmitPrompt, bytes(4), "at least 5 bytes of payload, not 4"),
-        (Exit, bytes(5), "4 bytes of payload, not 5"),
+        (Exit, bytes(3), "Exit.* 4 bytes of payload, not 3"),
+        (Exit, bytes(5), "Exit.* 4 bytes of payload, not 5"),
+        (StatusReply, bytes(14), "StatusReply"),
+        (Resize, b"", "Resize.* 4 bytes of payload, not 0"),
+        (Resize, bytes(3), "Resize.* 4 bytes of payload, not 3"),
         (Resize, bytes(5), "4 bytes of payload, not 5"),
-        (StateFrame, b"{", "not a JSON object"),
+        (StateFrame, b"[]", "StateFrame.*not a JSON object"),
+        (StateFrame, b"{", "StateFrame.*not a JSON object"),
         (StateFrame, b"[" * 100_000, "not a JSON object"),
     ],
 )  # fmt: skip
@@ -127,3 +120,100 @@ def test_exactly_a_mebibyte_may_be_sent_and_a_message_is_another_when_it_says_so
     with pytest.raises(ValueError):
         Resize(1)
     assert StatusReply.of(1, 2, True, 9, 3).state_name == "unknown" and StatusReply.of(1, 2, True, 9, 3).alive == 1
+
+
+def client() -> Connection:
+    end = Connection("client")
+    assert end.receive(b"\0") == [Mode(0)]
+    return end
+
+
+def supervisor() -> Connection:
+    end = Connection("supervisor")
+    assert end.send(Mode(0)) == b"\0"
+    return end
+
+
+def test_the_mode_byte_is_not_framed_and_anything_but_zero_is_refused() -> None:
+    assert encode(Mode(0)) == b"\0"
+    with pytest.raises(RemoteProtocolError, match="mode 0x01"):
+        Connection("client").receive(b"\x01")
+
+
+def test_a_client_may_not_speak_before_it_has_read_the_mode_byte() -> None:
+    with pytest.raises(LocalProtocolError, match="greeting"):
+        Connection("client").send(terminal.StatusQuestion())
+
+
+def test_an_unknown_type_is_a_value_to_skip_and_the_next_frame_counts() -> None:
+    found = supervisor().receive(b"\x60\x00\x00\x00\x02??" + encode(terminal.StatusQuestion()))
+    assert found == [UnknownFrame(0x60, b"??"), terminal.StatusQuestion()]
+
+
+def test_orders_without_a_payload_are_taken_when_they_come_with_one() -> None:
+    data = b"".join(terminal.frame(kind, b"extra") for kind in (terminal.STATUS, terminal.KILL, terminal.SUBSCRIBE))
+    assert supervisor().receive(data) == [terminal.StatusQuestion(), terminal.Kill(), terminal.Subscribe()]
+
+
+@pytest.mark.parametrize("payload", [b"", b"\0\0\0", b"\0\0\0\0\0"])
+def test_a_resize_of_another_length_is_malformed(payload: bytes) -> None:
+    [error] = supervisor().receive(terminal.frame(terminal.RESIZE, payload))
+    assert isinstance(error, RemoteProtocolError)
+
+
+def test_there_is_no_output_after_exit() -> None:
+    end = supervisor()
+    end.receive(encode(terminal.Subscribe()))
+    end.send(Exit(0))
+    with pytest.raises(LocalProtocolError, match="ended"):
+        end.send(ProgramOutput(b"late"))
+    assert end.receive(encode(terminal.StatusQuestion())) == [terminal.StatusQuestion()]
+
+
+def test_a_record_that_is_not_an_object_is_malformed() -> None:
+    for payload in (b"[]", b"{", b"[" * 100_000):
+        [error] = client().receive(terminal.frame(terminal.DETAIL_RESP, payload))
+        assert isinstance(error, RemoteProtocolError)
+
+
+def test_the_end_of_the_bytes_is_right_between_frames_only() -> None:
+    with pytest.raises(RemoteProtocolError, match="before its mode byte"):
+        Connection("client").end()
+    end = client()
+    assert end.end() == []
+    end.receive(encode(ProgramOutput(b"whole")) + b"\x81\x00")
+    with pytest.raises(RemoteProtocolError, match="inside a frame"):
+        end.end()
+
+
+def test_one_end_does_not_say_what_is_the_others() -> None:
+    with pytest.raises(LocalProtocolError, match="a client does not send ProgramOutput"):
+        client().send(ProgramOutput(b"x"))
+    with pytest.raises(LocalProtocolError, match="Output may not be sent while open"):
+        supervisor().send(ProgramOutput(b"x"))
+    end = client()
+    assert end.kind("client", terminal.StatusQuestion()) is terminal.StatusQuestion
+
+
+@given(data=st.binary(max_size=40), subscribed=st.booleans())
+def test_the_shortest_way_of_a_frame_gives_what_the_long_one_does(data: bytes, subscribed: bool) -> None:
+    ends = [client(), client()]
+    for end in ends:
+        if subscribed:
+            end.send(terminal.Subscribe())
+    whole = encode(ProgramOutput(data))
+    assert ends[0].sole(terminal.OUTPUT, whole) == (data if subscribed else None)
+    assert ends[0].sole(terminal.OUTPUT, whole[:-1]) is None
+    assert ends[0].sole(terminal.OUTPUT, whole + b"\x81") is None
+    assert ends[0].sole(terminal.OUTPUT, encode(Exit(0))) is None
+    if subscribed:
+        assert ends[1].receive(whole) == [ProgramOutput(data)]
+        ends[0].receive(b"\x81\0\0")
+        assert ends[0].sole(terminal.OUTPUT, whole) is None, "these bytes go on with a frame that has begun"
+
+
+def test_a_frame_of_one_mebibyte_is_taken_and_one_byte_more_is_not() -> None:
+    whole = b"\x01" + (1024 * 1024).to_bytes(4, "big") + bytes(1024 * 1024)
+    assert supervisor().receive(whole) == [Input(bytes(1024 * 1024))]
+    [error] = supervisor().receive(b"\x01" + (1024 * 1024 + 1).to_bytes(4, "big"))
+    assert isinstance(error, RemoteProtocolError)
