@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import httpx2
@@ -19,7 +18,6 @@ from tests.fleet.conftest import repository as repository
 from tests.fleet.conftest import start_node as start_node
 from treadle.fleet.engine import places
 from treadle.serve import background
-from treadle.serve.api import openapi
 from treadle.serve.listening import Listening
 from treadle.serve.server import WebServer, run
 from treadle.serve.tokens import Right
@@ -150,15 +148,6 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[background.ServerNote]:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "canary")
     yield background.start()
     background.stop()
-
-
-def calls_of(module: ModuleType) -> list[str]:
-    """Who may do what: method, path and needed right of each call of a module, and whether its body may be left out."""
-    return [
-        f"{each.method} {each.path} {each.right}{' optional' if each.optional_body else ''}"
-        for each in openapi.every()
-        if each.handler.__module__ == module.__name__
-    ]
 
 
 async def until_listed(web: Web, query: str, count: int) -> dict[str, Any]:

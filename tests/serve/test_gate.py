@@ -14,7 +14,6 @@ from websockets.typing import Subprotocol
 from tests.serve.conftest import Follow, StartWeb, Web
 from treadle.serve import gate
 from treadle.serve.envelope import RequestRefused
-from treadle.serve.server import WebServer
 from treadle.serve.tokens import Device, Right, Tokens
 
 ANONYMOUS = {"authorization": ""}
@@ -293,14 +292,6 @@ async def test_a_cookie_is_only_taken_from_our_own_pages(alone: Web) -> None:
     assert from_us.status_code == 201
     across = {**ours, "sec-fetch-site": "cross-site"}
     assert (await alone.http.post("/api/v1/devices", json={}, headers=across)).status_code == 403
-
-
-async def test_over_tls_no_other_server_of_the_name_can_set_the_cookie(tmp_path: Path) -> None:
-    plain, secure = (
-        WebServer(address=address, names=("x",), terminals=str(tmp_path), tokens=Tokens(str(tmp_path / "tokens")))
-        for address in ("http://x:1", "https://x:1")
-    )
-    assert plain.gate.cookie == "treadle_1" and secure.gate.cookie == "__Host-treadle_1"
 
 
 async def test_a_socket_from_another_origin_or_without_a_token_is_refused(alone: Web, follow: Follow) -> None:

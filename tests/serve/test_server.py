@@ -1,18 +1,28 @@
-"""The server without a fleet."""
+"""The server: its page's files, its connections, and how it is without a fleet."""
 
 import asyncio
+import gzip
 import os
+import re
 import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+import uvicorn
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse
+from uvicorn.server import ServerState
+from websockets.asyncio.client import connect
 
-from tests.serve.conftest import Web
+from tests.serve.conftest import StartWeb, Web
+from treadle.serve import server
 from treadle.serve.api import terminals
 from treadle.serve.listening import Listening
-from treadle.serve.server import WebServer, run, served
+from treadle.serve.server import BoundedConnection, SignalledServer, WebServer, make_config, run, served
 
 
 async def test_without_a_fleet_it_says_so_and_terminals_work(alone: Web) -> None:
@@ -112,3 +122,194 @@ async def test_a_signal_ends_it_in_order_and_is_told() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         assert await running == signal.SIGTERM
     assert given.seen == ["started", "closed"] and signal.getsignal(signal.SIGTERM) == before
+
+
+async def test_who_sends_a_request_byte_by_byte_is_cut_off(
+    serving: StartWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(BoundedConnection, "idle_seconds", 0.2)
+    web = await serving(terminals=str(tmp_path))
+    reader, writer = await asyncio.open_connection("127.0.0.1", web.listening.port)
+    ended = asyncio.create_task(reader.read())
+    writer.write(b"GET / HTTP/1.1\r\nhost: ")
+    try:
+        async with asyncio.timeout(60):
+            while not ended.done():
+                writer.write(b"x")
+                await asyncio.sleep(0.05)
+    finally:
+        writer.close()
+    assert ended.done()
+
+
+class Slow:
+    """Answers a request to `/slow` when it is let go on, and every other at once."""
+
+    def __init__(self) -> None:
+        self.asked, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.asked.set()
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.accept"})
+            await self.go_on.wait()
+            await send({"type": "websocket.send", "text": "still here"})
+        else:
+            await (self.go_on.wait() if scope["path"] == "/slow" else asyncio.sleep(0))
+            await PlainTextResponse("done")(scope, receive, send)
+
+
+@asynccontextmanager
+async def accepting(given: Slow) -> AsyncIterator[tuple[int, list[BoundedConnection]]]:
+    """The port on which it is served, and the server's ends of the connections that are made there."""
+    listening, made, state = Listening(port=0), list[BoundedConnection](), ServerState()
+    config = make_config(given, listening)  # type: ignore[arg-type]
+
+    def accept() -> BoundedConnection:
+        made.append(BoundedConnection(config, state, {}))
+        return made[-1]
+
+    async with asyncio.timeout(60):
+        server = await asyncio.get_running_loop().create_server(accept, sock=listening.socket)
+        async with server:
+            yield listening.port, made
+            for each in made:
+                each.transport.close()
+
+
+async def test_one_whose_answer_takes_long_or_who_asks_again_is_not_cut_off() -> None:
+    given = Slow()
+    async with accepting(given) as (port, opened):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+
+        async def asked(path: str) -> None:
+            writer.write(f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+            if path != "/slow":
+                assert (await reader.readuntil(b"done")).startswith(b"HTTP/1.1 200")
+
+        for _ in range(2):
+            await asked("/")
+            assert opened[0].access_log is False, "addresses of answer links are secrets"
+            opened[0]._check()
+            assert not opened[0].transport.is_closing()
+        given.asked.clear()
+        await asked("/slow")
+        await given.asked.wait()
+        for _ in range(3):
+            opened[0]._check()
+            assert not opened[0].transport.is_closing(), "its answer is being made"
+        given.go_on.set()
+        await reader.readuntil(b"done")
+        opened[0]._check()
+        assert opened[0].transport.is_closing()
+        assert await reader.read() == b"", "no other request was completed meanwhile"
+        writer.close()
+        await asyncio.sleep(0)
+        timer = opened[0]._checking
+        assert timer is not None and timer.cancelled()
+
+
+async def test_what_has_become_a_websocket_may_be_quiet() -> None:
+    given = Slow()
+    async with accepting(given) as (port, opened):
+        async with connect(f"ws://127.0.0.1:{port}/", proxy=None) as socket:
+            for _ in range(3):
+                opened[0]._check()
+            given.go_on.set()
+            assert await socket.recv() == "still here"
+
+
+async def test_the_server_says_no_word_too_many_and_believes_a_proxy_only_where_there_is_one(tmp_path: Path) -> None:
+    for behind in (False, True):
+        listening = Listening(port=0, behind_proxy=behind, names=("fleet.example",))
+        listening.socket.close()
+        config = make_config(Slow(), listening)
+        assert config.proxy_headers is behind and config.forwarded_allow_ips == "127.0.0.1"
+        assert not config.access_log and not config.server_header and not config.ws_per_message_deflate
+        assert config.loaded and config.ssl is None
+    certificate = tmp_path / "none.pem"
+    listening = Listening(port=0, tls_cert=str(certificate))
+    listening.socket.close()
+    with pytest.raises(Exception, match="cannot be used"):
+        make_config(Slow(), listening)
+
+
+def test_of_two_signals_the_first_is_told_and_the_handlers_of_before_come_back() -> None:
+    server = SignalledServer(uvicorn.Config(Slow()))
+    before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+    with server.capture_signals():
+        assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == [server.handle_exit] * 2
+        assert not server.should_exit
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGINT)
+    assert (server.ended_by, server.should_exit) == (signal.SIGTERM, True)
+    assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+WEB = Path(server.__file__).parent / "web"
+
+
+def test_the_page_is_small_and_asks_no_other_host() -> None:
+    loaded = server.load()
+    assert {"/", "/app.js", "/style.css", "/icon.svg"} <= set(loaded)
+    assert sum(len(file.packed) for file in loaded.values()) < 70_000
+    assert sum(len(file.plain) for file in loaded.values()) < 190_000
+    for file in loaded.values():
+        text = file.plain.decode().replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(r"(src|href)=.https?:|url\(|@import|from .https?:", text)
+
+
+def test_no_script_makes_markup_of_a_text() -> None:
+    for path in WEB.glob("*.js"):
+        found = re.findall(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|srcdoc", path.read_text()
+        )
+        assert found == [], path.name
+
+
+def test_every_module_that_is_imported_is_there() -> None:
+    for path in WEB.glob("*.js"):
+        for name in re.findall(r"""(?:from|import\()\s*["']\./([\w.]+)["']""", path.read_text()):
+            assert (WEB / name).exists(), f"{path.name} imports {name}"
+
+
+async def test_a_file_is_sent_packed_once_and_not_again_while_it_is_the_same(alone: Web) -> None:
+    first = await alone.http.get("/app.js", headers={"accept-encoding": "gzip"})
+    assert first.headers["content-encoding"] == "gzip" and first.headers["content-type"].startswith("text/javascript")
+    again = await alone.http.get("/app.js", headers={"if-none-match": first.headers["etag"]})
+    assert again.status_code == 304 and again.content == b""
+    plain = await alone.http.get("/app.js", headers={"accept-encoding": "identity"})
+    assert plain.content == server.load()["/app.js"].plain
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "encoding"),
+    [
+        ({}, 200, None),
+        ({"accept-encoding": "br, gzip"}, 200, "gzip"),
+        ({"accept-encoding": "br"}, 200, None),
+        ({"if-none-match": "TAG"}, 304, None),
+        ({"if-none-match": '"other"', "accept-encoding": "gzip"}, 200, "gzip"),
+    ],
+)
+def test_a_file_is_sent_as_it_is_asked_for(headers: dict[str, str], status: int, encoding: str | None) -> None:
+    file = server.WebFile("a.css", b"body {}" * 100)
+    given = [(name.encode(), value.replace("TAG", file.tag).encode()) for name, value in headers.items()]
+    response = file.response(Request({"type": "http", "headers": given}))
+    assert response.status_code == status and response.headers.get("content-encoding") == encoding
+    assert (response.headers["etag"], response.headers["cache-control"]) == (file.tag, "no-cache")
+    assert response.headers["vary"] == "accept-encoding"
+    expected = b"" if status == 304 else file.packed if encoding else file.plain
+    assert response.body == expected and gzip.decompress(file.packed) == file.plain == b"body {}" * 100
+    assert status == 304 or response.headers["content-type"] == "text/css; charset=utf-8"
+    assert server.WebFile("a.css", b"other").tag != file.tag
+
+
+def test_only_what_a_page_can_be_made_of_is_a_file_of_it_and_the_page_itself_is_the_root() -> None:
+    loaded = server.load()
+    assert loaded["/"].kind.startswith("text/html") and "/index.html" not in loaded
+    assert {path[1:] for path in loaded if path != "/"} == {
+        path.name for path in WEB.iterdir() if path.suffix[1:] in server.KINDS and path.name != "index.html"
+    }
+    assert not [path for path in loaded if path.endswith(".py")]

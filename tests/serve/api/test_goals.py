@@ -9,11 +9,10 @@ import pytest
 
 from tests.fleet.engine.buses import StoringClient
 from tests.goals.test_requests import PLAN
-from tests.serve.conftest import calls_of
 from treadle.errors import LocalError
 from treadle.fleet.engine.bus import Bus
 from treadle.goals import foreman, store
-from treadle.serve.api import goals, openapi
+from treadle.serve.api import goals
 from treadle.serve.api.calls import Asking
 from treadle.wire.goal.records import GoalRequest, StepDropped
 
@@ -93,22 +92,3 @@ async def test_what_changes_a_goal_is_left_for_who_has_its_repository(there: Bus
         await handler(asking(there, body, name))
         (request,) = await left(there)
         assert request == GoalRequest(goal=name, by="ana (phone)", at=request.at, **fields)  # type: ignore[arg-type]
-
-
-def test_who_may_do_what() -> None:
-    assert calls_of(goals) == [
-        "GET /goals watch",
-        "GET /goals/{id} watch",
-        "GET /goals/{id}/report watch",
-        "GET /goals/{id}/plan watch",
-        "POST /goals/check all",
-        "POST /goals all",
-        "POST /goals/{id}/pause all optional",
-        "POST /goals/{id}/resume all",
-        "POST /goals/{id}/stop all optional",
-        "POST /goals/{id}/say all",
-        "POST /goals/{id}/change all",
-        "POST /goals/{id}/retry all",
-    ]
-    later = [each.name for each in openapi.every() if each.handler.__module__ == goals.__name__ and each.status == 202]
-    assert later == [f"{each}_goal" for each in ("begin", "pause", "resume", "stop", "say", "change")] + ["retry_step"]

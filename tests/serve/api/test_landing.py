@@ -12,14 +12,13 @@ from tests.fleet.repositories import git
 from tests.landing.test_conductor import driving
 from tests.landing.test_merging import Finished
 from tests.landing.test_merging import finished as finished
-from tests.serve.conftest import WAIT, StartWeb, Web, calls_of
+from tests.serve.conftest import WAIT, StartWeb, Web
 from tests.serve.receiver import receiving
 from treadle.fleet import client
 from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.landing import conductor, train
-from treadle.serve.api import goals
 from treadle.wire.fleet.records import Note, Used
 
 
@@ -103,12 +102,3 @@ async def test_a_train_that_stops_by_itself_is_told_once_and_one_that_a_person_p
         await paused("train", "again")
         await hook.until(lambda each: b"again" in each.body)
         assert [b"a release" in each.body or b"still so" in each.body for each in hook.heard] == [False, False]
-
-
-def test_who_may_do_what() -> None:
-    assert calls_of(goals) == [
-        "GET /trains watch",
-        "POST /orders/{id}/land all optional",
-        "POST /trains/{id}/pause all optional",
-        "POST /trains/{id}/resume all",
-    ]

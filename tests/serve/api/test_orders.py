@@ -1,12 +1,21 @@
-"""Orders over HTTP: what the command line can do with them, with proper answers for what goes wrong."""
+"""Orders over HTTP: submitted, steered, asked about and answered, and what can be chosen for a new one."""
 
 import asyncio
+import os
+from pathlib import Path
 
-from tests.fleet.conftest import Start, give, spec, until_state
-from tests.serve.conftest import WAIT, Web, calls_of, until_listed
+import msgspec
+import pytest
+
+from tests.fleet.conftest import Start, give, spec, until_offers, until_state
+from tests.fleet.repositories import edits, git, work
+from tests.serve.conftest import WAIT, Web, until_listed
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.serve.api import orders
+from treadle.serve.api.orders import RepositoryChoices, repository_at
+from treadle.settings import trust
+from treadle.wire.fleet.records import AnswerRecord
 
 SLOW = "null:600:600"
 
@@ -37,14 +46,6 @@ async def test_an_order_is_given_watched_and_its_receipt_read(web: Web, bus: Bus
     one = await web.get(f"/orders/{given['id']}/events?after={page['events'][0]['seq']}&count=1")
     assert one["events"] == [] or one["events"][0]["n"] > page["events"][0]["n"]
     assert shown["events"] <= 3 and (await web.get(f"/orders/{given['id']}"))["events"] == page["total"] == 3
-
-
-async def test_the_same_key_gives_the_same_order(web: Web) -> None:
-    body, key = {"task": "once", "agent": "null"}, {"idempotency-key": "nightly 7"}
-    first = await web.http.post("/api/v1/orders", json=body, headers=key)
-    second = await web.http.post("/api/v1/orders", json=body, headers=key)
-    assert (first.status_code, second.status_code) == (201, 200)
-    assert first.json()["id"] == second.json()["id"] and not second.json()["new"]
 
 
 async def test_a_list_filters_before_it_cuts_and_says_what_it_left_out(web: Web, bus: Bus) -> None:
@@ -148,18 +149,129 @@ async def test_an_order_is_shown_before_the_scheduler_has_seen_it_and_one_for_a_
     assert made["new"] and "(test)" in stored.by and stored.root
 
 
-def test_who_may_do_what() -> None:
-    assert calls_of(orders) == [
-        "GET /orders watch",
-        "POST /orders all",
-        "POST /demo all",
-        "GET /orders/{id} watch",
-        "GET /orders/{id}/why watch",
-        "GET /orders/{id}/receipt watch",
-        "GET /orders/{id}/race watch",
-        "GET /orders/{id}/events watch",
-        "GET /orders/{id}/event watch",
-        "POST /orders/{id}/cancel all optional",
-        "POST /orders/{id}/retry all",
-        "POST /orders/{id}/set all",
-    ]
+async def test_a_question_is_answered_once_and_the_second_is_told_who_was_first(
+    web: Web, bus: Bus, start_node: Start, repository: Path, tmp_path: Path
+) -> None:
+    await start_node()
+    order = work(repository, edits(tmp_path, "x", "a.txt", "two", "install /dev/null asked.txt"))
+    await give(bus, order)
+    await until_state(bus, order.id, "asking")
+    (ask,) = await web.get("/approvals")
+    assert ask["command"] == "install /dev/null asked.txt" and "always" in ask and ask["mode"] == "auto-edit"
+    path = f"/orders/{order.id}"
+    watcher = await web.http.post(f"/api/v1{path}/answer", json={"decision": "allow"}, headers=web.headers("watch"))
+    assert watcher.status_code == 403
+    await web.post(f"{path}/answer", {"decision": "allow", "number": ask["number"], "text": "go on"})
+    entry = await bus.get(f"answer.{order.id}.{ask['number']}")
+    assert entry is not None
+    stored = msgspec.json.decode(entry.value, type=AnswerRecord)
+    assert (stored.decision, stored.text, stored.scope) == ("allow", "go on", "once") and "(test)" in stored.by
+    late = await web.http.post(f"/api/v1{path}/answer", json={"decision": "deny", "number": ask["number"]})
+    assert late.status_code == 409 and "answered by" in late.json()["detail"]
+    assert (await client.wait(bus, order.id, 90)).state == "done"
+    diff = await web.http.get(f"/api/v1{path}/diff")
+    assert diff.headers["content-type"].startswith("text/plain") and "+two" in diff.text
+
+
+async def test_an_answer_can_be_withdrawn_until_the_runner_has_it(
+    web: Web, bus: Bus, start_node: Start, repository: Path, tmp_path: Path
+) -> None:
+    await start_node()
+    order = work(repository, edits(tmp_path, "x", "a.txt", "two", "install /dev/null asked.txt"))
+    await give(bus, order)
+    await until_state(bus, order.id, "asking")
+    # A question that no runner waits for: its answer stays where it is.
+    await client.answer(bus, order.id, "allow", number=7, by="ana")
+    await web.post(f"/orders/{order.id}/withdraw", {"number": 7})
+    again = await web.http.post(f"/api/v1/orders/{order.id}/withdraw", json={"number": 7})
+    assert again.status_code == 404
+    await client.answer(bus, order.id, "deny", number=7, by="ana")
+    await web.post(f"/orders/{order.id}/answer", {"decision": "allow", "number": 1})
+    await client.wait(bus, order.id, 90)
+    taken = await web.http.post(f"/api/v1/orders/{order.id}/withdraw", json={"number": 1})
+    assert taken.status_code == 409 and "taken by the runner" in taken.json()["detail"]
+
+
+async def test_a_message_is_queued_changed_and_taken_back_until_it_is_delivered(web: Web, bus: Bus) -> None:
+    (name,) = await give(bus, spec())  # no one runs it, so that nothing is delivered
+    said = await web.post(f"/orders/{name}/messages", {"text": "be quick"}, status=201)
+    number = said["key"].rpartition(".")[2]
+    await web.http.put(f"/api/v1/orders/{name}/messages/{number}", json={"text": "be careful"})
+    (message,) = await web.get(f"/orders/{name}/messages")
+    assert (message["text"], message["state"], message["key"]) == ("be careful", "queued", said["key"])
+    assert "(test)" in message["by"] and not message.get("when")
+    await web.post(f"/orders/{name}/messages", {"text": "stop", "when": "now"}, status=201)
+    assert (await web.get(f"/orders/{name}/messages"))[1]["when"] == "now"
+    await web.http.put(f"/api/v1/orders/{name}/messages/{number}", json={"text": ""})
+    assert (await web.get(f"/orders/{name}/messages"))[0]["state"] == "taken back"
+    gone = await web.http.put(f"/api/v1/orders/{name}/messages/{number}", json={"text": "x"})
+    assert gone.status_code == 409
+
+
+async def test_agents_are_those_of_the_nodes_and_places_those_of_earlier_orders(
+    web: Web, bus: Bus, start_node: Start
+) -> None:
+    await start_node("n1", labels=("gpu",))
+    await start_node("n2", agents=("null",))
+    await until_offers(bus, "n1")
+    await until_offers(bus, "n2")
+    for root in ("/src/shop", "/src/loom"):
+        (name,) = await give(bus, spec(root=root, project="cloth"))
+        await client.wait(bus, name, 60)
+    found = await web.get("/choices")
+    agents = {each["name"]: each["nodes"] for each in found["agents"]}
+    assert agents["native"] == ["n1"] and agents["null"] == ["n2"]
+    assert len({model for each in found["agents"] for model in each["models"]}) == sum(
+        len(each["models"]) for each in found["agents"]
+    )
+    assert set(found["places"]) == {"/src/shop", "/src/loom"}
+    assert found["projects"] == ["cloth"] and found["labels"] == ["gpu"]
+
+
+async def test_a_repository_has_branches_and_what_its_file_says_once_it_is_trusted(web: Web, repository: Path) -> None:
+    git(repository, "branch", "later")
+    (repository / ".treadle").mkdir()
+    (repository / ".treadle" / "fleet.toml").write_text(
+        '[project]\nagent = "claude"\nverify = "make test"\n[templates.fix]\nattempts = 2\n'
+    )
+    inside = repository / "sub"
+    inside.mkdir()
+    found = await web.get("/repository", params={"root": str(inside)})
+    assert found["top"] == str(repository) and found["branches"] == ["main", "later"] and found["head"] == "main"
+    assert found["project"] == {} and found["templates"] == {} and "not trusted" in found["ignored"][0]
+    trust.trust(str(repository))
+    found = await web.get("/repository", params={"root": str(repository)})
+    assert found["project"] == {"agent": "claude", "verify": "make test"} and found["ignored"] == []
+    assert found["templates"] == {"fix": {"agent": "claude", "verify": "make test", "attempts": 2}}
+
+
+async def test_what_is_no_repository_here_has_nothing_to_choose(web: Web, tmp_path: Path) -> None:
+    for root in (str(tmp_path), "/not/there", "git@example.com:loom.git"):
+        assert (await web.get("/repository", params={"root": root}))["top"] == ""
+
+
+async def test_a_device_that_only_watches_is_not_shown_repositories(web: Web, repository: Path) -> None:
+    answer = await web.http.get("/api/v1/repository", params={"root": str(repository)}, headers=web.headers("watch"))
+    assert answer.status_code == 403
+
+
+def test_the_branch_that_is_checked_out_comes_first_and_a_bare_repository_has_no_file(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("zeta", "alpha"):
+        git(repository, "branch", name)
+    git(repository, "checkout", "-q", "zeta")
+    monkeypatch.setenv("HOME", str(repository.parent))
+    found = repository_at(f"~/{repository.name}")
+    assert (found.head, found.branches, found.top) == ("zeta", ("zeta", "alpha", "main"), str(repository))
+    git(repository, "checkout", "-q", "--detach")
+    assert repository_at(str(repository)).head == ""
+    monkeypatch.setattr(orders, "SHOWN", 2)
+    assert len(repository_at(str(repository)).branches) == 2
+    bare = tmp_path / "bare.git"
+    git(tmp_path, "clone", "-q", "--bare", str(repository), str(bare))
+    found = repository_at(str(bare))
+    assert found.branches and (found.project, found.templates, found.ignored) == ({}, {}, ())
+    (tmp_path / "file").write_text("")
+    for nothing in (str(tmp_path / "file"), str(tmp_path / "none"), os.sep):
+        assert repository_at(nothing) == RepositoryChoices()

@@ -7,7 +7,7 @@ import pytest
 
 from tests.fleet.conftest import Start, give, spec
 from tests.fleet.repositories import edits, work
-from tests.serve.conftest import Web, calls_of, until_listed
+from tests.serve.conftest import Web, until_listed
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.serve.api import reviews
@@ -80,16 +80,3 @@ async def test_a_merge_goes_to_where_the_first_order_is_from_and_only_the_last_o
             await asyncio.sleep(0.02)
     assert merge["state"] == "stopped" and (merge["problem"] or not merge["steps"][0]["merged"])
     assert [each["id"] for each in await web.get("/merges")] == [made["id"]]
-
-
-def test_who_may_do_what() -> None:
-    assert calls_of(reviews) == [
-        "GET /orders/{id}/diff watch",
-        "GET /orders/{id}/changes watch",
-        "POST /orders/{id}/send-back all",
-        "POST /orders/{id}/reviewed answer",
-        "POST /orders/{id}/discard all",
-        "POST /merges all",
-        "GET /merges/{id} watch",
-        "GET /merges watch",
-    ]

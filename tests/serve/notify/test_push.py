@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from tests.serve.conftest import Web, calls_of
+from tests.serve.conftest import Web
 from tests.serve.receiver import receiving
 from treadle.errors import ConfigError, LocalError
 from treadle.serve.notify import notices
@@ -164,11 +164,3 @@ async def test_what_is_sent_says_how_long_it_is_news_and_a_service_that_fails_is
         service.status = "404 Not Found"
         await notices.send(site, device, {"tag": "x"}, seconds=5)
     assert site.tokens.read().devices[-1].push is None, "its browser has cancelled it"
-
-
-def test_who_may_do_what() -> None:
-    assert calls_of(notices) == [
-        "GET /push watch",
-        "PUT /push watch",
-        "DELETE /push watch",
-    ]
