@@ -3,9 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from tests.cli.receipts import SECOND
 from treadle.host.store import ReceiptStore
 from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
+
+SECOND = "550e8400-e29b-41d4-a716-446655440001"
 
 
 @pytest.fixture

@@ -1,23 +1,42 @@
-"""`treadle receipt` as a person types it."""
+"""`treadle receipt`: kept, shown, compared, signed; and what was changed, signed by another or said twice is found."""
 
 import base64
 import json
 import os
+import sys
 import time
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
+from securesystemslib.dsse import Envelope
+from securesystemslib.signer import SSlibKey
 
-from tests.cli.receipts import SECOND
+from tests.cli.conftest import SECOND
 from tests.installed import treadle
+from tests.workspace.repositories import git, make
 from treadle.cli.host import WIDTH
-from treadle.cli.receipt import _differences, _short, receipt
+from treadle.cli.receipt import (
+    ReceiptCheck,
+    _differences,
+    _envelopes,
+    _finished,
+    _junit,
+    _policy,
+    _repeated,
+    _short,
+    _verify_content,
+    _verify_envelopes,
+    receipt,
+)
 from treadle.errors import ConfigError, NotFound
 from treadle.host.job import runs_directory
 from treadle.host.signing import Signer
 from treadle.host.store import ReceiptStore
+from treadle.receipts.statement import PAYLOAD, PROVENANCE, STATEMENT, key_id, statement
+from treadle.testing import bad_sidecar
 from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
 from treadle.wire.sidecar import receipts
 
@@ -202,3 +221,249 @@ def test_a_receipt_is_exported_signed_or_for_who_signs_it(store: ReceiptStore, t
     assert run("export", FIRST, "--out", str(out)) == "" and out.stat().st_mode & 0o777 == 0o644
     (line,) = out.read_text().splitlines()
     assert json.loads(base64.b64decode(json.loads(line)["payload"])) == statement
+
+
+def test_verify_finds_an_edited_file_and_a_broken_chain(store: ReceiptStore) -> None:
+    assert treadle("receipt", "verify", "latest").returncode == 0
+    assert treadle("receipt", "verify", "--chain").returncode == 0
+    path = Path(store.path(SECOND))
+    path.write_text(path.read_text().replace('"partial"', '"complete"'))
+    done = treadle("receipt", "verify", str(path))
+    assert done.returncode == 1 and "hash" in done.stdout
+    report = json.loads(treadle("receipt", "verify", "--chain", "--json").stdout)
+    assert not report["valid"] and SECOND in report["problems"][0]
+
+
+def test_what_the_hash_does_not_cover_is_named(store: ReceiptStore, tmp_path: Path) -> None:
+    tree = json.loads(Path(store.path(SECOND)).read_bytes())
+    path = tmp_path / "r.json"
+    path.write_text(json.dumps({**tree, "extra": 1}))
+    done = treadle("receipt", "verify", str(path))
+    assert done.returncode == 0 and "note: receipt.extra: not in the contract" in done.stdout
+
+
+def test_a_name_that_is_said_twice_is_refused_as_readers_differ_about_it(store: ReceiptStore, tmp_path: Path) -> None:
+    text = Path(store.path(SECOND)).read_text()
+    assert text.count('"harness_ok":') == 1
+    path = tmp_path / "r.json"
+    path.write_text(text.replace('"harness_ok":', '"harness_ok":true,"harness_ok":'))
+    done = treadle("receipt", "verify", str(path))
+    assert done.returncode == 1 and "'harness_ok' twice" in done.stdout
+    assert "whose it is" in treadle("receipt", "verify", store.path(SECOND)).stdout
+
+
+def test_a_run_that_ended_before_it_began_is_named(tmp_path: Path) -> None:
+    meta = replace(SAMPLE_RECEIPT.meta, started_at="2024-01-01T00:00:01.500Z", finished_at="2024-01-01T00:00:01Z")
+    path = tmp_path / "r.json"
+    path.write_bytes(receipts.encode(receipts.sealed(replace(SAMPLE_RECEIPT, meta=meta))))
+    assert "finished before it started" in treadle("receipt", "verify", str(path)).stdout
+
+
+def made_by_a_run(top: Path) -> str:
+    """The id of a real run in a repository with an address, whose check passed, signed with the person's key."""
+    repository = make(top)
+    repository.git("remote", "add", "origin", "https://me:token@example.com/a/b.git")
+    sidecar = f"{sys.executable} {bad_sidecar.__file__} good"
+    words = ("host", "run", "--task", "do it", "--sidecar", sidecar, "--verify", "test -e made.txt", "--json")
+    done = treadle(*words, "--workspace-mode", "worktree", cwd=top)
+    assert done.returncode == 0, done.stderr
+    found: str = json.loads(done.stdout.splitlines()[-1])["meta"]["run_id"]
+    return found
+
+
+def test_what_is_exported_is_verified_here_and_elsewhere(tmp_path: Path) -> None:
+    assert treadle("receipt", "export", "latest").returncode == 1
+    public = treadle("receipt", "keygen").stdout.strip()
+    run_id = made_by_a_run(tmp_path / "top")
+    out = tmp_path / "run.intoto.jsonl"
+    assert treadle("receipt", "export", run_id, "--out", str(out)).returncode == 0
+    lines = out.read_text().splitlines()
+    key = SSlibKey(key_id(public), "ed25519", "ed25519", {"public": base64.b64decode(public).hex()})
+    for line in lines:
+        assert Envelope.from_dict(json.loads(line)).verify([key], 1)
+    first = json.loads(base64.b64decode(json.loads(lines[0])["payload"]))
+    (commit,) = (one["digest"]["gitCommit"] for one in first["subject"] if "gitCommit" in one["digest"])
+    source = first["predicate"]["buildDefinition"]["externalParameters"]["source"]
+    assert source["uri"] == "git+https://example.com/a/b.git" and str(tmp_path) not in json.dumps(first)
+    assert git("cat-file", "-t", commit, cwd=str(tmp_path / "top")).stdout == b"commit\n"
+
+    done = treadle("receipt", "verify", str(out), "--key", public, "--expect", f"verified=yes,commit={commit}")
+    assert done.returncode == 0 and "signed by" in done.stdout, done.stdout
+    other = base64.b64encode(b"o" * 32).decode()
+    assert treadle("receipt", "verify", str(out), "--key", other).returncode == 10
+    stripped = {**json.loads(lines[1]), "signatures": []}
+    (tmp_path / "stripped.json").write_text(json.dumps(stripped))
+    assert treadle("receipt", "verify", str(tmp_path / "stripped.json"), "--key", public).returncode == 10
+    body = base64.b64decode(stripped["payload"]).replace(b'"outcome":"complete"', b'"outcome":"partial"')
+    changed = {**json.loads(lines[1]), "payload": base64.b64encode(body).decode()}
+    (tmp_path / "changed.json").write_text(json.dumps(changed))
+    report = json.loads(treadle("receipt", "verify", str(tmp_path / "changed.json"), "--json").stdout)
+    assert report["code"] == 1 and set(report["wrong"]) == {"content", "signature"}
+
+
+@pytest.mark.slow
+def test_a_gate_has_a_code_for_each_reason_and_a_report(tmp_path: Path) -> None:
+    run_id = made_by_a_run(tmp_path / "top")
+    (tmp_path / "gate.toml").write_text('repo = "example.com/a/b"\nverified = true\nagent = "another"\n')
+    junit = tmp_path / "report.xml"
+    words = ("receipt", "verify", run_id, "--policy", str(tmp_path / "gate.toml"), "--junit", str(junit), "--json")
+    done = treadle(*words, "--expect", "differences=none,enforced=kernel")
+    report = json.loads(done.stdout)
+    assert done.returncode == report["code"] == 13 and set(report["wrong"]) == {"agent", "enforced"}
+    assert report["facts"]["verified"] == "yes" and report["facts"]["repo"] == "https://example.com/a/b.git"
+    suite = ElementTree.fromstring(junit.read_text())
+    failed = [case.get("name") for case in suite if case.find("failure") is not None]
+    assert suite.get("failures") == "2" and failed == ["agent", "enforced"]
+    keys = tmp_path / "keys.toml"
+    keys.write_text(f'[[key]]\npublic = "{base64.b64encode(b"k" * 32).decode()}"\nwho = "ci"\n')
+    assert treadle("receipt", "verify", run_id, "--trusted", str(keys)).returncode == 10
+    for wrong in (["--expect", "colour=red"], ["--expect-last", "0"], ["--trusted", str(keys), "--key", "x"]):
+        assert treadle("receipt", "verify", run_id, *wrong).returncode in (1, 2)
+
+
+def verified(*words: str, code: int = 0) -> str:
+    done = CliRunner().invoke(receipt, ["verify", *words])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def test_a_receipt_and_a_chain_are_valid_or_say_what_is_not(store: ReceiptStore, tmp_path: Path) -> None:
+    note = "note: it was not asked whose it is: name the keys that count with --key or --trusted\n"
+    assert verified(FIRST) == f"{note}{FIRST}: valid\n"
+    assert verified("--chain") == f"2 receipts in {store.directory}: valid\n"
+    last = verified("--chain", "--expect-last", "0" * 64, code=1)
+    assert last.startswith("chain: ") and last.endswith("not valid\n")
+    other = base64.b64encode(b"o" * 32).decode()
+    unsigned = json.loads(verified(FIRST, "--key", other, "--json", code=10))
+    assert set(unsigned["wrong"]) == {"signature"} and unsigned["signed_by"] is None and not unsigned["valid"]
+    assert "unsigned: " in verified("--chain", "--key", other, code=10)
+    assert verified(FIRST, "--expect", "outcome=complete,agent=my-sidecar").endswith(": valid\n")
+    both = json.loads(verified(FIRST, "--expect", "verified=yes", "--expect", "outcome=partial", "--json", code=15))
+    assert set(both["wrong"]) == {"verified", "outcome"} and both["facts"]["agent"] == "my-sidecar"
+    with pytest.raises(NotFound, match="there are no receipts in"):
+        verified("--chain", "--store", str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [([], 0), (["content"], 1), (["signature"], 10), (["signature", "content"], 1), (["commit", "repo"], 11)],
+)
+def test_the_code_is_that_of_the_first_thing_that_is_wrong(wrong: list[str], code: int) -> None:
+    made = ReceiptCheck(checked="x", checks={"content": [], "signature": []})
+    for name in wrong:
+        made.add(name, "odd")
+    assert made.exit_code == code
+
+
+def test_what_is_said_in_a_receipt_must_fit_together() -> None:
+    def problems(**changed: object) -> list[str]:
+        made = ReceiptCheck(checked="x")
+        meta = {name: changed.pop(name) for name in list(changed) if hasattr(SAMPLE_RECEIPT.meta, name)}
+        sealed = receipts.sealed(replace(SAMPLE_RECEIPT, meta=replace(SAMPLE_RECEIPT.meta, **meta)))
+        _verify_content(replace(sealed, **changed), made)
+        return made.checks["content"]
+
+    assert problems() == [], "it may start and finish in the same moment"
+    assert problems(receipt_sha256=None)[0].startswith("it has no hash; it would be ")
+    assert problems(receipt_sha256="0" * 64)[0].startswith(f"its hash is {'0' * 64}, and that of its content is ")
+    assert problems(contract_version="abp/v9") == [f"its contract is 'abp/v9', not {receipts.CONTRACT!r}"]
+    failed = receipts.sealed(replace(SAMPLE_RECEIPT, outcome="failed"))
+    made = ReceiptCheck(checked="x")
+    _verify_content(failed, made)
+    assert made.checks["content"] == ["it failed, and its trace has no error"]
+    error = receipts.ErrorMet(ts=SAMPLE_RECEIPT.trace[0].ts, message="no")
+    made = ReceiptCheck(checked="x")
+    _verify_content(receipts.sealed(replace(failed, trace=[error])), made)
+    assert made.checks["content"] == [] and made.facts["outcome"] == "failed"
+
+
+def test_a_policy_is_words_and_a_name_twice_is_found(tmp_path: Path) -> None:
+    policy = tmp_path / "gate.toml"
+    policy.write_text('confined = true\nsealed = false\nagent = ["a", 1]\nrepo = "x"\n')
+    assert (
+        _policy(str(policy)) == {"confined": "yes", "sealed": "no", "agent": "a|1", "repo": "x"} and _policy(None) == {}
+    )
+    policy.write_text("confined = ")
+    with pytest.raises(ConfigError, match="is not TOML"):
+        _policy(str(policy))
+    assert list(_repeated(b'{"a": 1}')) == [] and "it says 'a' twice" in next(_repeated(b'{"a": 1, "a": 2}'))
+    assert next(_repeated(b"{")).startswith("not every reader understands it: ")
+
+
+def test_envelopes_are_found_one_or_one_in_each_line_and_nothing_else_is_one() -> None:
+    one, bundle = b'{"payloadType": "x"}', b'{"dsseEnvelope": {}}'
+    assert len(_envelopes(one)) == 1 and len(_envelopes(one + b"\n\n" + bundle + b"\n")) == 2
+    for other in (b"{}", b"[]", b"nonsense", one + b"\n{}", b'"payloadType"'):
+        assert _envelopes(other) == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "moment"),
+    [
+        ({"predicate": {"meta": {"finished_at": "F"}, "runDetails": {"metadata": {"finishedOn": "O"}}}}, "F"),
+        ({"predicate": {"runDetails": {"metadata": {"finishedOn": "O"}}}}, "O"),
+        ({"predicate": {"runDetails": {}}}, "1970-01-01T00:00:00Z"),
+        ({}, "1970-01-01T00:00:00Z"),
+    ],
+)
+def test_a_statement_says_when_its_run_had_finished(statement: dict[str, object], moment: str) -> None:
+    assert _finished(statement) == moment
+
+
+def test_a_report_has_a_case_for_each_thing_that_was_looked_at() -> None:
+    made = ReceiptCheck(checked="x", checks={"content": [], "signature": ["one\x1b", "two"]})
+    suite = ElementTree.fromstring(_junit(made))
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
+    content, signature = suite
+    assert content.get("name") == "content" and content.find("failure") is None
+    failure = signature.find("failure")
+    assert failure is not None and failure.get("message") == "one\ufffd" and failure.text == "one\ufffd\ntwo"
+
+
+def test_what_was_exported_is_verified_with_ones_own_key_unless_another_counts(
+    store: ReceiptStore, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    CliRunner().invoke(receipt, ["keygen"])
+    CliRunner().invoke(receipt, ["export", FIRST, "--out", str(out)])
+    assert verified(str(out)) == f"{out}: valid, signed by you\n"
+    (line,) = out.read_text().splitlines()
+    for payload, said in (
+        (b"{}", "it holds no in-toto statement"),
+        (base64.b64decode(json.loads(line)["payload"]).replace(b'"predicate":{', b'"predicate":[],"x":{'), "lacks its"),
+    ):
+        out.write_text(json.dumps({**json.loads(line), "payload": base64.b64encode(payload).decode()}))
+        assert said in verified(str(out), code=1)
+    other = base64.b64encode(b"o" * 32).decode()
+    out.write_text(line)
+    assert "signed by no one who is trusted" in verified(str(out), "--key", other, code=10)
+
+
+def envelope(found: dict[str, object]) -> dict[str, object]:
+    return {"payloadType": PAYLOAD, "payload": base64.b64encode(json.dumps(found).encode()).decode(), "signatures": []}
+
+
+def checked(*statements: dict[str, object]) -> ReceiptCheck:
+    made = ReceiptCheck(checked="x")
+    _verify_envelopes([envelope(one) for one in statements], None, made)
+    return made
+
+
+def test_two_statements_must_be_about_the_same_things() -> None:
+    sealed = receipts.sealed(SAMPLE_RECEIPT)
+    tree = {"name": "tree", "digest": {"gitTree": "1" * 40}}
+    whole = statement(sealed)
+    built = {"_type": STATEMENT, "subject": [tree], "predicateType": PROVENANCE, "predicate": {}}
+    made = checked(whole, built)
+    assert made.checks["content"] == ["the two statements are about different things"]
+    unknown = "signed by no one: name the key with --key or --trusted"
+    assert made.checks["signature"] == [f"envelope 1: {unknown}", f"envelope 2: {unknown}"]
+    both = {**whole, "subject": [*whole["subject"], tree]}
+    assert checked(both, built).checks["content"] == [] and checked(built).checks["content"] == []
+    assert checked({**whole, "subject": [tree]}).checks["content"] == ["its first subject is not the receipt"]
+    assert checked({**whole, "subject": []}).checks["content"] == ["a statement lacks its subject or its predicate"]
+    assert checked({**whole, "predicate": {"a": 1}}).checks["content"][0].startswith("its predicate is not a receipt")
+    note = "only the signature of a statement of the type another was checked"
+    assert checked({**built, "predicateType": "another"}).notes == [note] and checked(built).notes == []

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cli.test_receipt_verify import made_by_a_run
+from tests.cli.test_receipt import made_by_a_run
 from tests.conftest import need
 from tests.installed import TREADLE, treadle
 from tests.scripts import calls, reply, says

@@ -14,7 +14,7 @@ import pytest
 from tests.agent.pixels import png
 from tests.drivers.notes_server import SAID
 from tests.drivers.notes_server import __file__ as NOTES
-from tests.e2e.test_sdk_options import DONE, Host, calling, host, results, uses
+from tests.e2e.test_sdk_options import DONE, Host, calling, hooked, host, results, uses
 from treadle.wire.common.images import encoded
 
 __all__ = ["host"]
@@ -23,15 +23,6 @@ SLOW = '[[reply]]\nwhen = "slowly"\ntext = "one two three four five six seven ei
 
 def said(host: Host, number: int = -1) -> str:
     return json.dumps(host.sent(number))
-
-
-def hooked(event: str, answer: Any, **more: Any) -> dict[str, Any]:
-    async def hook(given: Any, tool_use_id: str | None, context: Any) -> Any:
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    return {"hooks": {event: [sdk.HookMatcher(hooks=[hook], **more)]}}
 
 
 async def one(content: Any) -> AsyncIterator[dict[str, Any]]:
@@ -280,16 +271,11 @@ async def test_a_server_that_does_not_start_is_told_and_the_rest_works(host: Hos
 # Hooks
 
 
-async def test_a_hook_after_a_tool_adds_to_what_the_model_reads(host: Host) -> None:
-    added = {"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": "mind the heron"}}
-    await host.play(calling("Glob", pattern="*") + DONE, **hooked("PostToolUse", added))
+@pytest.mark.parametrize("event", ["PostToolUse", "UserPromptSubmit"])
+async def test_a_hook_adds_to_what_the_model_reads(host: Host, event: str) -> None:
+    added = {"hookSpecificOutput": {"hookEventName": event, "additionalContext": "mind the heron"}}
+    await host.play(calling("Glob", pattern="*") + DONE, **hooked(event, added))
     assert "mind the heron" in said(host)
-
-
-async def test_a_hook_before_a_prompt_adds_to_it(host: Host) -> None:
-    added = {"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": "it is Sunday"}}
-    await host.play(DONE, **hooked("UserPromptSubmit", added))
-    assert "it is Sunday" in said(host)
 
 
 async def test_a_hook_before_a_prompt_keeps_it_from_the_model(host: Host) -> None:

@@ -81,6 +81,15 @@ def results(messages: list[Any]) -> list[str]:
     return [str(block.content) for block in blocks if isinstance(block, sdk.ToolResultBlock)]
 
 
+def hooked(event: str, answer: Any, **more: Any) -> dict[str, Any]:
+    async def hook(given: Any, tool_use_id: str | None, context: Any) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return {"hooks": {event: [sdk.HookMatcher(hooks=[hook], **more)]}}
+
+
 async def test_a_system_prompt_and_what_is_added_to_ours(host: Host) -> None:
     await host.play(DONE, system_prompt="You are a parrot.")
     assert host.sent()["messages"][0]["content"].startswith("You are a parrot.")
@@ -179,50 +188,53 @@ async def test_a_server_that_is_switched_off_says_so_and_offers_nothing_until_it
     assert "mcp__notes__recall" not in str(host.sent(1)["tools"]) and "mcp__notes__recall" in str(host.sent(3)["tools"])
 
 
-async def test_a_hook_can_change_the_arguments_and_spare_the_question(host: Host) -> None:
-    async def change(given: Any, tool_use_id: str | None, context: Any) -> Any:
-        return {
-            "hookSpecificOutput": {
-                "hookEventName": "PreToolUse",
-                "permissionDecision": "allow",
-                "updatedInput": {**given["tool_input"], "content": "changed"},
-            }
-        }
+def decided(decision: str, **more: Any) -> dict[str, Any]:
+    """A hook before a tool that says this."""
+    said = {"hookEventName": "PreToolUse", "permissionDecision": decision, **more}
+    return hooked("PreToolUse", {"hookSpecificOutput": said}, matcher="Write")
 
-    hooks = {"PreToolUse": [sdk.HookMatcher(matcher="Write", hooks=[change])]}
-    messages = await host.play(calling("write_file", file_path="made.txt", content="as it was") + DONE, hooks=hooks)
+
+async def test_a_hook_can_change_the_arguments_and_spare_the_question(host: Host) -> None:
+    script = calling("write_file", file_path="made.txt", content="as it was") + DONE
+    changed = {"file_path": "made.txt", "content": "changed"}
+    messages = await host.play(script, **decided("allow", updatedInput=changed))
     assert (host.work / "made.txt").read_text() == "changed" and messages[-1].permission_denials == []
 
 
-async def test_a_hook_cannot_allow_what_a_rule_forbids(host: Host) -> None:
-    async def allow(given: Any, tool_use_id: str | None, context: Any) -> Any:
-        return {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow"}}
+async def test_a_hook_keeps_a_tool_from_running(host: Host) -> None:
+    script = calling("write_file", file_path="made.txt", content="x") + DONE
+    denied = decided("deny", permissionDecisionReason="not here")
+    messages = await host.play(script, permission_mode="bypassPermissions", **denied)
+    assert "not here" in results(messages)[0] and not (host.work / "made.txt").exists()
+    assert messages[-1].result == "It is done."
 
-    await host.play(
-        calling("write_file", file_path="secret/a", content="x") + DONE,
-        hooks={"PreToolUse": [sdk.HookMatcher(hooks=[allow])]},
-        disallowed_tools=["Write(secret/**)"],
-    )
+
+async def test_a_hook_cannot_allow_what_a_rule_forbids(host: Host) -> None:
+    script = calling("write_file", file_path="secret/a", content="x") + DONE
+    await host.play(script, disallowed_tools=["Write(secret/**)"], **decided("allow"))
     assert not (host.work / "secret").exists()
 
 
 async def test_a_hook_can_demand_that_the_host_is_asked(host: Host) -> None:
     asked: list[str] = []
 
-    async def ask(given: Any, tool_use_id: str | None, context: Any) -> Any:
-        return {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask"}}
-
     async def can_use_tool(name: str, given: dict[str, Any], context: Any) -> Any:
         asked.append(name)
         return sdk.PermissionResultDeny(message="better not")
 
-    await host.play(
-        calling("write_file", file_path="made.txt", content="x") + DONE,
-        hooks={"PreToolUse": [sdk.HookMatcher(hooks=[ask])]},
-        can_use_tool=can_use_tool,
-        permission_mode="acceptEdits",
-    )
+    script = calling("write_file", file_path="made.txt", content="x") + DONE
+    await host.play(script, can_use_tool=can_use_tool, permission_mode="acceptEdits", **decided("ask"))
     assert asked == ["Write"] and not (host.work / "made.txt").exists()
+
+
+async def test_a_denial_with_interrupt_ends_the_turn(host: Host) -> None:
+    async def can_use_tool(name: str, given: dict[str, Any], context: Any) -> Any:
+        return sdk.PermissionResultDeny(message="stop there", interrupt=True)
+
+    script = calling("write_file", file_path="made.txt", content="x") + DONE
+    messages = await host.play(script, can_use_tool=can_use_tool)
+    assert isinstance(messages[-1], sdk.ResultMessage) and messages[-1].result != "It is done."
+    assert not (host.work / "made.txt").exists()
 
 
 async def test_the_host_may_change_the_mode_with_its_permission(host: Host) -> None:

@@ -33,14 +33,6 @@ def settings(text: str) -> None:
     path.write_text(text)
 
 
-def test_a_question_mark_and_help_show_the_keys(chat: Chat) -> None:
-    terminal = chat()
-    terminal.keys("?")
-    terminal.until("Shift-Tab +the next permission mode")
-    terminal.say("/help")
-    assert "/review" in terminal.until(r"/vim +Edit the input")
-
-
 def test_shift_tab_goes_through_the_modes(chat: Chat) -> None:
     terminal = chat()
     terminal.until("suggest")

@@ -48,7 +48,7 @@ class Terminal:
             command, cwd=cwd, env=env, stdin=slave, stdout=slave, stderr=slave, preexec_fn=_own_terminal
         )
         os.close(slave)
-        self.shown = ""
+        self.shown = self.greeting = ""
         self.env = env
 
     def type(self, text: str) -> None:
@@ -86,12 +86,12 @@ def terminal(tmp_path: Path, state_home: Path) -> Iterator[Terminal]:
     work.mkdir()
     env = {**os.environ, "TERM": "xterm-256color", "TREADLE_MODEL": f"scripted:{script}"}
     terminal = Terminal([TREADLE, "--plain"], work, env)
+    terminal.greeting = terminal.until("\n> ")
     yield terminal
     terminal.close()
 
 
 def test_a_person_talks_allows_interrupts_and_leaves(terminal: Terminal, tmp_path: Path) -> None:
-    terminal.until("\n> ")
     terminal.type("make it")
     assert "+hello" in terminal.until("allow? [y]es")
     assert not (tmp_path / "work" / "made.txt").exists()
@@ -117,7 +117,6 @@ def test_a_person_talks_allows_interrupts_and_leaves(terminal: Terminal, tmp_pat
 
 @pytest.mark.slow
 def test_ctrl_c_takes_back_a_question_with_its_turn(terminal: Terminal, tmp_path: Path) -> None:
-    terminal.until("\n> ")
     terminal.type("make it")
     terminal.until("allow? [y]es")
     terminal.key(CTRL_C)
@@ -133,7 +132,6 @@ def test_ctrl_c_takes_back_a_question_with_its_turn(terminal: Terminal, tmp_path
 
 
 def test_a_background_agent_asks_when_the_person_has_the_word(terminal: Terminal, tmp_path: Path) -> None:
-    terminal.until("\n> ")
     terminal.type("/agent run --background make it")
     terminal.until("Started agent job: agent_1")
     terminal.until("agent_1 asks: May made.txt be made? (press Enter to answer)")
@@ -155,7 +153,6 @@ def test_a_background_agent_asks_when_the_person_has_the_word(terminal: Terminal
 
 
 def test_ctrl_c_ends_a_command_and_what_it_started(terminal: Terminal) -> None:
-    terminal.until("\n> ")
     terminal.type('/agent parallel a:"for ever" b:"for ever"')
     terminal.until("agent_2 (b) started")
     terminal.key(CTRL_C)
@@ -167,7 +164,6 @@ def test_ctrl_c_ends_a_command_and_what_it_started(terminal: Terminal) -> None:
 
 
 def test_a_question_of_an_agent_that_a_command_waits_for_is_put_at_once(terminal: Terminal, tmp_path: Path) -> None:
-    terminal.until("\n> ")
     terminal.type("/agent run make it")
     terminal.until("allow? [y]es")
     terminal.type("y")
@@ -176,7 +172,6 @@ def test_a_question_of_an_agent_that_a_command_waits_for_is_put_at_once(terminal
 
 
 def test_what_a_command_hides_is_shown_before_it_is_allowed(terminal: Terminal) -> None:
-    terminal.until("> ")
     terminal.type("hide it")
     asked = terminal.until("allow?")
     shown = "echo \N{REPLACEMENT CHARACTER}daer\N{REPLACEMENT CHARACTER} \N{REPLACEMENT CHARACTER}[2J"
@@ -184,7 +179,6 @@ def test_what_a_command_hides_is_shown_before_it_is_allowed(terminal: Terminal) 
 
 
 def test_a_yes_typed_before_the_question_is_no_answer_to_it(terminal: Terminal, tmp_path: Path) -> None:
-    terminal.until("> ")
     terminal.type("make it\ry")  # in one write: the second line is there before the question is
     terminal.until("allow?")
     terminal.type("n")
@@ -196,7 +190,6 @@ def test_a_yes_typed_before_the_question_is_no_answer_to_it(terminal: Terminal, 
 def test_a_signal_to_leave_closes_the_session_and_gives_the_terminal_back(
     terminal: Terminal, signum: signal.Signals
 ) -> None:
-    terminal.until("> ")
     terminal.type("go on")
     terminal.until("two")
     terminal.process.send_signal(signum)
@@ -206,14 +199,12 @@ def test_a_signal_to_leave_closes_the_session_and_gives_the_terminal_back(
 
 
 def test_at_the_prompt_a_signal_to_leave_gives_the_terminal_its_echo_back(terminal: Terminal) -> None:
-    terminal.until("> ")
     terminal.process.send_signal(signal.SIGTERM)
     assert terminal.process.wait(60) == 1
     assert termios.tcgetattr(terminal.master)[3] & termios.ECHO
 
 
 def test_what_is_allowed_always_is_allowed_in_the_next_session_too(terminal: Terminal, tmp_path: Path) -> None:
-    terminal.until("> ")
     terminal.type("hide it")
     terminal.until("allow?")
     terminal.type("a")
@@ -239,7 +230,6 @@ def test_what_is_allowed_always_is_allowed_in_the_next_session_too(terminal: Ter
 
 
 def test_ctrl_d_while_the_agent_works_leaves_when_it_is_done(terminal: Terminal) -> None:
-    terminal.until("> ")
     terminal.type("talk")
     terminal.until("two")
     terminal.key(CTRL_D)
@@ -249,7 +239,6 @@ def test_ctrl_d_while_the_agent_works_leaves_when_it_is_done(terminal: Terminal)
 
 
 def test_what_is_typed_while_the_agent_works_comes_next_and_then_ctrl_d(terminal: Terminal) -> None:
-    terminal.until("> ")
     terminal.type("talk")
     terminal.until("two")
     terminal.type("still there?")
@@ -263,7 +252,6 @@ def test_what_is_typed_while_the_agent_works_comes_next_and_then_ctrl_d(terminal
 
 @pytest.mark.slow
 def test_lines_pasted_at_once_are_prompts_one_after_the_other(terminal: Terminal) -> None:
-    terminal.until("> ")
     terminal.key(b"talk\rstill there?\rtalk\rst")
     terminal.until("nine ten")
     terminal.until("Yes, I am.")
@@ -274,7 +262,6 @@ def test_lines_pasted_at_once_are_prompts_one_after_the_other(terminal: Terminal
 
 
 def test_a_line_begun_while_the_agent_works_waits_for_its_end(terminal: Terminal) -> None:
-    terminal.until("> ")
     terminal.key(b"talk\rstill th")  # in one write: the rest is there before the turn is
     terminal.until("nine ten")
     terminal.until("> still th")
@@ -283,7 +270,6 @@ def test_a_line_begun_while_the_agent_works_waits_for_its_end(terminal: Terminal
 
 
 def test_ctrl_d_at_a_question_refuses_and_leaves_when_the_turn_is_over(terminal: Terminal, tmp_path: Path) -> None:
-    terminal.until("> ")
     terminal.type("make it")
     terminal.until("allow?")
     terminal.key(CTRL_D)
@@ -295,7 +281,7 @@ def test_ctrl_d_at_a_question_refuses_and_leaves_when_the_turn_is_over(terminal:
 
 def test_a_screen_reader_gets_each_thing_once_and_no_drawing(terminal: Terminal) -> None:
     """The bytes, as a reader hears them: nothing moves, nothing is said again."""
-    heard = terminal.until("\n> ")
+    heard = terminal.greeting
     terminal.type("make it")
     heard += terminal.until("instead: ")
     terminal.type("y")

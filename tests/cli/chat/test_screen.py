@@ -46,22 +46,12 @@ def test_a_terminal_that_does_not_say_where_its_cursor_is_is_used_without_a_word
     assert "WARNING" not in terminal.until("it is 42")
 
 
-def test_a_no_with_a_reason_is_read_by_the_model(chat: Chat) -> None:
+def test_a_key_for_the_question_is_not_taken_for_typing_and_a_reason_is_read_by_the_model(chat: Chat) -> None:
     terminal = chat()
     terminal.say("list it")
     seen = terminal.until("y yes · n no")
     assert "May this command run?\n  env echo a; echo b; echo c\n" in seen and "names no file that exists here" in seen
     assert "not confined: it can do anything that you can" in seen
-    terminal.asked()
-    terminal.keys("n")
-    terminal.until("why not?")
-    terminal.say("use make")
-    terminal.until("Then make it is.")
-
-
-def test_a_key_for_the_question_is_not_taken_for_typing(chat: Chat) -> None:
-    terminal = chat()
-    terminal.say("list it")
     terminal.asked()
     terminal.keys("e")
     terminal.until("change it, Enter runs it")
@@ -71,12 +61,6 @@ def test_a_key_for_the_question_is_not_taken_for_typing(chat: Chat) -> None:
     terminal.until("why not?")
     terminal.say("use make")
     terminal.until("Then make it is.")
-
-
-def test_what_is_waited_for_is_seen_while_the_model_is_silent(chat: Chat) -> None:
-    terminal = chat()
-    terminal.say("for ever")  # the answer would come in ten minutes
-    terminal.until(r"waiting for the model 0:\d\d \(Esc interrupts\)")
 
 
 def test_ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_back(begin: Chat) -> None:
@@ -172,22 +156,6 @@ def test_what_was_typed_is_there_in_the_next_chat_and_answers_are_not(chat: Chat
     again.until("still there\\?")
 
 
-def test_a_command_of_ones_own_is_shown_and_told_to_the_agent(chat: Chat) -> None:
-    terminal = chat()
-    terminal.say("!printf 'be %s\\n' brief")
-    terminal.until("(?m)^be brief$")
-    terminal.ready()
-    terminal.say("what was that?")
-    terminal.until("Brief, then.")
-
-
-def test_a_note_goes_to_the_file_that_the_agent_reads(chat: Chat, work: Path) -> None:
-    terminal = chat()
-    terminal.say("# use tabs")
-    terminal.until("noted in AGENTS.md")
-    assert (work / "AGENTS.md").read_text() == "- use tabs\n"
-
-
 def test_going_on_shows_what_was_said_last(chat: Chat) -> None:
     spoken(chat)
     again = chat("-c")
@@ -201,13 +169,6 @@ def test_resume_is_a_picker(chat: Chat) -> None:
     again.until("(?s)Which session.*❯ .*1 turns still there")
     again.keys("\r")
     again.until("Now in session .*: 1 turns so far")
-
-
-def test_a_picker_with_nothing_to_pick_says_so(chat: Chat) -> None:
-    terminal = chat()
-    terminal.say("/resume")
-    terminal.until(r"Which session\? There is nothing to choose from\.")
-    terminal.ready()
 
 
 def test_what_stands_below_wraps_between_words(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,12 +118,6 @@ async def test_leaving_waits_for_what_is_queued_and_quitting_does_not(tmp_path: 
         assert "> two" not in view.text
 
 
-async def test_a_command_that_is_not_there_is_named(tmp_path: Path) -> None:
-    async with talking(tmp_path) as (talk, view, _):
-        talk.enter("/nonsense")
-        await until(lambda: "unknown command /nonsense" in view.text)
-
-
 async def test_a_command_of_ones_own_can_be_interrupted(tmp_path: Path) -> None:
     async with talking(tmp_path) as (talk, view, _):
         talk.enter("!echo begun; exec sleep 600")

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.chat.terminal import ChatTerminal
-from tests.installed import TREADLE
+from tests.installed import TREADLE, treadle
 from tests.scripts import says
 from treadle.io.paths import config_file
 
@@ -83,3 +84,7 @@ def terminal(tmp_path: Path, bare: dict[str, str]) -> Iterator[Callable[..., Cha
             return stack.enter_context(ChatTerminal([TREADLE, *arguments], work, {**bare, **more}))
 
         yield start
+
+
+def once(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return treadle("-p", "hello", *arguments, env=env)

@@ -12,8 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.cli.chat.terminal import ChatTerminal
-from tests.cli.choosing.chosen import once
-from tests.cli.choosing.conftest import typed
+from tests.cli.choosing.conftest import once, typed
 from tests.installed import treadle
 from treadle import installation
 from treadle.agent.providers.local.catalog import DEFAULT, KNOWN, ModelRecord, file_of, record_of

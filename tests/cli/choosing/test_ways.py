@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.cli.choosing.chosen import once
+from tests.cli.choosing.conftest import once
 from treadle import installation
 from treadle.agent.providers.local.catalog import DEFAULT, ModelRecord, file_of, record_of
 from treadle.agent.providers.names import PREFIXES, VENDORS, ModelSettings

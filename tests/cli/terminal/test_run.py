@@ -123,12 +123,6 @@ def test_the_configuration_may_be_named_before_the_command(shell: Shell, tmp_pat
     shell("--config", "c.toml", "kill", "x", "--grace", "0")
 
 
-def test_a_program_that_cannot_be_started_fails_the_run(shell: Shell) -> None:
-    done = shell.run("run", "--detach", "--id", "x", "--", "no-such-program")
-    assert done.returncode == 1 and "no-such-program" in done.stderr and "No such file" in done.stderr
-    assert shell.run("run", "--detach", "--id", "", "--", "cat").returncode == 1
-
-
 @pytest.mark.parametrize(
     ("arguments", "attaches"),
     [

@@ -60,13 +60,6 @@ def test_wait_understands_a_supervisor_that_has_only_the_protocol(shell: Shell) 
     Path(shell.place("x").pid).unlink()  # it is ours, and not to be ended
 
 
-def test_wait_is_124_when_the_time_is_up(shell: Shell) -> None:
-    shell("run", "--detach", "--id", "x", "--", "sleep", "60")
-    done = shell.run("wait", "x", "--exit", "--timeout", "0.2")
-    assert done.returncode == 124 and "0.2 s" in done.stderr
-    shell("wait", "x", "--state", "thinking", "--timeout", "0.2", code=124)
-
-
 def test_a_turn_that_fails_has_a_state_and_an_exit_code_of_its_own(shell: Shell) -> None:
     shell("run", "--detach", "--id", "x", "--", "sh", "-c", reporting("idle", "working", "error:msg=NDAx"))
     shell("wait", "x", "--state", "idle", "--timeout", "50")
