@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import hashlib
 import os
 import random
 import resource
@@ -19,13 +20,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import treadle
+from tests.descriptors import opened
 from treadle.errors import Busy, StorageError
 from treadle.io import files
 from treadle.io import files as files_module
+from treadle.io.files import (
+    follow_lines,
+    pieces,
+    read,
+    read_ends,
+    read_if_there,
+    sha256,
+    state_number,
+    state_numbers,
+    text_if_there,
+)
+
 
 # Replacing...
-
-
 def test_a_write_replaces_the_content_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
     path = tmp_path / "state"
     files.write_atomic(str(path), b"old")
@@ -205,8 +217,6 @@ def test_a_name_is_unfinished_only_as_we_call_it() -> None:
 
 
 # Appending...
-
-
 def test_lines_come_back_as_they_were_appended(tmp_path: Path) -> None:
     path = str(tmp_path / "log")
     files.append_line(path, b"one")
@@ -278,6 +288,7 @@ for number in range(count):
     append_line(path, name + b" %d " % number + b"x" * size)
     print(number, flush=True)
 """
+
 SRC = str(Path(treadle.__file__).parents[1])
 
 
@@ -359,8 +370,6 @@ def test_a_file_being_replaced_is_whole_after_kill_9_at_any_point(tmp_path: Path
 
 
 # Disks that fill up...
-
-
 def limit_file_size() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 
@@ -423,8 +432,6 @@ def test_a_full_disk_is_named_and_loses_nothing_already_written(
 
 
 # Locks...
-
-
 def test_a_lock_has_one_holder_and_the_other_is_told_who(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
     with files.locked(path):
@@ -509,14 +516,6 @@ def test_a_lock_where_none_can_be_made_is_a_storage_error(tmp_path: Path) -> Non
         pass
 
 
-def test_time_spent_waiting_is_bounded(tmp_path: Path) -> None:
-    with files.locked(str(tmp_path / "lock")):
-        began = time.monotonic()
-        with pytest.raises(Busy), files.locked(str(tmp_path / "lock"), timeout=0.05):
-            pass
-        assert time.monotonic() - began >= 0.05
-
-
 def test_in_an_open_directory_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.write_text("theirs")
@@ -534,8 +533,6 @@ def test_in_an_open_directory_a_link_is_replaced_and_not_followed(tmp_path: Path
 
 
 # Locks shared with programs that lock by mkdir...
-
-
 def test_our_own_dead_holder_is_taken_over_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock, directory = str(tmp_path / "lock"), str(tmp_path / "lock.d")
     child = os.fork()
@@ -700,3 +697,219 @@ def test_a_file_is_removed_if_that_is_possible(tmp_path: Path) -> None:
     files.try_remove("inside", fd)
     os.close(fd)
     assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_a_file_is_opened_by_its_path_or_by_a_descriptor_that_closes_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"some words")
+    with files.opened(str(path)) as file:
+        assert file.read() == b"some words"
+    fd = os.open(path, os.O_RDONLY)
+    with files.opened(fd) as file:
+        assert file.read(4) == b"some"
+    with pytest.raises(OSError):
+        os.fstat(fd)
+    with pytest.raises(FileNotFoundError):
+        files.opened(str(tmp_path / "none"))
+
+
+def test_what_is_created_is_empty_and_for_nobody_else(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"what was there before")
+    with files.created(str(path)) as file:
+        file.write(b"new")
+        assert path.read_bytes() == b"new", "written at once"
+    fresh = tmp_path / "fresh"
+    os.close(files.create(str(fresh)))
+    assert fresh.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_is_appended_comes_after_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    for word in (b"one ", b"two "):
+        with files.appending(str(path)) as file:
+            file.write(word)
+    assert path.read_bytes() == b"one two " and path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_a_file_is_written_whole(tmp_path: Path, sync: bool) -> None:
+    data = os.urandom(3 << 20)
+    files.write(str(tmp_path / "file"), data, sync=sync)
+    assert (tmp_path / "file").read_bytes() == data
+
+
+def test_a_part_is_given_with_the_length_of_the_whole(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"0123456789")
+    assert files.part(str(path), 3, 4) == (b"3456", 10)
+    assert files.part(str(path), 8, 4) == (b"89", 10)
+    assert files.part(str(path), 50, 4) == (b"", 10)
+
+
+def test_a_file_is_changed_in_place(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"one two")
+    with files.changing(str(path)) as file:
+        assert file.read() == b"one two"
+        file.truncate(3)
+    assert path.read_bytes() == b"one"
+    with pytest.raises(FileNotFoundError):
+        files.changing(str(tmp_path / "none"))
+
+
+def test_a_renamed_file_takes_the_place_of_another(tmp_path: Path) -> None:
+    (tmp_path / "old").write_bytes(b"old")
+    (tmp_path / "new").write_bytes(b"new")
+    files.rename(str(tmp_path / "old"), str(tmp_path / "new"))
+    assert (tmp_path / "new").read_bytes() == b"old" and not (tmp_path / "old").exists()
+
+
+def test_a_new_file_takes_no_name_that_is_taken_and_appears_whole(tmp_path: Path) -> None:
+    path = str(tmp_path / "new")
+    with files.create_new(path) as file:
+        file.write(b"one")
+    with files.create_new(str(tmp_path / "shared"), 0o644):
+        pass
+    assert [os.stat(tmp_path / name).st_mode & 0o777 for name in ("new", "shared")] == [0o600, 0o644]
+    os.symlink("nowhere", tmp_path / "link")
+    files.place_new(str(tmp_path / "placed"), b"words")
+    for name in ("new", "link", "placed"):
+        with pytest.raises(FileExistsError):
+            files.create_new(str(tmp_path / name))
+        with pytest.raises(FileExistsError):
+            files.place_new(str(tmp_path / name), b"other")
+    assert (tmp_path / "placed").read_bytes() == b"words" and (tmp_path / "placed").stat().st_mode & 0o777 == 0o600
+    assert sorted(os.listdir(tmp_path)) == ["link", "new", "placed", "shared"], "nothing is left beside"
+
+
+def test_where_there_are_no_hard_links_a_file_is_placed_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(old: str, new: str) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "link", refused)
+    files.place_new(str(tmp_path / "placed"), b"words")
+    with pytest.raises(FileExistsError):
+        files.place_new(str(tmp_path / "placed"), b"other")
+    assert (tmp_path / "placed").read_bytes() == b"words" and os.listdir(tmp_path) == ["placed"]
+    assert (tmp_path / "placed").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_is_written_is_on_the_disk_if_that_is_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_size))
+    files.write(str(tmp_path / "f"), b"one")
+    assert synced == []
+    files.write(str(tmp_path / "f"), b"words", sync=True)
+    assert synced == [5]
+
+
+def test_a_file_is_read_whole_and_hashed(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"\xff\n" * 100_000)
+    path = str(tmp_path / "f")
+    assert read(path) == read_if_there(path) == b"\xff\n" * 100_000
+    assert sha256(path) == hashlib.sha256(b"\xff\n" * 100_000).hexdigest()
+    assert [len(piece) for piece in pieces(path, 150_000)] == [150_000, 50_000]
+
+
+def test_one_that_is_not_there_is_an_error_unless_that_was_to_be_expected(tmp_path: Path) -> None:
+    path = str(tmp_path / "f")
+    assert read_if_there(path) is None
+    with pytest.raises(StorageError, match=f"cannot read {path}"):
+        read(path)
+    with pytest.raises(StorageError, match="cannot read"):
+        next(pieces(path, 10))
+    with pytest.raises(FileNotFoundError):
+        sha256(path)
+
+
+def test_what_cannot_be_read_is_an_error_in_any_case(tmp_path: Path) -> None:
+    for reading in (read, read_if_there):
+        with pytest.raises(StorageError, match="cannot read"):
+            reading(str(tmp_path))
+
+
+def test_a_file_is_followed_to_its_last_line_also_when_it_is_removed(tmp_path: Path) -> None:
+    place = tmp_path / "log"
+    whole = [b"", b"one\ntw", b"one\ntw", b"one\ntwo\n"]
+
+    def look() -> bool:
+        if whole:
+            if data := whole.pop(0):
+                with place.open("r+b" if place.exists() else "wb") as file:
+                    file.write(data)
+            return True
+        place.unlink(missing_ok=True)
+        return False
+
+    assert list(follow_lines(str(place), look, 0.0)) == [b"one", b"two"]
+
+
+def test_a_file_that_never_comes_has_no_lines(tmp_path: Path) -> None:
+    assert list(follow_lines(str(tmp_path / "none"), lambda: False, 0.0)) == []
+
+
+def test_the_number_of_a_file_changes_with_it_and_with_no_other(tmp_path: Path) -> None:
+    for name in ("a.json", "b.json", "c.txt"):
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "gone.json").symlink_to(tmp_path / "nothing")
+    first = state_numbers(str(tmp_path), ".json")
+    assert first.keys() == {"a.json", "b.json"}
+    assert first["a.json"] == state_number(str(tmp_path / "a.json"))
+    (tmp_path / "a.json").write_text("{ }")
+    os.utime(tmp_path / "a.json", (0, 0))
+    second = state_numbers(str(tmp_path), ".json")
+    assert second["a.json"] != first["a.json"] and second["b.json"] == first["b.json"]
+
+
+def test_a_directory_that_is_not_there_has_no_files(tmp_path: Path) -> None:
+    assert state_numbers(str(tmp_path / "none"), ".json") == {}
+
+
+def test_a_file_whose_old_time_was_put_back_is_another_state(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_text("one")
+    os.utime(path, ns=(10**18, 10**18))
+    before = state_number(str(path))
+    changed = os.stat(path).st_ctime_ns
+    while os.stat(path).st_ctime_ns == changed:  # the clock of file systems is coarse
+        path.write_text("two")
+        os.utime(path, ns=(10**18, 10**18))
+    assert state_number(str(path)) != before
+
+
+def test_of_a_long_file_both_ends_are_read_and_no_byte_twice(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    for size, expected in ((3, b"abc"), (4, b"abcd"), (5, b"abcd\ne"), (8, b"abcd\nefgh"), (9, b"abcd\nfghi")):
+        path.write_bytes(b"abcdefghi"[:size])
+        assert read_ends(str(path), 4) == expected
+    with pytest.raises(StorageError, match=f"cannot read {tmp_path}/none"):
+        read_ends(str(tmp_path / "none"), 4)
+
+
+def test_text_is_read_whatever_its_bytes_are(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"caf\xc3\xa9 \xff")
+    assert text_if_there(str(tmp_path / "f")) == "caf\u00e9 \ufffd" and text_if_there(str(tmp_path / "none")) is None
+
+
+def test_a_file_that_comes_later_is_waited_for_and_a_last_half_line_is_none(tmp_path: Path) -> None:
+    place, looks = tmp_path / "log", []
+
+    def look() -> bool:
+        looks.append(1)
+        if len(looks) == 3:
+            place.write_bytes(b"one\n\nhalf")
+        return len(looks) < 6
+
+    assert list(follow_lines(str(place), look, 0.0)) == [b"one", b""] and len(looks) >= 6
+
+
+def test_a_number_is_that_of_a_state_and_looking_leaves_nothing_open(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("{}")
+    before = opened()
+    assert state_numbers(str(tmp_path), ".json") == {"a.json": state_number(str(tmp_path / "a.json"))}
+    assert opened() == before
+    with pytest.raises(NotADirectoryError):
+        state_numbers(str(tmp_path / "a.json"), ".json")

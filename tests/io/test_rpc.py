@@ -87,23 +87,6 @@ async def test_what_follows_an_answer_comes_after_it() -> None:
     assert [type(message) for message in ends.heard] == [Returned, RpcNotice]
 
 
-async def test_the_loss_of_the_peer_is_told_to_everyone_who_waits_and_who_comes_later() -> None:
-    async def answer(call: RpcCall) -> Any:
-        await asyncio.Event().wait()
-
-    ends = Ends(answer)
-    waiting = asyncio.create_task(ends.ours.call("m", {}))
-    while not ends.theirs.answering:
-        await asyncio.sleep(0)
-    ends.ours.lost(PeerClosed("gone"))
-    ends.ours.lost(PeerClosed("gone again"))
-    for call in (waiting, ends.ours.call("again", {})):
-        with pytest.raises(PeerClosed, match="^gone$"):
-            await call
-    await ends.theirs.close()
-    assert not ends.theirs.answering
-
-
 async def test_a_line_too_long_may_have_been_an_answer_so_nobody_waits_for_it() -> None:
     ends = Ends(lambda call: asyncio.Event().wait())
     waiting = asyncio.create_task(ends.ours.call("m", {}))
@@ -157,25 +140,6 @@ async def test_a_peer_that_is_gone_when_the_answer_is_ready_costs_nothing() -> N
     rpc = Rpc(gone, answer=answer, notice=lambda notice: None)
     rpc.take([RpcCall(id=1, method="m")])
     await asyncio.gather(*rpc.answering.values())
-
-
-async def test_calls_that_fail_together_leave_room_for_others() -> None:
-    waiting = asyncio.Event()
-
-    async def answer(call: RpcCall) -> Any:
-        if call.method == "wait":
-            waiting.set()
-            await asyncio.Event().wait()
-        return call.method
-
-    ends = Ends(answer)
-    first = asyncio.create_task(ends.ours.call("wait", {}))
-    await waiting.wait()
-    ends.ours.fail(LineTooLong("too long"))
-    with pytest.raises(LineTooLong):
-        await first
-    assert await ends.ours.call("next", {}) == "next"
-    await ends.theirs.close()
 
 
 async def test_a_call_has_a_number_of_its_own_that_is_noted_before_it_is_sent() -> None:

@@ -1,4 +1,4 @@
-"""Every stream delivers what was written, slows down a fast writer, and ends cleanly."""
+"""Streams of bytes, also standard input."""
 
 import asyncio
 import os
@@ -7,7 +7,7 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,8 +15,8 @@ import pytest
 from tests import another_user
 from tests.io.process.trees import SOURCES
 from tests.streams import pair
-from treadle.errors import NotFound, PeerClosed, StorageError
-from treadle.io.streams import FdStream, Printing, Stream, connect_unix, listen_unix
+from treadle.errors import ConfigError, NotFound, PeerClosed, StorageError
+from treadle.io.streams import FdStream, Printing, Stream, connect_unix, listen_unix, prompt
 
 Ends = tuple[Stream, Stream]
 
@@ -227,7 +227,6 @@ async def test_a_terminal_whose_other_side_is_closed_has_ended() -> None:
 
 
 # Our own standard streams...
-
 ECHO = """
 import asyncio, os, sys
 from treadle.io.streams import take_stdio
@@ -239,7 +238,9 @@ async def main():
         await stream.write(data.upper())
 asyncio.run(main())
 """
+
 ECHO_ARGV = [sys.executable, "-c", ECHO]
+
 ECHO_ENV = {**os.environ, "PYTHONPATH": SOURCES}
 
 
@@ -307,8 +308,6 @@ async def test_a_closed_stream_lets_go_of_nothing_that_got_its_number_since() ->
 
 
 # Unix sockets...
-
-
 async def test_a_socket_is_for_this_user_alone_and_goes_with_its_listener(tmp_path: Path) -> None:
     path = tmp_path / "s"
     listener = listen_unix(str(path))
@@ -330,17 +329,6 @@ async def test_another_user_is_cut_off_and_the_next_of_our_own_is_served(tmp_pat
     client = await connect_unix(path)
     (await asyncio.wait_for(accepting, 60)).close()
     client.close()
-    listener.close()
-
-
-async def test_a_dead_socket_is_replaced_and_a_live_one_is_not(tmp_path: Path) -> None:
-    path = str(tmp_path / "s")
-    dead = socket.socket(socket.AF_UNIX)
-    dead.bind(path)
-    dead.close()
-    listener = listen_unix(path)
-    with pytest.raises(StorageError, match="already served"):
-        listen_unix(path)
     listener.close()
 
 
@@ -392,3 +380,90 @@ def test_output_can_go_to_a_file_that_no_one_else_can_read(tmp_path: Path) -> No
     (tmp_path / "out").write_text("what was there before, and longer")
     subprocess.run([sys.executable, "-c", code], input=b"abc", capture_output=True, env=ECHO_ENV, check=True)
     assert (tmp_path / "out").read_bytes() == b"ABC"
+
+
+notes: list[str] = []
+
+
+@pytest.fixture
+def piped() -> Iterator[Callable[[bytes | None], int]]:
+    """A pipe with these bytes that has ended, or an open and silent one."""
+    opened: list[int] = []
+
+    def make(data: bytes | None) -> int:
+        read, write = os.pipe()
+        opened.append(read)
+        if data is None:
+            opened.append(write)
+        else:
+            os.write(write, data)
+            os.close(write)
+        return read
+
+    notes.clear()
+    yield make
+    for fd in opened:
+        os.close(fd)
+
+
+Piped = Callable[[bytes | None], int]
+
+
+@pytest.mark.parametrize(
+    ("given", "data", "whole"),
+    [
+        ("hi", b"", "hi"),
+        ("sum up", b"a\nb", "sum up\n\na\nb"),
+        (None, b"from a pipe", "from a pipe"),
+    ],
+)
+def test_what_is_piped_stands_below_what_was_given(piped: Piped, given: str | None, data: bytes, whole: str) -> None:
+    assert prompt(given, note=notes.append, fd=piped(data)) == whole
+    assert prompt("hi", note=notes.append, fd=987) == "hi", "a closed stdin is none"
+
+
+def test_bytes_that_are_no_text_do_not_stop_it(piped: Piped) -> None:
+    assert prompt(None, note=notes.append, fd=piped(b"\xff\xfe ok")).endswith(" ok")
+
+
+def test_a_silent_pipe_is_left_alone_and_that_is_said(piped: Piped) -> None:
+    assert prompt("hi", note=notes.append, fd=piped(None), patience=0.01) == "hi"
+    assert "silent" in notes[0]
+
+
+def test_a_file_is_read_whole(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"x" * 3_000_000)
+    fd = os.open(tmp_path / "f", os.O_RDONLY)
+    assert len(prompt(None, note=notes.append, fd=fd)) == 3_000_000
+    os.close(fd)
+
+
+@pytest.mark.parametrize("given", [None, "", "  \n"])
+def test_no_prompt_at_all_says_how_to_give_one(given: str | None, piped: Piped) -> None:
+    with pytest.raises(ConfigError, match="treadle -p"):
+        prompt(given, note=notes.append, fd=piped(b" "))
+
+
+def test_a_terminal_is_not_read_and_its_end_is_no_input(piped: Piped) -> None:
+    master, slave = os.openpty()
+    try:
+        assert prompt("hi", note=notes.append, fd=slave) == "hi" and notes == []
+        with pytest.raises(ConfigError, match="there is no prompt") as error:
+            prompt(None, note=notes.append, fd=slave)
+        assert error.value.hint == 'give one: treadle -p "...", or pipe it in'
+    finally:
+        os.close(master)
+        os.close(slave)
+    with pytest.raises(ConfigError, match="the prompt is empty") as empty:
+        prompt("", note=notes.append, fd=piped(b""))
+    assert empty.value.hint == 'give one: treadle -p "..."'
+    with pytest.raises(ConfigError, match="the prompt is empty"):
+        prompt(None, note=notes.append, fd=987)
+
+
+def test_a_file_is_added_to_what_was_given_and_nothing_is_noted(tmp_path: Path) -> None:
+    notes.clear()
+    (tmp_path / "f").write_bytes(b"from a file")
+    fd = os.open(tmp_path / "f", os.O_RDONLY)
+    assert prompt("sum up", note=notes.append, fd=fd, patience=0.0) == "sum up\n\nfrom a file" and notes == []
+    os.close(fd)

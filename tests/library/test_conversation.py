@@ -1,18 +1,26 @@
-"""Agents used from a program."""
+"""Conversations, typed answers and options of the library."""
 
 import asyncio
+import subprocess
+import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
+import msgspec
+import pydantic
 import pytest
 
 import treadle
 from tests.scripts import calls, says
 from tests.waiting import until
 from treadle.errors import ConfigError, ProviderError, ToolError, Unsupported
+from treadle.library.conversation import AnswerType, SessionOptions
+from treadle.session import _GROUPED, SessionSpec
 from treadle.testing.sessions import ScriptedAgent
 
 WRITE = calls("write_file", {"file_path": "made.txt", "content": "hello"}, when="write")
+
 SCRIPT = WRITE + says("Done.", when=".*", times="always")
 
 
@@ -249,3 +257,97 @@ async def test_words_for_an_agent_that_hears_none_while_it_works_are_refused(tmp
                     await conversation.steer("more")
                 gate.set()
     assert agent.sessions[0].steered == []
+
+
+@dataclass
+class Plain:
+    name: str
+    size: int = 1
+
+
+class Struct(msgspec.Struct):
+    name: str
+    size: int
+
+
+class Table(TypedDict):
+    name: str
+    size: int
+
+
+class Model(pydantic.BaseModel):
+    name: str
+    size: pydantic.PositiveInt
+
+
+@pytest.mark.parametrize("wanted", [Plain, Struct, Table, Model])
+def test_each_kind_of_type_is_read_and_refused(wanted: Any) -> None:
+    answer = AnswerType(wanted)
+    assert '"size"' in answer.demanded("How big?")
+    for text in ('{"name": "loom", "size": 3}', 'Here it is:\n```json\n{"name": "loom", "size": 3}\n```\n'):
+        value: Any = answer.read(text)
+        assert (
+            (value["name"], value["size"]) == ("loom", 3)
+            if wanted is Table
+            else (value.name, value.size) == ("loom", 3)
+        )
+    for wrong in ("no", '{"name": 3, "size": 3}', '{"name": "loom", "size": "large"}'):
+        with pytest.raises(ValueError):
+            answer.read(wrong)
+
+
+def test_a_type_of_something_else_is_refused_before_anything_is_asked() -> None:
+    with pytest.raises(ConfigError, match="output_type"):
+        AnswerType(Path.cwd)  # type: ignore[arg-type]
+
+
+def test_an_answer_that_never_fits_has_no_value_and_says_why(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(says("I would rather not.", times="always"))
+    result = treadle.run("How big?", cwd=tmp_path, model=f"scripted:{tmp_path / 's.toml'}", output_type=Plain)
+    assert not result.ok and result.error is not None and result.error.code == "schema_mismatch"
+    assert result.summary.iterations == 3
+    with pytest.raises(ToolError, match="does not fit output_type"):
+        _ = result.value
+
+
+async def test_a_value_in_a_conversation(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(says("[1, 2]", when="numbers") + says("Fine.", times="always"))
+    async with treadle.open(cwd=tmp_path, model=f"scripted:{tmp_path / 's.toml'}") as conversation:
+        numbers = (await conversation.say("Two numbers", output_type=list[int])).value
+        assert sum(numbers) == 3
+        assert (await conversation.say("Thanks")).text == "Fine."
+
+
+CHECKED = """
+import treadle
+
+treadle.run("x", mode="nonsense")  # type: ignore[call-overload]
+treadle.run("x", max_cost=1)  # type: ignore[call-overload]
+treadle.run("x", cwd=3)  # type: ignore[call-overload]
+treadle.query("x", limits=3)  # type: ignore[arg-type]
+treadle.open(on_ask=lambda: True)  # type: ignore[arg-type,misc]
+number: int = treadle.run("x", output_type=str).value  # type: ignore[assignment]
+text: str = treadle.run("x", output_type=str).value
+treadle.run("x", mode="plan", cwd=".", limits=treadle.Limits(max_cost_usd=1.0))
+treadle.run("x", tools=["bash"], on_ask=lambda asked: True)
+"""
+
+
+@pytest.mark.slow
+def test_mypy_refuses_wrong_options_and_takes_right_ones(tmp_path: Path) -> None:
+    """Every ignore is needed, or mypy would say so."""
+    (tmp_path / "program.py").write_text(CHECKED)
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), "program.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_editors_and_dir_list_the_names() -> None:
+    assert {"run", "query", "open", "tool", "Limits", "SessionOptions"} <= set(dir(treadle))
+    assert all(getattr(treadle, name) is not None for name in dir(treadle))
+
+
+def test_every_option_of_a_session_is_typed() -> None:
+    """Those that `open` sets itself are left out."""
+    fields = {*SessionSpec.__struct_fields__, *_GROUPED} - {"program", "answers"}
+    assert fields <= SessionOptions.__annotations__.keys()

@@ -282,18 +282,6 @@ async def test_a_page_has_its_own_right_whatever_token_is_beside_it(alone: Web) 
     assert (await alone.http.post("/api/v1/devices", json={}, headers=from_us)).status_code == 403
 
 
-async def test_a_cookie_is_only_taken_from_our_own_pages(alone: Web) -> None:
-    cookie, proof = page_of(alone)
-    ours = {**cookie, **proof}
-    assert (await alone.http.get("/api/v1/me", headers=ours)).status_code == 200
-    bare = await alone.http.post("/api/v1/devices", json={}, headers=ours)
-    assert bare.status_code == 403
-    from_us = await alone.http.post("/api/v1/devices", json={}, headers={**ours, "origin": alone.address})
-    assert from_us.status_code == 201
-    across = {**ours, "sec-fetch-site": "cross-site"}
-    assert (await alone.http.post("/api/v1/devices", json={}, headers=across)).status_code == 403
-
-
 async def test_a_socket_from_another_origin_or_without_a_token_is_refused(alone: Web, follow: Follow) -> None:
     url = alone.address.replace("http", "ws") + "/socket"
     token = {"authorization": f"Bearer {alone.token}"}

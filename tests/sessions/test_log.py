@@ -1,14 +1,30 @@
-"""The event log: numbers, replay, lossless readers that make the session wait, observers that do not."""
+"""The log of a session: its file, and lines about what happened and who decided, never about what was said."""
 
 import asyncio
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from treadle.events import Event, TaskChanged, TextDelta, ToolEnded, ToolStarted, Warned
-from treadle.sessions.session import LATEST, EventLog
+from treadle import events
+from treadle.events import (
+    Answered,
+    Asked,
+    ErrorInfo,
+    Event,
+    Failed,
+    Retrying,
+    TaskChanged,
+    TextDelta,
+    ToolDenied,
+    ToolEnded,
+    ToolStarted,
+    TurnEnded,
+    Warned,
+)
+from treadle.sessions.session import LATEST, EventLog, log_line
 
 
 def filled(count: int, window: int = 8, keep: int = 16) -> EventLog:
@@ -68,13 +84,6 @@ async def test_minus_one_is_from_now_on() -> None:
     reader = log.read(after=-1)
     log.append(TextDelta(text="new"), "t")
     assert (await anext(reader)).seq == 4
-
-
-async def test_what_is_no_longer_kept_is_a_gap_that_says_how_much() -> None:
-    log = filled(100)
-    first, *rest = await log.read().batch()
-    assert isinstance(first, Warned) and first.code == "gap"
-    assert rest[-1].seq == 100 and f"{rest[0].seq - 1} earlier" in first.message
 
 
 async def test_a_lossless_reader_a_window_behind_holds_the_session_until_it_reads() -> None:
@@ -184,3 +193,42 @@ async def test_all_long_texts_count_wherever_an_event_has_them(long: Event) -> N
         log.append(replace(long), "t")
     gap, *kept = log.read().ready()
     assert isinstance(gap, Warned) and LATEST <= len(kept) <= 101
+
+
+SECRET = "what was said"
+
+
+def test_who_decided_what_is_in_one_line() -> None:
+    error = ErrorInfo(code="rate_limited", message="slow down")
+    lines = {
+        log_line(ToolStarted(call="c", name="bash", args={"command": SECRET})): "tool bash started, call c",
+        log_line(ToolEnded(call="c", name="bash", ok=False, result=SECRET)): "tool call c failed",
+        log_line(ToolDenied(call="c", name="bash", reason="x", by="mode")): "tool bash denied by mode: x",
+        log_line(Answered(request="r", decision="deny", text=SECRET, by="ana")): "answered r: deny by ana",
+        log_line(Retrying(attempt=2, delay_ms=50, error=error)): (
+            "try 2 failed, next in 50 ms: rate_limited slow down"
+        ),
+        log_line(Failed(error=error)): "failed: rate_limited slow down",
+        log_line(TurnEnded(turn="t", outcome="failed", text=SECRET, error=error)): (
+            "turn ended as failed: rate_limited slow down"
+        ),
+        log_line(TurnEnded(turn="t", outcome="completed", text=SECRET)): "turn ended as completed",
+    }
+    assert list(lines) == list(lines.values())
+
+
+def test_a_question_is_told_without_its_words() -> None:
+    line = log_line(Asked(request="r", kind="permission", text=SECRET, name="bash", command=SECRET))
+    assert line is not None and SECRET not in line and "asked r (permission) about bash" in line
+
+
+def test_no_event_tells_what_was_said() -> None:
+    """Each kind, with the same words in every text that it has."""
+    for kind in events.AnyEvent.__args__:
+        texts = {"text", "prompt", "result", "args", "command"} & {*kind.__struct_fields__}
+        fields = dict.fromkeys(texts, SECRET)
+        try:
+            event = msgspec.convert({"type": kind.__struct_config__.tag, **fields}, kind)
+        except msgspec.ValidationError:
+            continue  # it needs more than words
+        assert SECRET not in str(log_line(event)), kind

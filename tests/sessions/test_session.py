@@ -138,12 +138,6 @@ async def test_a_queued_turn_can_be_interrupted_and_is_then_never_run() -> None:
     assert [type(event) for event in mine] == [TurnStarted, TurnEnded]
 
 
-async def test_unknown_targets_are_ignored() -> None:
-    session = Playing(say)
-    await session.interrupt("nothing")
-    await session.close()
-
-
 async def test_a_full_queue_says_busy() -> None:
     session = Playing(hang, queue_limit=2)
     reader = session.events()

@@ -175,10 +175,6 @@ def test_estimates_and_subagents_are_told_apart_from_what_was_counted() -> None:
     assert (found.turn, found.prompt) == ("", "")
 
 
-def test_nothing_folds_into_an_empty_running_turn() -> None:
-    assert totals([]).outcome is None and totals([]).total_ms == 0
-
-
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.one_of(st.none(), st.floats(0, 1)))))
 def test_totals_are_sums(calls: list[tuple[int, int, float | None]]) -> None:
     usage = totals([Usage(model="m", input_tokens=i, output_tokens=o, cost_usd=c) for i, o, c in calls]).usage

@@ -62,7 +62,10 @@ def test_the_local_file_the_users_and_the_machines_add_up(repo: Path) -> None:
     says(repo / ".claude" / "settings.local.json", permissions={"deny": ["Bash(b)"]}, env={"A": "local"})
     says(repo.parent / "user" / "settings.json", permissions={"deny": ["Bash(c)"]}, env={"A": "user", "B": "user"})
     says(repo.parent / "managed.json", permissions={"deny": ["Bash(d)"], "disableBypassPermissionsMode": "disable"})
-    settings = load(repo, trusted=True).settings
+    loaded = load(repo, trusted=True)
+    settings, own = loaded.settings, repo / ".claude"
+    named = (repo.parent / "user" / "settings.json", own / "settings.json", own / "settings.local.json")
+    assert loaded.files == (*map(str, named), str(repo.parent / "managed.json")) and loaded.project == str(repo)
     assert settings.permissions.deny == ("Bash(c)", "Bash(a)", "Bash(b)", "Bash(d)")
     assert settings.variables == {"A": "local", "B": "user"} and not settings.bypass
 
@@ -96,6 +99,10 @@ def test_a_broken_file_stops_a_person_only_if_it_is_their_own(repo: Path) -> Non
     (repo / ".claude").mkdir()
     (repo / ".claude" / "settings.json").write_text("{")
     assert "not valid JSON" in load(repo).ignored[0]
+    says(repo / ".claude" / "settings.json", permissions={"deny": ["(("]})
+    assert "not a permission rule" in load(repo).ignored[0]
+    with pytest.raises(ConfigError, match="not a permission rule"):
+        load(repo, trusted=True)
     says(repo.parent / "user" / "settings.json", permissions={"deny": ["(("]})
     with pytest.raises(ConfigError, match="not a permission rule"):
         load(repo)
@@ -152,6 +159,7 @@ def test_a_model_of_theirs_is_used_where_its_service_is_reached(repo: Path) -> N
     assert config.load(str(repo), {**env, **key, "TREADLE_BASE_URL": "http://x/v1"}).settings.model is None
     loaded = config.load(str(repo), {**env, **key})
     assert loaded.settings.model == "opus" and loaded.origins["model"] == str(file)
+    assert config.load(str(repo), {**env, "ANTHROPIC_BASE_URL": "http://x"}).settings.model == "opus"
     ours = Path(config_file())
     ours.parent.mkdir(parents=True, exist_ok=True)
     ours.write_text('[models]\nbase_url = "http://x/v1"\n')

@@ -1,4 +1,5 @@
-import json
+"""Settings: where they come from, who may set what, limits of the sandbox, and the secrets in them."""
+
 import os
 from pathlib import Path
 from typing import Any
@@ -6,10 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from treadle.confinement import ResourceLimits
 from treadle.errors import ConfigError
 from treadle.io.paths import config_file
-from treadle.settings import claude, config, trust
-from treadle.settings.config import LoadedSettings
+from treadle.sandboxed.confining import settled
+from treadle.session import Confinement
+from treadle.settings import config, trust
+from treadle.settings.config import LoadedSettings, size, written_out
 
 
 @pytest.fixture
@@ -112,44 +116,6 @@ def test_a_mistake_in_a_projects_file_stops_only_who_trusts_it(repo: Path) -> No
     assert len(loaded.ignored) == 1 and "is not valid TOML" in loaded.ignored[0]
     with pytest.raises(ConfigError, match="is not valid TOML"):
         load(repo, trusted=True)
-
-
-def test_files_of_claude_code_come_below_ours_and_are_narrowed_like_them(
-    repo: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def says(place: Path, **table: Any) -> str:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(json.dumps(table))
-        return str(place)
-
-    other = [{"hooks": [{"type": "agent"}]}]
-    theirs = says(
-        repo / ".claude" / "settings.json", model="opus", permissions={"deny": ["Write"], "allow": ["Bash"]}, x=1
-    )
-    user = says(repo.parent / "user" / "settings.json", model="opusplan", hooks={"Stop": other, "PreToolUse": other})
-    managed = says(repo.parent / "managed.json", permissions={"deny": ["Edit"]})
-    monkeypatch.setattr(claude, "MANAGED", managed)
-    env = {"CLAUDE_CONFIG_DIR": str(repo.parent / "user")}
-    key = {**env, "ANTHROPIC_API_KEY": "k"}
-    loaded = load(repo, env)
-    assert (loaded.files, loaded.project, loaded.trusted) == ((user, theirs, managed), str(repo), False)
-    assert loaded.settings.permissions == config.Rules(deny=("Write", "Edit"))
-    assert {line.removeprefix(f"{theirs}: ") for line in loaded.ignored} == {"model", "permissions.allow"}
-    assert f"{theirs}: not used here: x" in loaded.warnings and "a hook of Stop is" in "".join(loaded.warnings)
-    assert len(loaded.missed_hooks) == 1 and loaded.unreachable == ()
-    assert load(repo, key).unreachable == (f"{user}: the model 'opusplan' of Claude Code cannot be used here",)
-    for reached, model in ((env, None), (key, "opus"), ({**env, "ANTHROPIC_BASE_URL": "u"}, "opus")):
-        loaded = load(repo, reached, trusted=True)
-        assert (
-            loaded.settings.model == model and loaded.settings.permissions.allow == ("Bash",) and not loaded.unreachable
-        )
-    assert load(repo, {**key, "TREADLE_BASE_URL": "u"}, trusted=True).settings.model is None
-    user_says('[models]\nbase_url = "u"')
-    assert load(repo, key, trusted=True).settings.model is None
-    says(repo / ".claude" / "settings.json", permissions={"deny": ["(("]})
-    assert "not a permission rule" in load(repo, env).ignored[0]
-    with pytest.raises(ConfigError, match="not a permission rule"):
-        load(repo, env, trusted=True)
 
 
 def test_rules_hooks_and_servers_of_all_layers_add_up(repo: Path) -> None:
@@ -376,3 +342,73 @@ def test_every_setting_and_variable_stands_in_the_docs() -> None:
             assert f"| `{table}.{field.name}` | {value} |" in page
     for variable, place in config.ENVIRONMENT.items():
         assert f"| `{variable}` | `{'.'.join(place)}`" in page
+
+
+def test_a_size_is_a_number_with_a_unit() -> None:
+    assert [size(text) for text in ("4GB", "4 GB", "4G", "512MB", "7", "1T")] == [
+        *[4 << 30] * 3,
+        *(512 << 20, 7, 1 << 40),
+    ]
+    assert size(None) is None and size("off") == 0 and size("3 K") == 3072
+
+
+@pytest.mark.parametrize("use", [True, False])
+def test_true_and_false_are_short_for_its_use(use: bool) -> None:
+    assert written_out({"sandbox": use, "model": "m"}) == {"sandbox": {"use": use}, "model": "m"}
+    for table in ({"sandbox": {"use": use, "read": []}}, {"model": "m"}):
+        assert written_out(table) is table
+
+
+def test_the_limits_of_the_settings_hold_unless_others_were_asked_for(tmp_path: Path) -> None:
+    user_says('[sandbox]\nmemory = "4GB"\nprocesses = 0\ndisk = "off"')
+    settings = config.load(str(tmp_path)).settings
+    assert settled(Confinement(), settings).limits == ResourceLimits(memory=4 << 30, processes=0, disk=0)
+    mine = ResourceLimits(memory=1)
+    assert settled(Confinement(limits=mine), settings).limits == mine
+
+
+@pytest.mark.parametrize("wrong", ['memory = "much"', 'memory = "4 XB"', "processes = -1", 'disk = "-5GB"'])
+def test_what_is_no_size_is_refused(tmp_path: Path, wrong: str) -> None:
+    user_says(f"[sandbox]\n{wrong}")
+    with pytest.raises(ConfigError, match=wrong.partition(" ")[0]):
+        config.load(str(tmp_path))
+
+
+TEXT = """
+[models]
+api_key = "key-of-the-model"
+base_url = "https://model.example"
+headers = { Authorization = "Bearer key-of-the-header", Accept = "application/json" }
+
+[mcp_servers.notes]
+command = "notes"
+env = { NOTES_TOKEN = "key-of-the-server", NOTES_DIR = "/notes", EMPTY_TOKEN = " " }
+headers = { X-Auth = "key-of-its-header", Accept = "text/plain" }
+
+[agents.codex]
+set = { OPENAI_API_KEY = "key-of-the-agent", RUST_LOG = "warnings" }
+"""
+
+
+@pytest.fixture
+def settings_file() -> Path:
+    path = Path(config_file())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def test_every_value_that_its_name_calls_a_secret_is_known_and_no_other(settings_file: Path) -> None:
+    settings_file.write_text(TEXT)
+    assert sorted(config.known()) == [
+        "key-of-its-header",
+        "key-of-the-agent",
+        "key-of-the-header",
+        "key-of-the-model",
+        "key-of-the-server",
+    ]
+
+
+def test_without_settings_or_with_damaged_ones_none_are_known(settings_file: Path) -> None:
+    assert config.known() == ()
+    settings_file.write_text("[models\n")
+    assert config.known() == ()

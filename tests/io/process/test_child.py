@@ -1,4 +1,4 @@
-"""A child process from asyncio: its streams, its end, and that nothing of it is left."""
+"""A child process from asyncio: its streams, its end, what it answers, and that nothing of it is left."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ from tests.waiting import until
 from treadle.errors import LocalError, NotFound
 from treadle.io.process import child as child_module
 from treadle.io.process import table, tree
-from treadle.io.process.child import Child, Tail, start
+from treadle.io.process.child import OUTPUT_CAP, Child, Consulted, Tail, consult, start
 
 
 @pytest.fixture(autouse=True)
@@ -150,12 +150,6 @@ async def test_output_written_before_the_stop_can_still_be_read(tmp_path: Path) 
     assert data == b"one\ntwo\n"
 
 
-async def test_a_signal_reaches_the_child() -> None:
-    async with await start(["sleep", "100"]) as child:
-        child.signal(signal.SIGUSR1)
-        assert await child.wait() == -signal.SIGUSR1
-
-
 async def test_a_child_whose_reaper_was_killed_is_ended_and_said_to_be_lost(mark: str) -> None:
     async with await hostile("daemon") as child:
         os.kill(child.tree.reaper, signal.SIGKILL)
@@ -274,9 +268,40 @@ async def test_each_end_puts_the_keepers_rest_off_and_without_a_loop_there_is_no
     assert await asyncio.to_thread(elsewhere) is None and child_module._resting.timer is kept
 
 
-def test_a_tail_is_cut_only_when_twice_as_much_is_there() -> None:
-    tail = Tail(4)
-    tail.feed(b"12345678")
-    assert len(tail._held) == 8 and tail.dropped == 0
-    tail.feed(b"9")
-    assert bytes(tail._held) == b"6789" and tail.dropped == 5 and tail.text == "6789"
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("cat; echo aside >&2; exit 3", Consulted(exit_code=3, stdout="told\n", stderr="aside\n")),
+        ("exec <&-; echo deaf", Consulted(exit_code=0, stdout="deaf\n")),
+        ("sleep 1000 & echo left", Consulted(exit_code=0, stdout="left\n")),
+        ("head -c 100000 /dev/zero | tr '\\0' x", Consulted(exit_code=0, stdout="x" * OUTPUT_CAP)),
+    ],
+)
+async def test_what_the_program_prints_is_its_answer(tmp_path: Path, command: str, said: Consulted) -> None:
+    async with await start(["sh", "-c", command], cwd=str(tmp_path), stdin="pipe", stdout="pipe") as child:
+        assert await consult(child, b"told", 60) == said
+
+
+async def test_one_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    async with await start(["sleep", "1000"], cwd=str(tmp_path), stdin="pipe", stdout="pipe") as child:
+        assert (await consult(child, b"", 0.01)).exit_code is None
+
+
+async def test_one_that_reads_nothing_and_goes_on_is_not_told_to_the_end(tmp_path: Path) -> None:
+    async with await start(["sleep", "1000"], cwd=str(tmp_path), stdin="pipe", stdout="pipe") as child:
+        answer = await consult(child, b"x" * 1_000_000, 0.05)
+        assert answer == Consulted(exit_code=None) and child.tree.processes() == []
+
+
+async def test_output_that_is_no_text_and_comes_in_pieces_is_read_to_the_limit(tmp_path: Path) -> None:
+    command = f"printf 'a\\377'; sleep 0.01; head -c {OUTPUT_CAP} /dev/zero | tr '\\0' b; exit 0"
+    async with await start(["sh", "-c", command], cwd=str(tmp_path), stdin="pipe", stdout="pipe") as child:
+        answer = await consult(child, b"", 60)
+    assert answer == Consulted(exit_code=0, stdout="a\ufffd" + "b" * (OUTPUT_CAP - 2))
+
+
+async def test_nothing_is_told_any_more_when_the_answer_is_there(tmp_path: Path) -> None:
+    words = ["sh", "-c", "exec >&-; exec sleep 1000"]
+    async with await start(words, cwd=str(tmp_path), stdin="pipe", stdout="pipe", stderr=None) as child:
+        await consult(child, b"x" * 1_000_000, 0.05)
+        assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import resource
 import sys
 from pathlib import Path
 from typing import Any
@@ -53,12 +52,6 @@ def test_further_descriptors_get_the_numbers_after_the_standard_ones() -> None:
     assert started([sys.executable, "-I", "-S", "-c", code], stdio=5) == (None, b"four", 0)
 
 
-def test_limits_are_set_before_it_runs() -> None:
-    code = "import resource; print(resource.getrlimit(resource.RLIMIT_CORE))"
-    _, said, _ = started([sys.executable, "-I", "-S", "-c", code], limits=[(resource.RLIMIT_CORE, 0, 0)])
-    assert said == b"(0, 0)\n"
-
-
 @pytest.mark.parametrize(
     ("argv", "cwd", "doing", "number"),
     [
@@ -105,24 +98,6 @@ def test_a_program_is_found_on_the_path_that_it_is_given_or_where_its_name_says(
     failure, _, _ = ran("c/tool", f"{tmp_path}/b", b"/")
     assert failure is not None and failure[:2] == ("start", errno.ENOENT)
     assert ran("true", None) == (None, b"", 0), "without a path the usual one is searched"
-
-
-def test_a_command_gets_the_terminal_that_it_is_given() -> None:
-    master, slave = os.openpty()
-    errors, told = os.pipe()
-    request = {"argv": [b"sh", b"-c", b"tty; echo up >/dev/tty"], "env": {b"PATH": os.fsencode(os.environ["PATH"])}}
-    pid = os.fork()
-    if pid == 0:
-        launch.become({**request, "cwd": b"/", "tty": True, "limits": []}, [slave] * 3, told)
-    name = os.ttyname(slave)
-    for fd in (slave, told):
-        os.close(fd)
-    assert launch.why_not(errors) is None
-    said = b""
-    while b"up" not in said:
-        said += os.read(master, 100)
-    assert said.split() == [name.encode(), b"up"] and os.waitpid(pid, 0)[1] == 0
-    os.close(master)  # not before: it would hang up on a command that has not ended yet
 
 
 def test_only_what_is_inherited_stays_open() -> None:

@@ -1,7 +1,9 @@
-"""Ctrl-C at any moment ends a command without a traceback of the loop's own."""
+"""Ctrl-C at any moment ends a command without a traceback of the loop's own, and secrets stay in memory."""
 
 import asyncio
+import ctypes
 import inspect
+import resource
 import signal
 import threading
 from collections.abc import Callable
@@ -9,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from treadle.io.process.loop import Stepping, run_async
+from tests.io.process.test_reaper import in_copy
+from treadle.io.process.loop import Stepping, hold_secrets, run_async
 
 
 def test_the_result_is_handed_back_and_the_handler_of_before_is_set_again() -> None:
@@ -149,3 +152,14 @@ def test_what_the_second_ctrl_c_interrupts_is_still_cleaned_up() -> None:
     with pytest.raises(KeyboardInterrupt):
         run_async(work())
     assert cleaned == [True]
+
+
+def test_its_memory_cannot_be_read_or_dumped() -> None:
+    def tried() -> tuple[int, int, tuple[int, int]]:
+        resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+        before = ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)
+        hold_secrets()
+        return before, ctypes.CDLL(None).prctl(3, 0, 0, 0, 0), resource.getrlimit(resource.RLIMIT_CORE)
+
+    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    assert in_copy(tried) == (1, 0, (0, hard)), "dumpable before; then neither dumpable nor a core file"

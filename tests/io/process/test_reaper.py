@@ -1,7 +1,6 @@
 """A reaper does what its owner says, and ends its tree when its owner is gone."""
 
 import ctypes
-import errno
 import marshal
 import os
 import signal
@@ -10,40 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.io.process.hostile import await_none_left, left
 from tests.io.process.test_held import keep
-from tests.io.process.trees import hostile, output
+from tests.io.process.trees import hostile
 from tests.terminal.support import until
-from treadle.errors import LocalError
 from treadle.io.process import reaper, table, tree
 from treadle.wire.common.framing import frame
-
-
-def program(path: Path, says: str, mode: int = 0o755) -> None:
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(f"#!/bin/sh\necho {says}\n")
-    path.chmod(mode)
-
-
-def test_a_program_is_looked_for_on_the_path_it_is_given(tmp_path: Path, mark: str) -> None:
-    program(tmp_path / "a" / "tool", "not executable", 0o644)
-    program(tmp_path / "b" / "tool", "from b")
-    env = {"PATH": f"{tmp_path}/none:{tmp_path}/a:{tmp_path}/b", "HOSTILE_MARK": mark}
-    assert output(["tool"], env=env)[0] == b"from b\n"
-    with pytest.raises(LocalError, match=os.strerror(errno.EACCES)):
-        tree.spawn(["tool"], env={"PATH": f"{tmp_path}/a:{tmp_path}/none"})
-
-
-def test_a_program_named_by_a_relative_path_is_taken_from_its_directory(tmp_path: Path, mark: str) -> None:
-    program(tmp_path / "bin" / "tool", "here")
-    assert output(["bin/tool"], cwd=str(tmp_path))[0] == b"here\n"
-
-
-def test_an_argument_with_a_nul_is_refused_and_not_cut(mark: str) -> None:
-    with pytest.raises(LocalError, match="cannot start"):
-        tree.spawn(["echo", "a\0b"])
 
 
 def test_a_second_stop_with_less_grace_does_not_wait_for_the_first(mark: str) -> None:

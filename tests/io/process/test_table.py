@@ -45,14 +45,6 @@ def test_a_name_with_brackets_and_spaces_does_not_confuse() -> None:
         process.communicate(b"\n")
 
 
-def test_who_is_gone_is_not_there() -> None:
-    process = subprocess.Popen(["true"])
-    process.wait()
-    assert table.look(process.pid) is None
-    assert table.start_time(process.pid) == 0
-    assert table.command_line(process.pid) == []
-
-
 def test_only_the_process_that_began_then_lives_and_a_zombie_does_not() -> None:
     with subprocess.Popen(["sleep", "100"]) as process:
         start = table.start_time(process.pid)
@@ -95,18 +87,6 @@ def test_any_table_gives_each_descendant_once(pairs: list[tuple[int, int]]) -> N
         return False
 
     assert sorted(each.pid for each in table.descendants(1, running)) == sorted(pid for pid in parents if under(pid))
-
-
-def test_a_signal_meant_for_an_earlier_process_of_that_number_hits_nobody() -> None:
-    with subprocess.Popen(["sleep", "100"]) as process:
-        found = table.look(process.pid)
-        assert found is not None
-        earlier = table.Process(found.pid, found.parent, found.start - 1, "S", 0, "sleep")
-        assert not table.send(earlier, signal.SIGKILL)
-        assert process.poll() is None
-        assert table.send(found, signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
-    assert not table.send(found, signal.SIGKILL)
 
 
 def test_a_signal_we_may_not_send_is_reported_as_not_sent() -> None:

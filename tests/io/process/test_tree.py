@@ -1,4 +1,4 @@
-"""Nothing that was started survives being stopped, or survives us."""
+"""Process trees: one keeper for all, ended with their owner, or detached from it."""
 
 import errno
 import os
@@ -8,21 +8,24 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.descriptors import opened
 from tests.io.process.hostile import MODES, SELF, await_none_left, left
 from tests.io.process.trees import OWNER, SOURCES, hostile, output, owner
 from tests.terminal.support import until
 from tests.waiting import stop
-from treadle.errors import LocalError, NotFound, TimedOut
+from treadle.errors import LocalError, NotFound
 from treadle.io.process import table, tree
-from treadle.io.process.tree import own
+from treadle.io.process.registry import KeeperTree, keeper_trees
+from treadle.io.process.tree import KeeperHandle, detach, own
+from treadle.wire.common.framing import frame
+
 
 # Starting...
-
-
 def test_a_command_runs_with_the_streams_environment_and_directory_it_was_given(tmp_path: Path, mark: str) -> None:
     env = {"PATH": os.environ["PATH"], "WORD": "grüß", "HOSTILE_MARK": mark}
     said, code = output(["sh", "-c", "echo $WORD; pwd; exit 7"], env=env, cwd=str(tmp_path))
@@ -111,15 +114,6 @@ def test_a_large_environment_and_many_arguments_arrive(mark: str) -> None:
     assert (said.split(), code) == ([b"5000", b"100000", b"a"], 0)
 
 
-# Following...
-
-
-def test_waiting_is_bounded(mark: str) -> None:
-    with tree.spawn(["sleep", "100"]) as started:
-        with pytest.raises(TimedOut, match=r"still runs after 0\.01 s"):
-            started.wait(0.01)
-
-
 def test_a_plain_loop_can_follow_a_tree(mark: str) -> None:
     started = tree.spawn(["sh", "-c", "exit 4"])
     while not started.ended:
@@ -127,16 +121,6 @@ def test_a_plain_loop_can_follow_a_tree(mark: str) -> None:
         started.update()
     assert (started.exit_code, started.report is not None) == (4, True)
     started.close()
-
-
-def test_a_signal_goes_to_the_command_or_to_everyone(mark: str) -> None:
-    with hostile("deaf", "session") as started:
-        before = {process.pid for process in started.processes()}
-        started.signal(signal.SIGKILL)
-        assert started.wait(60) == -signal.SIGKILL
-        assert {process.pid for process in started.processes()} == before - {started.pid}
-        started.signal(signal.SIGKILL, everyone=True)
-        assert select.select([started], [], [], 60)[0]
 
 
 def test_what_a_command_leaves_running_is_still_part_of_its_tree(mark: str) -> None:
@@ -153,8 +137,6 @@ def test_what_a_command_leaves_running_is_still_part_of_its_tree(mark: str) -> N
 
 
 # Stopping...
-
-
 def test_a_tree_that_listens_ends_without_being_killed(mark: str) -> None:
     started = tree.spawn(["sh", "-c", "sleep 100 & sleep 100"])
     report = started.stop(60)
@@ -252,8 +234,6 @@ def test_after_the_keeper_was_killed_its_trees_end_and_a_new_one_serves(mark: st
 
 
 # When we die...
-
-
 @pytest.mark.parametrize("victim", ["owner", "group"])
 @pytest.mark.parametrize("modes", [("deaf", "session", "daemon"), ("dying", "bomb"), ("chain", "couple", "stopped")])
 def test_nothing_outlives_kill_9_of_the_owner_or_of_its_group(victim: str, modes: tuple[str, ...], mark: str) -> None:
@@ -299,3 +279,180 @@ def test_the_defaults_of_a_request_are_those_of_an_ordinary_tree(mark: str) -> N
     assert keeper is not None and keeper.parent == own.pid
     started.stop(60)
     assert started.exit_code == -signal.SIGTERM
+
+
+def test_one_keeper_serves_all_trees_of_a_process(mark: str) -> None:
+    output(["true"])
+    keeper = own.pid
+    output(["true"])
+    assert own.pid == keeper
+    while table.descendants(keeper):
+        pass  # the reapers end a moment after their trees; the test's own timeout bounds this
+
+
+def test_a_keeper_that_was_begun_before_the_first_tree_serves_it(mark: str) -> None:
+    own.begin()
+    keeper = own.pid
+    assert keeper and output(["echo", "served"]) == (b"served\n", 0)
+    assert own.pid == keeper
+
+
+@pytest.fixture
+def keeping() -> Iterator[KeeperHandle]:
+    """A connection of our own to a keeper of its own."""
+    made = KeeperHandle()
+    yield made
+    until(lambda: made.rest(lambda: False))
+
+
+def test_a_keeper_rests_when_no_tree_is_left_and_is_started_again_when_it_is_needed(keeping: KeeperHandle) -> None:
+    assert keeping.pid == 0 and keeping.rest(lambda: pytest.fail("there is none yet"))
+    keeping.begin()
+    first = keeping.pid
+    keeping.begin()
+    assert keeping.pid == first and os.getsid(first) == first
+    assert not keeping.rest(lambda: True) and table.look(first) is not None
+    until(lambda: keeping.rest(lambda: False))
+    assert keeping.pid == 0 and table.look(first) is None, "it is collected"
+    keeping.begin()
+    assert keeping.pid not in (0, first)
+
+
+def test_a_killed_keeper_is_collected_and_replaced_by_the_next_message(keeping: KeeperHandle) -> None:
+    keeping.begin()
+    first = keeping.pid
+    os.kill(first, signal.SIGKILL)
+    os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)
+    keeping.send(frame(0), [])
+    assert keeping.pid != first and table.look(first) is None
+    keeping.let_go()
+    second = keeping.pid
+    keeping.begin()
+    assert keeping.pid != second, "what was let go is not used again"
+    until(lambda: table.look(second) is None or not keeping.rest(lambda: True))
+
+
+def test_what_cannot_be_sent_to_a_second_keeper_either_is_an_error(keeping: KeeperHandle) -> None:
+    with pytest.raises(LocalError, match="the keeper of child processes cannot be reached: .*Bad file descriptor"):
+        keeping.send(frame(0), [1 << 20])
+
+
+def test_a_keeper_that_cannot_be_started_is_an_error_and_leaves_nothing_open(
+    keeping: KeeperHandle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = opened()
+    with monkeypatch.context() as patched, pytest.raises(LocalError, match="cannot start the keeper of child"):
+        patched.setattr(sys, "executable", "/no/such/python")
+        keeping.begin()
+    assert opened() == before and keeping.pid == 0
+
+
+def test_only_the_keeper_of_a_tree_can_sweep_below_its_reaper(keeping: KeeperHandle) -> None:
+    assert not keeping.sweep(0, 1), "there is none"
+    keeping.begin()
+    assert not keeping.sweep(keeping.pid + 1, 1) and keeping.sweep(keeping.pid, 1 << 22)
+    os.kill(keeping.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, keeping.pid, os.WEXITED | os.WNOWAIT)
+    assert not keeping.sweep(keeping.pid, 1 << 22), "it was killed as well"
+
+
+STARTER = """
+import json, sys
+from treadle.io.process.tree import detach
+print(detach(json.loads(sys.argv[1]), cwd=sys.argv[2], ready=True))
+"""
+
+
+def detached_hostile(*modes: str) -> KeeperTree:
+    """A detached hostile tree that is set up, as `treadle ps` lists it."""
+    pid = detach([sys.executable, "-I", "-S", SELF, *modes], cwd="/", ready=True)
+    [kept] = [kept for kept in keeper_trees() if kept.pid == pid]
+    return kept
+
+
+def test_it_outlives_its_starter_in_its_own_session_and_directory(tmp_path: Path, mark: str) -> None:
+    script = '["sh", "-c", "pwd >there; ps -o sid= -p $$ >>there; echo ready; exec sleep 100"]'
+    pid = int(subprocess.check_output([sys.executable, "-c", STARTER, script, str(tmp_path)]))
+    found = table.look(pid)
+    assert found is not None and (tmp_path / "there").read_text().split() == [str(tmp_path), str(pid)]
+    [kept] = keeper_trees()
+    assert (kept.pid, kept.owner, found.parent) == (pid, kept.keeper, kept.reaper)
+    os.kill(kept.reaper, signal.SIGTERM)
+    assert await_none_left(mark) == []
+
+
+@pytest.mark.parametrize("who", ["keeper", "reaper"])
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM])
+def test_whatever_ends_its_keeper_or_its_reaper_ends_all_of_it(who: str, signum: int, mark: str) -> None:
+    kept = detached_hostile("daemon", "deaf", "session")
+    os.kill(getattr(kept, who), signum)
+    assert await_none_left(mark) == []
+
+
+def test_what_it_left_running_ends_when_it_exits_and_so_does_its_keeper_which_is_no_zombie_of_ours(mark: str) -> None:
+    others = {each.pid for each in table.processes()}  # left by earlier tests: not counted
+    script = "sleep 100 & setsid sleep 100 & echo ready; exec sleep 100"  # they listen, so no grace is waited for
+    pid = detach(["sh", "-c", script], cwd="/", ready=True)
+    [kept] = [each for each in keeper_trees() if each.pid == pid]
+    assert len(left(mark)) > 1
+    os.kill(pid, signal.SIGKILL)
+    assert await_none_left(mark) == []
+    until(lambda: table.look(kept.keeper) is None, "the keeper to end")
+    ours = [each for each in table.processes() if each.parent == os.getpid() and each.pid not in others]
+    assert [each for each in ours if each.state == "Z"] == []
+
+
+def test_one_that_ends_before_it_is_at_work_says_why_in_its_log(tmp_path: Path, mark: str) -> None:
+    log = str(tmp_path / "log")
+    with pytest.raises(LocalError, match="sh ended before it was at work: the loom is broken"):
+        detach(["sh", "-c", "echo treadle: the loom is broken >&2"], cwd="/", log=log, ready=True)
+    with pytest.raises(LocalError, match="it left no word"):
+        detach(["true"], cwd="/", ready=True)
+    assert Path(log).read_text() == "treadle: the loom is broken\n"
+    assert Path(log).stat().st_mode & 0o777 == 0o600
+
+
+def test_one_that_is_not_there_is_named_and_leaves_nothing_open(mark: str) -> None:
+    before = opened()
+    with pytest.raises(NotFound, match="no-such-program"):
+        detach(["no-such-program"], cwd="/")
+    with pytest.raises(NotFound, match="working directory"):
+        detach(["true"], cwd="/no/such/place")
+    assert opened() - before == set()
+
+
+def test_a_program_without_a_keeper_leads_a_session_and_writes_to_its_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("before\n")
+    script = "readlink /proc/self/fd/0; pwd; ps -o sid= -p $$ | tr -d ' '; echo wrong >&2; echo end"
+    pid = tree.daemon(["/bin/sh", "-c", script], cwd=str(tmp_path), log=str(log))
+    until(lambda: log.read_text().endswith("end\n"))
+    assert log.read_text().splitlines() == ["before", "/dev/null", str(tmp_path), str(pid), "wrong", "end"]
+
+
+def test_the_last_word_of_a_log_is_its_last_line_that_says_something(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    assert tree._last_line(None) == "" and tree._last_line(str(log)) == ""
+    for text, word in (
+        ("one\n\n  \n", "one"),
+        ("one\ntreadle: no\xff", "no\u00ff"),
+        ("\n", ""),
+        ("x" * 600, "x" * 500),
+    ):
+        log.write_text(text)
+        assert tree._last_line(str(log)) == word
+
+
+def test_who_is_ready_says_so_and_then_writes_nowhere() -> None:
+    read, write = os.pipe()
+    kept = os.dup(1)
+    try:
+        os.dup2(write, 1)
+        os.close(write)
+        tree.say_ready()
+        os.write(1, b"lost")
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+    with os.fdopen(read, "rb") as pipe:
+        assert pipe.read() == b"\n"

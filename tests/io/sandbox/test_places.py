@@ -1,7 +1,8 @@
-"""Which places belong to git, to us, or are somebody's sockets."""
+"""Places that a sandbox keeps: found by pattern, protected, and planted names noticed."""
 
 import os
 import pwd
+import socket
 import subprocess
 import sys
 import tempfile
@@ -9,9 +10,12 @@ import types
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.io.sandbox.rooms import repository, shown_place
 from treadle.io.sandbox import places
+from treadle.io.sandbox.places import Matches, SpecialFiles
 
 
 @pytest.mark.parametrize("form", ["directory", "file", "link"])
@@ -189,3 +193,229 @@ def test_an_installation_is_what_lies_around_its_modules_or_its_environment(tmp_
     (tmp_path / "venv" / "bin").mkdir(parents=True)
     (tmp_path / "venv" / "pyvenv.cfg").touch()
     assert places._installation(str(tmp_path / "venv" / "bin" / "tool"), hidden) == str(tmp_path / "venv")
+
+
+def named(name: str, root: Path) -> Matches:
+    return Matches([str(root)], lambda path: os.path.basename(path) == name)
+
+
+def test_what_comes_and_goes_is_seen_by_the_next_look(tmp_path: Path) -> None:
+    looked = named(".env", tmp_path)
+    assert looked.find() == []
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / ".env").touch()
+    assert looked.find() == [str(tmp_path / "a" / "b" / ".env")]
+    (tmp_path / "a").rename(tmp_path / "c")
+    assert looked.find() == [str(tmp_path / "c" / "b" / ".env")]
+    (tmp_path / "c" / "b" / ".env").unlink()
+    assert looked.find() == []
+
+
+def test_below_a_directory_that_matches_nothing_more_is_looked_for(tmp_path: Path) -> None:
+    (tmp_path / "secrets" / "deep").mkdir(parents=True)
+    looked = Matches([str(tmp_path)], lambda path: "secrets" in path)
+    assert looked.find() == [str(tmp_path / "secrets")]
+
+
+def test_only_the_objects_of_a_repository_are_left_out(tmp_path: Path) -> None:
+    for place in ("objects", ".git/objects", ".git/hooks"):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / ".env").touch()
+    assert sorted(named(".env", tmp_path).find()) == [str(tmp_path / ".git/hooks/.env"), str(tmp_path / "objects/.env")]
+
+
+def test_links_are_not_followed_into_other_trees(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / ".env").touch()
+    os.symlink(tmp_path / "out", tmp_path / "in" / "link")
+    assert named(".env", tmp_path / "in").find() == []
+
+
+def test_a_root_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
+    assert Matches([str(tmp_path / "no")], lambda path: True).find() == []
+
+
+def test_what_comes_is_seen_although_its_directory_looks_as_old_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "COARSE", 0)
+    found, before = named(".env", tmp_path), os.stat(tmp_path)
+    assert found.find() == []
+    while os.stat(tmp_path).st_ctime_ns == before.st_ctime_ns:  # until the clock of the file system has moved on
+        (tmp_path / ".env").unlink(missing_ok=True)
+        (tmp_path / ".env").touch()
+    os.utime(tmp_path, ns=(before.st_atime_ns, before.st_mtime_ns))  # as tar does with what it unpacks
+    assert found.find() == [str(tmp_path / ".env")]
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abc"), st.booleans()), max_size=12))
+def test_the_index_always_says_what_a_fresh_look_would(changes: list[tuple[str, str, bool]]) -> None:
+    coarse = "/dev/shm"  # where changes within a few milliseconds bear the same time
+    with tempfile.TemporaryDirectory(dir=coarse if os.path.isdir(coarse) else None) as place:
+        kept = named("key", Path(place))
+        for outer, inner, make in changes:
+            file = Path(place) / outer / inner / "key"
+            if make:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.touch()
+            else:
+                file.unlink(missing_ok=True)
+            assert kept.find() == named("key", Path(place)).find()
+
+
+def test_what_has_not_changed_is_not_read_again_and_what_cannot_be_read_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / ".env").touch()
+    (tmp_path / "file").touch()
+    read: list[str] = []
+    usual = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: (read.append(path), usual(path))[1])
+    looked = Matches([str(tmp_path), str(tmp_path / "file")], lambda path: path.endswith(".env"))
+    for coarse, reads in ((0, 2), (0, 0), (1 << 62, 2), (1 << 62, 2)):
+        monkeypatch.setattr(places, "COARSE", coarse)
+        read.clear()
+        assert looked.find() == [str(tmp_path / "a" / ".env")] and looked.unread == [str(tmp_path / "file")]
+        assert len([path for path in read if path != str(tmp_path / "file")]) == reads
+
+
+def test_a_root_that_matches_is_found_itself_and_named_directories_are_not_searched(tmp_path: Path) -> None:
+    for name in ("skip", "keep"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / ".env").touch()
+    looked = Matches([str(tmp_path)], lambda path: path.endswith(".env"), skipped=["skip"])
+    assert looked.find() == [str(tmp_path / "keep" / ".env")] and looked.unread == []
+    roots = [str(tmp_path), str(tmp_path / "keep" / ".env"), str(tmp_path / "keep")]
+    assert Matches(roots, lambda path: path.endswith(".env")).find() == [
+        str(tmp_path / "keep" / ".env"),
+        str(tmp_path / "skip" / ".env"),
+    ]
+
+
+def test_special_files_are_sockets_and_pipes_and_nothing_else(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").touch()
+    (tmp_path / "dir").mkdir()
+    (tmp_path / "link").symlink_to("pipe")
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(tmp_path / "dir" / "s"))
+        assert SpecialFiles([str(tmp_path)]).find() == [str(tmp_path / "dir" / "s"), str(tmp_path / "pipe")]
+    assert SpecialFiles([str(tmp_path / "pipe")]).find() == [str(tmp_path / "pipe")]
+    assert SpecialFiles([str(tmp_path / "link"), str(tmp_path / "none")]).find() == []
+
+
+@pytest.mark.parametrize("name", [".envrc", ".mcp.json", ".vscode"])
+def test_a_protected_name_that_is_new_is_found_and_taken_away(tmp_path: Path, name: str) -> None:
+    workspace = tmp_path / "w"
+    workspace.mkdir()
+    before = places.ProtectedNames(places.protected_in(str(workspace)))
+    path = workspace / name
+    if name == ".vscode":
+        path.mkdir()
+        (path / "post-commit").write_text("evil")
+    else:
+        path.write_text("evil")
+    assert before.changed() == [str(path)]
+    moved = places.move_aside([str(path)], str(tmp_path / "aside"))
+    assert not path.exists() and os.path.lexists(moved[0][1])
+
+
+@pytest.mark.parametrize("how", ["another link", "a directory", "nothing"])
+def test_a_protected_link_is_put_back_as_it_was(tmp_path: Path, how: str) -> None:
+    workspace = tmp_path / "w"
+    (workspace / "config").mkdir(parents=True)
+    os.symlink("config", workspace / ".vscode")
+    before = places.ProtectedNames(places.protected_in(str(workspace)))
+    assert before.changed() == []
+    (workspace / ".vscode").unlink()
+    if how == "another link":
+        os.symlink("evil", workspace / ".vscode")
+    elif how == "a directory":
+        (workspace / ".vscode").mkdir()
+    assert before.changed() == [str(workspace / ".vscode")]
+    places.move_aside(before.changed(), str(tmp_path / "aside"))
+    before.restore()
+    assert os.readlink(workspace / ".vscode") == "config" and before.changed() == []
+
+
+def test_nothing_is_moved_through_a_link_that_took_the_place_of_a_directory(tmp_path: Path) -> None:
+    """A program that still runs can swap it between the look and the move."""
+    other, workspace = tmp_path / "other", tmp_path / "w"
+    (other / ".git").mkdir(parents=True)
+    workspace.mkdir()
+    (workspace / "sub").symlink_to(other)
+    assert places.move_aside([str(workspace / "sub" / ".git")], str(tmp_path / "aside")) == []
+    assert (other / ".git").is_dir()
+    (workspace / ".git").symlink_to(other)
+    [(_, at)] = places.move_aside([str(workspace / ".git")], str(tmp_path / "aside"))
+    assert os.readlink(at) == str(other) and (other / ".git").is_dir()
+
+
+def test_what_files_held_is_restored_where_that_is_asked_for_and_a_git_directory_is_let_alone(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    for name in ("AGENTS.md", ".husky/pre-commit", ".git/HEAD"):
+        (workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / name).write_text("before")
+    (workspace / ".husky" / "pre-commit").chmod(0o755)
+    names = [str(workspace / name) for name in ("AGENTS.md", ".husky", ".git")]
+    before = places.ProtectedNames(names, keep=True)
+    assert before.changed() == []
+    for name in ("AGENTS.md", ".husky/pre-commit", ".git/HEAD"):
+        (workspace / name).write_text("after")
+    found = before.changed()
+    assert found == [names[0], f"{names[1]}/pre-commit"]
+    assert len(places.move_aside(found, str(tmp_path / "aside"))) == 2
+    before.restore()
+    assert (workspace / "AGENTS.md").read_text() == (workspace / ".husky" / "pre-commit").read_text() == "before"
+    assert os.access(workspace / ".husky" / "pre-commit", os.X_OK) and (workspace / ".git/HEAD").read_text() == "after"
+
+
+def test_what_is_too_large_or_behind_a_link_is_not_kept_and_without_being_asked_nothing_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "SAVED_BYTES", 4)
+    (tmp_path / "dir" / "in").mkdir(parents=True)
+    for name, held in (("small", "1234"), ("large", "12345"), ("dir/b", "b"), ("dir/a", "a"), ("dir/in/c", "c")):
+        (tmp_path / name).write_text(held)
+    (tmp_path / "link").symlink_to("dir")
+    names = [str(tmp_path / name) for name in ("large", "link", "small", "dir", "none")]
+    before = places.ProtectedNames(names, keep=True)
+    assert [os.path.relpath(one, tmp_path) for one in before.held] == ["small", "dir/a", "dir/b", "dir/in/c"]
+    assert before.absent == [names[-1]] and before.links == {names[1]: "dir"}
+    monkeypatch.setattr(places, "SAVED_FILES", 2)
+    assert len(places.ProtectedNames(names, keep=True).held) == 2
+    plain = places.ProtectedNames(names)
+    (tmp_path / "small").write_text("5678")
+    assert plain.held == {} and plain.changed() == [] and before.changed() == [names[2]]
+    (tmp_path / "small").chmod(0o600)
+    (tmp_path / "small").write_text("1234")
+    assert before.changed() == [names[2]], "its permissions, too"
+
+
+def test_what_is_gone_with_its_directory_is_restored_and_what_cannot_be_is_let_be(tmp_path: Path) -> None:
+    for name in ("a/file", "b/file", "c/x"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(name)
+    (tmp_path / "c" / "link").symlink_to("x")
+    before = places.ProtectedNames([str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path / "c" / "link")], keep=True)
+    for name in ("a/file", "b/file", "c/x", "c/link"):
+        (tmp_path / name).unlink()
+        if name != "c/x":
+            (tmp_path / name).parent.rmdir()
+    (tmp_path / "b").touch()
+    before.restore()
+    assert (tmp_path / "a" / "file").read_text() == "a/file" and (tmp_path / "b").is_file()
+    assert not (tmp_path / "c").exists()
+
+
+def test_what_is_moved_aside_is_numbered_and_what_is_gone_is_left_out(tmp_path: Path) -> None:
+    aside = tmp_path / "x" / "aside"
+    moved = []
+    for content in ("one", "two"):
+        (tmp_path / ".envrc").write_text(content)
+        moved += places.move_aside([str(tmp_path / "gone"), str(tmp_path / ".envrc")], str(aside))
+    assert moved == [(str(tmp_path / ".envrc"), str(aside / f".envrc.{number}")) for number in range(2)]
+    assert [(aside / f".envrc.{number}").read_text() for number in range(2)] == ["one", "two"]
+    assert aside.stat().st_mode & 0o777 == 0o700

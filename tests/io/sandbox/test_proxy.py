@@ -1,7 +1,9 @@
-"""Selected hosts through the proxy, with curl, Python and raw sockets; judged by what a real server was asked."""
+"""The proxy of a sandbox: which hosts it lets through, and what is granted."""
 
 import asyncio
+import os
 import socket
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +14,7 @@ from tests.io.sandbox.rooms import HAS_BUBBLEWRAP, room, sh
 from tests.waiting import until
 from treadle.io.sandbox import bubblewrap, relay
 from treadle.io.sandbox import proxy as proxy_module
-from treadle.io.sandbox.proxy import Proxy, _asked, relayed, variables
+from treadle.io.sandbox.proxy import Granted, Passage, Proxy, _asked, relayed, variables
 from treadle.policy import network
 
 FETCH = "python3 -c 'import sys,urllib.request as u; print(u.urlopen(sys.argv[1], timeout=60).read().decode())' "
@@ -34,7 +36,6 @@ async def main():
 
 asyncio.run(main())
 """
-
 
 PRIVATE = """
 import asyncio
@@ -266,3 +267,97 @@ async def test_a_name_that_leads_only_to_places_that_are_not_meant_is_refused(mo
             await proxy._connect("x.example", 7, lambda address: False)
     finally:
         proxy.close()
+
+
+async def test_bytes_go_both_ways_to_the_socket_that_was_granted_and_so_does_the_end(tmp_path: Path) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write((await reader.read()).upper())
+        writer.close()
+
+    place = str(tmp_path / "outside")
+    async with await asyncio.start_unix_server(answer, place), asyncio.timeout(60):
+        passage = Granted(place)
+        await passage.start()
+        assert stat.S_IMODE(os.stat(passage.path).st_mode) == 0o600
+        reader, writer = await asyncio.open_unix_connection(passage.path)
+        writer.write(b"hello" * 50_000)
+        writer.write_eof()
+        assert await reader.read() == b"HELLO" * 50_000
+        writer.close()
+        passage.close()
+    assert not os.path.exists(os.path.dirname(passage.path))
+
+
+async def test_where_nothing_listens_the_connection_ends(tmp_path: Path) -> None:
+    passage = Granted(str(tmp_path / "nothing"))
+    await passage.start()
+    async with asyncio.timeout(60):
+        reader, writer = await asyncio.open_unix_connection(passage.path)
+        assert await reader.read() == b""
+        writer.close()
+    passage.close()
+
+
+async def test_closing_ends_the_connections_that_are_open(tmp_path: Path) -> None:
+    entered = asyncio.Event()
+
+    class Silent(Passage):
+        async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            entered.set()
+            await asyncio.Event().wait()
+
+    passage = Silent("/inside", "silent")
+    await passage.start()
+    async with asyncio.timeout(60):
+        reader, writer = await asyncio.open_unix_connection(passage.path)
+        await entered.wait()
+        passage.close()
+        assert await reader.read() == b""
+        writer.close()
+
+
+async def test_a_passage_that_never_began_is_removed_and_its_limit_is_what_a_reader_holds() -> None:
+    passage = Granted("/inside")
+    assert passage.place == "/inside" and os.path.isdir(os.path.dirname(passage.path))
+    passage.close()
+    assert not os.path.exists(os.path.dirname(passage.path))
+    lines: list[str] = []
+
+    class Line(Passage):
+        async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                lines.append((await reader.readline()).decode())
+            except ValueError as error:
+                lines.append(type(error).__name__)
+
+    for limit in (10, 100):
+        passage = Line("/inside", "line", limit=limit)
+        await passage.start()
+        async with asyncio.timeout(60):
+            reader, writer = await asyncio.open_unix_connection(passage.path)
+            writer.write(b"x" * 50 + b"\n")
+            assert await reader.read() == b""
+            writer.close()
+        passage.close()
+    assert lines == ["ValueError", "x" * 50 + "\n"]
+
+
+async def test_the_connection_outside_ends_with_the_one_inside(tmp_path: Path) -> None:
+    ended = asyncio.Event()
+
+    async def outside(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"first")
+        assert await reader.read() == b""
+        ended.set()
+        writer.close()
+
+    place = str(tmp_path / "outside")
+    async with await asyncio.start_unix_server(outside, place), asyncio.timeout(60):
+        passage = Granted(place)
+        await passage.start()
+        reader, writer = await asyncio.open_unix_connection(passage.path)
+        assert await reader.read(5) == b"first"
+        passage.close()
+        await ended.wait()
+        assert await reader.read() == b""
+        writer.close()

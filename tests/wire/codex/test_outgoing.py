@@ -289,17 +289,6 @@ def test_a_message_has_text_and_reasoning_a_summary() -> None:
     assert "summary" not in said
 
 
-def test_a_new_or_deleted_file_has_its_bare_content_and_a_changed_one_its_hunks() -> None:
-    head = "diff --git a b\nindex 1\n--- a\n+++ b\n@@ -1 +1 @@\n"
-    for change, kind, diff in (
-        ("added", {"type": "add"}, "new\n"),
-        ("deleted", {"type": "delete"}, "old\n"),
-        ("modified", {"type": "update", "move_path": None}, "@@ -1 +1 @@\n-old\n+new\n"),
-    ):
-        event = FileChanged(path="/w/a", change=change, diff=head + "-old\n+new\n")  # type: ignore[arg-type]
-        assert outgoing.change(event) == {"path": "/w/a", "kind": kind, "diff": diff}
-
-
 def test_a_call_of_a_tool_has_its_result_or_its_error() -> None:
     call = outgoing.tool_call("c", "mcp__notes__add", {"a": 1})
     assert (call["id"], call["server"], call["tool"], call["arguments"]) == ("c", "notes", "add", {"a": 1})

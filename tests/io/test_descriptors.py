@@ -1,0 +1,570 @@
+"""Files and trees by open directories: copied, moved, pinned, removed and walked, whoever changes them meanwhile."""
+
+import errno
+import os
+import random
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import need
+from tests.descriptors import opened
+from tests.machines import OPENAT2, refusing
+from treadle.errors import Cancelled, StorageError
+from treadle.io import descriptors, tasks
+from treadle.io.descriptors import Walk, copy_file, parents, read_rules, remove_tree
+
+
+def test_content_times_and_permissions_are_the_same(tmp_path: Path) -> None:
+    source, target = tmp_path / "a", tmp_path / "b"
+    source.write_bytes(os.urandom(20 << 20))
+    source.chmod(0o755)
+    os.utime(source, ns=(1, 2_000_000_001))
+    copy_file(str(source), str(target))
+    assert target.read_bytes() == source.read_bytes()
+    assert stat.S_IMODE(target.stat().st_mode) == 0o755 and target.stat().st_mtime_ns == 2_000_000_001
+
+
+@given(st.lists(st.tuples(st.integers(0, 3 << 20), st.binary(min_size=1, max_size=50)), max_size=4), st.integers(0, 99))
+def test_holes_stay_holes(tmp_path_factory: pytest.TempPathFactory, written: list[tuple[int, bytes]], end: int) -> None:
+    place = tmp_path_factory.mktemp("holes")
+    source, target = place / "a", place / "b"
+    with open(source, "wb") as file:
+        for at, data in written:
+            file.seek(at)
+            file.write(data)
+        file.truncate((3 << 20) + 50 + end)
+    copy_file(str(source), str(target))
+    assert target.read_bytes() == source.read_bytes()
+    assert target.stat().st_blocks <= source.stat().st_blocks
+
+
+def test_what_is_told_to_stop_does_not_go_on(tmp_path: Path) -> None:
+    source = tmp_path / "a"
+    source.write_bytes(b"x")
+    word = threading.Event()
+    word.set()
+    with tasks.heeding(word), pytest.raises(Cancelled):
+        copy_file(str(source), str(tmp_path / "b"))
+
+
+def test_a_link_is_not_followed_and_nothing_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a")
+    (tmp_path / "b").write_text("b")
+    (tmp_path / "link").symlink_to("a")
+    for source, target in (("link", "c"), ("a", "b")):
+        with pytest.raises(OSError):
+            copy_file(str(tmp_path / source), str(tmp_path / target))
+    assert (tmp_path / "b").read_text() == "b" and not (tmp_path / "c").exists()
+
+
+def test_a_copy_is_private_while_it_is_made_and_nothing_stays_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").write_bytes(b"x" * 10)
+    modes: list[int] = []
+    usual = os.fchmod
+
+    def noted(fd: int, mode: int) -> None:
+        modes.append(stat.S_IMODE(os.fstat(fd).st_mode))
+        usual(fd, mode)
+
+    monkeypatch.setattr(os, "fchmod", noted)
+    monkeypatch.setattr(descriptors, "PIECE", 3)
+    before = opened()
+    copy_file(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert modes == [0o600] and (tmp_path / "b").read_bytes() == b"x" * 10
+    with pytest.raises(FileNotFoundError):
+        copy_file(str(tmp_path / "none"), str(tmp_path / "c"))
+    with pytest.raises(FileExistsError):
+        copy_file(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert opened() == before and not (tmp_path / "c").exists()
+
+
+def test_open_files_are_copied_whole_with_their_times_where_holes_are_not_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").write_bytes(b"some words")
+    (tmp_path / "a").chmod(0o640)
+    os.utime(tmp_path / "a", ns=(5_000_000_001, 7_000_000_001))
+    usual = os.lseek
+
+    def refused(fd: int, at: int, how: int) -> int:
+        if how in (os.SEEK_DATA, os.SEEK_HOLE):
+            raise OSError(errno.EINVAL, "not here")
+        return usual(fd, at, how)
+
+    monkeypatch.setattr(os, "lseek", refused)
+    with open(tmp_path / "a", "rb") as source, open(tmp_path / "b", "wb") as target:
+        target.write(b"longer than the other was")
+        target.flush()
+        descriptors.copy_between(source.fileno(), target.fileno())
+    found = (tmp_path / "b").stat()
+    assert (tmp_path / "b").read_bytes() == b"some words" and stat.S_IMODE(found.st_mode) == 0o640
+    assert (found.st_atime_ns, found.st_mtime_ns) == (5_000_000_001, 7_000_000_001)
+    monkeypatch.delattr(os, "SEEK_DATA")
+    copy_file(str(tmp_path / "a"), str(tmp_path / "c"))
+    assert (tmp_path / "c").read_bytes() == b"some words"
+
+
+def test_a_file_that_became_shorter_is_copied_as_far_as_it_goes(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"words")
+    with open(tmp_path / "a", "rb") as source, open(tmp_path / "b", "wb") as target:
+        descriptors._copy(source.fileno(), target.fileno(), 2, 100)
+    assert (tmp_path / "b").read_bytes() == b"\0\0rds"
+
+
+@contextmanager
+def two(one: Path, other: Path) -> Iterator[tuple[int, int]]:
+    with descriptors.directory(os.path.realpath(one)) as old, descriptors.directory(os.path.realpath(other)) as new:
+        yield old, new
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Path]:
+    """A directory of another file system."""
+    if not os.path.ismount("/dev/shm"):
+        pytest.skip("there is no other file system")
+    place = Path("/dev/shm") / f"treadle-test-{os.getpid()}"
+    place.mkdir()
+    yield place
+    for path in place.iterdir():
+        path.unlink()
+    place.rmdir()
+
+
+def test_a_second_name_is_the_same_file(tmp_path: Path) -> None:
+    (tmp_path / "one").write_bytes(b"words")
+    with two(tmp_path, tmp_path) as (old, new):
+        descriptors.link_or_copy(old, "one", new, "two")
+        with pytest.raises(FileExistsError):
+            descriptors.link_or_copy(old, "one", new, "two")
+    assert (tmp_path / "two").samefile(tmp_path / "one")
+
+
+def test_between_file_systems_a_second_name_is_a_copy_and_a_moved_file_is_complete(
+    tmp_path: Path, elsewhere: Path
+) -> None:
+    (tmp_path / "one").write_bytes(b"words")
+    (tmp_path / "one").chmod(0o750)
+    (tmp_path / "link").symlink_to("nowhere")
+    (elsewhere / "moved").write_bytes(b"replaced")
+    with two(tmp_path, elsewhere) as (old, new):
+        descriptors.link_or_copy(old, "one", new, "copied")
+        descriptors.move(old, "one", new, "moved")
+        descriptors.move(old, "link", new, "link")
+    assert (elsewhere / "copied").read_bytes() == (elsewhere / "moved").read_bytes() == b"words"
+    assert (elsewhere / "moved").stat().st_mode & 0o777 == 0o750 and os.readlink(elsewhere / "link") == "nowhere"
+    assert os.listdir(tmp_path) == [] and sorted(os.listdir(elsewhere)) == ["copied", "link", "moved"]
+
+
+def test_a_link_is_replaced_and_what_it_leads_to_is_not(tmp_path: Path) -> None:
+    (tmp_path / "canary").write_text("mine")
+    (tmp_path / "to").symlink_to("canary")
+    (tmp_path / "new").write_text("theirs")
+    with two(tmp_path, tmp_path) as (old, new):
+        descriptors.move(old, "new", new, "to")
+        with pytest.raises(FileExistsError):
+            os.symlink("canary", "again", dir_fd=new)
+            descriptors.copy(old, "to", new, "again")
+    assert (tmp_path / "canary").read_text() == "mine" and (tmp_path / "to").read_text() == "theirs"
+
+
+def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with two(tmp_path, tmp_path) as (old, new), pytest.raises(OSError, match="ordinary") as error:
+        descriptors.copy(old, "pipe", new, "copy")
+    assert (error.value.errno, error.value.filename) == (errno.EINVAL, "pipe")
+
+
+def test_what_is_moved_to_another_file_system_is_on_its_disk_first_and_a_plain_copy_need_not_be(
+    tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_size))
+    (tmp_path / "one").write_bytes(b"words")
+    with two(tmp_path, elsewhere) as (old, new):
+        descriptors.copy(old, "one", new, "plain")
+        assert synced == []
+        descriptors.link_or_copy(old, "one", new, "second")
+        assert synced == [5]
+        descriptors.move(old, "one", new, "moved")
+        assert synced == [5, 5]
+
+
+def test_a_move_that_fails_leaves_nothing_beside(tmp_path: Path, elsewhere: Path) -> None:
+    (tmp_path / "one").write_bytes(b"words")
+    os.mkfifo(tmp_path / "pipe")
+    (elsewhere / "taken").mkdir()
+    try:
+        with two(tmp_path, elsewhere) as (old, new):
+            for name, error in (("one", IsADirectoryError), ("pipe", OSError), ("none", FileNotFoundError)):
+                with pytest.raises(error):
+                    descriptors.move(old, name, new, "taken")
+            with pytest.raises(FileNotFoundError):
+                descriptors.link_or_copy(old, "none", new, "second")
+        assert os.listdir(elsewhere) == ["taken"] and (tmp_path / "one").read_bytes() == b"words"
+    finally:
+        (elsewhere / "taken").rmdir()
+
+
+def test_a_link_gets_a_second_name_itself_and_a_copy_is_private_until_it_is_whole(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"words")
+    (tmp_path / "file").chmod(0o640)
+    (tmp_path / "link").symlink_to("file")
+    with two(tmp_path, tmp_path) as (old, new):
+        descriptors.link_or_copy(old, "link", new, "linked")
+        descriptors.copy(old, "link", new, "copied")
+        descriptors.copy(old, "file", new, "other")
+    assert os.readlink(tmp_path / "linked") == os.readlink(tmp_path / "copied") == "file"
+    assert (tmp_path / "linked").lstat().st_nlink == 2 and (tmp_path / "copied").lstat().st_nlink == 1
+    assert (tmp_path / "other").read_bytes() == b"words" and not (tmp_path / "other").samefile(tmp_path / "file")
+    assert (tmp_path / "other").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_file_is_opened_and_a_link_on_the_way_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "file").write_text("x")
+    os.symlink("a", tmp_path / "b")
+    os.symlink("file", tmp_path / "a" / "link")
+    with open(descriptors.open_file(f"{tmp_path}/a/file")) as file:
+        assert file.read() == "x"
+    for path in ("b/file", "a/link"):
+        with pytest.raises(OSError):
+            descriptors.open_file(f"{tmp_path}/{path}")
+    assert descriptors.there([f"{tmp_path}/{path}" for path in ("a/file", "a/link", "b/file", "no")]) == {
+        f"{tmp_path}/a/file",
+        f"{tmp_path}/a/link",
+    }
+
+
+def test_only_ordinary_files_are_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for path in (tmp_path / "fifo", tmp_path, Path("/dev/zero"), Path("/")):
+        with pytest.raises(OSError) as error:
+            descriptors.open_file(str(path))
+        assert (error.value.errno, error.value.filename) == (errno.EINVAL, str(path))
+
+
+def test_missing_directories_are_made_where_that_is_wanted(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError), descriptors.directory(f"{tmp_path}/x/y"):
+        pass
+    with descriptors.directory(f"{tmp_path}/x/y", make=True) as fd:
+        os.close(os.open("made", os.O_CREAT | os.O_WRONLY, dir_fd=fd))
+    assert (tmp_path / "x" / "y" / "made").exists()
+    os.close(descriptors.open_directory("/"))
+
+
+def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
+    before = opened()
+    for path in (f"{tmp_path}/no/file", "/etc", "/dev/null", f"{tmp_path}/no"):
+        with pytest.raises(OSError):
+            descriptors.open_file(path)
+    assert opened() - before == set()
+
+
+WAYS = """
+import errno, os, sys
+from treadle.io import descriptors
+
+os.chdir(sys.argv[1])
+os.makedirs("a/b")
+os.symlink("a", "link")
+open("a/b/file", "w").close()
+os.symlink("file", "a/b/last")
+root = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
+said = ["by the kernel" if descriptors._openat2() else "step by step"]
+for path in ("a/b/file", "a/b/", "link/", "link/b/file", "a/b/last", "a/b/none", "a/b/file/x", "none/x"):
+    try:
+        os.close(descriptors.open_from(root, path, os.O_RDONLY))
+        said.append("open")
+    except OSError as error:
+        said.append(errno.errorcode[error.errno])
+print(*said, "made" if os.path.exists("none") else "not-made")
+"""
+
+
+def test_the_kernels_way_and_the_walk_come_to_the_same(tmp_path: Path) -> None:
+    """The walk is the fallback for a kernel without openat2; one that refuses the call is treated the same."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    ways = [[sys.executable, "-c", WAYS, str(tmp_path / "one")]]
+    ways.append([sys.executable, "-c", refusing(OPENAT2) + WAYS, str(tmp_path / "two")])
+    fast, slow = (subprocess.run(way, capture_output=True, text=True, check=True).stdout.split() for way in ways)
+    same = "open open ELOOP ELOOP ELOOP ENOENT ENOTDIR ENOENT not-made".split()
+    assert slow == ["step", "by", "step", *same] and fast[-len(same) :] == same
+
+
+def test_directories_are_opened_from_one_that_is_open_and_made_only_if_that_is_wanted(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("a")
+    before = opened()
+    with descriptors.directory(str(tmp_path)) as root:
+        for path, expected in (("", tmp_path), ("a", tmp_path / "a"), ("a/b", tmp_path / "a" / "b")):
+            for make in (False, True):
+                fd = descriptors.open_below(root, path, make=make)
+                assert os.path.samestat(os.fstat(fd), expected.stat())
+                os.close(fd)
+        with pytest.raises(FileNotFoundError):
+            descriptors.open_below(root, "a/new")
+        assert not (tmp_path / "a" / "new").exists()
+        os.close(descriptors.open_below(root, "a//new/er", make=True))
+        assert (tmp_path / "a" / "new" / "er").is_dir()
+        for make in (False, True):
+            with pytest.raises(OSError):
+                descriptors.open_below(root, "link/b", make=make)
+        made = descriptors.open_from(root, "a/file", os.O_CREAT | os.O_WRONLY, 0o640)
+        assert (tmp_path / "a" / "file").stat().st_mode & 0o777 == 0o640 and not os.get_inheritable(made)
+        os.close(made)
+        made = descriptors.open_in(root, "file", os.O_CREAT | os.O_WRONLY, 0o600)
+        assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
+        os.close(made)
+        with pytest.raises(OSError):
+            descriptors.open_in(root, "link", os.O_RDONLY)
+        with pytest.raises(FileNotFoundError, match="none") as error:
+            descriptors.open_from(root, "none", os.O_RDONLY)
+        assert error.value.filename == "none"
+    assert opened() == before
+
+
+def test_what_a_path_is_and_which_are_there(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "link").symlink_to("file")
+    assert stat.S_ISREG(descriptors.lstat(f"{tmp_path}/file").st_mode)
+    assert stat.S_ISLNK(descriptors.lstat(f"{tmp_path}/link").st_mode) and stat.S_ISDIR(descriptors.lstat("/").st_mode)
+    wanted = [f"{tmp_path}/none/x", f"{tmp_path}/file", f"{tmp_path}/absent", f"{tmp_path}/link"]
+    assert descriptors.there(wanted) == {f"{tmp_path}/file", f"{tmp_path}/link"}
+
+
+def test_without_the_kernels_call_the_walk_does_the_same_here(tmp_path: Path, old_kernel: None) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "link").symlink_to("a")
+    before = opened()
+    with descriptors.directory(f"{tmp_path}/a") as fd:
+        os.close(descriptors.open_from(fd, "file", os.O_CREAT | os.O_WRONLY, 0o640))
+    assert (tmp_path / "a" / "file").stat().st_mode & 0o777 == 0o640
+    with descriptors.directory(str(tmp_path)) as root:
+        for name in ("a/", "a", "a//file", "."):
+            os.close(descriptors.open_from(root, name, os.O_RDONLY))
+        for name in ("", "link/", "none/"):
+            with pytest.raises(OSError):
+                descriptors.open_from(root, name, os.O_RDONLY)
+    for path in ("link", "a/none", "none/x"):
+        with pytest.raises(OSError):
+            descriptors.open_directory(f"{tmp_path}/{path}")
+    assert opened() == before and not (tmp_path / "none").exists()
+
+
+def test_a_directory_goes_with_all_kinds_of_files_and_links_are_not_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "mine").touch()
+    place = tmp_path / "place"
+    (place / "a" / "b" / "c").mkdir(parents=True)
+    (place / "a" / "b" / "c" / "x").touch()
+    (place / "a" / "1.removed").mkdir()
+    (place / "1.removed").touch()
+    (place / "a" / "link").symlink_to(outside)
+    os.mkfifo(place / "pipe")
+    (place / "a" / "b").chmod(0o500)
+    (place / "a").chmod(0)
+    remove_tree(str(place))
+    assert not place.exists() and (outside / "mine").exists()
+
+
+def test_a_directory_deeper_than_any_path_goes(tmp_path: Path) -> None:
+    place, here = tmp_path / "place", os.getcwd()
+    place.mkdir()
+    try:
+        os.chdir(place)
+        for _ in range(1100):
+            os.mkdir("deep")
+            os.chdir("deep")
+        Path("x").touch()
+    finally:
+        os.chdir(here)
+    remove_tree(str(place))
+    assert not place.exists()
+
+
+def test_a_link_or_a_file_goes_itself_and_what_is_not_there_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "kept")
+    for name in ("link", "nothing"):
+        remove_tree(str(tmp_path / name))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept"]
+
+
+def test_what_cannot_be_removed_is_named() -> None:
+    with pytest.raises(StorageError, match="cannot remove /proc/self/fd"):
+        remove_tree("/proc/self/fd")
+
+
+def test_only_directories_that_are_closed_to_us_are_opened_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "place"
+    for name in ("open/inner", "closed/inner", "open/shut"):
+        (place / name).mkdir(parents=True)
+    (place / "open" / "shut").chmod(0o500)
+    (place / "closed").chmod(0o070)
+    changed: list[str] = []
+    usual = os.chmod
+
+    def noted(path: str, mode: int, **more: Any) -> None:
+        changed.append(os.path.basename(path))
+        assert mode == 0o700
+        usual(path, mode, **more)
+
+    before = opened()
+    monkeypatch.setattr(os, "chmod", noted)
+    remove_tree(str(place))
+    assert sorted(changed) == ["closed", "place", "shut"] and not place.exists() and opened() == before
+
+
+def test_a_directory_of_another_user_is_emptied_if_that_is_possible(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    (place / "x").touch()
+
+    def refused(*arguments: object, **more: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "chmod", refused)
+    remove_tree(str(place))
+    assert not place.exists()
+    (tmp_path / "file").touch()
+    remove_tree(str(tmp_path / "file"))
+    assert os.listdir(tmp_path) == []
+
+
+def walked(root: Path, **more: bool) -> list[str]:
+    return [relative for relative, _ in Walk(str(root), **more)]
+
+
+def tree(root: Path, *names: str, **contents: str) -> None:
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+
+
+def test_the_walk_is_in_the_order_of_names_and_enters_no_git(tmp_path: Path) -> None:
+    tree(tmp_path, "b.txt", "a/z", "a/b/c", "a.txt", ".git/config", "a/.git", ".hidden/x")
+    assert walked(tmp_path) == [".hidden/x", "a/b/c", "a/z", "a.txt", "b.txt"]
+
+
+def test_inner_rules_beat_outer_ones_and_an_ignored_directory_is_not_entered(tmp_path: Path) -> None:
+    tree(tmp_path, "a.log", "d/a.log", "d/b.log", "out/x", "out/keep")
+    (tmp_path / ".gitignore").write_text("*.log\nout/\n!out/keep\n")
+    (tmp_path / "d" / ".gitignore").write_text("!a.log\n")
+    assert walked(tmp_path) == [".gitignore", "d/.gitignore", "d/a.log"]
+    assert walked(tmp_path, ignore=False) == [
+        ".gitignore", "a.log", "d/.gitignore", "d/a.log", "d/b.log", "out/keep", "out/x",
+    ]  # fmt: skip
+
+
+def test_rules_above_hold_up_to_the_top_of_the_repository(tmp_path: Path) -> None:
+    tree(tmp_path, "repo/src/a.log", "repo/src/a.txt", "repo/src/a.bak", "repo/.git/HEAD")
+    (tmp_path / ".gitignore").write_text("*.txt\n")
+    (tmp_path / "repo" / ".gitignore").write_text("*.log\n/src/*.bak\n")
+    assert walked(tmp_path / "repo" / "src") == ["a.txt"]
+
+
+def test_links_are_not_followed_and_odd_things_are_not_files(tmp_path: Path) -> None:
+    tree(tmp_path, "real/a")
+    (tmp_path / "out").symlink_to("/etc")
+    (tmp_path / "loop").symlink_to(".")
+    (tmp_path / "file-link").symlink_to("real/a")
+    os.mkfifo(tmp_path / "pipe")
+    os.mkfifo(tmp_path / "real" / ".gitignore")
+    assert walked(tmp_path) == ["real/a"]
+
+
+def test_a_directory_that_vanishes_or_is_too_deep_is_counted(tmp_path: Path) -> None:
+    here = os.getcwd()
+    os.chdir(tmp_path)
+    try:
+        for _ in range(30):
+            os.mkdir("d" * 200)
+            os.chdir("d" * 200)
+    finally:
+        os.chdir(here)
+    walk = Walk(str(tmp_path))
+    assert list(walk) == [] and walk.unreadable == 1
+    missing = Walk(str(tmp_path / "none"))
+    assert list(missing) == [] and missing.unreadable == 1
+
+
+# git counts bytes, so that `?` is half of an é; here it is a character. Hence only ASCII:
+NAMES = ["a", "b", "ab", "a.log", "b.log", "build", "x y", "a[b]", "-"]
+
+PARTS = ["*", "?", "a", "b", "*.log", "build", "**", "[ab]", "[!a]*", "a*", "*b*", "\\a", "x y", "a[[]b]"]
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_random_rules_leave_out_what_git_leaves_out(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    git = need("git")
+    root = tmp_path_factory.mktemp("repo")
+    for name in ("objects", "refs"):
+        (root / ".git" / name).mkdir(parents=True)
+    (root / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    chooser = random.Random(data.draw(st.integers(0, 10_000)))
+    for _ in range(25):
+        path = root.joinpath(*(chooser.choice(NAMES) for _ in range(chooser.randint(1, 4))))
+        if not any(parent.is_file() for parent in path.parents) and not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("")
+    rule = st.builds(
+        lambda negated, start, parts, end: "!" * negated + start + "/".join(parts) + end,
+        st.booleans(), st.sampled_from(["", "", "/"]),
+        st.lists(st.sampled_from(PARTS), min_size=1, max_size=3), st.sampled_from(["", "", "/"]),
+    )  # fmt: skip
+    (root / ".gitignore").write_text("\n".join(data.draw(st.lists(rule, min_size=1, max_size=5))) + "\n")
+    said = subprocess.run(
+        [git, "-C", str(root), "ls-files", "-z", "--others", "--exclude-standard"], check=True, capture_output=True
+    ).stdout
+    assert sorted(walked(root)) == sorted(os.fsdecode(name) for name in said.split(b"\0") if name)
+
+
+def test_links_and_further_rules_count_if_they_are_asked_for_and_a_walk_can_be_ended(tmp_path: Path) -> None:
+    tree(tmp_path, "a.log", "b.txt", "d/c.log", "d/d.txt", ".git/HEAD")
+    (tmp_path / "link").symlink_to("b.txt")
+    (tmp_path / "way").symlink_to("d")
+    assert walked(tmp_path, links=True) == ["a.log", "b.txt", "d/c.log", "d/d.txt", "link", "way"]
+    (tmp_path / "d" / ".gitignore").write_text("!c.log\n")
+    rules = Walk(str(tmp_path), excludes="*.log\n/d/d.txt\n")
+    assert [name for name, _ in rules] == ["b.txt", "d/.gitignore", "d/c.log"]
+    assert [name for name, _ in Walk(f"{tmp_path}/", ignore=False, excludes="*.log\n")] == [
+        "b.txt",
+        "d/.gitignore",
+        "d/d.txt",
+    ]
+    walk, found = Walk(str(tmp_path), ignore=False), []
+    for name, entry in walk:
+        found.append(name)
+        assert entry.path == str(tmp_path / name)
+        walk.stopped = name == "d/.gitignore"
+    assert found[:3] == ["a.log", "b.txt", "d/.gitignore"] and "link" not in found and walk.unreadable == 0
+
+
+def test_rules_that_cannot_be_read_are_none(tmp_path: Path) -> None:
+    tree(tmp_path, "a/x")
+    (tmp_path / ".gitignore").mkdir()
+    (tmp_path / "a" / ".gitignore").symlink_to("nowhere")
+    assert walked(tmp_path) == ["a/x"] and walked(tmp_path / "a") == ["x"]
+    assert read_rules(str(tmp_path)).ignored("x", "x") is None and parents("/") == ()
