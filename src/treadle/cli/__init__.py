@@ -2,13 +2,13 @@
 
 Words:
     small command  one that people and hooks run in loops: answered before click is imported (`arguments`, `parser`)
-    warm parent    a loaded process that forks a copy for a command (`io.process.warm`); `warm` asks it
+    warm parent    a loaded process that forks a copy for a terminal or a worker (`io.process.warm`); `warm` asks it
     choice         which agent and model a run uses: given, remembered, or found on this machine
     render         making text of agents safe to show on a terminal
 
-Flow: `main` below answers `--version`, terminals' commands, `coord hook` and warm one-shot runs at once, in this order,
-because each import costs more than they do. Everything else goes to `root`, the tree of commands: one line per command,
-whose module is imported when it is used. `options` makes the SessionSpec that all ways of running an agent share.
+Flow: `main` below answers `--version`, then the commands for terminals, then `coord hook`, because each import costs
+more than they do. Everything else goes to `root`, the tree of commands: one line per command, whose module is imported
+when it is used. `options` makes the SessionSpec that all ways of running an agent share.
 
     chat        `treadle`: the conversation on a terminal
     oneshot     `treadle -p` and `exec`; doors   the commands that offer an agent to another program
