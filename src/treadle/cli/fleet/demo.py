@@ -415,10 +415,6 @@ def _card(orders: list[Any], by_id: dict[str, str], say: Callable[[str], None]) 
     say(f"  {'together':10} {sum(order.used.tokens for order in orders):6}")
 
 
-if __name__ == "__main__":
-    run_async(keep_fleet(sys.argv[1]))
-
-
 # The command itself, and its demonstration with one agent.
 
 PROJECT = Path(__file__).parent / "demo_project"
@@ -499,3 +495,7 @@ def _repository(place: Path) -> Path:
     files = {name: read(str(PROJECT / f"{name}.txt")) for name in ("prices.py", CHECK)}
     first_commit(str(repository), files, "A shop with a wrong discount")
     return repository
+
+
+if __name__ == "__main__":
+    run_async(keep_fleet(sys.argv[1]))
