@@ -1,4 +1,6 @@
-"""Receipts of runs."""
+"""Receipts of runs, and a stream that is a terminal."""
+
+import io
 
 import pytest
 from msgspec.structs import replace
@@ -7,6 +9,11 @@ from treadle.host.store import ReceiptStore
 from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
 
 SECOND = "550e8400-e29b-41d4-a716-446655440001"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
 
 @pytest.fixture

@@ -42,11 +42,6 @@ def test_as_json_two_programs_are_a_list() -> None:
     ]
 
 
-def test_side_by_side_they_are_a_table() -> None:
-    done = run("conform", "worker", "--only", LAST, "--against", " ".join([*BAD, "'{}'"]), "--", WORKER)
-    assert "| clauses kept | 1 of 1 | 1 of 1 |" in done.stdout
-
-
 def test_a_program_of_this_directory_is_found_although_it_starts_in_another(tmp_path: Path) -> None:
     script = tmp_path / "mine.py"
     script.write_text("from treadle.testing.faulty_worker import FaultyWorker\nFaultyWorker({}).run()\n")

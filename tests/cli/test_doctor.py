@@ -72,15 +72,6 @@ def test_a_model_that_cannot_be_used_is_a_failure_and_none_at_all_is_only_said(m
     assert code == 1 and "ANTHROPIC_API_KEY" in found["models chosen"]["fix"]
 
 
-def test_a_service_is_contacted_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    monkeypatch.setenv("OPENAI_API_KEY", "x" * 20)
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    _, found = told()
-    assert not found["models openai"]["ok"] and "http://127.0.0.1:9/v1" in found["models openai"]["says"]
-    assert "treadle models openai" in found["models openai"]["fix"]
-
-
 async def test_a_service_that_answers_is_told_with_its_models(monkeypatch: pytest.MonkeyPatch) -> None:
     async with ModelServer(parse('[[reply]]\ntext = "hi"\n')) as server:
         monkeypatch.setenv("TREADLE_BASE_URL", f"{server.url}/v1")

@@ -125,13 +125,6 @@ async def test_explain_says_why_it_waits_who_helps_and_what_landed(
     assert "left out taken out by a person" in (await land("explain", bad))[1]
 
 
-async def test_it_is_among_the_fleets_commands_too(bus: Bus, finished: Finished, repository: Path) -> None:
-    one = await finished.order("one", {"new.txt": "x\n"})
-    words = ["fleet", "land", one, "--verify", "true"]
-    done = await asyncio.to_thread(CliRunner().invoke, treadle, words)
-    assert done.exit_code == 0 and f"landed   {one} as " in done.output and (repository / "new.txt").exists()
-
-
 def red(order: str, **more: Any) -> ReturnedChange:
     return ReturnedChange(order=order, first=f"{order}0", commit="c", kind="red", why="red", at=1.0, **more)
 

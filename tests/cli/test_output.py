@@ -1,14 +1,27 @@
-"""Text of agents made fit to be shown, and `--json`."""
+"""What is shown: text of agents made fit for a terminal, `--json`, and the lines of `TREADLE_LOG`."""
 
+import asyncio
 import io
+import json
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
+from tests.cli.conftest import Terminal
+from tests.installed import treadle
+from tests.scripts import calls, says
+from treadle.agent.providers.script import parse
+from treadle.cli import logs
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.render import brief, colourful, first_line, one_line, printable, short_time
+from treadle.errors import ConfigError
 from treadle.events import ToolStarted
+from treadle.testing.server import ModelServer
 
 
 def test_what_acts_on_a_terminal_is_shown_and_not_obeyed() -> None:
@@ -49,11 +62,6 @@ def test_joiners_that_belong_to_a_text_stay() -> None:
         assert printable(text) == text
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 def test_only_a_terminal_that_can_and_may_show_colours_gets_them(monkeypatch: pytest.MonkeyPatch) -> None:
     assert colourful(Terminal()) and not colourful(io.StringIO())
     monkeypatch.setenv("NO_COLOR", "")
@@ -75,3 +83,104 @@ def test_what_is_shown_is_indented_json_with_letters_as_they_are() -> None:
     assert (
         CliRunner().invoke(tell, ["--json"]).output == '{\n  "asked": true,\n  "names": [\n    "é",\n    "b"\n  ]\n}\n'
     )
+
+
+@pytest.fixture(autouse=True)
+def undone() -> Iterator[None]:
+    yield
+    logs.set_up("")
+    logging.getLogger("treadle").propagate = True
+
+
+def test_lines_are_json_with_ids_and_without_secrets(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    logs.set_up(f"info:{path}")
+    logging.getLogger("treadle.x").info("key is sk-ant-api03-%s", "a" * 40, extra={"session": "s1"})
+    try:
+        raise ValueError("oops")
+    except ValueError:
+        logging.getLogger("treadle.x").exception("it broke")
+    logging.getLogger("treadle.x").debug("not this")
+    first, second = map(json.loads, path.read_text().splitlines())
+    assert first["session"] == "s1" and first["level"] == "info" and "a" * 40 not in first["message"]
+    assert "ValueError: oops" in second["traceback"]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_level_may_be_written_in_any_case_and_goes_to_stderr_unless_a_file_is_named(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    logs.set_up(f"info:{tmp_path / 'log'}")
+    (file,) = logging.getLogger("treadle").handlers
+    logs.set_up("Warning")
+    assert logging.getLogger("treadle").handlers != [file] and len(logging.getLogger("treadle").handlers) == 1
+    log = logging.getLogger("treadle.x")
+    log.info("not this")
+    log.warning("this", extra={"turn": "t1", "run": "r1"})
+    (line,) = map(json.loads, capfd.readouterr().err.splitlines())
+    assert (line["message"], line["level"], line["turn"], line["run"]) == ("this", "warning", "t1", "r1")
+    assert "session" not in line and "traceback" not in line and line["pid"] == os.getpid()
+    assert (tmp_path / "log").read_text() == "" and logging.getLogger("treadle").propagate is False
+
+
+def test_the_variable_is_read_where_nothing_is_said(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TREADLE_LOG", "error")
+    logs.set_up()
+    logging.getLogger("treadle.x").error("this")
+    assert '"this"' in capfd.readouterr().err
+    logs.set_up("")
+    (none,) = logging.getLogger("treadle").handlers
+    assert isinstance(none, logging.NullHandler)
+
+
+def test_without_the_variable_nothing_is_written(capfd: pytest.CaptureFixture[str]) -> None:
+    logs.set_up("")
+    logging.getLogger("treadle.x").error("quiet")
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("wanted", ["loud", "info:/nowhere/at/all"])
+def test_a_wrong_value_says_what_to_write(wanted: str) -> None:
+    with pytest.raises(ConfigError, match="TREADLE_LOG"):
+        logs.set_up(wanted)
+
+
+async def test_a_run_writes_what_a_bug_report_needs_and_no_words_of_anybody(tmp_path: Path) -> None:
+    """Starts, requests, tries, decisions, exits."""
+    script = parse(
+        '[[reply]]\nerror = {status = 529, message = "too busy"}\n'
+        + calls("bash", {"command": "echo private words"}, when="hello")
+        + calls("bash", {"command": "touch it"}, when="private")
+        + says("private answer", times="always")
+    )
+    path = tmp_path / "log"
+    async with ModelServer(script) as server:
+        env = {
+            **os.environ,
+            "TREADLE_LOG": f"debug:{path}",
+            "ANTHROPIC_BASE_URL": server.url,
+            "ANTHROPIC_API_KEY": "k1",
+        }
+        command = ["-p", "hello", "--model", "anthropic", "--allowed-tools", "Bash(echo *)"]
+        done = await asyncio.to_thread(treadle, *command, env=env, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    told = "\n".join(line["message"] for line in lines)
+    for words in (
+        "begins: -p",
+        "request: POST http",
+        "answer: status 529",
+        "try 1 failed",
+        "tool bash started",
+        "started ",
+        "ended with exit code 0",
+        "tool bash denied by nobody",
+        "turn ended as completed",
+        "session closed",
+        "ends with 0",
+    ):
+        assert words in told, told
+    assert "private" not in told and "k1" not in told
+    assert any(line.get("session") and line.get("turn") for line in lines)

@@ -50,22 +50,6 @@ def test_receipts_are_listed_and_shown_by_id_beginning_path_or_latest(store: Rec
     assert "2 receipts begin with" in treadle("receipt", "show", "550e").stderr
 
 
-def test_a_key_signs_what_comes_after_it(store: ReceiptStore) -> None:
-    assert "no key" in treadle("receipt", "key").stderr
-    public = treadle("receipt", "keygen").stdout.strip()
-    assert treadle("receipt", "key").stdout.strip() == public
-    done = treadle("receipt", "verify", "--chain", "--key", public)
-    assert done.returncode == 10 and done.stdout.count("unsigned") == 2
-
-
-def test_diff_names_each_place(store: ReceiptStore) -> None:
-    first = receipts.normal(SAMPLE_RECEIPT).meta.run_id
-    done = treadle("receipt", "diff", store.path(first), store.path(SECOND), "--json")
-    places = {row["where"] for row in json.loads(done.stdout)}
-    assert {"outcome", "meta.run_id", "receipt_sha256"} <= places and done.returncode == 1
-    assert treadle("receipt", "diff", store.path(first), store.path(first)).returncode == 0
-
-
 def test_what_was_asked_is_compared_alone_also_where_no_policy_was(tmp_path: Path) -> None:
     def asked(name: str, **more: object) -> str:
         path = tmp_path / name
@@ -122,15 +106,6 @@ def test_a_key_that_exists_is_used(tmp_path: Path) -> None:
     assert treadle("receipt", "keygen", "--from", str(tmp_path / "key")).stdout.strip() == public, "it is the same"
     refused = treadle("receipt", "keygen")
     assert refused.returncode == 1 and "already" in refused.stderr
-
-
-def test_receipts_are_filtered_and_those_without_an_order_say_so(store: ReceiptStore) -> None:
-    assert [
-        row["outcome"] for row in json.loads(treadle("receipt", "list", "--outcome", "partial", "--json").stdout)
-    ] == ["partial"]
-    assert treadle("receipt", "list", "--task", "anything").stdout == ""
-    assert "not kept" in treadle("receipt", "order", "latest").stderr
-    assert "does not say what was asked" in treadle("receipt", "diff", "--asked", SECOND, "latest").stderr
 
 
 def test_what_is_kept_of_old_runs_is_thrown_away_and_the_receipts_stay(store: ReceiptStore) -> None:

@@ -11,17 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Terminal
 from tests.scripts import calls, says
 from treadle.cli.chat import talk
 from treadle.cli.chat.talk import MESSAGE_MAX, RESTORE_TITLE, SAVE_TITLE, Attention, Reporter
 from treadle.events import AnyEvent, Asked, ToolEnded, ToolStarted
 from treadle.terminal.reports import parse
 from treadle.terminal.settings import STATE_FILE_VARIABLE
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def asked(text: str) -> Asked:
@@ -101,10 +97,7 @@ ASKED = Asked(request="r", kind="permission", text="may I?")
 CHAT = calls("write_file", {"file_path": "made.txt", "content": "hello"}, when="make it") + says("It is written.")
 
 
-class Screen(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
+class Screen(Terminal):
     @property
     def reports(self) -> list[tuple[str, str, str]]:
         found = []

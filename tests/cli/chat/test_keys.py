@@ -273,11 +273,6 @@ def asked(one: Asked = COMMAND) -> Question:
     return Question(one, "/")
 
 
-@pytest.mark.parametrize(("key", "scope"), [("y", "once"), ("Y", "once"), ("s", "session"), ("a", "always")])
-def test_one_key_allows(key: str, scope: str) -> None:
-    assert asked().press(key) == Answer(decision="allow", scope=scope)  # type: ignore[arg-type]
-
-
 def test_no_can_have_a_reason_that_the_model_reads() -> None:
     question = asked()
     assert question.press("n") is None and question.want == "reason"
@@ -305,13 +300,6 @@ def test_other_arguments_are_changed_as_json_and_a_mistake_is_said() -> None:
     assert question.enter('{"file_path": "b", "content": "x"}') == Answer(
         decision="allow", changed_args={"file_path": "b", "content": "x"}
     )
-
-
-def test_esc_goes_back_to_the_keys_and_from_there_nowhere() -> None:
-    question = asked()
-    question.press("n")
-    assert question.back() and question.want == "keys"
-    assert not question.back()
 
 
 def test_the_keys_say_which_rule_always_makes() -> None:

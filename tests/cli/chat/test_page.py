@@ -113,13 +113,6 @@ def test_a_tool_is_live_while_it_runs_and_one_line_afterwards() -> None:
     assert (made.folded[0].title, made.folded[0].text) == ("bash make", "1\n2\n3\n4\n5\n6")
 
 
-def test_a_failed_tool_is_told_from_one_that_worked() -> None:
-    run = ToolStarted(call="c", name="bash", command="false")
-    assert (
-        shown(run, ToolEnded(call="c", name="bash", result="exit code 1", ok=False)) == "✗ bash false  └ exit code 1\n"
-    )
-
-
 def test_thinking_is_dim_while_it_lasts_and_folded_afterwards() -> None:
     now = [0.0]
     made = page(now=now)
@@ -216,11 +209,6 @@ def test_a_call_that_waits_for_an_answer_does_not_look_as_if_it_ran() -> None:
     assert made.live().startswith("◐ ask_user Which? a, b\n")
 
 
-def test_of_a_long_prompt_the_beginning_is_shown() -> None:
-    assert page().prompt("a\nb") == "> a\nb\n\n"
-    assert page().prompt("x\n" * 99 + "x").splitlines()[-2] == "  … 88 more lines"
-
-
 def test_what_happens_to_the_context_is_said_as_it_is() -> None:
     assert (
         shown(ContextPruned(tokens_before=9, tokens_after=5, messages_pruned=1)).strip()
@@ -280,6 +268,7 @@ def test_thinking_that_was_not_streamed_is_folded_once() -> None:
 
 
 def test_a_prompt_is_cut_only_when_that_saves_a_line() -> None:
+    assert page().prompt("a\nb") == "> a\nb\n\n"
     assert page().prompt("x\n" * 12 + "x").count("x") == 13
     assert page().prompt("x\n" * 13 + "x").splitlines()[-2] == "  … 2 more lines"
     assert page(flowing=True).prompt("x") == "" and page().waits() == ""

@@ -1,12 +1,12 @@
 """The conversation itself, with a view that only remembers."""
 
 import asyncio
-import io
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from tests.cli.conftest import Terminal
 from tests.waiting import until
 from treadle.cli.chat.page import Page
 from treadle.cli.chat.question import Question
@@ -335,8 +335,3 @@ async def test_the_state_is_reported_and_the_person_called(tmp_path: Path) -> No
         told = [one or two for one, two in states]
         assert told[:3] == ["idle", "working", "working"] and "waits for you" in told
         assert told[-2:] in (["done", "done"], ["working", "done"]) and "treadle: done (" in out.getvalue()
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True

@@ -1,6 +1,5 @@
 """`treadle attach`, `wall` and `share`: who joins a terminal, and how."""
 
-import io
 import json
 import sys
 import time
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Terminal as Keyboard
 from tests.cli.terminal.shells import Here, Person, Shell
 from tests.installed import TREADLE, started
 from tests.terminal.support import connected, until
@@ -17,11 +17,6 @@ from treadle.serve import background
 from treadle.serve.tokens import Tokens
 
 ASKS = r"printf '\033]7501;state=blocked:kind=permission\033\\'"
-
-
-class Keyboard(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_attach_alone_joins_the_only_one_or_the_one_that_is_chosen(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
