@@ -11,7 +11,6 @@ After the first step the intent is only carried forward, so the one who comes ne
 import asyncio
 import contextlib
 import hashlib
-import logging
 import os
 import secrets
 import socket
@@ -186,8 +185,6 @@ def happened_between(before: TrainRecord, after: TrainRecord) -> list[str]:
         f"back     {each.first} as {each.by}: {each.why}" for each in after.back if each.by and each.by not in known
     ]
 
-
-log = logging.getLogger(__name__)
 
 Say = Callable[[str], None]
 BACK_SECONDS = 0.5

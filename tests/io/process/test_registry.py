@@ -13,12 +13,20 @@ from tests.io.process.trees import hostile, owner
 from tests.terminal.support import until
 from treadle.io import paths
 from treadle.io.process import registry, table, tree
+from treadle.io.process.reaper import leave_note
 from treadle.io.process.registry import keeper_trees
 from treadle.io.process.tree import own
 
 
 def notes() -> Path:
     return Path(paths.private_dir(os.path.join(paths.state_dir(), "keepers")))
+
+
+def note(pid: int, *command: str) -> Path:
+    """The note of a tree whose command, reaper and keeper are one process."""
+    path = notes() / str(pid)
+    assert leave_note(os.fsencode(path), 1, pid, pid, pid, map(os.fsencode, command))
+    return path
 
 
 def test_a_tree_is_listed_while_it_runs_and_not_after(mark: str) -> None:
@@ -95,16 +103,15 @@ def test_without_a_state_directory_nothing_is_kept() -> None:
 
 
 def test_a_note_of_ones_own_is_read_with_all_that_it_says(state_home: Path) -> None:
-    path = registry.note(1, os.getpid(), os.getpid(), ["sh", "-c", "caf\u00e9"])
-    assert path == str(state_home / "treadle" / "keepers" / str(os.getpid()))
+    path = note(os.getpid(), "sh", "-c", "caf\u00e9")
     (found,) = registry.keeper_trees()
     assert (found.owner, found.keeper, found.reaper, found.pid) == (1, os.getpid(), os.getpid(), os.getpid())
     assert found.command == ["sh", "-c", "caf\u00e9"] and not found.running and 0 <= found.age < 3600
     assert found.rss == sum(each.rss for each in found.processes)
     found.started = 1 << 40
     assert found.age == 0.0
-    Path(path).write_bytes(b"1\0" + b"\0".join([b"1"] * 5))
-    assert registry.keeper_trees() == [] and not os.path.exists(path), "one that is not whole is removed"
+    path.write_bytes(b"1\0" + b"\0".join([b"1"] * 5))
+    assert registry.keeper_trees() == [] and not path.exists(), "one that is not whole is removed"
     (state_home / "treadle" / "keepers" / "odd").touch()
     assert registry.keeper_trees() == [] and os.listdir(state_home / "treadle" / "keepers") == ["odd"]
 
@@ -113,19 +120,13 @@ def test_trees_are_listed_oldest_first(state_home: Path) -> None:
     place = state_home / "treadle" / "keepers"
     with subprocess.Popen(["sleep", "60"]) as one, subprocess.Popen(["sleep", "60"]) as two:
         for child, started in ((one, 200), (two, 100)):
-            registry.note(1, child.pid, child.pid, ["sleep"])
+            note(child.pid, "sleep")
             fields = (place / str(child.pid)).read_bytes().split(b"\0")
             (place / str(child.pid)).write_bytes(b"\0".join([*fields[:6], b"%d" % started, *fields[7:]]))
         assert [tree.pid for tree in registry.keeper_trees()] == [two.pid, one.pid]
         one.kill()
         two.kill()
     assert registry.keeper_trees() == [] and os.listdir(place) == []
-
-
-def test_where_nothing_can_be_kept_no_note_is_left(state_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (state_home / "file").touch()
-    monkeypatch.setenv("TREADLE_HOME", str(state_home / "file" / "treadle"))
-    assert registry.note(1, 2, 3, ["sh"]) == ""
 
 
 DEAF = "trap '' TERM HUP; (trap - TERM; exec sleep 61) & sleep 62 & echo ready; wait; wait"

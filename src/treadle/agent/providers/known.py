@@ -46,8 +46,7 @@ def cost(usage: Usage, price: Price | None) -> float | None:
 
 
 FORMAT = 1
-MEASURED = "2026-11-16"
-"""When the prices were measured, as the cost that Claude Code 2.1.325 gives for a million tokens of each kind."""
+# Prices as of 2026-11-16: the cost that Claude Code 2.1.325 gives for a million tokens of each kind.
 
 FAMILIES = {
     "opus": "claude-opus-5-5",

@@ -28,8 +28,6 @@ from treadle.redact import Redactor
 from treadle.wire.fleet import messages
 from treadle.wire.fleet.connection import read as read_message
 
-log = logging.getLogger(__name__)
-
 SEND_SECONDS = 60.0
 LEAVE_SECONDS = 5.0
 """How long one that was asked to end waits for an engine that does not answer. Its events are on disk."""

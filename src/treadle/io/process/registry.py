@@ -2,20 +2,17 @@
 and the end of processes that have no reaper.
 
 A note is a file named after its reaper, with fields separated by NULs: format, owner, keeper, reaper, the reaper's
-start time, the command's pid, when it was started, and the command. The one who finds the note of a dead reaper
-removes it.
+start time, the command's pid, when it was started, and the command. A reader removes the note of a dead reaper.
 """
 
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from treadle.errors import StorageError
 from treadle.io import paths
 from treadle.io.files import try_remove
 from treadle.io.process import reaper, table
-from treadle.io.process.reaper import leave_note
 
 FORMAT = b"1"
 
@@ -41,15 +38,6 @@ class KeeperTree:
     @property
     def age(self) -> float:
         return max(0.0, time.time() - self.started)
-
-
-def note(owner: int, keeper: int, pid: int, command: Sequence[str]) -> str:
-    """Leave a note for a tree whose keeper is also its reaper, such as a terminal's guard. Returns its path, or ""."""
-    try:
-        path = os.path.join(paths.private_dir(os.path.join(paths.state_dir(), "keepers")), str(keeper))
-    except StorageError:
-        return ""
-    return path if leave_note(os.fsencode(path), owner, keeper, keeper, pid, map(os.fsencode, command)) else ""
 
 
 def keeper_trees() -> list[KeeperTree]:

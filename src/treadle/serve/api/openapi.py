@@ -16,7 +16,7 @@ from treadle.serve.notify import notices
 
 # Every call of the HTTP interface: importing this module imports those that define them.
 
-MODULES = (orders, devices, goals, goals, machines, orders, notices, orders, reviews, terminals, terminals)
+MODULES = (orders, devices, goals, machines, notices, reviews, terminals)
 
 
 def every() -> list[ApiCall]:

@@ -168,7 +168,6 @@ def joined(events: list[Shown]) -> list[Shown]:
 
 Count = Annotated[int, Meta(ge=1, le=1000)]
 Text = Annotated[str, Meta(min_length=1, max_length=100_000)]
-Name = Annotated[str, Meta(max_length=200)]
 State = Annotated[str, Meta(pattern="^(queued|placed|running|asking|done|failed|cancelled|skipped)$")]
 
 
