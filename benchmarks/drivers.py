@@ -139,8 +139,7 @@ async def _inside(name: str, how: str, program: str, environ: str, cwd: str) -> 
 
 async def _driver(name: str, how: str, program: str, env: dict[str, str], cwd: str) -> float:
     from treadle.agents import _load
-    from treadle.drivers.card import cards
-    from treadle.drivers.launch import launch_of
+    from treadle.drivers.card import cards, launch_of
     from treadle.events import TextDelta
     from treadle.io.process import tree
     from treadle.session import Prompt, SessionSpec

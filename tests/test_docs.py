@@ -18,8 +18,7 @@ from tests.streams import pair
 from treadle import errors, events
 from treadle.cli.help import every
 from treadle.cli.root import COMMANDS, GROUPS, load
-from treadle.drivers.card import Card
-from treadle.drivers.launch import Launch
+from treadle.drivers.card import Card, Launch
 from treadle.wire.fleet.connection import SUBJECTS
 from treadle.wire.fleet.orders import Spec, declared
 from treadle.wire.fleet.states import ATTEMPT, ORDER, QUESTION

@@ -60,7 +60,7 @@ def find_agent(
     if name in AGENTS:
         made = _load(AGENTS[name])(bind=bound_by_claims)
     else:
-        from treadle.drivers.launch import launch_of
+        from treadle.drivers.card import launch_of
         from treadle.io.process import tree
 
         settings = agent_settings() if settings is None else settings

@@ -16,8 +16,7 @@ from tests.drivers.test_session import RECORDED, UNHURRIED, replayed
 from tests.sessions.test_abilities import WISHES
 from tests.test_docs import ROOT, made
 from treadle.agents import _load, declared
-from treadle.drivers.card import Card, cards
-from treadle.drivers.launch import Launch
+from treadle.drivers.card import Card, Launch, cards
 from treadle.errors import Unsupported
 from treadle.events import Answered, Asked, TextDelta, ToolDenied, ToolStarted, Warned
 from treadle.session import Answer, Change, Prompt, Reasoning, SessionSpec

@@ -12,8 +12,7 @@ from tests.drivers.test_session import replayed
 from tests.waiting import until
 from treadle.agents import _load
 from treadle.drivers.agent import DrivenAgent
-from treadle.drivers.card import Card, cards, levels
-from treadle.drivers.launch import Launch, launch_of
+from treadle.drivers.card import Card, Launch, cards, launch_of, levels
 from treadle.errors import AuthFailed, ConfigError, NotFound, PeerStalled, RemoteError, TreadleError, Unsupported
 from treadle.events import Warned
 from treadle.io.process import table

@@ -2,8 +2,7 @@
 
 import pytest
 
-from treadle.drivers.card import Card
-from treadle.drivers.launch import launch_of
+from treadle.drivers.card import Card, launch_of
 from treadle.errors import ConfigError, NotFound
 from treadle.settings.config import AgentSettings
 

@@ -32,9 +32,8 @@ from treadle.agents import _load
 from treadle.drivers import session as session_module
 from treadle.drivers.agent import PATIENCE as USUAL
 from treadle.drivers.agent import DrivenAgent
-from treadle.drivers.card import Card, cards
+from treadle.drivers.card import Card, Launch, cards
 from treadle.drivers.confined import Withheld
-from treadle.drivers.launch import Launch
 from treadle.drivers.session import DrivenSession
 from treadle.errors import AuthFailed, RemoteError, ToolError, Unsupported
 from treadle.events import (

@@ -9,10 +9,10 @@ from tests.fleet.conftest import repository as repository
 from tests.fleet.conftest import start_node as start_node
 from tests.fleet.warmed import warm_runners as warm_runners
 from treadle.goals import foreman
-from treadle.landing import conductor
+from treadle.landing import train
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(foreman, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(conductor, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(train, "IDLE_SECONDS", 0.05)

@@ -9,7 +9,7 @@ from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import Bus
 from treadle.goals import store
 from treadle.goals.foreman import Foreman
-from treadle.landing.conductor import Conductor
+from treadle.landing.train import Conductor
 from treadle.wire.goal.records import GoalRecord
 
 

@@ -15,8 +15,8 @@ from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.fleet.run.resumption import TRAIN
-from treadle.landing import conductor, train
-from treadle.landing.conductor import Conductor
+from treadle.landing import train
+from treadle.landing.train import Conductor
 from treadle.wire.fleet.records import Note
 from treadle.wire.fleet.train import (
     Boarding,
@@ -51,7 +51,7 @@ async def until(bus: Bus, repository: Path, landed: int = 0, *, paused: bool = F
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conductor, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(train, "IDLE_SECONDS", 0.05)
 
 
 async def marked(bus: Bus, finished: Finished, name: str, files: dict[str, str | None], verify: str = "true") -> str:

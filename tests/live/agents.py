@@ -8,8 +8,7 @@ from tests.drivers.programs import CACHE, HOME, KEY, PROGRAMS, environment, inst
 from tests.drivers.scenarios import script
 from treadle.agents import _load
 from treadle.drivers.agent import DrivenAgent
-from treadle.drivers.card import cards
-from treadle.drivers.launch import launch_of
+from treadle.drivers.card import cards, launch_of
 from treadle.settings.config import AgentSettings
 from treadle.testing.record import HIDE
 from treadle.testing.server import ModelServer

@@ -20,7 +20,7 @@ from tests.live.agents import model
 from tests.scripts import calls, says
 from treadle.drivers.acp import CARDS
 from treadle.drivers.acp.driver import AcpAgent
-from treadle.drivers.launch import launch_of
+from treadle.drivers.card import launch_of
 from treadle.events import Asked, Message
 from treadle.session import Answer, SessionSpec
 from treadle.sessions.session import run_turn

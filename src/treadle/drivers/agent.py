@@ -11,9 +11,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from treadle.drivers.card import Card, version_of
+from treadle.drivers.card import Card, Launch, version_of
 from treadle.drivers.confined import Withheld, decided, enclosure, settings_of, settled_servers, started
-from treadle.drivers.launch import Launch
 from treadle.drivers.session import DrivenSession
 from treadle.errors import AuthFailed, ConfigError, NotFound, PeerStalled, TreadleError, Unsupported
 from treadle.events import Warned

@@ -22,8 +22,7 @@ import msgspec
 
 from treadle import __version__, agents
 from treadle.agent.offered_models import MOST, own_models
-from treadle.drivers.card import cards
-from treadle.drivers.launch import launch_of
+from treadle.drivers.card import cards, launch_of
 from treadle.errors import RemoteProtocolError, StorageError, TreadleError
 from treadle.fleet.engine import layout, places, server, tasks
 from treadle.fleet.engine.bus import STATE, Bus, Unreachable

@@ -2,7 +2,7 @@
 
 from treadle.fleet import node
 from treadle.goals.foreman import Foreman
-from treadle.landing.conductor import Conductor
+from treadle.landing.train import Conductor
 
 if __name__ == "__main__":
     node.start([Conductor(), Foreman()])

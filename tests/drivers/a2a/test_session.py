@@ -18,8 +18,7 @@ from tests.serve.test_a2a import served_agent
 from treadle.agents import find_agent
 from treadle.drivers.a2a import driver as session_module
 from treadle.drivers.a2a.driver import A2aAgent
-from treadle.drivers.card import cards
-from treadle.drivers.launch import Launch
+from treadle.drivers.card import Launch, cards
 from treadle.errors import (
     AuthFailed,
     ConfigError,

@@ -11,8 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from treadle.drivers.acp.driver import AcpAgent, AcpSession
-from treadle.drivers.card import cards
-from treadle.drivers.launch import Launch
+from treadle.drivers.card import Launch, cards
 from treadle.session import SessionSpec, Toolset
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import treadle
 from treadle.drivers.acp.driver import AcpAgent, AcpSession
-from treadle.drivers.card import cards
-from treadle.drivers.launch import Launch
+from treadle.drivers.card import Launch, cards
 from treadle.session import SessionSpec
 
 Line = dict[str, Any]

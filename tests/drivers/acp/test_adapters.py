@@ -10,8 +10,7 @@ import pytest
 
 import treadle
 from treadle.drivers.acp.driver import AcpAgent
-from treadle.drivers.card import cards
-from treadle.drivers.launch import Launch
+from treadle.drivers.card import Launch, cards
 from treadle.events import AnyEvent, Asked, ToolDenied, ToolEnded, TurnEnded, Usage
 from treadle.session import Answer, SessionSpec
 from treadle.sessions.session import run_turn

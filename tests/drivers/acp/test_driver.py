@@ -13,8 +13,7 @@ from tests.drivers.acp.played import agent, greeting, heard, returns
 from treadle.agents import find_agent
 from treadle.drivers.acp.driver import AcpAgent, AcpSession
 from treadle.drivers.acp.options import TRAITS, UNKNOWN, traits_of
-from treadle.drivers.card import cards
-from treadle.drivers.launch import Launch
+from treadle.drivers.card import Launch, cards
 from treadle.errors import PeerExited
 from treadle.session import Confinement, SessionSpec, Toolset
 

@@ -14,9 +14,8 @@ from tests.drivers.talks import SAYS, WAITS, as_expected, heard, talked, written
 from tests.drivers.test_session import HERE, replayed
 from tests.waiting import until
 from treadle.agents import find_agent
-from treadle.drivers.card import cards
+from treadle.drivers.card import Launch, cards
 from treadle.drivers.codex.driver import CodexAgent, CodexSession, ExecSession
-from treadle.drivers.launch import Launch
 from treadle.errors import NotFound, PeerExited, RemoteProtocolError, Unsupported
 from treadle.events import Asked, Message, TurnStarted, Usage, Warned
 from treadle.session import Answer, Change, Instructions, Prompt, Reasoning, Rules, SessionSpec, Start, Toolset

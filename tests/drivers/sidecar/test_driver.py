@@ -13,8 +13,7 @@ from msgspec.structs import replace
 from tests.conftest import need
 from tests.scripts import calls, says
 from treadle.agents import find_agent
-from treadle.drivers.card import cards
-from treadle.drivers.launch import Launch
+from treadle.drivers.card import Launch, cards
 from treadle.drivers.sidecar.driver import SidecarAgent, launched
 from treadle.drivers.sidecar.peer import Timing
 from treadle.errors import ConfigError, InvalidJson, PeerExited, PeerStalled, Unsupported

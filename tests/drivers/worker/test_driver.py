@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.drivers.worker.workers import DELTA, OK, PATIENT, agent, ending, gone, session, turn
-from treadle.drivers.launch import Launch
+from treadle.drivers.card import Launch
 from treadle.drivers.worker.driver import CARDS, WorkerAgent, WorkerSession, _a_few_heartbeats, launched
 from treadle.errors import (
     ConfigError,

@@ -18,13 +18,13 @@ from treadle.fleet import client
 from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
-from treadle.landing import conductor, train
+from treadle.landing import train
 from treadle.wire.fleet.records import Note, Used
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conductor, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(train, "IDLE_SECONDS", 0.05)
 
 
 async def until(web: Web, what: Any) -> dict[str, Any]:

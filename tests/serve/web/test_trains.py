@@ -16,7 +16,7 @@ from tests.serve.web.conftest import Open, Web, click_twice
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
-from treadle.landing import conductor, train
+from treadle.landing import train
 from treadle.wire.fleet.records import Note, Used
 from treadle.wire.fleet.train import Car, LeftOut, QueuedChange
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conductor, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(train, "IDLE_SECONDS", 0.05)
 
 
 async def test_a_button_lands_a_finished_order_and_the_page_shows_the_train(

@@ -293,7 +293,7 @@ def node(slots: int, labels: tuple[str, ...], agents: tuple[str, ...], limits: t
 
     from treadle.fleet import node as nodes
     from treadle.fleet.engine import places
-    from treadle.landing.conductor import Conductor
+    from treadle.landing.train import Conductor
 
     most = {}
     for limit in limits:

@@ -11,9 +11,8 @@ import msgspec
 
 from treadle import __version__, events
 from treadle.drivers.agent import DrivenAgent
-from treadle.drivers.card import Card, Level, version_of
+from treadle.drivers.card import Card, Launch, Level, version_of
 from treadle.drivers.confined import enclosure, is_sealed, started, watched
-from treadle.drivers.launch import Launch
 from treadle.drivers.session import OURS, DrivenSession
 from treadle.errors import (
     NotFound,

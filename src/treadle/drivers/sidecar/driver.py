@@ -17,9 +17,8 @@ from functools import partial
 from msgspec.structs import replace
 
 from treadle.drivers.agent import Bind
-from treadle.drivers.card import Card
+from treadle.drivers.card import Card, Launch
 from treadle.drivers.confined import decided, enclosure, is_sealed, started, watched
-from treadle.drivers.launch import Launch
 from treadle.drivers.sidecar import CARDS
 from treadle.drivers.sidecar.peer import ENVIRONMENT, SidecarPeer, Timing
 from treadle.errors import BudgetExceeded, Denied, PeerFatal, TimedOut, TreadleError

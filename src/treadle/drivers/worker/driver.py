@@ -17,9 +17,8 @@ from typing import Any
 from msgspec.structs import asdict, replace
 
 from treadle.drivers.agent import Bind
-from treadle.drivers.card import Card, Level
+from treadle.drivers.card import Card, Launch, Level
 from treadle.drivers.confined import decided, enclosure, is_sealed, started, watched
-from treadle.drivers.launch import Launch
 from treadle.drivers.worker import CARDS
 from treadle.errors import (
     ConfigError,

@@ -380,7 +380,7 @@ Seen = Callable[[str, float], None]
 def command(agent: str) -> list[str]:
     """The command that starts the agent for a person."""
     from treadle.agents import AGENTS, agent_settings, find_card
-    from treadle.drivers.launch import launch_of
+    from treadle.drivers.card import launch_of
 
     if agent in AGENTS:
         return treadle()
