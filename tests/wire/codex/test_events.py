@@ -37,7 +37,9 @@ def test_neither_side_calls_what_belongs_to_the_other(role: str, foreign: frozen
         ("ls -l", "ls -l"),
         ("/bin/bash -lc 'unclosed", "/bin/bash -lc 'unclosed"),
         (["git", "commit", "-m", "a b"], "git commit -m 'a b'"),
+        *((other, other) for other in ("bash -x ls", "fish -c ls", "bash -lc ls more")),
         (None, ""),
+        (7, ""),
     ],
 )
 def test_a_command_is_taken_out_of_its_shell(told: Any, command: str) -> None:
@@ -97,23 +99,26 @@ def test_the_input_that_was_cached_is_counted_once() -> None:
         ("contextWindowExceeded", "context_overflow", False),
         ("somethingNew", "provider_error", False),
         (None, "remote_error", False),
+        ({"x": {"httpStatusCode": 403}}, "auth_failed", False),
+        ({"x": {"httpStatusCode": 500}}, "provider_error", True),
+        ({"x": {"httpStatusCode": 499}}, "provider_error", False),
+        ({"x": "odd"}, "provider_error", False),
+        ({}, "remote_error", False),
+        ("serverOverloaded", "provider_error", True),
+        ("usageLimitExceeded", "rate_limited", True),
+        ("unauthorized", "auth_failed", False),
     ],
 )
 def test_an_error_is_known_by_its_info(info: Any, code: str, retryable: bool) -> None:
-    found = events.error_info({"message": "no", "codexErrorInfo": info})
-    assert (found.code, found.retryable, found.message) == (code, retryable, "no")
+    told = {"message": "no", "codexErrorInfo": info}
+    for more, message in (({}, "no"), ({"additionalDetails": "more"}, "more")):
+        found = events.error_info({**told, **more})
+        assert (found.code, found.retryable, found.message) == (code, retryable, message)
 
 
 def test_an_error_that_is_nothing_still_says_so() -> None:
-    assert events.error_info(None).message == "it gave no reason"
-
-
-@pytest.mark.parametrize(
-    ("told", "command"),
-    [("bash -x ls", "bash -x ls"), ("fish -c ls", "fish -c ls"), ("bash -lc ls more", "bash -lc ls more"), (7, "")],
-)
-def test_what_is_no_shell_around_a_command_is_left_as_it_is(told: Any, command: str) -> None:
-    assert events.plain_command(told) == command
+    assert events.error_info(None).message == events.error_info({}).message == "it gave no reason"
+    assert events.error_info("words").message == "words"
 
 
 def test_each_kind_of_item_has_its_arguments_and_its_result() -> None:
@@ -143,25 +148,6 @@ def test_each_kind_of_item_has_its_arguments_and_its_result() -> None:
         ("added", "--- a\n"),
         ("deleted", "@@ x"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("info", "code", "retryable"),
-    [
-        ({"x": {"httpStatusCode": 403}}, "auth_failed", False),
-        ({"x": {"httpStatusCode": 500}}, "provider_error", True),
-        ({"x": {"httpStatusCode": 499}}, "provider_error", False),
-        ({"x": "odd"}, "provider_error", False),
-        ({}, "remote_error", False),
-        ("serverOverloaded", "provider_error", True),
-        ("usageLimitExceeded", "rate_limited", True),
-        ("unauthorized", "auth_failed", False),
-    ],
-)
-def test_what_is_worth_another_try_is_said(info: Any, code: str, retryable: bool) -> None:
-    found = events.error_info({"additionalDetails": "more", "message": "no", "codexErrorInfo": info})
-    assert (found.code, found.retryable, found.message) == (code, retryable, "more")
-    assert events.error_info("words").message == "words" and events.error_info({}).message == "it gave no reason"
 
 
 def test_each_line_is_a_record_or_an_error_in_its_place() -> None:

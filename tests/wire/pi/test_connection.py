@@ -86,11 +86,15 @@ def test_what_has_no_content_has_no_text(told: Any) -> None:
         ("429 slow", "rate_limited", True),
         ("529 {}", "provider_error", True),
         ("fetch failed", "provider_error", False),
+        ("500 down", "provider_error", True),
+        ("499 gone", "provider_error", False),
+        ("403 no", "auth_failed", False),
     ],
 )
 def test_the_status_is_the_first_number(message: str, code: str, retryable: bool) -> None:
     found = error_info(message)
-    assert (found.code, found.retryable) == (code, retryable)
+    assert (found.code, found.retryable, found.message) == (code, retryable, message)
+    assert found.details == {"status": int(message[:3]) if message[0].isdigit() else None}
 
 
 def test_what_is_neither_text_nor_a_thought_is_left_out() -> None:
@@ -104,11 +108,3 @@ def test_a_reply_of_which_only_one_side_was_counted_was_used() -> None:
     sent, written = usage({"usage": {"input": 1}}), usage({"usage": {"output": 1}, "model": None})
     assert sent is not None and sent.prompt_tokens == 1 and sent.model == ""
     assert written is not None and written.output_tokens == 1
-
-
-@pytest.mark.parametrize(("message", "retryable"), [("500 down", True), ("499 gone", False), ("403 no", False)])
-def test_from_500_on_it_is_worth_another_try(message: str, retryable: bool) -> None:
-    found = error_info(message)
-    assert found.retryable is retryable and found.message == message
-    assert found.details == {"status": int(message[:3])} and error_info("no number").details == {"status": None}
-    assert error_info("403 no").code == "auth_failed"
