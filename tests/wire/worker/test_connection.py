@@ -330,3 +330,9 @@ def test_an_input_that_ends_inside_a_line_is_owed_an_answer() -> None:
     end.receive(b'{"type":"init","id":"7"')
     with pytest.raises(BadLine, match="ended inside a line"):
         end.end()
+
+
+def test_a_last_line_without_its_newline_counts() -> None:
+    end = Connection("worker")
+    assert end.receive(worker.encode(INIT)[:-1]) == []
+    assert end.end() == [INIT]
