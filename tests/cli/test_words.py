@@ -8,7 +8,7 @@ import pytest
 
 from treadle.cli.arguments import TERMINAL
 from treadle.cli.heimdall import COMMANDS as HEIMDALL
-from treadle.cli.heimdall import MODULES, OF_TREADLE
+from treadle.cli.heimdall import MODULES, OF_TREADLE, find
 from treadle.cli.help import CommandWords, Option, _first, _from_text, _rest, every
 
 ALL = {command.name: command for command in every()}
@@ -52,7 +52,7 @@ def test_what_terminal_commands_take_is_in_their_helps(module: str) -> None:
 @pytest.mark.parametrize("module", sorted({MODULES.get(name, name) for name in map(underscored, HEIMDALL)}))
 def test_what_heimdall_commands_take_is_in_their_helps(module: str) -> None:
     of_it = [name for name in (*HEIMDALL, *OF_TREADLE) if MODULES.get(underscored(name), underscored(name)) == module]
-    helps = [options(ALL[f"treadle coord {name}"]) for name in of_it if f"treadle coord {name}" in ALL]
+    helps = [options(_from_text(("treadle", "coord", name), find(name)[1])) for name in of_it]
     assert declared(f"treadle.cli.heimdall.{module}") - ALSO <= set().union(*helps)
 
 

@@ -8,8 +8,8 @@ Words:
     conductor  runs the trains of a machine while its node schedules
     forge      GitHub, GitLab or Forgejo: a change is a pull request there, and its checks are a verdict
 
-Flow: an order that names a branch leaves a mark when it is done; the conductor queues it. `queue` decides from the record
-what to build, check, land or leave out; `train` does it: `bench` builds cars in a store beside the branch, a check runs
+Flow: an order that names a branch leaves a mark when it is done; the conductor queues it. `queue` decides what
+to build, check, land or leave out; `train` does it: `bench` builds cars in a store beside the branch, a check runs
 as an order of the fleet, and the branch moves (`forge/branch`). What was red or in conflict goes back to its author,
 then to a reconciler, then to a person (`returned` decides, `sending` does it). `merging` is a train of one passenger.
 
