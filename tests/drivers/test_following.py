@@ -12,8 +12,9 @@ from tests.machines import no_bubblewrap as no_bubblewrap
 from treadle.io.process.child import Child
 from treadle.io.sandbox import methods
 from treadle.io.sandbox.start import start
-from treadle.sandboxed import confining as following
-from treadle.sandboxed.confining import Confining, FollowedClaims
+from treadle.sandboxed import claims as following
+from treadle.sandboxed.claims import FollowedClaims
+from treadle.sandboxed.confining import Confining
 from treadle.session import Confinement
 
 pytestmark = pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")

@@ -39,7 +39,8 @@ from treadle.io.sandbox import methods, places
 from treadle.io.sandbox.proxy import Reaching
 from treadle.policy.network import host_of, is_host, permitted, refusal, shown
 from treadle.policy.rules import RuleSet
-from treadle.sandboxed.confining import Confining, FollowedClaims, settled
+from treadle.sandboxed.claims import FollowedClaims
+from treadle.sandboxed.confining import Confining, settled
 from treadle.session import Confinement, Mode, SessionSpec
 from treadle.sessions.session import BaseSession
 from treadle.settings import config, trust
