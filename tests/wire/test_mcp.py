@@ -1,6 +1,5 @@
-"""Who may send what, how a revision is agreed on, names of tools and results."""
+"""Who may send what, and names of tools that every model service accepts."""
 
-import json
 import re
 from typing import Any
 
@@ -23,7 +22,7 @@ from treadle.wire.mcp.connection import (
     server_prefix,
     tool_name,
 )
-from treadle.wire.mcp.revisions import META, REVISIONS, STATELESS, agreed, dispatch, done, failed, stateless, welcome
+from treadle.wire.mcp.revisions import dispatch
 
 
 def test_a_client_may_look_around_before_it_greets() -> None:
@@ -58,31 +57,6 @@ def test_either_end_says_its_own_methods_and_answers_those_of_the_other() -> Non
     assert early.state == "new"
 
 
-@pytest.mark.parametrize(
-    ("asked", "revision"),
-    [(None, "2024-11-05"), ("2025-06-18", "2025-06-18"), ("2031-01-01", REVISIONS[-1]), (7, REVISIONS[-1])],
-)
-def test_a_revision_is_the_clients_when_we_know_it_else_our_newest(asked: Any, revision: str) -> None:
-    assert agreed(asked) == revision
-    assert welcome(asked, "n", "1", "i")["protocolVersion"] == revision
-
-
-def test_a_request_without_a_handshake_says_its_revision() -> None:
-    meta = {f"{META}protocolVersion": STATELESS}
-    assert stateless({}) is None and stateless({"_meta": {"progressToken": 1}}) is None
-    assert stateless({"_meta": meta}) == meta
-    with pytest.raises(Fault) as fault:
-        stateless({"_meta": {f"{META}protocolVersion": "2031-01-01"}})
-    assert fault.value.data == {"supported": [STATELESS], "requested": "2031-01-01"}
-
-
-def test_a_result_is_there_for_programs_and_for_models() -> None:
-    result = done({"a": 1})
-    assert result["structuredContent"] == {"a": 1} and json.loads(result["content"][0]["text"]) == {"a": 1}
-    assert done({"a": 1}, "in words")["content"][0]["text"] == "in words"
-    assert failed({"error": "no"})["isError"] is True and "structuredContent" not in failed({"error": "no"})
-
-
 def test_each_method_of_a_server_of_tools_has_its_answer() -> None:
     def asked(method: str) -> Any:
         return dispatch(
@@ -99,32 +73,6 @@ def test_each_method_of_a_server_of_tools_has_its_answer() -> None:
     with pytest.raises(Fault) as unknown:
         asked("resources/list")
     assert (unknown.value.code, unknown.value.message) == (-32601, "unknown method: resources/list")
-
-
-def test_a_welcome_names_the_server_and_what_it_can() -> None:
-    plain = welcome(None, "n", "1", "read this")
-    assert plain == {
-        "protocolVersion": "2024-11-05",
-        "capabilities": {"tools": {"listChanged": False}},
-        "serverInfo": {"name": "n", "version": "1"},
-        "instructions": "read this",
-    }
-    assert welcome(None, "n", "1", "", {"logging": {}})["capabilities"] == {**plain["capabilities"], "logging": {}}
-    assert stateless({"_meta": "odd"}) is None and stateless({"_meta": {f"{META}protocolVersion": None}}) is None
-    with pytest.raises(Fault) as fault:
-        stateless({"_meta": {f"{META}protocolVersion": "x"}})
-    assert (fault.value.code, fault.value.message) == (-32022, "unsupported protocol version")
-    shown = done({"b": 1, "a": 2})
-    assert shown["isError"] is False and shown["content"] == [{"type": "text", "text": '{\n  "a": 2,\n  "b": 1\n}'}]
-    assert failed({"b": 1, "a": 2})["content"] == shown["content"] and done({}, "")["content"][0]["text"] == ""
-
-
-def test_a_name_has_the_server_and_the_tool_in_it() -> None:
-    assert tool_name("my server", "do.it") == "mcp__my_server__do_it"
-
-
-def test_two_long_names_that_differ_at_the_end_stay_two() -> None:
-    assert tool_name("s" * 60, "t" * 60) != tool_name("s" * 60, "t" * 61)
 
 
 @given(st.text(), st.text())
@@ -156,7 +104,3 @@ def test_a_page_of_tools_and_a_greeting_need_little() -> None:
     page = msgspec.convert({"tools": [{"name": "x", "inputSchema": {}}], "nextCursor": "2"}, ToolPage)
     assert page == ToolPage(tools=[ServerTool(name="x", input_schema={})], next_cursor="2")
     assert msgspec.convert({"protocolVersion": "2025-11-25"}, Greeting).protocol_version == "2025-11-25"
-
-
-def test_a_result_that_does_not_say_so_is_no_error() -> None:
-    assert not ServerResult().is_error and msgspec.convert({}, ToolPage) == ToolPage()

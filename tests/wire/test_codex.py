@@ -1,0 +1,59 @@
+"""The lines of codex exec, and that every item that begins ends."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from tests.wire.common.test_losses import SAMPLES
+from treadle.errors import InvalidJson, LineTooLong
+from treadle.events import Asked, Event, TurnEnded
+from treadle.wire.codex.events import CodexOutput
+from treadle.wire.codex.outgoing import AppServerOutgoing, Notification
+
+
+def test_each_line_is_a_record_or_an_error_in_its_place() -> None:
+    output = CodexOutput(cap=40)
+    found = output.receive(b'{"type":"turn.started"}\n\n[]\nnonsense\n' + b"x" * 50 + b'\n{"type":')
+    assert found[0] == {"type": "turn.started"}
+    assert [type(each) for each in found[1:]] == [InvalidJson, InvalidJson, LineTooLong]
+    assert output.receive(b'"turn.completed"}') == [] and output.end() == [{"type": "turn.completed"}]
+
+
+def test_output_that_ends_inside_a_line_has_failed() -> None:
+    output = CodexOutput()
+    assert output.end() == []
+    output.receive(b'{"type":')
+    with pytest.raises(InvalidJson):
+        output.end()
+
+
+def test_the_prompt_goes_in_as_it_is() -> None:
+    assert CodexOutput().send("Grüße\n{}") == "Grüße\n{}".encode()
+
+
+OVER = TurnEnded(outcome="completed")
+
+
+def out() -> AppServerOutgoing:
+    return AppServerOutgoing("thread", "turn", "/w", lambda args: [{"path": "/w/a"}])
+
+
+def played(*events: Event) -> list[Notification]:
+    writer = out()
+    found: list[Notification] = []
+    for event in events:
+        found += writer.end(event) if isinstance(event, TurnEnded) else writer.notifications(event)
+    return found
+
+
+def items(told: list[Notification]) -> list[dict[str, Any]]:
+    return [params["item"] for method, params in told if method == "item/completed"]
+
+
+@given(some.lists(some.sampled_from([event for event in SAMPLES if not isinstance(event, Asked)]), unique_by=id))
+def test_whatever_happens_every_item_that_starts_completes_once(events: list[Event]) -> None:
+    told = played(*events, OVER)
+    started = [params["item"]["id"] for method, params in told if method == "item/started"]
+    assert sorted(started) == sorted(item["id"] for item in items(told)) and len(set(started)) == len(started)

@@ -1,0 +1,145 @@
+"""Prompts and results, arguments that come back, changes that can be undone, ids that stay."""
+
+import base64
+import difflib
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.agent.pixels import png
+from treadle import events
+from treadle.errors import InvalidJson, LocalProtocolError, RemoteProtocolError
+from treadle.wire.oneshot import records as wire
+from treadle.wire.oneshot.arguments import OURS, THEIRS, to_ours, to_theirs
+from treadle.wire.oneshot.connection import Connection
+from treadle.wire.oneshot.content import hunks, undone
+from treadle.wire.oneshot.records import LineIds, RunResult, usage
+
+
+@given(
+    st.sampled_from(["bash", "task", "grep", "mine"]),
+    st.dictionaries(st.text(), st.integers(1) | st.text("a", min_size=1)),
+)
+def test_any_other_argument_comes_back_as_it_was(tool: str, given: dict[str, Any]) -> None:
+    theirs = {"-i", "-C", "head_limit", "run_in_background", "subagent_type", "timeout", "outside"}
+    plain = {name: value for name, value in given.items() if name not in theirs | {"dangerouslyDisableSandbox"}}
+    assert to_ours(tool, to_theirs(tool, plain)) == plain
+
+
+def test_every_tool_of_ours_that_claude_code_has_too_has_its_name() -> None:
+    assert set(THEIRS) == set(OURS.values())
+    assert all(OURS[theirs] == ours for ours, theirs in THEIRS.items())
+
+
+PROMPT = b'{"type":"user","message":{"role":"user","content":"go"}}\n'
+
+
+RESULT = RunResult(result="ok", session_id="s", subtype="success", is_error=False, usage=usage())
+
+
+def test_each_prompt_gets_exactly_one_result() -> None:
+    run = Connection("run")
+    with pytest.raises(LocalProtocolError, match="result may not be sent while ready"):
+        run.send(RESULT)
+    run.receive(PROMPT * 2)
+    run.send(RESULT)
+    assert run.state == "answering"
+    run.send(RESULT)
+    with pytest.raises(LocalProtocolError):
+        run.send(RESULT)
+
+
+def test_a_script_cannot_say_what_only_a_run_says() -> None:
+    [error] = Connection("run").receive(b'{"type":"result","result":"mine"}\n')
+    assert isinstance(error, RemoteProtocolError)
+
+
+def test_a_record_of_a_later_version_is_a_value_to_skip() -> None:
+    run = Connection("run")
+    assert run.receive(b'{"type":"later"}\n{"no":"type"}\n') == [{"type": "later"}, {"no": "type"}]
+    with pytest.raises(LocalProtocolError):
+        run.send({"type": "later"})
+
+
+@pytest.mark.parametrize("line", [b"{", b"[]", b'"\xff"', b"[" * 100_000])
+def test_a_line_that_is_no_record_is_an_error_in_its_place_and_the_next_counts(line: bytes) -> None:
+    error, prompt = Connection("run").receive(line + b"\n\n" + PROMPT)
+    assert isinstance(error, InvalidJson) and prompt["type"] == "user"
+
+
+def test_a_prompt_that_is_taken_back_is_owed_nothing() -> None:
+    run = Connection("run")
+    run.receive(PROMPT * 2)
+    run.withdrawn()
+    assert run.state == "answering"
+    run.withdrawn()
+    assert run.state == "ready"
+    with pytest.raises(LocalProtocolError):
+        run.send(RESULT)
+
+
+def test_a_result_of_a_tool_is_of_the_same_type_as_a_prompt_and_owes_nothing() -> None:
+    run, script = Connection("run"), Connection("script")
+    user = {"type": "user", "message": {"content": []}}
+    line = run.send(user)
+    assert script.receive(line) == [user] and run.state == script.state == "ready"
+    assert Connection("script").send(user) == line and Connection("run").receive(b'{"type":"keep_alive"}\n')
+    late = Connection("script")
+    assert late.receive(b'{"type":"later"}\n') == [{"type": "later"}], "a later run may say more"
+    [mine] = Connection("run").receive(b'{"type":"assistant"}\n')
+    assert isinstance(mine, RemoteProtocolError)
+
+
+TEXTS = st.lists(st.text(alphabet="ab", max_size=2), min_size=1, max_size=12).map(lambda lines: "\n".join(lines) + "\n")
+
+
+def diff(old: str, new: str) -> str:
+    return "".join(difflib.unified_diff(old.splitlines(True), new.splitlines(True)))
+
+
+@given(TEXTS, TEXTS)
+def test_a_change_can_be_undone_from_its_hunks(old: str, new: str) -> None:
+    assert undone(new, hunks(diff(old, new))) == old
+
+
+def test_hunks_that_do_not_fit_give_nothing() -> None:
+    assert undone("something else\n", hunks(diff("a\n", "b\n"))) is None
+
+
+REPLY = wire.MessageHead(session_id="s1", id="m1", model="model")
+
+
+def test_images_follow_the_text_of_a_result() -> None:
+    block = wire.image_block(png())
+    assert block["source"]["type"] == "base64" and block["source"]["media_type"] == "image/png"
+    assert base64.b64decode(block["source"]["data"]) == png()
+    line = REPLY.line(events.ToolEnded(call="c", name="Read", result="a", ok=True), [block])
+    assert line is not None and line["message"]["content"][0]["content"] == [{"type": "text", "text": "a"}, block]
+
+
+def test_a_line_has_the_head_of_its_message_and_the_same_id_each_time_it_is_made() -> None:
+    def lines() -> list[Any]:
+        head = wire.MessageHead(session_id="s1", id="m1", model="model", parent="p", ids=LineIds())
+        said: list[Any] = [events.Message(text="a", turn="t"), events.Message(text="a", kind="thinking", turn="t")]
+        said += [events.ToolStarted(call="c", name="x", kind="other", turn="t")]
+        return [head.line(each) for each in (*said, events.ToolEnded(call="c", name="x", result="", turn="t"))]
+
+    first, again = lines(), lines()
+    assert [line["uuid"] for line in first] == [line["uuid"] for line in again]
+    assert len({line["uuid"] for line in first}) == 4
+    message = first[0]["message"]
+    assert (message["id"], message["model"], message["usage"]) == ("m1", "model", wire.usage())
+    assert {line["parent_tool_use_id"] for line in first} == {"p"} and first[0]["timestamp"]
+    alone = events.Message(text="a", turn="t")
+    assert REPLY.line(alone)["uuid"] != REPLY.line(alone)["uuid"]  # type: ignore[index]
+
+
+def test_the_same_lines_in_the_same_order_have_the_same_uuids_in_another_process() -> None:
+    lines = [("t1", "text", "ok"), ("t1", "call", "c1"), ("t1", "text", "ok"), ("t2", "text", "ok")]
+    first, again = LineIds(), LineIds()
+    ids = [first.next(*line) for line in lines]
+    assert ids == [again.next(*line) for line in lines]
+    assert len(set(ids)) == 4 and all(UUID(one) for one in ids), "equal lines of a turn differ too"

@@ -1,0 +1,249 @@
+"""What each wire makes of what it is told, both ways: `tests/golden/translations` has the conversations.
+
+A conversation is a title with its translator, then lines in (`>`: a method or function with JSON arguments), what each
+gave (`<`, or `!` for an error) and what was known at the end (`=`). `UPDATE_GOLDEN=1` writes all but `#` and `>` anew;
+a new conversation needs only those.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from types import ModuleType, SimpleNamespace
+from typing import Any, get_args, get_origin, get_type_hints
+
+import acp
+import msgspec
+import pytest
+
+from tests.test_golden import ANY_ID, GOLDEN, same
+from treadle.errors import TreadleError
+from treadle.events import AnyEvent, ErrorInfo, Event
+from treadle.policy.guess import access_of
+from treadle.session import Access
+from treadle.wire.a2a import messages as a2a
+from treadle.wire.acp import connection as acp_content
+from treadle.wire.acp import outgoing as acp_outgoing
+from treadle.wire.acp.incoming import AcpIncoming, HistoryReplay
+from treadle.wire.acp.outgoing import AcpOutgoing
+from treadle.wire.acp.tools import ToolRecord, UsageMeter
+from treadle.wire.claude import connection as claude
+from treadle.wire.claude import records as claude_records
+from treadle.wire.codex import events as codex_items
+from treadle.wire.codex import outgoing as codex_outgoing
+from treadle.wire.codex.outgoing import AppServerOutgoing, ExecRecords
+from treadle.wire.common.jsonrpc import Fault
+from treadle.wire.goal import plan
+from treadle.wire.mcp import connection as mcp
+from treadle.wire.mcp import revisions
+from treadle.wire.oneshot import arguments, content
+from treadle.wire.oneshot import records as oneshot
+from treadle.wire.pi import connection as pi
+from treadle.wire.sidecar.events import SidecarIncoming, SidecarOutgoing
+from treadle.wire.sidecar.receipts import AnyAgentEvent
+from treadle.wire.worker import events as worker
+from treadle.wire.worker import messages as worker_messages
+from treadle.wire.worker import versions
+
+DIFF = {"type": "diff", "path": "/w/a", "oldText": "1", "newText": "2"}
+
+
+def about(item: dict[str, Any]) -> Access:
+    return Access(tool=codex_items.tool_name(item), kind="execute", command="ls", args=codex_items.tool_args(item))
+
+
+class Acp(AcpIncoming):
+    def __init__(self) -> None:
+        super().__init__(access_of, UsageMeter("turn"))
+
+    def touched(self, update: dict[str, Any]) -> tuple[Access, bool] | None:
+        """What a tool call touches, and whether only its title says so."""
+        record = self.record(update)
+        return (self.access(record), self.from_title(record)) if record else None
+
+    def started(self, update: dict[str, Any]) -> list[Event]:
+        record = self.record(update)
+        return self.start(record) if record else []
+
+    def denied(self, update: dict[str, Any]) -> None:
+        if record := self.record(update):
+            record.denied = True
+
+
+class Worker(worker.WorkerIncoming):
+    def __init__(self) -> None:
+        super().__init__("s", access_of)
+
+    def events(self, payload: worker_messages.AnyPayload) -> tuple[Event, ...]:
+        return super().events(payload)
+
+
+class Sidecar(SidecarIncoming):
+    def __init__(self) -> None:
+        super().__init__(access_of)
+
+    def translate(self, event: AnyAgentEvent) -> list[Event]:
+        return super().translate(event)
+
+
+class A2a:
+    """Messages of one version, read, and written in the other."""
+
+    read_card = staticmethod(a2a.read_card)
+    card = staticmethod(a2a.card)
+    read_send = staticmethod(a2a.read_send)
+    version_of = staticmethod(a2a.version_of)
+    as_camel = staticmethod(a2a.as_camel)
+
+    def event(self, found: Any, version: a2a.Version) -> list[Any]:
+        event = a2a.read_event(found, version)
+        return [event, *(a2a.written(event, each) for each in a2a.VERSIONS)]
+
+    def push(self, found: Any, version: a2a.Version) -> list[Any]:
+        task, target = a2a.read_push(found, version)
+        return [target, *(a2a.push_written(task, target, each) for each in a2a.VERSIONS)]
+
+
+class WorkerErrors:
+    envelope = staticmethod(worker.envelope)
+
+    def error_info(self, error: worker_messages.ErrorEnvelope) -> ErrorInfo:
+        return worker.error_info(error)
+
+
+TRANSLATORS: dict[str, tuple[Any, str]] = {
+    "acp incoming": (Acp, "answer everything last_chunk title mode options commands"),
+    "acp history": (lambda: HistoryReplay(Acp()), ""),
+    "acp meter": (UsageMeter, "context"),
+    "acp tool": (
+        lambda call="c1": ToolRecord(call),
+        "tool kind args paths status exit_code result terminals parent title",
+    ),
+    "acp content": (acp_content, ""),
+    "acp outgoing": (lambda terminals=False: AcpOutgoing(lambda args: [dict(DIFF)], terminals=terminals), ""),
+    "acp words": (acp_outgoing, ""),
+    "codex exec": (lambda: ExecRecords("t"), ""),
+    "codex app-server": (lambda: AppServerOutgoing("thread", "turn", "/w", lambda args: [{"path": "/w/a"}]), ""),
+    "codex items": (codex_items, ""),
+    "codex words": (codex_outgoing, ""),
+    "claude records": (claude_records, ""),
+    "claude meaning": (claude, ""),
+    "claude tasks": (claude.ClaudeTasks, "starters"),
+    "oneshot arguments": (arguments, ""),
+    "oneshot content": (content, ""),
+    "oneshot lines": (oneshot, ""),
+    "oneshot message": (lambda: oneshot.MessageHead(session_id="s1", id="m1", model="model"), ""),
+    "pi replies": (pi, ""),
+    "sidecar outgoing": (lambda passthrough=False: SidecarOutgoing("/w", passthrough=passthrough), ""),
+    "sidecar incoming": (Sidecar, ""),
+    "worker outgoing": (
+        lambda version=(0, 5), answers=False: worker.WorkerOutgoing(tuple(version), answers=answers),
+        "",
+    ),
+    "worker incoming": (Worker, "busy"),
+    "worker errors": (WorkerErrors, ""),
+    "worker versions": (versions, ""),
+    "a2a messages": (A2a, ""),
+    "mcp revisions": (revisions, ""),
+    "mcp names": (mcp, ""),
+    "goal plan": (plan, ""),
+}
+"""By name: a module of functions, or what makes a translator, with what is to be known of it at the end."""
+GIVEN = {"access_of": access_of, "about": about}
+"""Arguments that no line can say."""
+CHANGES = re.compile(r'(?<="timestamp": ")[^"]+')
+THEIRS = re.compile(r"(is no base64|line is not JSON): .*")  # then come the words of a library
+
+
+def typed(value: Any, hint: Any) -> Any:
+    """A JSON value as the argument that a function wants; bytes are written as a text, one letter each."""
+    origin = get_origin(hint)
+    if hint is Any or value is None:
+        return value
+    if hint is bytes:
+        return value.encode("latin-1")
+    if hint is Event:
+        return msgspec.convert(value, AnyEvent)
+    if isinstance(value, list) and isinstance(origin, type) and origin is not tuple:
+        return [typed(each, get_args(hint)[0]) for each in value]
+    try:
+        return msgspec.convert(value, hint)
+    except TypeError:
+        return value
+
+
+def called(target: Any, line: str) -> Any:
+    name, _, rest = line.partition(" ")
+    function = getattr(target, name)
+    hints = get_type_hints(function)
+    names = iter(hint for hint in hints if hint not in GIVEN)
+    positional, named = [], {each: GIVEN[each] for each in hints if each in GIVEN}
+    while rest := rest.strip():
+        key = re.match(r"(\w+)=", rest)
+        value, end = json.JSONDecoder().raw_decode(rest, key.end() if key else 0)
+        rest = rest[end:]
+        if key:
+            named[key[1]] = typed(value, hints.get(key[1], Any))
+        else:
+            positional.append(typed(value, hints.get(next(names, ""), Any)))
+    return function(*positional, **named)
+
+
+def plain(value: Any) -> Any:
+    """As JSON, with long texts cut."""
+    if isinstance(value, str) and len(value) > 300:
+        return f"{value[:20]}... {len(value)} letters"
+    if isinstance(value, dict):
+        return {str(key): plain(each) for key, each in value.items()}
+    return [plain(each) for each in value] if isinstance(value, list | tuple | set) else value
+
+
+def shown(value: Any) -> str:
+    text = json.dumps(plain(msgspec.to_builtins(value)))
+    kind = f"{type(value).__name__} " if isinstance(value, msgspec.Struct) else ""
+    return CHANGES.sub("NOW", ANY_ID.sub("UUID", kind + text))
+
+
+def answered(target: Any, line: str) -> Iterator[str]:
+    try:
+        value = called(target, line)
+        value = list(value) if isinstance(value, Iterator) else value
+    except (TreadleError, ValueError, Fault) as error:
+        more = [getattr(error, name, None) for name in ("code", "details", "data")]
+        said = THEIRS.sub(r"\1", f"! {type(error).__name__}: {error}")
+        yield " ".join([said, *(shown(each) for each in more if each)]) + "\n"
+        return
+    several = isinstance(value, list) or (
+        isinstance(value, tuple) and any(isinstance(each, msgspec.Struct) for each in value)
+    )
+    yield from (f"< {shown(each)}\n" for each in (value if several else [value]))
+
+
+def played(text: str) -> Iterator[str]:
+    """The conversations of a file with what comes of them now."""
+    for talk in re.split(r"^# ", text, flags=re.M)[1:]:
+        title, *lines = talk.splitlines()
+        target, known = TRANSLATORS[title.partition(":")[0]]
+        told = [line.removeprefix("> ") for line in lines if line.startswith("> ")]
+        yield f"# {title}\n"
+        if not isinstance(target, ModuleType):
+            making = told.pop(0) if told[0].startswith("new") else "new"
+            target = called(SimpleNamespace(new=target), making)
+            yield f"> {making}\n" if making != "new" else ""
+        for line in told:
+            yield f"> {line}\n"
+            yield from answered(target, line)
+        end = {name: found for name in known.split() if (found := getattr(target, name)) not in (None, "", [], {})}
+        yield f"= {shown(end)}\n\n" if end else "\n"
+
+
+@pytest.mark.parametrize("wire", sorted({name.partition(" ")[0] for name in TRANSLATORS}))
+def test_what_is_translated_comes_out_as_it_did(wire: str) -> None:
+    name = f"translations/{wire}.txt"
+    same(name, "".join(played((GOLDEN / name).read_text())), own_version="")
+
+
+def test_every_update_for_an_editor_fits_the_official_schema() -> None:
+    updates = re.findall(r'^< (\{"sessionUpdate": .*)', (GOLDEN / "translations" / "acp.txt").read_text(), re.M)
+    for update in updates:
+        acp.schema.SessionNotification.model_validate({"sessionId": "s", "update": json.loads(update)})
+    assert len(updates) > 30
