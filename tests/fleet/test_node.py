@@ -20,7 +20,7 @@ from tests.conftest import need
 from tests.fleet.conftest import Start, give, make_fleet, runner_pid, spec, until_state
 from tests.fleet.engine.buses import StoringClient
 from tests.fleet.engine.buses import pauses as pauses
-from tests.io.process.test_reaper import in_copy
+from tests.io.process.trees import in_copy
 from tests.waiting import stop
 from treadle import __version__
 from treadle.errors import Busy

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -88,39 +87,6 @@ def test_a_copy_is_private_while_it_is_made_and_nothing_stays_open(
     with pytest.raises(FileExistsError):
         copy_file(str(tmp_path / "a"), str(tmp_path / "b"))
     assert opened() == before and not (tmp_path / "c").exists()
-
-
-def test_open_files_are_copied_whole_with_their_times_where_holes_are_not_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "a").write_bytes(b"some words")
-    (tmp_path / "a").chmod(0o640)
-    os.utime(tmp_path / "a", ns=(5_000_000_001, 7_000_000_001))
-    usual = os.lseek
-
-    def refused(fd: int, at: int, how: int) -> int:
-        if how in (os.SEEK_DATA, os.SEEK_HOLE):
-            raise OSError(errno.EINVAL, "not here")
-        return usual(fd, at, how)
-
-    monkeypatch.setattr(os, "lseek", refused)
-    with open(tmp_path / "a", "rb") as source, open(tmp_path / "b", "wb") as target:
-        target.write(b"longer than the other was")
-        target.flush()
-        descriptors.copy_between(source.fileno(), target.fileno())
-    found = (tmp_path / "b").stat()
-    assert (tmp_path / "b").read_bytes() == b"some words" and stat.S_IMODE(found.st_mode) == 0o640
-    assert (found.st_atime_ns, found.st_mtime_ns) == (5_000_000_001, 7_000_000_001)
-    monkeypatch.delattr(os, "SEEK_DATA")
-    copy_file(str(tmp_path / "a"), str(tmp_path / "c"))
-    assert (tmp_path / "c").read_bytes() == b"some words"
-
-
-def test_a_file_that_became_shorter_is_copied_as_far_as_it_goes(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"words")
-    with open(tmp_path / "a", "rb") as source, open(tmp_path / "b", "wb") as target:
-        descriptors._copy(source.fileno(), target.fileno(), 2, 100)
-    assert (tmp_path / "b").read_bytes() == b"\0\0rds"
 
 
 @contextmanager
@@ -217,20 +183,6 @@ def test_a_move_that_fails_leaves_nothing_beside(tmp_path: Path, elsewhere: Path
         (elsewhere / "taken").rmdir()
 
 
-def test_a_link_gets_a_second_name_itself_and_a_copy_is_private_until_it_is_whole(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"words")
-    (tmp_path / "file").chmod(0o640)
-    (tmp_path / "link").symlink_to("file")
-    with two(tmp_path, tmp_path) as (old, new):
-        descriptors.link_or_copy(old, "link", new, "linked")
-        descriptors.copy(old, "link", new, "copied")
-        descriptors.copy(old, "file", new, "other")
-    assert os.readlink(tmp_path / "linked") == os.readlink(tmp_path / "copied") == "file"
-    assert (tmp_path / "linked").lstat().st_nlink == 2 and (tmp_path / "copied").lstat().st_nlink == 1
-    assert (tmp_path / "other").read_bytes() == b"words" and not (tmp_path / "other").samefile(tmp_path / "file")
-    assert (tmp_path / "other").stat().st_mode & 0o777 == 0o640
-
-
 def test_a_file_is_opened_and_a_link_on_the_way_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "file").write_text("x")
@@ -253,23 +205,6 @@ def test_only_ordinary_files_are_opened(tmp_path: Path) -> None:
         with pytest.raises(OSError) as error:
             descriptors.open_file(str(path))
         assert (error.value.errno, error.value.filename) == (errno.EINVAL, str(path))
-
-
-def test_missing_directories_are_made_where_that_is_wanted(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError), descriptors.directory(f"{tmp_path}/x/y"):
-        pass
-    with descriptors.directory(f"{tmp_path}/x/y", make=True) as fd:
-        os.close(os.open("made", os.O_CREAT | os.O_WRONLY, dir_fd=fd))
-    assert (tmp_path / "x" / "y" / "made").exists()
-    os.close(descriptors.open_directory("/"))
-
-
-def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
-    before = opened()
-    for path in (f"{tmp_path}/no/file", "/etc", "/dev/null", f"{tmp_path}/no"):
-        with pytest.raises(OSError):
-            descriptors.open_file(path)
-    assert opened() - before == set()
 
 
 WAYS = """
@@ -345,25 +280,6 @@ def test_what_a_path_is_and_which_are_there(tmp_path: Path) -> None:
     assert descriptors.there(wanted) == {f"{tmp_path}/file", f"{tmp_path}/link"}
 
 
-def test_without_the_kernels_call_the_walk_does_the_same_here(tmp_path: Path, old_kernel: None) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "link").symlink_to("a")
-    before = opened()
-    with descriptors.directory(f"{tmp_path}/a") as fd:
-        os.close(descriptors.open_from(fd, "file", os.O_CREAT | os.O_WRONLY, 0o640))
-    assert (tmp_path / "a" / "file").stat().st_mode & 0o777 == 0o640
-    with descriptors.directory(str(tmp_path)) as root:
-        for name in ("a/", "a", "a//file", "."):
-            os.close(descriptors.open_from(root, name, os.O_RDONLY))
-        for name in ("", "link/", "none/"):
-            with pytest.raises(OSError):
-                descriptors.open_from(root, name, os.O_RDONLY)
-    for path in ("link", "a/none", "none/x"):
-        with pytest.raises(OSError):
-            descriptors.open_directory(f"{tmp_path}/{path}")
-    assert opened() == before and not (tmp_path / "none").exists()
-
-
 def test_a_directory_goes_with_all_kinds_of_files_and_links_are_not_followed(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -407,46 +323,6 @@ def test_a_link_or_a_file_goes_itself_and_what_is_not_there_is_no_error(tmp_path
 def test_what_cannot_be_removed_is_named() -> None:
     with pytest.raises(StorageError, match="cannot remove /proc/self/fd"):
         remove_tree("/proc/self/fd")
-
-
-def test_only_directories_that_are_closed_to_us_are_opened_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place = tmp_path / "place"
-    for name in ("open/inner", "closed/inner", "open/shut"):
-        (place / name).mkdir(parents=True)
-    (place / "open" / "shut").chmod(0o500)
-    (place / "closed").chmod(0o070)
-    changed: list[str] = []
-    usual = os.chmod
-
-    def noted(path: str, mode: int, **more: Any) -> None:
-        changed.append(os.path.basename(path))
-        assert mode == 0o700
-        usual(path, mode, **more)
-
-    before = opened()
-    monkeypatch.setattr(os, "chmod", noted)
-    remove_tree(str(place))
-    assert sorted(changed) == ["closed", "place", "shut"] and not place.exists() and opened() == before
-
-
-def test_a_directory_of_another_user_is_emptied_if_that_is_possible(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place = tmp_path / "place"
-    place.mkdir()
-    (place / "x").touch()
-
-    def refused(*arguments: object, **more: object) -> None:
-        raise PermissionError
-
-    monkeypatch.setattr(os, "chmod", refused)
-    remove_tree(str(place))
-    assert not place.exists()
-    (tmp_path / "file").touch()
-    remove_tree(str(tmp_path / "file"))
-    assert os.listdir(tmp_path) == []
 
 
 def walked(root: Path, **more: bool) -> list[str]:

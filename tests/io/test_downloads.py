@@ -150,18 +150,3 @@ async def test_a_file_that_is_not_there_and_a_server_that_is_not_are_said(tmp_pa
         finish(str(tmp_path / "m"), HASH)
     with pytest.raises(StorageError, match=r"cannot write .*m\.partial"):
         append(str(tmp_path / "none" / "m"), [], at=0, progress=lambda _: None)
-
-
-def test_adding_drops_what_lies_behind_the_place_and_is_on_the_disk_at_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = str(tmp_path / "m")
-    synced: list[int] = []
-    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_size))
-    told: list[int] = []
-    append(path, [b"abc", b"def"], at=0, progress=told.append)
-    append(path, [b"XY"], at=2, progress=told.append)
-    assert told == [3, 6, 4] and synced == [6, 4]
-    assert Path(partial(path)).read_bytes() == b"abXY" and size_of(partial(path)) == 4
-    finish(path, hashlib.sha256(b"abXY").hexdigest())
-    assert size_of(path) == 4 and size_of(partial(path)) == 0

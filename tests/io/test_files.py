@@ -20,7 +20,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import treadle
-from tests.descriptors import opened
 from treadle.errors import Busy, StorageError
 from treadle.io import files
 from treadle.io import files as files_module
@@ -47,15 +46,6 @@ def test_a_write_replaces_the_content_and_leaves_nothing_beside_it(tmp_path: Pat
     assert os.listdir(tmp_path) == ["state"]
 
 
-def test_the_mode_is_what_was_asked_whatever_the_umask(tmp_path: Path) -> None:
-    before = os.umask(0o077)
-    try:
-        files.write_atomic(str(tmp_path / "a"), b"", 0o644)
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o644
-
-
 def test_a_device_is_written_to_and_never_replaced() -> None:
     master, slave = os.openpty()  # not /dev/null: root could replace that, and would if this ever failed
     try:
@@ -67,14 +57,30 @@ def test_a_device_is_written_to_and_never_replaced() -> None:
         os.close(slave)
 
 
-def test_an_existing_file_can_keep_its_mode(tmp_path: Path) -> None:
-    path = tmp_path / "script"
-    path.write_text("old")
-    path.chmod(0o755)
-    files.write_atomic(str(path), b"new", keep_mode=True)
-    assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"new", 0o755)
-    files.write_atomic(str(tmp_path / "fresh"), b"", 0o640, keep_mode=True)
-    assert stat.S_IMODE((tmp_path / "fresh").stat().st_mode) == 0o640
+def test_a_file_has_the_mode_that_is_given_whatever_the_umask_unless_it_keeps_its_own(tmp_path: Path) -> None:
+    path, fresh, before = tmp_path / "a", tmp_path / "b", os.umask(0o077)
+
+    def mode(place: Path, asked: int, **how: bool) -> int:
+        files.write_atomic(str(place), b"new", asked, **how)
+        return stat.S_IMODE(place.stat().st_mode)
+
+    try:
+        assert mode(path, 0o644) == 0o644
+        path.chmod(0o4755)
+        assert mode(path, 0o640, keep_mode=True) == 0o4755 and mode(path, 0o640) == 0o640
+        assert mode(fresh, 0o640, keep_mode=True) == 0o640
+    finally:
+        os.umask(before)
+
+
+def test_what_is_created_is_for_nobody_else_and_what_is_appended_comes_after_what_was_there(tmp_path: Path) -> None:
+    for name, begin, content in (("a", files.created, b"two"), ("b", files.appending, b"onetwo")):
+        path = tmp_path / name
+        for word in (b"one", b"two"):
+            with begin(str(path)) as file:
+                file.write(word)
+                assert path.read_bytes().endswith(word), "written at once"
+        assert path.read_bytes() == content and stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_an_existing_file_keeps_its_owner_with_its_mode(tmp_path: Path) -> None:
@@ -94,15 +100,6 @@ def test_a_symbolic_link_stays_a_link(tmp_path: Path) -> None:
     files.write_atomic(str(tmp_path / "link"), b"new")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "target").read_bytes() == b"new"
-
-
-def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    files.write_atomic(str(pipe), b"through")
-    assert os.read(reader, 100) == b"through" and stat.S_ISFIFO(os.stat(pipe).st_mode)
-    os.close(reader)
 
 
 def test_a_name_as_long_as_names_can_be_is_written(tmp_path: Path) -> None:
@@ -146,38 +143,9 @@ def test_what_is_written_is_locked_meanwhile_and_synced_with_its_directory_unles
     assert len(synced) == 3
     files.append_line(str(tmp_path / "log"), b"line", sync=True)
     assert synced[3:] == ["file"]
-
-
-def test_a_file_has_the_mode_that_is_given_unless_it_keeps_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "a"
-    path.touch()
-
-    def mode(before: int, **how: bool) -> int:
-        path.chmod(before)
-        files.write_atomic(str(path), b"", 0o640, **how)
-        return stat.S_IMODE(path.stat().st_mode)
-
-    assert (mode(0o4755), mode(0o4755, keep_mode=True)) == (0o640, 0o4755)
-    stranger = os.stat_result((stat.S_IFREG | 0o4755, 1, 1, 1, 12345, 12345, 0, 0, 0, 0))
-    monkeypatch.setattr(os, "fchown", lambda fd, user, group: (_ for _ in ()).throw(PermissionError(user, group)))
-    with open(tmp_path / "b", "wb") as file:
-        monkeypatch.setattr(os, "stat", lambda *path, **how: stranger)
-        files._set_rights(file.fileno(), "b", 0o600, True, None)
-        assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o755, "it is ours now"
-        monkeypatch.undo()
-    with pytest.raises(FileNotFoundError):
-        files.read_at_most(str(tmp_path / "none"), 1)
-    log, other = str(tmp_path / "log"), str(tmp_path / "other")
-    os.close(files.open_append(log))
-    files.append_line(other, b"", mode=0o640)
-    with open(files.open_append(other, 0o600), "wb") as file:
-        file.write(b"more")
-    assert [stat.S_IMODE(os.stat(one).st_mode) for one in (log, other)] == [0o600, 0o640]
-    assert Path(other).read_bytes() == b"\nmore"
-    with pytest.raises(StorageError, match="cannot write"):
-        files.open_append(str(tmp_path))
+    files.write(str(tmp_path / "plain"), b"words")
+    files.write(str(tmp_path / "plain"), b"words", sync=True)
+    assert synced[4:] == ["file"]
 
 
 def test_in_an_open_directory_a_link_to_a_pipe_is_replaced_and_elsewhere_it_is_followed(tmp_path: Path) -> None:
@@ -211,11 +179,6 @@ def test_a_file_is_renamed_over_another_and_one_that_is_not_there_is_said_or_tol
         files.move_if_there(new, str(tmp_path))
 
 
-def test_a_name_is_unfinished_only_as_we_call_it() -> None:
-    names = [".treadle-0123456789abcdef.tmp", ".treadle-1.tmp", "xtreadle-0123456789abcdef.tmp"]
-    assert [*map(files.is_unfinished, [*names, ".treadle-0123456789abcdef.tmq"])] == [True, False, False, False]
-
-
 # Appending...
 def test_lines_come_back_as_they_were_appended(tmp_path: Path) -> None:
     path = str(tmp_path / "log")
@@ -245,15 +208,6 @@ def test_what_is_written_after_a_torn_line_was_read_is_not_taken_for_a_line(tmp_
         file.write(b"o\n" + b"x" * 100_000)
     rest = list(reading)
     assert rest in ([], [b"two"]) and lines.torn
-
-
-def test_a_torn_last_line_is_reported_and_costs_no_other_line(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_bytes(b"one\ntw")
-    lines = files.iter_lines(str(path))
-    assert (list(lines), lines.torn) == ([b"one"], b"tw")
-    files.append_line(str(path), b"three")
-    assert files.read_lines(str(path)) == ([b"one", b"tw", b"three"], b"")
 
 
 def test_a_log_nobody_wrote_to_is_empty(tmp_path: Path) -> None:
@@ -611,15 +565,6 @@ def test_a_directory_with_a_used_number_is_not_taken_for_our_own(tmp_path: Path)
         directory.rmdir()
 
 
-def test_one_that_died_while_it_made_the_directory_is_waited_for_only_a_moment(tmp_path: Path) -> None:
-    lock, directory = tmp_path / "lock", tmp_path / "lock.d"
-    lock.write_bytes(files.locked_beside._MAKING)
-    directory.mkdir()
-    os.utime(directory, (time.time() - 3, time.time() - 3))
-    with files.locked_beside(str(lock), str(directory), timeout=0.0):
-        pass
-
-
 def test_a_failed_lock_leaves_the_lock_file_free(tmp_path: Path) -> None:
     lock, directory = str(tmp_path / "lock"), tmp_path / "lock.d"
     directory.mkdir()
@@ -632,11 +577,6 @@ def test_a_failed_lock_leaves_the_lock_file_free(tmp_path: Path) -> None:
         files.locked_beside(lock, str(tmp_path / "file" / "lock.d"), timeout=0.0).__enter__()
     with files.locked(lock, 0):
         pass
-
-
-def test_where_no_other_program_can_lock_there_is_nobody_to_keep_out(tmp_path: Path) -> None:
-    with files.locked_beside(str(tmp_path / "lock"), str(tmp_path / "none" / "lock.d"), timeout=0.0):
-        assert not (tmp_path / "none").exists()
 
 
 def test_asking_whether_it_is_locked_does_not_lock_it(tmp_path: Path) -> None:
@@ -687,82 +627,12 @@ def test_what_a_killed_writer_left_is_removed_by_the_next_and_what_is_being_writ
     assert len(os.listdir(tmp_path)) == 4, "a directory is looked at once"
 
 
-def test_a_file_is_removed_if_that_is_possible(tmp_path: Path) -> None:
-    (tmp_path / "here").write_text("x")
-    (tmp_path / "folder").mkdir()
-    for name in ("here", "missing", "folder"):
-        files.try_remove(str(tmp_path / name))
-    fd = os.open(tmp_path, os.O_RDONLY)
-    (tmp_path / "inside").write_text("x")
-    files.try_remove("inside", fd)
-    os.close(fd)
-    assert os.listdir(tmp_path) == ["folder"]
-
-
-def test_a_file_is_opened_by_its_path_or_by_a_descriptor_that_closes_with_it(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"some words")
-    with files.opened(str(path)) as file:
-        assert file.read() == b"some words"
-    fd = os.open(path, os.O_RDONLY)
-    with files.opened(fd) as file:
-        assert file.read(4) == b"some"
-    with pytest.raises(OSError):
-        os.fstat(fd)
-    with pytest.raises(FileNotFoundError):
-        files.opened(str(tmp_path / "none"))
-
-
-def test_what_is_created_is_empty_and_for_nobody_else(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"what was there before")
-    with files.created(str(path)) as file:
-        file.write(b"new")
-        assert path.read_bytes() == b"new", "written at once"
-    fresh = tmp_path / "fresh"
-    os.close(files.create(str(fresh)))
-    assert fresh.stat().st_mode & 0o777 == 0o600
-
-
-def test_what_is_appended_comes_after_what_was_there(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    for word in (b"one ", b"two "):
-        with files.appending(str(path)) as file:
-            file.write(word)
-    assert path.read_bytes() == b"one two " and path.stat().st_mode & 0o777 == 0o600
-
-
-@pytest.mark.parametrize("sync", [True, False])
-def test_a_file_is_written_whole(tmp_path: Path, sync: bool) -> None:
-    data = os.urandom(3 << 20)
-    files.write(str(tmp_path / "file"), data, sync=sync)
-    assert (tmp_path / "file").read_bytes() == data
-
-
 def test_a_part_is_given_with_the_length_of_the_whole(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"0123456789")
     assert files.part(str(path), 3, 4) == (b"3456", 10)
     assert files.part(str(path), 8, 4) == (b"89", 10)
     assert files.part(str(path), 50, 4) == (b"", 10)
-
-
-def test_a_file_is_changed_in_place(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"one two")
-    with files.changing(str(path)) as file:
-        assert file.read() == b"one two"
-        file.truncate(3)
-    assert path.read_bytes() == b"one"
-    with pytest.raises(FileNotFoundError):
-        files.changing(str(tmp_path / "none"))
-
-
-def test_a_renamed_file_takes_the_place_of_another(tmp_path: Path) -> None:
-    (tmp_path / "old").write_bytes(b"old")
-    (tmp_path / "new").write_bytes(b"new")
-    files.rename(str(tmp_path / "old"), str(tmp_path / "new"))
-    assert (tmp_path / "new").read_bytes() == b"old" and not (tmp_path / "old").exists()
 
 
 def test_a_new_file_takes_no_name_that_is_taken_and_appears_whole(tmp_path: Path) -> None:
@@ -797,15 +667,6 @@ def test_where_there_are_no_hard_links_a_file_is_placed_all_the_same(
     assert (tmp_path / "placed").stat().st_mode & 0o777 == 0o600
 
 
-def test_what_is_written_is_on_the_disk_if_that_is_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[int] = []
-    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_size))
-    files.write(str(tmp_path / "f"), b"one")
-    assert synced == []
-    files.write(str(tmp_path / "f"), b"words", sync=True)
-    assert synced == [5]
-
-
 def test_a_file_is_read_whole_and_hashed(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"\xff\n" * 100_000)
     path = str(tmp_path / "f")
@@ -816,19 +677,15 @@ def test_a_file_is_read_whole_and_hashed(tmp_path: Path) -> None:
 
 def test_one_that_is_not_there_is_an_error_unless_that_was_to_be_expected(tmp_path: Path) -> None:
     path = str(tmp_path / "f")
-    assert read_if_there(path) is None
+    assert read_if_there(path) is None and state_numbers(path, ".json") == {}
+    with pytest.raises(StorageError, match="cannot read"):
+        read_if_there(str(tmp_path))
     with pytest.raises(StorageError, match=f"cannot read {path}"):
         read(path)
     with pytest.raises(StorageError, match="cannot read"):
         next(pieces(path, 10))
     with pytest.raises(FileNotFoundError):
         sha256(path)
-
-
-def test_what_cannot_be_read_is_an_error_in_any_case(tmp_path: Path) -> None:
-    for reading in (read, read_if_there):
-        with pytest.raises(StorageError, match="cannot read"):
-            reading(str(tmp_path))
 
 
 def test_a_file_is_followed_to_its_last_line_also_when_it_is_removed(tmp_path: Path) -> None:
@@ -847,10 +704,6 @@ def test_a_file_is_followed_to_its_last_line_also_when_it_is_removed(tmp_path: P
     assert list(follow_lines(str(place), look, 0.0)) == [b"one", b"two"]
 
 
-def test_a_file_that_never_comes_has_no_lines(tmp_path: Path) -> None:
-    assert list(follow_lines(str(tmp_path / "none"), lambda: False, 0.0)) == []
-
-
 def test_the_number_of_a_file_changes_with_it_and_with_no_other(tmp_path: Path) -> None:
     for name in ("a.json", "b.json", "c.txt"):
         (tmp_path / name).write_text("{}")
@@ -862,10 +715,6 @@ def test_the_number_of_a_file_changes_with_it_and_with_no_other(tmp_path: Path) 
     os.utime(tmp_path / "a.json", (0, 0))
     second = state_numbers(str(tmp_path), ".json")
     assert second["a.json"] != first["a.json"] and second["b.json"] == first["b.json"]
-
-
-def test_a_directory_that_is_not_there_has_no_files(tmp_path: Path) -> None:
-    assert state_numbers(str(tmp_path / "none"), ".json") == {}
 
 
 def test_a_file_whose_old_time_was_put_back_is_another_state(tmp_path: Path) -> None:
@@ -904,12 +753,3 @@ def test_a_file_that_comes_later_is_waited_for_and_a_last_half_line_is_none(tmp_
         return len(looks) < 6
 
     assert list(follow_lines(str(place), look, 0.0)) == [b"one", b""] and len(looks) >= 6
-
-
-def test_a_number_is_that_of_a_state_and_looking_leaves_nothing_open(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text("{}")
-    before = opened()
-    assert state_numbers(str(tmp_path), ".json") == {"a.json": state_number(str(tmp_path / "a.json"))}
-    assert opened() == before
-    with pytest.raises(NotADirectoryError):
-        state_numbers(str(tmp_path / "a.json"), ".json")

@@ -163,12 +163,6 @@ async def test_headers_that_come_twice_are_joined() -> None:
         assert response.headers["via"] == "a, b" and await response.whole(9) == b"hi"
 
 
-def test_ports_and_hosts_are_those_of_the_address() -> None:
-    ports = [http_module._port(urlsplit(url)) for url in ("http://x", "https://x", "http://x:7", "https://x:8")]
-    assert ports == [80, 443, 7, 8]
-    assert [http_module._host(urlsplit(url)) for url in ("http://a:b@x:7/", "http://x")] == ["x:7", "x"]
-
-
 async def test_a_connection_is_not_used_again_when_the_answer_was_not_read_to_its_end() -> None:
     service = Service(OK, OK, hold=True)
     async with serving(service) as url, client() as http:
@@ -438,13 +432,3 @@ def test_the_environment_says_which_proxy_leads_to_a_host(
         monkeypatch.setenv(name, value)
     found = proxy_for(urlsplit(url))
     assert (found.geturl() if found else None) == proxy
-
-
-def test_the_settings_of_the_system_are_asked_where_it_has_some(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("urllib.request.getproxies", lambda: {"https": "system:4"})
-    url = urlsplit("https://a.example/")
-    monkeypatch.setattr("sys.platform", "linux")
-    assert proxy_for(url) is None
-    monkeypatch.setattr("sys.platform", "darwin")
-    found = proxy_for(url)
-    assert found is not None and found.geturl() == "http://system:4"

@@ -1,4 +1,4 @@
-"""Streams of bytes, also standard input."""
+"""Streams of bytes: standard input and output, pipes, and Unix sockets for this user alone."""
 
 import asyncio
 import os
@@ -7,15 +7,19 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests import another_user
+from tests.descriptors import opened
 from tests.io.process.trees import SOURCES
 from tests.streams import pair
-from treadle.errors import ConfigError, NotFound, PeerClosed, StorageError
+from treadle.errors import ConfigError, Denied, NotFound, PeerClosed, PeerStalled, StorageError
+from treadle.io import sockets
+from treadle.io.standard_streams import forget
 from treadle.io.streams import FdStream, Printing, Stream, connect_unix, listen_unix, prompt
 
 Ends = tuple[Stream, Stream]
@@ -257,11 +261,6 @@ def test_own_stdio_works_over_files(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_bytes() == b"ABC" * 100_000
 
 
-def test_own_stdio_works_over_dev_null() -> None:
-    result = subprocess.run(ECHO_ARGV, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=ECHO_ENV, stderr=-1)
-    assert (result.returncode, result.stderr) == (0, b"stray\n")
-
-
 def test_own_stdio_works_over_a_socket_and_leaves_it_blocking() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -431,13 +430,6 @@ def test_a_silent_pipe_is_left_alone_and_that_is_said(piped: Piped) -> None:
     assert "silent" in notes[0]
 
 
-def test_a_file_is_read_whole(tmp_path: Path) -> None:
-    (tmp_path / "f").write_bytes(b"x" * 3_000_000)
-    fd = os.open(tmp_path / "f", os.O_RDONLY)
-    assert len(prompt(None, note=notes.append, fd=fd)) == 3_000_000
-    os.close(fd)
-
-
 @pytest.mark.parametrize("given", [None, "", "  \n"])
 def test_no_prompt_at_all_says_how_to_give_one(given: str | None, piped: Piped) -> None:
     with pytest.raises(ConfigError, match="treadle -p"):
@@ -461,9 +453,185 @@ def test_a_terminal_is_not_read_and_its_end_is_no_input(piped: Piped) -> None:
         prompt(None, note=notes.append, fd=987)
 
 
-def test_a_file_is_added_to_what_was_given_and_nothing_is_noted(tmp_path: Path) -> None:
+def test_a_file_is_added_whole_to_what_was_given_and_nothing_is_noted(tmp_path: Path) -> None:
     notes.clear()
-    (tmp_path / "f").write_bytes(b"from a file")
+    (tmp_path / "f").write_bytes(b"x" * 3_000_000)
     fd = os.open(tmp_path / "f", os.O_RDONLY)
-    assert prompt("sum up", note=notes.append, fd=fd, patience=0.0) == "sum up\n\nfrom a file" and notes == []
+    assert prompt("sum up", note=notes.append, fd=fd, patience=0.0) == "sum up\n\n" + "x" * 3_000_000 and notes == []
     os.close(fd)
+
+
+SCRIPT = """
+import os, sys
+from treadle.io.standard_streams import fill_gaps
+fill_gaps()
+opened = os.open("/dev/zero", os.O_RDONLY)
+assert opened > 2, opened
+assert os.read(0, 1) == b"", "stdin should have ended"
+print("lost", file=sys.stderr)
+try:
+    os.write(1, b"heard")
+except OSError:
+    os.write(2, b"stdout cannot be written")
+"""
+
+
+@pytest.mark.parametrize(
+    ("closed", "out", "err"),
+    [
+        ("<&-", b"heard", b"lost\n"),
+        (">&-", b"", b"lost\nstdout cannot be written"),
+        ("2>&-", b"heard", b""),
+        ("<&- >&- 2>&-", b"", b""),
+    ],
+)
+def test_no_file_takes_the_place_of_a_stream_that_is_missing(closed: str, out: bytes, err: bytes) -> None:
+    given = "" if "<" in closed else "</dev/null"
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" -c "$1" {given} {closed}', sys.executable, SCRIPT], capture_output=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, out, err)
+
+
+def test_a_pipe_that_nobody_reads_does_not_hold_up_whoever_writes_to_stderr() -> None:
+    code = (
+        "from treadle.io.standard_streams import never_wait_for_stderr\n"
+        "import sys\n"
+        "never_wait_for_stderr()\n"
+        "for _ in range(10_000): print('a warning ' * 20, file=sys.stderr, flush=True)\n"
+        "print('done')"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with child:
+        assert child.stdout is not None and child.stderr is not None
+        assert child.stdout.read() == b"done\n"
+        assert child.stderr.read().startswith(b"a warning ")
+
+
+def test_what_is_connected_to_nothing_is_lost_and_at_its_end(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    (tmp_path / "file").write_bytes(b"content")
+    file = os.open(tmp_path / "file", os.O_RDONLY)
+    before = {number for number, _ in opened()}
+    forget(write, file)
+    assert os.write(write, b"lost") == 4 and os.read(file, 10) == b"" and os.read(read, 1) == b""
+    assert {number for number, _ in opened()} == before
+    for fd in (read, write, file):
+        os.close(fd)
+
+
+@pytest.mark.parametrize("owned", [True, False])
+def test_a_listening_socket_is_private_and_replaces_a_dead_one(tmp_path: Path, owned: bool) -> None:
+    path = str(tmp_path / "s")
+    sockets.listen(path, owned=owned).close()
+    listener = sockets.listen(path, owned=owned)
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    client = sockets.connect(path, timeout=60)
+    assert client.gettimeout() == 60
+    accepted, _ = listener.accept()
+    assert sockets.same_user(accepted) and sockets.peer_uid(accepted) == os.geteuid()
+    client.send(b"x")
+    assert accepted.recv(1) == b"x"
+    for sock in (client, accepted, listener):
+        sock.close()
+
+
+@pytest.mark.skipif(not another_user.ROOT, reason=another_user.REASON)
+def test_another_user_is_told_from_this_one(tmp_path: Path) -> None:
+    listener = sockets.listen(str(tmp_path / "s"))
+    listener.settimeout(60)
+    other = subprocess.Popen(another_user.connecting(str(tmp_path / "s")))
+    accepted, _ = listener.accept()
+    assert sockets.peer_uid(accepted) == another_user.UID and not sockets.same_user(accepted)
+    accepted.close()
+    listener.close()
+    assert other.wait(60) == 0
+
+
+def test_one_that_is_served_is_not_replaced(tmp_path: Path) -> None:
+    path = str(tmp_path / "s")
+    with sockets.listen(path):
+        with pytest.raises(StorageError, match="already served"):
+            sockets.listen(path)
+        sockets.connect(path).close()
+
+
+def test_a_crowd_can_knock_before_anybody_opens(tmp_path: Path) -> None:
+    listener = sockets.listen(str(tmp_path / "s"))
+    allowed = int(Path("/proc/sys/net/core/somaxconn").read_text())
+    crowd = [sockets.connect(str(tmp_path / "s"), timeout=60) for _ in range(min(300, allowed))]
+    for sock in (*crowd, listener):
+        sock.close()
+
+
+def test_one_that_does_not_open_is_not_waited_for_longer_than_allowed(tmp_path: Path) -> None:
+    path = str(tmp_path / "s")
+    with sockets.listen(path, backlog=0), sockets.connect(path), pytest.raises(PeerStalled, match="does not take"):
+        sockets.connect(path, timeout=0.05)
+
+
+def test_nobody_listening_is_not_found_and_a_place_that_cannot_be_used_says_so(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="no one listens"):
+        sockets.connect(str(tmp_path / "s"))
+    dead = socket.socket(socket.AF_UNIX)
+    dead.bind(str(tmp_path / "s"))
+    dead.close()
+    with pytest.raises(NotFound, match="no one listens"):
+        sockets.connect(str(tmp_path / "s"))
+    for owned in (True, False):
+        with pytest.raises(StorageError, match="listen at|lock"):
+            sockets.listen(str(tmp_path / "no" / "s"), owned=owned)
+
+
+def test_who_finds_the_file_can_connect(tmp_path: Path) -> None:
+    paths = [str(tmp_path / f"{number}.sock") for number in range(200)]
+    listeners = []
+
+    def make() -> None:
+        listeners.extend(sockets.listen(path, owned=True) for path in paths)
+
+    maker = threading.Thread(target=make)
+    maker.start()
+    for path in paths:
+        while not os.path.exists(path):
+            assert maker.is_alive() or os.path.exists(path)
+        sockets.connect(path).close()
+    maker.join()
+    for listener in listeners:
+        listener.close()
+    assert sorted(os.listdir(tmp_path)) == sorted(map(os.path.basename, paths))
+
+
+def test_a_listener_does_not_block_is_private_from_the_first_and_clears_what_a_killed_one_left(tmp_path: Path) -> None:
+    (tmp_path / "one.soc~").touch()
+    with sockets.listen(str(tmp_path / "one.sock")) as listener:
+        assert listener.gettimeout() == 0.0 and sockets.peer_pid(listener) == os.getpid()
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+    assert sorted(os.listdir(tmp_path)) == ["one.sock", "one.sock.lock"]
+    assert not sockets.is_served(str(tmp_path / "one.sock")) and not sockets.is_served(str(tmp_path / "none"))
+
+
+def test_why_no_one_could_be_reached_is_told() -> None:
+    for error, kind, says in (
+        (FileNotFoundError(2, "not there"), NotFound, "no one listens at /s: not there"),
+        (NotADirectoryError(20, "no directory"), NotFound, "no one listens at /s: no directory"),
+        (ConnectionRefusedError(111, "refused"), NotFound, "no one listens at /s: refused"),
+        (PermissionError(13, "no"), Denied, "/s belongs to another user"),
+        (TimeoutError(110, "late"), PeerStalled, "the process that serves /s does not take connections"),
+        (BlockingIOError(11, "full"), PeerStalled, "the process that serves /s does not take connections"),
+        (OSError(71, "odd"), StorageError, "cannot connect to /s: odd"),
+    ):
+        found = sockets.no_connection("/s", error)
+        assert type(found) is kind and found.message == says
+
+
+def test_whether_the_other_end_has_left_is_seen_without_taking_anything() -> None:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    assert not sockets.has_left(ours)
+    theirs.send(b"last")
+    theirs.close()
+    assert not sockets.has_left(ours) and ours.recv(10) == b"last" and sockets.has_left(ours)
+    ours.close()
+    assert sockets.has_left(ours), "what is closed leads to no one"

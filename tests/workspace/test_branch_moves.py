@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.conftest import need
-from tests.io.process.test_reaper import in_copy
+from tests.io.process.trees import in_copy
 from tests.workspace.repositories import git, make
 from treadle.errors import Busy, StorageError, WorkspaceError
 from treadle.workspace import branch_moves, user_repository

@@ -81,16 +81,6 @@ def test_a_command_whose_view_cannot_be_made_does_not_begin(tmp_path: Path) -> N
         look(tmp_path / "missing", "true")
 
 
-def test_its_place_is_a_small_file_system_with_the_three_directories(tmp_path: Path) -> None:
-    (tmp_path / "place").mkdir()
-    script = "stat -f -c %T place; stat -c '%a %n' place place/*; grep -c ' shared:' /proc/self/mountinfo;"
-    script += "df -k --output=size place"
-    lines = look(tmp_path / "place", script).split("\n")
-    assert lines[:5] == ["tmpfs", "755 place", "755 place/empty", "755 place/root", "755 place/shown"]
-    assert lines[5] == "0", "nothing that it mounts is seen by others"
-    assert lines[7].strip() == "4096"
-
-
 def test_a_file_system_that_no_overlay_shows_is_bound_where_that_is_allowed(tmp_path: Path) -> None:
     (tmp_path / "place").mkdir()
     step = (view.OVERLAY_OR_BIND, "/proc", "shown/0")

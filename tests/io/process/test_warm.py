@@ -1,26 +1,62 @@
-"""Work that is handed to a warm parent, and that ends with who asked for it."""
+"""Work that is handed to a warm parent: with the surroundings of who asks, and no longer than who asked."""
 
-import contextlib
-import marshal
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.io.process.warmed import ASK, Warm
+import treadle
+from tests.conftest import need
 from tests.terminal.support import alive, until
 from tests.waiting import stop
 from treadle.io.process import table
 from treadle.io.process import warm as warming
 from treadle.io.process.warm import KILLED, START
+
+ASK = """
+import os, sys
+from treadle.io.process import warm
+warm.PATIENCE = float(os.environ.get("PATIENCE", 50))  # a busy machine may need more than the usual two seconds
+start = ["subprocess"] if sys.argv[2:] else ()
+print(warm.run("subprocess", "call", [["sh", "-c", sys.argv[1]]], start=start, name="".join(sys.argv[3:])))
+"""
+
+
+class Warm:
+    """Callers with a warm parent of their own."""
+
+    def __init__(self, home: Path, source: Path) -> None:
+        self.home = home
+        self.source = source
+
+    def ask(
+        self, script: str, *start: str, seconds: str = "60", before: Sequence[str] = (), **more: object
+    ) -> subprocess.CompletedProcess[str]:
+        env = {**os.environ, "TREADLE_WARM": seconds, "PYTHONPATH": str(self.source), "TOLD": "by me"}
+        command = [*before, sys.executable, "-c", ASK, script, *start]
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, **more)  # type: ignore[call-overload, no-any-return]
+
+    def parents(self) -> list[int]:
+        """The warm parents without their copies, one of which may still be ending after its caller got the answer."""
+        found = {process.pid: process.parent for process in table.processes() if process.name == "treadle-warm"}
+        own = [pid for pid, parent in found.items() if parent not in found]
+        return [pid for pid in own if any(str(self.home) in word for word in table.command_line(pid))]
+
+
+@pytest.fixture
+def warm(state_home: Path) -> Iterator[Warm]:
+    found = Warm(state_home, Path(treadle.__file__).parents[1])
+    yield found
+    for pid in found.parents():
+        os.kill(pid, signal.SIGCONT)
+        os.kill(pid, signal.SIGTERM)
+        until(lambda pid=pid: not alive(pid))
 
 
 def test_without_one_and_unless_told_to_start_it_nothing_is_done(warm: Warm) -> None:
@@ -76,128 +112,6 @@ def test_a_process_with_another_scheduling_policy_has_another_one(state_home: Pa
     assert found[0] == found[2] != found[1]
 
 
-class Answering:
-    """A warm parent of our own, in a thread: it says that a copy is ready, and answers what a test says."""
-
-    def __init__(self, path: str, ready: bytes, answer: bytes) -> None:
-        self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.bind(path)
-        self.listener.listen()
-        self.ready, self.answer = ready, answer
-        self.request: tuple[Any, ...] = ()
-        self.given: list[os.stat_result] = []
-        self._thread = threading.Thread(target=self._serve)
-        self._thread.start()
-
-    def _serve(self) -> None:
-        control, _ = self.listener.accept()
-        with control, contextlib.suppress(OSError):  # who asked may be gone
-            if not self.ready:
-                return
-            control.send(self.ready)
-            data, fds, _, _ = socket.recv_fds(control, 65536, 16)
-            self.given = [os.fstat(fd) for fd in fds]
-            for fd in fds:
-                os.close(fd)
-            while data and len(data) < 4 + int.from_bytes(data[:4], "big"):
-                data += control.recv(1 << 20)
-            self.request = marshal.loads(data[4:]) if data else ()
-            control.send(self.answer)
-
-    def end(self) -> None:
-        self._thread.join(60)
-        self.listener.close()
-
-
-@pytest.fixture
-def answering(state_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Answering]]:
-    monkeypatch.setenv("TREADLE_WARM", "60")
-    monkeypatch.setattr(warming, "PATIENCE", 60.0)
-    made: list[Answering] = []
-
-    def make(name: str = "", answer: bytes = b"", ready: bytes = warming.READY + (77).to_bytes(4, "big")) -> Answering:
-        path = warming.address(name)
-        Path(path).unlink(missing_ok=True)
-        made.append(Answering(path, ready, answer))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.end()
-
-
-Make = Callable[..., Answering]
-
-
-@pytest.mark.parametrize(
-    ("answer", "code", "says"),
-    [(b"3\n", 3, ""), (b"0\n", 0, ""), (warming.STALE, None, ""), (b"", 1, KILLED)],
-)
-def test_the_answer_of_the_copy_is_the_exit_code(
-    answering: Make, capsys: pytest.CaptureFixture[str], answer: bytes, code: int | None, says: str
-) -> None:
-    copy = answering(answer=answer)
-    assert warming.run("os", "getpid", [1, "two"]) == code and capsys.readouterr().err == says
-    copy.end()
-    module, function, arguments, around, argv, bond = copy.request
-    assert (module, function, arguments, argv, bond) == ("os", "getpid", [1, "two"], sys.argv, warming.WATCHED)
-    assert around["pid"] == os.getpid() and around["env"] == dict(os.environ) and around["umask"] == 0o022
-    assert set(around["cpus"]) == os.sched_getaffinity(0)
-    expected = [os.stat("."), *(os.fstat(fd) for fd in (0, 1, 2))]
-    assert [(each.st_dev, each.st_ino) for each in copy.given] == [(each.st_dev, each.st_ino) for each in expected]
-    assert os.umask(0o022) == 0o022
-
-
-def test_a_copy_that_is_tied_is_asked_for_as_such(answering: Make) -> None:
-    copy = answering(answer=b"7")
-    assert warming.run("os", "getpid", [], tied=True) == 7
-    copy.end()
-    assert copy.request[-1] == warming.TIED
-
-
-def test_what_lives_on_gets_its_descriptors_and_no_stream_of_ours(answering: Make, tmp_path: Path) -> None:
-    copy = answering("workers")
-    with open(tmp_path / "file", "w") as file:
-        assert warming.spawn("os", "getpid", [], [file.fileno()], name="workers")
-        copy.end()
-    null, own = os.stat(os.devnull).st_rdev, (tmp_path / "file").stat().st_ino
-    assert [each.st_rdev for each in copy.given[1:4]] == [null] * 3 and copy.given[4].st_ino == own
-    assert copy.request[-1] == warming.ALONE and copy.request[3]["env"] == dict(os.environ)
-    beside = answering()
-    assert warming.start_beside(warming.address(), "os", "getpid", ["x"], []) == 77
-    beside.end()
-    assert beside.request[:3] == ("os", "getpid", ["x"]) and beside.request[3]["env"] == {}
-    assert warming.start_beside(f"{tmp_path}/none", "os", "getpid", [], []) == 0
-
-
-def test_a_large_request_comes_whole(answering: Make) -> None:
-    copy = answering(answer=b"0")
-    assert warming.run("os", "getpid", ["x" * 3_000_000]) == 0
-    copy.end()
-    assert copy.request[2] == ["x" * 3_000_000]
-
-
-def test_one_that_is_not_ready_or_not_wanted_does_nothing(answering: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    for ready in (b"x", b""):
-        copy = answering(ready=ready)
-        assert warming.run("os", "getpid", []) is None
-        copy.end()
-        assert copy.request == ()
-    assert (
-        not warming.spawn("os", "getpid", [], [], name="none") and warming.run("os", "getpid", [], name="none") is None
-    )
-    listening = socket.socket(socket.AF_UNIX)
-    Path(warming.address()).unlink()
-    listening.bind(warming.address())
-    listening.listen()
-    with listening:
-        monkeypatch.setenv("TREADLE_WARM", "0")
-        assert warming.run("os", "getpid", []) is None, "it is not even asked"
-        monkeypatch.setenv("TREADLE_WARM", "60")
-        monkeypatch.setattr(warming, "PATIENCE", 0.01)
-        assert warming.run("os", "getpid", []) is None, "it does not answer"
-
-
 @pytest.mark.parametrize(("value", "seconds"), [(None, 1800.0), ("5", 5.0), ("0", 0.0), ("-3", 0.0), ("soon", 1800.0)])
 def test_how_long_an_idle_one_is_kept(monkeypatch: pytest.MonkeyPatch, value: str | None, seconds: float) -> None:
     monkeypatch.delenv("TREADLE_WARM")
@@ -226,66 +140,6 @@ def test_each_name_and_each_kind_of_surroundings_has_its_own_address(
         found.append((warming.address("one"), warming.address(warming.WORKERS)))
     assert len({workers for _, workers in found}) == 8, "their memory is charged to their group"
     assert len({one for one, _ in found}) == 6 and found[5][0] == found[7][0]
-
-
-def test_the_third_of_its_kind_pays(state_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not warming.pays("x") and warming._counted == [], "there should be none"
-    monkeypatch.setenv("TREADLE_WARM", "60")
-    try:
-        assert [warming.pays("x") for _ in range(4)] == [False, False, True, True] and len(
-            warming._counted
-        ) == warming.FEW
-        assert not warming.pays("y")
-        monkeypatch.setattr(sys, "platform", "plan9")
-        assert not warming.pays("x")
-    finally:
-        for one in warming._counted:
-            one.close()
-        warming._counted.clear()
-
-
-def test_those_of_a_name_are_found_and_sent_away(answering: Make, state_home: Path) -> None:
-    copy, other = answering("one"), answering("other")
-    path = warming.address("one")
-    Path(f"{path}.starting").touch()
-    (Path(path).parent / "one-dead.sock").touch()
-    assert warming.parents("one") == {path: os.getpid()}
-    copy.end()
-    again = answering("one")
-    received: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda number, frame: received.append(number))
-    try:
-        assert warming.dismiss("one") == [os.getpid()]
-        until(lambda: received == [signal.SIGTERM])
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert not os.path.exists(path)
-    again.end()
-    assert warming.run("os", "getpid", [], name="other") == 1
-    other.end()
-
-
-def test_signals_that_are_ignored_or_blocked_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (
-        warming._numbers(0) == []
-        and warming._numbers(0b1000000000000101) == [1, 3, 16]
-        and warming._numbers(1 << 63) == [64]
-    )
-    before = signal.signal(signal.SIGUSR2, signal.SIG_IGN)
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGWINCH})
-    try:
-        found = warming._signals()
-        assert signal.SIGUSR2 in found[0] and signal.SIGWINCH not in found[0] and found[1] == [signal.SIGWINCH]
-        monkeypatch.setattr(warming, "PROC", str(tmp_path))
-        for text in (None, ""):
-            if text is not None:
-                (tmp_path / "self").mkdir()
-                (tmp_path / "self" / "status").write_text(text)
-            other = warming._signals()
-            assert signal.SIGUSR2 in other[0] and other[1] == [signal.SIGWINCH]
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        signal.signal(signal.SIGUSR2, before)
 
 
 ASK_TIED = """
@@ -413,3 +267,109 @@ def test_without_a_shell_a_stop_that_is_ignored_stays_so(tmp_path: Path) -> None
         assert one.receive() == bytes([signal.SIGTERM]) and state(one.copy.pid) != "T"
     finally:
         one.close()
+
+
+def test_what_is_asked_is_done_with_the_surroundings_of_who_asks(warm: Warm, tmp_path: Path) -> None:
+    done = warm.ask("pwd; echo $TOLD; umask; cat; exit 3", "start", cwd=tmp_path, umask=0o027, input="typed\n")
+    assert done.stdout.split("\n") == [str(tmp_path), "by me", "0027", "typed", "3", ""]
+    again = warm.ask("echo more; echo wrong >&2", cwd="/")
+    assert again.stdout == "more\n0\n" and again.stderr == "wrong\n"
+    (parent,) = warm.parents()
+    assert os.readlink(f"/proc/{parent}/cwd") == "/" and "TOLD=by me" not in table.command_line(parent)
+    assert Path(f"/proc/{parent}/comm").read_text() == "treadle-warm\n"
+
+
+def test_it_lets_go_when_its_socket_is_removed_and_nobody_has_asked(warm: Warm) -> None:
+    # On a busy machine it may have ended before it was asked: then the next call starts another.
+    until(lambda: warm.ask("true", "start", seconds="0.5").stdout == "0\n")
+    until(lambda: warm.parents() == [])
+    assert list((warm.home / "treadle" / "warm").glob("*.sock")) == []
+
+
+def test_it_leaves_when_a_file_it_has_loaded_was_changed(warm: Warm, tmp_path: Path) -> None:
+    shutil.copytree(Path(treadle.__file__).parent, tmp_path / "src" / "treadle")
+    warm.source = tmp_path / "src"
+    assert warm.ask("true", "start").stdout == "0\n"
+    (before,) = warm.parents()
+    os.utime(warm.source / "treadle" / "io" / "process" / "warm.py", (1, 1))
+    assert warm.ask("true").stdout == "None\n"
+    until(lambda: not alive(before))
+
+
+SPAWN = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from treadle.io.process import warm
+warm.PATIENCE = 50
+warm.run("subprocess", "call", [["true"]], start=["subprocess"])
+print(sum(warm.spawn("subprocess", "call", [["sh", "-c", f"echo x >> {sys.argv[1]}"]], []) for _ in range(30)))
+"""
+
+
+def test_what_lives_on_by_itself_is_started_exactly_once(warm: Warm, tmp_path: Path) -> None:
+    env = {**os.environ, "TREADLE_WARM": "60", "PYTHONPATH": str(warm.source)}
+    command = [sys.executable, "-c", SPAWN, str(tmp_path / "lines")]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "30\n", done.stderr
+    until(lambda: (tmp_path / "lines").read_text() == "x\n" * 30)
+
+
+TIED = """
+import os, sys, time
+from treadle.io.process import warm
+warm.PATIENCE = 50
+arguments = [f"echo begun >> {sys.argv[1]}; kill -STOP $$"]
+control, copy = warm._connect_to_copy("os", "system", arguments, [0, 1, 2], warm.TIED, start=["os"])
+print(copy, flush=True)
+if sys.argv[2:]:
+    control.send(warm.START)
+sys.stdin.readline()
+os._exit(0)  # with what the copy has sent unread
+"""
+
+
+@pytest.mark.parametrize("passes_signals_on", [True, False])
+def test_a_copy_that_is_tied_begins_when_signals_are_passed_on_and_ends_with_its_caller(
+    warm: Warm, tmp_path: Path, passes_signals_on: bool
+) -> None:
+    env = {**os.environ, "TREADLE_WARM": "60", "PYTHONPATH": str(warm.source)}
+    begun = tmp_path / "begun"
+    command = [sys.executable, "-c", TIED, str(begun), *(["start"] if passes_signals_on else [])]
+    with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as caller:
+        assert caller.stdin is not None and caller.stdout is not None
+        copy = int(caller.stdout.readline())
+        if passes_signals_on:
+            until(begun.exists)
+        caller.stdin.close()
+    until(lambda: not alive(copy))
+    assert begun.exists() == passes_signals_on
+    for process in table.processes():
+        if process.state == "T" and str(begun) in " ".join(table.command_line(process.pid)):
+            os.kill(process.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("wrap", [["--no-new-privs"], ["--bounding-set=-all"], ["--groups=12345"]])
+def test_who_is_confined_otherwise_is_not_served(warm: Warm, wrap: list[str]) -> None:
+    if os.geteuid() != 0 and wrap != ["--no-new-privs"]:
+        return  # only root can give up these
+    assert warm.ask("true", "start").stdout == "0\n" == warm.ask("true").stdout
+    assert warm.ask("true", before=[need("setpriv"), *wrap]).stdout == "None\n"
+
+
+def test_signals_that_its_caller_ignores_or_blocks_stay_so(warm: Warm) -> None:
+    def before() -> None:
+        signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGWINCH})
+
+    said = warm.ask("grep -E '^Sig(Ign|Blk)' /proc/$PPID/status", "start", preexec_fn=before).stdout.splitlines()
+    blocked, ignored = (int(line.split()[1], 16) for line in said[:2])
+    assert ignored >> signal.SIGUSR2 - 1 & 1 and blocked >> signal.SIGWINCH - 1 & 1
+    assert not ignored >> signal.SIGUSR1 - 1 & 1
+
+
+def test_those_of_a_name_are_sent_away_and_no_others(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert warm.ask("true", "start").stdout == warm.ask("true", "start", "named").stdout == "0\n"
+    monkeypatch.setenv("PYTHONPATH", str(warm.source))
+    both, (sent,) = warm.parents(), warming.dismiss("named")
+    until(lambda: warm.parents() == [pid for pid in both if pid != sent])
+    assert len(both) == 2 and warming.dismiss("named") == []

@@ -1,12 +1,14 @@
 """Shared by tests of process trees: a mark by which to count what is left, hostile trees, and owners to kill."""
 
+import marshal
 import os
 import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -83,3 +85,42 @@ def owner(
     process = subprocess.Popen(argv, stdin=pipe if forks else None, stdout=pipe, start_new_session=True, env=env)
     assert process.stdout is not None
     return process, int(process.stdout.readline())
+
+
+def in_copy(act: Callable[[], object]) -> Any:
+    """What a function gives in a copy of this process, or the copy's exit code if it ends before."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.write(write, marshal.dumps(act()))
+        finally:
+            os._exit(99)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        said = pipe.read()
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return marshal.loads(said) if said else code
+
+
+KEEPER = """
+import os, pty, sys, time
+from treadle.io.process.tree import fork_reaper
+waiting = fork_reaper()
+master, slave = os.openpty()
+file = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+tree = waiting.start(
+    ["sh", "-c", sys.argv[2]], env=dict(os.environ), cwd="/", terminal=slave, inherited=[file],
+    afterwards=["/bin/sh", "-c", 'echo "killed: $1" >&3', "sh"],
+)
+os.close(slave)
+def run(what):
+    exec(what)
+run(sys.argv[3])
+"""
+
+
+def keep(tmp_path: Path, script: str, act: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": SOURCES}
+    command = [sys.executable, "-c", KEEPER, str(tmp_path / "after"), script, act]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)

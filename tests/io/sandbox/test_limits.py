@@ -4,23 +4,19 @@ The kernel of the machine decides whether memory can be limited; where it cannot
 """
 
 import os
-import resource
-import shutil
 import subprocess
 import sys
 import types
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.io.process.test_cgroup import made
+from tests.io.process.test_keepers import made
 from tests.io.sandbox.rooms import ENV, needs_bubblewrap, needs_sandbox, room, writing_counts
 from tests.safety import as_nobody
 from treadle.confinement import ResourceLimits
-from treadle.errors import LocalError
 from treadle.io.process import cgroup
 from treadle.io.sandbox import limits
 from treadle.io.sandbox.start import start
@@ -255,96 +251,3 @@ def test_what_has_no_limit_is_said(
     assert said(ResourceLimits(memory=0, processes=0), namespace=False) == ()
     given(tmp_path)
     assert said(ResourceLimits(), namespace=False) == ()
-
-
-async def test_a_program_is_held_and_what_it_came_up_to_is_told_at_its_end(
-    given: Given, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    given(None)
-    monkeypatch.setattr(os, "geteuid", lambda: 1)
-    monkeypatch.setattr(limits, "COUNTED_IN_NAMESPACES", (0, 0))
-    with subprocess.Popen(["sleep", "60"]) as child:
-        for namespace, allowed in ((False, 5), (True, 0), (True, 5000)):
-            one = limits.BoundedProgram(ResourceLimits(processes=allowed, disk=0), [])
-            await one.hold(child.pid, namespace=namespace)
-            held = resource.prlimit(child.pid, resource.RLIMIT_NPROC)[0] == 5000
-            assert held is (allowed == 5000) and bool(one.exceeded("sh: cannot fork")) is held
-        child.kill()
-    assert one.exceeded("cannot fork") == "commands may have at most 5000 processes and threads at once"
-    assert one.exceeded("fine") == "" and not one._watches
-    given(tmp_path)
-    with pytest.raises(LocalError, match="the limits of the sandbox cannot be set: "):
-        await one.hold(1, namespace=False)
-    assert not [*tmp_path.glob(f"{cgroup.PREFIX}*")], "a group that does not hold is removed"
-    shutil.rmtree(tmp_path)
-    with pytest.raises(LocalError, match="the limits of the sandbox cannot be set: "):
-        await one.hold(1, namespace=False)
-    one._stopped = "stopped: it had written too much"
-    one.close()
-    assert "a limit of the sandbox: stopped: it had written too much" in caplog.text
-    assert one.exceeded("") == "stopped: it had written too much"
-
-
-def test_how_much_is_left_on_a_disk_decides_how_long_we_need_not_look(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    free = 100 << 30
-    monkeypatch.setattr(os, "statvfs", lambda place: types.SimpleNamespace(f_bavail=free, f_frsize=1))
-    one = limits.BoundedProgram(ResourceLimits(), [str(tmp_path), str(tmp_path), str(tmp_path / "none")])
-    assert one._disks == {str(tmp_path): 100 << 30} and one._watches and one._left() == ("", limits.LONGEST)
-    free = (1 << 30) + (1 << 31)
-    assert one._left() == ("", 1.0)
-    free = 1 << 30
-    assert one._left() == ("", limits.SHORTEST)
-    free = (1 << 30) - 1
-    why = f"stopped: 1024 MB are left on the disk of {tmp_path}, 99 GB less than when it began"
-    assert one._left() == (why, limits.SHORTEST)
-    free = 1 << 30
-    small = limits.BoundedProgram(ResourceLimits(), [str(tmp_path)])
-    free = (1 << 30) // 10
-    assert small._left()[0] == ""
-    free -= 1
-    assert small._left()[0] != "" and not limits.BoundedProgram(ResourceLimits(disk=0), [str(tmp_path)])._watches
-
-
-def writes(proc: Path, pid: int, count: int, *, taken_back: int = 0) -> None:
-    (proc / str(pid)).mkdir(exist_ok=True)
-    (proc / str(pid) / "io").write_text(f"rchar: 1\nwrite_bytes: {count}\ncancelled_write_bytes: {taken_back}\n")
-
-
-def test_what_a_process_has_written_is_read_and_sizes_are_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "PROC", str(tmp_path))
-    writes(tmp_path, 7, 500, taken_back=100)
-    assert limits.written(7) == 400
-    writes(tmp_path, 7, 5, taken_back=100)
-    assert limits.written(7) == 0 and limits.written(8) == 0
-    sizes = {
-        1 << 30: "1 GB",
-        (1 << 30) - 1: "1024 MB",
-        3 << 29: "1.5 GB",
-        1 << 20: "1 MB",
-        (1 << 20) - 1: "1023 KB",
-        0: "0 KB",
-    }
-    assert {count: limits.shown(count) for count in sizes} == sizes
-    assert limits._free(str(tmp_path / "none")) == 1 << 62
-    assert 0 < limits._free(str(tmp_path)) == os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize
-
-
-def test_a_program_is_stopped_when_it_has_written_more_than_its_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "PROC", str(tmp_path))
-    running = [types.SimpleNamespace(pid=pid) for pid in (1, 2)]
-    child: Any = types.SimpleNamespace(tree=types.SimpleNamespace(processes=lambda: running))
-    one = limits.BoundedProgram(ResourceLimits(disk=4 << 30), [])
-    assert one._watches and one._written(child) == ("", 2.0)
-    writes(tmp_path, 1, 3 << 30)
-    writes(tmp_path, 2, 1 << 30)
-    assert one._written(child) == ("", limits.SHORTEST), "exactly as much as it may"
-    writes(tmp_path, 2, 2 << 30)
-    assert one._written(child) == ("stopped: it had written 5 GB, more than 4 GB", limits.SHORTEST)
-    large = limits.BoundedProgram(ResourceLimits(disk=100 << 30), [])
-    assert large._written(child) == ("", limits.LONGEST)

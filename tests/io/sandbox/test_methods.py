@@ -1,10 +1,11 @@
-"""How a machine can confine programs, and the messages when it cannot."""
+"""How a machine can confine programs, what Landlock is told, and the messages when neither method works."""
 
 import json
 import os
 import shutil
 import subprocess
 import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ import pytest
 
 from tests.io.sandbox.rooms import vanishing_socket
 from tests.machines import LANDLOCK_CREATE_RULESET, refusing
+from tests.safety import as_nobody
 from treadle.errors import ConfigError
 from treadle.io.sandbox import landlock, methods, parted
 from treadle.session import Confinement, Mode
@@ -77,18 +79,6 @@ if landlock.problem() is None:
         assert said["offline"].startswith("the network cannot be cut off on this machine: bubblewrap: there is no")
 
 
-def test_by_default_the_two_modes_that_ask_little_are_confined() -> None:
-    can = methods.available().method is not None
-    confined = [mode for mode in MODES if methods.wanted(Confinement(), mode)]
-    assert confined == (["auto-edit", "full-auto"] if can else [])
-    assert not methods.wanted(Confinement(use="off"), "full-auto")
-    if can:
-        assert methods.wanted(Confinement(use="on"), "yolo")
-    else:
-        with pytest.raises(ConfigError):
-            methods.wanted(Confinement(use="on"), "yolo")
-
-
 def test_no_variable_makes_it_believe_that_it_is_confined_already() -> None:
     assert ask() == ask(TREADLE_IN_SANDBOX="landlock")
 
@@ -135,14 +125,6 @@ def test_the_best_method_that_works_is_taken_and_what_it_cannot_do_is_said(machi
     assert other.problems == ("bubblewrap: there is no program bwrap",) and other.cannot == landlock.CANNOT
     neither = machine.has()
     assert neither.method is None and "; ".join(neither.problems) == NEITHER
-
-
-if methods.available().divides:
-
-    def test_where_sockets_are_kept_apart_nothing_of_it_is_missing() -> None:
-        whole = methods.available()
-        assert (whole.method, whole.network, whole.problems) == ("bubblewrap", True, ())
-        assert not any("Unix sockets" in each for each in whole.cannot)
 
 
 def test_who_asks_for_what_cannot_be_enforced_is_told_what_to_do(machine: Machine) -> None:
@@ -208,3 +190,89 @@ def test_a_program_that_cannot_be_started_or_another_system_is_said(
     assert found.startswith(f"bubblewrap: cannot start {machine.bwrap}")
     monkeypatch.setattr(sys, "platform", "plan9")
     assert machine.has(WORKS).problems == ("bubblewrap: not on plan9", "landlock: not on plan9")
+
+
+def plan(**fields: Any) -> dict[str, Any]:
+    argv = landlock.command(Confinement(**fields))
+    assert argv[:4] == [sys.executable, "-I", "-m", "treadle.io.sandbox.landlock"]
+    return dict(json.loads(argv[4]))
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    for name in (".git/refs", "src", "lib/.git"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "a").touch()
+    (tmp_path / "out").symlink_to("/etc")
+    return tmp_path
+
+
+def test_the_workspace_is_granted_whole_where_nothing_in_it_is_kept(top: Path) -> None:
+    assert str(top) in plan(write=(str(top),))["writable"]
+
+
+def test_beside_a_git_directory_each_name_is_granted_and_neither_it_nor_a_link_out(top: Path) -> None:
+    granted = plan(write=(str(top),), read_only=(str(top / ".git"), str(top / "lib" / ".git")))["writable"]
+    ours = [place for place in granted if place.startswith(str(top))]
+    assert ours == [str(top / "a"), str(top / "src")]
+    assert not [place for place in granted if place in ("/", "/etc", str(top), str(top / "lib"))]
+
+
+def test_what_is_kept_for_other_reasons_does_not_narrow_the_grant(top: Path) -> None:
+    assert str(top) in plan(write=(str(top),), read_only=(str(top / "a"),))["writable"]
+
+
+def test_the_temporary_directory_is_granted_and_our_state_only_if_asked(top: Path, state_home: Path) -> None:
+    state = os.path.realpath(landlock.state_dir())
+    os.makedirs(state, exist_ok=True)
+    assert str(top) in plan(temp=str(top))["writable"] and state not in plan(temp=str(top))["writable"]
+    assert state in plan(temp=str(top), state=str(top))["writable"]
+
+
+def test_a_process_that_can_still_write_outside_does_not_count_as_confined() -> None:
+    code = "from treadle.io.sandbox.landlock import _prove; import os; os.environ['HOME'] = {!r}; _prove(['/', '/etc'])"
+    home = os.path.realpath("/tmp")
+    with subprocess.Popen([sys.executable, "-c", code.format(home)], stderr=subprocess.PIPE, text=True) as proving:
+        _, complaint = proving.communicate(timeout=60)
+    assert proving.returncode == 1 and complaint == f"the sandbox does not hold: {home} can still be written\n"
+    assert not os.path.exists(f"{home}/.treadle-sandbox-{proving.pid}")
+    nowhere = subprocess.run([sys.executable, "-c", code.format("/proc")], capture_output=True, text=True, timeout=60)
+    assert nowhere.returncode != 0, "a place that fails in another way proves nothing"
+
+
+def test_why_it_cannot_be_used_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def kernel(has: int) -> types.SimpleNamespace:
+        return types.SimpleNamespace(landlock_abi_version=lambda: has, min_landlock_abi=lambda: 3)
+
+    for has, why in ((3, None), (4, None), (2, "version 2 of it, 3 is needed"), (-1, "version 0 of it, 3 is needed")):
+        monkeypatch.setitem(sys.modules, "sandlock", kernel(has))
+        found = landlock.problem()
+        assert found is None if why is None else found == f"this kernel has {why}"
+    monkeypatch.setitem(sys.modules, "sandlock", None)
+    assert (landlock.problem() or "").startswith("sandlock is not usable (")
+    monkeypatch.setattr(sys, "platform", "plan9")
+    assert landlock.problem() == "not on plan9"
+
+
+def test_devices_that_are_there_can_be_written_and_others_files_only_with_the_right_for_it(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = plan(write=(str(top), str(top)))
+    assert {"/dev/null", "/dev/zero"} <= {*made["writable"]} and made["keep"] == []
+    assert len(made["writable"]) == len({*made["writable"]}) and all(map(os.path.exists, made["writable"]))
+    monkeypatch.setattr(landlock, "DEVICES", ("null", "no-such-device"))
+    assert plan()["writable"] == ["/dev/null"]
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    if os.stat(top).st_uid == 0:
+        os.chown(top, as_nobody.NO_ID, -1)
+    assert plan(write=(str(top),))["keep"] == [1]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give up")
+def test_all_rights_but_those_that_are_needed_are_given_up() -> None:
+    code = (
+        "import os; from treadle.io.sandbox import landlock; landlock._give_up_capabilities([1])\n"
+        "print([line.split()[1] for line in open('/proc/self/status') if line.startswith('CapBnd')][0])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert int(done.stdout, 16) == 2, done.stderr

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -72,15 +71,3 @@ async def test_only_so_many_run_at_once_and_the_rest_wait_their_turn(tmp_path: P
         assert [await reader.read() for reader, _ in open_ones] == [b"done\n"] * (MOST + 2)
         for _, writer in open_ones:
             writer.close()
-
-
-async def test_who_has_asked_is_not_heard_any_more_when_the_program_has_ended(tmp_path: Path) -> None:
-    async with offered("echo done", cwd=tmp_path) as passage:
-        ours, theirs = socket.socketpair()
-        _, writer = await asyncio.open_connection(sock=ours)
-        others = asyncio.all_tasks()
-        await passage._answer(asyncio.StreamReader(), writer)
-        await asyncio.sleep(0)
-        assert asyncio.all_tasks() == others and theirs.recv(100) == b"done\n"
-        writer.close()
-        theirs.close()

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from treadle.errors import LocalError
-from treadle.io import scratch
 from treadle.io.sandbox import parted
 
 
@@ -62,29 +61,12 @@ def test_open_sockets_and_fifos_in_writable_places_are_found_and_dead_sockets_ar
     assert parted.left_inside([str(tmp_path), str(deep)]) == [str(deep / "fifo")]
 
 
-MOUNTINFO = """1 0 8:1 / / rw - ext4 /dev/sda rw
-2 1 8:2 / /mnt/my\\040disk rw,relatime shared:1 - vfat /dev/sdb rw
-3 1 8:3 / /mnt rw - xfs /dev/sdc rw
-4 1 0:4 / /proc rw - proc proc rw
-5 1 0:5 / /tmp/x rw - tmpfs tmpfs rw
-6 3 8:4 / /mnt/file rw - ext4 /dev/sdd rw
-"""
-
-
 @pytest.fixture
 def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     place = tmp_path / "proc" / "self"
     place.mkdir(parents=True)
     monkeypatch.setattr(parted, "PROC", str(place.parent))
     return place
-
-
-def test_mounts_are_read_with_their_types_the_outer_ones_first(proc: Path) -> None:
-    (proc / "mountinfo").write_text(MOUNTINFO)
-    found = parted._mounts()
-    assert found == {"/mnt": "xfs", "/mnt/file": "ext4", "/mnt/my disk": "vfat"}
-    assert list(found) == ["/mnt", "/mnt/file", "/mnt/my disk"]
-    assert parted._unescaped("a\\011b\\012c\\134040") == "a\tb\nc\\040"
 
 
 @pytest.mark.parametrize(("rights", "can_mount"), [("000001ffffffffff", True), ("00000000a80425fb", False)])
@@ -123,50 +105,3 @@ def test_a_directory_with_mounts_in_it_is_shown_with_them_or_in_parts(
     plan = made.plan()
     assert (plan["user"], plan["scope"], plan["network"]) == (not can_mount, True, b"/proc/1/ns/net")
     assert plan["place"] == os.fsencode(made.place) and made.root == f"{made.place}/root"
-
-
-def test_who_has_no_place_for_a_view_gets_a_temporary_one(monkeypatch: pytest.MonkeyPatch, state_home: Path) -> None:
-    assert parted._place() == os.path.realpath(state_home / "treadle" / "view")
-    (state_home / "file").touch()
-    monkeypatch.setenv("TREADLE_HOME", str(state_home / "file" / "treadle"))
-    place = parted._place()
-    assert os.path.isdir(place) and parted._place() == place and str(state_home) not in place
-    scratch.remove(place)
-    parted._temporary.cache_clear()
-
-
-def test_a_directory_that_cannot_be_listed_has_no_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in "ba":
-        (tmp_path / name).touch()
-    assert parted._names(str(tmp_path)) == ["a", "b"]
-
-    def refused(path: str) -> list[str]:
-        raise PermissionError
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "listdir", refused)
-        assert parted._names(str(tmp_path)) == []
-
-
-def test_some_sets_of_places_are_remembered_and_what_is_inside_another_is_no_place_of_its_own(tmp_path: Path) -> None:
-    parted._found.clear()
-    (tmp_path / "in").mkdir()
-    for number in range(parted.CACHED + 2):
-        (tmp_path / str(number)).mkdir()
-        parted.left_inside([str(tmp_path / str(number))])
-        known = parted._found[(str(tmp_path / str(number)),)]
-        parted.left_inside([str(tmp_path / str(number))])
-        assert parted._found[(str(tmp_path / str(number)),)] is known
-    assert len(parted._found) == parted.CACHED and (str(tmp_path / "0"),) not in parted._found
-    parted.left_inside([str(tmp_path), str(tmp_path / "in")])
-    assert [*parted._found][-1] == (str(tmp_path),)
-    parted._found.clear()
-
-
-def test_a_socket_that_is_gone_or_refuses_is_not_in_use(tmp_path: Path) -> None:
-    assert not parted._is_in_use(str(tmp_path / "none"))
-    with socket.socket(socket.AF_UNIX) as one:
-        one.bind(str(tmp_path / "s"))
-        one.listen()
-        assert parted._is_in_use(str(tmp_path / "s"))
-    assert not parted._is_in_use(str(tmp_path / "s"))

@@ -165,36 +165,6 @@ def test_credentials_are_hidden_but_for_what_is_given_and_where_a_workspace_is_a
     assert {".ssh/config", ".ssh/id"} <= {*inside} and not {".ssh", ".ssh/deep"} & {*inside}
 
 
-@pytest.mark.parametrize(
-    ("first", "program"),
-    [
-        ("#!/usr/bin/env python3\n", "python3"),
-        ("#!/usr/bin/env -S node --flag\n", "node"),
-        ("#! /bin/sh -e\n", "/bin/sh"),
-        ("#!\n", ""),
-        ("no script\n", ""),
-        ("", ""),
-    ],
-)
-def test_the_interpreter_of_a_script_is_what_its_first_line_names(tmp_path: Path, first: str, program: str) -> None:
-    (tmp_path / "script").write_text(f"{first}more\n")
-    assert places._interpreter(str(tmp_path / "script")) == program
-    assert places._interpreter(str(tmp_path / "none")) == ""
-
-
-def test_an_installation_is_what_lies_around_its_modules_or_its_environment(tmp_path: Path) -> None:
-    hidden = ("/tmp",)
-    assert places._installation("/tmp/x/node_modules/a/bin/a", hidden) == "/tmp/x"
-    assert places._installation("/tmp/node_modules/a/bin/a", hidden) == "/tmp/node_modules"
-    assert (
-        places._installation("/tmp/tool", hidden) == "/tmp/tool"
-        and places._installation("/tmp/x/tool", hidden) == "/tmp/x"
-    )
-    (tmp_path / "venv" / "bin").mkdir(parents=True)
-    (tmp_path / "venv" / "pyvenv.cfg").touch()
-    assert places._installation(str(tmp_path / "venv" / "bin" / "tool"), hidden) == str(tmp_path / "venv")
-
-
 def named(name: str, root: Path) -> Matches:
     return Matches([str(root)], lambda path: os.path.basename(path) == name)
 
@@ -262,23 +232,6 @@ def test_the_index_always_says_what_a_fresh_look_would(changes: list[tuple[str, 
             else:
                 file.unlink(missing_ok=True)
             assert kept.find() == named("key", Path(place)).find()
-
-
-def test_what_has_not_changed_is_not_read_again_and_what_cannot_be_read_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / ".env").touch()
-    (tmp_path / "file").touch()
-    read: list[str] = []
-    usual = os.scandir
-    monkeypatch.setattr(os, "scandir", lambda path: (read.append(path), usual(path))[1])
-    looked = Matches([str(tmp_path), str(tmp_path / "file")], lambda path: path.endswith(".env"))
-    for coarse, reads in ((0, 2), (0, 0), (1 << 62, 2), (1 << 62, 2)):
-        monkeypatch.setattr(places, "COARSE", coarse)
-        read.clear()
-        assert looked.find() == [str(tmp_path / "a" / ".env")] and looked.unread == [str(tmp_path / "file")]
-        assert len([path for path in read if path != str(tmp_path / "file")]) == reads
 
 
 def test_a_root_that_matches_is_found_itself_and_named_directories_are_not_searched(tmp_path: Path) -> None:

@@ -122,16 +122,3 @@ def test_settings_elsewhere_and_of_older_kinds_are_read_too(home: Path, monkeypa
     assert proxy.registry_hosts(["crates"]).hosts == ("team.example", "near-index.example")
     wanted = ("default.example", "one.example", "two.example", "old.example")
     assert proxy.registry_hosts(["pypi"]).hosts == wanted
-
-
-def test_a_tool_is_asked_once_and_by_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[bool] = []
-
-    def urls() -> list[str]:
-        asked.append(proxy._once.locked())
-        return ["https://a.example", "https://a.example", "", "https://b.example"]
-
-    monkeypatch.setattr(proxy, "_TOOLS", {"go": ("go", urls), "npm": ("npm", urls)})
-    for listed in (["go", "x"], ["go"], ["go", "npm"]):
-        assert proxy.registry_hosts(listed) == (("a.example", "b.example"), "")
-    assert asked == [True, True] and proxy.registry_hosts(["x"]) == ((), "")

@@ -10,12 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.io.sandbox.rooms import ENV, needs_bubblewrap, room
-from treadle.errors import LocalError, TimedOut
+from treadle.errors import LocalError
 from treadle.io.process import table
 from treadle.io.process.child import Child
-from treadle.io.process.child import start as start_child
 from treadle.io.sandbox import keeping
-from treadle.io.sandbox import start as running_module
 from treadle.io.sandbox.start import RunningSandbox, start
 
 pytestmark = needs_bubblewrap
@@ -98,26 +96,6 @@ async def test_what_cannot_be_kept_or_given_back_is_named_and_the_rest_is_done(t
         assert running._helper is None and helper.tree.fileno() < 0
         running.close()
         assert "Read-only" in await says(child, "echo b > src/one")
-
-
-async def test_an_answer_that_does_not_come_is_not_waited_for_and_a_helper_that_fails_is_quoted(
-    top: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with await start_child(["sleep", "1000"], stdin="pipe") as mute, await start_child(["true"]) as wrapper:
-        running = RunningSandbox(wrapper, [str(top), str(top / "src" / ".." / "src"), "/nowhere"])
-        assert running._tops == [str(top), str(top / "src")]
-        running._helper = mute
-        monkeypatch.setattr(running_module, "ANSWER_SECONDS", 0.01)
-        with pytest.raises(TimedOut, match=r"was not changed within 0\.01 s"):
-            await running.change([], [])
-    monkeypatch.undo()
-    async with await start_child(["sh", "-c", "read line; echo oh no >&2"], stdin="pipe") as dying:
-        running._helper = dying
-        with pytest.raises(LocalError, match="the sandbox cannot be changed: oh no"):
-            await running.change([], [])
-    async with await start_child(["sleep", "1000"]) as childless:
-        with pytest.raises(LocalError, match="nothing runs in it"):
-            await RunningSandbox(childless, []).change([], [])
 
 
 async def test_where_nothing_runs_any_more_that_is_said(top: Path) -> None:

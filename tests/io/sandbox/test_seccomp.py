@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.io.process.test_reaper import in_copy
+from tests.io.process.trees import in_copy
 from treadle.io.sandbox import seccomp
 
 ALLOW, REFUSE, ABSENT = 0x7FFF0000, 0x00050001, 0x00050026

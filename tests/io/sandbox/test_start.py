@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -380,6 +380,30 @@ if by_bubblewrap:
         with pytest.raises(LocalError, match="could not be made: bwrap: .*No such file"):
             await sh(walls, "true", tmp_path)
 
+    async def test_processes_are_apart_and_may_do_nothing_special(tmp_path: Path) -> None:
+        spaces = [f"/proc/self/ns/{name}" for name in ("pid", "ipc", "uts", "mnt")]
+        tried = f"readlink {' '.join(spaces)}; grep CapEff /proc/self/status; touch own; chmod 4755 own"
+        done = await sh(room(tmp_path), tried, tmp_path)
+        said = done.text.splitlines()
+        assert not {*said} & {os.readlink(space) for space in spaces} and int(said[4].split()[1], 16) == 0
+        assert "not permitted" in said[5], "the filter of system calls holds"
+
+    async def test_our_own_state_is_empty_or_the_given_one_and_never_the_real_one(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        work, given = tmp_path / "w", tmp_path / "given"
+        work.mkdir()
+        given.mkdir()
+        with tempfile.TemporaryDirectory(dir=shown_place()) as home:
+            state = Path(home, "treadle")
+            state.mkdir()
+            (state / "config.toml").write_text("canary")
+            monkeypatch.setenv("TREADLE_HOME", str(state))
+            tried = f"cat {state}/*; echo x > {state}/new"
+            for walls in (room(work), room(work, state=str(given)), room(work, write=(str(work), home))):
+                assert "canary" not in (await sh(walls, tried, work)).text and not (state / "new").exists()
+        assert (given / "new").read_text() == "x\n"
+
     async def test_root_can_work_in_the_workspace_of_another_user(tmp_path: Path) -> None:
         if os.geteuid() == 0:
             os.chown(tmp_path, 65534, 65534)
@@ -389,6 +413,44 @@ if by_bubblewrap:
             tmp_path,
         )
         assert (tmp_path / "made").exists() and "open" not in done.text.split()
+
+    @pytest.fixture
+    async def inside(tmp_path: Path) -> AsyncIterator[tuple[int, bubblewrap.Mounts]]:
+        """The first process of a sandbox, and what is mounted in it."""
+        repository(tmp_path)
+        for name in ("secrets", "open", "elsewhere"):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "file").touch()
+        hidden = (str(tmp_path / "secrets"), str(tmp_path / "open" / "file"))
+        walls = room(tmp_path, hidden=hidden)
+        mounts = bubblewrap.Mounts(walls)
+        child = await start.start(walls, ["bash", "-c", "echo up; read end"], cwd=str(tmp_path), env=ENV, stdin="pipe")
+        async with child:
+            assert await child.stdio.read() == b"up\n"
+            yield table.descendants(child.pid)[0].pid, mounts
+
+    def test_what_is_as_it_was_meant_is_fine(inside: tuple[int, bubblewrap.Mounts]) -> None:
+        start.check(*inside)
+
+    @pytest.mark.parametrize("kind", ["read_only", "hidden"])
+    @pytest.mark.parametrize("name", ["elsewhere", "elsewhere/file", "file.txt"])
+    def test_what_can_be_written_or_seen_and_should_not_is_found(
+        inside: tuple[int, bubblewrap.Mounts], tmp_path: Path, kind: str, name: str
+    ) -> None:
+        first, mounts = inside
+        getattr(mounts, kind).append(str(tmp_path / name))
+        with pytest.raises(LocalError, match=f"does not hold: {tmp_path}/{name} was moved"):
+            start.check(first, mounts)
+
+    @pytest.mark.parametrize("name", [".git"])
+    def test_another_file_of_the_same_name_is_found(
+        inside: tuple[int, bubblewrap.Mounts], tmp_path: Path, name: str
+    ) -> None:
+        """Outside the sandbox a mount point can be renamed, and the mount goes with it."""
+        os.rename(tmp_path / name, tmp_path / "old")
+        os.symlink(tmp_path / "old", tmp_path / name)
+        with pytest.raises(LocalError, match="was moved"):
+            start.check(*inside)
 
 
 async def test_programs_are_counted_by_the_places_that_they_may_write(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Process trees: one keeper for all, ended with their owner, or detached from it."""
+"""Process trees: started as asked, followed, and ended by their reaper whatever they do."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ import pytest
 
 from tests.descriptors import opened
 from tests.io.process.hostile import MODES, SELF, await_none_left, left
-from tests.io.process.trees import OWNER, SOURCES, hostile, output, owner
+from tests.io.process.trees import OWNER, SOURCES, hostile, keep, output, owner
 from tests.terminal.support import until
 from tests.waiting import stop
 from treadle.errors import LocalError, NotFound
@@ -83,6 +83,8 @@ def test_a_command_can_have_a_terminal(mark: str) -> None:
         (["./no-such-program"], None, NotFound, "on PATH"),
         (["true"], "/no/such/directory", NotFound, "working directory"),
         (["/etc/passwd"], None, LocalError, os.strerror(errno.EACCES)),
+        (["true"], "/etc/passwd", NotFound, "working directory"),
+        (["echo", "a\0b"], None, LocalError, "embedded null byte"),
     ],
 )
 def test_what_cannot_be_started_says_why(
@@ -90,6 +92,28 @@ def test_what_cannot_be_started_says_why(
 ) -> None:
     with pytest.raises(kind, match=said):
         tree.spawn(argv, cwd=cwd)
+    with pytest.raises(ValueError, match="argv is empty"):
+        tree.spawn([])
+
+
+def test_a_program_is_found_on_the_path_that_it_is_given_or_where_its_name_says(tmp_path: Path, mark: str) -> None:
+    for folder, mode in (("a", 0o644), ("b", 0o755), ("c", 0o755)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "tool").write_text(f"#!/bin/sh\necho from {folder}\n")
+        (tmp_path / folder / "tool").chmod(mode)
+
+    def ran(name: str, path: str | None, cwd: Path = tmp_path) -> bytes:
+        return output([name], env={"HOSTILE_MARK": mark} | ({} if path is None else {"PATH": path}), cwd=str(cwd))[0]
+
+    here = str(tmp_path)
+    assert ran("tool", f"{here}/none:{here}/a:{here}/b:{here}/c") == b"from b\n"
+    assert ran("c/tool", f"{here}/b") == b"from c\n"
+    assert ran("tool", "", tmp_path / "c") == b"from c\n", "an empty part is the directory it is in"
+    assert ran("true", None) == b"", "without a path the usual one is searched"
+    with pytest.raises(LocalError, match=os.strerror(errno.EACCES)):
+        ran("tool", f"{here}/a:{here}/none")
+    with pytest.raises(NotFound):
+        ran("c/tool", f"{here}/b", Path("/"))
 
 
 def test_many_threads_can_start_commands_at_once(mark: str) -> None:
@@ -167,11 +191,6 @@ def test_a_hostile_tree_is_gone_when_stop_returns(mode: str, grace: float, mark:
     report = started.stop(grace)
     assert report.left == []
     assert left(mark) == []
-
-
-def test_the_report_names_who_had_to_be_killed(mark: str) -> None:
-    report = hostile("deaf").stop(0.05)
-    assert len(report.killed) == 1 and report.killed[0][1].startswith("python")
 
 
 def test_stopping_one_tree_leaves_the_others_alone(mark: str) -> None:
@@ -272,15 +291,6 @@ def test_an_owner_that_exits_normally_leaves_nothing(mark: str) -> None:
     assert await_none_left(mark) == []
 
 
-def test_the_defaults_of_a_request_are_those_of_an_ordinary_tree(mark: str) -> None:
-    started = tree.request(["sh", "-c", "sleep 60; exit 7"])
-    started.await_started()
-    keeper = table.look(started.reaper)
-    assert keeper is not None and keeper.parent == own.pid
-    started.stop(60)
-    assert started.exit_code == -signal.SIGTERM
-
-
 def test_one_keeper_serves_all_trees_of_a_process(mark: str) -> None:
     output(["true"])
     keeper = own.pid
@@ -290,32 +300,12 @@ def test_one_keeper_serves_all_trees_of_a_process(mark: str) -> None:
         pass  # the reapers end a moment after their trees; the test's own timeout bounds this
 
 
-def test_a_keeper_that_was_begun_before_the_first_tree_serves_it(mark: str) -> None:
-    own.begin()
-    keeper = own.pid
-    assert keeper and output(["echo", "served"]) == (b"served\n", 0)
-    assert own.pid == keeper
-
-
 @pytest.fixture
 def keeping() -> Iterator[KeeperHandle]:
     """A connection of our own to a keeper of its own."""
     made = KeeperHandle()
     yield made
     until(lambda: made.rest(lambda: False))
-
-
-def test_a_keeper_rests_when_no_tree_is_left_and_is_started_again_when_it_is_needed(keeping: KeeperHandle) -> None:
-    assert keeping.pid == 0 and keeping.rest(lambda: pytest.fail("there is none yet"))
-    keeping.begin()
-    first = keeping.pid
-    keeping.begin()
-    assert keeping.pid == first and os.getsid(first) == first
-    assert not keeping.rest(lambda: True) and table.look(first) is not None
-    until(lambda: keeping.rest(lambda: False))
-    assert keeping.pid == 0 and table.look(first) is None, "it is collected"
-    keeping.begin()
-    assert keeping.pid not in (0, first)
 
 
 def test_a_killed_keeper_is_collected_and_replaced_by_the_next_message(keeping: KeeperHandle) -> None:
@@ -345,15 +335,6 @@ def test_a_keeper_that_cannot_be_started_is_an_error_and_leaves_nothing_open(
         patched.setattr(sys, "executable", "/no/such/python")
         keeping.begin()
     assert opened() == before and keeping.pid == 0
-
-
-def test_only_the_keeper_of_a_tree_can_sweep_below_its_reaper(keeping: KeeperHandle) -> None:
-    assert not keeping.sweep(0, 1), "there is none"
-    keeping.begin()
-    assert not keeping.sweep(keeping.pid + 1, 1) and keeping.sweep(keeping.pid, 1 << 22)
-    os.kill(keeping.pid, signal.SIGKILL)
-    os.waitid(os.P_PID, keeping.pid, os.WEXITED | os.WNOWAIT)
-    assert not keeping.sweep(keeping.pid, 1 << 22), "it was killed as well"
 
 
 STARTER = """
@@ -430,29 +411,157 @@ def test_a_program_without_a_keeper_leads_a_session_and_writes_to_its_log(tmp_pa
     assert log.read_text().splitlines() == ["before", "/dev/null", str(tmp_path), str(pid), "wrong", "end"]
 
 
-def test_the_last_word_of_a_log_is_its_last_line_that_says_something(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    assert tree._last_line(None) == "" and tree._last_line(str(log)) == ""
-    for text, word in (
-        ("one\n\n  \n", "one"),
-        ("one\ntreadle: no\xff", "no\u00ff"),
-        ("\n", ""),
-        ("x" * 600, "x" * 500),
-    ):
-        log.write_text(text)
-        assert tree._last_line(str(log)) == word
+def test_a_second_stop_with_less_grace_does_not_wait_for_the_first(mark: str) -> None:
+    started = hostile("deaf")
+    started.ask_stop(3600)
+    assert started.stop(0).killed
+    assert left(mark) == []
 
 
-def test_who_is_ready_says_so_and_then_writes_nowhere() -> None:
-    read, write = os.pipe()
-    kept = os.dup(1)
+def test_a_second_stop_with_more_grace_does_not_give_more(mark: str) -> None:
+    started = hostile("deaf")
+    started.ask_stop(0.05)
+    assert started.stop(3600).killed
+
+
+def test_a_reaper_that_is_asked_to_end_ends_its_tree(mark: str) -> None:
+    started = hostile("deaf", "daemon")
+    os.kill(started.reaper, signal.SIGTERM)
+    assert started.wait(60) == -signal.SIGTERM
+    assert await_none_left(mark) == []
+    started.stop()
+
+
+def test_letting_go_of_a_tree_ends_it(mark: str) -> None:
+    started = hostile("deaf", "session")
+    started.close()
+    assert await_none_left(mark) == []
+
+
+def test_the_death_of_the_command_is_told_before_that_of_its_tree(mark: str) -> None:
+    started = hostile("daemon")
+    started.signal(signal.SIGKILL)
+    assert started.wait(60) == -signal.SIGKILL
+    assert started.report is None
+    started.stop(0)
+    assert started.report is not None
+
+
+def test_the_report_has_who_ended_by_which_signal_and_its_note_is_gone_then(mark: str, state_home: Path) -> None:
+    started = tree.spawn(["sh", "-c", "sleep 60 & sleep 60"])
+    notes = state_home / "treadle" / "keepers"
+    until(lambda: [each.name for each in started.processes()] == ["sh", "sleep", "sleep"])
+    names = {each.pid: each.name for each in started.processes()}
+    assert os.listdir(notes) == [str(started.reaper)]
+    end = started.stop(60)
+    assert {(pid, name) for pid, name, _ in end.ended} == {*names.items()} and {by for _, _, by in end.ended} == {15}
+    assert end.killed == [] == end.left and end.seconds > 0 and end.confirmed and os.listdir(notes) == []
+    deaf = hostile("deaf")
+    end = deaf.stop(0.01)
+    assert end.killed and {(pid, by) for pid, _, by in end.ended if by != 15} == {(pid, 9) for pid, _ in end.killed}
+    done = tree.spawn(["true"])
+    done.wait(60)
+    assert done.stop().ended == [] and done.report is not None and done.report.seconds == 0.0
+
+
+def test_a_signal_reaches_the_command_its_group_or_everyone(mark: str) -> None:
+    """The command, one in its group, and one that has left it."""
+    script = "trap : USR1; setsid sleep 61 & sleep 62 & sleep 60; sleep 60"
+    for scope, gone in ({}, 1), ({"group": True}, 3), ({"everyone": True}, 4):
+        started = tree.spawn(["bash", "-c", script])
+        until(lambda started=started: sum(each.name == "sleep" for each in started.processes()) == 3)
+        count = len(started.processes())
+        started.signal(signal.SIGKILL, **scope)
+        until(lambda started=started, gone=gone: len(started.processes()) == 4 - gone)
+        assert started.wait(60) == -signal.SIGKILL and count == 4
+        started.stop(0)
+
+
+def test_processes_on_a_terminal_are_hung_up_after_a_while(mark: str) -> None:
+    master, slave = os.openpty()
+    script = "trap '' TERM; echo up; while :; do sleep 0.01; done"
     try:
-        os.dup2(write, 1)
-        os.close(write)
-        tree.say_ready()
-        os.write(1, b"lost")
+        started = tree.spawn(["sh", "-c", script], tty=True, stdin=slave, stdout=slave)
+        assert os.read(master, 10).startswith(b"up")
+        end = started.stop(60)
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
-    with os.fdopen(read, "rb") as pipe:
-        assert pipe.read() == b"\n"
+        os.close(slave)
+        os.close(master)
+    assert started.exit_code == -signal.SIGHUP and end.killed == []
+    assert (started.pid, "sh", int(signal.SIGHUP)) in end.ended
+
+
+@pytest.mark.parametrize("stopping", [True, False])
+def test_a_patient_tree_asks_all_but_its_command(stopping: bool, mark: str) -> None:
+    started = tree.spawn(["sh", "-c", "trap 'exit 9' TERM; sleep 60; exit 7"], patient=True)
+    until(lambda: [process.name for process in started.processes()] == ["sh", "sleep"])  # not a shell that is to be one
+    if not stopping:
+        started.signal(signal.SIGTERM, group=True)
+        assert started.wait(20) == 7
+    assert [name for _, name, _ in started.stop(60).ended] == (["sleep"] if stopping else [])
+    assert started.exit_code == 7
+
+
+def test_the_command_has_the_terminal_and_its_end_is_told(tmp_path: Path, mark: str) -> None:
+    done = keep(tmp_path, "tty; exit 5", "print(os.read(master, 99)[:8], tree.wait(50), tree.stop().left)")
+    assert done.stdout == "b'/dev/pts' 5 []\n", done.stderr
+    assert (tmp_path / "after").read_text() == ""
+
+
+def test_when_the_keeper_is_killed_its_tree_is_ended_and_then_the_program_runs_that_comes_afterwards(
+    tmp_path: Path, mark: str
+) -> None:
+    deaf = "trap '' TERM HUP; echo up; while :; do sleep 1; done"
+    done = keep(tmp_path, deaf, "os.read(master, 99); os.kill(os.getpid(), 9)")
+    assert done.returncode == -signal.SIGKILL
+    assert await_none_left(mark) == []
+    until(lambda: (tmp_path / "after").read_text())
+    word, pids = (tmp_path / "after").read_text().split(" ")
+    assert word == "killed:" and all(part.isdigit() for part in pids.strip().split(","))
+
+
+@pytest.mark.parametrize("turn", range(5))
+def test_what_comes_afterwards_runs_when_the_tree_ends_before_its_killed_keeper_has_quite_ended(
+    turn: int, tmp_path: Path, mark: str
+) -> None:
+    many = "[os.pipe() for _ in range(200)]"  # the terminal hangs up while the keeper still has to close all of these
+    act = f"tree.await_started(); before = {many}; high = os.dup(master); os.close(master); after = {many}"
+    assert keep(tmp_path, "exec cat", f"{act}; os.kill(os.getpid(), 9)").returncode == -signal.SIGKILL
+    until(lambda: (tmp_path / "after").read_text().startswith("killed:"))
+
+
+def test_a_tree_can_be_left_alone(tmp_path: Path, mark: str) -> None:
+    act = "tree.await_started(); tree.leave(); os.waitpid(tree.reaper, 0); os.kill(tree.pid, 0); os.kill(tree.pid, 9)"
+    done = keep(tmp_path, "trap '' HUP; exec sleep 60", f"{act}; print(os.waitpid(tree.pid, 0)[1], tree.fileno())")
+    assert done.stdout == "9 -1\n", done.stderr
+
+
+def test_an_order_that_comes_together_with_the_command_is_obeyed(tmp_path: Path, mark: str) -> None:
+    done = keep(tmp_path, "sleep 60", "tree.ask_stop(0); print(tree.wait(50))")
+    assert done.stdout == "-9\n", done.stderr
+
+
+def test_a_group_can_be_signalled(tmp_path: Path, mark: str) -> None:
+    act = "os.read(master, 9); tree.signal(15, group=True); print(tree.wait(50)); tree.stop()"
+    done = keep(tmp_path, "sleep 60 & echo up; wait", act)
+    assert done.stdout == "-15\n", done.stderr
+
+
+def test_a_reaper_that_never_gets_a_command_ends_with_its_keeper(tmp_path: Path, mark: str) -> None:
+    code = "from treadle.io.process.tree import fork_reaper; print(fork_reaper().pid)"
+    env = {**os.environ, "PYTHONPATH": SOURCES}
+    subprocess.run([sys.executable, "-c", code], env=env, check=True, timeout=60, stdout=subprocess.DEVNULL)
+    assert await_none_left(mark) == []
+
+
+def test_when_the_reaper_is_killed_its_processes_become_our_children(tmp_path: Path, mark: str) -> None:
+    act = (
+        "tree.await_started(); print(open('/proc/self/comm').read().strip(), os.getsid(tree.reaper) == tree.reaper);"
+        "os.kill(tree.reaper, 9); print(os.waitpid(tree.reaper, 0)[1])\n"
+        "try: tree.wait(20)\n"
+        "except Exception as error: print(error)\n"
+        "os.kill(tree.pid, 9); print(os.waitpid(tree.pid, 0)[1])"
+    )
+    done = keep(tmp_path, "trap '' HUP; exec sleep 60", act)
+    why = "sh was ended from outside: the process that watches it was killed"
+    assert done.stdout == f"treadle-termina True\n9\n{why}\n9\n", done.stderr

@@ -1,24 +1,177 @@
-"""If we may create cgroups and everything of ours is killed at once, the next keeper ends what is left.
-
-Not every machine lets us create a cgroup. Where it does not, the tests check that we notice.
-"""
+"""The keeper: alone in its session, small, gone with its owner. The next one ends what a killed one left."""
 
 import errno
+import gc
+import marshal
 import os
+import resource
+import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.io.process.hostile import SELF, left
-from tests.io.process.trees import OWNER, SOURCES
+from tests.io.process.hostile import SELF, await_none_left, left
+from tests.io.process.trees import OWNER, SOURCES, hostile, in_copy, owner
 from tests.terminal.support import until
-from treadle.io.process import cgroup, table
+from treadle.io.process import cgroup, reaper, table
+from treadle.io.process import keeper as keeper_module
+from treadle.io.process.keeper import SWEEP, SWEPT, Keeper
+from treadle.wire.common.framing import frame
+
+
+def test_the_keeper_leads_a_session_of_its_own_and_holds_nothing_of_ours(mark: str) -> None:
+    held = os.open("/dev/null", os.O_RDONLY)
+    os.set_inheritable(held, True)
+    code = "from treadle.io.process import tree; tree.spawn(['true']).stop(); print(tree.own.pid, flush=True)"
+    code += "; input()"
+    argv = [sys.executable, "-c", code]
+    try:
+        with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, close_fds=False) as process:
+            assert process.stdout is not None
+            keeper = int(process.stdout.readline())
+            assert os.getsid(keeper) == keeper and Path(f"/proc/{keeper}/comm").read_text() == "treadle-keeper\n"
+            targets = [os.readlink(f"/proc/{keeper}/fd/{name}") for name in os.listdir(f"/proc/{keeper}/fd")]
+            known = ("socket:", "pipe:", "anon_inode:", "/dev/null")
+            others = [target for target in targets if not target.startswith(known)]
+            assert [
+                target for target in others if "/libffi.so" not in target
+            ] == []  # newer ones keep their own file open
+            assert targets.count("/dev/null") == 3
+            process.communicate(b"\n")
+    finally:
+        os.close(held)
+
+
+def test_a_keeper_that_is_asked_to_end_ends_its_trees_first(mark: str) -> None:
+    process, keeper = owner("daemon", "deaf", "chain")
+    handle = os.pidfd_open(keeper)
+    os.kill(keeper, signal.SIGTERM)
+    assert select.select([handle], [], [], 60)[0]
+    os.close(handle)
+    process.kill()
+    process.communicate()
+    assert await_none_left(mark) == []
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGHUP])
+def test_signals_to_the_owners_group_do_not_reach_the_keeper(signum: int, mark: str) -> None:
+    process, keeper = owner("deaf")
+    os.killpg(process.pid, signum)
+    process.communicate()
+    assert await_none_left(mark) == []  # so it survived long enough to do its work
+
+
+def test_a_killed_reaper_costs_other_trees_nothing(mark: str) -> None:
+    first, second = hostile("daemon", "chain"), hostile("daemon")
+    # The command and its daemon: the daemon's parent exits by itself, and must not be counted as killed.
+    until(lambda: len(second.processes()) == 2, "the daemon's parent to be gone")
+    before = {each.pid for each in second.processes()}
+    os.kill(first.reaper, signal.SIGKILL)
+    first.stop()
+    assert {each.pid for each in second.processes()} == before
+    second.stop(0)
+
+
+def kept(act: Callable[[Keeper, socket.socket], object], *, owner: int | None = None) -> Any:
+    """What is found out with a keeper and the other end of its socket, in a copy of this process."""
+
+    def inside() -> object:
+        signal.alarm(60)  # it must not stay if it hangs
+        ours, theirs = socket.socketpair()
+        keeper_module.CONTROL = theirs.fileno()
+        return act(Keeper(theirs, owner), ours)
+
+    return in_copy(inside)
+
+
+def forked(act: Callable[[], object]) -> int:
+    if pid := os.fork():
+        return pid
+    signal.alarm(60)
+    try:
+        act()
+    finally:
+        os._exit(0)
+
+
+def ended(pid: int) -> None:
+    """Wait for the end of a child, which can then still be collected."""
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+
+def test_a_tree_that_cannot_be_started_is_said_and_its_descriptors_are_closed() -> None:
+    def refused(keeper: Keeper, ours: socket.socket) -> list[object]:
+        def fork() -> int:
+            raise OSError(errno.EAGAIN, "no more")
+
+        read, write = os.pipe()
+        keeper.fds = [write, *(os.dup(0) for _ in range(5))]
+        given = [*keeper.fds]
+        os.fork = fork
+        keeper.spawn({"fds": 1})
+        still = [os.path.exists(f"/proc/self/fd/{fd}") for fd in given]
+        masked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        kind, failure = os.read(read, 1), marshal.loads(os.read(read, 100)[4:])
+        return [kind[0], failure, still, keeper.fds == given[5:], len(masked), len(keeper.reapers)]
+
+    failure = ("start", errno.EAGAIN, "no more")
+    assert kept(refused) == [reaper.FAILED, failure, [False] * 5 + [True], True, 0, 0]
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+def test_a_copy_becomes_a_keeper_of_its_own_and_ends_its_group_last(
+    grouped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if grouped:
+        (tmp_path / "self").mkdir()
+        (tmp_path / "self" / "cgroup").write_text("0::/\n")
+        for name in ("cgroup.kill", "cgroup.procs"):
+            (tmp_path / name).touch()
+    monkeypatch.setattr(cgroup, "PROC", str(tmp_path))
+    monkeypatch.setattr(cgroup, "MOUNTS", (str(tmp_path),))
+    me, hard = os.getpid(), resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    ours, theirs = socket.socketpair()
+    ours.settimeout(60)
+    read, write = os.pipe()
+
+    def become() -> None:
+        os.dup2(write, 1)  # it keeps its standard streams
+        gc.unfreeze()
+        keeper_module.main_in_copy(me, [(resource.RLIMIT_NOFILE, 222, hard)], theirs.fileno())
+        os.write(1, b"%d %d" % (gc.isenabled(), gc.get_freeze_count() > 0))
+
+    pid, control = forked(become), os.fstat(theirs.fileno()).st_ino
+    theirs.close()
+    os.close(write)
+    with ours:
+        ours.send(frame(SWEEP, marshal.dumps(7)))
+        assert ours.recv(100) == frame(SWEPT, marshal.dumps(7))
+        held = {fd: os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
+        assert [fd for fd, target in held.items() if target.startswith("socket:") and int(fd) > 2] == ["3"]
+        assert held["3"] == f"socket:[{control}]" and Path(f"/proc/{pid}/comm").read_text() == "treadle-keeper\n"
+        assert os.getsid(pid) == pid and resource.prlimit(pid, resource.RLIMIT_NOFILE) == (222, hard)
+        if grouped:
+            cgroup.await_entered(str(tmp_path), pid)
+            (place,) = tmp_path.glob("treadle-*")
+            (place / "cgroup.procs").write_text("5\n")
+            os.mkfifo(place / "cgroup.kill")
+        ours.shutdown(socket.SHUT_WR)
+        assert ours.recv(100) == b"", "its trees are ended"
+    killed = os.open(place / "cgroup.kill", os.O_RDONLY | os.O_NONBLOCK) if grouped else None
+    with os.fdopen(read) as said:
+        assert said.read() == "0 1"
+    os.waitpid(pid, 0)
+    if killed is not None:
+        assert os.read(killed, 100) == b"1"
+        os.close(killed)
 
 
 @pytest.fixture
@@ -204,16 +357,6 @@ def test_groups_in_it_can_have_limits_if_their_controllers_are_on(written: Path)
     assert cgroup.divided() is None
 
 
-def test_those_in_a_group_are_moved_to_the_rest_of_it(written: Path) -> None:
-    rest = written / cgroup.REST
-    rest.mkdir()
-    (rest / "cgroup.procs").touch()
-    (written / "cgroup.procs").write_text("12\n345\n")
-    assert cgroup._clear(str(written)) and (rest / "cgroup.procs").read_text() == "345"
-    (rest / "cgroup.procs").unlink()
-    assert not cgroup._clear(str(written))
-
-
 def test_what_is_left_of_a_group_is_killed_and_one_whose_keeper_lives_is_not(written: Path) -> None:
     def make(name: str, *pids: int) -> Path:
         place = written / name
@@ -240,19 +383,3 @@ def test_what_is_left_of_a_group_is_killed_and_one_whose_keeper_lives_is_not(wri
     cgroup.end(str(alone))
     assert not killed(alone), "no one else is in it"
     cgroup.end(str(written / "absent"))
-
-
-def test_a_keeper_enters_its_group_first_and_then_what_it_has_started_in_the_same(written: Path) -> None:
-    last = written / "cgroup.procs"  # a plain file keeps what was written last
-    with subprocess.Popen(["sleep", "60"]) as one, subprocess.Popen(["sleep", "60"]) as other:
-        show(written, other.pid, "0::/limited\n")
-        cgroup._enter(str(written), os.getpid())
-        assert last.read_text() == str(os.getpid()), "the others are in no group or in another"
-        last.write_text("")
-        show(written, one.pid, "0::/treadle-rest\n")
-        cgroup._enter(str(written), os.getpid())
-        assert last.read_text().startswith(str(one.pid)), "over our own, which may have more digits"
-        one.kill()
-        other.kill()
-    assert cgroup._of("/base", os.getpid()) == f"/base/treadle-{os.getpid()}-{table.start_time(os.getpid())}"
-    cgroup.await_entered(str(written), os.getpid())

@@ -1,14 +1,19 @@
-"""The list of process trees is right, and what nobody keeps any more is found."""
+"""Processes are read as they are, a signal hits the one that was meant, and trees that nobody keeps are found."""
 
+import errno
 import os
 import select
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.descriptors import opened
 from tests.io.process.trees import hostile, owner
 from tests.terminal.support import until
 from treadle.io import paths
@@ -16,6 +21,101 @@ from treadle.io.process import registry, table, tree
 from treadle.io.process.reaper import leave_note
 from treadle.io.process.registry import keeper_trees
 from treadle.io.process.tree import own
+
+
+def test_we_see_ourselves() -> None:
+    me = table.look(os.getpid())
+    assert me is not None
+    assert (me.pid, me.parent, me.state) == (os.getpid(), os.getppid(), "R")
+    assert me.start == table.start_time(os.getpid()) > 0
+    assert me.rss > 1_000_000
+    assert table.command_line(os.getpid())[0].endswith(os.path.basename(sys.executable))
+
+
+def test_the_open_files_of_a_process_are_named_also_those_that_were_removed(tmp_path: Path) -> None:
+    with (tmp_path / "kept").open("w"), (tmp_path / "gone").open("w"):
+        (tmp_path / "gone").unlink()
+        assert {str(tmp_path / "kept"), str(tmp_path / "gone")} <= table.open_files(os.getpid())
+    assert table.open_files(2**22 + 1) == set()
+
+
+def test_a_name_with_brackets_and_spaces_does_not_confuse() -> None:
+    code = (
+        "import ctypes, sys; ctypes.CDLL(None).prctl(15, b'a) R 1 (b', 0, 0, 0); print(1, flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdin is not None
+        process.stdout.readline()
+        found = table.look(process.pid)
+        assert found is not None and (found.name, found.parent) == ("a) R 1 (b", os.getpid())
+        process.communicate(b"\n")
+
+
+def test_only_the_process_that_began_then_lives_and_a_zombie_does_not() -> None:
+    with subprocess.Popen(["sleep", "100"]) as process:
+        start = table.start_time(process.pid)
+        assert table.lives(process.pid, start) and not table.lives(process.pid, start - 1)
+        process.kill()
+        until(lambda: (found := table.look(process.pid)) is not None and found.state == "Z")
+        assert not table.lives(process.pid, start)
+    assert not table.lives(process.pid, start)
+
+
+@given(st.lists(st.tuples(st.integers(1, 12), st.integers(0, 12)), max_size=12, unique_by=lambda pair: pair[0]))
+def test_any_table_gives_each_descendant_once(pairs: list[tuple[int, int]]) -> None:
+    parents = {pid: parent for pid, parent in pairs if parent < pid}  # as in the kernel: no circles
+    running = [table.Process(pid, parent, 1, "S", 0, "") for pid, parent in parents.items()]
+
+    def under(pid: int) -> bool:
+        while pid in parents:
+            pid = parents[pid]
+            if pid == 1:
+                return True
+        return False
+
+    assert sorted(each.pid for each in table.descendants(1, running)) == sorted(pid for pid in parents if under(pid))
+
+
+def test_a_signal_we_may_not_send_is_reported_as_not_sent() -> None:
+    code = "import os; from treadle.io.process import table; os.geteuid() or os.setuid(65534); init = table.look(1); "
+    code += "print(bool(init) and table.send(init, 0))"
+    assert subprocess.check_output([sys.executable, "-c", code]) == b"False\n"
+
+
+def test_an_exact_process_is_signalled_with_or_without_a_handle_of_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = opened()
+    for number in (None, errno.ENOSYS, errno.EPERM):
+        with subprocess.Popen(["sleep", "60"]) as child:
+            found = table.look(child.pid)
+            assert found is not None
+            earlier = table.Process(child.pid, found.parent, found.start - 1, "S", 0, "sleep")
+            assert not table.send(earlier, signal.SIGKILL)
+            if number is not None:
+
+                def refused(pid: int, number: int = number) -> int:
+                    raise OSError(number, "no")
+
+                monkeypatch.setattr(os, "pidfd_open", refused)
+            assert child.poll() is None and table.send(found, signal.SIGKILL) and child.wait(60) == -signal.SIGKILL
+            assert not table.send(found, signal.SIGKILL), "it is gone"
+        monkeypatch.undo()
+    assert opened() == before
+
+
+def test_what_a_process_is_and_has_is_read_from_the_kernel() -> None:
+    with subprocess.Popen(["sleep", "61"], env={"MARK": "here", "OTHER": "x"}) as child:
+        until(lambda: table.command_line(child.pid) == ["sleep", "61"])
+        assert table.environment_has(child.pid, "MARK=here") and not table.environment_has(child.pid, "MARK=her")
+        assert child.pid in table.children() and table.lives(child.pid, table.start_time(child.pid))
+        assert [each.pid for each in table.descendants(os.getpid()) if each.name == "sleep"] == [child.pid]
+        assert not [each for each in table.descendants(os.getpid(), apart={child.pid}) if each.name == "sleep"]
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert child.pid in table.children() and table.command_line(child.pid) == []
+        assert child.pid not in [each.pid for each in table.descendants(os.getpid())]
+    gone = child.pid
+    assert table.start_time(gone) == 0 and not table.environment_has(gone, "MARK=here")
+    assert table.open_files(gone) == set() and table.command_line(gone) == [] and table.look(gone) is None
 
 
 def notes() -> Path:
@@ -102,20 +202,6 @@ def test_without_a_state_directory_nothing_is_kept() -> None:
     assert keeper_trees() == []
 
 
-def test_a_note_of_ones_own_is_read_with_all_that_it_says(state_home: Path) -> None:
-    path = note(os.getpid(), "sh", "-c", "caf\u00e9")
-    (found,) = registry.keeper_trees()
-    assert (found.owner, found.keeper, found.reaper, found.pid) == (1, os.getpid(), os.getpid(), os.getpid())
-    assert found.command == ["sh", "-c", "caf\u00e9"] and not found.running and 0 <= found.age < 3600
-    assert found.rss == sum(each.rss for each in found.processes)
-    found.started = 1 << 40
-    assert found.age == 0.0
-    path.write_bytes(b"1\0" + b"\0".join([b"1"] * 5))
-    assert registry.keeper_trees() == [] and not path.exists(), "one that is not whole is removed"
-    (state_home / "treadle" / "keepers" / "odd").touch()
-    assert registry.keeper_trees() == [] and os.listdir(state_home / "treadle" / "keepers") == ["odd"]
-
-
 def test_trees_are_listed_oldest_first(state_home: Path) -> None:
     place = state_home / "treadle" / "keepers"
     with subprocess.Popen(["sleep", "60"]) as one, subprocess.Popen(["sleep", "60"]) as two:
@@ -165,10 +251,6 @@ def test_one_that_left_the_tree_is_known_by_a_variable() -> None:
 
     assert registry.end(find, 20.0)[1] == []
     child.stdout.close()
-
-
-def test_with_nobody_there_it_is_over_at_once() -> None:
-    assert registry.end(list, 60.0) == ([], [])
 
 
 @pytest.mark.parametrize("child", [0, 1, -1])

@@ -1,15 +1,23 @@
-"""Directories are private, and socket paths are always short enough."""
+"""Where things are kept: private directories, short socket paths, temporary directories, and what the machine says."""
 
 import os
 import pwd
+import shutil
+import signal
 import socket
 import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.descriptors import opened
 from treadle.errors import ConfigError, StorageError
-from treadle.io import paths
+from treadle.io import machine, paths, scratch
+from treadle.io.machine import DISK, RememberingDisk
 
 
 def test_treadle_home_beats_the_data_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -160,7 +168,167 @@ def test_a_short_place_is_used_only_if_it_is_ours_and_short_enough(
     assert caught.value.hint == f"set TREADLE_HOME to a path shorter than {paths.SOCKET_PATH_MAX - 1} bytes"
 
 
-def test_a_directory_that_is_private_already_is_not_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = paths.private_dir(str(tmp_path / "a"))
-    monkeypatch.setattr(os, "chmod", None)
-    assert paths.private_dir(made) == made
+HOLDS = """
+import sys
+from treadle.io import scratch
+place = scratch.make("test")
+open(f"{place}/kept", "w").close()
+print(place, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+
+@pytest.fixture
+def holder() -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        yield process, Path(process.stdout.readline().strip())
+        process.kill()
+
+
+def test_it_is_there_until_it_is_removed(tmp_path: Path) -> None:
+    with scratch.directory("one") as place:
+        (Path(place) / "deep").mkdir()
+        assert Path(place).stat().st_mode & 0o777 == 0o700 and os.path.dirname(place) == str(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_that_of_a_living_process_stays_and_that_of_a_killed_one_goes(
+    holder: tuple[subprocess.Popen[str], Path],
+) -> None:
+    process, place = holder
+    with scratch.directory("test"):
+        assert (place / "kept").exists()
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert place.exists()
+    with scratch.directory("other"):
+        assert not place.exists()
+
+
+def test_one_that_was_never_held_goes_after_a_while_and_others_things_are_left_alone(tmp_path: Path) -> None:
+    new, old, foreign, link = (tmp_path / name for name in (".treadle-tmp-a", ".treadle-tmp-b", "treadle-x", "t"))
+    for one in (new, old, foreign):
+        one.mkdir()
+    os.utime(old, (1, 1))
+    link.symlink_to(foreign)
+    link.rename(tmp_path / "treadle-tmp-link")
+    with scratch.directory("test"):
+        assert new.exists() and foreign.exists() and not old.exists()
+    assert (tmp_path / "treadle-tmp-link").is_symlink()
+
+
+def test_what_this_process_holds_goes_at_once_and_its_lock_with_it(tmp_path: Path) -> None:
+    before = opened()
+    one, two = scratch.make("one"), scratch.make("two")
+    assert os.path.basename(one).startswith("treadle-tmp-one-") and os.path.basename(two).startswith("treadle-tmp-two-")
+    (tmp_path / "treadle-tmp-left").mkdir()
+    (tmp_path / ".treadle-tmp-new").mkdir()
+    scratch.remove_all()
+    assert os.listdir(tmp_path) == [".treadle-tmp-new"] and opened() == before
+    with pytest.raises(ZeroDivisionError), scratch.directory("three"):
+        raise ZeroDivisionError
+    scratch.remove(str(tmp_path / "none"))
+    assert os.listdir(tmp_path) == [".treadle-tmp-new"] and opened() == before
+
+
+def test_what_belongs_to_another_user_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "treadle-tmp-x").mkdir()
+    own = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: own + 1)
+    scratch.remove_all()
+    assert os.listdir(tmp_path) == ["treadle-tmp-x"]
+
+
+def test_processors_are_told_as_a_share_of_the_time_since_the_look_before() -> None:
+    look = machine.MachineLook()
+    before = os.times()
+    while (now := os.times()).user + now.system - before.user - before.system < 0.2:
+        sum(range(10000))
+    used = look.cpu()
+    assert used is not None and 0.0 < used <= 1.0
+
+
+def test_memory_and_disk_are_what_the_system_says(tmp_path: Path) -> None:
+    free, whole = machine.memory()
+    assert 0 < free <= whole == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    free, whole = machine.disk(str(tmp_path))
+    assert 0 < free <= whole == shutil.disk_usage(tmp_path).total
+
+
+def test_what_the_kernel_says_is_counted_and_what_it_does_not_say_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stat, meminfo = tmp_path / "stat", tmp_path / "meminfo"
+    monkeypatch.setattr(machine, "PROC", str(tmp_path))
+
+    def ticks(*counts: int) -> None:
+        stat.write_text(f"cpu {' '.join(map(str, counts))}\ncpu0 9 9 9 9 9 9 9 9 9 9\n")
+
+    ticks(10, 0, 10, 100, 20, 0, 0, 0, 5, 5)
+    look = machine.MachineLook()
+    assert look.cpu() is None, "no time has passed"
+    ticks(20, 5, 15, 150, 30, 0, 0, 0, 500, 500)
+    assert look.cpu() == 20 / 80
+    ticks(30, 5, 15, 150, 30, 0, 0, 0, 500, 500)
+    assert look.cpu() == 1.0, "since the look before"
+    ticks(20, 5, 15, 170, 30, 0, 0, 0, 500, 500)
+    assert look.cpu() == 0.0, "a count that went back is no time"
+    stat.write_text("nonsense here\n")
+    assert look.cpu() is None
+    stat.unlink()
+    assert machine.MachineLook().cpu() is None
+    meminfo.write_text("MemTotal: 8 kB\nno colon\nMemAvailable:    3 kB\n")
+    assert machine.memory() == (3072, 8192)
+    for text in ("MemTotal: 8 kB\n", "MemTotal: x kB\nMemAvailable: 3 kB\n", "MemTotal:\nMemAvailable: 3 kB\n"):
+        meminfo.write_text(text)
+        assert machine.memory() == (0, 0)
+    meminfo.unlink()
+    assert machine.memory() == (0, 0)
+
+
+def test_links_are_followed_and_wildcards_found_in_a_directory_of_any_name(tmp_path: Path) -> None:
+    base = tmp_path / "od[d]*"
+    base.mkdir()
+    (base / "a.txt").touch()
+    (base / "link").symlink_to("a.txt")
+    assert DISK.real(str(base / "link")) == str(base / "a.txt")
+    assert list(DISK.found(str(base), "*.txt")) == [str(base / "a.txt")]
+    assert list(DISK.found(str(base), str(tmp_path / "*"))) == [str(base)]
+
+
+def test_a_home_directory_is_put_in_its_place() -> None:
+    assert DISK.expand("~/x") == os.path.join(os.path.expanduser("~"), "x")
+    assert DISK.expand("plain~") == "plain~"
+
+
+def test_a_disk_that_remembers_follows_links_and_forgets_when_told(tmp_path: Path) -> None:
+    disk = RememberingDisk()
+    resolve = disk.real
+    (tmp_path / "real").mkdir()
+    (tmp_path / "way").symlink_to("real")
+    (tmp_path / "real" / "link").symlink_to("/etc")
+    for path in ("way/x", "way/link", "way/link/passwd", "real/..", "real/.", "real/", "none/x", "way"):
+        assert resolve(str(tmp_path / path)) == os.path.realpath(tmp_path / path)
+    assert resolve("/x") == "/x" and resolve("x") == os.path.realpath("x")
+    (tmp_path / "way").unlink()
+    (tmp_path / "way").mkdir()
+    disk.forget()
+    assert resolve(str(tmp_path / "way/x")) == str(tmp_path / "way/x")
+
+
+def test_a_link_that_may_not_be_read_is_where_the_way_ends() -> None:
+    """Whether the links of process 1 may be read depends on the machine; either way there is no error."""
+    try:
+        expected = os.path.realpath("/proc/1/cwd/x")
+    except PermissionError:
+        expected = "/proc/1/cwd"
+    assert DISK.real("/proc/1/cwd/x") == expected
