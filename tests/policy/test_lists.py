@@ -137,35 +137,13 @@ def test_denied_writes_says_what_denies_change_says(denied: list[str], path: str
     assert judge.denied_writes()(path) == (judge.denies_change(path) is not None)
 
 
-COMMANDS = [
-    "ls",
-    "cp",
-    "/bin/cp",
-    "mv",
-    "git",
-    "tee",
-    "a",
-    "/etc/x",
-    "../y",
-    "x=1",
-    "env",
-    "sudo",
-    "touch",
-    "-rf",
-    "install",
-]
+COMMANDS = "ls cp /bin/cp mv git tee a /etc/x ../y x=1 env sudo touch -rf install".split()
 
 
 @given(st.lists(st.sampled_from(COMMANDS), min_size=1, max_size=5).map(" ".join))
 def test_a_command_that_need_not_be_parsed_really_writes_nothing(command: str) -> None:
     if _plainly_writes_nothing(command):
         assert written(shell.read(command)) == []
-
-
-def test_what_is_quoted_or_redirected_is_always_parsed() -> None:
-    for command in ("c''p a /etc/x", "echo x > /etc/x", "c\\p a b", "$CP a b", "`echo cp` a b", "cp a /etc/x"):
-        assert not _plainly_writes_nothing(command)
-    assert _plainly_writes_nothing("python -m pytest -q tests/test_a.py")
 
 
 def test_what_happened_must_have_been_possible_for_an_allowed_tool(tmp_path: Path) -> None:

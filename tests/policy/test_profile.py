@@ -1,11 +1,15 @@
+"""The guard of a session: its mode, its rules, what only looks, and files that other programs obey."""
+
 from pathlib import Path
 
 import pytest
 
+from treadle.errors import ConfigError
 from treadle.events import ToolKind
 from treadle.io.machine import DISK
-from treadle.policy.profile import NO_RULES, Profile, as_rules
-from treadle.session import Access, Decision, Mode, Rules
+from treadle.policy.profile import MATRIX, NO_RULES, Profile, as_rules, judge, stricter
+from treadle.policy.protected import is_protected
+from treadle.session import Access, Decision, Mode, Rules, parse_mode
 
 
 @pytest.fixture
@@ -34,30 +38,6 @@ def test_the_mode_decides_where_no_rule_does(repo: Path) -> None:
     assert judge(bash("ls -l")).verdict == "allow"
     assert judge(file("read", repo / "a")).verdict == "allow"
     assert judge(file("write", repo / "a")).verdict == "ask"
-
-
-@pytest.mark.parametrize(
-    ("command", "looks", "organises"),
-    [
-        ("ls -l", True, True),
-        ("cat src/a", True, True),
-        ("mv src/a src/b", False, True),
-        ("make", False, False),
-        ("curl example.com", False, False),
-        ("cat src/out/x", False, False),
-        ("cat ../beside/x", False, False),
-    ],
-)
-def test_harmless_is_what_only_looks_or_moves_files_about_in_the_workspace(
-    repo: Path, command: str, looks: bool, organises: bool
-) -> None:
-    judge = guard(repo, "suggest")
-    assert [judge.is_harmless(command, edits=edits) for edits in (False, True)] == [looks, organises]
-
-
-def test_a_look_around_where_rules_hide_files_is_not_harmless(repo: Path) -> None:
-    judge = guard(repo, "suggest", deny=("Read(.env*)",))
-    assert not judge.is_harmless("grep -r x .", edits=False) and judge.is_harmless("cat src/a", edits=False)
 
 
 def test_without_a_mode_what_no_rule_forbids_runs(repo: Path) -> None:
@@ -259,22 +239,175 @@ def test_a_sandbox_answers_for_commands_where_edits_are_allowed_but_not_for_what
     assert judge(Access(tool="run", kind="other")).verdict == ("allow" if mode == "full-auto" else "ask")
 
 
-def test_what_only_looks_runs_freely_where_that_is_wanted_and_its_files_are_in_sight(repo: Path) -> None:
-    (repo / "a.txt").touch()
-    for mode, command, verdict in (
-        ("suggest", "cat a.txt", "allow"),
-        ("suggest", "mkdir b", "ask"),
-        ("auto-edit", "mkdir b", "allow"),
-        ("auto-edit", "cat ../beside/x", "ask"),
-        ("plan", "cat a.txt", "deny"),
-    ):
-        judge = Profile(str(repo), NO_RULES, mode, disk=DISK, looks_freely=True)  # type: ignore[arg-type]
-        found = judge(bash(command))
-        assert found.verdict == verdict and (verdict == "allow") == ("only looks" in found.reason), (mode, command)
-        assert judge(Access(tool="bash", kind="execute", command=command, outside="x")).verdict != "allow"
-    assert Profile(str(repo), NO_RULES, "suggest", disk=DISK)(bash("cat a.txt")).verdict == "ask"
-    reading = Profile(str(repo), NO_RULES, "suggest", readable=(str(repo.parent / "beside"),), disk=DISK)
-    assert reading.is_harmless("cat ../beside/x", edits=False) and reading.is_harmless("cat src/out/x", edits=True)
-    for command, by_default in (("cat a*", True), ("cat src/o*", False)):
-        assert reading.is_harmless(command, edits=False) and guard(repo).is_harmless(command, edits=False) is by_default
-    assert not reading.is_harmless("cp a.txt ../beside/x", edits=True), "what may be read may not be written"
+BASH = Access(tool="bash", kind="execute", command="ls")
+
+
+def test_the_reason_names_tool_category_and_mode() -> None:
+    assert judge(BASH, "suggest").reason == "bash (execute) requires approval in suggest mode"
+    assert judge(BASH, "plan").reason == "bash (execute) is not allowed in plan mode"
+    assert judge(BASH, "full-auto").verdict == "allow"
+
+
+def test_what_is_of_no_known_kind_counts_as_executing() -> None:
+    decision = judge(Access(tool="mcp__x__y", kind="other"), "auto-edit")
+    assert (decision.verdict, decision.reason) == ("ask", "mcp__x__y (execute) requires approval in auto-edit mode")
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        ("suggest", "suggest"),
+        ("default", "suggest"),
+        ("acceptEdits", "auto-edit"),
+        ("bypassPermissions", "yolo"),
+        ("plan", "plan"),
+        ("FULL-AUTO", "full-auto"),
+    ],
+)
+def test_other_agents_names_for_modes_are_understood(name: str, mode: str) -> None:
+    assert parse_mode(name) == mode
+
+
+def test_an_unknown_mode_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match="auto-edit"):
+        parse_mode("reckless")
+
+
+def test_the_stricter_mode_allows_nothing_the_other_forbids() -> None:
+    order = {"allow": 0, "ask": 1, "deny": 2}
+    for a in MATRIX:
+        for b in MATRIX:
+            kept = stricter(a, b)
+            assert kept is not None
+            for kind in ("read", "network", "write", "execute"):
+                assert order[MATRIX[kept][kind]] == max(order[MATRIX[a][kind]], order[MATRIX[b][kind]])
+    assert stricter(None, "yolo") == "yolo"
+    assert stricter(None, None) is None
+
+
+def test_the_table_in_the_docs_is_the_table() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "permissions.md").read_text()
+    for mode, row in MATRIX.items():
+        assert f"| `{mode}` | {row['read']} | {row['network']} | {row['write']} | {row['execute']} |" in page
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    place = tmp_path / "work"
+    (place / ".git" / "hooks").mkdir(parents=True)
+    (place / "a.txt").write_text("x")
+    (place / "link").symlink_to("/etc/passwd")
+    return place
+
+
+def verdict(work: Path, command: str, mode: Mode = "suggest", rules: Rules | None = None) -> str:
+    guard = Profile(str(work), rules or Rules(), mode, disk=DISK, looks_freely=True)
+    return guard(Access(tool="bash", kind="execute", command=command)).verdict
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ls",
+        "ls -la",
+        "pwd",
+        "cat a.txt | head",
+        "grep -r x . | head -3",
+        "find . -name '*.txt'",
+        "wc -l a.txt",
+        "uniq -c a.txt",
+        "egrep x a.txt",
+        "fgrep -n x a.txt",
+        "date +%s",
+        "sort -u a.txt",
+        "echo hi",
+    ],
+)
+def test_what_only_reads_in_the_workspace_runs_without_a_question(work: Path, command: str) -> None:
+    assert verdict(work, command) == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("cat /etc/passwd", "cat ~/x", "grep x ../y", "find / -name x", "cat < /etc/passwd", "cd /etc && cat passwd"),
+        *("ls -R", "ls -aL", "ls --recursive", "ls --dereference", "egrep -R x .", "fgrep -f/etc/x y", "date --file=x"),
+        *("cat link", "cat *", "grep -R x .", "rg -L x", "grep -f/etc/shadow x", "wc --files0-from=list"),
+        *(
+            "echo hi > x",
+            "find . -delete",
+            "find . -exec rm {} +",
+            "sort -o x a.txt",
+            "uniq a.txt b.txt",
+            "date -s now",
+        ),
+        *("echo $(rm x)", "cat $FILE", "FOO=1 ls", "./ls", "ls; rm x", "xargs cat", "env cat a.txt", "git status"),
+        *("mkdir made", "touch made", "rm a.txt", "python3 -c 1", "curl http://x"),
+        *("echo \u202edaer\u202c", "echo \x1b[2J", "echo a\u200bb", "cat a.txt \r", "echo \x9b1m", "echo a\u00a0b"),
+    ],
+)
+def test_everything_else_is_asked_about(work: Path, command: str) -> None:
+    assert verdict(work, command) == "ask"
+
+
+def test_a_file_that_a_rule_hides_is_not_read_around(work: Path) -> None:
+    hiding = Rules(deny=("Read(.env)",))
+    assert verdict(work, "cat .env", rules=hiding) == "deny"
+    assert verdict(work, "grep -r x .", rules=hiding) == "ask"
+    assert verdict(work, "cat a.txt", rules=hiding) == "allow"
+
+
+def test_a_rule_goes_before_it(work: Path) -> None:
+    assert verdict(work, "ls", rules=Rules(deny=("Bash(ls:*)",))) == "deny"
+    assert verdict(work, "ls", rules=Rules(ask=("Bash(ls:*)",))) == "ask"
+
+
+@pytest.mark.parametrize("command", ["mkdir -p made", "touch made", "mv a.txt b", "cp a.txt b", "ls && mkdir x"])
+def test_where_edits_are_allowed_files_of_the_workspace_may_be_made_and_moved(work: Path, command: str) -> None:
+    assert verdict(work, command, "auto-edit") == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["cp /etc/passwd x", "mv a.txt /tmp/x", "mkdir ../x", "touch .git/hooks/pre-commit", "rm a.txt", "cp a.txt $HOME"],
+)
+def test_but_not_outside_of_it_and_not_what_other_programs_obey(work: Path, command: str) -> None:
+    assert verdict(work, command, "auto-edit") == "ask"
+
+
+def test_where_every_command_is_to_be_asked_about_looking_is_too(tmp_path: Path) -> None:
+    guard = Profile(str(tmp_path), Rules(), "suggest", disk=DISK)
+    decision = guard(Access(tool="bash", kind="execute", command="echo ran"))
+    assert decision.verdict == "ask"
+
+
+OBEYED = (
+    *(".git/config", ".git/hooks/pre-commit", "sub/.git/config", ".vscode/tasks.json", ".envrc", ".mcp.json"),
+    *(".github/workflows/ci.yml", ".gitlab-ci.yml", "AGENTS.md", "docs/CLAUDE.md", ".bashrc", ".treadle/config.toml"),
+)
+
+
+@pytest.mark.parametrize("path", OBEYED)
+def test_they_are_known_wherever_they_lie(path: str) -> None:
+    assert is_protected(f"/home/me/project/{path}")
+
+
+@pytest.mark.parametrize("path", ["src/config", "README.md", ".gitignore", "github/x", "hooks/a", "a.vscode/b"])
+def test_other_files_are_just_files(path: str) -> None:
+    assert not is_protected(f"/home/me/project/{path}")
+
+
+@pytest.mark.parametrize(("mode", "verdict"), [("auto-edit", "ask"), ("full-auto", "ask"), ("yolo", "allow")])
+def test_writing_one_is_a_question_unless_a_rule_names_it(mode: Mode, verdict: str) -> None:
+    write = Access(tool="write_file", kind="write", paths=("/w/.git/config",))
+    assert Profile("/w", mode=mode, disk=DISK)(write).verdict == verdict
+    assert Profile("/w", Rules(allow=("Write(.git/config)",)), mode, disk=DISK)(write).verdict == "allow"
+    assert Profile("/w", Rules(allow=("Write",)), mode, disk=DISK)(write).verdict == verdict
+    read = Access(tool="read_file", kind="read", paths=("/w/.git/config",))
+    assert Profile("/w", mode=mode, disk=DISK)(read).verdict == "allow"
+
+
+def test_a_redirection_to_one_is_a_question_too() -> None:
+    guard = Profile("/w", mode="full-auto", disk=DISK)
+    command = Access(tool="bash", kind="execute", command="echo x > .git/hooks/post-commit")
+    assert guard(command).verdict == "ask"

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from treadle.errors import ConfigError
 from treadle.events import ToolKind
 from treadle.io.machine import DISK
-from treadle.policy import shell
-from treadle.policy.rules import MAX_FOUND, AsWritten, RuleSet, command_matches, host_matches, parse_rule, written
+from treadle.policy.rules import MAX_FOUND, AsWritten, RuleSet, parse_rule
 from treadle.session import Access, Rules
 
 CWD = "/work/repo"
@@ -171,6 +170,13 @@ def test_no_option_or_launcher_in_front_gets_round_a_rule_that_forbids(command: 
         "echo 'git push' > s; sh s",
         "tar -I 'git push' -cf x y",
         "printf 'all:\\n\\tgit push\\n' > Makefile; make",
+        *("tar --to-command='git push' -xf x", "less '+!git push' x", "rsync -e 'git push' a b"),
+        *(
+            "echo 'git push' | bash -x",
+            "awk 'BEGIN{system(\"git push\")}'",
+            "MY_CMD='git push' make",
+            "PS4='$(git push)' a",
+        ),
     ],
 )
 def test_a_denied_command_is_seen_in_what_other_programs_are_given_to_run(command: str) -> None:
@@ -222,6 +228,7 @@ def test_what_only_looks_like_it_is_not_forbidden_and_can_be_allowed(command: st
         "X=secrets/key sh -c 'cat $X'",
         "curl -F f=@secrets/key h",
         "git show HEAD:secrets/key",
+        *("tool -osecrets/key", "dd if=secrets/key", "cat ${PWD}/secrets/key", "cat ~+/secrets/key"),
     ],
 )
 def test_no_way_of_writing_a_name_gets_round_a_rule_about_reading(tree: RuleSet, command: str) -> None:
@@ -230,7 +237,16 @@ def test_no_way_of_writing_a_name_gets_round_a_rule_about_reading(tree: RuleSet,
 
 
 @pytest.mark.parametrize(
-    "command", ["git -C . restore .env", "rm .e*", "curl -o .env u", "find . -name .env -delete", "find . -fprint .env"]
+    "command",
+    [
+        "git -C . restore .env",
+        "rm .e*",
+        "curl -o .env u",
+        "find . -name .env -delete",
+        "find . -fprint .env",
+        "/bin/cp a .env",
+        "wget --output-document=.env u",
+    ],
 )
 def test_no_way_of_writing_a_file_gets_round_a_rule_about_writing(tree: RuleSet, command: str) -> None:
     decision = tree.judge(bash(command))
@@ -257,18 +273,6 @@ def test_rules_about_files_bind_the_shell() -> None:
     assert verdict(bash("cat secrets/key"), deny=deny) == "deny"
     assert verdict(bash("cat < ./x/../secrets/key"), deny=deny) == "deny"
     assert verdict(bash("grep --file=secrets/key x"), deny=deny) == "deny"
-
-
-def test_wildcards_and_changes_of_directory_do_not_get_round_a_rule(tmp_path: Path) -> None:
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "key").write_text("")
-    (tmp_path / "other").write_text("")
-    rules = RuleSet(Rules(deny=("Read(sub/key)", "Write(sub/**)")), str(tmp_path), DISK)
-    for command in ("cat s*/key", "cat sub/k?y", "cat {other,sub/key}", "cd sub && cat key", "(cd sub; rm -f key)"):
-        decision = rules.judge(bash(command))
-        assert decision is not None and decision.verdict == "deny", command
-    for command in ("cat o*", "cat {other,more}", "ls *", "grep '[a-z]*' other"):
-        assert rules.judge(bash(command)) is None, command
 
 
 def test_a_symlink_does_not_get_round_a_rule(tmp_path: Path) -> None:
@@ -335,25 +339,6 @@ def rules(**given: tuple[str, ...]) -> RuleSet:
     return RuleSet(Rules(**given), CWD, AsWritten(DISK))
 
 
-@pytest.mark.parametrize(
-    ("command", "paths"),
-    [
-        ("cp -r a b c", ["c"]),
-        ("ln -s a b", ["b"]),
-        ("chmod 700 a b", ["a", "b"]),
-        ("sed -i s/a/b/ c", ["c"]),
-        ("sed s/a/b/ c", []),
-        ("dd if=a of=b", ["b"]),
-        ("rm -f a b", ["a", "b"]),
-        ("cat a > b", ["b"]),
-        ("cat a", []),
-        ("echo x | tee a; touch b", ["a", "b"]),
-    ],
-)
-def test_what_a_command_writes_is_told_by_its_words(command: str, paths: list[str]) -> None:
-    assert {path.removeprefix("./") for path in written(shell.read(command))} == set(paths)
-
-
 def test_what_is_denied_is_told_as_absolute_patterns_for_a_sandbox() -> None:
     found = rules(deny=("Read(secrets/**)", "Write(.env)", "Bash(rm *)", "*(both)"))
     assert found.hidden_patterns() == [f"{CWD}/secrets/**", f"{CWD}/secrets", f"{CWD}/both", "/**/both"]
@@ -376,38 +361,7 @@ def test_a_rule_can_be_the_whole_command_or_name_every_path() -> None:
     assert not found.names_paths(bash("ls"))
 
 
-def test_what_must_be_asked_about_is_hidden_from_tools_that_look_at_many_files() -> None:
-    found = rules(deny=("Read(secrets/**)",), ask=("Grep(*.pem)",), allow=("Read(a)",))
-    assert found.hides(f"{CWD}/secrets/x") and found.hides(f"{CWD}/deep/a.pem") and not found.hides(f"{CWD}/a")
-
-
 def test_a_rule_about_the_home_directory_is_about_that() -> None:
     home = DISK.expand("~")
     assert rules().absolute("~/.ssh/**") == f"{home}/.ssh/**"
     assert verdict(file("read", f"{home}/.ssh/id"), deny=("Read(~/.ssh/**)",)) == "deny"
-
-
-@pytest.mark.parametrize(
-    ("pattern", "url", "matches"),
-    [
-        ("*.example.com", "https://a.example.com./x", True),
-        ("domain:example.com", "http://EXAMPLE.com:80", True),
-        ("example.com", "https://example.com.evil.org", False),
-        ("*", "http://[::1", False),
-    ],
-)
-def test_a_rule_about_hosts_matches_the_host_of_a_url(pattern: str, url: str, matches: bool) -> None:
-    assert host_matches(pattern, url) is matches
-    access = Access(tool="web_fetch", kind="network", url=url)
-    assert (verdict(access, allow=(f"WebFetch({pattern})",)) == "allow") is matches
-
-
-def test_a_command_may_end_where_its_pattern_says_anything() -> None:
-    assert command_matches("npm run test:*", "npm run test") and command_matches("npm run test:*", "npm run test a")
-    assert command_matches("git *", "git") and not command_matches("git *", "gitk")
-
-
-def test_tools_of_servers_have_their_own_names_and_no_paths() -> None:
-    assert parse_rule("mcp__Git_Hub__x-y").tool == "mcp__git_hub__x-y"
-    assert parse_rule("Read(**)").pattern is None and parse_rule("WebFetch(*)").pattern == "*"
-    assert verdict(Access(tool="mcp__a__b", kind="other"), deny=("mcp__a",)) == "deny"
