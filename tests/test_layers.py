@@ -28,6 +28,7 @@ LAYERS = [
     {"agent", "coordination"},
     {"sandboxed"},
     {"receipts"},
+    {"verification"},
     {"sessions", "workspace", "settings"},
     {"io"},
     {"policy", "wire"},

@@ -216,7 +216,7 @@ async def test_a_check_ends_when_the_run_is_stopped(source: Path, store: Receipt
     job = Job(order=order(source), backend=scripted("good"), timing=QUICK, check="touch begun; sleep 3600")
     host = HostRun(job, store)
     task = asyncio.create_task(host.run())
-    await until(Path(host.directory, "verify", "begun").exists, 60)
+    await until(Path(host.directory, "verify-1", "begun").exists, 60)
     await host.stop(Cancelled("enough"))
     receipt = await task
     assert receipt.outcome == "partial" and more(receipt)["observed"]["check"]["exit_code"] is None

@@ -191,6 +191,16 @@ def _show_usage(used: receipts.UsageTotals) -> None:
     click.echo(f"  usage: {', '.join([*tokens, cost])} (as the sidecar says)")
 
 
+def _show_check(check: dict[str, Any]) -> None:
+    evidence = check.get("evidence") or {}
+    word = evidence.get("word") or ("passed" if check["ok"] else "failed")
+    click.echo(printable(f"  verified: {check['command']!r} {word}"))
+    if evidence and check["exit_code"] == 0 and word != "passed":
+        click.echo(printable(f"    {evidence['why']}"))
+    if judge := evidence.get("judge"):
+        _show_some([printable(f"    changes what it is judged by: {path}") for path in judge], len(judge))
+
+
 def _show_work(receipt: receipts.Receipt, more: dict[str, Any]) -> None:
     seen = more.get("observed") or {}
     status = (receipt.verification.git_status or "").splitlines()
@@ -200,7 +210,7 @@ def _show_work(receipt: receipts.Receipt, more: dict[str, Any]) -> None:
     _show_unlisted(seen)
     check = seen.get("check")
     if check:
-        click.echo(printable(f"  verified: {check['command']!r} {'passed' if check['ok'] else 'failed'}"))
+        _show_check(check)
     place = more.get("workspace") or {}
     applied = place.get("applied")
     if applied and applied["conflicts"]:

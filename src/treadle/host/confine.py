@@ -150,7 +150,7 @@ class Cage:
 
     def around_check(self, root: str) -> Confining:
         """The sandbox for a check in a directory of its own; `close` it afterwards."""
-        made = Confining(root, (), self.asked, session=f"{self._run}-check")
+        made = Confining(root, (), self.asked, session=f"{self._run}-{os.path.basename(root)}")
         made.obey(policy_of(self._policy, root).path_rules, None)
         return made
 

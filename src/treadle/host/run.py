@@ -6,6 +6,7 @@ directory (`job.py`) with no one holding its lock, and writes the receipt from w
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import os
 import threading
@@ -67,6 +68,7 @@ from treadle.receipts.artifacts import collect
 from treadle.receipts.trace import Check, Observed, Walls
 from treadle.sandboxed.repositories import bundle_inside
 from treadle.session import Agent, Answer, SessionSpec
+from treadle.verification.checking import Checking
 from treadle.wire.sidecar.connection import SidecarHello, WorkOrder, unmet
 from treadle.wire.sidecar.events import contract_code
 from treadle.wire.sidecar.receipts import AnyAgentEvent, Receipt, encode
@@ -83,11 +85,27 @@ from treadle.workspace.workspace import Workspace, prepare
 
 
 async def verify(job: Job, workspace: Workspace, cage: Cage | None, directory: str) -> Check:
-    """Run the job's setup and check in `directory`, which is made for it and removed afterwards."""
+    """Check what the run changed of its base, by the judge of the base (`verification`). Every time that the command
+    runs, it has a directory of its own, with a name that begins with `directory`."""
+    assert job.check is not None
+    numbers = itertools.count(1)
+
+    async def run(tree: str) -> Check:
+        return await _check_tree(job, workspace, cage, f"{directory}-{next(numbers)}", tree)
+
+    checking = Checking(workspace.store, job.check, run, inside=workspace.inside)
+    result = await asyncio.to_thread(workspace.result_tree)
+    base = await asyncio.to_thread(workspace.base_tree)
+    verified = await checking.verify(base, result)
+    return replace(verified.main, evidence=verified.evidence)
+
+
+async def _check_tree(job: Job, workspace: Workspace, cage: Cage | None, directory: str, tree: str) -> Check:
+    """Run the job's setup and check on a tree in `directory`, which is made for it and removed afterwards."""
     assert job.check is not None
     confining = None
     try:
-        here = await asyncio.to_thread(workspace.write_result, directory, job.bring)
+        here = await asyncio.to_thread(workspace.write_result, directory, job.bring, tree)
         confining = cage.around_check(here) if cage is not None else None
         for command in filter(None, (job.setup, job.check)):
             walls = None

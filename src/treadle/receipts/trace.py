@@ -22,6 +22,7 @@ from treadle.receipts import differences
 from treadle.receipts.artifacts import Collected
 from treadle.receipts.differences import claims, relative
 from treadle.redact import Redactor
+from treadle.verification.evidence import CheckEvidence
 from treadle.wire.common.jsontext import repaired
 from treadle.wire.sidecar import receipts
 from treadle.wire.sidecar.connection import Final, SidecarHello, WorkOrder
@@ -104,10 +105,12 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     command: str
     exit_code: int | None
     output_tail: str = ""
+    evidence: CheckEvidence | msgspec.UnsetType = UNSET
+    """What else was checked, where the command ran on the result of some work."""
 
     @property
     def ok(self) -> bool:
-        return self.exit_code == 0
+        return self.exit_code == 0 and (self.evidence is UNSET or self.evidence.good)
 
 
 Enforced: TypeAlias = Literal["kernel", "guard", "observed"]

@@ -252,15 +252,16 @@ class Workspace:
         base, excludes = self.store.files(self.place.before), self._excludes()
         return take(self.store, self.place.source, base=base, earlier=earlier, excludes=excludes, git_files=False)
 
-    def write_result(self, directory: str, bring: Sequence[str] | None = None) -> str:
-        """Write the result into a fresh directory. Returns the directory in it that stands for the one worked on.
+    def write_result(self, directory: str, bring: Sequence[str] | None = None, tree: str = "") -> str:
+        """Write the result, or another tree, into a fresh directory. Returns the directory in it that stands for the
+        one worked on.
 
         `bring`: files and directories of the source that are copied there too, unless the result has them. None means
         what is ignored there; nothing if the workspace was written from a commit. In a source that the run could
         change, what it changed is not brought.
         """
         found, place = self._difference or self.difference(), self.place
-        write_files(self.store, self.store.files(found.whole), directory)
+        write_files(self.store, self.store.files(tree or found.whole), directory)
         here = os.path.normpath(os.path.join(directory, self.inside or "."))
         os.makedirs(here, exist_ok=True)
         bring_files(place.source, here, self._brought(bring, found))
@@ -268,6 +269,16 @@ class Workspace:
         if user is not None and not self.inside and place.at_top(user):
             private_git.make(os.path.join(directory, ".git"), user, head=place.commit, refs=self._refs)
         return here
+
+    def result_tree(self) -> str:
+        """The tree of the whole workspace, as it was found at the end."""
+        return (self._difference or self.difference()).whole
+
+    def base_tree(self) -> str:
+        """The tree that the work is compared with: of its commit in the person's repository, if an earlier attempt has
+        worked here before, or what the whole workspace began with."""
+        origin = self.place.origin
+        return self.store.borrow_tree(origin.commit)[0] if origin is not None else self.place.whole or self.place.before
 
     def remember_refs(self) -> None:
         """The result is to be written later: with the branches and tags of now, and not those that the run makes."""

@@ -59,7 +59,8 @@ def test_a_check_sees_the_result_and_what_the_user_brings_and_nothing_else_that_
     (work / ".env").unlink()
     (work / ".env").write_text("KEY=agent\n")
     (work / ".git" / "config").write_text("[core]\n\tfsmonitor = evil\n")
-    here = Path(trees.WorkTaker(tree, (".env",)).write_result(str(tmp_path / "check")))
+    taker = trees.WorkTaker(tree, (".env",))
+    here = Path(taker.write_tree(str(tmp_path / "check"), taker.files().tree))
     assert sorted(path.name for path in here.iterdir()) == [".env", ".git", ".gitignore", "a.txt", "b.txt", "new.txt"]
     assert (here / ".env").read_text() == "KEY=1\n" and git(here, "status", "--porcelain") == "?? new.txt"
 
@@ -254,7 +255,7 @@ def test_a_part_of_a_repository_is_worked_on_in_that_part(repository: Path, tmp_
     taker = trees.WorkTaker(tree, ("note",))
     assert taker.dirty() == {"part/c.txt"}, "what was brought is not the agent's work"
     assert (taker.origin.top, taker.origin.commit, taker.origin.inside) == (str(repository), tree.start, "part")
-    here = Path(taker.write_result(str(tmp_path / "check")))
+    here = Path(taker.write_tree(str(tmp_path / "check"), taker.files().tree))
     assert here == tmp_path / "check" / "part" and (here / "c.txt").read_text() == "two\n"
     assert (here / "note").read_text() == "mine\n" and (tmp_path / "check" / "a.txt").exists()
 

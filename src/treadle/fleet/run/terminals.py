@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import os
 import secrets
@@ -9,6 +10,8 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, TypeAlias
+
+from msgspec.structs import replace
 
 from treadle.errors import LocalError, NotFound, TreadleError
 from treadle.fleet.engine.bus import Bus, Unreachable, is_relayed
@@ -425,24 +428,33 @@ async def run(attempt: RunningAttempt, words: str, seen: Seen, questions: Questi
 
 
 async def _check(attempt: RunningAttempt) -> Check:
-    """The order's check of the result, in a directory that is written from it and not the agent's own."""
+    """The order's check of the result, by the judge of the commit that it starts from."""
     from treadle.host.confine import confined_check
+    from treadle.verification.checking import Checking
 
     spec, taker = attempt.spec, attempt.taker
     if taker is None:  # there is no repository, or the order is to work in place
         return await confined_check(spec.verify, attempt.root, network=spec.network)
-    directory = os.path.join(attempt.directory, "verify")
-    try:
-        here = await asyncio.to_thread(taker.write_result, directory)
-        for command in filter(None, (spec.setup, spec.verify)):
-            done = await confined_check(
-                command, here, shown=taker.shown(), setup=command != spec.verify, network=spec.network
-            )
-            if not done.ok:
-                break
-        return done
-    finally:
-        await asyncio.to_thread(remove_tree, directory)
+    numbers = itertools.count(1)
+
+    async def run(tree: str) -> Check:
+        directory = os.path.join(attempt.directory, f"verify-{next(numbers)}")
+        try:
+            here = await asyncio.to_thread(taker.write_tree, directory, tree)
+            for command in filter(None, (spec.setup, spec.verify)):
+                done = await confined_check(
+                    command, here, shown=taker.shown(), setup=command != spec.verify, network=spec.network
+                )
+                if not done.ok:
+                    break
+            return done
+        finally:
+            await asyncio.to_thread(remove_tree, directory)
+
+    result = (await asyncio.to_thread(taker.files)).tree
+    checking = Checking(taker.store, spec.verify, run, inside=taker.origin.inside)
+    verified = await checking.verify(taker.start_tree, result)
+    return replace(verified.main, evidence=verified.evidence)
 
 
 async def _type(place: Place, words: str) -> None:

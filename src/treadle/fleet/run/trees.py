@@ -183,10 +183,15 @@ class WorkTaker:
             self.store, self.tree.top, base=self._base, earlier=self._look, excludes=self._excludes, lent=self._lent
         )
 
-    def write_result(self, directory: str) -> str:
-        """Write the files as they are now into a fresh directory, with a git directory at the start and what the order
+    @property
+    def start_tree(self) -> str:
+        """The tree that the order starts from, whichever attempt this is."""
+        return self._start
+
+    def write_tree(self, directory: str, tree: str) -> str:
+        """Write a tree of the store into a fresh directory, with a git directory at the start and what the order
         brings from the user's checkout. Returns the directory in it that stands for the one worked on."""
-        write_files(self.store, self.files().files, directory)
+        write_files(self.store, self.store.files(tree), directory)
         origin = self.origin
         here = os.path.normpath(os.path.join(directory, origin.inside))
         os.makedirs(here, exist_ok=True)

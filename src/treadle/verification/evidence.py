@@ -1,0 +1,97 @@
+"""What was checked and how it ended: one record, with one word that follows from it."""
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from treadle.verification.counts import Counts
+
+Word: TypeAlias = Literal["proven", "tested", "passed", "weak", "judge changed", "not run", "failed"]
+"""From the best to the worst:
+
+    proven          the branch's own tests were red on the base, and are green
+    tested          a test that came with the work was red on the base's product, and is green
+    passed          the branch's check passes on the product of the work
+    weak            it passes, and would also pass if a test failed
+    judge changed   it passes only with the judge that the work changed
+    not run         the runner says that no test ran
+    failed          it does not pass
+"""
+GOOD: frozenset[str] = frozenset(("proven", "tested", "passed"))
+Corner: TypeAlias = Literal["work", "old judge", "old product", "base"]
+"""work: all of the work; old judge: its product with the base's judge; old product: the other way round."""
+Ended: TypeAlias = Literal["green", "red"]
+
+
+class CornerResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the check ended on one tree."""
+
+    corner: Corner
+    tree: str
+    ended: Ended
+    counts: Counts | None = None
+    seconds: float = 0.0
+
+
+class CanaryResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a check noticed what must fail."""
+
+    kind: Literal["last", "load"]
+    files: int
+    ended: Ended
+    on_base: Ended | None = None
+    """On the base, where it was asked: a check that never loads the test files does not notice it there either."""
+
+
+class CheckEvidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is known about whether work is good, by tree and command."""
+
+    format: int = 1
+    command: str
+    base: str
+    tree: str
+    word: Word
+    why: str
+    product: tuple[str, ...] = ()
+    judge: tuple[str, ...] = ()
+    changed_judge: tuple[str, ...] = ()
+    """Of `judge`, what the base has: changed or removed, not only added."""
+    corners: tuple[CornerResult, ...] = ()
+    canaries: tuple[CanaryResult, ...] = ()
+    not_checked: tuple[str, ...] = ()
+
+    @property
+    def good(self) -> bool:
+        return self.word in GOOD
+
+
+def word_for(corners: Sequence[CornerResult], canaries: Sequence[CanaryResult]) -> tuple[Word, str]:
+    """The word for what was seen, and the reason as one sentence."""
+    by = {each.corner: each for each in corners}
+    main = by["old judge"]
+    work = by.get("work")
+    if main.ended == "red":
+        if work is not None and work.ended == "green":
+            return "judge changed", "the check passes only with the tests or configuration that the work changed"
+        return "failed", "the check failed"
+    if work is not None and work.ended == "red":
+        return "failed", "the check fails with the tests that the work added or changed"
+    if main.counts is not None and main.counts.ran == 0:
+        return "not run", f"{main.counts.runner} ran no test"
+    if lost := next((each for each in canaries if each.ended == "green" and each.on_base == "red"), None):
+        return "failed", _lost(lost)
+    if any(each.ended == "green" and each.on_base == "green" for each in canaries if each.kind == "last"):
+        if any(each.ended == "red" for each in canaries):
+            return "weak", "the check loads the tests, and passes also when one of them fails"
+    if (base := by.get("base")) is not None and base.ended == "red":
+        return "proven", "the check failed on the base and passes now"
+    if (older := by.get("old product")) is not None and older.ended == "red":
+        return "tested", "the check passes, and the work's own tests fail without its product"
+    return "passed", "the check of the branch passes on the product of the work"
+
+
+def _lost(canary: CanaryResult) -> str:
+    if canary.kind == "last":
+        return "the check passes also when a test fails, which it does not on the base: the work ends it early"
+    return "the check no longer loads the tests, which it does on the base"
