@@ -18,6 +18,7 @@ from tests.streams import pair
 from treadle import errors, events
 from treadle.cli.help import every
 from treadle.cli.root import COMMANDS, GROUPS, load
+from treadle.cli.terminal.listed import SmallCommand
 from treadle.drivers.card import Card, Launch
 from treadle.wire.fleet.connection import SUBJECTS
 from treadle.wire.fleet.orders import Spec, declared
@@ -75,8 +76,23 @@ def test_every_option_says_what_it_does() -> None:
     options = [(command, option) for command in every_command() for option in command.params]
     assert len(options) > 80
     for command, option in options:
-        if isinstance(option, click.Option) and not option.hidden:
+        if isinstance(option, click.Option) and not option.hidden and not isinstance(command, SmallCommand):
             assert option.help, f"{command.name} {option.opts}"
+
+
+SMALL = {" ".join(path): one.small for path, one in every().items() if isinstance(one, SmallCommand)}
+ALSO = {*"-n --follow --tool-version --bar --force --wait-idle --config --socket-dir --session-env-var".split()}
+"""Other spellings, and what is kept for old scripts, or told for all commands in one place."""
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_help_of_a_small_command_has_what_it_takes(name: str) -> None:
+    small = SMALL[name]
+    takes = {*f"{small.options} {small.flags} {small.many}".split()}
+    words, usage = small.help, "\n".join(re.findall(rf"(?m)^ *{name.replace('coord ', '')} .*", small.help))
+    told, used = (set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", text)) for text in (words, usage))
+    assert takes - told <= ALSO and all(re.search(rf"\b{each}\b", words) for each in small.commands)
+    assert used <= takes, "the help names what it does not take"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -172,21 +188,29 @@ def test_the_page_of_commands_is_made_from_them() -> None:
 
 def test_the_page_of_fleet_commands_is_made_from_them() -> None:
     rows = []
-    for command in every():
-        if command.path[:2] == ("treadle", "fleet") and not command.commands:
-            rows.append(f"\n## {command.name}\n\n{command.summary}\n")
-            if options := [option for option in command.options if "--help" not in option.names]:
-                rows.append("\n| Option | |\n|---|---|\n")
-            for option in options:
-                cells = (f"`{', '.join(option.names)} {option.value}".strip() + "`", option.help)
-                rows.append("| {} | {} |\n".format(*(cell.replace("|", r"\|") for cell in cells)))
+    for path, command in every().items():
+        if path[:2] != ("treadle", "fleet") or isinstance(command, click.Group):
+            continue
+        summary = " ".join((command.help or "").partition("\n\n")[0].split())
+        rows.append(f"\n## {' '.join(path)}\n\n{summary}\n")
+        context = click.Context(command)
+        options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
+        rows += ["\n| Option | |\n|---|---|\n"] if options else []
+        for option in options:
+            value = "" if option.is_flag else option.make_metavar(context)
+            names = ", ".join((*option.opts, *option.secondary_opts))
+            cells = (f"`{names} {value}".strip() + "`", option.help or "")
+            rows.append("| {} | {} |\n".format(*(cell.replace("|", r"\|") for cell in cells)))
     made(ROOT / "docs" / "reference" / "fleet-commands.md", "fleet-commands", "".join(rows))
 
 
 def test_whatever_lists_something_has_json() -> None:
-    listing = [command for command in every() if command.summary.startswith("List ") and not command.commands]
+    commands = every().items()
+    listing = {
+        path: one for path, one in commands if (one.help or "").startswith("List ") and not isinstance(one, click.Group)
+    }
     assert len(listing) > 8
-    assert [each.name for each in listing if not any("--json" in option.names for option in each.options)] == []
+    assert [path for path, one in listing.items() if not any("--json" in option.opts for option in one.params)] == []
 
 
 def test_the_example_of_the_api_page_runs(

@@ -47,12 +47,12 @@ def chapter(path: tuple[str, ...]) -> str:
     return "terminal" if path[1:2] and path[1] in TERMINAL else "-".join(path[:2])
 
 
-CHAPTERS = sorted({chapter(command.path) for command in every()})
+CHAPTERS = sorted(set(map(chapter, every())))
 
 
 @cache
 def helps() -> dict[tuple[str, ...], str]:
-    paths = [command.path for command in every()] + [("treadle", "coord", name) for name in OF_TREADLE]
+    paths = [*every()] + [("treadle", "coord", name) for name in OF_TREADLE]
     words = [[*path, "--help"] for path in paths] + [["treadle", "-p", "--help"]]
     ended = endings(words)
     assert [argv for argv, (code, _, err) in zip(words, ended, strict=True) if code or err] == []

@@ -5,11 +5,12 @@ import os
 import subprocess
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from tests.conftest import need
-from treadle.cli.help import CommandWords, Option, _drawn, docs, man, page, pages
+from treadle.cli.help import _drawn, docs, man, page, pages
 
 
 def test_the_pages_are_listed_by_kind() -> None:
@@ -62,30 +63,14 @@ def test_every_command_has_a_page_that_man_shows_without_a_complaint(tmp_path: P
     text = shown(tmp_path / "man1" / "treadle-sessions-rm.1")
     assert "--older-than AGE" in text and "treadle sessions rm --older-than 30d --force" in text
     assert "--detach" in shown(tmp_path / "man1" / "treadle-run.1")
+    top = shown(tmp_path / "man1" / "treadle.1")
+    assert "- Drive, supervise" in top and "--append-system-prompt TEXT" in top
 
 
 def test_text_is_never_taken_for_a_command_of_the_formatter(tmp_path: Path) -> None:
     tricky = ".so /etc/passwd\n'br\n\\fBback\\slash --dash\n.TH X"
-    command = CommandWords(path=("x",), summary="a - b", text=tricky, options=(Option(("--o",), "V", ".nf"),))
-    (tmp_path / "x.1").write_text(page(command, [command]))
+    command = click.Command("x", help="a - b\n\n\b\n" + tricky)
+    (tmp_path / "x.1").write_text(page(("x",), command))
     text = shown(tmp_path / "x.1")
     for line in tricky.splitlines():
         assert line in text
-
-
-def test_a_page_has_all_that_is_known_of_its_command_and_nothing_empty() -> None:
-    options = (Option(("-v", "--verbose"), "", "More."), Option(("--to",), "DIR", "There."), Option(("--hidden",)))
-    full = CommandWords(path=("x", "y"), summary="does", text="At once.", options=options, commands=("z",))
-    below = CommandWords(path=("x", "y", "z"), summary="a \\part", text="", options=())
-    apart = CommandWords(path=("x", "z"), summary="not below", text="", options=())
-    assert page(full, [full, below, apart]).partition(".SH NAME\n")[2] == (
-        "x\\-y \\- does\n.SH SYNOPSIS\n.B x y\n[\\fIOPTIONS\\fR] \\fICOMMAND\\fR ...\n"
-        ".SH DESCRIPTION\n.nf\nAt once.\n.fi\n"
-        ".SH OPTIONS\n.TP\n\\fB\\-v\\fR, \\fB\\-\\-verbose\\fR\nMore.\n.TP\n\\fB\\-\\-to\\fR \\fIDIR\\fR\nThere.\n"
-        ".SH COMMANDS\n.TP\n.B z\na \\epart\n"
-        ".SH SEE ALSO\n.BR x (1)\n.PP\nThe pages that `treadle docs` lists.\n"
-    )
-    lonely = CommandWords(path=("x",), summary="does", text="", options=())
-    assert page(lonely, [lonely]).partition(".SH NAME\n")[2] == (
-        "x \\- does\n.SH SYNOPSIS\n.B x\n[\\fIOPTIONS\\fR]\n.SH SEE ALSO\n.PP\nThe pages that `treadle docs` lists.\n"
-    )

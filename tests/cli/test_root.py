@@ -14,7 +14,6 @@ from tests.installed import TREADLE, started
 from tests.installed import treadle as run
 from treadle import __version__
 from treadle.cli import root
-from treadle.cli.arguments import TERMINAL
 
 
 def test_what_is_piped_in_alone_is_the_prompt(tmp_path: Path) -> None:
@@ -35,7 +34,6 @@ def test_help_is_a_word_too_and_programs_get_the_version() -> None:
 def test_the_list_of_commands_says_of_each_what_it_says_of_itself() -> None:
     told = {name: root.load(place).get_short_help_str(200) for name, place in root.COMMANDS.items()}
     assert told == {name: line for group in root.GROUPS.values() for name, (_, line) in group.items()}
-    assert list(root.TERMINALS) == list(TERMINAL)
 
 
 def test_the_help_is_shown_without_the_commands() -> None:

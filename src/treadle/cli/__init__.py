@@ -1,7 +1,8 @@
 """The command line. A command parses, calls one function of a room below and prints; what it does is not here.
 
 Words:
-    small command  one that people and hooks run in loops: answered before click is imported (`arguments`, `parser`)
+    small command  one that people and hooks run in loops: answered before click is imported. What it takes is declared
+                   once (`arguments.Small`); `parser` reads it for a run, click for manual pages and completion
     warm parent    a loaded process that forks a copy for a terminal or a worker (`io.process.warm`); `warm` asks it
     choice         which agent and model a run uses: given, remembered, or found on this machine
     render         making text of agents safe to show on a terminal
@@ -27,6 +28,7 @@ Promises, and who keeps each:
 Nothing imports it but the entry points and the warm parent. It may import every room except `testing`.
 """
 
+import os
 import sys
 
 
@@ -54,8 +56,12 @@ def _main() -> None:
     from treadle.io.standard_streams import fill_gaps
 
     fill_gaps()
-    from treadle.cli.arguments import TERMINAL
+    from treadle.cli.arguments import COMPLETE, TERMINAL
 
+    if COMPLETE in os.environ:
+        from treadle.cli.help import complete
+
+        return complete("treadle")
     if arguments[:1] == ["--config"] and arguments[2:3] and arguments[2] in TERMINAL:  # as hm has it
         arguments = [arguments[2], *arguments[:2], *arguments[3:]]
     if arguments and arguments[0] in TERMINAL:

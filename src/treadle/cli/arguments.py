@@ -1,43 +1,43 @@
 """Reads the command lines of small commands, which must answer faster than click can be imported."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable
+
+from treadle.light import Any
 
 # Names by which a command line is recognised, before anything heavy is imported.
 
 TERMINAL = {
-    "run": "start",
-    "attach": "start",
-    "wall": "start",
-    "ls": "status",
-    "status": "status",
-    "send": "input",
-    "tail": "status",
-    "peek": "status",
-    "wait": "input",
-    "resize": "input",
-    "rename": "input",
-    "diff": "ends",
-    "merge": "ends",
-    "share": "start",
-    "kill": "ends",
-    "clean": "ends",
-    "replay": "start",
-    "explain": "status",
-    "detectors": "status",
+    "run": ("start", "Run a program in a terminal that outlives this one."),
+    "attach": ("start", "Join a terminal: see what its program shows and type into it."),
+    "wall": ("start", "Watch several terminals in one view, the one that asks in front, and type into any."),
+    "ls": ("status", "List terminals."),
+    "status": ("status", "How a terminal is doing."),
+    "send": ("input", "Type into a terminal."),
+    "tail": ("status", "Show the end of a terminal's output, also after it has ended."),
+    "peek": ("status", "Look at a terminal's screen without attaching, also after it has ended."),
+    "wait": ("input", "Wait until a terminal is in a state, or has ended."),
+    "resize": ("input", "Change a terminal's size, whatever its policy is."),
+    "rename": ("input", "Give a terminal another id."),
+    "diff": ("ends", "Show what the program of a terminal that was started with `run --worktree` has changed."),
+    "merge": ("ends", "Bring what a terminal's program has changed in its worktree into your directory."),
+    "share": (
+        "start",
+        "Make a link with which others watch one terminal in a browser, and nothing else, until it expires.",
+    ),
+    "kill": ("ends", "End a terminal's program and all that belongs to it, and say what died."),
+    "clean": ("ends", "Remove what terminals that have ended left: logs, output and exit records."),
+    "replay": ("start", "Play a recording (asciicast 2 or 3) in this terminal."),
+    "explain": ("status", "Say why a terminal is taken to be in its state."),
+    "detectors": ("status", "List or test the tables by which an agent's state is read from its screen."),
 }
-"""Commands that parse their own arguments, and the module of `treadle.cli.terminal` that each is in."""
+"""Commands that read their own arguments: the module of `treadle.cli.terminal` that each is in, and what it is for."""
+COMPLETE = "_TREADLE_COMPLETE"
+"""The variable by which a shell asks what it can offer, as click has it."""
 PRINT = frozenset(("-p", "--print", "--input-format"))
 """Options that mean a one-shot run. Programs that drive Claude Code leave out -p when they give the last one."""
-
-Command = Callable[[list[str]], int]
-"""A small command: it is given its arguments and returns its exit code."""
-
-
-def found(module: str, name: str) -> tuple[Command, str]:
-    """A small command and its help: `wait_command` and `WAIT_HELP` of its module."""
-    place = __import__(module, fromlist=[name])
-    return getattr(place, f"{name}_command"), getattr(place, f"{name.upper()}_HELP").strip()
 
 
 def exit_code(program: str, work: Callable[[], int]) -> int:
@@ -125,3 +125,45 @@ class Arguments:
         if len(self.rest) != count:
             raise UsageError(f"expected {what}")
         return self.rest
+
+
+class Small:
+    """A small command and all that it takes, declared once: read here for each run, by click for manual and completion.
+
+    `options` take a value, those in `many` several times. `commands` are what its first word can be, `words` is what
+    its words name (a key of `help.LISTS`). One that is `whole` reads its arguments itself.
+    """
+
+    def __init__(
+        self,
+        run: Callable[..., int],
+        help_text: str,
+        options: str = "",
+        flags: str = "",
+        many: str = "",
+        *,
+        stop: bool = False,
+        commands: str = "",
+        words: str = "",
+        whole: bool = False,
+    ) -> None:
+        self.run, self.help, self.whole = run, help_text.strip(), whole
+        self.options, self.flags, self.many, self.stop = options, flags, many, stop
+        self.commands, self.words = commands.split(), words
+
+    def read(self, arguments: list[str]) -> Arguments:
+        return Arguments(arguments, self.options, self.flags, self.many, self.stop)
+
+    def __call__(self, arguments: list[str]) -> int:
+        return self.run(arguments if self.whole else self.read(arguments))
+
+
+def small(help_text: str, *takes: str, **more: Any) -> Callable[[Callable[..., int]], Small]:
+    """Declare the function below as a small command: it is given its Arguments and returns its exit code."""
+    return lambda run: Small(run, help_text, *takes, **more)
+
+
+def found(module: str, name: str) -> Small:
+    """A small command: `wait_command` of its module."""
+    command: Small = getattr(__import__(module, fromlist=[name]), f"{name}_command")
+    return command

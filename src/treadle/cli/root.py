@@ -11,31 +11,10 @@ import click
 
 from treadle import __version__
 from treadle.cli import logs
-from treadle.cli.arguments import PRINT
+from treadle.cli.arguments import PRINT, TERMINAL
 from treadle.errors import ConfigError, TreadleError
 
 log = logging.getLogger(__name__)
-TERMINALS = {
-    "run": "Run a program in a terminal that outlives this one.",
-    "attach": "Join a terminal: see what its program shows and type into it.",
-    "wall": "Watch several terminals in one view, the one that asks in front, and type into any.",
-    "ls": "List terminals.",
-    "status": "How a terminal is doing.",
-    "send": "Type into a terminal.",
-    "tail": "Show the end of a terminal's output, also after it has ended.",
-    "peek": "Look at a terminal's screen without attaching, also after it has ended.",
-    "wait": "Wait until a terminal is in a state, or has ended.",
-    "resize": "Change a terminal's size, whatever its policy is.",
-    "rename": "Give a terminal another id.",
-    "diff": "Show what the program of a terminal that was started with `run --worktree` has changed.",
-    "merge": "Bring what a terminal's program has changed in its worktree into your directory.",
-    "share": "Make a link with which others watch one terminal in a browser, and nothing else, until it expires.",
-    "kill": "End a terminal's program and all that belongs to it, and say what died.",
-    "clean": "Remove what terminals that have ended left: logs, output and exit records.",
-    "replay": "Play a recording (asciicast 2 or 3) in this terminal.",
-    "explain": "Say why a terminal is taken to be in its state.",
-    "detectors": "List or test the tables by which an agent's state is read from its screen.",
-}
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Work with an agent": {
         "chat": ("treadle.cli.chat.command:chat", "Talk with an agent in this directory."),
@@ -88,7 +67,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         ),
     },
     "Keep a program in a terminal": {
-        name: (f"treadle.cli.terminal.listed:{name}", summary) for name, summary in TERMINALS.items()
+        name: (f"treadle.cli.terminal.listed:{name}", summary) for name, (_, summary) in TERMINAL.items()
     },
     "Run many agents": {
         "fleet": (

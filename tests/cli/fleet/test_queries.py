@@ -21,7 +21,7 @@ from tests.installed import TREADLE
 from treadle.cli.fleet import fleet as group
 from treadle.cli.fleet.common import age, exit_code, money, table, tell_asking, with_bus, with_order
 from treadle.cli.fleet.queries import phone
-from treadle.cli.help import rows
+from treadle.cli.help import orders
 from treadle.errors import NotFound
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
@@ -80,7 +80,7 @@ def test_a_day_with_a_fleet(running: None, tmp_path: Path) -> None:
     lines = [json.loads(line) for line in fleet("logs", order, "--json").splitlines()]
     assert [line["n"] for line in lines] == [1, 2, 3]
     assert "done" in fleet("explain", order)
-    assert rows("orders") == f"{order}\tdone: do nothing\n", "what a Tab offers"
+    assert orders() == [(order, "done: do nothing")], "what a Tab offers"
     slow = fleet("submit", "sleep", "--agent", "null:60:60").strip()
     fleet("cancel", slow, "--why", "enough", "--wait")
     assert "cancelled" in fleet("wait", slow, code=4)

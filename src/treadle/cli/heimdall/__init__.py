@@ -1,14 +1,16 @@
-"""The `heimdall-*` commands: `claim_command` and its help, `CLAIM_HELP`, for `heimdall-claim`.
+"""The `heimdall-*` commands: `claim_command` is `heimdall-claim`.
 
 This module holds what they share and imports nothing heavy.
 """
 
+import os
 import sys
 from collections.abc import Callable
 
+from treadle.cli.arguments import COMPLETE, Small, exit_code, found
 from treadle.cli.arguments import Arguments as Arguments
-from treadle.cli.arguments import Command, exit_code, found
 from treadle.cli.arguments import UsageError as UsageError
+from treadle.cli.arguments import small as small
 from treadle.errors import NotFound, TreadleError
 
 COMMANDS = {
@@ -78,9 +80,9 @@ def run(name: str, arguments: list[str]) -> int:
 def _run(name: str, arguments: list[str]) -> int:
     if name == "who":
         return run("claim", ["who", *arguments])
-    command, help_text = find(name)
+    command = find(name)
     if arguments and arguments[0] in ("-h", "--help", "help"):
-        out(help_text)
+        out(command.help)
         return 0
     try:
         from treadle.coordination.repository import sealed_top
@@ -93,9 +95,9 @@ def _run(name: str, arguments: list[str]) -> int:
         return command(arguments)
     except UsageError as error:
         if "-h" in arguments or "--help" in arguments:  # after a subcommand, which has no help of its own
-            out(help_text)
+            out(command.help)
             return 0
-        err(f"heimdall-{name}: {error}\n\n{help_text}")
+        err(f"heimdall-{name}: {error}\n\n{command.help}")
         return 2
     except TreadleError as error:
         err(error.message if error.message.startswith("COLLISION") else f"heimdall-{name}: {error.message}")
@@ -104,8 +106,7 @@ def _run(name: str, arguments: list[str]) -> int:
         return 1 if isinstance(error, NotFound) else 2
 
 
-def find(name: str) -> tuple[Command, str]:
-    """A command and its help."""
+def find(name: str) -> Small:
     name = name.replace("-", "_")
     return found(f"treadle.cli.heimdall.{MODULES.get(name, name)}", name)
 
@@ -132,6 +133,9 @@ def _entry(name: str) -> Callable[[], None]:
     def main() -> None:
         from treadle.io.process import lifetime
 
+        if COMPLETE in os.environ:
+            help_ = __import__("treadle.cli.help", fromlist=["complete"])  # it imports this module
+            lifetime.leave(exit_code(f"heimdall-{name}", lambda: help_.complete(f"heimdall-{name}") or 0))
         lifetime.leave(run(name, sys.argv[1:]))
 
     return main

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 
-from treadle.cli.heimdall import Arguments, UsageError, err, out
+from treadle.cli.heimdall import Arguments, UsageError, err, out, small
 from treadle.coordination import bindings, installed_hooks, repository
 from treadle.coordination.bindings import acting
 from treadle.coordination.claim import owns, wait_text
@@ -23,8 +23,8 @@ treadle coord allow [--minutes N]
 """
 
 
-def allow_command(arguments: list[str]) -> int:
-    args = Arguments(arguments, "--minutes")
+@small(ALLOW_HELP, "--minutes")
+def allow_command(args: Arguments) -> int:
     minutes = args.get("--minutes") or "10"
     if args.rest or not (minutes.isascii() and minutes.isdecimal() and 1 <= int(minutes) <= 1440):
         raise UsageError("expected [--minutes N], 1 to 1440")
@@ -68,23 +68,6 @@ heimdall-claim radar [BRANCH...] [--json]   which branches and worktrees would c
 Who acts is HEIMDALL_HAID, else the agent session that the command runs in, else the checkout's person;
 --role R: the agent with that role in this checkout.
 """
-
-
-def claim_command(arguments: list[str]) -> int:
-    args = Arguments(
-        arguments, "--task --ttl --haid --reason --role --mode --timeout", "--json --shared --force --diff --server"
-    )
-    if not args.rest or args.rest[0] not in _COMMANDS:
-        raise UsageError(f"expected one of {', '.join(_COMMANDS)}")
-    command = args.rest.pop(0)
-    planning = Planning()
-    found = repository.find(planning.project)
-    claims = Claims(planning, found.top if found else planning.project, once=True)
-    try:
-        return _COMMANDS[command](claims, args)
-    except Collision as collision:
-        err(collision.message)
-        return 3
 
 
 def _caller(claims: Claims, args: Arguments, *, enter: bool = False) -> str:
@@ -399,3 +382,23 @@ _COMMANDS: dict[str, Callable[[Claims, Arguments], int]] = {
     "leases": _leases,
     "radar": _radar,
 }
+
+
+@small(
+    CLAIM_HELP,
+    "--task --ttl --haid --reason --role --mode --timeout",
+    "--json --shared --force --diff --server",
+    commands=" ".join(_COMMANDS),
+)
+def claim_command(args: Arguments) -> int:
+    if not args.rest or args.rest[0] not in _COMMANDS:
+        raise UsageError(f"expected one of {', '.join(_COMMANDS)}")
+    command = args.rest.pop(0)
+    planning = Planning()
+    found = repository.find(planning.project)
+    claims = Claims(planning, found.top if found else planning.project, once=True)
+    try:
+        return _COMMANDS[command](claims, args)
+    except Collision as collision:
+        err(collision.message)
+        return 3

@@ -2,7 +2,7 @@
 
 import sys
 
-from treadle.cli.heimdall import Arguments, UsageError, out, put
+from treadle.cli.heimdall import Arguments, UsageError, out, put, small
 from treadle.coordination import briefs
 from treadle.coordination.capsules import Capsules
 from treadle.coordination.planning import Planning, one_line, read_text
@@ -22,8 +22,8 @@ heimdall-resolve list [--json]       print all, ID and VALUE with a tab between
 """
 
 
-def resolve_command(arguments: list[str]) -> int:
-    args = Arguments(arguments, "--reverse", "--json")
+@small(RESOLVE_HELP, "--reverse", "--json", commands="set lookup list")
+def resolve_command(args: Arguments) -> int:
     symbols = Symbols(Planning())
     if "--reverse" in args.values:
         out(symbols.reverse(args.values["--reverse"]))
@@ -71,8 +71,13 @@ heimdall-capsule remove ID           remove one for good; one whose file is dele
 """
 
 
-def capsule_command(arguments: list[str]) -> int:
-    args = Arguments(arguments, "--what --where --decision --gotcha --depends --budget", "--json")
+@small(
+    CAPSULE_HELP,
+    "--what --where --decision --gotcha --depends --budget",
+    "--json",
+    commands="write hydrate deps show list remove",
+)
+def capsule_command(args: Arguments) -> int:
     capsules = Capsules(Planning())
     match args.rest:
         case ["write", name]:
@@ -123,8 +128,8 @@ heimdall-blackboard list [--json]    print all, KEY and VALUE with a tab between
 """
 
 
-def blackboard_command(arguments: list[str]) -> int:
-    args = Arguments(arguments, flags="--json")
+@small(BLACKBOARD_HELP, flags="--json", commands="set get del list")
+def blackboard_command(args: Arguments) -> int:
     board = Blackboard(Planning())
     match args.rest:
         case ["set", key, value]:
@@ -160,8 +165,8 @@ heimdall-brief wave FILE [--task ID] [--invariants PATH[#HEADING]] [--budget TOK
 """
 
 
-def brief_command(arguments: list[str]) -> int:
-    args = Arguments(arguments, "--task --spec --symbols --capsules --invariants --budget", "--strict")
+@small(BRIEF_HELP, "--task --spec --symbols --capsules --invariants --budget", "--strict", commands="build wave")
+def brief_command(args: Arguments) -> int:
     if args.rest[:1] == ["wave"] and len(args.rest) == 2:
         return _wave(args, args.rest[1])
     if args.rest != ["build"]:

@@ -2,7 +2,7 @@
 
 import os
 
-from treadle.cli.heimdall import Arguments, UsageError, err, out
+from treadle.cli.heimdall import Arguments, UsageError, err, out, small
 from treadle.coordination.bindings import acting
 from treadle.coordination.identity import Agents, checked, spawn
 from treadle.coordination.planning import Planning
@@ -24,8 +24,13 @@ heimdall-haid trailer                       the line that signs a commit
 """
 
 
-def haid_command(arguments: list[str]) -> int:
-    args = Arguments(arguments, "--role --haid --tool --tool-version", "--json")
+@small(
+    HAID_HELP,
+    "--role --haid --tool --tool-version",
+    "--json",
+    commands="current spawn register heartbeat revoke reinstate check list get trailer",
+)
+def haid_command(args: Arguments) -> int:
     planning = Planning()
     agents = Agents(planning)
     command, *rest = args.rest or ["current"]

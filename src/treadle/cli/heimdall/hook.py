@@ -3,7 +3,7 @@
 import signal
 import sys
 
-from treadle.cli.heimdall import Arguments, UsageError, err, out
+from treadle.cli.heimdall import Arguments, UsageError, err, out, small
 from treadle.coordination.pretool import PROGRAMS, HookAnswer, OutsideCall, answer, judge
 from treadle.errors import LocalError, TreadleError
 from treadle.wire.common.jsontext import dumps, loads
@@ -21,6 +21,7 @@ treadle coord hook claude|codex|gemini|qwen|copilot|opencode|cursor
 """
 
 
+@small(HOOK_HELP, whole=True)
 def hook_command(arguments: list[str]) -> int:
     return run_hook(arguments, sys.stdin.buffer.read(CAP))
 

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from treadle.cli.heimdall import COMMANDS, Arguments, UsageError, err, out, run
+from treadle.cli.heimdall import COMMANDS, Arguments, UsageError, err, out, run, small
 from treadle.coordination.ledger import Ledger, LedgerTotals, delta_text
 from treadle.coordination.planning import Planning, one_line, read_text
 from treadle.errors import NotFound
@@ -23,8 +23,13 @@ HEIMDALL_RUN sets the run that lines are logged for, and that report and delta a
 """
 
 
-def ledger_command(arguments: list[str]) -> int:
-    args = Arguments(arguments, "--role --kind --tokens --count --msg-id --source --run", "--json")
+@small(
+    LEDGER_HELP,
+    "--role --kind --tokens --count --msg-id --source --run",
+    "--json",
+    commands="log baseline report delta",
+)
+def ledger_command(args: Arguments) -> int:
     ledger = Ledger(Planning())
     run, as_json = args.get("--run", os.environ.get("HEIMDALL_RUN", "")), "--json" in args.flags
     match args.rest:
@@ -100,6 +105,7 @@ heimdall-protocol NAME ...           the same as heimdall-NAME ...: validate, re
 """
 
 
+@small(PROTOCOL_HELP, "--keep --plan", "--mcp", commands="init log demo", whole=True)
 def protocol_command(arguments: list[str]) -> int:
     if not arguments:
         raise UsageError("expected a command")

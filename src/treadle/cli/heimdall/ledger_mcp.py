@@ -3,7 +3,7 @@
 import os
 import sys
 
-from treadle.cli.heimdall import Arguments, UsageError, out
+from treadle.cli.heimdall import Arguments, UsageError, out, small
 from treadle.coordination.mcp import Server, serve
 from treadle.coordination.planning import Planning
 from treadle.errors import ConfigError
@@ -20,8 +20,8 @@ heimdall-ledger-mcp --http [--port N] [--project DIR] [--extended]
 """
 
 
-def ledger_mcp_command(arguments: list[str]) -> int:
-    args = Arguments(arguments, "--project --port", "--extended --http")
+@small(LEDGER_MCP_HELP, "--project --port", "--extended --http")
+def ledger_mcp_command(args: Arguments) -> int:
     args.exactly(0, "only options")
     project = args.get("--project") or here()
     if not os.path.isdir(project):

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from treadle.cli.heimdall import Arguments, UsageError, err, out
+from treadle.cli.heimdall import Arguments, UsageError, err, out, small
 from treadle.coordination import messages
 from treadle.coordination.bindings import acting
 from treadle.coordination.messages import EVERYBODY, Inbox, to_message
@@ -26,8 +26,8 @@ heimdall-validate --schema
 """
 
 
-def validate_command(arguments: list[str]) -> int:
-    args = Arguments(arguments, flags="--on-receipt --schema")
+@small(VALIDATE_HELP, flags="--on-receipt --schema")
+def validate_command(args: Arguments) -> int:
     args.exactly(0, "no arguments: the message is read from standard input")
     if "--schema" in args.flags:
         from treadle.wire.heimdall.messages import schema
@@ -75,8 +75,8 @@ treadle coord message search TEXT [--json]       the messages that contain it, n
 """
 
 
-def message_command(arguments: list[str]) -> int:
-    args = Arguments(arguments, "--to --reply-to", "--all --ack --json")
+@small(MESSAGE_HELP, "--to --reply-to", "--all --ack --json", commands="post ask read thread search")
+def message_command(args: Arguments) -> int:
     command, *rest = args.rest or [""]
     planning = Planning()
     inbox, to = Inbox(planning), args.get("--to") or EVERYBODY
@@ -132,8 +132,8 @@ heimdall-gate to-message --report PATH --from ROLE --msg-id ID [--wave W]
 """
 
 
-def gate_command(arguments: list[str]) -> int:
-    args = Arguments(arguments, "--report --from --msg-id --wave")
+@small(GATE_HELP, "--report --from --msg-id --wave", commands="to-message")
+def gate_command(args: Arguments) -> int:
     if args.rest != ["to-message"]:
         raise UsageError("expected to-message")
     report, sender, msg_id = args.need("--report"), args.need("--from"), args.need("--msg-id")

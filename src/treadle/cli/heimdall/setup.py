@@ -3,7 +3,7 @@
 import os
 from hashlib import sha256
 
-from treadle.cli.heimdall import Arguments, UsageError, err, out, put
+from treadle.cli.heimdall import Arguments, UsageError, err, out, put, small
 from treadle.coordination import hosts, repository
 from treadle.coordination.hosts import Manifest, planned
 from treadle.coordination.planning import Planning
@@ -20,8 +20,8 @@ treadle coord setup PROGRAM --remove [--dry-run]
 """
 
 
-def setup_command(arguments: list[str]) -> int:
-    args = Arguments(arguments, flags="--dry-run --remove --trust --no-guard")
+@small(SETUP_HELP, flags="--dry-run --remove --trust --no-guard")
+def setup_command(args: Arguments) -> int:
     if len(args.rest) != 1 or args.rest[0] not in hosts.NAMES:
         raise UsageError(f"expected one of {', '.join(hosts.NAMES)}")
     name, dry = args.rest[0], "--dry-run" in args.flags

@@ -1,4 +1,4 @@
-"""The commands for terminals: `wait_command` and its help, `WAIT_HELP`, for `treadle wait`.
+"""The commands for terminals: `wait_command` is `treadle wait`.
 
 This module holds what they share and imports nothing heavy.
 """
@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 import sys
 
-from treadle.cli.arguments import TERMINAL, Arguments, UsageError, exit_code, found
+from treadle.cli.arguments import TERMINAL, Arguments, Small, UsageError, exit_code, found
 from treadle.errors import ConfigError, NotFound, PeerStalled, TreadleError
 from treadle.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from treadle.cli.arguments import Command
     from treadle.terminal.client import Client
     from treadle.terminal.places import Place
 
@@ -32,10 +31,10 @@ def main(name: str, arguments: list[str]) -> int:
 
 
 def _run(name: str, arguments: list[str]) -> int:
-    command, help_text = find(name)
+    command = find(name)
     before = arguments[: arguments.index("--")] if "--" in arguments else arguments
     if "--help" in before[:1] or "-h" in before[:1]:
-        print(help_text)
+        print(command.help)
         return 0
     try:
         return command(arguments)
@@ -54,9 +53,8 @@ def _run(name: str, arguments: list[str]) -> int:
         return 1
 
 
-def find(name: str) -> tuple[Command, str]:
-    """A command and its help."""
-    return found(f"treadle.cli.terminal.{TERMINAL[name]}", name)
+def find(name: str) -> Small:
+    return found(f"treadle.cli.terminal.{TERMINAL[name][0]}", name)
 
 
 def warn(text: str) -> None:

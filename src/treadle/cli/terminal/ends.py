@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from treadle.cli.arguments import Arguments, UsageError
+from treadle.cli.arguments import Arguments, UsageError, small
 from treadle.cli.terminal import WHERE, connect, directory, duration, place, show, warn
 from treadle.errors import LocalError, NotFound, PeerExited, PeerStalled
 from treadle.light import TYPE_CHECKING, Any
@@ -31,8 +31,8 @@ Exit code 1 when something is left, or when it cannot be told whether something 
 """
 
 
-def kill_command(arguments: list[str]) -> int:
-    given = Arguments(arguments, f"--grace {WHERE}", "--json --all")
+@small(KILL_HELP, f"--grace {WHERE}", "--json --all", words="terminals")
+def kill_command(given: Arguments) -> int:
     grace = given.number("--grace", 5.0)
     if "--all" in given.flags:
         from treadle.terminal.listing import rows
@@ -159,8 +159,8 @@ DURATION is 24h by default; also 90s, 5m, 2h30m, 7d.
 """
 
 
-def clean_command(arguments: list[str]) -> int:
-    given = Arguments(arguments, f"--older-than {WHERE}", "--force --json")
+@small(CLEAN_HELP, f"--older-than {WHERE}", "--force --json")
+def clean_command(given: Arguments) -> int:
     given.exactly(0, "no arguments")
     age = duration(given.get("--older-than", "24h"))
     where = directory(given)
@@ -223,8 +223,8 @@ the program works, and after its end.
 """
 
 
-def diff_command(arguments: list[str]) -> int:
-    given = Arguments(arguments, WHERE, "--stat --json")
+@small(DIFF_HELP, WHERE, "--stat --json", words="terminals")
+def diff_command(given: Arguments) -> int:
     (name,) = given.exactly(1, "one id")
     from treadle.cli.render import colourful, printable
     from treadle.terminal import worktree
@@ -267,8 +267,8 @@ Exit codes: 0 done, or nothing to do. 1 conflicts, or any other failure.
 """
 
 
-def merge_command(arguments: list[str]) -> int:
-    given = Arguments(arguments, WHERE, "--branch --discard --anyway --json")
+@small(MERGE_HELP, WHERE, "--branch --discard --anyway --json", words="terminals")
+def merge_command(given: Arguments) -> int:
     (name,) = given.exactly(1, "one id")
     if {"--branch", "--discard"} <= given.flags:
         raise UsageError("--branch keeps the work and --discard throws it away")

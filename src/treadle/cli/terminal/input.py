@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from treadle.cli.arguments import Arguments, UsageError
+from treadle.cli.arguments import Arguments, UsageError, small
 from treadle.cli.terminal import (
     NEEDS_A_PERSON,
     NOT_SUBMITTED,
@@ -66,8 +66,8 @@ tell what it does. 5 its turn failed instead. 124 not within the timeout.
 """
 
 
-def wait_command(arguments: list[str]) -> int:
-    given = Arguments(arguments, f"--state --timeout {WHERE}", "--exit --any --anyway")
+@small(WAIT_HELP, f"--state --timeout {WHERE}", "--exit --any --anyway", words="terminals")
+def wait_command(given: Arguments) -> int:
     if "--any" not in given.flags:
         given.exactly(1, "one id; for several say --any")
     elif not given.rest:
@@ -260,8 +260,8 @@ input box, or nothing came of Enter. 5 the turn failed. 124 not within the timeo
 """
 
 
-def send_command(arguments: list[str]) -> int:
-    given = Arguments(arguments, f"--file --timeout --cancel --answer {WHERE}", FLAGS)
+@small(SEND_HELP, f"--file --timeout --cancel --answer {WHERE}", FLAGS, words="terminals")
+def send_command(given: Arguments) -> int:
     if not given.rest:
         raise UsageError("expected an id and a text")
     name, *words = given.rest
@@ -497,8 +497,8 @@ treadle resize ID COLSxROWS
 """
 
 
-def resize_command(arguments: list[str]) -> int:
-    given = Arguments(arguments, WHERE)
+@small(RESIZE_HELP, WHERE, words="terminals")
+def resize_command(given: Arguments) -> int:
     name, size = given.exactly(2, "an id and a size such as 120x40")
     cols, x, rows = size.partition("x")
     if not (cols.isdigit() and x and rows.isdigit() and int(cols) <= 0xFFFF and int(rows) <= 0xFFFF):
@@ -523,8 +523,8 @@ Who is attached stays so. Its files move too; the program's own variable with th
 """
 
 
-def rename_command(arguments: list[str]) -> int:
-    given = Arguments(arguments, WHERE)
+@small(RENAME_HELP, WHERE, words="terminals")
+def rename_command(given: Arguments) -> int:
     name, new = given.exactly(2, "an id and a new one")
     check_id(new)
     with connect(place(given, name)) as client:

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from treadle.cli.arguments import Arguments, UsageError
+from treadle.cli.arguments import Arguments, UsageError, small
 from treadle.cli.terminal import WHERE, directory, duration, place, show, warn
 from treadle.errors import ConfigError, NotFound
 from treadle.light import TYPE_CHECKING
@@ -45,13 +45,9 @@ OPTIONS = " ".join([*TEXT, *NUMBERS, "--linger --kill-process-group", WHERE])
 def attaches(arguments: list[str]) -> bool:
     """Whether the command attaches to this terminal, rather than only starting something in the background."""
     try:
-        return "--detach" not in _parsed(arguments).flags
+        return "--detach" not in run_command.read(arguments).flags
     except UsageError:
         return False  # the error is reported without a terminal
-
-
-def _parsed(arguments: list[str]) -> Arguments:
-    return Arguments(arguments, OPTIONS, "--detach --foreground --bar --worktree --own-pids", many="--env", stop=True)
 
 
 RUN_HELP = """Run a program in a terminal that outlives this one.
@@ -91,8 +87,8 @@ Starts it in the background and attaches to it; Ctrl-\\ detaches, and it goes on
 """
 
 
-def run_command(arguments: list[str]) -> int:
-    given = _parsed(arguments)
+@small(RUN_HELP, OPTIONS, "--detach --foreground --bar --worktree --own-pids", "--env", stop=True)
+def run_command(given: Arguments) -> int:
     attaching = not given.flags & {"--detach", "--foreground"}
     if attaching and not os.isatty(0):
         raise UsageError("there is no terminal to attach here: say --detach or --foreground")
@@ -201,8 +197,8 @@ before, [ look at what has scrolled away, / search it, b the bar, r rename, k en
 """
 
 
-def attach_command(arguments: list[str]) -> int:
-    given = Arguments(arguments, WHERE, "--read-only --bar --next-waiting")
+@small(ATTACH_HELP, WHERE, "--read-only --bar --next-waiting", words="terminals")
+def attach_command(given: Arguments) -> int:
     if len(given.rest) > 1:
         raise UsageError("expected one id")
     if "--next-waiting" in given.flags:
@@ -294,8 +290,8 @@ programs keep their sizes and are not notified.
 """
 
 
-def wall_command(arguments: list[str]) -> int:
-    given = Arguments(arguments, WHERE)
+@small(WALL_HELP, WHERE)
+def wall_command(given: Arguments) -> int:
     given.exactly(0, "no arguments")
     if not (os.isatty(0) and os.isatty(1)) or os.environ.get("TERM", "dumb") == "dumb":
         raise ConfigError("a wall needs a terminal to draw on", hint="`treadle ls --watch` lists them without one")
@@ -342,8 +338,8 @@ The exit code is the one that was recorded.
 """
 
 
-def replay_command(arguments: list[str]) -> int:
-    given = Arguments(arguments, "--speed --idle-limit")
+@small(REPLAY_HELP, "--speed --idle-limit")
+def replay_command(given: Arguments) -> int:
     [path] = given.exactly(1, "one file")
     from treadle.terminal.viewers.record import play
 
@@ -379,8 +375,8 @@ it is taken back. The page must be served: `treadle serve`, and for others than 
 """
 
 
-def share_command(arguments: list[str]) -> int:
-    given = Arguments(arguments, "--for --revoke", "--list --json")
+@small(SHARE_HELP, "--for --revoke", "--list --json", words="terminals")
+def share_command(given: Arguments) -> int:
     from treadle.serve.tokens import SHARE_MAX, SHARE_SECONDS, Tokens
 
     tokens = Tokens()

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from treadle.cli.arguments import Arguments, UsageError
+from treadle.cli.arguments import Arguments, UsageError, small
 from treadle.cli.terminal import WHERE, connect, directory, place, show, warn
 from treadle.errors import ConfigError, NotFound, PeerStalled, TreadleError
 from treadle.io.files import opened
@@ -40,8 +40,8 @@ removed make it again at once, rather than within three seconds; nothing else is
 """
 
 
-def ls_command(arguments: list[str]) -> int:
-    given = Arguments(arguments, WHERE, "--all --json --watch --repair")
+@small(LS_HELP, WHERE, "--all --json --watch --repair")
+def ls_command(given: Arguments) -> int:
     given.exactly(0, "no arguments")
     where = directory(given)
     if "--watch" in given.flags:
@@ -138,8 +138,8 @@ whose supervisor does not answer, as on a very busy machine, is unknown.
 """
 
 
-def status_command(arguments: list[str]) -> int:
-    given = Arguments(arguments, WHERE, "--json")
+@small(STATUS_HELP, WHERE, "--json", words="terminals")
+def status_command(given: Arguments) -> int:
     where = place(given, given.exactly(1, "one id")[0])
     as_json = "--json" in given.flags
     try:
@@ -237,8 +237,8 @@ Text as a person would see it; with --json also size, cursor and title; with --p
 """
 
 
-def peek_command(arguments: list[str]) -> int:
-    given = Arguments(arguments, f"--png {WHERE}", "--json")
+@small(PEEK_HELP, f"--png {WHERE}", "--json", words="terminals")
+def peek_command(given: Arguments) -> int:
     where = place(given, given.exactly(1, "one id")[0])
     from treadle.terminal.viewers.screen import snapshot, story
 
@@ -274,8 +274,8 @@ TAIL_HELP = """Show the end of a terminal's output, also after it has ended.
 """
 
 
-def tail_command(arguments: list[str]) -> int:
-    given = Arguments(arguments, f"--lines -n {WHERE}", "-f --follow --strip")
+@small(TAIL_HELP, f"--lines -n {WHERE}", "-f --follow --strip", words="terminals")
+def tail_command(given: Arguments) -> int:
     where = place(given, given.exactly(1, "one id")[0])
     count = int(given.number("--lines", given.number("-n", 20)))
     write = _writer("--strip" in given.flags)
@@ -409,8 +409,8 @@ table: to FILE, or beside your own table in the directory `detectors` of your co
 """
 
 
-def explain_command(arguments: list[str]) -> int:
-    given = Arguments(arguments, f"{WHERE} --record --to", "--json")
+@small(EXPLAIN_HELP, f"{WHERE} --record --to", "--json", words="terminals")
+def explain_command(given: Arguments) -> int:
     where = place(given, given.exactly(1, "one id")[0])
     with connect(where) as client:
         found = client.explain()
@@ -473,8 +473,8 @@ otherwise than it is labelled. What a table holds: `treadle docs detectors`.
 """
 
 
-def detectors_command(arguments: list[str]) -> int:
-    given = Arguments(arguments, "", "--json")
+@small(DETECTORS_HELP, "", "--json")
+def detectors_command(given: Arguments) -> int:
     what, *paths = given.rest or ["ls"]
     if what == "ls" and not paths:
         return _list("--json" in given.flags)
