@@ -57,7 +57,8 @@ def _entry(place: str) -> Callable[[], None]:
 def _ending(entry: Callable[[], None], argv: list[str]) -> Ending:
     home, cwd = os.environ["HOME"], os.path.join(os.environ["TMPDIR"], "w")
     for place in (home, cwd):
-        shutil.rmtree(place, ignore_errors=True)
+        while os.path.exists(place):  # what the call before has left running may still write there
+            shutil.rmtree(place, ignore_errors=True)
         os.mkdir(place, 0o700)
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         if not (pid := os.fork()):
