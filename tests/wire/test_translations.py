@@ -7,7 +7,7 @@ a new conversation needs only those.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType, SimpleNamespace
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -31,15 +31,20 @@ from treadle.wire.claude import records as claude_records
 from treadle.wire.codex import events as codex_items
 from treadle.wire.codex import outgoing as codex_outgoing
 from treadle.wire.codex.outgoing import AppServerOutgoing, ExecRecords
+from treadle.wire.common import jsonrpc, rpc
+from treadle.wire.common.connection import Connection
 from treadle.wire.common.jsonrpc import Fault
 from treadle.wire.goal import plan
 from treadle.wire.mcp import connection as mcp
 from treadle.wire.mcp import revisions
 from treadle.wire.oneshot import arguments, content
+from treadle.wire.oneshot import connection as oneshot_end
 from treadle.wire.oneshot import records as oneshot
 from treadle.wire.pi import connection as pi
+from treadle.wire.sidecar import connection as sidecar_end
 from treadle.wire.sidecar.events import SidecarIncoming, SidecarOutgoing
 from treadle.wire.sidecar.receipts import AnyAgentEvent
+from treadle.wire.worker import connection as worker_end
 from treadle.wire.worker import events as worker
 from treadle.wire.worker import messages as worker_messages
 from treadle.wire.worker import versions
@@ -110,6 +115,42 @@ class WorkerErrors:
         return worker.error_info(error)
 
 
+class End:
+    """One end of a conversation; a message that it sends is written as its JSON."""
+
+    def __init__(self, end: Connection[Any], message: Callable[[Any], Any] = lambda body: body) -> None:
+        self._end = end
+        self._message = message
+
+    def receive(self, data: bytes) -> list[Any]:
+        return self._end.receive(data)
+
+    def send(self, body: Any) -> bytes:
+        return self._end.send(self._message(body))
+
+    def end(self) -> list[Any]:
+        return self._end.end()
+
+    @property
+    def state(self) -> str:
+        return str(self._end.state)
+
+    @property
+    def notes(self) -> list[str]:
+        return sorted(str(note) for note in getattr(self._end, "notes", ()))
+
+
+def handle(method: str, params: dict[str, Any]) -> Any:
+    """A server of JSON-RPC."""
+    if method == "echo":
+        return params
+    if method == "crash":
+        raise RuntimeError("oh")
+    if method == "unwritable":
+        return {"a": object()}
+    raise Fault(-32000, "no", {"why": "because"}) if method == "fault" else Fault(-32601, f"unknown method: {method}")
+
+
 TRANSLATORS: dict[str, tuple[Any, str]] = {
     "acp incoming": (Acp, "answer everything last_chunk title mode options commands"),
     "acp history": (lambda: HistoryReplay(Acp()), ""),
@@ -146,9 +187,24 @@ TRANSLATORS: dict[str, tuple[Any, str]] = {
     "mcp revisions": (revisions, ""),
     "mcp names": (mcp, ""),
     "goal plan": (plan, ""),
+    "worker connection": (
+        lambda role: End(worker_end.Connection(role), lambda body: msgspec.convert(body, worker_messages.Message)),
+        "state",
+    ),
+    "worker lines": (worker_end, ""),
+    "sidecar connection": (
+        lambda role: End(sidecar_end.Connection(role), lambda body: msgspec.convert(body, sidecar_end.Envelope)),
+        "state notes",
+    ),
+    "sidecar versions": (sidecar_end, ""),
+    "acp connection": (lambda role: End(acp_content.Connection(role), rpc.read_message), "state"),
+    "mcp connection": (lambda role: End(mcp.Connection(role), rpc.read_message), "state"),
+    "oneshot connection": (lambda role: End(oneshot_end.Connection(role)), "state"),
+    "rpc messages": (rpc, ""),
+    "rpc server": (jsonrpc, ""),
 }
 """By name: a module of functions, or what makes a translator, with what is to be known of it at the end."""
-GIVEN = {"access_of": access_of, "about": about}
+GIVEN = {"access_of": access_of, "about": about, "handle": handle}
 """Arguments that no line can say."""
 CHANGES = re.compile(r'(?<="timestamp": ")[^"]+')
 THEIRS = re.compile(r"(is no base64|line is not JSON): .*")  # then come the words of a library
@@ -159,7 +215,7 @@ def typed(value: Any, hint: Any) -> Any:
     origin = get_origin(hint)
     if hint is Any or value is None:
         return value
-    if hint is bytes:
+    if bytes in (hint, *get_args(hint)):
         return value.encode("latin-1")
     if hint is Event:
         return msgspec.convert(value, AnyEvent)
@@ -198,24 +254,30 @@ def plain(value: Any) -> Any:
 
 
 def shown(value: Any) -> str:
+    if isinstance(value, bytes):
+        value = value.decode("latin-1")
     text = json.dumps(plain(msgspec.to_builtins(value)))
     kind = f"{type(value).__name__} " if isinstance(value, msgspec.Struct) else ""
     return CHANGES.sub("NOW", ANY_ID.sub("UUID", kind + text))
 
 
-def answered(target: Any, line: str) -> Iterator[str]:
+def answer(value: Any) -> str:
+    if not isinstance(value, Exception):
+        return f"< {shown(value)}\n"
+    more = [getattr(value, name, None) for name in ("code", "details", "data")]
+    said = THEIRS.sub(r"\1", f"! {type(value).__name__}: {value}")
+    return " ".join([said, *(shown(each) for each in more if each)]) + "\n"
+
+
+def answers(target: Any, line: str) -> Iterator[str]:
     try:
         value = called(target, line)
-        value = list(value) if isinstance(value, Iterator) else value
     except (TreadleError, ValueError, Fault) as error:
-        more = [getattr(error, name, None) for name in ("code", "details", "data")]
-        said = THEIRS.sub(r"\1", f"! {type(error).__name__}: {error}")
-        yield " ".join([said, *(shown(each) for each in more if each)]) + "\n"
-        return
-    several = isinstance(value, list) or (
+        value = error
+    several = isinstance(value, list | Iterator) or (
         isinstance(value, tuple) and any(isinstance(each, msgspec.Struct) for each in value)
     )
-    yield from (f"< {shown(each)}\n" for each in (value if several else [value]))
+    yield from map(answer, value if several else [value])
 
 
 def played(text: str) -> Iterator[str]:
@@ -231,7 +293,7 @@ def played(text: str) -> Iterator[str]:
             yield f"> {making}\n" if making != "new" else ""
         for line in told:
             yield f"> {line}\n"
-            yield from answered(target, line)
+            yield from answers(target, line)
         end = {name: found for name in known.split() if (found := getattr(target, name)) not in (None, "", [], {})}
         yield f"= {shown(end)}\n\n" if end else "\n"
 

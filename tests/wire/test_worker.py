@@ -1,5 +1,6 @@
-"""The reference page and the message types agree."""
+"""The worker protocol: its reference page and its types agree, and lines together are lines alone."""
 
+import json
 import re
 from importlib.resources import files
 from pathlib import Path
@@ -8,12 +9,26 @@ from typing import Any
 import msgspec
 import pytest
 
-from treadle.errors import VersionMismatch
+from treadle.errors import LocalProtocolError, VersionMismatch
+from treadle.wire.worker import connection as worker
 from treadle.wire.worker import messages as wire
-from treadle.wire.worker.messages import InitConfig, PermissionRules, Runtime
+from treadle.wire.worker.connection import BadLine, Connection, encode, encode_lines
+from treadle.wire.worker.messages import (
+    ContentDelta,
+    ErrorEnvelope,
+    EventLine,
+    Init,
+    InitConfig,
+    InitOk,
+    PermissionRules,
+    Runtime,
+    Send,
+    SendResult,
+    UnknownMessage,
+)
 from treadle.wire.worker.versions import EXTENSIONS, PROTOCOL_VERSION, negotiate, profile
 
-PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "worker-protocol.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "worker-protocol.md").read_text()
 
 REQUESTS = list(wire.REQUESTS.values())
 
@@ -54,7 +69,7 @@ def test_every_event_is_documented_with_its_fields(kind: Any) -> None:
 
 
 def test_every_extension_is_named_on_both_pages() -> None:
-    versions = (Path(__file__).parents[3] / "docs" / "reference" / "worker-compatibility.md").read_text()
+    versions = (Path(__file__).parents[2] / "docs" / "reference" / "worker-compatibility.md").read_text()
     for name in EXTENSIONS:
         assert f"`{name}`" in versions and (f"`config.{name}`" in PAGE or f"`{name}`" in PAGE), name
 
@@ -110,3 +125,75 @@ def test_rules_make_another_profile_only_where_they_were_asked_for() -> None:
     assert profile(msgspec.structs.replace(plain, capabilities=("permissions",)), (), (0, 5)) == profile(
         plain, (), (0, 5)
     )
+
+
+def line(**fields: Any) -> bytes:
+    return json.dumps(fields).encode()
+
+
+@pytest.mark.parametrize("text", ["plain", "lone \udcff", "line\u2028separator\nnewline", "\x00"])
+def test_lines_written_together_are_the_lines_written_alone(text: str) -> None:
+    lines = [EventLine(ContentDelta(text), number, "2") for number in range(3)]
+    assert encode_lines(lines) == b"".join(map(encode, lines))
+    assert encode_lines(lines).count(b"\n") == 3
+
+
+INIT = Init(id="1", config=InitConfig(model="m", system_prompt="s", tools=()))
+
+OK = InitOk(id="1", session_id="s1", protocol_version="0.2.0")
+
+
+def result(id: str, error: str | None = None) -> SendResult:
+    envelope = ErrorEnvelope(code=error, message=error, retryable=False) if error else None
+    return SendResult(id=id, status="error" if error else "ok", tool_calls_made=(), iterations=0, error=envelope)
+
+
+def opened(role: str) -> Connection:
+    """An end that has seen a whole handshake and a send with id 2."""
+    end = Connection(role)
+    for sender, message in [("client", INIT), ("worker", OK), ("client", Send(id="2", message="hi"))]:
+        if sender == role:
+            end.send(message)
+        else:
+            assert end.receive(worker.encode(message)) == [message]
+    return end
+
+
+def test_a_long_conversation_leaves_nothing_behind() -> None:
+    end = opened("worker")
+    end.send(result("2"))
+    for number in range(50):
+        [error] = end.receive(line(type="dance", id=f"bad{number}") + b"\n")
+        assert isinstance(error, BadLine)
+        end.send(worker.protocol_error(error))
+        end.receive(worker.encode(Send(id=f"s{number}", message="x")))
+        end.send(EventLine(ContentDelta("a"), 0, f"s{number}"))
+        end.send(result(f"s{number}"))
+    assert not end._open and not end._bad
+
+
+def events(*numbers: int, send: str = "2") -> list[EventLine]:
+    return [EventLine(ContentDelta("a"), number, send) for number in numbers]
+
+
+def test_events_sent_together_are_the_bytes_of_each_alone() -> None:
+    one, together = opened("worker"), opened("worker")
+    assert together.send_events(events(0, 1, 2)) == b"".join(one.send(event) for event in events(0, 1, 2))
+    assert together.send_events(events(3)) == one.send(events(3)[0])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [events(1, 2), events(0, 2), [*events(0), *events(1, send="9")], events(0, send="9")],
+    ids=["late start", "gap", "two sends", "no such send"],
+)
+def test_events_sent_together_must_follow_each_other_in_one_open_send(wrong: list[EventLine]) -> None:
+    end = opened("worker")
+    with pytest.raises(LocalProtocolError):
+        end.send_events(wrong)
+    end.send_events(events(0, 1))
+
+
+def test_nobody_sends_what_the_protocol_does_not_name() -> None:
+    with pytest.raises(LocalProtocolError, match="only what the protocol names"):
+        opened("client").send(UnknownMessage("weather", b"{}"))
