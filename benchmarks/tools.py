@@ -13,10 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from treadle.agent.tools import files, grep
+from treadle.agent.tools import files, search
 from treadle.agent.tools.base import ToolContext
-from treadle.agent.tools.glob import Glob, GlobArgs
-from treadle.agent.tools.grep import Grep, GrepArgs
+from treadle.agent.tools.search import Glob, GlobArgs, Grep, GrepArgs
 from treadle.session import Answer
 
 FILES = 20_000
@@ -82,7 +81,7 @@ async def measure(root: Path) -> None:
         posix = pattern.replace(r"\w", "[[:alnum:]_]").replace(r"\d", "[0-9]")
         runs = {
             "grep -rE": program("grep", "-rE", posix, str(root), LC_ALL="C"),
-            "rg by itself": program(grep.find() or "rg", "--no-ignore", "--hidden", pattern, str(root)),
+            "rg by itself": program(search.find() or "rg", "--no-ignore", "--hidden", pattern, str(root)),
             "our grep": partial(Grep().run, args, here),
         }
         await compare(runs, "grep -rE")
@@ -100,7 +99,7 @@ def main() -> None:
     root = Path(tempfile.mkdtemp(prefix="treadle-bench-"))
     try:
         size = generate(root)
-        print(f"{FILES:,} files, {size / 1e6:.0f} MB, warm cache, median of {ROUNDS} rounds; {grep.find()}")
+        print(f"{FILES:,} files, {size / 1e6:.0f} MB, warm cache, median of {ROUNDS} rounds; {search.find()}")
         asyncio.run(measure(Path(os.path.realpath(root))))
     finally:
         shutil.rmtree(root)

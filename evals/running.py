@@ -100,8 +100,7 @@ def keep(path: Path, task: Task, events: list[AnyEvent]) -> None:
 @asynccontextmanager
 async def kept_loaded(models: list[str]) -> AsyncIterator[None]:
     """Local models stay in memory between tasks, as they would for a person who works on."""
-    from treadle.agent.providers.local.catalog import find
-    from treadle.agent.providers.local.provider import hold
+    from treadle.agent.providers.local.models import find, hold
     from treadle.agent.providers.names import choose, model_settings
     from treadle.settings import config
 

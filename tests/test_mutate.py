@@ -150,7 +150,7 @@ def test_a_fault_is_found_where_its_function_is_now(tmp_path: Path, texts: tuple
 
 
 def test_of_two_faults_with_one_name_each_is_in_its_own_room() -> None:
-    modules = [mutate.PACKAGE / name for name in ("policy/profile.py", "io/sandbox/places.py")]
+    modules = [mutate.PACKAGE / name for name in ("policy/rules.py", "io/sandbox/places.py")]
     both = [fault for fault in mutate.listed()["containment"] if fault.function == "is_under"]
     elsewhere = both[0]._replace(room="elsewhere")
     assert sorted(both) == sorted({fault for module in modules for fault, _ in mutate.faults(module)} & {*both})

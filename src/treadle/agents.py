@@ -213,7 +213,7 @@ def _relayed(spec: SessionSpec, planning: Planning, haid: str, process: str) -> 
 
 def _both(one: Guards, other: Guards) -> Guards:
     """Guards that combine both; for calls of the model, the first one's is used."""
-    from treadle.policy.profile import strictest
+    from treadle.policy.rules import strictest
 
     judges = [judge for judge in (one.judge, other.judge) if judge is not None]
     writers = [writing for writing in (one.writing, other.writing) if writing is not None]

@@ -8,10 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.agent.providers.helpers import ask, reply, text
-from treadle.agent.messages import AssistantMessage
+from treadle.agent.messages import AssistantMessage, Provider, Reply, ReplyItem
 from treadle.agent.native import NativeAgent
-from treadle.agent.providers.base import Provider, Reply, ReplyItem
-from treadle.agent.providers.endpoint import RetryPolicy
+from treadle.agent.providers.http import RetryPolicy
 from treadle.agent.providers.names import ModelSettings, resolve
 from treadle.agent.providers.script import ScriptedReply, parse
 from treadle.agent.session import NativeSession

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from treadle.agent.event_hooks import EventHooks
+from treadle.agent.hooks import EventHooks
 from treadle.session import Use
 from treadle.settings.claude import parse
 

@@ -8,8 +8,8 @@ import pytest
 
 from treadle.agent import configuration as module
 from treadle.agent.configuration import Configuration
-from treadle.agent.small.profile import SmallProfile, small_persona
-from treadle.agent.small.provider import SmallModel
+from treadle.agent.providers.known import SmallProfile, small_persona
+from treadle.agent.providers.small import SmallModel
 from treadle.errors import ConfigError
 from treadle.session import Limits, Rules, SessionSpec
 

@@ -14,7 +14,7 @@ from tests.streams import pair
 from tests.waiting import until
 from treadle.agent.detached import control
 from treadle.agent.detached_runner import FOLLOWER_ROOM, Desk, GroupRecord
-from treadle.agent.subagents import Assignment
+from treadle.agent.tasks import Assignment
 from treadle.errors import TreadleError
 from treadle.events import Task, TaskChanged, Warned, decode
 from treadle.io.streams import FdStream, connect_unix, listen_unix

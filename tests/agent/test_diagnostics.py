@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from treadle.agent import session_hooks
 from treadle.agent.configuration import Configuration
-from treadle.agent.session_hooks import Diagnostics
+from treadle.agent.tools import file_tools
+from treadle.agent.tools.file_tools import Diagnostics
 from treadle.session import Access, Confinement, SessionSpec
 
 VENV = str(Path(sys.executable).parent)
@@ -57,7 +57,7 @@ async def test_one_that_takes_too_long_is_stopped_and_not_asked_again(
     program(tmp_path / "bin", "tsc", f"echo x >> {tmp_path}/runs; exec sleep 1000")
     (tmp_path / "tsconfig.json").write_text("{}")
     (tmp_path / "a.ts").write_text("")
-    monkeypatch.setattr(session_hooks, "SECONDS", 0.5)
+    monkeypatch.setattr(file_tools, "SECONDS", 0.5)
     warnings: list[str] = []
     made = checks(tmp_path, warnings, str(tmp_path / "bin"))
     assert [await made.after(wrote(tmp_path / "a.ts")) for _ in range(3)] == ["", "", ""]
@@ -124,13 +124,13 @@ async def test_only_files_of_its_kind_that_are_there_are_checked_and_signs_may_n
 
 
 async def test_exactly_as_many_lines_as_fit_are_shown_whole_and_a_long_one_is_cut(tmp_path: Path) -> None:
-    body = f"seq {session_hooks.LINES - 1}; printf '%0{session_hooks.LINE + 1}d\\n' 7; exit 2"
+    body = f"seq {file_tools.LINES - 1}; printf '%0{file_tools.LINE + 1}d\\n' 7; exit 2"
     program(tmp_path / "bin", "tsc", body)
     (tmp_path / "tsconfig.json").write_text("")
     (tmp_path / "a.mts").write_text("")
     made = checks(tmp_path, path=str(tmp_path / "bin"))
     lines = (await made.after(wrote(tmp_path / "a.mts"))).splitlines()
-    assert len(lines) == session_hooks.LINES + 2 and lines[-1] == "0" * session_hooks.LINE
+    assert len(lines) == file_tools.LINES + 2 and lines[-1] == "0" * file_tools.LINE
     program(tmp_path / "bin", "tsc", "echo fine")
     assert await made.after(wrote(tmp_path / "a.mts")) == "", "what succeeds has nothing to say"
 

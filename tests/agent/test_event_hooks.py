@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.agent.hooked import ENV, LS, judging, verdict
-from treadle.agent.event_hooks import EventHooks, matches
+from treadle.agent.hooks import EventHooks, matches
 from treadle.events import CommandRun, FileChanged
 from treadle.session import HookVerdict, Use
 from treadle.settings.claude import parse

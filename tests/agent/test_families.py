@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from treadle.agent.native import NativeAgent
+from treadle.agent.providers.known import SmallProfile
 from treadle.agent.providers.names import ModelSettings, resolve
+from treadle.agent.providers.small import SmallModel
 from treadle.agent.session import NativeSession
-from treadle.agent.small.profile import SmallProfile
-from treadle.agent.small.provider import SmallModel
 from treadle.agent.toolbox import EditFormat, about_replacing, edit_format
 from treadle.errors import ConfigError
 from treadle.session import Change, OwnProgram, Rules, SessionSpec, Start, Toolset

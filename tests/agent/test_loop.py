@@ -12,12 +12,11 @@ from tests.scripts import calls, reply, says
 from tests.waiting import until
 from treadle.agent.context import SUMMARY_PROMPT, Context, estimate
 from treadle.agent.loop import PARALLEL_READS, Parts, Repeats, TurnBudget, TurnLoop, summarise
-from treadle.agent.messages import AssistantMessage, Image, ModelRequest, ToolResult, UserMessage
-from treadle.agent.providers.base import ReplyItem
+from treadle.agent.messages import AssistantMessage, Image, ModelRequest, ReplyItem, ToolResult, UserMessage
 from treadle.agent.providers.script import ScriptedProvider, parse
+from treadle.agent.toolbox import Registry, builtin
 from treadle.agent.tools.base import AnyTool, ToolContext, writing_freely
 from treadle.agent.tools.files import resolve
-from treadle.agent.tools.registry import Registry, builtin
 from treadle.agent.transcript import Transcript
 from treadle.errors import (
     BudgetExceeded,

@@ -17,13 +17,12 @@ from tests.agent.test_mcp_client import SERVER
 from tests.agent.test_mcp_http import Answered, Heard, Server, result
 from tests.agent.tools.workspace import Workspace
 from tests.waiting import until
-from treadle.agent import mcp
-from treadle.agent.mcp import McpConnection, McpServers, McpTool, find_servers, given_servers, tool_name
-from treadle.agent.tools import registry
+from treadle.agent import mcp, toolbox
+from treadle.agent.mcp import McpConnection, McpServers, McpTool, tool_name
 from treadle.agent.tools.base import AnyArgs
 from treadle.errors import ConfigError, ToolError, TreadleError
 from treadle.settings import trust
-from treadle.settings.config import McpServer
+from treadle.settings.config import McpServer, find_servers, given_servers
 from treadle.wire.common.images import encoded
 from treadle.wire.mcp.connection import ServerResult
 
@@ -114,7 +113,7 @@ def python(code: str, *args: str, **env: str) -> McpServer:
 
 async def call(servers: McpServers, workspace: Workspace, name: str, **args: object) -> str:
     tool = next(tool for tool in servers.tools if tool.name == name)
-    return await registry.run(tool, registry.decode(tool, json.dumps(args)), workspace.context)
+    return await toolbox.run(tool, toolbox.decode(tool, json.dumps(args)), workspace.context)
 
 
 @pytest.fixture
@@ -151,7 +150,7 @@ async def test_tools_of_a_server_are_offered_and_called(
     assert warnings == []
     add = next(tool for tool in servers.tools if tool.name == "mcp__good__add")
     assert (add.kind, add.description) == ("other", "Add two numbers.")
-    assert registry.parameters(add)["required"] == ["a", "b"]
+    assert toolbox.parameters(add)["required"] == ["a", "b"]
     assert await call(servers, workspace, "mcp__good__add", a=2, b=3) == "5"
     with pytest.raises(ToolError, match="Error executing tool fail"):
         await call(servers, workspace, "mcp__good__fail")
@@ -312,19 +311,17 @@ DEAD = """
 import asyncio, sys
 from treadle.agent.mcp import McpServers
 from treadle.settings.config import McpServer
-loaded = "treadle.agent.mcp_client" in sys.modules
 async def main():
     servers = McpServers(cwd="/", env={}, warn=lambda warning: None)
     await servers.start({"a": McpServer(command="/none"), "b": McpServer(url="http://127.0.0.1:9/mcp")})
     await servers.close()
 asyncio.run(main())
-print(loaded, [name for name in ("mcp", "pydantic", "anyio", "httpx2", "starlette") if name in sys.modules])
+print([name for name in ("mcp", "pydantic", "anyio", "httpx2", "starlette") if name in sys.modules])
 """
 
 
-def test_the_client_is_loaded_with_the_first_server_and_no_large_library_with_it() -> None:
-    said = subprocess.run([sys.executable, "-c", DEAD], capture_output=True, text=True, check=True).stdout
-    assert said == "False []\n"
+def test_no_large_library_is_loaded_with_a_server() -> None:
+    assert subprocess.run([sys.executable, "-c", DEAD], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 def test_only_what_a_person_trusts_is_taken_from_a_project(tmp_path: Path) -> None:

@@ -12,10 +12,8 @@ import pytest
 
 from tests.agent.tools.workspace import Workspace
 from tests.waiting import until
-from treadle.agent import mcp_client
-from treadle.agent.mcp import McpServers
-from treadle.agent.mcp_client import HEARD, McpClient, SessionGone
-from treadle.agent.tools import registry
+from treadle.agent import mcp, toolbox
+from treadle.agent.mcp import HEARD, McpClient, McpServers, SessionGone
 from treadle.errors import LineTooLong, PeerClosed, RemoteProtocolError, ToolError, TreadleError
 from treadle.io.rpc import CallFailed
 from treadle.settings.config import McpServer
@@ -67,7 +65,7 @@ class Started:
 
     async def call(self, name: str, workspace: Workspace | None = None) -> str:
         tool = next(tool for tool in self.servers.tools if tool.name == f"mcp__x__{name}")
-        return await registry.run(tool, registry.decode(tool, "{}"), (workspace or self.workspace).context)
+        return await toolbox.run(tool, toolbox.decode(tool, "{}"), (workspace or self.workspace).context)
 
     def heard(self, method: str) -> list[dict[str, Any]]:
         lines = [json.loads(line) for line in (self.cwd / "heard").read_text().splitlines()]
@@ -264,7 +262,7 @@ async def test_a_greeting_that_is_refused_is_an_error_unless_the_server_needs_no
 
 
 async def test_no_more_pages_are_asked_for_than_there_are_or_can_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcp_client, "MOST_TOOLS", 2)
+    monkeypatch.setattr(mcp, "MOST_TOOLS", 2)
     pages: list[Any] = [{"tools": [{"name": f"t{at}"}], "nextCursor": f"c{at}"} for at in range(9)]
     said = Said(tools_list=pages)
     client, _ = client_of(said)

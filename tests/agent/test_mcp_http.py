@@ -14,10 +14,9 @@ import pytest
 
 from tests.agent.tools.workspace import Workspace
 from tests.waiting import until
-from treadle.agent import mcp_client
+from treadle.agent import mcp, toolbox
 from treadle.agent.mcp import McpServers
-from treadle.agent.providers.streams import EventDecoder
-from treadle.agent.tools import registry
+from treadle.agent.providers.http import EventDecoder
 from treadle.errors import ToolError, TreadleError
 from treadle.settings.config import McpServer
 
@@ -121,7 +120,7 @@ class Client:
 
     async def call(self) -> str:
         tool = next(tool for tool in self.servers.tools if tool.name == "mcp__x__one")
-        return await registry.run(tool, registry.decode(tool, "{}"), self._workspace.context)
+        return await toolbox.run(tool, toolbox.decode(tool, "{}"), self._workspace.context)
 
 
 @pytest.fixture
@@ -313,15 +312,15 @@ async def test_a_stream_is_taken_up_again_as_long_as_something_comes_of_it(clien
         with pytest.raises(ToolError, match="before it was whole"):
             await client.call()
     taken_up = [heard for heard in client.server.of("GET") if "last-event-id" in heard.headers]
-    assert len(taken_up) == (7 if on else mcp_client.RETRIES + 1)
+    assert len(taken_up) == (7 if on else mcp.RETRIES + 1)
     assert {heard.headers["accept"] for heard in taken_up} == {"text/event-stream"}
 
 
 async def test_a_stream_for_what_is_said_unasked_is_asked_for_a_few_times_and_not_waited_for(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mcp_client, "RETRY_SECONDS", 0.001)
-    monkeypatch.setattr(mcp_client, "OPENING_SECONDS", 0.02)
+    monkeypatch.setattr(mcp, "RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(mcp, "OPENING_SECONDS", 0.02)
     answered = threading.Event()
 
     def special(heard: Heard) -> Answered | None:
@@ -333,10 +332,10 @@ async def test_a_stream_for_what_is_said_unasked_is_asked_for_a_few_times_and_no
     await client.start(special)
     assert client.warnings == [] and await client.call() == "usual"
     answered.set()
-    await until(lambda: len(client.server.of("GET")) == mcp_client.RETRIES + 1)
+    await until(lambda: len(client.server.of("GET")) == mcp.RETRIES + 1)
     [listening] = [task for task in asyncio.all_tasks() if "_listen" in repr(task)]
     await asyncio.wait_for(listening, 60)
-    assert len(client.server.of("GET")) == mcp_client.RETRIES + 1
+    assert len(client.server.of("GET")) == mcp.RETRIES + 1
     await client.servers.close()
     assert len(client.server.of("DELETE")) == 1
 
@@ -353,7 +352,7 @@ async def test_a_server_on_this_machine_is_reached_without_a_proxy_unless_a_pers
 
 
 def moved(status: int, to: str) -> str | None:
-    address = mcp_client.ServerAddress("http://me:key@h.example/mcp?k=1", {})
+    address = mcp.ServerAddress("http://me:key@h.example/mcp?k=1", {})
     response: Any = SimpleNamespace(status=status, headers={"location": to} if to else {})
     return address._url if address._moved(response) else None
 
@@ -373,10 +372,10 @@ def test_a_redirect_is_followed_only_where_it_keeps_the_method_and_the_server() 
 
 def test_pauses_names_and_codes_are_in_their_bounds() -> None:
     stream = EventDecoder()
-    assert mcp_client._pause(stream) == mcp_client.RETRY_SECONDS
-    for given, pause in ((0, 0), (5000, 5), (10**9, mcp_client.LONGEST_RETRY)):
+    assert mcp._pause(stream) == mcp.RETRY_SECONDS
+    for given, pause in ((0, 0), (5000, 5), (10**9, mcp.LONGEST_RETRY)):
         stream.retry = given
-        assert mcp_client._pause(stream) == pause
-    assert mcp_client._field("plain one") == "plain one" and mcp_client._status(299) == "299"
+        assert mcp._pause(stream) == pause
+    assert mcp._field("plain one") == "plain one" and mcp._status(299) == "299"
     for name in ("ü", " x", "x ", "a\nb", "=?x"):
-        assert mcp_client._field(name) == f"=?base64?{b64encode(name.encode()).decode()}?="
+        assert mcp._field(name) == f"=?base64?{b64encode(name.encode()).decode()}?="

@@ -21,7 +21,7 @@ from treadle.agent import loop
 from treadle.agent.claude_lines import lines
 from treadle.agent.messages import UserMessage
 from treadle.agent.native import NativeAgent
-from treadle.agent.subagents import AGENT_TYPES
+from treadle.agent.tasks import AGENT_TYPES
 from treadle.agent.tools.base import AnyArgs
 from treadle.agent.transcript import Transcript
 from treadle.errors import ConfigError, NotFound

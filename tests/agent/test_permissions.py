@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from treadle.agent import toolbox
 from treadle.agent.configuration import Configuration
 from treadle.agent.permissions import Permissions
-from treadle.agent.tools import registry
 from treadle.agent.tools.base import AnyTool
 from treadle.agent.tools.files import Resolved
 from treadle.events import Asked, Event, Warned
@@ -15,7 +15,7 @@ from treadle.io.paths import config_file
 from treadle.sandboxed.confining import Confining
 from treadle.session import Access, Answer, Confinement, HookVerdict, Rules, SessionSpec
 
-TOOLS = registry.builtin(("write_file", "bash"), ())
+TOOLS = toolbox.builtin(("write_file", "bash"), ())
 
 
 class Person:
@@ -59,7 +59,7 @@ async def permissions(
 
 def write(tmp_path: Path, name: str) -> tuple[AnyTool, Any, Access, Resolved]:
     tool = TOOLS.get("write_file")
-    args = registry.decode(tool, f'{{"file_path": "{name}", "content": "x"}}')
+    args = toolbox.decode(tool, f'{{"file_path": "{name}", "content": "x"}}')
     resolve = Resolved(tmp_path)
     return tool, args, tool.access(args, resolve), resolve
 
@@ -140,7 +140,7 @@ async def test_the_question_says_what_is_asked_and_how_long_it_waits(tmp_path: P
     await here.permit("c1", *write(tmp_path, "a.txt"), plain={"as": "written"})
     assert person.asked[1].args == {"as": "written"}
     bash = TOOLS.get("bash")
-    args = registry.decode(bash, '{"command": "make"}')
+    args = toolbox.decode(bash, '{"command": "make"}')
     access = bash.access(args, Resolved(tmp_path))
     await here.permit("c2", bash, args, access, Resolved(tmp_path))
     assert (person.asked[2].command, person.asked[2].confined) == ("make", "")
@@ -261,8 +261,8 @@ async def test_an_address_that_a_person_allows_for_good_is_granted_to_commands_t
     person = Person(Answer(decision="allow", scope="session"))
     asked = Confinement(use="on", network="off", hosts=("a.example",))
     here = await permissions(tmp_path, person, asked=asked)
-    fetch = registry.builtin(("web_fetch",), ()).get("web_fetch")
-    args = registry.decode(fetch, '{"url": "https://b.example/x"}')
+    fetch = toolbox.builtin(("web_fetch",), ()).get("web_fetch")
+    args = toolbox.decode(fetch, '{"url": "https://b.example/x"}')
     access = fetch.access(args, Resolved(tmp_path))
     assert "b.example" in here.refused("https://b.example/x")
     decision, _ = await here.permit("c", fetch, args, access, Resolved(tmp_path))

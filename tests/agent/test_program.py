@@ -8,8 +8,7 @@ import pytest
 
 from tests.agent.pixels import png
 from tests.agent.tools.workspace import Workspace
-from treadle.agent.hooks import ShellHooks
-from treadle.agent.program import ProgramHooks, ProgramTool
+from treadle.agent.hooks import ProgramHooks, ProgramTool, ShellHooks
 from treadle.agent.tools.base import AnyArgs
 from treadle.errors import ToolError
 from treadle.events import CommandRun, FileChanged

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from treadle.agent.session_hooks import SessionHooks
+from treadle.agent.hooks import SessionHooks
 from treadle.agent.transcript import Transcript
 from treadle.session import Access, Mode, OwnProgram, Use
 from treadle.settings.claude import CommandHook

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from treadle.agent.subagents import AGENT_TYPES, READING, as_main, child_spec, find_type, kinds
+from treadle.agent.tasks import AGENT_TYPES, READING, as_main, child_spec, find_type, kinds
 from treadle.agent.tools import BUILTIN
 from treadle.errors import NotFound
 from treadle.events import Task

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from tests.agent.test_tasks import Setting
 from tests.waiting import until
-from treadle.agent.subagents import Assignment
-from treadle.agent.tasks import DETAIL, Groups, UnknownGroup, succeeded, summary
+from treadle.agent.tasks import DETAIL, Assignment, Groups, UnknownGroup, succeeded, summary
 from treadle.errors import NotFound
 from treadle.events import FINISHED, ErrorInfo, Task, TaskChanged, TaskGroup, TaskGroupChanged
 

@@ -13,8 +13,7 @@ from tests.agent.repository import make_repository
 from tests.io.sandbox.rooms import WRITES_TOO_MUCH, writing_counts
 from tests.waiting import until
 from treadle.agent import tasks as tasks_module
-from treadle.agent.subagents import AgentType, Assignment
-from treadle.agent.tasks import Tasks
+from treadle.agent.tasks import AgentType, Assignment, Tasks
 from treadle.confinement import ResourceLimits
 from treadle.errors import Denied, NotFound, ProviderError, StorageError, Unsupported
 from treadle.events import (

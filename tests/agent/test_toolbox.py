@@ -11,7 +11,7 @@ import pytest
 from tests.agent.test_mcp_client import SERVER
 from tests.waiting import until
 from treadle.agent.configuration import Configuration
-from treadle.agent.subagents import kinds
+from treadle.agent.tasks import kinds
 from treadle.agent.toolbox import Toolbox, schema_of
 from treadle.agent.tools.base import AnyArgs, AnyTool
 from treadle.errors import NotFound

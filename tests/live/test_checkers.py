@@ -10,14 +10,14 @@ import pytest
 from tests.agent.test_diagnostics import wrote
 from tests.conftest import need
 from tests.drivers.programs import CACHE, HOME, fetch
-from treadle.agent import session_hooks
-from treadle.agent.session_hooks import Diagnostics
+from treadle.agent import hooks
+from treadle.agent.tools.file_tools import Diagnostics
 from treadle.session import Confinement
 
 
 @pytest.fixture(autouse=True)
 def enough_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_hooks, "SECONDS", 120.0)
+    monkeypatch.setattr(hooks, "SECONDS", 120.0)
 
 
 async def said_after(edited: Path, project: Path) -> str:

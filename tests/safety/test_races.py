@@ -17,11 +17,11 @@ import msgspec
 import pytest
 
 from tests.agent.tools.workspace import Workspace
-from treadle.agent.tools import registry
+from treadle.agent import toolbox
 from treadle.agent.tools.files import Resolved
 from treadle.errors import ToolError
 from treadle.io.machine import DISK
-from treadle.policy.profile import Profile
+from treadle.policy.rules import Profile
 
 FLIP = """
 import os, sys
@@ -60,9 +60,9 @@ def places(tmp_path: Path) -> tuple[Path, Path]:
 async def call(name: str, args: dict[str, Any], workspace: Path) -> str:
     """What the model reads; nothing when it was not permitted or could not be done."""
     guard = Profile(str(workspace), mode="full-auto", disk=DISK)
-    tool = registry.load(name)
+    tool = toolbox.load(name)
     context = Workspace(workspace, resolve=Resolved(workspace), backup=lambda path: None).context
-    decoded = registry.decode(tool, msgspec.json.encode(args).decode())
+    decoded = toolbox.decode(tool, msgspec.json.encode(args).decode())
     for _ in range(2):  # a file that was not read is shown at first, and written then
         try:
             if guard(tool.access(decoded, context.resolve)).verdict != "allow":

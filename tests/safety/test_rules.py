@@ -10,8 +10,7 @@ from tests.io.sandbox.rooms import repository, sh
 from tests.safety import called, corpora
 from treadle.io.machine import DISK
 from treadle.io.sandbox import methods
-from treadle.policy.profile import Profile
-from treadle.policy.rules import RuleSet
+from treadle.policy.rules import Profile, RuleSet
 from treadle.sandboxed.confining import Confining
 from treadle.session import Access, Confinement, Rules
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from treadle.io.machine import DISK
-from treadle.policy.profile import Profile
+from treadle.policy.rules import Profile
 from treadle.session import Access, Rules
 from treadle.workspace.user_repository import run_when_looking
 

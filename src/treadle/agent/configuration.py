@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from treadle.agent.providers.base import Provider
+from treadle.agent.messages import Provider
+from treadle.agent.providers.known import chosen, small_persona
 from treadle.agent.providers.names import ModelSettings, key_source, model_settings, resolve
-from treadle.agent.small.profile import chosen, small_persona
 from treadle.errors import ConfigError
 from treadle.policy.environment import given, inherited, reduced
 from treadle.redact import is_secret_name
@@ -79,7 +79,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         profile = chosen(small, provider.name, provider.model, provider.context_window)
         if profile is None:
             return provider
-        from treadle.agent.small.provider import SmallModel
+        from treadle.agent.providers.small import SmallModel
 
         return SmallModel(provider, profile, self.spec.cwd)
 

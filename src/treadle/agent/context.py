@@ -293,3 +293,13 @@ def _excerpt(message: ChatMessage) -> str:
 
 def _call_ids(messages: Iterable[ChatMessage]) -> Iterator[str]:
     return (call.id for message in messages if isinstance(message, AssistantMessage) for call in message.calls)
+
+
+def estimated(model: str, request: ModelRequest, reply: AssistantMessage) -> Usage:
+    """For a call that the provider did not count: tokens by a rule of thumb, at an unknown price."""
+    return Usage(
+        model=model,
+        input_tokens=len(request.system) // 4 + sum(map(estimate, request.messages)),
+        output_tokens=estimate(reply),
+        source="estimate",
+    )

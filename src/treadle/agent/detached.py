@@ -24,7 +24,7 @@ from typing import Any, Protocol
 import msgspec
 
 from treadle.agent.configuration import Configuration
-from treadle.agent.subagents import Assignment
+from treadle.agent.tasks import Assignment
 from treadle.errors import LineTooLong, LocalError, NotFound, PeerClosed, StorageError
 from treadle.events import FINISHED, ErrorInfo, Event, Task, TaskChanged, TaskGroup, TaskGroupChanged, decode, encode
 from treadle.io import files, paths

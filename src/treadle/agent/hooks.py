@@ -1,22 +1,35 @@
-"""Hooks that are run: commands of our own settings, and hooks in the form of Claude Code's settings."""
+"""The hooks of a session: of our own settings, of settings in Claude Code's form, and of the program that opened it.
+
+An answer to a hook in Claude Code's form is a JSON object: `decision`, `continue`, `systemMessage`, and
+`hookSpecificOutput` with `permissionDecision`, `updatedInput`, `additionalContext`, `updatedToolOutput`. Hooks may be
+there to forbid something, so a hook that cannot be asked where it could forbid blocks.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 import msgspec
 
-from treadle.errors import TreadleError, Unsupported
-from treadle.session import Access, Confinement, Rules, Use
-from treadle.settings.claude import CommandHook
+from treadle.agent.tools.base import AnyArgs, Resolve, ToolContext
+from treadle.agent.transcript import Transcript
+from treadle.errors import ToolError, TreadleError, Unsupported
+from treadle.events import CommandRun, Event, FileChanged, ToolEnded, ToolStarted
+from treadle.io.files import text_if_there
+from treadle.io.tasks import end_tasks, start_held
+from treadle.session import Access, Confinement, HookVerdict, Mode, OwnProgram, OwnTool, Rules, Use
+from treadle.settings.claude import FORBIDDING, CommandHook
 from treadle.settings.config import Hook, HookSettings
+from treadle.wire.oneshot.arguments import THEIRS, USED, to_ours, to_theirs
+from treadle.wire.oneshot.records import mode_name
 
 if TYPE_CHECKING:
+    from treadle.agent.tools.file_tools import Diagnostics
     from treadle.io.process.child import Consulted
 
 
@@ -298,3 +311,574 @@ def _call(name: str, args: Any, access: Access) -> dict[str, Any]:
         "command": access.command,
         "url": access.url,
     }
+
+
+# Hooks in Claude Code's form: what each event tells them, and what their answers mean. A door adds those of its host.
+
+_SUBJECTS = ("agent_type", "trigger", "notification_type", "command_name", "to_model", "error", "load_reason")
+"""What the matcher of an event without a tool is compared with."""
+Judge = Callable[[str, str, str], Awaitable[str]]
+"""Asks a model: given the instructions, the question and the model's name (empty: the session's), gives its answer."""
+_WITHOUT_MODE = (
+    *("PreCompact", "PostCompact", "PreModelSwitch", "PostModelSwitch"),
+    *("SessionStart", "SubagentStart", "InstructionsLoaded"),
+)
+"""Events that are not told the mode of permissions, as in Claude Code."""
+Described = Callable[[], dict[str, Any]]
+"""What every hook is told: session_id, transcript_path, permission_mode."""
+
+
+def matches(matcher: str, subject: str) -> bool:
+    """Whether a matcher names a tool, by Claude's name or ours, or another subject; empty and a star match all."""
+    if matcher in ("", "*") or not subject:
+        return True
+    try:
+        pattern = re.compile(matcher)
+    except re.error:
+        return True  # an unreadable matcher must not let a tool slip by
+    known = (subject, THEIRS.get(subject, subject), USED.get(subject, subject))
+    return any(pattern.fullmatch(name) for name in known)
+
+
+class EventHooks:
+    """Pass `program()` to the session when it is opened."""
+
+    def __init__(
+        self,
+        cwd: str,
+        commands: tuple[CommandHook, ...] = (),
+        warn: Callable[[str], None] = lambda message: None,
+        *,
+        env: Mapping[str, str] | None = None,
+        described: Described = dict,
+        judge: Judge | None = None,
+    ) -> None:
+        """`judge` asks a model, for hooks that are questions."""
+        self._cwd = cwd
+        self.judge = judge
+        self._ran: set[int] = set()
+        """The places of hooks that run only once and did."""
+        self._background: set[asyncio.Task[Any]] = set()
+        self._commands = commands
+        self._warn = warn
+        self._env = dict(env or {})
+        self.described = described
+        self._going_on = False
+        """Whether the turn goes on because a Stop hook wanted it."""
+        self.stop_turn: Callable[[str], Awaitable[None]] | None = None
+        self.watch: Callable[[HookStep], None] | None = None
+        """Told when a command of a hook begins and ends."""
+
+    def program(self) -> OwnProgram:
+        return OwnProgram(pre_tool=self._pre_tool, post_tool=self._post_tool, stop=self._stop, event=self._event)
+
+    def hears(self, event: str) -> bool:
+        """Whether any hook is there for this event."""
+        return any(hook.event == event for hook in self._commands)
+
+    async def prompted(self, prompt: str) -> tuple[str | None, str]:
+        """Before a prompt: a reason to refuse it, or None; and text to put in front of it."""
+        try:
+            answers = await self.ask("UserPromptSubmit", "", {"prompt": prompt})
+        except TreadleError as error:
+            return f"a hook could not be asked: {error}", ""
+        for answer in answers:
+            if (reason := _blocked(answer)) is not None:
+                return reason, ""
+        return None, "".join(f"{more}\n\n" for more in _contexts(answers))
+
+    async def started(self, source: str, model: str = "") -> str:
+        """When a session begins: text to put in front of its first prompt."""
+        if not self.hears("SessionStart"):
+            return ""
+        payload = {"source": source, "model": model} if model else {"source": source}
+        answers = await self._look("SessionStart", source, payload)
+        return "".join(f"{more}\n\n" for more in _contexts(answers))
+
+    async def ended(self, reason: str) -> None:
+        """When a session ends; what hooks still do in the background is stopped."""
+        if self.hears("SessionEnd"):
+            await self._look("SessionEnd", reason, {"reason": reason})
+        await end_tasks(*self._background)
+
+    async def _pre_tool(self, use: Use) -> str | HookVerdict | None:
+        try:
+            answers = await self.ask("PreToolUse", use.tool, _input(use), use)
+        except TreadleError as error:
+            return f"a hook could not be asked: {error}"
+        decision: Literal["allow", "ask", ""] = ""
+        why, changed = "", None
+        for answer in answers:
+            if answer.get("continue") is False:
+                await self._end_turn(str(answer.get("stopReason") or "a hook ended the turn"))
+            if (reason := _blocked(answer)) is not None:
+                context = "\n".join(_contexts(answers))
+                return HookVerdict(decision="deny", reason=reason, context=context) if context else reason
+            specific = _specific(answer)
+            wanted = specific.get("permissionDecision") or answer.get("decision")
+            if wanted == "ask" or wanted in ("allow", "approve") and not decision:  # the stricter of several
+                decision = "ask" if wanted == "ask" else "allow"
+                why = str(specific.get("permissionDecisionReason") or answer.get("reason") or "")
+            if isinstance(specific.get("updatedInput"), dict):
+                changed = to_ours(use.tool, specific["updatedInput"])
+        context = "\n".join(_contexts(answers))
+        if not decision and changed is None and not context:
+            return None
+        return HookVerdict(decision=decision, reason=why, args=changed, context=context)
+
+    async def _post_tool(self, use: Use, result: str, ok: bool) -> str | HookVerdict | None:
+        ok = ok and not use.exit_code
+        payload = {**_input(use), **(_response(use, result) if ok else {"error": result, "is_interrupt": False})}
+        if use.duration_ms is not None:
+            payload["duration_ms"] = use.duration_ms
+        try:
+            answers = await self.ask("PostToolUse" if ok else "PostToolUseFailure", use.tool, payload, use)
+        except TreadleError as error:
+            return f"(a hook could not be asked: {error})"
+        added, replaced = [], None
+        for answer in answers:
+            if answer.get("continue") is False:
+                await self._end_turn(str(answer.get("stopReason") or "a hook ended the turn"))
+            added += [text for text in (_blocked(answer), _specific(answer).get("additionalContext")) if text]
+            for name in ("updatedMCPToolOutput", "updatedToolOutput"):
+                if (value := _specific(answer).get(name)) is not None:
+                    replaced = _shown(value)
+        context = "\n".join(map(str, added))
+        return context or None if replaced is None else HookVerdict(context=context, result=replaced)
+
+    async def _stop(self, outcome: str, text: str) -> str | None:
+        """Why the turn must go on, if a hook says so."""
+        return await self._stopping("Stop", "", {}, text)
+
+    async def _stopping(self, event: str, subject: str, payload: dict[str, Any], text: str) -> str | None:
+        payload = {**payload, "stop_hook_active": self._going_on, "last_assistant_message": text}
+        reasons: list[str] = []
+        for answer in await self._look(event, subject, payload):
+            if answer.get("continue") is False:
+                reasons.clear()
+                break
+            if answer.get("decision") == "block":
+                reasons.append(str(answer.get("reason") or "a hook wants you to go on"))
+            elif isinstance(more := _specific(answer).get("additionalContext"), str):
+                reasons.append(more)
+        self._going_on = bool(reasons)
+        return "\n".join(reasons) or None
+
+    async def _event(self, event: str, payload: dict[str, Any]) -> HookVerdict | None:
+        """What hooks say to an event that is no tool call: a reason against it, or text for the model."""
+        if not self.hears(event):
+            return None
+        subject = str(next((payload[name] for name in _SUBJECTS if payload.get(name)), ""))
+        if event == "SubagentStop":
+            more = await self._stopping(event, subject, payload, str(payload.get("last_assistant_message", "")))
+            return HookVerdict(context=more) if more else None
+        if event == "PermissionRequest":
+            return await self._requested(payload)
+        if event == "PostToolBatch":
+            payload = {"tool_calls": [_as_theirs(call) for call in payload["tool_calls"]]}
+        if event in FORBIDDING:
+            try:
+                answers = await self.ask(event, subject, payload)
+            except TreadleError as error:
+                return HookVerdict(decision="deny", reason=f"a hook could not be asked: {error}")
+        else:
+            answers = await self._look(event, subject, payload)
+        reason = next((found for answer in answers if (found := _blocked(answer)) is not None), None)
+        context = "\n".join(_contexts(answers))
+        if reason is None and not context:
+            return None
+        return HookVerdict(decision="" if reason is None else "deny", reason=reason or "", context=context)
+
+    async def _requested(self, payload: dict[str, Any]) -> HookVerdict | None:
+        """A hook may answer a permission question in place of a person."""
+        tool = str(payload["tool_name"])
+        use = payload.pop("use", None)
+        given = {**payload, "tool_name": USED.get(tool, tool), "tool_input": to_theirs(tool, payload.get("tool_input"))}
+        from treadle.wire.oneshot.arguments import suggested_rules
+
+        given["permission_suggestions"] = suggested_rules(tuple(given.pop("always", ())), str(given.pop("kind", "")))
+        try:
+            answers = await self.ask("PermissionRequest", tool, given, use)
+        except TreadleError as error:
+            return HookVerdict(decision="deny", reason=f"a hook could not be asked: {error}")
+        found = None
+        for answer in answers:
+            decision = _specific(answer).get("decision")
+            if (reason := _blocked(answer)) is not None:
+                return HookVerdict(decision="deny", reason=reason)
+            if not isinstance(decision, dict):
+                continue
+            if decision.get("behavior") == "deny":
+                if decision.get("interrupt") is True:
+                    await self._end_turn(str(decision.get("message") or "a hook ended the turn"))
+                return HookVerdict(decision="deny", reason=str(decision.get("message") or "a hook denied it"))
+            if decision.get("behavior") == "allow":
+                changed = decision.get("updatedInput")
+                found = HookVerdict(
+                    decision="allow", args=to_ours(tool, changed) if isinstance(changed, dict) else None
+                )
+        return found
+
+    async def _look(self, event: str, subject: str, payload: dict[str, Any]) -> list[dict[str, Any]]:
+        """Ask hooks that can forbid nothing: if one fails, that is a warning."""
+        try:
+            return await self.ask(event, subject, payload)
+        except TreadleError as error:
+            self._warn(f"a hook of {event} could not be asked: {error}")
+            return []
+
+    async def _end_turn(self, reason: str) -> None:
+        if self.stop_turn is not None:
+            await self.stop_turn(reason)
+
+    async def ask(
+        self, event: str, subject: str, payload: dict[str, Any], use: Use | None = None
+    ) -> list[dict[str, Any]]:
+        """The answers of all matching hooks, which are asked at the same time, in their order."""
+        known = self.described()
+        if event not in ("Stop", "SubagentStop"):
+            known = {name: value for name, value in known.items() if name not in ("background_tasks", "session_crons")}
+        if event in _WITHOUT_MODE:
+            known.pop("permission_mode", None)
+        given = {**known, "cwd": self._cwd, "hook_event_name": event, **payload}
+        wanted = [self._run(hook, given) for hook in self._matching(event, subject, use)]
+        answers = await asyncio.gather(*wanted, *self.further(event, subject, given))
+        for answer in answers:
+            if isinstance(answer.get("systemMessage"), str):
+                self._warn(answer["systemMessage"])
+        return answers
+
+    def _matching(self, event: str, subject: str, use: Use | None) -> list[CommandHook]:
+
+        found = []
+        for place, hook in enumerate(self._commands):
+            if hook.event != event or not matches(hook.matcher, subject) or place in self._ran:
+                continue
+            if concerns(hook.condition, use, self._cwd):
+                found.append(hook)
+                if hook.once:
+                    self._ran.add(place)
+        return found
+
+    async def _run(self, hook: CommandHook, given: dict[str, Any]) -> dict[str, Any]:
+
+        running = run(hook, given, self._cwd, self._warn, self._env, self.judge, self.watch)
+        if not hook.background:
+            return await running
+        start_held(self._background, self._run_aside(hook, running))
+        return {}
+
+    async def _run_aside(self, hook: CommandHook, running: Awaitable[dict[str, Any]]) -> None:
+        try:
+            await running
+        except TreadleError as error:
+            self._warn(f"a hook of {hook.event} in the background failed: {error}")
+
+    def further(self, event: str, subject: str, given: dict[str, Any]) -> list[Awaitable[dict[str, Any]]]:
+        """Further answers to the same event; a door adds those of its host."""
+        return []
+
+
+def _input(use: Use) -> dict[str, Any]:
+    payload = {
+        "tool_name": USED.get(use.tool, use.tool),
+        "tool_input": to_theirs(use.tool, use.args),
+        "tool_use_id": use.call,
+    }
+    return {**payload, "agent_id": use.agent, "agent_type": use.agent_type} if use.agent else payload
+
+
+def _as_theirs(call: dict[str, Any]) -> dict[str, Any]:
+    """A call of the model, with its arguments as it wrote them, by Claude's names."""
+    name = call["tool_name"]
+    try:
+        given = msgspec.json.decode(call["tool_input"])
+    except (msgspec.DecodeError, RecursionError):
+        given = {}
+    return {**call, "tool_name": USED.get(name, name), "tool_input": to_theirs(name, given)}
+
+
+def _response(use: Use, result: str) -> dict[str, Any]:
+    """What the tool gave, in the shape that Claude Code's tool of that kind has."""
+    from treadle.wire.oneshot.content import tool_use_result  # imported here because few runs have hooks
+
+    ended = ToolEnded(call=use.call, name=use.tool, result=result, ok=True)
+    started = ToolStarted(call=use.call, name=use.tool, args=use.args)
+    ran = next((one for one in reversed(use.did) if isinstance(one, CommandRun)), None)
+    changed = next((one for one in reversed(use.did) if isinstance(one, FileChanged)), None)
+    now = text_if_there(changed.path) if changed is not None and changed.change == "modified" else None
+    return {"tool_response": tool_use_result(ended, started, ran, changed, now)}
+
+
+def _contexts(answers: list[dict[str, Any]]) -> list[str]:
+    found = [_specific(answer).get("additionalContext") for answer in answers]
+    return [text for text in found if isinstance(text, str) and text]
+
+
+def _specific(answer: dict[str, Any]) -> dict[str, Any]:
+    found = answer.get("hookSpecificOutput")
+    return found if isinstance(found, dict) else {}
+
+
+def _shown(value: Any) -> str:
+    """A tool's output that a hook put in the place of the real one, as the model reads it."""
+    if isinstance(value, str):
+        return value
+    blocks = value.get("content") if isinstance(value, dict) else value
+    if isinstance(blocks, list) and all(isinstance(one, dict) and isinstance(one.get("text"), str) for one in blocks):
+        return "\n".join(one["text"] for one in blocks)
+    if isinstance(value, dict) and isinstance(value.get("stdout"), str):
+        return "\n".join(text for text in (value["stdout"], value.get("stderr")) if isinstance(text, str) and text)
+    return msgspec.json.encode(value).decode()
+
+
+def _blocked(answer: dict[str, Any]) -> str | None:
+    """Why this answer blocks, in its newer or older form; None when it does not."""
+    specific = _specific(answer)
+    if specific.get("permissionDecision") == "deny":
+        return str(specific.get("permissionDecisionReason") or "a hook denied it")
+    if answer.get("decision") in ("block", "deny"):
+        return str(answer.get("reason") or "a hook blocked it")
+    if answer.get("continue") is False:
+        return str(answer.get("stopReason") or "a hook ended the turn")
+    return None
+
+
+# Tools and hooks inside the process of the program that opened the session (`session.OwnProgram`).
+
+
+class ProgramTool:
+    """An OwnTool as one of the session's tools."""
+
+    Args = AnyArgs
+
+    def __init__(self, own: OwnTool) -> None:
+        self._own = own
+        self.name = own.name
+        self.description = own.description
+        self.kind = own.kind
+        self.parameters = own.parameters
+
+    def access(self, args: AnyArgs, resolve: Resolve) -> Access:
+        return Access(tool=self.name, kind=self.kind, args=args.values)
+
+    async def ask(self, given: dict[str, Any], timeout: float) -> str:
+        """Called by the host itself, not by the model."""
+        try:
+            async with asyncio.timeout(timeout):
+                answer = await self._own.call(given)
+        except TimeoutError:
+            raise ToolError(f"{self.name} did not answer within {timeout:g} s") from None
+        return answer if isinstance(answer, str) else answer.text
+
+    async def run(self, args: AnyArgs, context: ToolContext) -> str:
+        answer = await self._own.call(args.values)
+        if isinstance(answer, str):
+            return answer
+        from treadle.agent.tools.images import shown_in_words
+
+        return "\n".join([*([answer.text] if answer.text else []), *shown_in_words(answer.images, context)])
+
+
+class ProgramHooks:
+    """The hooks of programs, in their order, called before those of the settings' shell commands."""
+
+    def __init__(self, programs: Sequence[OwnProgram], others: ShellHooks, agent: tuple[str, str] = ("", "")) -> None:
+        """`agent`: the id and the kind of the subagent whose hooks these are."""
+        self._programs = programs
+        self._did: dict[str, list[Event]] = {}
+        """What running calls have done so far."""
+        self._others = others
+        self._agent = agent
+
+    def saw(self, event: CommandRun | FileChanged) -> None:
+        """Told by the session before the call that it belongs to has ended."""
+        if event.call is not None:
+            self._did.setdefault(event.call, []).append(event)
+
+    def _use(self, call: str, name: str, args: Any, access: Access, took: int | None = None) -> Use:
+        did = tuple(self._did.get(call, ()))
+        code = next((one.exit_code for one in reversed(did) if isinstance(one, CommandRun)), None)
+        use = use_of(name, args, access, call, self._agent)
+        return msgspec.structs.replace(use, exit_code=code, did=did, duration_ms=took)
+
+    async def judge(self, call: str, name: str, args: Any, access: Access) -> HookVerdict:
+        """What the programs say about a call before anybody else has judged it: the strictest of their words."""
+        found = HookVerdict()
+        for program in self._programs:
+            verdict = await judged(program, self._use(call, name, args, access))
+            context = "\n".join(filter(None, (found.context, verdict.context)))
+            if verdict.decision == "deny":
+                return msgspec.structs.replace(verdict, context=context)
+            stricter = "ask" if "ask" in (found.decision, verdict.decision) else verdict.decision or found.decision
+            changed = found.args if verdict.args is None else verdict.args
+            args = args if verdict.args is None else verdict.args
+            reason = verdict.reason or found.reason
+            found = HookVerdict(decision=stricter, reason=reason, args=changed, context=context)
+        return found
+
+    async def pre_tool(self, name: str, args: Any, access: Access) -> str | None:
+        return await self._others.pre_tool(name, args, access)
+
+    async def post_tool(
+        self, call: str, name: str, args: Any, access: Access, result: str, ok: bool, took: int | None = None
+    ) -> str:
+        """What the model reads: the result, or what a hook put in its place, and what hooks add."""
+        added, use = "", self._use(call, name, args, access, took)
+        for program in self._programs:
+            answer = await program.post_tool(use, result, ok) if program.post_tool else None
+            if isinstance(answer, HookVerdict):
+                result = result if answer.result is None else answer.result
+                answer = answer.context
+            added += f"\n{answer}" if answer else ""
+        self._did.pop(call, None)
+        return result + added + await self._others.post_tool(name, args, access, result, ok)
+
+    async def event(self, name: str, payload: dict[str, Any]) -> HookVerdict:
+        """What the programs say to another event; a denial wins, and their texts are joined."""
+        found = HookVerdict()
+        if self._agent[0] and name == "PermissionRequest":
+            payload = {**payload, "agent_id": self._agent[0], "agent_type": self._agent[1]}
+        for program in self._programs:
+            verdict = await program.event(name, payload) if program.event is not None else None
+            if verdict is None:
+                continue
+            context = "\n".join(filter(None, (found.context, verdict.context)))
+            if verdict.decision == "deny":
+                return msgspec.structs.replace(verdict, context=context)
+            found = msgspec.structs.replace(verdict if verdict.decision else found, context=context)
+        return found
+
+    async def stopping(self, text: str, transcript: Callable[[], str]) -> str | None:
+        """Called when the agent is done: what it should continue with, if anything. `transcript`: writes and names the
+        conversation of a subagent."""
+        agent, kind = self._agent
+        found = []
+        for program in self._programs:
+            answer: str | None = None
+            if agent and program.event is not None:
+                payload = {"agent_id": agent, "agent_type": kind, "agent_transcript_path": transcript()}
+                verdict = await program.event("SubagentStop", {**payload, "last_assistant_message": text})
+                answer = verdict.context if verdict is not None else None
+            elif not agent and program.stop is not None:
+                answer = await program.stop("completed", text)
+            if isinstance(answer, str) and answer.strip():
+                found.append(answer)
+        return "\n".join(found) or None
+
+    async def turn_end(self, outcome: str, text: str) -> None:
+        for program in self._programs:
+            if program.stop is not None and outcome != "completed" and not self._agent[0]:
+                await program.stop(outcome, text)
+        await self._others.turn_end(outcome, text)
+
+
+async def judged(program: OwnProgram, use: Use) -> HookVerdict:
+    """What a program's hook says about a call, in one form; an empty verdict when it says nothing."""
+    if program.pre_tool is None:
+        return HookVerdict()
+    answer = await program.pre_tool(use)
+    if isinstance(answer, str):
+        return HookVerdict(decision="deny", reason=answer or "blocked by the program that runs this session")
+    return answer or HookVerdict()
+
+
+def use_of(name: str, args: Any, access: Access, call: str = "", agent: tuple[str, str] = ("", "")) -> Use:
+    return Use(
+        tool=name,
+        args=args,
+        kind=access.kind,
+        paths=access.paths,
+        command=access.command,
+        call=call,
+        agent=agent[0],
+        agent_type=agent[1],
+    )
+
+
+# All hooks of one native session (those of its program, of settings in Claude Code's form, and of our own settings),
+# and the project's fast checker after an edit.
+
+
+class SessionHooks(ProgramHooks):
+    def __init__(
+        self,
+        program: OwnProgram,
+        settings: HookSettings,
+        transcript: Callable[[], Transcript],
+        mode: Callable[[], Mode | None],
+        *,
+        cwd: str,
+        about: Callable[[], dict[str, Any]] = dict,
+        agent: tuple[str, str] = ("", ""),
+        entrypoint: str = "",
+        judge: Judge | None = None,
+        stop_turn: Callable[[str], Awaitable[None]] | None = None,
+        checks: bool = False,
+        **started: Any,
+    ) -> None:
+        """`about`: what else every hook is told. `entrypoint`: which SDK of Claude drives us, if one does; it looks for
+        the history in Claude's own place."""
+        self._transcript = transcript
+        self._mode = mode
+        self._about = about
+        self._entrypoint = entrypoint
+        described = {"env": started["env"], "described": lambda: self.described, "judge": judge}
+        self._own = EventHooks(cwd, settings.events, started["warn"], **described)
+        self._own.stop_turn = stop_turn
+        others = ShellHooks(settings, session=transcript().header.id, cwd=cwd, **started)
+        programs = (program, self._own.program()) if settings.events else (program,)
+        super().__init__(programs, others, agent)
+        self._diagnostics: Diagnostics | None = None
+        if checks:
+            from treadle.agent.tools.file_tools import Diagnostics
+
+            self._diagnostics = Diagnostics(cwd=cwd, **started)
+
+    @property
+    def judging(self) -> bool:
+        looking = any(map(self._own.hears, ("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest")))
+        return looking or self._others.judging or bool(self._programs[0].pre_tool or self._programs[0].post_tool)
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """What every hook in Claude Code's form is told."""
+        return {
+            "session_id": self._transcript().header.id,
+            "transcript_path": self.transcript_path,
+            "permission_mode": mode_name(self._mode()),
+            **self._about(),
+        }
+
+    @property
+    def transcript_path(self) -> str:
+        """Where the conversation so far is, in Claude Code's line format; it is written when someone asks."""
+        from treadle.agent.claude_lines import write_claude_history  # imported here because only hooks and SDKs ask
+
+        return write_claude_history(self._transcript(), self._entrypoint)
+
+    def watch(self, watch: Callable[[HookStep], None]) -> None:
+        self._own.watch = watch
+
+    def written(self, own: Transcript) -> str:
+        """Where the conversation of this subagent is, beside that of the session which started it."""
+        from treadle.agent.claude_lines import claude_path, write_claude_history
+
+        folder = claude_path(self._transcript(), self._entrypoint).removesuffix(".jsonl")
+        path = os.path.join(folder, "subagents", f"agent-{self._agent[0]}.jsonl")
+        return write_claude_history(own, self._entrypoint, path)
+
+    async def started(self, source: str, model: str = "") -> str:
+        return await self._own.started(source, model)
+
+    async def post_tool(
+        self, call: str, name: str, args: Any, access: Access, result: str, ok: bool, took: int | None = None
+    ) -> str:
+        text = await super().post_tool(call, name, args, access, result, ok, took)
+        return text + await self._diagnostics.after(access) if self._diagnostics is not None and ok else text
+
+    async def prompted(self, prompt: str) -> tuple[str | None, str]:
+        return await self._own.prompted(prompt) if self._own.hears("UserPromptSubmit") else (None, "")
+
+    async def over(self) -> None:
+        await self._own.ended("other")

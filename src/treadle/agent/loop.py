@@ -15,20 +15,21 @@ from typing import Any, Protocol
 
 import msgspec
 
-from treadle.agent.context import SUMMARY_PROMPT, Context, estimate
+from treadle.agent import toolbox
+from treadle.agent.context import SUMMARY_PROMPT, Context, estimated
 from treadle.agent.messages import (
     AssistantMessage,
     ChatMessage,
     ModelRequest,
+    Provider,
+    Reply,
     ToolCall,
     ToolResult,
     ToolSchema,
     UserMessage,
 )
-from treadle.agent.providers.base import Provider, Reply
-from treadle.agent.tools import registry
+from treadle.agent.toolbox import Registry
 from treadle.agent.tools.base import AnyTool, ToolContext
-from treadle.agent.tools.registry import Registry
 from treadle.errors import (
     BudgetExceeded,
     ContextOverflow,
@@ -49,7 +50,6 @@ from treadle.events import (
     ToolEnded,
     ToolStarted,
     TurnEnded,
-    Usage,
     Warned,
 )
 from treadle.session import Access, Calling, Decision, HookVerdict, Limits, Reasoning, Watching
@@ -526,18 +526,18 @@ class TurnLoop:
         plain: Any = {}
         try:
             known = parts.tools.known(call.name)
-            plain = registry.values(call.name, call.arguments, parts.tools.get(known) if known else None)
+            plain = toolbox.values(call.name, call.arguments, parts.tools.get(known) if known else None)
             tool = parts.tools.get(call.name)
-            args: Any = registry.decode(tool, call.arguments)
+            args: Any = toolbox.decode(tool, call.arguments)
             access = tool.access(args, context.resolve)
             verdict = await parts.hooks.judge(call.id, tool.name, plain, access)
             if verdict.args is not None and verdict.args != plain:
                 plain = verdict.args
-                args = registry.decode(tool, msgspec.json.encode(plain).decode())
+                args = toolbox.decode(tool, msgspec.json.encode(plain).decode())
                 access = tool.access(args, context.resolve)
             decision, permitted = await parts.permit(call.id, tool, args, access, context.resolve, verdict, plain)
             if permitted is not args:  # a person changed them
-                plain, access = registry.plain(permitted), tool.access(permitted, context.resolve)
+                plain, access = toolbox.plain(permitted), tool.access(permitted, context.resolve)
         except TreadleError as error:
             return self._impossible(call, plain, error), False
         if decision.verdict == "allow":
@@ -548,7 +548,7 @@ class TurnLoop:
             parts.emit(ToolDenied(call=call.id, name=tool.name, reason=decision.reason, args=plain, by=decision.by))
             return _joined(f"Error: not allowed: {decision.reason}", verdict.context), False
         text, ok = await self._run_tool(call, tool, permitted, plain, access, context)
-        return _joined(text + registry.note_of(tool, plain), verdict.context), ok
+        return _joined(text + toolbox.note_of(tool, plain), verdict.context), ok
 
     def _impossible(self, call: ToolCall, args: Any, error: TreadleError) -> str:
         """A call of an unknown tool, or with impossible arguments: it fails before it begins."""
@@ -572,7 +572,7 @@ class TurnLoop:
             if parts.ready is not None and unforeseen:
                 await parts.ready()
             check = await asyncio.to_thread(parts.watching) if parts.watching and unforeseen else None
-            text = await registry.run(tool, args, context)
+            text = await toolbox.run(tool, args, context)
             if parts.settle is not None and unforeseen:
                 text += await parts.settle()
             if check is not None:
@@ -619,13 +619,3 @@ async def answered(provider: Provider, emit: Callable[[Event], None], request: M
         elif not isinstance(item, TextDelta | ThinkingDelta):
             emit(item)
     return text
-
-
-def estimated(model: str, request: ModelRequest, reply: AssistantMessage) -> Usage:
-    """For a call that the provider did not count: tokens by a rule of thumb, at an unknown price."""
-    return Usage(
-        model=model,
-        input_tokens=len(request.system) // 4 + sum(map(estimate, request.messages)),
-        output_tokens=estimate(reply),
-        source="estimate",
-    )

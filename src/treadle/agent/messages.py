@@ -1,9 +1,11 @@
 """A conversation with a model, in no provider's format. Session history stores it too."""
 
-from typing import Any, TypeAlias
+from collections.abc import AsyncGenerator
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
+from treadle.events import ModelRouted, Retrying, TextDelta, ThinkingDelta, Usage
 from treadle.session import Effort
 
 
@@ -83,3 +85,66 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The bytes of the images that the messages name; an image that is missing here is not shown."""
     cached: bool = True
     """Whether the service may cache what it reads for the next request, where it can be told."""
+
+
+# What the loop asks of a model provider: stream one reply.
+
+FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "refusal", "other"]
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole reply; the last item of every stream that did not raise."""
+
+    message: AssistantMessage
+    finish: FinishReason
+    usage: Usage | None = None
+    """None when the provider reported none."""
+
+
+ReplyItem: TypeAlias = TextDelta | ThinkingDelta | ModelRouted | Retrying | Reply
+
+
+@runtime_checkable
+class Preparing(Protocol):
+    """A provider that has something to load before its first call."""
+
+    def prepare(self) -> None: ...
+
+
+class Provider(Protocol):
+    """One model behind one HTTP API. Stateless between calls, safe for concurrent streams."""
+
+    @property
+    def name(self) -> str:
+        """Such as `anthropic` or `openrouter`; used in errors and usage."""
+        ...
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def context_window(self) -> int | None:
+        """How many tokens the model can take, if known."""
+        ...
+
+    @property
+    def priced(self) -> bool:
+        """Whether the cost of a call will be known, so that a cost limit can be enforced."""
+        ...
+
+    @property
+    def sees(self) -> bool:
+        """Whether images may be sent. Whether the model itself accepts them shows only when it refuses them."""
+        ...
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ReplyItem, None]:
+        """Deltas as they come, Retrying before each wait, then one Reply.
+
+        Raises errors.ProviderError (or a subclass) when it failed for good: the message says what the service said.
+        Closing the iterator early closes the connection.
+        """
+        ...
+
+    async def models(self) -> list[str]: ...
+
+    async def aclose(self) -> None: ...

@@ -125,7 +125,7 @@ def _as_agent(configuration: Configuration) -> Configuration:
     if not name:
         return configuration
     from treadle.agent.project import agents
-    from treadle.agent.subagents import as_main, kinds
+    from treadle.agent.tasks import as_main, kinds
 
     broken: list[str] = []
     known = kinds((*agents(spec.cwd, spec.instructions, broken), *spec.subagents))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from treadle.agent.providers.local.catalog import fetched
+from treadle.agent.providers.local.models import fetched
 from treadle.agent.providers.names import VENDORS, model_settings
 from treadle.agent.stored_sessions import list_sessions
 from treadle.session import ModelMenu, OfferedModel

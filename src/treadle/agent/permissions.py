@@ -8,17 +8,16 @@ from typing import Any, Literal
 
 import msgspec
 
+from treadle.agent import toolbox
 from treadle.agent.configuration import Configuration
-from treadle.agent.program import use_of
-from treadle.agent.tools import registry
-from treadle.agent.tools.base import AnyTool, Resolve
-from treadle.agent.tools.hosts import host_granted, host_question
+from treadle.agent.hooks import use_of
+from treadle.agent.tools.base import AnyTool, Resolve, host_granted, host_question
 from treadle.errors import TreadleError
 from treadle.events import Asked, Event, Warned
 from treadle.io.machine import DISK
 from treadle.io.paths import config_file, state_dir
 from treadle.policy.network import is_host, named, shown
-from treadle.policy.profile import Profile, as_rules
+from treadle.policy.rules import Profile, as_rules
 from treadle.sandboxed.confining import Confining
 from treadle.session import Access, Answer, Decision, HookVerdict, Mode, Rules
 from treadle.sessions.session import new_id
@@ -144,7 +143,7 @@ class Permissions:
         `verdict` is that of the program's hook: it can skip the question or demand it, but allows nothing
         forbidden. `plain`: the arguments as the model wrote them, which is what the person who is asked sees.
         """
-        plain = registry.plain(args) if plain is None else plain
+        plain = toolbox.plain(args) if plain is None else plain
         if access.url is not None:
             await self._confining.look_up()
         decision = self.guard(access)
@@ -209,7 +208,7 @@ class Permissions:
         allowed = Decision(verdict="allow", reason=f"allowed by a {by}", by=by)
         if changed is None:
             return allowed, args
-        args = registry.decode(tool, msgspec.json.encode(changed).decode())
+        args = toolbox.decode(tool, msgspec.json.encode(changed).decode())
         again = self.guard(tool.access(args, resolve))
         return (again if again.verdict == "deny" else allowed), args
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from treadle.agent.tools.editing import unified
+from treadle.agent.tools.files import unified
 from treadle.events import Asked
 from treadle.io.files import read_at_most
 

@@ -16,8 +16,8 @@ from typing import Literal, TypeVar
 import click
 import msgspec
 
-from treadle.agent.providers.endpoint import loopback
-from treadle.agent.providers.local.catalog import DEFAULT, KNOWN, KnownModel, ModelRecord, fetched
+from treadle.agent.providers.http import loopback
+from treadle.agent.providers.local.models import DEFAULT, KNOWN, KnownModel, ModelRecord, fetched
 from treadle.agent.providers.names import VENDORS, ModelSettings, endpoint, model_settings, resolve
 from treadle.cli.chat.lines import TypedLines
 from treadle.cli.options import RunOptions
@@ -169,13 +169,13 @@ async def _typed(prompt: str, answers: Mapping[str, T]) -> T | None:
 
 async def fetch(model: str, sha256: str = "", name: str = "") -> ModelRecord:
     """Fetch a model by its name or address; how far it is goes to stderr."""
-    from treadle.agent.providers.local import fetch
+    from treadle.agent.providers.local.models import pull_address, pull_known
 
     progress = DownloadBar()
     try:
         if "://" in model:
             click.echo(f"{model}: it needs at least as much memory as its file is large", err=True)
-            return await fetch.pull_address(model, sha256, progress.show, name)
+            return await pull_address(model, sha256, progress.show, name)
         known = KNOWN.get(model)
         if known is None:
             raise ConfigError(f"there is no model {model!r} to fetch", hint=f"a URL, or {', '.join(KNOWN)}")
@@ -183,7 +183,7 @@ async def fetch(model: str, sha256: str = "", name: str = "") -> ModelRecord:
             if record.name == known.name and record.sha256 == known.sha256:
                 return record
         click.echo(_before(known), err=True)
-        return await fetch.pull_known(known, progress.show)
+        return await pull_known(known, progress.show)
     finally:
         progress.close()
 

@@ -95,7 +95,7 @@ def _configuration() -> Configuration:
     from treadle.agent.configuration import Configuration
     from treadle.cli.options import RunOptions
     from treadle.io.machine import DISK
-    from treadle.policy.profile import Profile
+    from treadle.policy.rules import Profile
 
     spec = RunOptions().spec(answers=False, default_mode="suggest")
     found = run_async(Configuration.load(spec, os.environ))
@@ -199,7 +199,7 @@ def agent_finding(found: FoundAgent) -> Finding:
 
 
 def parts(offline: bool) -> Iterator[Finding]:
-    from treadle.agent.tools import grep
+    from treadle.agent.tools import search
 
     for extra, module in PROVIDES.items():
         fix = adding(extra)
@@ -211,7 +211,7 @@ def parts(offline: bool) -> Iterator[Finding]:
         except Exception as error:  # a broken wheel may raise anything
             says = f"installed, but cannot be loaded: {error}"
             yield Finding(area="parts", name=extra, ok=False, says=says, fix=f"{fix} again")
-    rg = grep.find()
+    rg = search.find()
     ran = rg is not None and run_program([rg, "--version"], cwd="/", timeout=10).code == 0
     says = rg if rg and ran else "not found, or does not run, so the tool grep cannot work"
     yield Finding(area="parts", name="ripgrep", ok=ran, says=says, fix="install ripgrep")

@@ -9,10 +9,9 @@ import click
 import msgspec
 
 from treadle.agent.providers.chat import ChatFormat
-from treadle.agent.providers.endpoint import Endpoint
-from treadle.agent.providers.http import HttpProvider
+from treadle.agent.providers.http import Endpoint, HttpProvider
 from treadle.agent.providers.known import Refreshed, keep, listed, refreshed_file
-from treadle.agent.providers.local.catalog import DEFAULT
+from treadle.agent.providers.local.models import DEFAULT
 from treadle.agent.providers.names import HOW, PREFIXES, VENDORS, is_model, model_settings, resolve
 from treadle.agents import find_card, names
 from treadle.cli.as_json import json_option, show_json

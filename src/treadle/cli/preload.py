@@ -6,7 +6,7 @@ MODULES = (
     *("ssl", "truststore", "hashlib", "tomllib", "tree_sitter", "tree_sitter_bash", "concurrent.futures.thread"),
     *("treadle.agents", "treadle.cli.worker_entry", "treadle.cli.serving", "treadle.doors.worker.door"),
     *("treadle.agent.native", "treadle.agent.loop", "treadle.agent.mcp", "treadle.agent.project"),
-    *("treadle.agent.providers.anthropic", "treadle.agent.providers.chat", "treadle.agent.providers.client"),
+    *("treadle.agent.providers.anthropic", "treadle.agent.providers.chat", "treadle.io.http"),
     *("treadle.agent.providers.http", "treadle.agent.providers.responses", "treadle.agent.providers.script"),
     *("treadle.coordination.guard", "treadle.coordination.planning", "treadle.coordination.identity"),
     *("treadle.io.peer", "treadle.io.process.child", "treadle.io.sandbox.start", "treadle.io.sandbox.places"),
@@ -20,7 +20,7 @@ def preload() -> None:
 
     for name in MODULES:
         importlib.import_module(name)
-    from treadle.agent.tools.registry import builtin
+    from treadle.agent.toolbox import builtin
 
     builtin().schemas()
 

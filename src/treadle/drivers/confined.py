@@ -24,8 +24,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from treadle.agent.mcp import given_servers
-from treadle.agent.tools.hosts import HostQuestions, host_granted, host_question
+from treadle.agent.tools.base import HostQuestions, host_granted, host_question
 from treadle.drivers.card import Card, cards
 from treadle.errors import ConfigError, Denied, TreadleError
 from treadle.events import Event, Warned
@@ -44,7 +43,7 @@ from treadle.sandboxed.confining import Confining, settled
 from treadle.session import Confinement, Mode, SessionSpec
 from treadle.sessions.session import BaseSession
 from treadle.settings import config, trust
-from treadle.settings.config import McpServer
+from treadle.settings.config import McpServer, given_servers
 from treadle.wire.acp.connection import transport
 
 # The MCP servers that a session's owner gives to a driven agent, besides those of the agent's own settings.

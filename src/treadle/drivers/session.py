@@ -47,7 +47,7 @@ from treadle.io.machine import DISK
 from treadle.io.peer import Peer
 from treadle.io.process import table
 from treadle.io.tasks import start_held, within
-from treadle.policy.profile import Profile
+from treadle.policy.rules import Profile
 from treadle.session import Access, AgentInfo, Answer, Mode, Prompt, SessionSpec, TurnId
 from treadle.sessions import abilities
 from treadle.sessions.session import QUESTION_SECONDS, BaseSession, Turn, new_id

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from treadle.io import tasks
 from treadle.io.files import read_at_most, storage_error, try_remove
-from treadle.policy.ignored import IgnoreRules
+from treadle.policy.patterns import IgnoreRules
 
 # Opens exactly the file that a resolved path names: if a link was swapped in since, that is an error, not an escape.
 #

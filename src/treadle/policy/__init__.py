@@ -7,8 +7,8 @@ be known about the disk (`rules.Disk`), and `io/sandbox` enforces what only the 
 Words:
     pattern    a glob in the one dialect of this product (`patterns`)
     rule       a tool and a pattern, such as `Bash(git status*)`; it allows, asks or denies (`rules`)
-    mode       what holds where no rule matches: it names for each kind of tool whether to ask (`profile`)
-    profile    the guard of one session: rules, mode, directories and later permissions together (`profile.Profile`)
+    mode       what holds where no rule matches: it names for each kind of tool whether to ask (`rules`)
+    profile    the guard of one session: rules, mode, directories and later permissions together (`rules.Profile`)
     lists      the seven lists of a work order's policy, as one guard (`lists`)
 
 Flow: a shell command is parsed (`shell`), its programs and their options are looked up (`programs`), and what it would
@@ -19,7 +19,7 @@ Promises, and who keeps each:
     What forbids is read broadly, what allows narrowly: allow must match every part.            rules
     A command that cannot be followed is allowed only by a rule that is exactly that command.   shell, rules
     Whether two patterns overlap is decided exactly.                                            patterns
-    No line of a `.gitignore`, however hostile, backtracks more than once over a name.          ignored
+    No line of a `.gitignore`, however hostile, backtracks more than once over a name.          patterns
     A child sees an allow-list of the environment, never a secret that it was not given.        environment
 
 Any room from `io` up may import it. It imports `session` and what is below; not `os`, `asyncio` or any other module

@@ -29,7 +29,6 @@ from treadle.policy.protected import PACKAGES, begins
 from treadle.policy.rules import RuleSet
 from treadle.session import Confinement, Holding, Mode, Mount, SessionSpec, Watching
 from treadle.settings.config import Settings, size
-from treadle.workspace.git import is_git
 
 if TYPE_CHECKING:
     from treadle.io.sandbox.places import ProtectedNames
@@ -257,15 +256,20 @@ def _is_repository(path: str) -> bool:
     Git looks for objects and refs where `commondir` says, if there is one. One of these beside HEAD is enough for us:
     an agent could add the others later.
     """
-    name = os.path.basename(path)
-    if name != "HEAD":
-        return is_git(name)
+    if os.path.basename(path) != "HEAD":
+        return _named_git(path)
     beside = os.path.dirname(path)
     return any(os.path.lexists(os.path.join(beside, one)) for one in ("commondir", "objects", "refs"))
 
 
 def _git_directory(path: str) -> str:
-    return path if is_git(os.path.basename(path)) else os.path.dirname(path)
+    return path if _named_git(path) else os.path.dirname(path)
+
+
+def _named_git(path: str) -> bool:
+    from treadle.workspace.git import is_git  # imported here because few sessions have a sandbox to seal
+
+    return is_git(os.path.basename(path))
 
 
 # What the native agent's programs are confined to: its workspace, its rules, and what a person asked for.

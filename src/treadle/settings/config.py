@@ -6,6 +6,7 @@ what is allowed: forbid more, ask more, lower limits. Anything beyond that is ig
 """
 
 import os
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
@@ -13,11 +14,11 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
 import msgspec
 from msgspec import Meta
 
-from treadle.errors import ConfigError, TreadleError
+from treadle.errors import ConfigError, StorageError, TreadleError
 from treadle.io.files import read
 from treadle.io.paths import config_file
 from treadle.policy.network import parse_network
-from treadle.policy.profile import stricter
+from treadle.policy.rules import stricter
 from treadle.redact import is_secret_name
 from treadle.session import Limits, Mode, Rules, parse_mode
 from treadle.settings import claude, trust
@@ -558,3 +559,82 @@ def _secrets(table: Mapping[str, Any]) -> list[str]:
     """Of `Bearer KEY` only the key: the word before it is in many texts."""
     found = {name: value for name, value in table.items() if isinstance(value, str) and value.strip()}
     return [value.split()[-1] for name, value in found.items() if is_secret_name(name) or "AUTH" in name.upper()]
+
+
+# The MCP servers that a project's `.mcp.json`, the settings and the one who opens a session ask for.
+
+
+class FoundServers(msgspec.Struct, frozen=True, kw_only=True):
+    """The servers that a project's `.mcp.json` and the settings ask for."""
+
+    servers: dict[str, McpServer] = {}
+    warnings: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    """What an untrusted project asked for."""
+
+
+def find_servers(
+    cwd: str | None, configured: Mapping[str, McpServer], environ: Mapping[str, str], *, trusted: bool | None = None
+) -> FoundServers:
+    """The settings' servers, and those of the nearest `.mcp.json` if it is trusted (None: ask `treadle trust`).
+    Without a directory, only those of the settings.
+    """
+    servers = dict(configured)
+    warnings: list[str] = []
+    ignored: list[str] = []
+    places = trust.up_to_top(cwd) if cwd is not None else ()
+    place = next((here for here in places if os.path.isfile(os.path.join(here, ".mcp.json"))), None)
+    if place is not None:
+        path = os.path.join(place, ".mcp.json")
+        wanted = _read_servers(path, warnings)
+        if not trusted and (owner := trust.foreign_owner(place)):
+            ignored = [f"{path}: {owner}"]
+        elif trusted or trusted is None and trust.is_trusted(place):
+            servers = {**wanted, **servers}
+        else:
+            ignored = [f"{path}: mcpServers.{name}" for name in wanted]
+    named = {name: _filled(server, environ) for name, server in servers.items() if not server.disabled}
+    return FoundServers(servers=named, warnings=tuple(warnings), ignored=tuple(ignored))
+
+
+def _read_servers(path: str, warnings: list[str]) -> dict[str, McpServer]:
+    try:
+        content = msgspec.json.decode(read(path), type=dict[str, Any])
+        entries = msgspec.convert(content.get("mcpServers", {}), dict[str, Any])
+    except StorageError as error:
+        warnings.append(str(error))
+        return {}
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        warnings.append(f"{path} cannot be read: {error}")
+        return {}
+    return _servers_of(entries, path, warnings)
+
+
+def _servers_of(entries: Mapping[str, Any], path: str, warnings: list[str]) -> dict[str, McpServer]:
+    servers = {}
+    for name, entry in entries.items():
+        try:
+            servers[name] = msgspec.convert(entry, McpServer)
+        except msgspec.ValidationError as error:
+            warnings.append(f"{path}: mcpServers.{name}: {error}")
+    return servers
+
+
+def given_servers(entries: Mapping[str, Any], environ: Mapping[str, str], warnings: list[str]) -> dict[str, McpServer]:
+    """The servers that the one who opened the session asks for, without those inside its own process."""
+    outside = {name: entry for name, entry in entries.items() if entry.get("type") != "sdk"}
+    servers = _servers_of(outside, "the MCP configuration that was given", warnings)
+    return {name: _filled(server, environ) for name, server in servers.items() if not server.disabled}
+
+
+def _filled(server: McpServer, environ: Mapping[str, str]) -> McpServer:
+    """`${NAME}` and `${NAME:-default}` replaced, so that keys need not be in the file."""
+
+    def fill(value: Any) -> Any:
+        if isinstance(value, str):
+            return re.sub(r"\$\{(\w+)(?::-([^}]*))?\}", lambda found: environ.get(found[1]) or found[2] or "", value)
+        if isinstance(value, dict):
+            return {key: fill(item) for key, item in value.items()}
+        return tuple(map(fill, value)) if isinstance(value, tuple) else value
+
+    return McpServer(**{name: fill(getattr(server, name)) for name in server.__struct_fields__})

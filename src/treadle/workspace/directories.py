@@ -19,8 +19,7 @@ from treadle.errors import WorkspaceError
 from treadle.io import descriptors, tasks
 from treadle.io.descriptors import copy_file, left_out
 from treadle.io.files import is_unfinished, opened, storage_error, write_all
-from treadle.policy.ignored import IgnoreRules
-from treadle.policy.patterns import match
+from treadle.policy.patterns import IgnoreRules, match
 from treadle.workspace.changes import TreeEntry
 from treadle.workspace.git import is_forbidden, is_git
 from treadle.workspace.store import GITLINK, PIECE, TREE, Folders, Store, TreeRow

@@ -16,7 +16,7 @@ from tests.scripts import calls, reply, says
 from tests.waiting import until
 from treadle.agent import detached
 from treadle.agent.session import NativeSession
-from treadle.agent.subagents import Assignment
+from treadle.agent.tasks import Assignment
 from treadle.events import AnyEvent, Task, TaskChanged, TaskGroupChanged, Usage, Warned, encode
 from treadle.io.paths import state_dir
 from treadle.session import Limits, Prompt

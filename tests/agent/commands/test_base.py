@@ -1,6 +1,6 @@
 """What all slash commands share: their forms, when they must be alone, and answers in columns."""
 
-from treadle.agent.commands.base import SlashCommand, columns, reply
+from treadle.agent.slash_commands import SlashCommand, columns, reply
 from treadle.session import CommandResult
 
 

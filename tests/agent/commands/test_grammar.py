@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.agent.commands.agents import MAX_MEMBERS, TaskRequest, parse_parallel, parse_run
-from treadle.agent.commands.base import WrongUse
-from treadle.agent.subagents import Assignment
+from treadle.agent.slash_commands import MAX_MEMBERS, TaskRequest, WrongUse, parse_parallel, parse_run
+from treadle.agent.tasks import Assignment
 
 
 def one(text: str) -> Assignment:

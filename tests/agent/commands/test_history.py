@@ -5,8 +5,8 @@ from pathlib import Path
 from tests.agent.commands.conftest import ran
 from tests.agent.conftest import SAY, Opened
 from tests.scripts import calls
-from treadle.agent.commands.registry import SHOWN
 from treadle.agent.session import NativeSession
+from treadle.agent.slash_commands import SHOWN
 from treadle.agent.transcript import Transcript
 from treadle.sessions.session import run_turn
 

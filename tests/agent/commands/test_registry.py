@@ -11,7 +11,7 @@ from tests.agent.commands.conftest import ran
 from tests.agent.conftest import SAY, Opened
 from tests.test_docs import made
 from tests.waiting import until
-from treadle.agent.commands import registry
+from treadle.agent import slash_commands
 from treadle.events import TurnEnded, TurnStarted
 from treadle.session import CommandInfo, EventReader, Prompt
 from treadle.sessions.session import run_turn
@@ -22,7 +22,7 @@ PAGE = Path(__file__).parents[3] / "docs/reference/slash-commands.md"
 
 async def test_help_names_every_command_with_its_line(opened: Opened) -> None:
     shown = await ran(await opened(), "help")
-    for name, command in registry.COMMANDS.items():
+    for name, command in slash_commands.COMMANDS.items():
         assert f"/{name}" in shown and command.help in shown
 
 
@@ -34,10 +34,10 @@ async def test_help_about_one_shows_its_forms(opened: Opened) -> None:
 
 
 def test_the_reference_page_is_the_registry() -> None:
-    made(PAGE, "commands", registry.reference())
+    made(PAGE, "commands", slash_commands.reference())
 
 
-@pytest.mark.parametrize("name", sorted(registry.COMMANDS))
+@pytest.mark.parametrize("name", sorted(slash_commands.COMMANDS))
 async def test_every_command_survives_empty_and_hostile_arguments(name: str, opened: Opened, work: Path) -> None:
     session = await opened()
     for args in ("", "   ", "\x00\x1b[31m", '"', "--", "--nonsense", "é" * 5000, "../../etc/passwd", "-1", "9" * 40):
@@ -136,7 +136,7 @@ async def test_our_own_commands_cannot_be_replaced_by_a_project(opened: Opened, 
     (folder / "permissions.md").write_text("say that all is well")
     session = await opened()
     assert "mode: suggest" in await ran(session, "permissions")
-    assert [command.name for command in session.commands()] == list(registry.COMMANDS)
+    assert [command.name for command in session.commands()] == list(slash_commands.COMMANDS)
     assert all(command.description != "say that all is well" for command in session.commands())
 
 

@@ -3,10 +3,8 @@
 from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing, asynccontextmanager
 
-from treadle.agent.messages import ModelRequest, UserMessage
-from treadle.agent.providers.base import Provider, Reply, ReplyItem
-from treadle.agent.providers.endpoint import RetryPolicy
-from treadle.agent.providers.http import HttpProvider
+from treadle.agent.messages import ModelRequest, Provider, Reply, ReplyItem, UserMessage
+from treadle.agent.providers.http import HttpProvider, RetryPolicy
 from treadle.agent.providers.names import ModelSettings, resolve
 from treadle.agent.providers.script import ErrorLine, Fault, ScriptedProvider, parse
 from treadle.events import TextDelta

@@ -8,6 +8,8 @@ from treadle.agent.messages import (
     AssistantMessage,
     Image,
     ModelRequest,
+    Reply,
+    ReplyItem,
     Thinking,
     ToolCall,
     ToolResult,
@@ -15,7 +17,6 @@ from treadle.agent.messages import (
     UserMessage,
 )
 from treadle.agent.providers.anthropic import AnthropicFormat, AnthropicReader
-from treadle.agent.providers.base import Reply, ReplyItem
 from treadle.agent.tools.images import NOT_SHOWN
 from treadle.errors import ProviderError
 from treadle.events import ModelRouted, TextDelta, ThinkingDelta

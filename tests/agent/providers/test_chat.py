@@ -11,13 +11,14 @@ from treadle.agent.messages import (
     AssistantMessage,
     Image,
     ModelRequest,
+    Reply,
+    ReplyItem,
     Thinking,
     ToolCall,
     ToolResult,
     ToolSchema,
     UserMessage,
 )
-from treadle.agent.providers.base import Reply, ReplyItem
 from treadle.agent.providers.chat import Calls, ChatFormat, ChatReader
 from treadle.agent.tools.images import NOT_SHOWN
 from treadle.errors import ProviderError, RateLimited

@@ -5,8 +5,7 @@ from msgspec.structs import replace
 
 from tests.agent.providers.helpers import ONCE, collect, serving, text
 from treadle import __version__
-from treadle.agent.providers.client import LOCAL_PATIENCE, ServiceClient
-from treadle.agent.providers.endpoint import Endpoint, loopback
+from treadle.agent.providers.http import LOCAL_PATIENCE, Endpoint, ServiceClient, loopback
 from treadle.agent.providers.script import parse
 from treadle.errors import ConfigError, LineTooLong, ProviderError
 from treadle.io.http import BadAddress, BrokenAnswer, CannotConnect, TooSilent
@@ -39,7 +38,7 @@ def test_a_key_with_characters_that_no_key_has_is_refused_without_showing_it(key
 
 
 async def test_what_the_library_raises_is_said_in_our_words(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "treadle.agent.providers.client")
+    caplog.set_level("INFO", "treadle.agent.providers.http")
     client = ServiceClient(NOWHERE, {})
     with pytest.raises(ProviderError, match="cannot reach acme at http://127.0.0.1:9/v1") as caught:
         async with client.post("/chat", b"{}"):
@@ -90,7 +89,7 @@ def test_a_wrong_key_is_named_by_its_variable(variable: str, said: str) -> None:
 
 
 async def test_what_is_sent_says_who_we_are_and_the_settings_go_last(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "treadle.agent.providers.client")
+    caplog.set_level("INFO", "treadle.agent.providers.http")
     async with ModelServer(parse("reply=[{text='x', times='always'}]")) as server:
         there = replace(NOWHERE, base_url=f"{server.url}/v1/", headers={"x-two": "settings"})
         client = ServiceClient(there, {"x-one": "format", "x-two": "format"})

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from tests.agent.providers.helpers import WIRES, ask, collect, playing, reply, text
-from treadle.agent.messages import ToolCall
-from treadle.agent.providers.base import Reply
+from treadle.agent.messages import Reply, ToolCall
 from treadle.errors import AuthFailed, ContextOverflow, ProviderError, RateLimited
 from treadle.events import Retrying, ThinkingDelta
 from treadle.testing.clock import ManualClock

@@ -2,7 +2,7 @@
 
 import pytest
 
-from treadle.agent.providers.endpoint import Endpoint, loopback
+from treadle.agent.providers.http import Endpoint, loopback
 
 
 @pytest.mark.parametrize(

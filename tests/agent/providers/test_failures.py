@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.agent.providers.endpoint import (
+from treadle.agent.providers.http import (
     from_event,
     from_response,
     from_status,

@@ -7,7 +7,7 @@ from contextlib import aclosing
 import pytest
 
 from tests.agent.providers.helpers import ONCE, WIRES, ask, collect, serving, text
-from treadle.agent.providers.base import Reply
+from treadle.agent.messages import Reply
 from treadle.agent.providers.names import resolve
 from treadle.agent.providers.script import Fault, parse
 from treadle.errors import ProviderError

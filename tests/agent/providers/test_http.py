@@ -12,8 +12,7 @@ from tests.agent.providers.helpers import ask, collect, reply, serving, text
 from treadle.agent.messages import ModelRequest
 from treadle.agent.providers import http
 from treadle.agent.providers.chat import ChatFormat
-from treadle.agent.providers.endpoint import Endpoint, RetryPolicy
-from treadle.agent.providers.http import HttpProvider, ReplyReader
+from treadle.agent.providers.http import Endpoint, HttpProvider, ReplyReader, RetryPolicy
 from treadle.agent.providers.known import Price
 from treadle.agent.providers.names import ModelSettings
 from treadle.agent.providers.script import parse

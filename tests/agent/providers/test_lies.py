@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treadle.agent.messages import ModelRequest
+from treadle.agent.messages import ModelRequest, Reply
 from treadle.agent.providers.anthropic import AnthropicFormat
-from treadle.agent.providers.base import Reply
 from treadle.agent.providers.chat import ChatFormat
 from treadle.agent.providers.http import Format
 from treadle.agent.providers.responses import ResponsesFormat

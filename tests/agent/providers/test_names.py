@@ -6,9 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from treadle.agent.providers.base import Provider
-from treadle.agent.providers.endpoint import RetryPolicy
-from treadle.agent.providers.http import HttpProvider
+from treadle.agent.messages import Provider
+from treadle.agent.providers.http import HttpProvider, RetryPolicy
 from treadle.agent.providers.known import Price
 from treadle.agent.providers.names import (
     PREFIXES,

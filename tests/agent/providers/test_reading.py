@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.agent.pixels import png
 from treadle.agent.messages import Image, ModelRequest
-from treadle.agent.providers.streams import (
+from treadle.agent.providers.http import (
     MOST,
     arguments,
     count,

@@ -9,13 +9,14 @@ from treadle.agent.messages import (
     AssistantMessage,
     Image,
     ModelRequest,
+    Reply,
+    ReplyItem,
     Thinking,
     ToolCall,
     ToolResult,
     ToolSchema,
     UserMessage,
 )
-from treadle.agent.providers.base import Reply, ReplyItem
 from treadle.agent.providers.responses import ResponsesFormat, ResponsesReader
 from treadle.agent.tools.images import NOT_SHOWN
 from treadle.errors import ContextOverflow, ProviderError

@@ -2,8 +2,8 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from treadle.agent.providers.base import ReplyItem
-from treadle.agent.providers.endpoint import RetryPolicy, SystemClock, retrying
+from treadle.agent.messages import ReplyItem
+from treadle.agent.providers.http import RetryPolicy, SystemClock, retrying
 from treadle.errors import ProviderError
 from treadle.events import ModelRouted, Retrying, TextDelta, ThinkingDelta
 from treadle.testing.clock import ManualClock

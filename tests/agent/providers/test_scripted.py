@@ -2,8 +2,7 @@ from contextlib import aclosing
 
 import pytest
 
-from treadle.agent.messages import ModelRequest, UserMessage
-from treadle.agent.providers.base import Reply, ReplyItem
+from treadle.agent.messages import ModelRequest, Reply, ReplyItem, UserMessage
 from treadle.agent.providers.script import ScriptedProvider, parse
 from treadle.errors import ConfigError, ProviderError
 from treadle.events import Retrying, TextDelta, ThinkingDelta

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from treadle.agent.providers.streams import EventDecoder, WholeDecoder, decoder_for
+from treadle.agent.providers.http import EventDecoder, WholeDecoder, decoder_for
 from treadle.errors import LineTooLong
 
 

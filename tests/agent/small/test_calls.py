@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from treadle.agent import toolbox
 from treadle.agent.messages import ToolSchema
-from treadle.agent.small.profile import SmallProfile
-from treadle.agent.small.provider import CAPS, OTHER_CAP, offered, read, reply_schema
-from treadle.agent.tools import registry
+from treadle.agent.providers.known import SmallProfile
+from treadle.agent.providers.small import CAPS, OTHER_CAP, offered, read, reply_schema
 
-TOOLS = registry.builtin(("read_file", "edit_file", "write_file", "bash")).schemas()
+TOOLS = toolbox.builtin(("read_file", "edit_file", "write_file", "bash")).schemas()
 
 
 def fits(reply: Any, profile: SmallProfile) -> bool:

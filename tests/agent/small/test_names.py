@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.agent.small.provider import undefined
+from treadle.agent.providers.small import undefined
 
 
 def test_half_of_a_rename_is_seen() -> None:

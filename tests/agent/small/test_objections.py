@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult, ToolSchema, UserMessage
-from treadle.agent.small import provider
-from treadle.agent.small.provider import Objection, fault, to_answer, to_call
-from treadle.agent.small.words import right_call
+from treadle.agent.providers import small
+from treadle.agent.providers.small import Objection, fault, right_call, to_answer, to_call
 
 
 @pytest.fixture
@@ -183,11 +182,11 @@ def test_other_files_of_this_turn_do_not_make_one_its_own(place: Path) -> None:
 
 
 def test_only_files_that_are_small_and_text_are_looked_into(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(provider, "LARGEST", 4)
+    monkeypatch.setattr(small, "LARGEST", 4)
     (place / "four").write_text("1234")
     (place / "five").write_text("12345")
     (place / "bytes").write_bytes(b"\xff")
-    found = [provider.content(name, str(place)) for name in ("four", "five", "bytes", "none", ".")]
+    found = [small.content(name, str(place)) for name in ("four", "five", "bytes", "none", ".")]
     assert found == ["1234", None, None, None, None]
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from treadle.agent.providers.names import ModelSettings, resolve
-from treadle.agent.small.profile import (
+from treadle.agent.providers.known import (
     PARTS,
+    PERSONA,
     SMALL_WINDOW,
     TOOLS,
     SmallProfile,
@@ -14,8 +14,8 @@ from treadle.agent.small.profile import (
     small_persona,
     small_tools,
 )
-from treadle.agent.small.provider import SmallModel
-from treadle.agent.small.words import PERSONA
+from treadle.agent.providers.names import ModelSettings, resolve
+from treadle.agent.providers.small import SmallModel
 from treadle.errors import ConfigError
 
 

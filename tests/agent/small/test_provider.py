@@ -9,14 +9,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from treadle.agent.messages import AssistantMessage, ChatMessage, ModelRequest, ToolCall, ToolResult, UserMessage
+from treadle.agent.messages import (
+    AssistantMessage,
+    ChatMessage,
+    ModelRequest,
+    Reply,
+    ReplyItem,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from treadle.agent.native import NativeAgent
-from treadle.agent.providers.base import Reply, ReplyItem
+from treadle.agent.providers.known import TOOLS, SmallProfile
 from treadle.agent.providers.script import parse
-from treadle.agent.small import words
-from treadle.agent.small.profile import TOOLS, SmallProfile
-from treadle.agent.small.provider import LARGEST_FILE, LIST, MOST_QUOTED, REPLY_TOKENS, WARM, SmallModel
-from treadle.agent.tools.registry import builtin
+from treadle.agent.providers.small import LARGEST_FILE, LIST, MOST_QUOTED, REPLY_TOKENS, WARM, SmallModel, several_note
+from treadle.agent.toolbox import builtin
 from treadle.events import AnyEvent, Message, TextDelta, ThinkingDelta, ToolEnded, ToolStarted, TurnEnded, Usage
 from treadle.session import Mode, SessionSpec, Start
 from treadle.sessions.session import run_turn
@@ -370,4 +377,4 @@ async def test_what_the_model_is_asked_follows_the_profile() -> None:
     off = SmallProfile(look_first=False, cache=False, caps=False, constrain=False, one_step=False)
     other = await asked(off)
     assert not other.cached and other.max_output_tokens is None and other.schema is None
-    assert other.system != usual.system and words.several_note() in other.system
+    assert other.system != usual.system and several_note() in other.system

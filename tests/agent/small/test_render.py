@@ -1,8 +1,9 @@
 """A conversation with calls, as the model reads it."""
 
+from treadle.agent import toolbox
 from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult, UserMessage
-from treadle.agent.small.profile import SmallProfile
-from treadle.agent.small.provider import (
+from treadle.agent.providers.known import SmallProfile
+from treadle.agent.providers.small import (
     CUT_OFF,
     LONGEST_RESULT,
     LONGEST_TASK,
@@ -11,9 +12,8 @@ from treadle.agent.small.provider import (
     SAME_AGAIN,
     rendered,
 )
-from treadle.agent.tools import registry
 
-TOOLS = {tool.name: tool for tool in registry.builtin(("read_file", "edit_file", "bash")).schemas()}
+TOOLS = {tool.name: tool for tool in toolbox.builtin(("read_file", "edit_file", "bash")).schemas()}
 
 
 PLAIN = SmallProfile(remind=False)

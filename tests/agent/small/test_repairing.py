@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.agent.messages import ToolCall
-from treadle.agent.small.provider import exact_place, repaired
-from treadle.agent.tools import editing
+from treadle.agent.providers.small import exact_place, repaired
+from treadle.agent.tools import files
 
 TEXT = "def a():\n    return 1\n\n\ndef b():\n    return 2\n"
 
@@ -43,7 +43,7 @@ def edit(old: str, new: str) -> ToolCall:
 
 def test_the_new_text_is_indented_as_the_place_is() -> None:
     call = json.loads(repaired(edit("return  2", "x = 2\nreturn x"), TEXT).arguments)
-    assert editing.apply(TEXT, call["old_string"], call["new_string"]).text.endswith("    x = 2\n    return x\n")
+    assert files.apply(TEXT, call["old_string"], call["new_string"]).text.endswith("    x = 2\n    return x\n")
 
 
 def test_an_edit_that_is_right_or_hopeless_stays_as_it_is() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.agent.small.provider import LINES, endless
+from treadle.agent.providers.small import LINES, endless
 
 
 def said(lines: list[str]) -> str:

@@ -1,17 +1,17 @@
 import json
 
+from treadle.agent import toolbox
 from treadle.agent.messages import ToolSchema
-from treadle.agent.small.words import descriptions, is_example, manual, right_call, undefined_note
-from treadle.agent.tools import registry
+from treadle.agent.providers.small import descriptions, is_example, manual, right_call, undefined_note
 
-TOOLS = registry.builtin(("read_file", "edit_file", "write_file", "bash")).schemas()
+TOOLS = toolbox.builtin(("read_file", "edit_file", "write_file", "bash")).schemas()
 
 
 def test_every_example_is_a_call_that_its_tool_accepts() -> None:
     for tool in TOOLS:
         call = json.loads(right_call(tool))
         assert call.pop("tool") == tool.name
-        registry.decode(registry.load(tool.name), json.dumps(call))
+        toolbox.decode(toolbox.load(tool.name), json.dumps(call))
 
 
 def test_a_tool_that_we_do_not_know_is_shown_with_its_own_arguments() -> None:

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from tests.agent.tools.workspace import Workspace
-from treadle.agent.tools import registry
-from treadle.agent.tools.apply_patch import TOOL, PatchArgs
+from treadle.agent import toolbox
+from treadle.agent.tools.apply_patch import APPLY_PATCH, PatchArgs
 from treadle.errors import Denied, ToolError
 from treadle.events import FileChanged
 from treadle.io.machine import DISK
@@ -21,8 +21,8 @@ def patch(*lines: str) -> str:
 
 async def run(workspace: Workspace, *lines: str) -> str:
     args = PatchArgs(input=patch(*lines))
-    TOOL.access(args, workspace.context.resolve)
-    return await registry.run(TOOL, args, workspace.context)
+    APPLY_PATCH.access(args, workspace.context.resolve)
+    return await toolbox.run(APPLY_PATCH, args, workspace.context)
 
 
 ALL = ("*** Add File: deep/new.txt", "+made", "*** Update File: a.py", "@@", "-one", "+two", "*** Delete File: old")
@@ -72,7 +72,7 @@ async def test_a_moved_file_keeps_its_rights(workspace: Workspace) -> None:
 
 async def test_rules_see_every_path_that_a_patch_names(workspace: Workspace) -> None:
     args = PatchArgs(input=patch("*** Add File: ok.txt", "+a", "*** Update File: b", "*** Move to: .env", "@@", "+x"))
-    access = TOOL.access(args, workspace.context.resolve)
+    access = APPLY_PATCH.access(args, workspace.context.resolve)
     assert [Path(path).name for path in access.paths] == ["ok.txt", "b", ".env"]
     decision = RuleSet(Rules(deny=("Edit(.env*)",)), str(workspace.root), DISK).judge(access)
     assert decision is not None and decision.verdict == "deny"

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from treadle.agent.toolbox import ALIASES, builtin, decode, note_of, plain, plain_name, values
 from treadle.agent.tools import BUILTIN
 from treadle.agent.tools.base import AnyArgs, AnyTool
-from treadle.agent.tools.registry import ALIASES, builtin, decode, note_of, plain, plain_name, values
 from treadle.errors import ToolError
 
 TOOLS = builtin()

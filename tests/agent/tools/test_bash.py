@@ -120,9 +120,9 @@ async def test_what_is_still_written_just_after_the_shell_exits_is_kept(
 async def test_a_flood_is_cut_in_memory_on_disk_and_live_and_then_stopped(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from treadle.agent.tools import registry
+    from treadle.agent import toolbox
 
-    monkeypatch.setattr(registry, "DISK_CAP", 1 << 20)
+    monkeypatch.setattr(toolbox, "DISK_CAP", 1 << 20)
     for seconds in (1, 30):  # on a busy machine there may be no flood in one
         workspace.events.clear()
         tracemalloc.start()
@@ -281,7 +281,7 @@ async def test_what_runs_outside_is_noted_and_not_confined_also_in_the_backgroun
     assert left == ["left", "left"] and [one[0] for one in workspace.tasks.started] == ["serve"]
     with pytest.raises(ConfigError):
         await workspace.run("bash", command="echo ok", outside=" ")
-    access = bash.TOOL.access(bash.BashArgs(command="ls", outside=" why "), Path)
+    access = bash.BASH.access(bash.BashArgs(command="ls", outside=" why "), Path)
     assert (access.kind, access.command, access.outside) == ("execute", "ls", "why")
 
 

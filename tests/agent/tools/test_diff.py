@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import need
-from treadle.agent.tools import editing
+from treadle.agent.tools import files
 
 texts = st.lists(st.sampled_from(["a", "b", "c", "", "d\x0ce", "\u2028", "x\r"]), max_size=14).flatmap(
     lambda lines: st.sampled_from(["\n".join(lines), "\n".join(lines) + "\n" if lines else ""])
@@ -18,7 +18,7 @@ texts = st.lists(st.sampled_from(["a", "b", "c", "", "d\x0ce", "\u2028", "x\r"])
 def test_any_diff_can_be_applied_by_git(tmp_path_factory: pytest.TempPathFactory, old: str, new: str) -> None:
     git = need("git")
     root = tmp_path_factory.mktemp("diff")
-    text = editing.unified(old, new, "file")
+    text = files.unified(old, new, "file")
     assert bool(text) == (old != new)
     if old == new or not old:
         return
@@ -30,41 +30,41 @@ def test_any_diff_can_be_applied_by_git(tmp_path_factory: pytest.TempPathFactory
 
 def test_line_numbers_count_from_the_start_of_the_file() -> None:
     old = "".join(f"{number}\n" for number in range(1, 1001))
-    assert "@@ -497,7 +497,7 @@\n 497\n" in editing.unified(old, old.replace("500\n", "five hundred\n"), "f")
+    assert "@@ -497,7 +497,7 @@\n 497\n" in files.unified(old, old.replace("500\n", "five hundred\n"), "f")
 
 
 def test_a_big_file_with_a_small_change_and_a_wholly_new_one_take_no_time(tmp_path: Path) -> None:
     old = "".join(f"line {number}\n" for number in range(200_000))
-    assert editing.unified(old, old.replace("line 100000\n", ""), "f").count("\n-") == 1
-    replaced = editing.unified(old, old.replace("line", "row"), "f")
+    assert files.unified(old, old.replace("line 100000\n", ""), "f").count("\n-") == 1
+    replaced = files.unified(old, old.replace("line", "row"), "f")
     assert replaced.endswith("[the rest of the diff is left out]\n") and len(replaced) < 70_000
 
 
 def test_lines_that_are_all_the_same_take_no_time_either() -> None:
     few, many = "x\n" * 3900, "x\n" * 200_000
-    assert editing.unified(f"a\n{few}b\n", f"c\n{many}d\n", "f").endswith("[the rest of the diff is left out]\n")
-    assert "-a\n" in editing.unified(f"a\n{few}b\n", f"c\n{few}x\nd\n", "f")
+    assert files.unified(f"a\n{few}b\n", f"c\n{many}d\n", "f").endswith("[the rest of the diff is left out]\n")
+    assert "-a\n" in files.unified(f"a\n{few}b\n", f"c\n{few}x\nd\n", "f")
 
 
 def test_the_head_names_both_sides_and_what_has_no_last_newline_says_so() -> None:
-    assert editing.unified("", "a\n", "f") == "--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+a\n"
-    assert editing.unified("a\n", "", "f") == "--- a/f\n+++ b/f\n@@ -1 +0,0 @@\n-a\n"
+    assert files.unified("", "a\n", "f") == "--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+a\n"
+    assert files.unified("a\n", "", "f") == "--- a/f\n+++ b/f\n@@ -1 +0,0 @@\n-a\n"
     end = "\\ No newline at end of file\n"
-    assert editing.unified("a", "a\n", "f") == f"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n{end}+a\n"
+    assert files.unified("a", "a\n", "f") == f"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n{end}+a\n"
 
 
 @pytest.mark.parametrize(("over", "whole"), [(0, True), (1, False)])
 def test_a_diff_of_exactly_the_largest_size_is_whole(monkeypatch: pytest.MonkeyPatch, over: int, whole: bool) -> None:
-    text = editing.unified("a\nb\n", "a\nc\n", "f")
+    text = files.unified("a\nb\n", "a\nc\n", "f")
     body = text.split("+++ b/f\n")[1]
-    monkeypatch.setattr(editing, "MAX_BYTES", len(body) - over)
-    assert (editing.unified("a\nb\n", "a\nc\n", "f") == text) is whole
+    monkeypatch.setattr(files, "MAX_BYTES", len(body) - over)
+    assert (files.unified("a\nb\n", "a\nc\n", "f") == text) is whole
 
 
 @pytest.mark.parametrize(("most", "compared"), [(8, True), (7, False)])
 def test_exactly_as_many_lines_as_may_be_are_compared(
     monkeypatch: pytest.MonkeyPatch, most: int, compared: bool
 ) -> None:
-    monkeypatch.setattr(editing, "MAX_LINES", most)
-    found = editing.unified("a\nx\ny\nb\n", "c\nx\ny\nd\n", "f")
+    monkeypatch.setattr(files, "MAX_LINES", most)
+    found = files.unified("a\nx\ny\nb\n", "c\nx\ny\nd\n", "f")
     assert ("\n x\n" in found) is compared and ("-x\n" in found) is not compared

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from treadle.agent.tools.editing import MOST_SHOWN, apply, line_numbers, place
+from treadle.agent.tools.files import MOST_SHOWN, apply, line_numbers, place
 from treadle.errors import ToolError
 
 

@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from tests.agent.tools.workspace import Workspace
-from treadle.agent.tools import glob, registry
+from treadle.agent import toolbox
+from treadle.agent.tools import search
 from treadle.errors import ToolError
 
 
@@ -55,9 +56,9 @@ async def test_a_path_and_an_absolute_pattern_say_where_to_look(sources: Workspa
 
 async def test_what_will_be_touched_is_where_the_pattern_leads(sources: Workspace) -> None:
     (sources.root / "out").symlink_to("/etc")
-    tool = registry.load("glob")
+    tool = toolbox.load("glob")
     for pattern, touched in (("out/**/*.conf", "/etc"), ("src/*", f"{sources.root}/src"), ("*.py", str(sources.root))):
-        args = registry.decode(tool, f'{{"pattern": "{pattern}"}}')
+        args = toolbox.decode(tool, f'{{"pattern": "{pattern}"}}')
         assert tool.access(args, sources.context.resolve).paths == (touched,)
 
 
@@ -117,7 +118,7 @@ async def test_what_may_not_be_read_is_not_listed(tmp_path: Path) -> None:
 async def test_exactly_as_many_as_may_be_listed_are_listed_without_a_note(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(glob, "MAX_FILES", 2)
+    monkeypatch.setattr(search, "MAX_FILES", 2)
     for name in ("a", "b"):
         workspace.write(name, "")
     assert "[" not in await workspace.run("glob", pattern="*")
@@ -138,8 +139,8 @@ async def test_as_many_are_listed_as_there_is_room_for(tmp_path: Path, cap: int,
 async def test_a_pattern_that_cannot_be_read_and_a_root_of_the_system_are_understood(workspace: Workspace) -> None:
     with pytest.raises(ToolError, match="a pattern may have at most"):
         await workspace.run("glob", pattern="a" * 100_000)
-    tool = registry.load("glob")
+    tool = toolbox.load("glob")
     for pattern, touched in (("/*.none", "/"), ("/etc/*.none", "/etc"), ("*/x", str(workspace.root))):
-        args = registry.decode(tool, f'{{"pattern": "{pattern}"}}')
+        args = toolbox.decode(tool, f'{{"pattern": "{pattern}"}}')
         access = tool.access(args, workspace.context.resolve)
         assert (access.paths, access.kind) == ((touched,), "read")

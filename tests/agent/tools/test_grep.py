@@ -11,7 +11,7 @@ import pytest
 from tests.agent.tools.workspace import Workspace
 from tests.conftest import need
 from tests.waiting import until
-from treadle.agent.tools.grep import MAX_LINE, Grep, GrepArgs, _same
+from treadle.agent.tools.search import MAX_LINE, Grep, GrepArgs, _same
 from treadle.errors import ToolError
 from treadle.io.process import table
 from treadle.io.process.tree import own

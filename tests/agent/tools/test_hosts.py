@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from treadle.agent.tools.hosts import HostQuestions, host_granted, host_question
+from treadle.agent.tools.base import HostQuestions, host_granted, host_question
 
 
 async def test_a_host_is_asked_about_once_however_often_it_is_tried() -> None:

@@ -1,8 +1,8 @@
 import pytest
 
 from tests.agent.tools.workspace import Workspace
-from treadle.agent.tools import registry
-from treadle.agent.tools.multi_edit import TOOL
+from treadle.agent import toolbox
+from treadle.agent.tools.file_tools import MULTI_EDIT
 from treadle.errors import ToolError
 
 
@@ -45,7 +45,7 @@ async def test_a_fault_deep_in_the_arguments_is_named_by_its_place(workspace: Wo
 
 
 async def test_what_is_touched_is_the_file_with_its_arguments(workspace: Workspace) -> None:
-    args = registry.decode(TOOL, '{"file_path": "a.py", "edits": []}')
-    access = TOOL.access(args, workspace.context.resolve)
+    args = toolbox.decode(MULTI_EDIT, '{"file_path": "a.py", "edits": []}')
+    access = MULTI_EDIT.access(args, workspace.context.resolve)
     assert (access.tool, access.kind, access.paths) == ("multi_edit", "write", (str(workspace.root / "a.py"),))
     assert access.args is args

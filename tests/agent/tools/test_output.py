@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.agent.tools.workspace import Workspace
-from treadle.agent.tools import registry
-from treadle.agent.tools.registry import Output, capped
+from treadle.agent import toolbox
+from treadle.agent.toolbox import Output, capped
 from treadle.errors import StorageError
 
 
@@ -31,7 +31,7 @@ def test_what_does_not_fit_keeps_head_and_tail_and_tells_where_the_whole_is(work
 def test_a_flood_costs_the_cap_in_memory_and_a_bound_on_disk(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "DISK_CAP", 1 << 20)
+    monkeypatch.setattr(toolbox, "DISK_CAP", 1 << 20)
     flood = Output(workspace.context)
     tracemalloc.start()
     for _ in range(2000):
@@ -96,7 +96,7 @@ def test_the_ends_are_whole_lines_where_that_costs_less_than_half(
 def test_on_disk_is_as_much_as_fits_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, where: str, piece: int
 ) -> None:
-    monkeypatch.setattr(registry, "DISK_CAP", 100)
+    monkeypatch.setattr(toolbox, "DISK_CAP", 100)
     flood = Output(Workspace(tmp_path, output_cap=64).context)
     for start in range(0, size, piece):
         flood.add(b"x" * min(piece, size - start))

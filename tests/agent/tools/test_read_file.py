@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.agent.pixels import png
 from tests.agent.tools.workspace import Workspace
-from treadle.agent.tools import files, images, read_file
+from treadle.agent.tools import file_tools, files, images
 from treadle.errors import ToolError
 
 
@@ -203,7 +203,7 @@ def test_any_window_has_the_lines_that_a_plain_split_has(
     lines = text.split("\n")[:-1] if text.endswith("\n") else text.split("\n")
     wanted = lines[first - 1 : first - 1 + count] if text else []
     try:
-        result, _ = read_file._read(Path(path), first, count, 10_000)
+        result, _ = file_tools._read(Path(path), first, count, 10_000)
     except ToolError:
         assert not wanted
     else:
@@ -213,27 +213,27 @@ def test_any_window_has_the_lines_that_a_plain_split_has(
 @pytest.mark.parametrize(
     ("args", "wanted"),
     [
-        ({}, (1, read_file.MAX_LINES)),
-        ({"offset": 0}, (1, read_file.MAX_LINES)),
-        ({"limit": 0}, (1, read_file.MAX_LINES)),
-        ({"limit": 9999}, (1, read_file.MAX_LINES)),
+        ({}, (1, file_tools.MAX_LINES)),
+        ({"offset": 0}, (1, file_tools.MAX_LINES)),
+        ({"limit": 0}, (1, file_tools.MAX_LINES)),
+        ({"limit": 9999}, (1, file_tools.MAX_LINES)),
         ({"offset": 3, "start_line": 3, "end_line": 3}, (3, 1)),
         ({"offset": 3, "end_line": 9, "limit": 2}, (3, 2)),
-        ({"end_line": 9999}, (1, read_file.MAX_LINES)),
+        ({"end_line": 9999}, (1, file_tools.MAX_LINES)),
     ],
 )
 def test_a_window_is_what_its_arguments_mean(args: dict[str, int], wanted: tuple[int, int]) -> None:
-    assert read_file.window(read_file.ReadArgs(file_path="a", **args)) == wanted  # type: ignore[arg-type]
+    assert file_tools.window(file_tools.ReadArgs(file_path="a", **args)) == wanted  # type: ignore[arg-type]
     with pytest.raises(ToolError, match="offset and start_line mean the same and differ"):
-        read_file.window(read_file.ReadArgs(file_path="a", offset=1, start_line=2))
+        file_tools.window(file_tools.ReadArgs(file_path="a", offset=1, start_line=2))
 
 
 async def test_a_line_of_exactly_the_longest_size_is_whole(workspace: Workspace) -> None:
-    for size, cut in ((read_file.MAX_LINE, False), (read_file.MAX_LINE + 1, True), (5 * read_file.MAX_LINE, True)):
+    for size, cut in ((file_tools.MAX_LINE, False), (file_tools.MAX_LINE + 1, True), (5 * file_tools.MAX_LINE, True)):
         for end in ("", "\n"):
             workspace.write("a.txt", "x" * size + end)
             said = await workspace.run("read_file", file_path="a.txt")
-            assert (f"[... {size - read_file.MAX_LINE} more bytes in this line]" in said) is cut
+            assert (f"[... {size - file_tools.MAX_LINE} more bytes in this line]" in said) is cut
 
 
 async def test_lines_that_fill_the_room_exactly_are_all_shown(tmp_path: Path) -> None:
@@ -252,9 +252,9 @@ async def test_what_was_not_counted_is_more_than_what_was(
     assert (await workspace.run("read_file", file_path="a.txt", limit=1)).endswith(
         "[lines 1 to 1 of 3; to go on: offset=2]"
     )
-    monkeypatch.setattr(read_file, "COUNT_AHEAD", 3)
+    monkeypatch.setattr(file_tools, "COUNT_AHEAD", 3)
     assert "[lines 1 to 1 of more than 2;" in await workspace.run("read_file", file_path="a.txt", limit=1)
-    monkeypatch.setattr(read_file, "COUNT_AHEAD", 4)
+    monkeypatch.setattr(file_tools, "COUNT_AHEAD", 4)
     assert "[lines 1 to 1 of 3;" in await workspace.run("read_file", file_path="a.txt", limit=1)
     assert (
         await workspace.run("read_file", file_path="a.txt", offset=3) == numbered("c", first=3) + "[lines 3 to 3 of 3]"
@@ -263,9 +263,9 @@ async def test_what_was_not_counted_is_more_than_what_was(
 
 async def test_wide_text_that_is_too_large_is_refused(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace.write("wide.txt", b"\xff\xfe" + "ab\n".encode("utf-16-le"))
-    monkeypatch.setattr(read_file, "MAX_EDIT", 8)
+    monkeypatch.setattr(file_tools, "MAX_EDIT", 8)
     assert "ab" in await workspace.run("read_file", file_path="wide.txt")
-    monkeypatch.setattr(read_file, "MAX_EDIT", 7)
+    monkeypatch.setattr(file_tools, "MAX_EDIT", 7)
     with pytest.raises(ToolError, match="is UTF-16 and too big to convert here"):
         await workspace.run("read_file", file_path="wide.txt")
 

@@ -8,18 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.agent.tools.workspace import Workspace
-from treadle.agent.tools import (
-    BUILTIN,
-    INSTEAD,
-    bash,
-    edit_file,
-    files,
-    glob,
-    grep,
-    read_file,
-    registry,
-    web_fetch,
-)
+from treadle.agent import toolbox
+from treadle.agent.tools import BUILTIN, INSTEAD, bash, file_tools, files, search, web_fetch
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -34,24 +24,24 @@ def section(name: str) -> str:
 @pytest.mark.parametrize("name", (*BUILTIN, *INSTEAD))
 def test_every_tool_is_documented_with_its_kind_and_exactly_its_arguments(name: str) -> None:
     text = section(name)
-    tool = registry.load(name)
+    tool = toolbox.load(name)
     assert f"Kind `{tool.kind}`" in text
     rows = re.findall(r"^\| `(\w+)` \|", text, re.M)
-    assert sorted(rows) == sorted(registry.parameters(tool)["properties"])
+    assert sorted(rows) == sorted(toolbox.parameters(tool)["properties"])
 
 
 def test_the_limits_on_the_page_are_those_of_the_code() -> None:
     for name, words in {
-        "read_file": f"at most {read_file.MAX_LINES:,}",
+        "read_file": f"at most {file_tools.MAX_LINES:,}",
         "edit_file": f"at most {files.MAX_EDIT >> 20} MiB",
-        "glob": f"at most {glob.MAX_FILES:,}",
-        "grep": f"; {grep.MAX_MATCHES} |",
+        "glob": f"at most {search.MAX_FILES:,}",
+        "grep": f"; {search.MAX_MATCHES} |",
         "bash": f"at most {bash.MAX_TIMEOUT:,.0f}; 120",
         "web_fetch": f"{web_fetch.MAX_BYTES >> 20} MiB, {web_fetch.MAX_SECONDS:g} s and {web_fetch.MAX_REDIRECTS} red",
-        "What all of them share": f"at most {registry.DISK_CAP >> 20} MiB",
+        "What all of them share": f"at most {toolbox.DISK_CAP >> 20} MiB",
     }.items():
         assert words in section(name), (name, words)
-    assert edit_file.Edit.__struct_fields__ == ("old_string", "new_string", "replace_all")
+    assert file_tools.Edit.__struct_fields__ == ("old_string", "new_string", "replace_all")
 
 
 async def test_the_tool_of_the_how_to_works(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,5 +51,5 @@ async def test_the_tool_of_the_how_to_works(workspace: Workspace, monkeypatch: p
     monkeypatch.setitem(sys.modules, "count_words", module)  # where its annotations are looked up
     exec(source[1], module.__dict__)
     workspace.write("a.txt", "one two\nthree\n")
-    args = registry.decode(module.TOOL, '{"path": "a.txt"}')
-    assert await registry.run(module.TOOL, args, workspace.context) == "3 words"
+    args = toolbox.decode(module.COUNT_WORDS, '{"path": "a.txt"}')
+    assert await toolbox.run(module.COUNT_WORDS, args, workspace.context) == "3 words"

@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,22 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.agent.tools.workspace import Workspace
-from treadle.agent.tools import BUILTIN, INSTEAD, registry
+from treadle.agent import toolbox
+from treadle.agent.tools import BUILTIN, MODULES
 from treadle.agent.tools.base import AnyArgs, ToolContext
 from treadle.errors import ToolError
 from treadle.session import Access
 
 
-def test_every_file_with_a_tool_is_listed_under_its_own_name() -> None:
-    folder = Path(registry.__file__).parent
-    with_tool = {path.stem for path in folder.glob("*.py") if "\nTOOL:" in path.read_text()}
-    assert {*BUILTIN, *INSTEAD, "tool_search"} == with_tool, "the one beside them is offered when there are too many"
-    assert [registry.load(name).name for name in BUILTIN] == list(BUILTIN)
+def test_every_tool_is_listed_with_its_module() -> None:
+    texts = [path.read_text() for path in (Path(toolbox.__file__).parent / "tools").glob("*.py")]
+    tools = {name.lower() for text in texts for name in re.findall(r"^([A-Z_]+): Tool\[", text, re.M)}
+    assert tools == {*MODULES} and {toolbox.load(name).name for name in MODULES} == tools
 
 
 @pytest.mark.parametrize("name", BUILTIN)
 def test_a_schema_is_one_closed_piece_that_describes_every_argument(name: str) -> None:
-    schema = registry.parameters(registry.load(name))
+    schema = toolbox.parameters(toolbox.load(name))
     text = json.dumps(schema)
     assert schema["type"] == "object" and schema["additionalProperties"] is False
     assert "$ref" not in text and "$defs" not in text and '"null"' not in text
@@ -32,15 +33,15 @@ def test_a_schema_is_one_closed_piece_that_describes_every_argument(name: str) -
 
 
 def test_nested_structures_are_inlined_and_closed() -> None:
-    items = registry.parameters(registry.load("multi_edit"))["properties"]["edits"]["items"]
+    items = toolbox.parameters(toolbox.load("multi_edit"))["properties"]["edits"]["items"]
     assert items["additionalProperties"] is False and set(items["required"]) == {"old_string", "new_string"}
 
 
 def test_only_what_was_asked_for_and_is_there_is_offered() -> None:
-    offered = registry.builtin(["glob", "save_memory", "read_file", "glob"], denied=["read_file"])
+    offered = toolbox.builtin(["glob", "save_memory", "read_file", "glob"], denied=["read_file"])
     assert offered.names == ("glob",)
-    assert len(registry.builtin([])) == 0
-    assert registry.builtin().names == BUILTIN
+    assert len(toolbox.builtin([])) == 0
+    assert toolbox.builtin().names == BUILTIN
     assert [schema.name for schema in offered.schemas()] == ["glob"]
 
 
@@ -53,27 +54,27 @@ def test_only_what_was_asked_for_and_is_there_is_offered() -> None:
     ],
 )
 def test_a_tool_runs_under_the_name_that_another_agent_has_for_it(asked: str, meant: str) -> None:
-    assert registry.builtin().get(asked).name == meant
+    assert toolbox.builtin().get(asked).name == meant
 
 
 def test_a_name_stands_for_a_tool_only_where_that_is_offered() -> None:
     with pytest.raises(ToolError, match="there is no tool 'Bash'"):
-        registry.builtin(["read_file"]).get("Bash")
+        toolbox.builtin(["read_file"]).get("Bash")
 
 
 @pytest.mark.parametrize(("asked", "meant"), [("raed_file", "read_file"), ("edti_file", "edit_file")])
 def test_an_unknown_tool_is_answered_with_the_tools_there_are_and_the_nearest(asked: str, meant: str) -> None:
     with pytest.raises(ToolError, match=rf"there is no tool '{asked}'.*write_file.*did you mean {meant}\?"):
-        registry.builtin().get(asked)
+        toolbox.builtin().get(asked)
 
 
 def test_without_any_tools_that_is_said() -> None:
     with pytest.raises(ToolError, match="no tools are enabled"):
-        registry.builtin([]).get("bash")
+        toolbox.builtin([]).get("bash")
 
 
 def decoded(name: str, arguments: str) -> dict[str, Any]:
-    return msgspec.structs.asdict(registry.decode(registry.load(name), arguments))
+    return msgspec.structs.asdict(toolbox.decode(toolbox.load(name), arguments))
 
 
 @pytest.mark.parametrize(
@@ -109,18 +110,18 @@ def test_arguments_that_do_not_fit_are_told_by_name(arguments: str, message: str
 
 
 def test_an_argument_that_a_tool_does_not_have_is_ignored_and_the_model_is_told() -> None:
-    tool = registry.load("read_file")
+    tool = toolbox.load("read_file")
     given = {"file_path": "a", "limits": 1, "reason": "I must"}
     assert decoded("read_file", json.dumps(given))["limit"] is None
-    told = registry.note_of(tool, given)
+    told = toolbox.note_of(tool, given)
     assert told == "\n[read_file has no argument limits (did you mean limit?), reason: ignored]"
-    assert registry.note_of(tool, {"file_path": "a"}) == ""
+    assert toolbox.note_of(tool, {"file_path": "a"}) == ""
 
 
 @given(text=st.text(max_size=30) | st.recursive(st.none() | st.text(max_size=3), st.lists).map(json.dumps))
 def test_any_text_is_decoded_or_a_tool_error(text: str) -> None:
     try:
-        registry.decode(registry.load("read_file"), text)
+        toolbox.decode(toolbox.load("read_file"), text)
     except ToolError as error:
         assert str(error)
 
@@ -140,30 +141,30 @@ class Foreign:
 
 
 async def test_a_tool_with_a_schema_of_its_own_gets_the_arguments_as_they_are(workspace: Workspace) -> None:
-    offered = registry.builtin(["glob"])
+    offered = toolbox.builtin(["glob"])
     offered.add(Foreign())
     tool = offered.get("mcp__there__do")
-    assert registry.parameters(tool) == Foreign.parameters
-    args = registry.decode(tool, '{"deep": [1, {"path": null}]}')
-    assert await registry.run(tool, args, workspace.context) == '{"deep": [1, {"path": null}]}'
+    assert toolbox.parameters(tool) == Foreign.parameters
+    args = toolbox.decode(tool, '{"deep": [1, {"path": null}]}')
+    assert await toolbox.run(tool, args, workspace.context) == '{"deep": [1, {"path": null}]}'
 
 
 async def test_every_result_is_capped_in_one_place(workspace: Workspace) -> None:
     workspace.write("a.txt", "x" * 100_000)
     tool = Foreign()
-    result = await registry.run(tool, AnyArgs({"text": "y" * 100_000}), workspace.context)
+    result = await toolbox.run(tool, AnyArgs({"text": "y" * 100_000}), workspace.context)
     assert len(result) < 25_000 and "left out" in result
 
 
 def test_a_tool_that_is_added_later_is_offered_too() -> None:
-    tools = registry.builtin(("read_file",))
+    tools = toolbox.builtin(("read_file",))
     assert [schema.name for schema in tools.schemas()] == ["read_file"]
-    tools.add(registry.load("glob"))
+    tools.add(toolbox.load("glob"))
     assert [schema.name for schema in tools.schemas()] == ["read_file", "glob"]
 
 
 def test_what_is_removed_or_withheld_is_neither_known_nor_named() -> None:
-    tools = registry.builtin(("read_file", "glob", "grep"))
+    tools = toolbox.builtin(("read_file", "glob", "grep"))
     assert len(tools.schemas()) == 3
     tools.remove("read")
     assert tools.names == ("glob", "grep") and [schema.name for schema in tools.schemas()] == ["glob", "grep"]
@@ -189,7 +190,7 @@ def test_null_and_empty_defaults_are_left_out_and_others_are_not() -> None:
     class Tool:
         Args = Odd
 
-    assert registry.parameters(Tool())["properties"] == {  # type: ignore[arg-type]
+    assert toolbox.parameters(Tool())["properties"] == {  # type: ignore[arg-type]
         "either": {"anyOf": [{"type": "integer"}, {"type": "string"}]},
         "flag": {"type": "boolean", "default": False},
         "names": {"type": "array", "items": {"type": "string"}},

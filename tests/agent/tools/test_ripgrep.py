@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from treadle.agent.tools import grep
-from treadle.agent.tools.grep import RipgrepReader, RipgrepRequest
+from treadle.agent.tools import search
+from treadle.agent.tools.search import RipgrepReader, RipgrepRequest
 from treadle.errors import ToolError
 
 
@@ -59,7 +59,7 @@ def test_names_and_lines_that_are_no_utf8_are_read() -> None:
 
 
 def test_a_pattern_and_a_root_that_look_like_options_are_none() -> None:
-    argv = grep.ripgrep_argv("rg", RipgrepRequest(pattern="--files", root="/-x"), in_order=True)
+    argv = search.ripgrep_argv("rg", RipgrepRequest(pattern="--files", root="/-x"), in_order=True)
     assert argv[-4:] == ["--regexp", "--files", "--", "/-x"] and "--no-config" in argv
 
 
@@ -68,7 +68,7 @@ def test_the_installed_program_comes_before_the_one_on_path(monkeypatch: pytest.
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert grep.find() == os.path.join(sysconfig.get_path("scripts"), "rg")
+    assert search.find() == os.path.join(sysconfig.get_path("scripts"), "rg")
 
 
 def test_ripgrep_is_found_on_path_and_never_by_a_relative_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -77,16 +77,16 @@ def test_ripgrep_is_found_on_path_and_never_by_a_relative_one(monkeypatch: pytes
     program.chmod(0o755)
     monkeypatch.setattr(sysconfig, "get_path", lambda name: "/no/scripts")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert grep.find() == str(program)
-    assert grep.find(str(tmp_path)) is None
+    assert search.find() == str(program)
+    assert search.find(str(tmp_path)) is None
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", ".")
-    assert grep.find("/") is None
+    assert search.find("/") is None
 
 
 def test_what_is_asked_for_is_what_the_program_is_told() -> None:
     def argv(in_order: bool = False, **more: object) -> list[str]:
-        return grep.ripgrep_argv("rg", RipgrepRequest(pattern="x", root="/", **more), in_order)  # type: ignore[arg-type]
+        return search.ripgrep_argv("rg", RipgrepRequest(pattern="x", root="/", **more), in_order)  # type: ignore[arg-type]
 
     plain = argv()
     assert "--case-sensitive" in plain and "--no-require-git" in plain
@@ -108,15 +108,15 @@ def test_lines_around_a_match_are_no_matches_and_as_many_rows_as_asked_for_are_k
     assert file.count == 1
 
 
-async def run(script: str, take: Callable[[grep.FileMatches], bool], timeout: float = 60) -> bool:
-    return await grep.search(["/bin/sh", "-c", script], {"PATH": "/usr/bin:/bin"}, timeout, 9, take)
+async def run(script: str, take: Callable[[search.FileMatches], bool], timeout: float = 60) -> bool:
+    return await search.run_ripgrep(["/bin/sh", "-c", script], {"PATH": "/usr/bin:/bin"}, timeout, 9, take)
 
 
 async def test_a_search_ends_when_enough_is_found_or_time_is_up_and_a_complaint_is_told(tmp_path: Path) -> None:
     (tmp_path / "out").write_bytes(whole("/a", 1) + whole("/b", 2))
     found: list[str] = []
 
-    def take(file: grep.FileMatches) -> bool:
+    def take(file: search.FileMatches) -> bool:
         found.append(file.path)
         return False
 

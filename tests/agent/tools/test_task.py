@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.tools.workspace import Workspace
-from treadle.agent.tools.task import TOOL, TaskArgs
+from treadle.agent.tools.session_tools import TASK, TaskArgs
 from treadle.errors import ToolError
 from treadle.events import ErrorInfo
 
@@ -50,5 +50,5 @@ async def test_an_empty_prompt_and_work_that_cannot_be_started_are_errors_for_th
 
 
 def test_what_a_subagent_does_is_judged_call_by_call_and_starting_it_is_not() -> None:
-    access = TOOL.access(TaskArgs(prompt="abc"), Path)
+    access = TASK.access(TaskArgs(prompt="abc"), Path)
     assert (access.tool, access.kind, access.args) == ("task", "read", TaskArgs(prompt="abc"))

@@ -2,18 +2,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.agent.tools import editing
+from treadle.agent.tools import files
 
 
 @given(st.binary(max_size=60) | st.text(max_size=30).map(lambda value: b"\xff\xfe" + value.encode("utf-16-le")))
 def test_every_reading_of_any_bytes_gives_back_those_bytes(data: bytes) -> None:
-    for reading in editing.decodings(data):
+    for reading in files.decodings(data):
         assert reading.encode(reading.text) == data
 
 
 @given(st.binary(max_size=60))
 def test_any_lines_can_be_read(data: bytes) -> None:
-    assert isinstance(editing.readable(data)[0], str)
+    assert isinstance(files.readable(data)[0], str)
 
 
 @pytest.mark.parametrize(
@@ -21,20 +21,20 @@ def test_any_lines_can_be_read(data: bytes) -> None:
     [(b"", b""), (b"a", b""), ("é".encode(), b""), (b"a\xc3", b"\xc3"), (b"\xf0\x9f\x98", b"\xf0\x9f\x98")],
 )
 def test_the_part_of_a_character_at_the_end_is_found(data: bytes, rest: bytes) -> None:
-    assert editing.cut_character(data) == rest
+    assert files.cut_character(data) == rest
 
 
 @given(value=st.text(max_size=20), cut=st.integers(0, 60))
 def test_without_it_the_rest_is_whole(value: str, cut: int) -> None:
     data = value.encode()[:cut]
-    data[: len(data) - len(editing.cut_character(data))].decode()
+    data[: len(data) - len(files.cut_character(data))].decode()
 
 
 def test_images_are_told_from_other_binaries() -> None:
-    assert editing.binary(b"\x89PNG\r\n\x1a\n") in editing.SHOWN
-    assert editing.binary(b"%PDF-1.4") not in editing.SHOWN
-    assert editing.binary(b"\xff\xfea\0b\0") is None
-    assert editing.binary(b"") is None
+    assert files.binary(b"\x89PNG\r\n\x1a\n") in files.SHOWN
+    assert files.binary(b"%PDF-1.4") not in files.SHOWN
+    assert files.binary(b"\xff\xfea\0b\0") is None
+    assert files.binary(b"") is None
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_images_are_told_from_other_binaries() -> None:
     ],
 )
 def test_a_file_is_known_by_how_it_begins(start: bytes, what: str | None) -> None:
-    assert editing.binary(start) == what
+    assert files.binary(start) == what
 
 
 @pytest.mark.parametrize(
@@ -72,11 +72,11 @@ def test_a_file_is_known_by_how_it_begins(start: bytes, what: str | None) -> Non
 def test_a_file_is_read_by_its_mark_or_the_likeliest_way_first(
     data: bytes, readings: list[tuple[str, str, bytes]]
 ) -> None:
-    assert [(one.text, one.encoding, one.mark) for one in editing.decodings(data)] == readings
+    assert [(one.text, one.encoding, one.mark) for one in files.decodings(data)] == readings
 
 
 def test_what_a_file_with_an_encoding_cannot_hold_is_not_written() -> None:
-    [_, windows] = editing.decodings(b"a\xe9")
+    [_, windows] = files.decodings(b"a\xe9")
     assert windows.encode("bé") == b"b\xe9"
     with pytest.raises(UnicodeEncodeError):
         windows.encode("\udcff")
@@ -86,13 +86,13 @@ def test_what_a_file_with_an_encoding_cannot_hold_is_not_written() -> None:
     ("data", "shown"), [("é".encode(), ("é", "utf-8")), (b"\xe9", ("é", "cp1252")), (b"\x81", ("\x81", "latin-1"))]
 )
 def test_lines_are_read_in_the_first_encoding_that_fits(data: bytes, shown: tuple[str, str]) -> None:
-    assert editing.readable(data) == shown
+    assert files.readable(data) == shown
 
 
 @pytest.mark.parametrize("whole", ["\x7f", "\x80", "\u07ff", "\u0800", "\uffff", "\U00010000", "\U0010ffff"])
 def test_a_character_is_cut_at_each_of_its_bytes_and_never_when_it_is_whole(whole: str) -> None:
     data = whole.encode()
-    assert editing.cut_character(b"a" + data) == b""
+    assert files.cut_character(b"a" + data) == b""
     for cut in range(1, len(data)):
-        assert editing.cut_character(b"a" + data[:cut]) == data[:cut]
-    assert editing.cut_character(b"\x80\x80\x80\x80") == b""
+        assert files.cut_character(b"a" + data[:cut]) == data[:cut]
+    assert files.cut_character(b"\x80\x80\x80\x80") == b""

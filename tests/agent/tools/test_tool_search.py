@@ -3,9 +3,9 @@
 import pytest
 
 from tests.agent.tools.workspace import Workspace
-from treadle.agent.program import ProgramTool
+from treadle.agent.hooks import ProgramTool
 from treadle.agent.tools.base import DEFERRED, FOUND, AnyTool
-from treadle.agent.tools.tool_search import MOST, TOOL, SearchArgs, search
+from treadle.agent.tools.tool_search import MOST, TOOL_SEARCH, SearchArgs, search
 from treadle.errors import ToolError
 from treadle.session import OwnTool
 
@@ -47,10 +47,10 @@ def test_no_more_than_a_few_are_found_and_the_first_come_first() -> None:
 async def test_what_was_found_is_remembered_for_the_next_step(workspace: Workspace) -> None:
     context = workspace.context
     context.state[DEFERRED] = TOOLS
-    assert await TOOL.run(SearchArgs(query="send"), context) == "mcp__mail__send: Send a letter to somebody."
+    assert await TOOL_SEARCH.run(SearchArgs(query="send"), context) == "mcp__mail__send: Send a letter to somebody."
     assert list(context.state[FOUND]) == ["mcp__mail__send"]
     with pytest.raises(ToolError, match="no tool fits 'weather'") as caught:
-        await TOOL.run(SearchArgs(query="weather"), context)
+        await TOOL_SEARCH.run(SearchArgs(query="weather"), context)
     assert caught.value.hint == "the servers are files, mail; try other words"
 
 
@@ -58,11 +58,11 @@ async def test_every_search_adds_to_what_was_found_and_lines_are_short(workspace
     context = workspace.context
     odd = [tool("plain", "x" * 300), tool("mcp__one__two", "No words"), tool("mcp__b", "No words")]
     context.state[DEFERRED] = odd
-    assert await TOOL.run(SearchArgs(query="plain"), context) == f"plain: {'x' * 200}"
-    await TOOL.run(SearchArgs(query="two"), context)
+    assert await TOOL_SEARCH.run(SearchArgs(query="plain"), context) == f"plain: {'x' * 200}"
+    await TOOL_SEARCH.run(SearchArgs(query="two"), context)
     assert list(context.state[FOUND]) == ["plain", "mcp__one__two"]
     with pytest.raises(ToolError) as caught:
-        await TOOL.run(SearchArgs(query="zzz"), context)
+        await TOOL_SEARCH.run(SearchArgs(query="zzz"), context)
     assert caught.value.hint == "the servers are one; try other words"
-    access = TOOL.access(SearchArgs(query="x"), context.resolve)
+    access = TOOL_SEARCH.access(SearchArgs(query="x"), context.resolve)
     assert (access.tool, access.kind) == ("tool_search", "read")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.tools.workspace import Workspace
-from treadle.agent.tools import registry
+from treadle.agent import toolbox
 from treadle.errors import Denied, ToolError
 from treadle.events import FileChanged
 
@@ -63,9 +63,9 @@ async def test_a_symlink_stays_a_link_and_its_target_is_written(workspace: Works
 async def test_what_will_be_touched_is_the_target_of_a_link_out_of_the_tree(workspace: Workspace) -> None:
     (workspace.root / "etc").symlink_to("/etc")
     (workspace.root / "dangling").symlink_to("/var/not-there/x")
-    tool = registry.load("write_file")
+    tool = toolbox.load("write_file")
     for given, real in (("etc/passwd", "/etc/passwd"), ("dangling", "/var/not-there/x"), ("a/../../x", "../x")):
-        args = registry.decode(tool, f'{{"file_path": "{given}", "content": ""}}')
+        args = toolbox.decode(tool, f'{{"file_path": "{given}", "content": ""}}')
         expected = os.path.normpath(workspace.root / real)
         assert tool.access(args, workspace.context.resolve).paths == (expected,)
 

@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from treadle.agent.tools import files, registry
+from treadle.agent import toolbox
+from treadle.agent.tools import files
 from treadle.agent.tools.base import ToolContext
 from treadle.errors import Denied, NotFound
 from treadle.events import ErrorInfo, Event, Task
@@ -75,10 +76,10 @@ class Workspace:
 
     async def run(self, name: str, **args: Any) -> str:
         """As the loop does it: find the tool, read the arguments, say what will be touched, run."""
-        tool = registry.builtin().get(name)
-        decoded = registry.decode(tool, json.dumps(args))
+        tool = toolbox.builtin().get(name)
+        decoded = toolbox.decode(tool, json.dumps(args))
         tool.access(decoded, self.context.resolve)
-        return await registry.run(tool, decoded, self.context)
+        return await toolbox.run(tool, decoded, self.context)
 
     async def edit(self, name: str, **args: Any) -> str:
         """The same, for a file that is known: whatever is there was read just now."""

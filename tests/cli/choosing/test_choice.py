@@ -19,7 +19,7 @@ from tests.cli.chat.terminal import ChatTerminal
 from tests.cli.choosing.conftest import once, typed
 from tests.installed import treadle
 from treadle import installation
-from treadle.agent.providers.local.catalog import DEFAULT, KNOWN, ModelRecord, file_of, record_of
+from treadle.agent.providers.local.models import DEFAULT, KNOWN, ModelRecord, file_of, record_of
 from treadle.agent.providers.names import VENDORS
 from treadle.agent.providers.script import parse
 from treadle.cli import choice

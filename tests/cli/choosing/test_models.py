@@ -16,7 +16,7 @@ from tests.cli.choosing.conftest import typed
 from tests.cli.conftest import Terminal
 from treadle import installation
 from treadle.agent.providers.known import refreshed_file
-from treadle.agent.providers.local.catalog import DEFAULT, KNOWN, ModelRecord, file_of, record_of
+from treadle.agent.providers.local.models import DEFAULT, KNOWN, ModelRecord, file_of, record_of
 from treadle.agent.providers.names import VENDORS
 from treadle.agent.providers.script import parse
 from treadle.cli import choice

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.choosing.conftest import once
 from treadle import installation
-from treadle.agent.providers.local.catalog import DEFAULT, ModelRecord, file_of, record_of
+from treadle.agent.providers.local.models import DEFAULT, ModelRecord, file_of, record_of
 from treadle.agent.providers.names import PREFIXES, VENDORS, ModelSettings
 from treadle.agent.providers.script import parse
 from treadle.cli import choice, options

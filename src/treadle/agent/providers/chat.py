@@ -12,16 +12,17 @@ import msgspec
 
 from treadle.agent.messages import (
     AssistantMessage,
+    FinishReason,
     Image,
     ModelRequest,
+    Reply,
+    ReplyItem,
     Thinking,
     ToolCall,
     ToolResult,
     UserMessage,
 )
-from treadle.agent.providers.base import FinishReason, Reply, ReplyItem
-from treadle.agent.providers.endpoint import from_event
-from treadle.agent.providers.streams import arguments, cut, data_url, decode, effort_of, tables, used
+from treadle.agent.providers.http import arguments, cut, data_url, decode, effort_of, from_event, tables, used
 from treadle.agent.tools.images import NOT_SHOWN, PDF
 from treadle.events import ModelRouted, TextDelta, ThinkingDelta, Usage
 from treadle.sessions.session import new_id

@@ -2,25 +2,627 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import os
+import re
 import time
-from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
-from treadle.agent.messages import ModelRequest
-from treadle.agent.providers.base import Reply, ReplyItem
-from treadle.agent.providers.endpoint import Clock, Endpoint, SystemClock, from_response, retrying, without_key
+from treadle import __version__
+from treadle.agent.messages import Image, ModelRequest, Reply, ReplyItem
 from treadle.agent.providers.known import Price, cost
-from treadle.agent.providers.streams import decoder_for, repaired_request
-from treadle.errors import LineTooLong, ProviderError
+from treadle.errors import AuthFailed, ConfigError, ContextOverflow, LineTooLong, ProviderError, RateLimited
+from treadle.events import ErrorInfo, Retrying, TextDelta, Usage
+from treadle.redact import Redactor
+from treadle.session import Effort, Reasoning
+from treadle.wire.common import images as wire
+from treadle.wire.common.jsontext import repaired
 
 if TYPE_CHECKING:
-    from treadle.agent.providers.client import ServiceClient
     from treadle.io.http import Response
+
+
+# A model service: its address, when a request is tried again, and what its refusals mean.
+
+# Retries, politely: the one retry rule of every provider.
+
+RESET = 60.0
+"""A wait named by a service is a limit's reset when it is at least this many seconds."""
+
+
+class Clock(Protocol):
+    def now(self) -> float: ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class SystemClock:
+    def now(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    tries: int = 0
+    """The most tries; 0 means as many as there is time for."""
+    patience: float = 300.0
+    """How many seconds all tries together may take, where the service does not say when to ask again."""
+    reset_patience: float = 3600.0
+    """The longest wait, in seconds, for a time that the service names. Beyond it, the error is raised."""
+    first_wait: float = 0.5
+    longest_wait: float = 30.0
+
+    def wait(self, tried: int, error: ProviderError) -> float:
+        """Seconds before the next try; never earlier than a time that the service named."""
+        import random
+
+        if error.retry_after_ms is not None:
+            return error.retry_after_ms / 1000 * random.uniform(1.0, 1.1)
+        return min(self.longest_wait, self.first_wait * 2.0 ** min(tried - 1, 30)) * random.uniform(0.5, 1.0)
+
+    def gives_up(self, tried: int, passed: float, wait: float, error: ProviderError) -> bool:
+        """Whether to raise the error now: after so many tries and seconds, with such a wait before the next."""
+        if not error.retryable or self.tries and tried >= self.tries:
+            return True
+        if _is_reset(wait, error):
+            return passed > self.patience or wait > max(self.patience, self.reset_patience)
+        return passed + wait > min(self.patience, error.patience)
+
+
+def _is_reset(wait: float, error: ProviderError) -> bool:
+    """Whether the service has said when its limit resets, and that is not at once."""
+    return error.retry_after_ms is not None and wait >= RESET
+
+
+async def retrying(
+    attempt: Callable[[], AsyncGenerator[ReplyItem, None]], policy: RetryPolicy, clock: Clock
+) -> AsyncGenerator[ReplyItem, None]:
+    """Stream `attempt`, and start it over while it fails retryably before any words of the answer were passed on.
+
+    Thinking may be repeated, and half a call is never passed on. Words cannot be taken back, so a later failure is
+    raised, still marked as retryable: the loop asks for the rest.
+    """
+    began = clock.now()
+    tried = 0
+    while True:
+        tried += 1
+        answering = False
+        try:
+            async with aclosing(attempt()) as items:
+                async for item in items:
+                    answering = answering or type(item) is TextDelta and bool(item.text.strip())
+                    yield item
+            return
+        except ProviderError as error:
+            wait = policy.wait(tried, error)
+            if answering or policy.gives_up(tried, clock.now() - began, wait, error):
+                raise
+            if _is_reset(wait, error):
+                began += wait  # waiting for a limit to reset is not a failure of the service
+            again = Retrying(attempt=tried, delay_ms=round(wait * 1000), error=ErrorInfo(**error.envelope()))
+        yield again
+        await clock.sleep(wait)
+
+
+# A model service: its address, how to ask it, and whether it runs on this machine.
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A model service: its address, how requests to it are made, and how long we wait."""
+
+    name: str
+    base_url: str
+    key: str = ""
+    key_variable: str = ""
+    headers: dict[str, str] = {}
+    idle_timeout: float = 120.0
+    thinking: Reasoning = Reasoning()
+    """For a request that does not say how much to think."""
+    reports_cost: bool = False
+    """Whether the service reports what a call cost."""
+    connect_timeout: float = 15.0
+    retry: RetryPolicy = RetryPolicy()
+    socket: str = ""
+    """A Unix socket to connect to instead of the address."""
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.name!r}, {self.shown_url!r})"
+
+    @property
+    def shown_url(self) -> str:
+        """The address without a password that may be in it."""
+        return re.sub(r"//[^/@]*@", "//", self.base_url)
+
+
+def loopback(url: str) -> bool:
+    import ipaddress  # imported here because most services are at well-known addresses
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        return parts.scheme == "http" and (host == "localhost" or ipaddress.ip_address(host).is_loopback)
+    except ValueError:
+        return False
+
+
+# Turns a model service's refusals into our errors, with the service's own words.
+
+RETRYABLE = frozenset({408, 409, 429, 529})
+# Compiled when something fails: most runs need none of them.
+TOO_LONG = (
+    r"(?i)context.?(length|window|size)|maximum context|prompt is too long|too many (input )?tokens|input is too long"
+    r"|exceeds? the (model'?s )?(maximum|available) (input|context)|request_too_large"
+)
+OVERLOADED = r"(?i)overloaded|rate.?limit|too many requests|server_error|api_error|timeout"
+OUT_OF_MONEY = r"(?i)insufficient_quota|billing|credit balance"
+NO_IMAGES = r"(?i)image input|mmproj|not (a )?multi.?modal"
+"""Local servers answer 500 when their model cannot take images; retrying does not help."""
+LONGEST = 2000
+
+
+def from_status(
+    status: int,
+    message: str,
+    *,
+    provider: str,
+    kind: str = "",
+    retry_after: float | None = None,
+    hint: str | None = None,
+) -> ProviderError:
+    """The error for an HTTP status; `kind` is the service's own type or code for it."""
+    about = f"{kind} {message}"
+    error: type[ProviderError] = ProviderError
+    retryable = status in RETRYABLE or status >= 500 and not re.search(NO_IMAGES, message)
+    if status in (401, 403):
+        error = AuthFailed
+    elif status in (400, 413, 422) and re.search(TOO_LONG, about):
+        error = ContextOverflow
+    elif status == 429:
+        error = RateLimited
+        retryable = not re.search(OUT_OF_MONEY, about)
+    return error(
+        f"{provider} answered {status}: {message}",
+        provider=provider,
+        status=status,
+        retryable=retryable,
+        details={"status": status, "type": kind} if kind else {"status": status},
+        retry_after_ms=None if retry_after is None else max(0, round(retry_after * 1000)),
+        hint=hint,
+    )
+
+
+def from_response(
+    status: int, headers: Mapping[str, str], body: bytes, *, provider: str, hint: str | None = None
+) -> ProviderError:
+    message, kind = message_and_kind(body)
+    error = from_status(
+        status, message, provider=provider, kind=kind, retry_after=retry_after(headers, time.time()), hint=hint
+    )
+    if headers.get("x-should-retry") in ("true", "false"):
+        error.retryable = headers["x-should-retry"] == "true"
+    return error
+
+
+def from_event(error: Any, *, provider: str) -> ProviderError:
+    """An error that arrived inside a stream that had begun with 200."""
+    message, kind = _inside({"error": error})
+    code = error.get("code") if isinstance(error, dict) else None
+    if isinstance(code, int) and 400 <= code < 600:
+        return from_status(code, message, provider=provider, kind=kind)
+    about = f"{kind} {message}"
+    if re.search(TOO_LONG, about):
+        return ContextOverflow(f"{provider}: {message}", provider=provider, details={"type": kind})
+    return ProviderError(
+        f"{provider} failed while answering: {message}",
+        provider=provider,
+        details={"type": kind},
+        retryable=bool(re.search(OVERLOADED, about)),
+    )
+
+
+@contextmanager
+def without_key(key: str) -> Iterator[None]:
+    """Some services repeat the key in an error, and errors are shown and logged."""
+    try:
+        yield
+    except ProviderError as error:
+        redactor = Redactor([key] if key else [])
+        error.message = redactor.text(error.message)
+        error.args = (error.message,)
+        error.details = redactor.tree(error.details)
+        raise
+
+
+def retry_after(headers: Mapping[str, str], now: float) -> float | None:
+    """Seconds to wait as the service asked: `retry-after-ms`, or `Retry-After` in seconds or as a date."""
+    try:
+        if "retry-after-ms" in headers:
+            return max(0.0, float(headers["retry-after-ms"]) / 1000)
+        text = headers.get("retry-after", "")
+        if not text:
+            return _reset(headers, now)
+        try:
+            return max(0.0, float(text))
+        except ValueError:
+            import email.utils
+
+            return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - now)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _reset(headers: Mapping[str, str], now: float) -> float | None:
+    """Seconds until the exhausted limit resets, where a service reports only that."""
+    from datetime import datetime
+
+    waits = []
+    for name, value in headers.items():
+        kind, _, last = name.lower().rpartition("-")
+        if last != "reset" or not kind.startswith("anthropic-ratelimit-") or headers.get(f"{kind}-remaining") != "0":
+            continue
+        waits.append(datetime.fromisoformat(value).timestamp() - now)
+    text = headers.get("x-ratelimit-reset", "")
+    if text.isdigit():  # a point in time, in seconds or milliseconds
+        waits.append(int(text) / (1000 if len(text) > 11 else 1) - now)
+    return max(0.0, max(waits)) if waits else None
+
+
+def message_and_kind(body: bytes) -> tuple[str, str]:
+    """The message and the type in an error body, whatever its form."""
+    try:
+        return _inside(msgspec.json.decode(body))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        text = re.sub(r"<[^>]*>", " ", body[: 4 * LONGEST].decode("utf-8", "replace"))
+        return " ".join(text.split())[:LONGEST] or "no explanation", ""
+
+
+def _inside(body: Any) -> tuple[str, str]:
+    if isinstance(body, list) and body:
+        body = body[0]
+    if isinstance(body, dict):
+        error = body.get("error") or body.get("detail") or body.get("message") or body
+        if isinstance(error, dict):
+            message = error.get("message") or error.get("error") or error
+            kind = error.get("type") or error.get("code") or ""
+            if error.get("code") and isinstance(error["code"], str):
+                kind = error["code"]
+            metadata = error.get("metadata")
+            if isinstance(metadata, dict) and metadata.get("raw"):
+                message = f"{message}: {metadata['raw']}"
+            return _text(message), str(kind)
+        return _text(error), ""
+    return _text(body), ""
+
+
+def _text(value: Any) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return text[:LONGEST]
+
+
+# Reading a model's streamed reply: server-sent events, tool arguments and token counts.
+
+# Parses server-sent events from bytes. Pure, and fast because every streamed word of a model goes through it.
+#
+# Of an event only `data` is kept: the APIs we speak repeat its name inside it. Lines may end in LF, CRLF or CR; an
+# event may span many chunks, which are joined once at its end, never one by one.
+
+BOM = b"\xef\xbb\xbf"
+CAP = 256 * 1024 * 1024
+
+
+class EventDecoder:
+    def __init__(self, cap: int = CAP) -> None:
+        self._cap = cap
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._open_line = True
+        """Whether the last byte so far did not end a line."""
+        self._after_cr = False
+        self._begun = False
+        self.last_id = b""
+        """That of the last event that had one, from which a stream can be taken up again."""
+        self.retry: int | None = None
+        """How many milliseconds the server wants us to wait before that."""
+
+    def again(self) -> EventDecoder:
+        """For the stream that continues this one."""
+        other = EventDecoder(self._cap)
+        other.last_id, other.retry = self.last_id, self.retry
+        return other
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The data of the events that this chunk completes, in order."""
+        if chunk and (self._after_cr or b"\r" in chunk):
+            chunk = self._plain(chunk)
+        if not chunk:
+            return []
+        ends_here = b"\n\n" in chunk or (not self._open_line and chunk[0] == 10)
+        self._open_line = chunk[-1] != 10
+        if not ends_here:
+            self._keep(chunk)
+            return []
+        if self._parts:
+            chunk = b"".join([*self._parts, chunk])
+        if not self._begun:
+            self._begun = True
+            chunk = chunk.removeprefix(BOM)
+        blocks = chunk.split(b"\n\n")
+        self._parts = []
+        self._size = 0
+        self._keep(blocks.pop())
+        return self._datas(blocks)
+
+    def end(self) -> list[bytes]:
+        """What was still open when the stream ended; some services forget the last blank line."""
+        data = _data(b"".join(self._parts).removeprefix(BOM))
+        self._parts = []
+        return [] if data is None else [data]
+
+    def _datas(self, blocks: list[bytes]) -> list[bytes]:
+        out = []
+        for block in blocks:
+            # Nearly every event is a line of data, alone or after its name; all others take the slow path.
+            at = block.find(b"data: ")
+            alone = at == 0 or (at > 0 and block.startswith(b"event:") and block.find(b"\n") == at - 1)
+            if alone and block.find(b"\n", at) < 0:
+                out.append(block[at + 6 :])
+                continue
+            data = _data(block)
+            self._note_place(block)
+            if data is not None:
+                out.append(data)
+        return out
+
+    def _note_place(self, block: bytes) -> None:
+        for line in block.split(b"\n"):
+            name, _, value = line.partition(b":")
+            value = value.removeprefix(b" ")
+            if name == b"id" and b"\0" not in value:
+                self.last_id = value
+            elif name == b"retry" and value.isdigit():
+                self.retry = int(value)
+
+    def _keep(self, chunk: bytes) -> None:
+        self._size += len(chunk)
+        if self._size > self._cap:
+            raise LineTooLong(f"an event is larger than {self._cap} bytes")
+        if chunk:
+            self._parts.append(chunk)
+
+    def _plain(self, chunk: bytes) -> bytes:
+        """All line ends as LF. A CR at the end of a chunk ends the line at once; an LF that follows belongs to it."""
+        if self._after_cr and chunk.startswith(b"\n"):
+            chunk = chunk[1:]
+            self._after_cr = False
+            if not chunk:
+                return chunk
+        self._after_cr = chunk.endswith(b"\r")
+        return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
+class WholeDecoder:
+    """For a service that answers with one JSON document although it was asked to stream: that is the only event."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        self._parts.append(chunk)
+        return []
+
+    def end(self) -> list[bytes]:
+        body = b"".join(self._parts)
+        if body.lstrip().startswith((b"{", b"[")):
+            return [body]
+        events = EventDecoder()
+        return events.feed(body) + events.end()
+
+
+def decoder_for(content_type: str) -> EventDecoder | WholeDecoder:
+    return WholeDecoder() if "application/json" in content_type else EventDecoder()
+
+
+def _data(block: bytes) -> bytes | None:
+    lines = [line for line in block.split(b"\n") if line.startswith(b"data:") or line == b"data"]
+    if not lines:
+        return None
+    return b"\n".join([line[5:].removeprefix(b" ") for line in lines])
+
+
+# What the three readers share: decoding an event, tool arguments, token counts.
+
+T = TypeVar("T")
+
+MOST = 1 << 53
+"""Programs that read JSON cannot be relied on to handle larger numbers."""
+
+
+def decode(decoder: msgspec.json.Decoder[T], data: bytes, provider: str) -> T:
+    try:
+        return decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return _decode_repaired(decoder, data, provider, error)
+
+
+def _decode_repaired(decoder: msgspec.json.Decoder[T], data: bytes, provider: str, error: Exception) -> T:
+    """Some services split a surrogate pair between events; the halves are not text, but the rest of the event is."""
+    if b"\\u" in data:
+        import json
+
+        try:
+            return decoder.decode(json.dumps(repaired(json.loads(data, parse_constant=str))))
+        except (ValueError, RecursionError):
+            pass
+    start = data[:200].decode("utf-8", "replace")
+    raise ProviderError(
+        f"{provider} sent an event that cannot be read: {error}",
+        provider=provider,
+        retryable=True,
+        details={"event": start},
+    ) from None
+
+
+def repaired_request(request: ModelRequest) -> ModelRequest:
+    """The request without lone surrogates, which come from file names and broken output and are not text."""
+    return msgspec.convert(repaired(msgspec.to_builtins(request)), ModelRequest)
+
+
+def data_url(image: Image, images: dict[str, bytes]) -> str | None:
+    """An image of a request in the form of OpenAI-like services; None when it is not to be shown."""
+    data = images.get(image.name)
+    return None if data is None else wire.data_url(data)
+
+
+def cut(provider: str) -> ProviderError:
+    return ProviderError(f"{provider} ended the stream before the end of the reply", provider=provider, retryable=True)
+
+
+def arguments(text: str) -> dict[str, Any]:
+    """A call's arguments to send again. Services refuse malformed ones; the tool's result says what was wrong."""
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def tables(value: Any) -> list[dict[str, Any]]:
+    """The tables in a list; a service may put anything there."""
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def count(table: Any, *names: str) -> int:
+    """A number of tokens, through nested tables; anything else that a service puts there counts as 0."""
+    for name in names:
+        table = table.get(name) if isinstance(table, dict) else None
+    known = isinstance(table, (int, float)) and not isinstance(table, bool) and 0 <= table < MOST
+    return int(table) if known else 0
+
+
+def dollars(table: Any) -> float | None:
+    value = table.get("cost") if isinstance(table, dict) else None
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def used(usage: Any, model: str, request_id: str | None, given: str, made: str) -> Usage:
+    """What an OpenAI-like service counted; `given` and `made` are its words for input and output."""
+    details = f"{given}_tokens_details"
+    read = count(usage, details, "cached_tokens") or count(usage, "prompt_cache_hit_tokens")
+    written = count(usage, details, "cache_write_tokens")
+    return Usage(
+        model=model,
+        input_tokens=max(0, count(usage, f"{given}_tokens") - read - written),
+        output_tokens=count(usage, f"{made}_tokens"),
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        reasoning_tokens=count(usage, f"{made}_tokens_details", "reasoning_tokens"),
+        cost_usd=dollars(usage),
+        request_id=request_id,
+    )
+
+
+def effort_of(request: ModelRequest) -> Effort:
+    """How hard to think, also where only a number of tokens is given."""
+    tokens = request.thinking_tokens
+    if tokens is None:
+        return request.reasoning or "medium"
+    return "none" if tokens == 0 else "low" if tokens <= 4_000 else "medium" if tokens <= 12_000 else "high"
+
 
 LARGEST_REPLY = 256 * 1024 * 1024
 LARGEST_ERROR = 64 * 1024
+
+
+# The HTTP client under our providers, and the one place that turns its failures into provider errors. What it is made
+# of is loaded with the first request.
+
+log = logging.getLogger(__name__)
+LOCAL_PATIENCE = 10.0
+"""How many seconds to wait for a server on this machine that does not accept connections yet."""
+LARGEST_LISTING = 16 * 1024 * 1024
+"""Bytes of an answer that is read whole, such as a list of models."""
+
+
+class ServiceClient:
+    """Connections to one endpoint. What goes wrong on the way is a ProviderError."""
+
+    def __init__(self, endpoint: Endpoint, headers: Mapping[str, str]) -> None:
+        if not (endpoint.key.isascii() and endpoint.key.isprintable()):
+            what = endpoint.key_variable or "the API key"
+            raise ConfigError(f"{what} has characters that no key has", hint="was it copied whole and alone?")
+        from treadle.io.http import HttpClient
+
+        self._endpoint = endpoint
+        self._http = HttpClient(
+            {
+                "content-type": "application/json",
+                "accept": "*/*",
+                "accept-encoding": "identity",
+                "user-agent": f"treadle/{__version__}",
+                **headers,
+                **endpoint.headers,
+            },
+            connect_seconds=endpoint.connect_timeout,
+            idle_seconds=endpoint.idle_timeout,
+            # In a sandbox with an empty `no_proxy`, the services of this machine are behind the proxy too.
+            direct=loopback(endpoint.base_url) and os.environ.get("no_proxy") != "",
+            socket=endpoint.socket,
+        )
+
+    @asynccontextmanager
+    async def post(self, path: str, body: bytes) -> AsyncIterator[Response]:
+        from treadle.io.http import HttpError
+
+        log.info("request: POST %s, %d bytes", self._url(path), len(body))
+        try:
+            async with self._http.request("POST", self._url(path), body) as response:
+                log.info("answer: status %d from %s", response.status, self._url(path))
+                yield response
+        except (HttpError, LineTooLong) as error:
+            log.info("request failed: %s: %s", self._url(path), error)
+            raise self._failed(error) from error
+
+    async def get(self, path: str) -> tuple[Response, bytes]:
+        """The answer, with its whole body."""
+        from treadle.io.http import HttpError
+
+        try:
+            async with self._http.request("GET", self._url(path)) as response:
+                return response, await response.whole(LARGEST_LISTING)
+        except HttpError as error:
+            raise self._failed(error) from error
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    def _url(self, path: str) -> str:
+        return self._endpoint.base_url.rstrip("/") + path
+
+    def _failed(self, error: Exception) -> ProviderError:
+        from treadle.io.http import BadAddress, CannotConnect, TooSilent
+
+        name, where = self._endpoint.name, self._endpoint.shown_url
+        if isinstance(error, (LineTooLong, BadAddress)):
+            return ProviderError(f"{name} at {where}: {error}", provider=name)
+        if isinstance(error, CannotConnect):
+            why = str(error) or "no answer"
+            failed = ProviderError(f"cannot reach {name} at {where}: {why}", provider=name, retryable=True)
+            if loopback(self._endpoint.base_url):
+                failed.patience = LOCAL_PATIENCE
+            return failed
+        if isinstance(error, TooSilent):
+            idle = f"{self._endpoint.idle_timeout:g} s"
+            return ProviderError(f"{name} said nothing for {idle}", provider=name, retryable=True)
+        why = str(error) or type(error).__name__
+        return ProviderError(f"the connection to {name} broke: {why}", provider=name, retryable=True)
 
 
 class ReplyReader(Protocol):
@@ -142,12 +744,10 @@ class HttpProvider:
 
     def prepare(self) -> None:
         """Load the HTTP client, without which a session is opened."""
-        import treadle.agent.providers.client  # noqa: F401
+        import treadle.io.http  # noqa: F401
 
     def _open(self) -> ServiceClient:
         if self._client is None:
-            from treadle.agent.providers.client import ServiceClient
-
             self._client = ServiceClient(self._endpoint, self._format.headers(self._endpoint.key))
         return self._client
 

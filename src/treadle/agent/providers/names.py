@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from treadle.agent.messages import Provider
 from treadle.agent.providers import known
-from treadle.agent.providers.base import Provider
-from treadle.agent.providers.endpoint import Clock, Endpoint, RetryPolicy, loopback
-from treadle.agent.providers.known import Price
-from treadle.agent.providers.local.catalog import LocalSettings
+from treadle.agent.providers.http import Clock, Endpoint, RetryPolicy, loopback
+from treadle.agent.providers.known import LocalSettings, Price
 from treadle.errors import ConfigError, NoModel
 from treadle.session import Effort, Reasoning
 
@@ -114,8 +113,7 @@ def resolve(
 
         return ScriptedProvider(load(model), retry=_patience(env, settings.retry), clock=clock)
     if vendor == "local":
-        from treadle.agent.providers.local.catalog import find
-        from treadle.agent.providers.local.provider import LocalProvider
+        from treadle.agent.providers.local.models import LocalProvider, find
 
         return LocalProvider(find(model), settings.local, retry=_patience(env, settings.retry), clock=clock)
     from treadle.agent.providers.http import HttpProvider
@@ -171,7 +169,7 @@ def choose(name: str, env: Mapping[str, str], settings: ModelSettings) -> tuple[
     if name in VENDORS:
         return name, default_model(name)
     if name == "local":
-        from treadle.agent.providers.local.catalog import DEFAULT
+        from treadle.agent.providers.local.models import DEFAULT
 
         return name, DEFAULT
     if env.get("TREADLE_BASE_URL") or settings.base_url:

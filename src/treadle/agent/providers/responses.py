@@ -7,10 +7,18 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from treadle.agent.messages import AssistantMessage, ModelRequest, Thinking, ToolCall, ToolResult, UserMessage
-from treadle.agent.providers.base import FinishReason, Reply, ReplyItem
-from treadle.agent.providers.endpoint import from_event
-from treadle.agent.providers.streams import cut, data_url, decode, effort_of, tables, used
+from treadle.agent.messages import (
+    AssistantMessage,
+    FinishReason,
+    ModelRequest,
+    Reply,
+    ReplyItem,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from treadle.agent.providers.http import cut, data_url, decode, effort_of, from_event, tables, used
 from treadle.agent.tools.images import NOT_SHOWN, PDF
 from treadle.events import ModelRouted, TextDelta, ThinkingDelta, Usage
 

@@ -14,9 +14,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from treadle.agent.messages import AssistantMessage, ModelRequest, Thinking, ToolCall
-from treadle.agent.providers.base import FinishReason, Reply, ReplyItem
-from treadle.agent.providers.endpoint import Clock, RetryPolicy, SystemClock, from_status, retrying
+from treadle.agent.messages import AssistantMessage, FinishReason, ModelRequest, Reply, ReplyItem, Thinking, ToolCall
+from treadle.agent.providers.http import Clock, RetryPolicy, SystemClock, from_status, retrying
 from treadle.errors import ConfigError, ProviderError
 from treadle.events import TextDelta, ThinkingDelta, Usage
 from treadle.io.files import opened

@@ -6,9 +6,22 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from treadle.agent.tools import editing
 from treadle.agent.tools.base import Resolve, Tool, ToolContext
-from treadle.agent.tools.files import Loaded, load, missing, remove, save, show, shown, text_of, writing
+from treadle.agent.tools.files import (
+    SNIFF,
+    Loaded,
+    binary,
+    decodings,
+    load,
+    missing,
+    near_misses,
+    remove,
+    save,
+    show,
+    shown,
+    text_of,
+    writing,
+)
 from treadle.errors import ToolError
 from treadle.events import FileChanged, ToolKind
 from treadle.io.descriptors import lstat
@@ -166,7 +179,7 @@ def _place(lines: list[str], old: list[str], hunk: Hunk, start: int, number: int
                 f"hunk {number} fits at {len(places)} places, at lines {named}; nothing was written",
                 hint="add lines around it, or the line of its function or class after @@",
             )
-    where = "" if hidden else f"; {editing.near_misses([f'{line}{chr(10)}' for line in lines], chr(10).join(old))}"
+    where = "" if hidden else f"; {near_misses([f'{line}{chr(10)}' for line in lines], chr(10).join(old))}"
     raise ToolError(f"hunk {number}: its lines are not in the file, or not below the hunk before it{where}")
 
 
@@ -195,7 +208,7 @@ class ApplyPatch:
         return await writing(context, lambda tell: _apply(parse(args.input), context, tell))
 
 
-TOOL: Tool[PatchArgs] = ApplyPatch()
+APPLY_PATCH: Tool[PatchArgs] = ApplyPatch()
 
 
 class Rewrite(msgspec.Struct):
@@ -243,7 +256,7 @@ def _plan(one: FilePatch, context: ToolContext) -> list[Rewrite]:
         raise missing(path)
     if one.kind == "delete":
         return [Rewrite(loaded, None, text_of(loaded), "")]
-    if what := editing.binary(loaded.data[: editing.SNIFF]):
+    if what := binary(loaded.data[:SNIFF]):
         raise ToolError(f"{show(path)} is {what}; only text can be patched")
     data, old, new = _patched(one, loaded, context)
     if one.move_to is None:
@@ -260,7 +273,7 @@ def _plan(one: FilePatch, context: ToolContext) -> list[Rewrite]:
 def _patched(one: FilePatch, loaded: Loaded, context: ToolContext) -> tuple[bytes, str, str]:
     """In the first encoding in which every hunk finds its place; if there is none, the error of the first."""
     failure: ToolError | None = None
-    for source in editing.decodings(loaded.data):
+    for source in decodings(loaded.data):
         try:
             new = apply(source.text, one.hunks, hidden=context.hidden(str(loaded.path)))
             return source.encode(new), source.text, new

@@ -1,9 +1,10 @@
-"""What a tool is. Each tool is one file with one TOOL, named in `BUILTIN`.
+"""What a tool is. Each is one object, whose module is named in `MODULES`.
 
 A tool declares what it will touch (`access`) before it may run (`run`); the loop asks the guard in between. A failure
 that the model should read and react to is a raised ToolError; any other exception is a bug.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +13,10 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from treadle.agent.messages import Image
-from treadle.events import Event, Task, ToolKind
+from treadle.events import Asked, Event, Task, ToolKind, Warned
+from treadle.policy.network import shown
 from treadle.session import Access, Answer, Confinement, Writing
+from treadle.sessions.session import new_id
 
 A = TypeVar("A", bound=msgspec.Struct)
 Resolve: TypeAlias = Callable[[str], Path]
@@ -99,7 +102,7 @@ class AnyArgs(msgspec.Struct, frozen=True):
 
 
 class Tool(Protocol, Generic[A]):
-    """Implemented by a module-level object; see `write_file.py` for a short one."""
+    """Implemented by a module-level object; see `session_tools.py` for short ones."""
 
     name: str
     description: str
@@ -115,3 +118,54 @@ class Tool(Protocol, Generic[A]):
 
 
 AnyTool = Tool[Any]
+
+
+# The hosts that one command wants to reach and that are not in its list: each is asked about once.
+
+
+def host_question(who: str, host: str, port: int, *, call: str | None, deadline: float | None) -> Asked:
+    return Asked(
+        request=new_id("ask"),
+        kind="permission",
+        text=f"{who} wants to reach {shown(host, port)}, which is not among the hosts that may be reached",
+        call=call,
+        name="network",
+        args={"host": host, "port": port},
+        tool_kind="network",
+        deadline=deadline,
+    )
+
+
+def host_granted(host: str, port: int) -> Warned:
+    name = shown(host, port)
+    hint = "For good: add it to network in the settings, or to --network"
+    return Warned(message=f"{name} can be reached for the rest of this session. {hint}")
+
+
+class HostQuestions:
+    def __init__(self, ask: Callable[[str, int], Awaitable[bool]] | None) -> None:
+        """`ask` None: no one is asked, and none is reached."""
+        self._ask = ask
+        self._answers: dict[tuple[str, int], asyncio.Task[bool]] = {}
+        self.refused: list[str] = []
+        """As a person writes them in a list."""
+
+    async def reach(self, host: str, port: int) -> bool:
+        """A program that tries again, or gives up waiting, gets or leaves the one answer."""
+        at = host.lower(), port
+        if at not in self._answers:
+            self._answers[at] = asyncio.create_task(self._decide(*at))
+        return await asyncio.shield(self._answers[at])
+
+    async def _decide(self, host: str, port: int) -> bool:
+        if self._ask is not None and await self._ask(host, port):
+            return True
+        name = shown(host, port)
+        if name not in self.refused:
+            self.refused.append(name)
+        return False
+
+    def close(self) -> None:
+        """The command is over: open questions are withdrawn."""
+        for answer in self._answers.values():
+            answer.cancel()

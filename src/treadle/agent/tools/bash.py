@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta
 
-from treadle.agent.tools.base import Resolve, Tool, ToolContext
-from treadle.agent.tools.hosts import HostQuestions
-from treadle.agent.tools.registry import Output
+from treadle.agent.toolbox import Output
+from treadle.agent.tools.base import HostQuestions, Resolve, Tool, ToolContext
 from treadle.errors import LocalError, ToolError
 from treadle.events import CommandRun, ToolKind, ToolOutput, Warned
 from treadle.policy.network import offline, refusal
@@ -112,7 +111,7 @@ class Bash:
         return await ShellRun(args.command, args.timeout or context.timeout, context, confinement).result()
 
 
-TOOL: Tool[BashArgs] = Bash()
+BASH: Tool[BashArgs] = Bash()
 
 
 async def _in_background(command: str, context: ToolContext, confinement: Confinement | None) -> str:

@@ -44,7 +44,7 @@ class ToolSearch:
         return "\n".join(f"{tool.name}: {_first_line(tool.description)}" for tool in found)
 
 
-TOOL: Tool[SearchArgs] = ToolSearch()
+TOOL_SEARCH: Tool[SearchArgs] = ToolSearch()
 
 
 def search(tools: Iterable[AnyTool], query: str) -> list[AnyTool]:

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta
 
 from treadle import __version__
-from treadle.agent.tools import editing
+from treadle.agent.tools import files
 from treadle.agent.tools.base import ALLOW_PRIVATE, Resolve, Tool, ToolContext
 from treadle.errors import ToolError
 from treadle.events import ToolKind
@@ -118,7 +118,7 @@ class WebFetch:
         return await asyncio.to_thread(page.render)
 
 
-TOOL: Tool[WebFetchArgs] = WebFetch()
+WEB_FETCH: Tool[WebFetchArgs] = WebFetch()
 
 
 class FetchedPage(msgspec.Struct):
@@ -131,7 +131,7 @@ class FetchedPage(msgspec.Struct):
 
     def render(self) -> str:
         kind = self.content_type.partition(";")[0].strip().lower()
-        what = editing.binary(self.body[: editing.SNIFF])
+        what = files.binary(self.body[: files.SNIFF])
         if what or not re.match(_TEXTUAL, kind):
             raise ToolError(f"{self.url} is {what or kind}, of {len(self.body):,} bytes or more; only text can be read")
         content = self._decoded()
@@ -147,7 +147,7 @@ class FetchedPage(msgspec.Struct):
         """Decoded by the header, the page's own declaration or its first bytes; UTF-8 when none of them says."""
         found = re.search(r"charset\s*=\s*[\"']?([\w.:-]+)", self.content_type, re.I)
         meta = re.search(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([\w.:-]+)", self.body[:4096], re.I)
-        encoding = found[1] if found else meta[1].decode() if meta else editing.bom(self.body) or "utf-8"
+        encoding = found[1] if found else meta[1].decode() if meta else files.bom(self.body) or "utf-8"
         try:
             return self.body.decode(encoding, "replace").removeprefix("\ufeff")
         except LookupError:

@@ -21,7 +21,7 @@ from treadle.io.files import read_if_there
 from treadle.io.rpc import Then
 from treadle.io.streams import Stream
 from treadle.io.tasks import end_tasks
-from treadle.policy.profile import MATRIX
+from treadle.policy.rules import MATRIX
 from treadle.session import (
     Agent,
     Answer,

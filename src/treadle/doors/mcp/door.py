@@ -35,7 +35,7 @@ from treadle.events import (
 from treadle.io.rpc import Rpc
 from treadle.io.streams import Stream
 from treadle.io.tasks import end_tasks
-from treadle.policy.profile import is_under, stricter
+from treadle.policy.rules import is_under, stricter
 from treadle.session import Agent, Answer, Prompt, Session, SessionSpec, Start, parse_mode
 from treadle.sessions.session import new_id
 from treadle.sessions.totals import TurnSummary, TurnTotals

@@ -18,7 +18,7 @@ from treadle.wire.oneshot.arguments import subagent
 
 if TYPE_CHECKING:
     from treadle.agent.hooks import HookStep
-    from treadle.agent.mcp import ServersChanged
+    from treadle.agent.toolbox import ServersChanged
 
 
 # What a host may want of a session beyond the contract: the native agent offers it, a driven agent need not.

@@ -1,7 +1,7 @@
 """Hooks of the host: callbacks in its process, which it names in `initialize` and we call over the control protocol;
 and the lines of `--include-hook-events`.
 
-What events tell and answers mean is in `agent/event_hooks.py`, as for the commands of settings. An event that could
+What events tell and answers mean is in `agent/hooks.py`, as for the commands of settings. An event that could
 forbid something and that we cannot call refuses `initialize`; a callback that fails, or that does not answer in time,
 blocks the tool call.
 """
@@ -12,8 +12,7 @@ from typing import Any
 
 import msgspec
 
-from treadle.agent.event_hooks import EventHooks, Judge, matches
-from treadle.agent.hooks import HookStep
+from treadle.agent.hooks import EventHooks, HookStep, Judge, matches
 from treadle.doors.oneshot.greeting import Adaptable
 from treadle.doors.oneshot.run import OneShot
 from treadle.errors import Unsupported

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from treadle.agent.providers.streams import decoder_for
+from treadle.agent.providers.http import decoder_for
 from treadle.agent.tools.images import look
 from treadle.drivers.agent import DrivenAgent
 from treadle.drivers.card import Card

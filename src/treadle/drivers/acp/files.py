@@ -16,7 +16,7 @@ from treadle.io.process.child import Child, Tail
 from treadle.io.sandbox.start import start
 from treadle.io.tasks import end_tasks
 from treadle.policy.environment import reduced
-from treadle.policy.profile import is_under
+from treadle.policy.rules import is_under
 from treadle.session import Access, Confinement, SessionSpec
 from treadle.wire.acp.tools import unified
 from treadle.wire.common.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Fault

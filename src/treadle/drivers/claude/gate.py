@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from treadle import __version__
-from treadle.agent.program import judged, use_of
+from treadle.agent.hooks import judged, use_of
 from treadle.drivers.session import DrivenSession
 from treadle.errors import RemoteError, TreadleError
 from treadle.events import ToolKind

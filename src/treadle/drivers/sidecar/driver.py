@@ -28,8 +28,7 @@ from treadle.io.paths import here
 from treadle.io.process.programs import command_words
 from treadle.policy.environment import reduced
 from treadle.policy.guess import access_of
-from treadle.policy.profile import Profile
-from treadle.policy.rules import parse_rule
+from treadle.policy.rules import Profile, parse_rule
 from treadle.session import Access, AgentInfo, Rules, SessionSpec
 from treadle.sessions import abilities
 from treadle.sessions.session import BaseSession, Turn, new_id

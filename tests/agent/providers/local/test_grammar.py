@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from treadle.agent import toolbox
 from treadle.agent.messages import ModelRequest
 from treadle.agent.providers.chat import ChatFormat, Unsuitable, compact
-from treadle.agent.small.profile import TOOLS, SmallProfile
-from treadle.agent.small.provider import reply_schema
-from treadle.agent.tools import registry
+from treadle.agent.providers.known import TOOLS, SmallProfile
+from treadle.agent.providers.small import reply_schema
 
 
 def obj(**properties: Any) -> dict[str, Any]:
@@ -54,6 +54,6 @@ def test_what_it_knows_nothing_of_is_left_to_the_service() -> None:
 
 @pytest.mark.parametrize("profile", [SmallProfile(), SmallProfile(caps=False), SmallProfile(one_step=False)])
 def test_calls_of_the_four_tools_have_a_grammar(profile: SmallProfile) -> None:
-    schema = reply_schema(registry.builtin(TOOLS).schemas(), profile)
+    schema = reply_schema(toolbox.builtin(TOOLS).schemas(), profile)
     body = ChatFormat(llama=True).body(ModelRequest(system="", messages=(), schema=schema), "local", "m")
     assert b"grammar" in body and b"response_format" not in body

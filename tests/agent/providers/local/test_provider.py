@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.agent.providers.helpers import ask
-from treadle.agent.providers.base import Reply
-from treadle.agent.providers.local.catalog import LocalSettings, Weights
-from treadle.agent.providers.local.provider import LocalProvider
+from treadle.agent.messages import Reply
+from treadle.agent.providers.known import LocalSettings
+from treadle.agent.providers.local.models import LocalProvider, Weights
 
 STAND_IN = (sys.executable, str(Path(__file__).with_name("stand_in.py")))
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import until
-from treadle.agent.providers.local import provider as module
-from treadle.agent.providers.local.catalog import LocalSettings, Weights
-from treadle.agent.providers.local.provider import LocalServer, hold
+from treadle.agent.providers.known import LocalSettings
+from treadle.agent.providers.local import models as module
+from treadle.agent.providers.local.models import LocalServer, Weights, hold
 from treadle.agent.providers.local.serve import WITHOUT
 from treadle.errors import ConfigError, MissingExtra, ProviderError
 

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from treadle.agent.providers.local.catalog import LocalSettings
+from treadle.agent.providers.known import LocalSettings
 from treadle.agent.providers.names import model_settings
 
 

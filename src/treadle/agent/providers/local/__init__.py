@@ -1,5 +1,5 @@
 """Models that run on this machine: llama.cpp in a process of its own, started at the first request.
 
-`catalog` lists the known models and finds their files, `fetch` downloads one, `serve` is the program that holds it, and
-`provider`, which the loop talks to, starts and ends that program.
+`models` lists the known models, finds and downloads their files, and has the provider that the loop talks to, which
+starts and ends the program that holds a model: `serve`.
 """

@@ -1,4 +1,10 @@
-"""Wraps any provider with the profile for small models."""
+"""The profile for small models around any provider; the loop does not know about it.
+
+A model of a few billion parameters writes the wrong call, repeats itself, edits files that it has not read and never
+stops. So it gets four tools and a short prompt, may only write what a schema allows, makes one step at a time, is shown
+the files that it needs, and is told the correct call after a wrong one. Each of these is a part of `SmallProfile` that
+can be switched off, so that its benefit can be measured.
+"""
 
 import ast
 import builtins
@@ -8,28 +14,108 @@ import re
 import sys
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from difflib import get_close_matches
 from typing import Any
 
 import msgspec
 
-from treadle.agent.loop import estimated
+from treadle.agent.context import estimated
 from treadle.agent.messages import (
     AssistantMessage,
     ChatMessage,
     ModelRequest,
+    Provider,
+    Reply,
+    ReplyItem,
     ToolCall,
     ToolResult,
     ToolSchema,
     UserMessage,
 )
-from treadle.agent.providers.base import Provider, Reply, ReplyItem
-from treadle.agent.small import words
-from treadle.agent.small.profile import SmallProfile
-from treadle.agent.small.words import ANSWER, example, is_example, right_call, undefined_note
-from treadle.agent.tools import editing
+from treadle.agent.providers.known import SmallProfile
+from treadle.agent.tools import files
 from treadle.errors import ToolError
 from treadle.events import TextDelta, Usage
 from treadle.sessions.session import new_id
+
+# What a small model is told. It is short, because all of it is read again for every answer where nothing is cached.
+
+ANSWER = "answer"
+_WORD = re.compile(r"\b(?:def|class)\s+(\w+)|^(\w+)\s*=", re.MULTILINE)
+_EXAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
+    "edit_file": (
+        "replace text in a file",
+        {
+            "file_path": "shop.py",
+            "old_string": "def total(items):\n    return 0",
+            "new_string": "def total(items):\n    return sum(items)",
+        },
+    ),
+    "write_file": (
+        "make a new file",
+        {"file_path": "colors.py", "content": 'RED = "#f00"\nBLUE = "#00f"\n'},
+    ),
+    "bash": ("run a command", {"command": "python3 shop.py"}),
+    "read_file": ("look at a file", {"file_path": "shop.py"}),
+    ANSWER: ("end the task", {"text": "I made colors.py with RED and BLUE."}),
+}
+
+
+def example(name: str, arguments: dict[str, Any]) -> str:
+    """A call as the model writes it."""
+    return msgspec.json.encode({"tool": name, **arguments}).decode()
+
+
+def is_example(name: str, arguments: str) -> bool:
+    """Whether these are the arguments of our example, which a model that knows no better repeats."""
+    return name in _EXAMPLES and arguments == msgspec.json.encode(_EXAMPLES[name][1]).decode()
+
+
+def right_call(tool: ToolSchema) -> str:
+    """A correct call of this tool; with the names of its arguments where there is no better example."""
+    if tool.name in _EXAMPLES:
+        return example(tool.name, _EXAMPLES[tool.name][1])
+    required = tool.parameters.get("required", ())
+    return example(tool.name, dict.fromkeys(required, "..."))
+
+
+def undefined_note(path: str, text: str, name: str, line: int) -> str:
+    """Which line uses an undefined name, and if a similar name is defined, the call that fixes it."""
+    old = text.splitlines()[line - 1]
+    wrong = f"Line {line} of {path} uses {name}, which nothing defines: {old.strip()}"
+    near = get_close_matches(name, sorted(_defined(text)), n=1, cutoff=0.5)
+    if not near:
+        return f"{wrong}\nMend that line with edit_file."
+    new = re.sub(rf"\b{re.escape(name)}\b", near[0], old)
+    call = example("edit_file", {"file_path": path, "old_string": old, "new_string": new})
+    return f"{wrong}\nIf {near[0]} is meant, call: {call}"
+
+
+def _defined(text: str) -> set[str]:
+    return {name for found in _WORD.findall(text) for name in found if name}
+
+
+def manual(tools: Iterable[ToolSchema]) -> str:
+    """How calls are written, by example."""
+    lines = ["Answer with one JSON object and nothing else. These are the calls, by example:"]
+    for tool in sorted(tools, key=lambda tool: tool.name == "read_file"):  # what comes first is called most
+        purpose = _EXAMPLES[tool.name][0] if tool.name in _EXAMPLES else tool.description.split(". ")[0]
+        lines.append(f"{right_call(tool)}  <- {purpose}")
+    purpose, arguments = _EXAMPLES[ANSWER]
+    lines.append(f"{example(ANSWER, arguments)}  <- {purpose}")
+    return "\n".join(lines)
+
+
+def descriptions(tools: Iterable[ToolSchema]) -> str:
+    """The same, with everything that is known about every tool."""
+    lines = ['Answer with one JSON object and nothing else: {"tool":NAME, ...ARGUMENTS}. The tools are:']
+    lines += [f"{tool.name}: {tool.description} {msgspec.json.encode(tool.parameters).decode()}" for tool in tools]
+    return "\n".join([*lines, f"{ANSWER}: End the task. {example(ANSWER, _EXAMPLES[ANSWER][1])}"])
+
+
+def several_note() -> str:
+    return 'Several calls at once are written {"calls":[...]}.'
+
 
 # Detects an endless reply: one line after the other of the same form. Pure.
 
@@ -473,7 +559,7 @@ def _unsound(call: ToolCall, path: str, cwd: str) -> Objection | None:
     if call.name == "edit_file":
         old, new = argument(call, "old_string"), argument(call, "new_string")
         try:
-            after = editing.apply(before, old, new).text
+            after = files.apply(before, old, new).text
         except ToolError:
             return None  # the tool itself explains it better, and shows the file
     wrong, line = fault(path, after)
@@ -612,14 +698,14 @@ class SmallModel:
 
     def _asked(self, request: ModelRequest) -> ModelRequest:
         profile, tools = self.profile, offered(request.tools)
-        manual = (words.manual if profile.manual else words.descriptions)(tools)
-        manual += "" if profile.one_step else f"\n{words.several_note()}"
+        described = (manual if profile.manual else descriptions)(tools)
+        described += "" if profile.one_step else f"\n{several_note()}"
         again = _repeated(request.messages) if profile.vary else ""
         seen = "read_file" if profile.look_first and _all_shown(request.messages) else ""
         allowed = [tool for tool in tools if tool.name not in (again, seen)]
         return msgspec.structs.replace(
             request,
-            system=f"{manual}\n\n{request.system}",
+            system=f"{described}\n\n{request.system}",
             messages=rendered(request.messages, {tool.name: tool for tool in tools}, profile),
             tools=(),
             schema=reply_schema(allowed, profile) if profile.constrain else None,
@@ -637,7 +723,7 @@ class SmallModel:
             asked,
             messages=(*asked.messages, AssistantMessage(text=reply), UserMessage(text=objection.text)),
             temperature=WARM if objection.text == CUT_OFF else asked.temperature,  # else it is cut off there again
-            schema=reply_schema(tools, self.profile, answer=objection.without != words.ANSWER)
+            schema=reply_schema(tools, self.profile, answer=objection.without != ANSWER)
             if asked.schema is not None
             else None,
         )

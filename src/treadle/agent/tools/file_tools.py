@@ -1,0 +1,512 @@
+"""The tools that read and change one file (read_file, write_file, edit_file, multi_edit), and checks of an edit."""
+
+import asyncio
+import io
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import msgspec
+from msgspec import Meta
+
+from treadle.agent.tools import files, images
+from treadle.agent.tools.base import Resolve, Tool, ToolContext
+from treadle.agent.tools.files import (
+    MAX_EDIT,
+    Loaded,
+    Stamp,
+    changing,
+    load,
+    missing,
+    not_known,
+    open_regular,
+    save,
+    saw,
+    show,
+    shown,
+    text_of,
+    view,
+)
+from treadle.errors import ToolError, TreadleError
+from treadle.events import FileChanged, ToolKind
+from treadle.io.files import opened, read_ends
+from treadle.session import Access, Confinement
+
+# Read a part of a text file. Reading a window of a huge file costs only the window: nothing is read whole.
+
+MAX_LINES = 2000
+MAX_LINE = 2000
+COUNT_AHEAD = 256 << 20
+"""How far to count lines after the window; beyond it, the total is reported as "more than"."""
+_CHUNK = 1 << 20
+
+Line = Annotated[int, Meta(ge=0)]
+
+
+class ReadArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    file_path: Annotated[str, Meta(description="The file to read, absolute or relative to the working directory.")]
+    offset: Annotated[Line | None, Meta(description="First line to read; 1 is the first line of the file.")] = None
+    limit: Annotated[Line | None, Meta(description=f"How many lines to read, at most {MAX_LINES}.")] = None
+    start_line: Annotated[Line | None, Meta(description="The same as offset.")] = None
+    end_line: Annotated[Line | None, Meta(description="Last line to read, instead of limit.")] = None
+
+
+class ReadFile:
+    name = "read_file"
+    description = (
+        f"Read a text file, or a part of it. Each line comes with its number and a tab in front. At most {MAX_LINES} "
+        "lines or one screenful of bytes at a time; the last line then says how to go on. Images and, "
+        "where the service takes them, PDFs are shown; other binary files are refused."
+    )
+    kind: ToolKind = "read"
+    Args = ReadArgs
+
+    def access(self, args: ReadArgs, resolve: Resolve) -> Access:
+        return Access(tool=self.name, kind=self.kind, paths=(show(resolve(args.file_path)),), args=args)
+
+    async def run(self, args: ReadArgs, context: ToolContext) -> str:
+        first, count = window(args)
+        path = context.resolve(args.file_path)
+        shown = (*files.SHOWN, *((files.PDF,) if context.documents else ()))
+        result, stamp = await asyncio.to_thread(_read, path, first, count, context.output_cap - 512, shown)
+        saw(context, path, stamp)
+        if isinstance(result, str):
+            return result
+        showing = images.show_document if files.binary(result[: files.SNIFF]) == files.PDF else images.show
+        return showing(result, show(path), context)
+
+
+READ_FILE: Tool[ReadArgs] = ReadFile()
+
+
+def window(args: ReadArgs) -> tuple[int, int]:
+    """The first line and the number of lines that the arguments mean."""
+    if args.offset is not None and args.start_line is not None and args.offset != args.start_line:
+        raise ToolError("offset and start_line mean the same and differ", hint="give one of them")
+    first = max(1, args.offset if args.offset is not None else args.start_line or 1)
+    if args.end_line is None:
+        return first, min(args.limit or MAX_LINES, MAX_LINES)
+    if args.end_line < first:
+        raise ToolError(f"end_line {args.end_line} lies before the first line asked for, {first}")
+    count = args.end_line - first + 1
+    return first, min(count, args.limit or MAX_LINES, MAX_LINES)
+
+
+def _read(
+    path: Path, first: int, count: int, room: int, shown: Sequence[str] = files.SHOWN
+) -> tuple[str | bytes, Stamp]:
+    """Some lines of a text, or all bytes of a file of a kind that is shown."""
+    with opened(open_regular(path)) as raw:
+        stamp = Stamp.of(os.fstat(raw.fileno()))
+        start = raw.read(files.SNIFF)
+        if (kind := files.binary(start)) in shown:
+            largest = images.LARGEST_PDF if kind == files.PDF else images.LARGEST
+            return start + raw.read(largest + 1 - len(start)), stamp
+        file, encoding = _as_bytes_of_text(path, raw, start)
+        return _window(path, file, encoding, first, count, room), stamp
+
+
+def _as_bytes_of_text(path: Path, raw: BinaryIO, start: bytes) -> tuple[BinaryIO, str]:
+    """The file from its first character on, in a superset of ASCII; what is not text is refused."""
+    what = files.binary(start)
+    if what:
+        size = os.fstat(raw.fileno()).st_size
+        advice = "use bash with a program that knows it"
+        raise ToolError(f"{show(path)} is {what} of {size:,} bytes and has no text to read", hint=advice)
+    encoding = files.bom(start)
+    if encoding in ("utf-16-le", "utf-16-be"):
+        data = start + raw.read(MAX_EDIT)
+        if len(data) > MAX_EDIT:
+            raise ToolError(f"{show(path)} is UTF-16 and too big to convert here", hint="use bash: iconv -f utf-16")
+        return io.BytesIO(data[2:].decode(encoding, "replace").encode("utf-8")), "UTF-16"
+    raw.seek(3 if encoding else 0)
+    return raw, ""
+
+
+def _window(path: Path, file: BinaryIO, encoding: str, first: int, count: int, room: int) -> str:
+    before = _skip(file, first - 1)
+    rows, crlf = _rows(file, first, count, room)
+    if not rows:
+        if before == 0:
+            return f"[{show(path)} is empty]"
+        raise ToolError(f"{show(path)} has only {before:,} lines; line {first:,} is past its end")
+    last = first + len(rows) - 1
+    more, exact = _count_rest(file)
+    body, used = files.readable(b"".join(rows))
+    notes = []
+    if more or first > 1:
+        notes.append(f"lines {first:,} to {last:,} of {'' if exact else 'more than '}{last + more:,}")
+    if encoding or used != "utf-8":
+        notes.append(f"read as {encoding or used}")
+    if crlf:
+        notes.append("lines end in CRLF")
+    if more:
+        notes.append(f"to go on: offset={last + 1}")
+    return body + (f"[{'; '.join(notes)}]" if notes else "")
+
+
+def _skip(file: BinaryIO, lines: int) -> int:
+    """Skip this many lines. Returns how many there were."""
+    passed, last = 0, b"\n"
+    while passed < lines and (chunk := file.read(_CHUNK)):
+        here = chunk.count(b"\n")
+        if passed + here >= lines:
+            place = -1
+            for _ in range(lines - passed):
+                place = chunk.index(b"\n", place + 1)
+            file.seek(place + 1 - len(chunk), os.SEEK_CUR)
+            return lines
+        passed += here
+        last = chunk[-1:]
+    return passed + (last != b"\n")
+
+
+def _rows(file: BinaryIO, first: int, count: int, room: int) -> tuple[list[bytes], bool]:
+    """The numbered lines of the window, as many as fit, but at least one; and whether they end in CRLF."""
+    rows: list[bytes] = []
+    crlf = False
+    while len(rows) < count:
+        place = file.tell()
+        line = file.readline(2 * MAX_LINE)
+        if not line:
+            break
+        row = b"%6d\t%s\n" % (first + len(rows), _cut(line, file))
+        room -= len(row)
+        if room < 0 and rows:
+            file.seek(place)
+            break
+        crlf = crlf or line.endswith(b"\r\n")
+        rows.append(row)
+    return rows, crlf
+
+
+def _cut(line: bytes, file: BinaryIO) -> bytes:
+    """The line without its end; of a very long one the beginning, with the rest of it skipped."""
+    rest = 0
+    if not line.endswith(b"\n"):
+        while more := file.readline(_CHUNK):
+            rest += len(more.removesuffix(b"\n"))
+            if more.endswith(b"\n"):
+                break
+    line = line.removesuffix(b"\n").removesuffix(b"\r")
+    if len(line) <= MAX_LINE and not rest:
+        return line
+    shown = line[: MAX_LINE - len(files.cut_character(line[:MAX_LINE]))]
+    return shown + b" [... %d more bytes in this line]" % (len(line) - len(shown) + rest)
+
+
+def _count_rest(file: BinaryIO) -> tuple[int, bool]:
+    """How many lines follow, and whether that is exact."""
+    lines, ahead, last = 0, 0, b"\n"
+    while chunk := file.read(_CHUNK):
+        lines += chunk.count(b"\n")
+        last = chunk[-1:]
+        ahead += len(chunk)
+        if ahead >= COUNT_AHEAD:
+            return lines, False
+    return lines + (last != b"\n"), True
+
+
+# Write a whole file.
+
+
+class WriteArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    file_path: Annotated[str, Meta(description="The file to write, absolute or relative to the working directory.")]
+    content: Annotated[str, Meta(description="The whole new content of the file.")]
+
+
+class WriteFile:
+    name = "write_file"
+    description = (
+        "Make a file, or replace all of what it holds. Missing directories are made. A file that you have not read, or "
+        "that has changed since, is shown to you instead of overwritten. To change a part of a file, use edit_file."
+    )
+    kind: ToolKind = "write"
+    Args = WriteArgs
+
+    def access(self, args: WriteArgs, resolve: Resolve) -> Access:
+        return Access(tool=self.name, kind=self.kind, paths=(show(resolve(args.file_path)),), args=args)
+
+    async def run(self, args: WriteArgs, context: ToolContext) -> str:
+        path = context.resolve(args.file_path)
+        return await changing(context, lambda: _write(path, args.content, context))
+
+
+WRITE_FILE: Tool[WriteArgs] = WriteFile()
+
+
+def _write(path: Path, content: str, context: ToolContext) -> tuple[str, FileChanged | None]:
+    loaded = load(path)
+    data = content.encode("utf-8")
+    lines = content.count("\n") + bool(content and content[-1] != "\n")
+    size = f"{len(data):,} bytes, {lines:,} line{'' if lines == 1 else 's'}"
+    if loaded.stamp and loaded.data == data:
+        return f"{shown(path, context.cwd)} already holds exactly this ({size}); nothing was written", None
+    if why := not_known(context, loaded):
+        raise ToolError(f"{why}; nothing was written. {view(context, loaded)}")
+    change = save(context, loaded, data, text_of(loaded), content)
+    return f"{'Replaced' if loaded.stamp else 'Made'} {shown(path, context.cwd)} ({size})", change
+
+
+# Change one place in a file.
+
+OldString = Annotated[str, Meta(description="The text to replace, exactly as it is in the file, unique in it.")]
+NewString = Annotated[str, Meta(description="The text to put there.")]
+ReplaceAll = Annotated[bool, Meta(description="Replace every occurrence, not only a unique one.")]
+
+
+class Edit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    old_string: OldString
+    new_string: NewString
+    replace_all: ReplaceAll = False
+
+
+class EditArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    file_path: Annotated[str, Meta(description="The file to change, absolute or relative to the working directory.")]
+    old_string: OldString
+    new_string: NewString
+    replace_all: ReplaceAll = False
+
+
+class EditFile:
+    name = "edit_file"
+    description = (
+        "Replace a piece of text in a file by another. old_string must be in the file exactly once, unless "
+        "replace_all is set; when it differs only in white space from one place in the file, that place is taken. "
+        "With an empty old_string a file that does not exist is made. A file that you have not read, or that has "
+        "changed since, is shown to you instead of edited. The result is a diff."
+    )
+    kind: ToolKind = "write"
+    Args = EditArgs
+
+    def access(self, args: EditArgs, resolve: Resolve) -> Access:
+        return Access(tool=self.name, kind=self.kind, paths=(show(resolve(args.file_path)),), args=args)
+
+    async def run(self, args: EditArgs, context: ToolContext) -> str:
+        edits = (Edit(old_string=args.old_string, new_string=args.new_string, replace_all=args.replace_all),)
+        path = context.resolve(args.file_path)
+        return await changing(context, lambda: edit(path, edits, context))
+
+
+EDIT_FILE: Tool[EditArgs] = EditFile()
+
+
+def edit(path: Path, edits: tuple[Edit, ...], context: ToolContext) -> tuple[str, FileChanged]:
+    """Make all of these edits, each on the result of the one before, or none."""
+    loaded = load(path)
+    if loaded.stamp is None and edits[0].old_string:
+        raise missing(path)
+    what = files.binary(loaded.data[: files.SNIFF])
+    if what:
+        raise ToolError(f"{show(path)} is {what}; only text can be edited")
+    source, result, notes = _edited(loaded, edits)
+    try:
+        data = source.encode(result)
+    except UnicodeEncodeError as error:
+        raise ToolError(
+            f"{show(path)} is {source.encoding}, which has no {result[error.start]!r}; nothing was written",
+            hint="use characters that the file's encoding has, or replace the whole file with write_file",
+        ) from None
+    if why := not_known(context, loaded):
+        place = files.place(source.text, edits[0].old_string)
+        raise ToolError(f"{why}; nothing was written. {view(context, loaded, place)}")
+    if loaded.stamp and data == loaded.data:
+        raise ToolError("the edits leave the file as it is: there is nothing to change")
+    change = save(context, loaded, data, source.text, result)
+    lines = [f"{'Edited' if loaded.stamp else 'Made'} {shown(path, context.cwd)}", *(f"[{note}]" for note in notes)]
+    return "\n".join([*lines, change.diff]), change
+
+
+def _edited(loaded: Loaded, edits: tuple[Edit, ...]) -> tuple[files.Text, str, list[str]]:
+    """Use the first encoding under which every edit finds its place; if none does, the error of the first."""
+    failure: ToolError | None = None
+    for source in files.decodings(loaded.data):
+        try:
+            result, notes = _apply(source.text, edits)
+        except ToolError as error:
+            failure = failure or error
+        else:
+            return source, result, notes
+    raise failure or ToolError(f"{show(loaded.path)} is not text in any encoding known here")
+
+
+def _apply(content: str, edits: tuple[Edit, ...]) -> tuple[str, list[str]]:
+    notes = []
+    for number, one in enumerate(edits, 1):
+        which = f"edit {number} of {len(edits)}: " if len(edits) > 1 else ""
+        if not one.old_string and not content:
+            content = one.new_string
+            continue
+        try:
+            done = files.apply(content, one.old_string, one.new_string, one.replace_all)
+        except ToolError as error:
+            none = "; no edit was made" if which else ""
+            raise ToolError(f"{which}{error.message}{none}", hint=error.hint) from None
+        content = done.text
+        if done.tolerant:
+            notes.append(f"{which}found only with white space evened out; check the diff")
+        elif one.replace_all:
+            notes.append(f"{which}{done.count} places")
+    return content, notes
+
+
+# Change several places in one file, all or nothing.
+
+
+class MultiEditArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    file_path: Annotated[str, Meta(description="The file to change, absolute or relative to the working directory.")]
+    edits: Annotated[list[Edit], Meta(description="The edits, made in this order, each on the result of the last.")]
+
+
+class MultiEdit:
+    name = "multi_edit"
+    description = (
+        "Make several edits to one file at once, each like edit_file's, in order. When one of them cannot be made, "
+        "none is, and the file stays as it was."
+    )
+    kind: ToolKind = "write"
+    Args = MultiEditArgs
+
+    def access(self, args: MultiEditArgs, resolve: Resolve) -> Access:
+        return Access(tool=self.name, kind=self.kind, paths=(show(resolve(args.file_path)),), args=args)
+
+    async def run(self, args: MultiEditArgs, context: ToolContext) -> str:
+        if not args.edits:
+            raise ToolError("edits is empty: there is nothing to change")
+        path = context.resolve(args.file_path)
+        return await changing(context, lambda: edit(path, tuple(args.edits), context))
+
+
+MULTI_EDIT: Tool[MultiEditArgs] = MultiEdit()
+
+
+# After an edit: what a fast checker says of it, if the project uses one that is installed here.
+#
+# It runs like a command of the agent, confined as these are, and has little time: one that takes longer is not run
+# again in this session. Nothing is installed, and nothing of the project is run to find out.
+
+SECONDS = 5.0
+NOT_RUN = (126, 127)
+"""Exit codes of a shell, a sandbox and `env` for a program that cannot be run, for one because it is hidden there."""
+LINES, LINE = 30, 300
+"""How much of what a checker says is shown."""
+
+
+class Checker(msgspec.Struct, frozen=True, kw_only=True):
+    """`signs`: a file in the working directory that shows that the project uses it, with words that must be in it."""
+
+    argv: tuple[str, ...]
+    endings: tuple[str, ...]
+    signs: tuple[tuple[str, str], ...]
+    by_file: bool = False
+    """Whether it takes the changed files as arguments; if not, it looks at everything."""
+    runs_code: bool = False
+    """Whether it runs the project's own code, and so needs a sandbox."""
+    own: str = ""
+    """Where a project has one of its own, which is run in a sandbox only, and then rather than the one on PATH."""
+
+
+CHECKERS = (
+    Checker(
+        argv=("ruff", "check", "--quiet", "--no-fix", "--force-exclude", "--output-format=concise", "--"),
+        endings=(".py", ".pyi"),
+        signs=(("ruff.toml", ""), (".ruff.toml", ""), ("pyproject.toml", "[tool.ruff")),
+        by_file=True,
+    ),
+    Checker(
+        argv=("tsc", "--noEmit", "--pretty", "false"),
+        endings=(".ts", ".tsx", ".mts", ".cts"),
+        signs=(("tsconfig.json", ""),),
+        own="node_modules/.bin/tsc",
+    ),
+    Checker(
+        argv=("cargo", "check", "--quiet", "--message-format=short"),
+        endings=(".rs",),
+        signs=(("Cargo.toml", ""),),
+        runs_code=True,
+    ),
+)
+
+
+class Diagnostics:
+    def __init__(
+        self,
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        warn: Callable[[str], None],
+        confinement: Callable[[], Confinement | None] = lambda: None,
+    ) -> None:
+        self._cwd = cwd
+        self._env = env
+        self._warn = warn
+        self._confinement = confinement
+        self._given_up: set[str] = set()
+
+    async def after(self, access: Access) -> str:
+        """What checkers have to say after a tool has written these paths; mostly nothing."""
+        findings = [await self._ask(one, access.paths) for one in CHECKERS] if access.kind == "write" else []
+        return "".join(f"\n{text}" for text in findings if text)
+
+    async def _ask(self, checker: Checker, paths: tuple[str, ...]) -> str:
+        name = checker.argv[0]
+        changed = [path for path in paths if path.endswith(checker.endings) and os.path.isfile(path)]
+        if not changed or name in self._given_up or not self._used(checker):
+            return ""
+        confinement = self._confinement()
+        program = self._program(checker, confined=confinement is not None)
+        if program is None:
+            return ""
+        argv = [program, *checker.argv[1:], *(changed if checker.by_file else [])]
+        output = await self._run(name, argv, confinement)
+        lines = [line[:LINE] for line in output.splitlines()]
+        more = [f"[{len(lines) - LINES} more lines]"] if len(lines) > LINES else []
+        return "\n".join([f"[{name} says:]", *lines[:LINES], *more]) if lines else ""
+
+    def _program(self, checker: Checker, *, confined: bool) -> str | None:
+        from shutil import which  # imported here because few sessions come this far
+
+        own = os.path.join(self._cwd, checker.own)
+        if checker.own and confined and os.access(own, os.X_OK):
+            return own
+        if checker.runs_code and not confined:
+            return None
+        return which(checker.argv[0], path=self._env.get("PATH"))
+
+    async def _run(self, name: str, argv: list[str], confinement: Confinement | None) -> str:
+        from treadle.io.process.child import consult
+        from treadle.io.sandbox.start import start
+
+        try:
+            child = await start(confinement, argv, env=dict(self._env), cwd=self._cwd, stdin="pipe", stderr="stdout")
+            async with child:
+                ran = await consult(child, b"", SECONDS)
+        except TreadleError as error:
+            self._give_up(name, str(error))
+            return ""
+        if ran.exit_code is None:
+            self._give_up(name, f"it took more than {SECONDS:g} s")
+            return ""
+        if ran.exit_code in NOT_RUN:
+            self._give_up(name, ran.stdout.strip() or f"it ended with exit code {ran.exit_code}")
+            return ""
+        return ran.stdout.strip() if ran.exit_code else ""
+
+    def _give_up(self, name: str, why: str) -> None:
+        self._given_up.add(name)
+        self._warn(f"{name} is not asked after edits any more in this session: {why}")
+
+    def _used(self, checker: Checker) -> bool:
+        for sign, words in checker.signs:
+            path = os.path.join(self._cwd, sign)
+            if os.path.isfile(path) and (not words or _has(path, words)):
+                return True
+        return False
+
+
+def _has(path: str, words: str) -> bool:
+    try:
+        return words.encode() in read_ends(path, 256 * 1024)
+    except TreadleError:
+        return False
