@@ -21,6 +21,7 @@ from treadle.cli.root import COMMANDS, GROUPS, load
 from treadle.cli.terminal.listed import SmallCommand
 from treadle.drivers.card import Card, Launch
 from treadle.wire.fleet.connection import SUBJECTS
+from treadle.wire.fleet.keys import BUCKET, KEYS, NODE, Key
 from treadle.wire.fleet.orders import Spec, declared
 from treadle.wire.fleet.states import ATTEMPT, ORDER, QUESTION
 
@@ -123,12 +124,25 @@ def _fields(kind: Any) -> str:
     return ", ".join(must) + (f" [{', '.join(may)}]" if may else "") or "nothing"
 
 
+def _writers(key: Key[Any]) -> str:
+    roles = {"submit": "who may submit", "worker": "the node itself" if key is NODE else "a worker"}
+    return ", ".join(["the scheduler", *(roles[role] for role in key.by)])
+
+
+def test_the_table_of_keys_is_made_from_the_wire() -> None:
+    rows = ["| Key | Written by | Kept | Content: fields, in brackets those with a default |\n|---|---|---|---|\n"]
+    for key in KEYS:
+        content = "as in [Fields](#fields)" if key.kind is Spec else _fields(key.kind)
+        rows.append(f"| `{key.pattern}` | {_writers(key)} | {key.lives} | {content} |\n")
+    made(ROOT / "docs" / "reference" / "fleet.md", "keys", "".join(rows))
+
+
 def test_the_table_of_subjects_is_made_from_the_wire() -> None:
     rows = ["| Subject | Said by | Content: fields, in brackets those with a default |\n|---|---|---|\n"]
     for subject in SUBJECTS:
-        by = "the scheduler" if subject.by == "scheduler" else "clients, nodes, runners"
-        content = "as in [Fields](#fields)" if subject.type is Spec else _fields(subject.type)
-        rows.append(f"| `{subject.pattern}` | {by} | {content} |\n")
+        if not subject.pattern.startswith(BUCKET):
+            by = "the scheduler" if subject.by == "scheduler" else "clients, nodes, runners"
+            rows.append(f"| `{subject.pattern}` | {by} | {_fields(subject.type)} |\n")
     made(ROOT / "docs" / "reference" / "fleet.md", "subjects", "".join(rows))
 
 

@@ -14,13 +14,12 @@ from tests.fleet.repositories import DONE, model, work
 from tests.fleet.schedule.test_book import book_with
 from tests.fleet.schedule.test_book import spec as plain_spec
 from treadle.fleet import client, control
-from treadle.fleet.control import Budget
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.schedule.book import Book
 from treadle.fleet.schedule.placing import over_budget, place_all, reserved
 from treadle.wire.fleet.messages import RunEnded
 from treadle.wire.fleet.orders import OrderLimits
-from treadle.wire.fleet.records import Used
+from treadle.wire.fleet.records import Budget, Used
 
 
 @given(

@@ -1,7 +1,8 @@
 """What holds for the whole fleet."""
 
-from treadle.fleet.control import Control, budget_scopes, scopes, with_entry
+from treadle.fleet.control import budget_scopes, scopes, with_entry
 from treadle.wire.fleet.orders import Spec
+from treadle.wire.fleet.records import Control
 
 SPEC = Spec(id="a", task="x", agent="claude", labels=("gpu", "arm"), project="shop", credential="work")
 

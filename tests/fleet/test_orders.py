@@ -70,7 +70,7 @@ def test_what_a_program_asks_for_and_we_do_not_know_is_refused_and_what_was_acce
     with pytest.raises(StorageError, match="of_a_later_version"):
         read_exactly(newer)
     assert read_spec(newer).id == "a"
-    with pytest.raises(StorageError, match=r"order\.a cannot be read"):
+    with pytest.raises(StorageError, match=r"order\.a is damaged"):
         read_order(Entry("order.a", b"{", 1))
 
 
@@ -143,7 +143,7 @@ def test_what_is_stored_is_read_by_later_versions_and_what_is_damaged_is_named()
     assert read_order(Entry("order.a", newer, 1)) == order == read_order(Entry("order.a", encode(order), 1))
     given = spec(id="a")
     assert read_exactly(encode(given)) == given
-    with pytest.raises(StorageError, match="an order as it was given cannot be read"):
+    with pytest.raises(StorageError, match="an order as it was given is damaged"):
         read_spec(b'{"id": 3}')
     assert [is_id(name) for name in ("a-b_9", "", "A", "a" * 64, "a" * 65, "ä")] == [
         True,

@@ -545,8 +545,9 @@ async def test_what_goes_wrong_once_does_not_stop_the_foreman(
         rides = asyncio.create_task(riding.ride(away))
         await asyncio.wait_for(looked.wait(), 60)
         await tasks.end([rides])
-    told = [(each.levelname, each.getMessage()) for each in caplog.records if each.name == "treadle.goals.foreman"]
-    unread = "goalrequest.x is removed, because it cannot be read: Object missing required field `goal`"
+    ours = ("treadle.goals.foreman", "treadle.fleet.client")
+    told = [(each.levelname, each.getMessage()) for each in caplog.records if each.name in ours]
+    unread = "goalrequest.x is damaged: Object missing required field `goal`; it is removed"
     assert sorted(told) == [("ERROR", "goals cannot be carried out"), ("INFO", "away"), ("WARNING", unread)]
     assert other.cancelled() and set(pauses) == {foreman.LOOK_SECONDS} and await away.get("goalrequest.x") is None
 

@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from tests.fleet.repositories import git
 from treadle.errors import RemoteProtocolError
-from treadle.fleet.control import Budget, Control
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import PERSON, encode
 from treadle.fleet.run.resumption import TRAIN
@@ -15,8 +14,9 @@ from treadle.goals import commands, store
 from treadle.goals.deciding import GoalSeen, Happened, OrderSeen, moves
 from treadle.goals.observation import answer_of, last_words, look, open_orders
 from treadle.landing import train
+from treadle.wire.fleet import keys
 from treadle.wire.fleet.orders import OrderLimits, Spec
-from treadle.wire.fleet.records import Attempt, Order, Used
+from treadle.wire.fleet.records import Attempt, Budget, Control, Order, Used
 from treadle.wire.fleet.train import LandedRecord, LeftOut, QueuedChange, ReturnedChange, TrainRecord
 from treadle.wire.goal.plan import GoalBudget, GoalPlan, PlannedOrder
 from treadle.wire.goal.records import AnyGoalEvent, GoalRecord, GoalStep, StepBoarded, StepEnded, StepPlaced
@@ -34,7 +34,7 @@ async def test_what_the_trains_helpers_have_used_counts_by_role_and_for_the_step
     await _order(bus, Spec(id=reconciler, task="t", by=TRAIN, retry_of=author), 7)
     line = train.name_of(str(repository / ".git"), "main")
     proof = LandedRecord(order=first, train=line, branch="main", commit="c", tree="t", seq=1, at=1.0, by=reconciler)
-    await bus.put(train.proof_key(first, line), encode(proof))
+    await bus.put(keys.LANDED(first, line), encode(proof))
     before: list[AnyGoalEvent] = [
         StepPlaced(at=1, step="one", order=first),
         StepEnded(at=2, step="one", ok=True, used=_used(100)),
@@ -170,7 +170,7 @@ async def test_what_the_train_says_of_an_order_is_seen(bus: Bus, repository: Pat
         assert told == {**plain, **({"retried_as": "o2"} if not expected.get("rides") else {}), **expected}, stored
     for sure in (False, True):
         proof = LandedRecord(order="o1", train=line, branch="main", commit="c7", tree="t", seq=1, at=1.0)
-        await bus.put(train.proof_key("o1", line), encode(proof))
+        await bus.put(keys.LANDED("o1", line), encode(proof))
         assert (await seen(bus, repository, at("landing"), DONE, sure=sure)).orders["o1"].landed == "c7"
     assert (await seen(bus, repository, at("working"), DONE)).orders["o1"].landed == "", "only what lands has a proof"
 

@@ -117,7 +117,7 @@ async def test_what_is_no_wish_or_cannot_be_done_any_more_stops_no_other(
     assert (await store.load(bus, goal))[0].state == "paused" and await bus.named(["goalrequest.*"]) == {}
     assert not (await requested(bus))[0].get("now")
     removed, skipped = [text for text in caplog.messages if "goalrequest" in text or "nowhere" in text]
-    assert removed.startswith("goalrequest.aaa is removed, because it cannot be read: ")
+    assert removed.startswith("goalrequest.aaa is damaged: ")
     assert skipped.startswith("goal nowhere: pause of ana was not done: there is no goal 'nowhere'")
 
 

@@ -14,7 +14,6 @@ from treadle.goals.store import replayed
 from treadle.wire.fleet.records import Used
 from treadle.wire.goal.plan import GoalPlan, PlannedOrder
 from treadle.wire.goal.records import (
-    GOAL_FORMAT,
     GoalMessage,
     GoalOver,
     GoalPaused,
@@ -90,17 +89,6 @@ async def test_goals_are_listed_latest_first_and_named_by_their_beginning_where_
     assert refused.value.hint == "`treadle goal ls` lists them"
     with pytest.raises(StorageError, match="version 3 of the plan of aa is gone"):
         await store.get_plan(bus, "aa", 3)
-
-
-@pytest.mark.parametrize(
-    ("data", "says"),
-    [(b"{", "cannot be read"), (encode({"id": "x", "format": GOAL_FORMAT + 1}), "written by a newer treadle")],
-)
-def test_a_record_that_is_damaged_or_newer_is_told(data: bytes, says: str) -> None:
-    with pytest.raises(StorageError, match=says) as refused:
-        store.read_goal(data)
-    assert refused.value.hint == "upgrade treadle"
-    assert store.read_goal(encode(GoalRecord(id="x"))).id == "x"
 
 
 async def test_a_long_history_is_read_whole_and_in_order(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:

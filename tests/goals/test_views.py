@@ -4,12 +4,11 @@ import time
 
 import pytest
 
-from treadle.fleet.control import Budget, Control
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.goals import store, views
 from treadle.goals.views import GoalAsk, StepView, WaveView
-from treadle.wire.fleet.records import AskRecord, Order, Used
+from treadle.wire.fleet.records import AskRecord, Budget, Control, Order, Used
 from treadle.wire.goal import records
 from treadle.wire.goal.plan import GoalBudget, GoalPlan, PlannedOrder, read
 

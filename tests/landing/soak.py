@@ -25,6 +25,7 @@ from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import new_id, read_order
 from treadle.landing import train
 from treadle.landing.train import Train
+from treadle.wire.fleet import keys
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Note, Order
 from treadle.wire.fleet.train import Policy, TrainRecord
@@ -196,7 +197,7 @@ class TrainSoak(Soak):
     async def _figures(self, seconds: float) -> dict[str, Any]:
         record, _ = await train.load(self.bus, self.train)
         orders = await self._orders()
-        proofs = await self.bus.named([train.proof_key(name, self.train) for name in self.ids])
+        proofs = await self.bus.named([keys.LANDED(name, self.train) for name in self.ids])
         landed = {key.split(".")[1] for key in proofs}
         out = {each.id: str(each.result.get("not_landed") or each.why) for each in orders if _is_settled(each)}
         under_way = [each for each in orders if each.id not in landed and each.id not in out]

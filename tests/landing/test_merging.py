@@ -22,6 +22,7 @@ from treadle.fleet.orders import encode
 from treadle.fleet.run import terminals
 from treadle.io.sandbox import methods
 from treadle.landing import merging, train
+from treadle.wire.fleet import keys
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Order
 from treadle.wire.fleet.train import LandedRecord
@@ -117,7 +118,7 @@ async def test_a_merge_moves_the_branch_and_the_checkout_follows(
     assert [each["result"] for each in noted] == [{"merged": steps[0].commit, "landed": landed}]
     assert noted[0]["by"] == "ann" and noted[0]["what"] == f"landed on main as {steps[0].commit[:12]}"
     line = train.name_of(str(repository / ".git"), "main")
-    kept = await bus.get(train.proof_key(one, line))
+    kept = await bus.get(keys.LANDED(one, line))
     assert kept is not None and f'"repository":"{repository}"'.encode() in kept.value
     assert (repository / "a.txt").read_text() == "two\n" and not (repository / "b.txt").exists()
     assert (repository / "deep/er/new.txt").read_text() == "new\n" and clean(repository)
@@ -126,7 +127,7 @@ async def test_a_merge_moves_the_branch_and_the_checkout_follows(
     again = await merging.merge(bus, [one], str(repository))
     assert again[0].merged and again[0].why == "it is on the branch already"
     assert again[0].commit == (await client.get_order(bus, one)).result["commit"]
-    same = await bus.get(train.proof_key(one, line))
+    same = await bus.get(keys.LANDED(one, line))
     assert same is not None and same.revision == kept.revision, "it has landed once"
 
 
@@ -166,12 +167,12 @@ async def test_what_is_on_the_branch_is_noted_with_a_proof_only_where_a_commit_n
     (noted,) = await requested(bus)
     assert noted["result"] == {"merged": git(repository, "rev-parse", "HEAD")} and noted["by"] == "ann"
     line = train.name_of(str(repository / ".git"), "main")
-    assert await bus.get(train.proof_key(one, line)) is None
+    assert await bus.get(keys.LANDED(one, line)) is None
     two = await finished.order("two", {"b.txt": "two\n"})
     git(repository, "fetch", "-q", str(finished.clone), "refs/made/one")
     git(repository, "merge", "-q", "--no-ff", "-m", "as a merge that was killed\n\nOrder: two\n", "FETCH_HEAD")
     (step,) = await merging.merge(bus, [two], str(repository))
-    kept = await bus.get(train.proof_key(two, line))
+    kept = await bus.get(keys.LANDED(two, line))
     assert step.merged and kept is not None
     proof = msgspec.json.decode(kept.value, type=LandedRecord)
     found = [git(repository, "rev-parse", name) for name in ("HEAD", "HEAD^1", "HEAD^{tree}")]

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tests.fleet.repositories import git
 from tests.landing.test_merging import Finished, clean
 from tests.landing.trains import CHECK, empty, run
-from treadle.errors import LocalError, NotFound, StorageError, WorkspaceError
+from treadle.errors import LocalError, NotFound, WorkspaceError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus, Write
 from treadle.fleet.orders import encode
@@ -22,6 +22,7 @@ from treadle.landing import train
 from treadle.landing.bench import BuiltCar
 from treadle.landing.queue import BuildCar
 from treadle.landing.train import Train
+from treadle.wire.fleet import keys
 from treadle.wire.fleet.train import LandedRecord, QueuedChange, TrainRecord
 
 
@@ -384,18 +385,9 @@ async def test_what_was_queued_or_has_landed_is_not_queued_again_by_who_cannot_k
     await train.board(bus, name, [one], once=True)
     assert (await train.load(bus, name))[1] == revision
     landed = LandedRecord(order=two, train=name, branch="main", commit="c", tree="t", seq=1, at=1.0)
-    await bus.put(train.proof_key(two, name), encode(landed))
+    await bus.put(keys.LANDED(two, name), encode(landed))
     await train.board(bus, name, [two], once=True)
     assert (await train.load(bus, name))[1] == revision
     await train.board(bus, name, [two], anyway=True)
     record, _ = await train.load(bus, name)
     assert [(each.order, each.anyway) for each in record.queue] == [(one, False), (two, True)]
-
-
-def test_a_record_that_cannot_be_read_or_is_newer_is_said() -> None:
-    record = TrainRecord(repository="r", branch="main")
-    assert train.read_train(encode(record)) == record
-    for data, says in ((b"{", "cannot be read"), (encode(replace(record, format=99)), "written by a newer treadle")):
-        with pytest.raises(StorageError, match=says) as error:
-            train.read_train(data)
-        assert error.value.hint == "upgrade treadle"

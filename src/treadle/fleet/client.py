@@ -8,7 +8,9 @@ Everything that changes something returns when that is stored. An order is named
 """
 
 import asyncio
+import contextlib
 import getpass
+import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -28,7 +30,6 @@ from treadle.errors import (
     TimedOut,
     Unsupported,
 )
-from treadle.fleet.control import Control
 from treadle.fleet.engine import places
 from treadle.fleet.engine import streams as event_log
 from treadle.fleet.engine.bus import STATE, Bus, Entry, Stale, Unreachable
@@ -37,7 +38,8 @@ from treadle.fleet.orders import begun, encode, is_id, new_id, read_answer, read
 from treadle.fleet.submission import Given as Given
 from treadle.fleet.submission import submit as submit
 from treadle.sessions.abilities import ABILITIES, can
-from treadle.wire.fleet.connection import read_as
+from treadle.wire.common.records import Damaged, Newer, T
+from treadle.wire.fleet import keys
 from treadle.wire.fleet.messages import (
     AnyRequest,
     BudgetRequest,
@@ -62,6 +64,7 @@ from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import (
     AnswerRecord,
     AskRecord,
+    Control,
     NodeRecord,
     Order,
     OrderReceipt,
@@ -71,6 +74,8 @@ from treadle.wire.fleet.records import (
 from treadle.wire.fleet.states import QUESTION, IllegalMove, moved
 
 # Lists orders as they are stored, latest change first, a page at a time.
+
+log = logging.getLogger(__name__)
 
 PAGE = 200
 PAGES = 50
@@ -106,14 +111,14 @@ async def list_orders(
     wanted = set(states)
     fits = fitting(wanted, agent=agent, label=label, project=project, place=place)
     if active:
-        names = [key.partition(".")[2] for key in await bus.keys("active.*")]
-        entries = await bus.named([f"order.{name}" for name in names])
+        names = [keys.ACTIVE.name(key) for key in await bus.keys(keys.ACTIVE())]
+        entries = await bus.named([keys.ORDER(name) for name in names])
         orders = [(order, entry.revision) for entry in entries.values() if fits(order := read_order(entry))]
         return sorted(orders, key=lambda each: -each[1])[:count]
     found: list[tuple[Order, int]] = []
     filtered = bool(wanted or agent or label or project or place)
     for _ in range(PAGES):
-        page = await bus.newest("order.*", PAGE if filtered else count, before=before)
+        page = await bus.newest(keys.ORDER(), PAGE if filtered else count, before=before)
         found += [(order, entry.revision) for entry in page if fits(order := read_order(entry))]
         if len(found) >= count or len(page) < (PAGE if filtered else count):
             break
@@ -127,8 +132,8 @@ async def _not_taken_in(bus: Bus, count: int, known: set[str]) -> list[tuple[Ord
     """Stored orders that no scheduler has seen yet."""
     return [
         (begun(read_spec(entry.value), time.time()), entry.revision)
-        for entry in await bus.newest("spec.*", count)
-        if entry.key.partition(".")[2] not in known
+        for entry in await bus.newest(keys.SPEC(), count)
+        if keys.SPEC.name(entry.key) not in known
     ]
 
 
@@ -159,11 +164,11 @@ def me() -> str:
 async def resolve(bus: Bus, name: str) -> str:
     """The id that begins with `name`. NotFound when there is none, or more than one."""
     possible = is_id(name)  # else it is no key of the engine, or a pattern of them
-    if possible and await bus.get(f"spec.{name}") is not None:
+    if possible and await bus.get(keys.SPEC(name)) is not None:
         return name
-    keys = [key for key in await bus.keys("spec.*") if possible and key.startswith(f"spec.{name}")]
+    fitting = [key for key in await bus.keys(keys.SPEC()) if possible and key.startswith(keys.SPEC(name))]
     # A removed order leaves its key behind, so keys without a value do not count.
-    found = [key.partition(".")[2] for key in (await bus.named(keys) if keys and name else ())]
+    found = [keys.SPEC.name(key) for key in (await bus.named(fitting) if fitting and name else ())]
     if not found:
         raise NotFound(f"there is no order {name!r}", hint=_LISTED)
     if len(found) > 1:
@@ -173,7 +178,7 @@ async def resolve(bus: Bus, name: str) -> str:
 
 
 async def get_spec(bus: Bus, name: str) -> Spec:
-    entry = await bus.get(f"spec.{name}")
+    entry = await bus.get(keys.SPEC(name))
     if entry is None:
         raise NotFound(f"there is no order {name!r}", hint=_LISTED)
     return read_spec(entry.value)
@@ -181,7 +186,7 @@ async def get_spec(bus: Bus, name: str) -> Spec:
 
 async def get_order(bus: Bus, name: str) -> Order:
     """Where an order stands; one that no scheduler has seen yet is queued."""
-    entry = await bus.get(f"order.{name}")
+    entry = await bus.get(keys.ORDER(name))
     if entry is not None:
         return read_order(entry)
     try:
@@ -191,8 +196,8 @@ async def get_order(bus: Bus, name: str) -> Order:
 
 
 async def get_receipt(bus: Bus, name: str) -> OrderReceipt | None:
-    entry = await bus.get(f"receipt.{name}")
-    return None if entry is None else msgspec.json.decode(entry.value, type=OrderReceipt)
+    entry = await bus.get(keys.RECEIPT(name))
+    return None if entry is None else keys.RECEIPT.read(entry.value, entry.key)
 
 
 async def show(bus: Bus, name: str) -> dict[str, Any]:
@@ -233,15 +238,15 @@ def events(bus: Bus, name: str, *, start: int = 1, follow: bool = False) -> Asyn
     return event_log.read(bus, name, start=start, follow=follow)
 
 
-async def changes(bus: Bus, *, pattern: str = "order.*", start: int | None = None) -> AsyncGenerator[Entry]:
+async def changes(bus: Bus, *, pattern: str = keys.ORDER(), start: int | None = None) -> AsyncGenerator[Entry]:
     """Every change of the matching keys, as it happens."""
     first = await bus.last_revision() + 1 if start is None else start
-    pull = Pull(bus, STATE, filters=(f"$KV.fleet.{pattern}",), start=first)
+    pull = Pull(bus, STATE, filters=(keys.BUCKET + pattern,), start=first)
     try:
         while True:
             for message in await pull.next(30.0):
                 if not (message.headers or {}).get("KV-Operation"):
-                    key = message.subject.removeprefix("$KV.fleet.")
+                    key = message.subject.removeprefix(keys.BUCKET)
                     yield Entry(key, message.data, message.metadata.sequence.stream)
     finally:
         await pull.close()
@@ -269,13 +274,13 @@ async def wait(
 async def _ended(bus: Bus, name: str, asking: Asking | None, announced: set[str], or_asks: bool) -> Order:
     start = await bus.last_revision() + 1
     order = await get_order(bus, name)
-    stored = changes(bus, pattern=f"order.{name}", start=start)
+    stored = changes(bus, pattern=keys.ORDER(name), start=start)
     while not order.ended:
         if asking is not None and order.state == "asking" and order.open_ask not in announced:
-            entry = await bus.get(f"ask.{order.open_ask}")
+            entry = await bus.get(keys.ASK(order.open_ask))
             if entry is not None:
                 announced.add(order.open_ask)
-                asking(read_as(AskRecord, entry.value, entry.key))
+                asking(keys.ASK.read(entry.value, entry.key))
         if or_asks and order.state == "asking":
             break
         order = read_order(await anext(stored))
@@ -295,8 +300,8 @@ class NodeRow(NodeRecord, frozen=True, kw_only=True):
 
 async def nodes(bus: Bus) -> list[NodeRow]:
     """All nodes that were ever heard of, also those that are gone, with why each takes nothing."""
-    stored = (await bus.named(["node.*"])).values()
-    known = {entry.key.partition(".")[2]: read_as(NodeRecord, entry.value, entry.key) for entry in stored}
+    stored = (await bus.named([keys.NODE()])).values()
+    known = {keys.NODE.name(entry.key): keys.NODE.read(entry.value, entry.key) for entry in stored}
     try:
         live = {view.name: view for view in await bus.ask("fleet.ask.nodes", list[NodeAnswer], timeout=2.0)}
     except Unreachable:
@@ -311,8 +316,8 @@ async def nodes(bus: Bus) -> list[NodeRow]:
 
 
 async def control(bus: Bus) -> Control:
-    entry = await bus.get("control")
-    return Control() if entry is None else msgspec.json.decode(entry.value, type=Control)
+    entry = await bus.get(keys.CONTROL())
+    return Control() if entry is None else keys.CONTROL.read(entry.value, entry.key)
 
 
 # Steering...
@@ -452,10 +457,11 @@ async def retry(
 
 async def approvals(bus: Bus) -> list[AskRecord]:
     """What waits for an answer now, the nearest deadline first."""
-    names = [key.partition(".")[2] for key in await bus.keys("active.*")]
-    orders = await bus.named([f"order.{name}" for name in names])
-    keys = [f"ask.{order.open_ask}" for entry in orders.values() if (order := read_order(entry)).open_ask]
-    asks = [read_as(AskRecord, entry.value, key) for key, entry in (await bus.named(keys) if keys else {}).items()]
+    names = [keys.ACTIVE.name(key) for key in await bus.keys(keys.ACTIVE())]
+    orders = await bus.named([keys.ORDER(name) for name in names])
+    open_asks = [keys.ASK(order.open_ask) for entry in orders.values() if (order := read_order(entry)).open_ask]
+    found = await bus.named(open_asks) if open_asks else {}
+    asks = [keys.ASK.read(entry.value, key) for key, entry in found.items()]
     return sorted(asks, key=lambda ask: ask.deadline)
 
 
@@ -470,13 +476,13 @@ async def answer(
     if decision not in ("allow", "deny"):
         raise ConfigError(f"{decision!r} is no answer", hint="allow or deny")
     given = {"decision": decision, "text": text, "scope": scope, "by": by or me(), "at": time.time()}
-    before = await bus.get(f"answer.{key}")
+    before = await bus.get(keys.ANSWER(key))
     try:
         moved(QUESTION, _answer(before).state if before else "open", "answer")
         record = msgspec.convert(given, AnswerRecord)
-        await bus.put(f"answer.{key}", encode(record), expect=before.revision if before else 0)
+        await bus.put(keys.ANSWER(key), encode(record), expect=before.revision if before else 0)
     except (Stale, IllegalMove):
-        entry = await bus.get(f"answer.{key}")
+        entry = await bus.get(keys.ANSWER(key))
         if entry is None:
             raise Denied(f"{key} was removed") from None
         first = _answer(entry)
@@ -491,14 +497,14 @@ def _answer(entry: Entry) -> AnswerRecord:
 async def withdraw(bus: Bus, name: str, number: int) -> None:
     """Take back an answer that the runner has not picked up yet: the question is open again."""
     key = f"{name}.{number}"
-    entry = await bus.get(f"answer.{key}")
+    entry = await bus.get(keys.ANSWER(key))
     if entry is None or not _answer(entry).stands:
         raise NotFound(f"{key} has no answer that could be taken back")
     try:
         # The one who writes this first has the answer: the runner, or the one who takes it back.
-        await bus.put(f"taken.{key}.{entry.revision}", encode(TakenRecord(withdrawn=True)), expect=0)
+        await bus.put(keys.TAKEN(key, entry.revision), encode(TakenRecord(withdrawn=True)), expect=0)
         gone = replace(_answer(entry), withdrawn=time.time())
-        await bus.put(f"answer.{key}", encode(gone), expect=entry.revision)
+        await bus.put(keys.ANSWER(key), encode(gone), expect=entry.revision)
     except Stale:
         raise LocalError(
             f"the answer to {key} was taken by the runner", hint="say something to it, or cancel"
@@ -522,7 +528,7 @@ async def say(bus: Bus, name: str, text: str, *, when: str = "", by: str = "") -
     body = msgspec.convert(fields, SayRecord)
     for number in range(1, 1000):
         try:
-            await bus.put(f"say.{name}.{number}", encode(body), expect=0)
+            await bus.put(keys.SAY(name, number), encode(body), expect=0)
             return f"{name}.{number}"
         except Stale:
             continue
@@ -543,24 +549,44 @@ async def deaf_agent(bus: Bus, name: str) -> str:
 
 async def edit_message(bus: Bus, key: str, text: str) -> None:
     """Change a message that was not delivered yet; an empty text takes it back."""
-    entry = await bus.get(f"say.{key}")
+    entry = await bus.get(keys.SAY(key))
     if entry is None:
         raise LocalError(f"there is no message {key}")
-    message: SayRecord = read_as(SayRecord, entry.value, entry.key)
+    message = keys.SAY.read(entry.value, entry.key)
     if message.state != "queued":
         raise LocalError(f"the message {key} was delivered already")
     body = replace(message, text=text) if text else replace(message, state="taken back")
     try:
-        await bus.put(f"say.{key}", encode(body), expect=entry.revision)
+        await bus.put(keys.SAY(key), encode(body), expect=entry.revision)
     except Stale:
         raise LocalError(f"the message {key} was delivered just now") from None
 
 
 async def messages(bus: Bus, name: str) -> list[tuple[str, SayRecord]]:
-    found = await bus.named([f"say.{name}.*"])
-    return [(key.partition(".")[2], read_as(SayRecord, entry.value, key)) for key, entry in sorted(found.items())]
+    found = await bus.named([keys.SAY(name)])
+    return [(keys.SAY.name(key), keys.SAY.read(entry.value, key)) for key, entry in sorted(found.items())]
 
 
 async def note_result(bus: Bus, name: str, what: str, result: dict[str, Any], *, by: str = "") -> None:
     """Note with an order what was done with its work: merged or thrown away."""
     await _want(bus, NoteRequest(order=name, what=what, result=result, by=by))
+
+
+async def read_left(bus: Bus, entry: Entry, kind: keys.Key[T]) -> T | None:
+    """What someone left for the scheduler's machine. Anyone who submits may write it, so what is damaged must not keep
+    others waiting: it is removed. What is newer waits for a newer scheduler.
+    """
+    try:
+        return kind.read(entry.value, entry.key)
+    except Newer as error:
+        log.warning("%s", error)
+    except Damaged as error:
+        log.warning("%s; it is removed", error)
+        await done_with(bus, entry)
+    return None
+
+
+async def done_with(bus: Bus, entry: Entry) -> None:
+    """Remove what was read, and not what someone has left in its place meanwhile."""
+    with contextlib.suppress(Stale):
+        await bus.purge(entry.key, expect=entry.revision)

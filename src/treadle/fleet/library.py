@@ -23,6 +23,7 @@ from treadle.fleet.engine.bus import Bus, Unreachable
 from treadle.fleet.orders import read_order
 from treadle.fleet.submission import Given, completed
 from treadle.io.process.loop import Stepping
+from treadle.wire.fleet import keys
 from treadle.wire.fleet.orders import OrderRequest as OrderRequest
 from treadle.wire.fleet.records import AskRecord, Order, OrderReceipt
 
@@ -135,12 +136,12 @@ class ConnectedFleet:
 async def _changes(bus: Bus, name: str, seen: int) -> AsyncGenerator[tuple[Order, int]]:
     """The order as it is, unless that was seen, and each change after it, with their revisions."""
     start = await bus.last_revision() + 1
-    entry = await bus.get(f"order.{name}", latest=True)
+    entry = await bus.get(keys.ORDER(name), latest=True)
     if entry is None:
         yield await client.get_order(bus, name), 0
     elif entry.revision > seen:
         yield read_order(entry), entry.revision
-    async with aclosing(client.changes(bus, pattern=f"order.{name}", start=start)) as stored:
+    async with aclosing(client.changes(bus, pattern=keys.ORDER(name), start=start)) as stored:
         async for entry in stored:
             yield read_order(entry), entry.revision
 

@@ -41,9 +41,8 @@ from treadle.io.process.tree import detach
 from treadle.io.tasks import start_held
 from treadle.settings import config
 from treadle.settings.config import AgentSettings
-from treadle.wire.fleet import messages
+from treadle.wire.fleet import keys, messages
 from treadle.wire.fleet.connection import read as read_message
-from treadle.wire.fleet.connection import read_as
 from treadle.wire.fleet.records import NodeRecord, WorkRecord
 
 # What a node can put to work: the agents that are installed on its machine, and the models of each that are known
@@ -279,7 +278,7 @@ class Node:
             )
             try:
                 async with asyncio.timeout(self.fleet.lease):
-                    await self.bus.put(f"node.{self.name}", encode(record))
+                    await self.bus.put(keys.NODE(self.name), encode(record))
                 self._engine.stored(time.monotonic())
             except (TimeoutError, Unreachable, StorageError):
                 await self._repair_store()
@@ -321,11 +320,11 @@ class Node:
 
     async def _take_work(self) -> None:
         # Read from the first message on, so that what is already placed here comes again.
-        pull = Pull(self.bus, STATE, filters=(f"$KV.fleet.work.{self.name}.*",))
+        pull = Pull(self.bus, STATE, filters=(keys.WORK.subject(self.name),))
         try:
             while True:
                 work = [
-                    read_as(WorkRecord, message.data, message.subject)
+                    keys.WORK.read(message.data, message.subject)
                     for message in await pull.next(5.0)
                     if not (message.headers or {}).get("KV-Operation")
                 ]
@@ -359,7 +358,7 @@ class Node:
         directory = runs.directory(order, attempt)
         if os.path.isdir(directory):
             return self._find_runner(order, attempt, directory)
-        entry, spec = await self.bus.get(f"order.{order}"), await self.bus.get(f"spec.{order}")
+        entry, spec = await self.bus.get(keys.ORDER(order)), await self.bus.get(keys.SPEC(order))
         if entry is None or spec is None:
             return
         known, given = read_order(entry), read_spec(spec.value)

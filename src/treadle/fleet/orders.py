@@ -12,11 +12,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
-from treadle.errors import ConfigError, MissingExtra, RemoteProtocolError, StorageError
+from treadle.errors import ConfigError, MissingExtra, StorageError
 from treadle.fleet.engine.bus import Entry
 from treadle.policy.network import parse_network
-from treadle.wire.fleet.connection import read_as
-from treadle.wire.fleet.orders import FORMAT, Spec, tolerant
+from treadle.wire.fleet import keys
+from treadle.wire.fleet.orders import FORMAT, Spec
 from treadle.wire.fleet.records import AgentQuestion, AnswerRecord, AskRecord, Order
 
 # When a repeated order is due again: some seconds after its last start, or when a cron expression says so.
@@ -150,35 +150,24 @@ def begun(spec: Spec, now: float) -> Order:
     )
 
 
-_specs = msgspec.json.Decoder(Spec)
-_orders = msgspec.json.Decoder(Order)
+_submitted = msgspec.json.Decoder(Spec)
 
 
 def submitted(data: bytes) -> Spec:
     """An order as a program has stored it, read exactly: what it asks for and we do not know must not be skipped."""
     try:
-        return _specs.decode(data)
+        return _submitted.decode(data)
     except msgspec.MsgspecError as error:
         raise StorageError(str(error)) from error
 
 
 def read_spec(data: bytes) -> Spec:
     """An order that was accepted once, by this version or another."""
-    return _read(_specs, Spec, data, "an order as it was given")
+    return keys.SPEC.read(data, "an order as it was given")
 
 
 def read_order(entry: Entry) -> Order:
-    return _read(_orders, Order, entry.value, entry.key)
-
-
-def _read(decoder: msgspec.json.Decoder[T], kind: type[T], data: bytes, what: str) -> T:
-    try:
-        return decoder.decode(data)
-    except msgspec.MsgspecError:
-        try:
-            return msgspec.convert(tolerant(msgspec.json.decode(data), kind), kind)
-        except msgspec.MsgspecError as error:
-            raise StorageError(f"{what} cannot be read: {error}") from error
+    return keys.ORDER.read(entry.value, entry.key)
 
 
 encode = msgspec.json.Encoder().encode
@@ -203,7 +192,6 @@ def ask_record(spec: Spec, order: Order, asked: AgentQuestion, number: int, now:
 def read_answer(data: bytes, key: str) -> AnswerRecord:
     """An answer as anyone may have written it. What cannot be read is no permission: it is a denial that says so."""
     try:
-        found: AnswerRecord = read_as(AnswerRecord, data, key)
-        return found
-    except RemoteProtocolError as error:
+        return keys.ANSWER.read(data, key)
+    except StorageError as error:
         return AnswerRecord(decision="deny", by="the runner", text=f"the answer was refused: {error}")

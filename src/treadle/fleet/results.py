@@ -18,6 +18,7 @@ from treadle.fleet.run import runs, trees
 from treadle.fleet.run.resumption import read_state
 from treadle.io import scratch
 from treadle.io.files import write_atomic
+from treadle.wire.fleet import keys
 from treadle.wire.fleet.records import Order
 from treadle.workspace import checkouts
 from treadle.workspace.store import lacks
@@ -213,7 +214,7 @@ async def standings(bus: Bus, name: str) -> list[dict[str, Any]]:
     if not race:
         raise NotFound(f"the order {name} is in no race", hint="submit with --race A,B or --best-of N")
     rows = []
-    for entry in await bus.newest("spec.*", LOOKED_AT):
+    for entry in await bus.newest(keys.SPEC(), LOOKED_AT):
         spec = read_spec(entry.value)
         if spec.race != race:
             continue

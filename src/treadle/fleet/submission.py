@@ -19,6 +19,7 @@ from treadle.fleet.run.trees import head_commit
 from treadle.host.order import read_tree
 from treadle.io import scratch
 from treadle.settings import trust
+from treadle.wire.fleet import keys
 from treadle.wire.fleet.orders import HERE, OURS, OrderFields, OrderRequest, Spec, read_request
 from treadle.workspace import checkouts, remotes
 from treadle.workspace.store import Store
@@ -245,10 +246,10 @@ async def _submit_one(bus: Bus, spec: Spec) -> Given:
     while True:
         asked = time.monotonic()
         try:
-            await bus.put(f"spec.{spec.id}", data, expect=0)
+            await bus.put(keys.SPEC(spec.id), data, expect=0)
             return Given(id=spec.id, new=True)
         except Stale:
-            entry = await bus.get(f"spec.{spec.id}")
+            entry = await bus.get(keys.SPEC(spec.id))
             before = read_spec(entry.value).asked if entry is not None else ""
             if before and spec.asked and before != spec.asked:
                 hint = "use another key; the same key is for submitting the same once more"

@@ -31,6 +31,7 @@ from treadle.goals.store import goals as goals
 from treadle.goals.store import history as history
 from treadle.goals.waves import waves
 from treadle.landing import train as trains
+from treadle.wire.fleet import keys
 from treadle.wire.fleet.records import Used
 from treadle.wire.goal.plan import ROLES, GoalPlan, Size
 from treadle.wire.goal.records import (
@@ -332,10 +333,10 @@ async def follow(bus: Bus, name: str) -> AsyncIterator[GoalRecord]:
     yield record
     if record.ended:
         return
-    changes = client.changes(bus, pattern=f"goal.{name}", start=start)
+    changes = client.changes(bus, pattern=keys.GOAL(name), start=start)
     try:
         async for entry in changes:
-            record = store.read_goal(entry.value)
+            record = keys.GOAL.read(entry.value, entry.key)
             yield record
             if record.ended:
                 return
@@ -461,7 +462,7 @@ async def _stored(bus: Bus, order: str) -> None:
     """Wait a moment for an order that was decided on: it may be about to be given, with a brief of before."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(GIVEN_SECONDS):
-            while await bus.get(f"spec.{order}", latest=True) is None:
+            while await bus.get(keys.SPEC(order), latest=True) is None:
                 await asyncio.sleep(0.1)
 
 

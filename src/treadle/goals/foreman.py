@@ -12,7 +12,6 @@ import os
 import time
 from collections.abc import Sequence
 
-import msgspec
 from msgspec.structs import replace
 
 from treadle.errors import ConfigError, LocalError, RemoteProtocolError, TreadleError
@@ -41,6 +40,7 @@ from treadle.goals.observation import answer_of, last_words, look, open_orders
 from treadle.landing import train as trains
 from treadle.landing.bench import Bench
 from treadle.receipts.trace import Check
+from treadle.wire.fleet import keys
 from treadle.wire.goal.plan import GoalPlan, PlannedOrder, faults, read
 from treadle.wire.goal.records import (
     AcceptanceTried,
@@ -91,7 +91,7 @@ async def leave(
             )
         store.check_change(record, before, after)
     made = GoalRequest(goal=record.id, do=do, by=by, at=time.time(), text=text, step=step, now=now)
-    await bus.put(f"goalrequest.{new_id()}", encode(made), expect=0)
+    await bus.put(keys.GOAL_REQUEST(new_id()), encode(made), expect=0)
 
 
 async def leave_plan(bus: Bus, text: str, root: str, *, by: str, budget_required: bool = True) -> tuple[str, bool]:
@@ -104,21 +104,16 @@ async def leave_plan(bus: Bus, text: str, root: str, *, by: str, budget_required
         made = GoalRequest(
             goal=name, do="begin", by=by, at=time.time(), text=text, root=user.top, no_budget=not budget_required
         )
-        await bus.put(f"goalrequest.{new_id()}", encode(made), expect=0)
+        await bus.put(keys.GOAL_REQUEST(new_id()), encode(made), expect=0)
     return name, not running
 
 
 async def take_up(bus: Bus) -> None:
     """Do what was left, the earliest first."""
-    found = await bus.named(["goalrequest.*"])
+    found = await bus.named([keys.GOAL_REQUEST()])
     for entry in sorted(found.values(), key=lambda each: each.revision):
-        try:
-            request = msgspec.json.decode(entry.value, type=GoalRequest)
-        except msgspec.MsgspecError as error:
-            log.warning("%s is removed, because it cannot be read: %s", entry.key, error)
-            await bus.purge(entry.key)
-            continue
-        if time.time() - request.taken < AGAIN_SECONDS:
+        request = await client.read_left(bus, entry, keys.GOAL_REQUEST)
+        if request is None or time.time() - request.taken < AGAIN_SECONDS:
             continue
         with contextlib.suppress(Stale):  # another foreman has it
             await bus.put(entry.key, encode(replace(request, taken=time.time())), expect=entry.revision)

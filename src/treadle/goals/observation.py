@@ -8,7 +8,6 @@ import msgspec
 
 from treadle.errors import TreadleError
 from treadle.fleet import client, control, results
-from treadle.fleet.control import Budget
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import PERSON, read_order, read_spec
 from treadle.fleet.run.resumption import TRAIN
@@ -17,7 +16,8 @@ from treadle.landing import train as trains
 from treadle.landing.bench import judges
 from treadle.landing.sending import FOLLOWED
 from treadle.policy.protected import is_protected
-from treadle.wire.fleet.records import NOT_HERE, Order, Used
+from treadle.wire.fleet import keys
+from treadle.wire.fleet.records import NOT_HERE, Budget, Order, Used
 from treadle.wire.fleet.train import LandedRecord, TrainRecord
 from treadle.wire.goal.plan import GoalPlan, PlannedOrder
 from treadle.wire.goal.records import OVER, GoalRecord
@@ -32,36 +32,36 @@ async def look(bus: Bus, record: GoalRecord, plan: GoalPlan, *, sure: bool = Fal
     train = trains.name_of(user.common, record.branch)
     names = open_orders(record)
     # The train first: what leaves it by landing has its proof from that moment on.
-    row = await bus.get(f"train.{train}", latest=sure)
-    riding = trains.read_train(row.value) if row is not None else None
+    row = await bus.get(keys.TRAIN(train), latest=sure)
+    riding = keys.TRAIN.read(row.value, row.key) if row is not None else None
     budget = (await client.control(bus)).budgets.get(f"project:{record.id}", Budget())
     allowed = _allowed(record, plan, budget)
-    keys = [f"{kind}.{name}" for name in names for kind in ("order", "spec")]
+    wanted = [kind(name) for name in names for kind in (keys.ORDER, keys.SPEC)]
     landing = [step.order for step in record.steps.values() if step.state == "landing"]
-    keys += [trains.proof_key(order, train) for order in landing]
-    found = await bus.named(keys)
-    for key in [trains.proof_key(order, train) for order in landing] if sure else []:
+    wanted += [keys.LANDED(order, train) for order in landing]
+    found = await bus.named(wanted)
+    for key in [keys.LANDED(order, train) for order in landing] if sure else []:
         if key not in found and (entry := await bus.get(key, latest=True)) is not None:
             found[key] = entry
     seen = {}
     for name in names:
-        if f"spec.{name}" not in found:
+        if keys.SPEC(name) not in found:
             seen[name] = OrderSeen(stored=False)
             continue
-        entry = found.get(f"order.{name}")
+        entry = found.get(keys.ORDER(name))
         if entry is None:  # no scheduler has seen it yet
             seen[name] = OrderSeen()
             continue
         order = read_order(entry)
-        proof = found.get(trains.proof_key(name, train))
+        proof = found.get(keys.LANDED(name, train))
         landed = msgspec.json.decode(proof.value, type=LandedRecord).commit if proof is not None else ""
-        spec = read_spec(found[f"spec.{name}"].value)
+        spec = read_spec(found[keys.SPEC(name)].value)
         seen[name] = _seen(order, spec.agent == PERSON, landed, riding)
         if allowed is not None and spec.agent != PERSON:
             seen[name] = msgspec.structs.replace(seen[name], short=_short(order, allowed))
     for name, step in record.steps.items():
         if step.state in ("done", "approved") and (order_ := seen.get(step.order)) is not None and order_.changed:
-            entry = found[f"order.{step.order}"]
+            entry = found[keys.ORDER(step.order)]
             planned = next(each for each in plan.order if each.id == name)
             done = read_order(entry)
             touched = await asyncio.to_thread(_touched, user, record.branch, done, planned)
@@ -71,7 +71,7 @@ async def look(bus: Bus, record: GoalRecord, plan: GoalPlan, *, sure: bool = Fal
             seen[step.order] = msgspec.structs.replace(order_, touched=touched)
     for order_id in landing:
         if (order_ := seen.get(order_id)) is not None and (order_.landed or order_.left_out):
-            helped = await _helped(bus, read_order(found[f"order.{order_id}"]))
+            helped = await _helped(bus, read_order(found[keys.ORDER(order_id)]))
             seen[order_id] = msgspec.structs.replace(order_, helped=helped)
     tip = ""
     if all(step.state in OVER for step in record.steps.values()):

@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any, assert_never
 
-import msgspec
 from msgspec.structs import replace
 
 from treadle.errors import ConfigError, LocalError, NotFound, StorageError
 from treadle.fleet.engine.bus import Bus, Stale, Write
 from treadle.fleet.orders import encode, new_id
+from treadle.wire.fleet import keys
 from treadle.wire.fleet.records import Used
 from treadle.wire.fleet.states import moved
 from treadle.wire.goal import records
 from treadle.wire.goal.plan import GoalPlan
-from treadle.wire.goal.records import GOAL_FORMAT, AnyGoalEvent, GoalBegun, GoalRecord, PlanChanged
+from treadle.wire.goal.records import AnyGoalEvent, GoalBegun, GoalRecord, PlanChanged
 
 # What a goal's record becomes by what happens. Pure: reading the happenings again, in order, gives the same record.
 
@@ -189,30 +189,18 @@ def _spent(record: records.GoalRecord, role: str, used: Used) -> records.GoalRec
 
 
 PAGE = 500
-_records = msgspec.json.Decoder(GoalRecord)
-_events: msgspec.json.Decoder[AnyGoalEvent] = msgspec.json.Decoder(AnyGoalEvent)
 
 
 async def load(bus: Bus, name: str) -> tuple[GoalRecord, int]:
-    entry = await bus.get(f"goal.{name}", latest=True)
+    entry = await bus.get(keys.GOAL(name), latest=True)
     if entry is None:
         raise NotFound(f"there is no goal {name!r}", hint="`treadle goal ls` lists them")
-    return read_goal(entry.value), entry.revision
-
-
-def read_goal(data: bytes) -> GoalRecord:
-    try:
-        found = _records.decode(data)
-    except msgspec.MsgspecError as error:
-        raise StorageError(f"a goal's record cannot be read: {error}", hint="upgrade treadle") from error
-    if found.format > GOAL_FORMAT:
-        raise StorageError("a goal's record was written by a newer treadle", hint="upgrade treadle")
-    return found
+    return keys.GOAL.read(entry.value, entry.key), entry.revision
 
 
 async def goals(bus: Bus) -> dict[str, GoalRecord]:
     """All goals by id, the latest first."""
-    found = [read_goal(entry.value) for entry in (await bus.named(["goal.*"])).values()]
+    found = [keys.GOAL.read(entry.value, entry.key) for entry in (await bus.named([keys.GOAL()])).values()]
     return {each.id: each for each in sorted(found, key=lambda each: -each.began)}
 
 
@@ -226,19 +214,19 @@ async def resolve(bus: Bus, name: str) -> str:
 
 
 async def get_plan(bus: Bus, name: str, number: int) -> GoalPlan:
-    key = f"goalplan.{name}.{number}"
+    key = keys.GOAL_PLAN(name, number)
     entry = await bus.get(key) or await bus.get(key, latest=True)  # a server of a cluster may not have it yet
     if entry is None:
         raise StorageError(f"version {number} of the plan of {name} is gone")
-    return msgspec.json.decode(entry.value, type=GoalPlan)
+    return keys.GOAL_PLAN.read(entry.value, key)
 
 
 async def history(bus: Bus, name: str) -> list[AnyGoalEvent]:
     """Everything that happened to a goal, in order."""
     found: list[AnyGoalEvent] = []
     start = 1
-    while page := await bus.oldest(f"goallog.{name}.*", PAGE, start=start):
-        found += [_events.decode(entry.value) for entry in page]
+    while page := await bus.oldest(keys.GOAL_LOG(name), PAGE, start=start):
+        found += [keys.GOAL_LOG.read(entry.value, entry.key) for entry in page]
         start = page[-1].revision + 1
     return found
 
@@ -264,8 +252,8 @@ async def write(
     log = []
     for event in events:
         record = applied(record, event)
-        log.append(Write(f"goallog.{record.id}.{record.events}", encode(event), 0))
-    await bus.batch([Write(f"goal.{record.id}", encode(record), revision), *log, *more])
+        log.append(Write(keys.GOAL_LOG(record.id, record.events), encode(event), 0))
+    await bus.batch([Write(keys.GOAL(record.id), encode(record), revision), *log, *more])
     return record
 
 
@@ -290,14 +278,14 @@ async def name_for(bus: Bus, key: str, root: str) -> tuple[str, bool]:
     """The id of the goal with this plan that runs, or that it will get; and whether it runs."""
     for number in range(100):
         name = new_id(f"goal {key} {root} {number}")[:8]
-        entry = await bus.get(f"goal.{name}", latest=True)
-        if entry is None or not read_goal(entry.value).ended:
+        entry = await bus.get(keys.GOAL(name), latest=True)
+        if entry is None or not keys.GOAL.read(entry.value, entry.key).ended:
             return name, entry is not None
     raise LocalError("this plan was carried out a hundred times")
 
 
 def plan_write(name: str, number: int, plan: GoalPlan) -> Write:
-    return Write(f"goalplan.{name}.{number}", encode(plan), 0)
+    return Write(keys.GOAL_PLAN(name, number), encode(plan), 0)
 
 
 async def change_plan(bus: Bus, name: str, plan: GoalPlan, *, by: str, why: str = "") -> GoalRecord:

@@ -19,8 +19,8 @@ from treadle.io.files import read_if_there
 from treadle.landing import bench
 from treadle.landing.bench import CommitTrailers, OrderTrailers
 from treadle.landing.sending import FOLLOWED
+from treadle.wire.fleet import keys
 from treadle.wire.fleet.records import Used
-from treadle.wire.fleet.train import LandedRecord
 from treadle.workspace import checkouts
 from treadle.workspace.user_repository import UserRepository
 
@@ -178,8 +178,8 @@ def _own_order(user: UserRepository, car: str, work: str, recorded: CommitTraile
 
 async def with_fleet_records(bus: Bus, found: LineOrigin) -> LineOrigin:
     """Add what the fleet knows: what was asked for, its cost, and whether the fleet recorded this landing."""
-    proofs = await bus.named([f"landed.{found.order}.*"]) if found.order else {}
-    records = [msgspec.json.decode(entry.value, type=LandedRecord) for entry in proofs.values()]
+    proofs = await bus.named([keys.LANDED(found.order)]) if found.order else {}
+    records = [keys.LANDED.read(entry.value, entry.key) for entry in proofs.values()]
     if records:
         proof = next((each for each in records if each.commit == found.commit), None)
         found = msgspec.structs.replace(found, proved=proof is not None, verify=proof.verify if proof else "")

@@ -24,8 +24,9 @@ from treadle.io import scratch
 from treadle.landing import queue, train
 from treadle.landing.bench import Bench
 from treadle.landing.sending import change_of
-from treadle.landing.train import Train, name_of, proof_key
+from treadle.landing.train import Train, name_of
 from treadle.receipts.trace import Check
+from treadle.wire.fleet import keys
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Note, Order
 from treadle.wire.fleet.train import Car, LandedRecord, LandingIntent, TrainRecord
@@ -189,7 +190,7 @@ class Passenger(Train):
 
     async def _keep_proof(self, intent: LandingIntent) -> None:
         for order in intent.orders:
-            if await self.bus.get(proof_key(order, self.name), latest=True) is None:
+            if await self.bus.get(keys.LANDED(order, self.name), latest=True) is None:
                 with contextlib.suppress(Stale):
                     await self.bus.batch(await self._proofs(0, order, intent, self.bench.user.top))
 
@@ -229,16 +230,16 @@ async def landed_of(bus: Bus, orders: Iterable[str], branch: str) -> list[str]:
     one."""
     proofs: dict[str, LandedRecord] = {}
     for order in orders:
-        for entry in (await bus.named([f"landed.{order}.*"])).values():
-            proof = msgspec.json.decode(entry.value, type=LandedRecord)
+        for entry in (await bus.named([keys.LANDED(order)])).values():
+            proof = keys.LANDED.read(entry.value, entry.key)
             if proof.branch == branch:
                 proofs[proof.by or proof.order] = proof
     return [proof.order for proof in proofs.values()]
 
 
 async def _proof(bus: Bus, order: str, branch: str) -> LandedRecord:
-    entries = await bus.named([f"landed.{order}.*"])
-    proofs = [msgspec.json.decode(entry.value, type=LandedRecord) for entry in entries.values()]
+    entries = await bus.named([keys.LANDED(order)])
+    proofs = [keys.LANDED.read(entry.value, entry.key) for entry in entries.values()]
     proofs = [proof for proof in proofs if branch in ("", proof.branch)]
     if not proofs:
         where = f"on {branch}" if branch else "on any branch"

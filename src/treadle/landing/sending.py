@@ -20,6 +20,7 @@ from treadle.fleet.run.resumption import TRAIN
 from treadle.landing import queue, returned
 from treadle.landing.bench import Bench
 from treadle.landing.returned import Helper, HelpStart
+from treadle.wire.fleet import keys
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Order
 from treadle.wire.fleet.train import LandedRecord, QueuedChange, ReturnedChange, TrainRecord
@@ -60,7 +61,7 @@ class SendingBack:
         return None
 
     async def _has_landed(self, entry: ReturnedChange) -> bool:
-        found = await self.bus.get(f"landed.{entry.first}.{self.name}", latest=True)
+        found = await self.bus.get(keys.LANDED(entry.first, self.name), latest=True)
         return found is not None and msgspec.json.decode(found.value, type=LandedRecord).at > entry.at
 
     async def _latest(self, name: str) -> Order:

@@ -17,15 +17,14 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from treadle.errors import LocalError, NotFound, StorageError, TreadleError, WorkspaceError
+from treadle.errors import LocalError, NotFound, TreadleError, WorkspaceError
 from treadle.fleet import client, submission
 from treadle.fleet.engine import tasks
-from treadle.fleet.engine.bus import Bus, Entry, Stale, Unreachable, Write
+from treadle.fleet.engine.bus import Bus, Stale, Unreachable, Write
 from treadle.fleet.orders import encode, new_id
 from treadle.fleet.run.null import NAME as NULL
 from treadle.fleet.run.resumption import TRAIN
@@ -37,18 +36,18 @@ from treadle.landing.forge.interface import ForgeRed, NotYet
 from treadle.landing.queue import BuildCar, CheckCar, LandCar
 from treadle.landing.sending import SendingBack, bring, change_of
 from treadle.receipts.trace import Check
+from treadle.wire.fleet import keys
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Note, Order
 from treadle.wire.fleet.train import (
-    TRAIN_FORMAT,
     Boarding,
     Car,
+    DriverRecord,
     LandedRecord,
     LandingIntent,
     LeftOut,
     QueuedChange,
     TrainRecord,
-    TrainRequest,
 )
 from treadle.workspace import branch_moves, checkouts, remotes
 from treadle.workspace.branch_moves import BranchMoved
@@ -115,18 +114,9 @@ OVERDUE_SECONDS = 4.0 * HELD_SECONDS
 """Seconds without a change after which a lease counts as abandoned, even if the engine has not expired it."""
 
 
-class DriverRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """`drives.TRAIN`: expires unless it is renewed."""
-
-    host: str
-    pid: int
-    start: int
-    token: str
-
-
 class DriverLease:
     def __init__(self, bus: Bus, train: str) -> None:
-        self._bus, self._key = bus, f"drives.{train}"
+        self._bus, self._key = bus, keys.DRIVES(train)
         self._revision, self._renewed = 0, 0.0
         self._seen, self._since = 0, 0.0
         """The revision that another holds it by, and since when it has not changed."""
@@ -150,7 +140,7 @@ class DriverLease:
         if entry.revision != self._seen:
             self._seen, self._since = entry.revision, time.monotonic()
         overdue = time.monotonic() - self._since > OVERDUE_SECONDS
-        known = msgspec.json.decode(entry.value, type=DriverRecord)
+        known = keys.DRIVES.read(entry.value, entry.key)
         return (overdue or self._is_gone(known)) and await self._put(entry.revision)
 
     async def _put(self, expect: int) -> bool:
@@ -204,31 +194,17 @@ def name_of(repository: str, branch: str) -> str:
     return hashlib.blake2b(f"{repository}\0{branch}".encode(), digest_size=8).hexdigest()
 
 
-def proof_key(order: str, train: str) -> str:
-    return f"landed.{order}.{train}"
-
-
 async def load(bus: Bus, name: str) -> tuple[TrainRecord, int]:
-    entry = await bus.get(f"train.{name}", latest=True)
+    entry = await bus.get(keys.TRAIN(name), latest=True)
     if entry is None:
         raise NotFound(f"there is no train {name}", hint="`treadle land ls` lists them")
-    return read_train(entry.value), entry.revision
-
-
-def read_train(data: bytes) -> TrainRecord:
-    try:
-        found = msgspec.json.decode(data, type=TrainRecord)
-    except msgspec.MsgspecError as error:
-        raise StorageError(f"a train's record cannot be read: {error}", hint="upgrade treadle") from error
-    if found.format > TRAIN_FORMAT:
-        raise StorageError("a train's record was written by a newer treadle", hint="upgrade treadle")
-    return found
+    return keys.TRAIN.read(entry.value, entry.key), entry.revision
 
 
 async def trains(bus: Bus) -> dict[str, TrainRecord]:
     """All trains, by name."""
-    found = await bus.named(["train.*"])
-    return {key.partition(".")[2]: read_train(entry.value) for key, entry in sorted(found.items())}
+    found = await bus.named([keys.TRAIN()])
+    return {keys.TRAIN.name(key): keys.TRAIN.read(entry.value, key) for key, entry in sorted(found.items())}
 
 
 async def change(bus: Bus, name: str, how: Callable[[TrainRecord], TrainRecord]) -> TrainRecord:
@@ -239,7 +215,7 @@ async def change(bus: Bus, name: str, how: Callable[[TrainRecord], TrainRecord])
         if after == before:
             return before
         with contextlib.suppress(Stale):
-            await bus.put(f"train.{name}", encode(after), expect=revision)
+            await bus.put(keys.TRAIN(name), encode(after), expect=revision)
             return after
 
 
@@ -248,10 +224,10 @@ async def ensure(bus: Bus, root: str, branch: str, *, verify: str = "", setup: s
     user = await asyncio.to_thread(checkouts.repository, root)
     branch = branch or await asyncio.to_thread(checkouts.branch_here, user)
     name = name_of(await asyncio.to_thread(where, user, branch), remotes.split(branch)[1])
-    if await bus.get(f"train.{name}", latest=True) is None:
+    if await bus.get(keys.TRAIN(name), latest=True) is None:
         made = TrainRecord(repository=user.top, branch=branch)
         with contextlib.suppress(Stale):
-            await bus.put(f"train.{name}", encode(made), expect=0)
+            await bus.put(keys.TRAIN(name), encode(made), expect=0)
     await change(bus, name, lambda record: queue.configured(record, verify, setup, slots))
     return name
 
@@ -293,13 +269,13 @@ async def _join(bus: Bus, name: str, made: QueuedChange, once: bool) -> None:
     while True:
         record, revision = await load(bus, name)
         # The record first: what leaves its queue by landing has its proof from that moment on.
-        if once and (queue.knows(record, made.order) or await bus.get(proof_key(made.order, name), latest=True)):
+        if once and (queue.knows(record, made.order) or await bus.get(keys.LANDED(made.order, name), latest=True)):
             return
         after = queue.joined(record, made)
         if after == record:
             return
         with contextlib.suppress(Stale):
-            await bus.put(f"train.{name}", encode(after), expect=revision)
+            await bus.put(keys.TRAIN(name), encode(after), expect=revision)
             return
 
 
@@ -410,7 +386,7 @@ class Train:
         ever be built before the next one comes."""
         while True:
             try:
-                await self.bus.batch([Write(f"train.{self.name}", encode(record), self.revision), *more])
+                await self.bus.batch([Write(keys.TRAIN(self.name), encode(record), self.revision), *more])
                 break
             except Stale:
                 newer, revision = await load(self.bus, self.name)
@@ -488,9 +464,9 @@ class Train:
             proofs.append(replace(proof, order=change.first, by=order))
         writes = []
         for each in proofs:
-            known = await self.bus.get(proof_key(each.order, self.name), latest=True)
+            known = await self.bus.get(keys.LANDED(each.order, self.name), latest=True)
             revision = known.revision if known is not None else 0
-            writes.append(Write(proof_key(each.order, self.name), encode(each), revision))
+            writes.append(Write(keys.LANDED(each.order, self.name), encode(each), revision))
         return writes
 
     async def _note(self, orders: Sequence[str], commit: str) -> None:
@@ -648,7 +624,6 @@ log = logging.getLogger(__name__)
 
 IDLE_SECONDS = 1.0
 """Seconds between two looks for work that is to be landed."""
-T = TypeVar("T")
 
 
 class Conductor:
@@ -673,8 +648,8 @@ class Conductor:
     async def _take_up(self, bus: Bus) -> None:
         """Queue what has ended and is to land in a repository of this machine."""
         names: dict[tuple[str, str], str] = {}
-        for _, entry in sorted((await bus.named(["boards.*"])).items()):
-            mark = await _read(bus, entry, Boarding)
+        for _, entry in sorted((await bus.named([keys.BOARDS()])).items()):
+            mark = await client.read_left(bus, entry, keys.BOARDS)
             if mark is None or not os.path.isdir(mark.root):
                 continue  # the repository is on another machine
             try:
@@ -684,7 +659,7 @@ class Conductor:
             except TreadleError as error:
                 what = f"cannot land on {mark.branch}: {error}"
                 await client.note_result(bus, mark.order, what, {"not_landed": str(error)}, by="train")
-            await _done_with(bus, entry)
+            await client.done_with(bus, entry)
 
     async def _board(self, bus: Bus, mark: Boarding, names: dict[tuple[str, str], str]) -> None:
         """Queue it. The first order with a check decides the check of its branch; a person may give another.
@@ -704,13 +679,13 @@ class Conductor:
 
     async def _steer(self, bus: Bus) -> None:
         """Pause and resume as people ask for who may not write a train's record themselves."""
-        for key, entry in (await bus.named(["steers.*"])).items():
-            if (request := await _read(bus, entry, TrainRequest)) is None:
+        for key, entry in (await bus.named([keys.STEERS()])).items():
+            if (request := await client.read_left(bus, entry, keys.STEERS)) is None:
                 continue
             note = Note(at=time.time(), by=request.by, what=request.pause) if request.pause else None
             with contextlib.suppress(NotFound):
-                await change(bus, key.partition(".")[2], lambda found, note=note: replace(found, paused=note))  # type: ignore[misc]
-            await _done_with(bus, entry)
+                await change(bus, keys.STEERS.name(key), lambda found, note=note: replace(found, paused=note))  # type: ignore[misc]
+            await client.done_with(bus, entry)
 
     async def _start_trains(self, bus: Bus) -> None:
         for name, task in list(self._running.items()):
@@ -731,19 +706,3 @@ class Conductor:
         except (TreadleError, OSError) as error:
             note = Note(at=time.time(), by="train", what=str(error))
             await change(bus, name, lambda found: replace(found, paused=note))
-
-
-async def _read(bus: Bus, entry: Entry, kind: type[T]) -> T | None:
-    """What someone left for us. People may write it themselves, so what is none must not keep others from landing."""
-    try:
-        return msgspec.json.decode(entry.value, type=kind)
-    except msgspec.MsgspecError as error:
-        log.warning("%s is removed, because it cannot be read: %s", entry.key, error)
-        await _done_with(bus, entry)
-        return None
-
-
-async def _done_with(bus: Bus, entry: Entry) -> None:
-    """Remove what was read, and not what someone has left in its place meanwhile."""
-    with contextlib.suppress(Stale):
-        await bus.purge(entry.key, expect=entry.revision)

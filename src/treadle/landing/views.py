@@ -12,6 +12,7 @@ from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode, read_order
 from treadle.landing import returned, train
 from treadle.landing import train as trains
+from treadle.wire.fleet import keys
 from treadle.wire.fleet.records import Note, Order, Used
 from treadle.wire.fleet.train import (
     Boarding,
@@ -43,7 +44,7 @@ async def fate(bus: Bus, name: str, record: TrainRecord, order: str) -> str:
         return f"there: {out.why}" if out.kind == "there" else f"left out: {out.why}"
     if any(each.order == order for each in record.queue):
         return "waits"
-    proof = await bus.get(train.proof_key(order, name), latest=True)
+    proof = await bus.get(keys.LANDED(order, name), latest=True)
     return f"landed as {msgspec.json.decode(proof.value, type=LandedRecord).commit[:10]}" if proof else "not here"
 
 
@@ -51,7 +52,7 @@ async def explained(bus: Bus, order: str) -> list[dict[str, Any]]:
     """For each train that knows the order: what it knows, and that in lines."""
     found = []
     for name, record in (await train.trains(bus)).items():
-        proof = await bus.get(train.proof_key(order, name), latest=True)
+        proof = await bus.get(keys.LANDED(order, name), latest=True)
         landed = msgspec.json.decode(proof.value, type=LandedRecord) if proof is not None else None
         back = returned.of(record, order)
         out = [each for each in record.left_out if each.order == order]
@@ -187,8 +188,8 @@ async def views(bus: Bus) -> list[TrainView]:
     """All trains, with what is known of their orders."""
     found = []
     for name, record in (await trains.trains(bus)).items():
-        proofs = await bus.newest(trains.proof_key("*", name), SHOWN)
-        landed = [msgspec.json.decode(entry.value, type=LandedRecord) for entry in proofs]
+        proofs = await bus.newest(keys.LANDED("*", name), SHOWN)
+        landed = [keys.LANDED.read(entry.value, entry.key) for entry in proofs]
         left = record.left_out[::-1][:SHOWN]
         orders = await _orders(bus, [*(each.order for each in landed), *(each.order for each in left)])
         again = await _orders(bus, [each.retried_as for each in orders.values() if each.retried_as])
@@ -223,7 +224,7 @@ def _view(
 
 
 async def _orders(bus: Bus, names: Iterable[str]) -> dict[str, Order]:
-    found = await bus.named([f"order.{name}" for name in dict.fromkeys(names)])
+    found = await bus.named([keys.ORDER(name) for name in dict.fromkeys(names)])
     return {order.id: order for order in map(read_order, found.values())}
 
 
@@ -269,7 +270,7 @@ async def ask_to_land(bus: Bus, name: str, *, branch: str = "", verify: str = ""
         verify=verify or spec.verify,
         setup=spec.setup,
     )
-    await bus.put(f"boards.{name}", encode(mark))
+    await bus.put(keys.BOARDS(name), encode(mark))
     await client.note_result(bus, name, f"is to land on {mark.branch or 'the branch that is checked out'}", {}, by=by)
 
 
@@ -277,4 +278,4 @@ async def request_pause(bus: Bus, name: str, why: str, by: str) -> None:
     """Have a train stand still, or with no reason go on: the scheduler's conductor does it within seconds."""
     if name not in await trains.trains(bus):
         raise NotFound(f"there is no train {name!r}", hint="`treadle land ls` lists them")
-    await bus.put(f"steers.{name}", encode(TrainRequest(by=by, pause=why)))
+    await bus.put(keys.STEERS(name), encode(TrainRequest(by=by, pause=why)))

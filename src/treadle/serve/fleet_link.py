@@ -16,6 +16,7 @@ from treadle.fleet.engine.streams import Pull
 from treadle.fleet.find.index import OrderIndex, streams_of, value_of
 from treadle.fleet.find.order_rows import OrderRow
 from treadle.serve.envelope import RequestRefused
+from treadle.wire.fleet import keys
 
 # Reads both streams of the engine once for all: into the index, and to the watchers.
 #
@@ -25,7 +26,7 @@ from treadle.serve.envelope import RequestRefused
 
 log = logging.getLogger(__name__)
 
-KEYS = ("order.*", "spec.*", "ask.>", "answer.>", "say.>", "control", "node.*", "train.*")
+KEYS = (keys.ORDER(), keys.SPEC(), keys.ASK(), keys.ANSWER(), keys.SAY(), keys.CONTROL(), keys.NODE(), keys.TRAIN())
 BATCH = 1000
 FEW = 64
 """Up to this many changes are indexed on the event loop itself; more of them in a thread."""
@@ -70,7 +71,7 @@ class Feed:
         pull = Pull(
             self.bus,
             STATE,
-            filters=tuple(f"$KV.fleet.{key}" for key in KEYS),
+            filters=tuple(keys.BUCKET + key for key in KEYS),
             start=await asyncio.to_thread(lambda: self.index.state_at),
             batch=BATCH,
         )
@@ -80,7 +81,7 @@ class Feed:
             while True:
                 messages = await pull.next(1.0)
                 entries = [
-                    Entry(each.subject.removeprefix("$KV.fleet."), value_of(each), each.metadata.sequence.stream)
+                    Entry(each.subject.removeprefix(keys.BUCKET), value_of(each), each.metadata.sequence.stream)
                     for each in messages
                 ]
                 if entries:

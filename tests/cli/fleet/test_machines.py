@@ -15,13 +15,12 @@ from tests.cli.fleet.commands import as_json, fleet, requested, stored, typed, t
 from tests.installed import TREADLE
 from treadle.cli.fleet.machines import _show_status
 from treadle.fleet import up
-from treadle.fleet.control import Control
 from treadle.fleet.engine import places, server
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.io.process import table
 from treadle.serve import background as running_page
-from treadle.wire.fleet.records import NodeRecord
+from treadle.wire.fleet.records import Control, NodeRecord
 
 
 def installed(*arguments: str, code: int = 0) -> str:

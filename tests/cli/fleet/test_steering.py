@@ -9,10 +9,9 @@ import msgspec
 
 from tests.cli.fleet.commands import as_json, fleet, requested, stored, typed, typed_json
 from treadle.fleet import client
-from treadle.fleet.control import Budget, Control
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
-from treadle.wire.fleet.records import AnswerRecord, AskRecord
+from treadle.wire.fleet.records import AnswerRecord, AskRecord, Budget, Control
 
 
 def test_what_is_cancelled_has_ended_when_that_was_waited_for(running: None) -> None:

@@ -8,13 +8,12 @@ import msgspec
 import pytest
 
 from tests.fleet.schedule.test_book import book_with, spec
-from treadle.fleet.control import Budget, Park
 from treadle.fleet.engine import places
 from treadle.fleet.schedule.placing import place_all
 from treadle.fleet.schedule.scheduler import Answering, outdated
 from treadle.wire.fleet.messages import FLEET_FORMAT, CancelOrder, MachineSeen, NodeBeat, RunAsked, RunEnded
 from treadle.wire.fleet.orders import OrderLimits
-from treadle.wire.fleet.records import AgentQuestion, Note
+from treadle.wire.fleet.records import AgentQuestion, Budget, Note, Park
 
 
 def answering(*names: str, slots: int = 2) -> Answering:

@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from treadle.fleet.control import Park
 from treadle.fleet.engine.bus import Write
 from treadle.fleet.schedule.book import NOTES_MAX, Book, OpenOrder
 from treadle.fleet.schedule.placing import place_all, why_waiting
 from treadle.wire.fleet.messages import CancelOrder, NoteRequest, RunActivity, RunAsked, RunEnded, SetRequest
 from treadle.wire.fleet.orders import OrderLimits, Spec
-from treadle.wire.fleet.records import AgentQuestion, AnswerRecord, Note, Used
+from treadle.wire.fleet.records import AgentQuestion, AnswerRecord, Note, Park, Used
 from treadle.wire.fleet.states import AT_WORK, ENDED, ORDER, IllegalMove, Outcome, State
 
 LEASE = 5.0

@@ -7,12 +7,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fleet.schedule.test_book import book_with, spec
-from treadle.fleet.control import Budget, Park
 from treadle.fleet.schedule.book import Book
 from treadle.fleet.schedule.placing import explain_wait, place_all, rate_limited, refuses, why_waiting
 from treadle.wire.fleet.messages import RunEnded, Wait
 from treadle.wire.fleet.orders import OrderLimits, Spec
-from treadle.wire.fleet.records import NOT_HERE, Attempt, Note, Used
+from treadle.wire.fleet.records import NOT_HERE, Attempt, Budget, Note, Park, Used
 
 
 def waits(book: Book, name: str) -> Wait:

@@ -12,7 +12,6 @@ from tests.fleet.schedule.test_book import book_with
 from tests.fleet.schedule.test_book import spec as plain_spec
 from treadle.errors import ConfigError
 from treadle.fleet import client
-from treadle.fleet.control import Budget, Control, Park
 from treadle.fleet.engine.bus import STATE, Bus
 from treadle.fleet.engine.streams import Pull
 from treadle.fleet.schedule import scheduler
@@ -22,7 +21,7 @@ from treadle.fleet.schedule.scheduler import Cleaning
 from treadle.wire.fleet import messages
 from treadle.wire.fleet.messages import Wait
 from treadle.wire.fleet.orders import OrderLimits
-from treadle.wire.fleet.records import Note
+from treadle.wire.fleet.records import Budget, Control, Note, Park
 
 
 async def waits_for(bus: Bus, name: str, kind: str) -> Wait:

@@ -15,7 +15,6 @@ from tests.fleet.engine.buses import StoringClient
 from tests.fleet.engine.buses import pauses as pauses
 from treadle.errors import StorageError
 from treadle.fleet import client
-from treadle.fleet.control import Control
 from treadle.fleet.engine import layout, places, tasks
 from treadle.fleet.engine.bus import INBOX, STATE, Bus, Stale, Unreachable
 from treadle.fleet.orders import begun, encode
@@ -35,7 +34,7 @@ from treadle.wire.fleet.messages import (
     WorktreeTouched,
 )
 from treadle.wire.fleet.orders import Spec
-from treadle.wire.fleet.records import AgentQuestion, AnswerRecord, AskRecord, Attempt, Order
+from treadle.wire.fleet.records import AgentQuestion, AnswerRecord, AskRecord, Attempt, Control, Order
 from treadle.wire.fleet.states import State
 
 

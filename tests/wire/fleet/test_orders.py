@@ -12,7 +12,8 @@ from treadle.cli.fleet.orders import submit
 from treadle.errors import ConfigError
 from treadle.fleet.orders import read_spec, submitted
 from treadle.serve.api.openapi import document
-from treadle.wire.fleet.orders import OURS, OrderFields, OrderRequest, Spec, declared, read_request, tolerant
+from treadle.wire.common.records import without_unknown
+from treadle.wire.fleet.orders import OURS, OrderFields, OrderRequest, Spec, declared, read_request
 
 LATER = b'{"format":1,"id":"a","task":"t","limits":{"usd":1,"joules":5},"policy":{"deny_dreams":["x"]},"colour":"red"}'
 
@@ -108,6 +109,7 @@ def test_one_who_gives_what_is_ours_is_told_what_to_do(field: str, advice: str) 
 
 def test_what_a_type_does_not_have_is_left_out_at_every_depth_and_the_rest_stays() -> None:
     tree = {"task": "t", "limits": {"usd": 1, "joules": 5}, "labels": ["a"], "colour": "red"}
-    assert tolerant(tree, Spec) == {"task": "t", "limits": {"usd": 1}, "labels": ["a"]}
-    assert tolerant({"a": {"b": 1}}, dict) == {"a": {"b": 1}} and tolerant(["x"], Spec) == ["x"]
-    assert tolerant({"policy": {"deny_read": ["x"], "deny_dreams": []}}, Spec) == {"policy": {"deny_read": ["x"]}}
+    assert without_unknown(tree, Spec) == {"task": "t", "limits": {"usd": 1}, "labels": ["a"]}
+    assert without_unknown({"a": {"b": 1}}, dict) == {"a": {"b": 1}} and without_unknown(["x"], Spec) == ["x"]
+    policy = {"deny_read": ["x"]}
+    assert without_unknown({"policy": {**policy, "deny_dreams": []}}, Spec) == {"policy": policy}

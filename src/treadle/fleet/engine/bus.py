@@ -22,6 +22,7 @@ import msgspec
 from treadle.errors import Denied, PeerClosed, StorageError, TreadleError
 from treadle.fleet.engine import places
 from treadle.wire.fleet.connection import read_as
+from treadle.wire.fleet.keys import BUCKET as PREFIX
 
 T = TypeVar("T")
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 STATE, INBOX, EVENTS = "KV_fleet", "FLEET_IN", "FLEET_EV"
-PREFIX = "$KV.fleet."
 TIMEOUT = 5.0
 """Seconds after which a request counts as lost; one to a server that was just killed takes all of them."""
 LOOK_SECONDS = (1.0, 2.0, 5.0)

@@ -12,6 +12,7 @@ from typing import Any
 
 from treadle.errors import StorageError
 from treadle.fleet.engine.bus import EVENTS, INBOX, STATE, Bus, EngineRefused
+from treadle.wire.fleet import keys
 
 FORMAT = 1
 OBJECTS = "OBJ_fleet"
@@ -39,7 +40,7 @@ def streams(replicas: int) -> list[dict[str, Any]]:
         {
             **common,
             "name": STATE,
-            "subjects": ["$KV.fleet.>"],
+            "subjects": [f"{keys.BUCKET}>"],
             "max_msgs_per_subject": VALUES,
             "allow_rollup_hdrs": True,
             "allow_msg_ttl": True,
@@ -87,7 +88,7 @@ def consumers(lease: float) -> list[tuple[str, dict[str, Any]]]:
         "replay_policy": "instant",
     }
     return [
-        (STATE, {**common, "durable_name": "intake", "filter_subject": "$KV.fleet.spec.*"}),
+        (STATE, {**common, "durable_name": "intake", "filter_subject": keys.SPEC.subject()}),
         (INBOX, {**common, "durable_name": "inbox", "filter_subject": "fleet.in.>"}),
     ]
 

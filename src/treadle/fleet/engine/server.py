@@ -40,6 +40,7 @@ from treadle.io.process import table
 from treadle.io.process.programs import run_program
 from treadle.io.process.tree import detach
 from treadle.policy.environment import reduced
+from treadle.wire.fleet import keys
 from treadle.wire.fleet.messages import FleetStatus
 
 # Tells an engine that is broken from one that is only slow, by what it stores and answers.
@@ -118,14 +119,7 @@ _SCHEDULERS = [
 ]
 """Every request about a consumer of the scheduler's: to make, change, pause, delete or pull from it."""
 _SUBMIT = [
-    "$KV.fleet.spec.*",
-    "$KV.fleet.boards.*",
-    "$KV.fleet.steers.*",
-    "$KV.fleet.goalrequest.*",
-    "$KV.fleet.landed.*.*",  # what their merges have landed
-    "$KV.fleet.answer.>",
-    "$KV.fleet.taken.>",
-    "$KV.fleet.say.>",
+    *keys.writable("submit"),
     "fleet.in.wish.>",
     "fleet.term.>",
     "$O.fleet.C.*",
@@ -145,9 +139,7 @@ def permissions(role: str) -> dict[str, list[str]] | None:
         return {"publish": [*_LOOK, *_SUBMIT], "subscribe": [inbox]}
     if kind == "worker":
         mine = [
-            f"$KV.fleet.node.{name}",
-            "$KV.fleet.say.>",
-            "$KV.fleet.taken.>",
+            *keys.writable("worker", name),
             f"fleet.in.node.{name}.>",
             f"fleet.beat.{name}.>",
             f"fleet.ev.*.*.{name}",
@@ -509,7 +501,7 @@ async def restore(directory: str, *, say: Progress = lambda text: None) -> None:
 
 async def _refuse_if_used(bus: Bus) -> None:
     try:
-        if await bus.keys("spec.*"):
+        if await bus.keys(keys.SPEC()):
             raise LocalError("this fleet has orders already", hint="`treadle fleet down --forget` removes them")
         status = await bus.ask("fleet.ask.status", FleetStatus, timeout=1.0)
         raise LocalError(f"{status.scheduler} is at work", hint="`treadle fleet down` on every machine first")

@@ -27,7 +27,7 @@ from treadle.fleet.engine.bus import EVENTS, STATE, Bus, Entry
 from treadle.fleet.engine.streams import Pull
 from treadle.fleet.find.order_rows import Chunk, Listed, OrderFilter, OrderRow, SearchHit, row_of
 from treadle.fleet.orders import begun, encode, read_answer, read_order, read_spec
-from treadle.wire.fleet.connection import read_as
+from treadle.wire.fleet import keys
 from treadle.wire.fleet.records import AnswerRecord, AskRecord
 
 # Which parts of an order's events are searched, and which events are errors.
@@ -278,9 +278,9 @@ class OrderIndex:
             found = db.execute("SELECT body, answer FROM asks WHERE key = ?", (key,)).fetchone()
         if not found or found[0] is None:
             return None
-        answer: AnswerRecord | None = None if found[1] is None else read_answer(found[1], f"answer.{key}")
+        answer: AnswerRecord | None = None if found[1] is None else read_answer(found[1], keys.ANSWER(key))
         given = answer if answer is not None and answer.stands else None
-        return read_as(AskRecord, found[0], f"ask.{key}"), given
+        return keys.ASK.read(found[0], keys.ASK(key)), given
 
     def chunks(self, order: str, *, before: int | None = None, after: int = 0, most: int = 100) -> list[Chunk]:
         """Where an order's events are: the last chunks before a position, or the first after one; earliest first."""
@@ -484,7 +484,7 @@ def _facet(db: sqlite3.Connection, table: str, wanted: OrderFilter, name: str) -
 
 # The index for a command: brought up to date with the engine, then queried. A running server feeds the same file.
 
-KEYS = ("order.*", "spec.*", "ask.>", "answer.>")
+KEYS = (keys.ORDER(), keys.SPEC(), keys.ASK(), keys.ANSWER())
 
 
 @asynccontextmanager
@@ -516,13 +516,13 @@ def value_of(message: Any) -> bytes:
 
 
 async def _catch_up_state(bus: Bus, index: OrderIndex) -> None:
-    pull = Pull(bus, STATE, filters=tuple(f"$KV.fleet.{key}" for key in KEYS), start=index.state_at, batch=1000)
+    pull = Pull(bus, STATE, filters=tuple(keys.BUCKET + key for key in KEYS), start=index.state_at, batch=1000)
     try:
         if pull.position > await bus.last_revision():
             return
         while messages := await pull.next(1.0):
             entries = [
-                Entry(each.subject.removeprefix("$KV.fleet."), value_of(each), each.metadata.sequence.stream)
+                Entry(each.subject.removeprefix(keys.BUCKET), value_of(each), each.metadata.sequence.stream)
                 for each in messages
             ]
             await asyncio.to_thread(index.take_state, entries)

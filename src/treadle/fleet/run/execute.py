@@ -66,7 +66,7 @@ from treadle.io.process import table
 from treadle.io.tasks import unless
 from treadle.receipts.trace import Check
 from treadle.session import Access, Agent, Answer, Decision, Guard, Guards, SessionSpec
-from treadle.wire.fleet.connection import read_as
+from treadle.wire.fleet import keys
 from treadle.wire.fleet.messages import RateReported, RunActivity, RunBeatAnswer, TreeSeen
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import NOT_HERE, AgentQuestion, Order, SayRecord, Used
@@ -182,12 +182,12 @@ class Messages:
 
     async def _deliver(self) -> None:
         bus, name = self._attempt.bus, self._attempt.spec.id
-        pull = Pull(bus, STATE, filters=(f"$KV.fleet.say.{name}.*",))
+        pull = Pull(bus, STATE, filters=(keys.SAY.subject(name),))
         try:
             while True:
                 for message in await pull.next(30.0):
-                    key = message.subject.removeprefix("$KV.fleet.")
-                    if message.data and (record := read_as(SayRecord, message.data, key)).state == "queued":
+                    key = message.subject.removeprefix(keys.BUCKET)
+                    if message.data and (record := keys.SAY.read(message.data, key)).state == "queued":
                         await self._give(key, record, message.metadata.sequence.stream)
         except TreadleError:
             pass  # nothing more can be said to it
@@ -221,8 +221,8 @@ class Messages:
         """Give the agent what was left for the end of the turn, and what came too late for a step of it."""
         bus, name = self._attempt.bus, self._attempt.spec.id
         try:
-            for key, entry in sorted((await bus.named([f"say.{name}.*"])).items()):
-                record: SayRecord = read_as(SayRecord, entry.value, key)
+            for key, entry in sorted((await bus.named([keys.SAY(name)])).items()):
+                record = keys.SAY.read(entry.value, key)
                 taken = await self._take(key, record, entry.revision) if record.state == "queued" else None
                 if taken is not None and await self._say_next(record.text, now=False):
                     await bus.put(key, encode(replace(taken, state="in turn")))
@@ -406,7 +406,7 @@ async def _closure(bus: Bus, parents: tuple[str, ...]) -> list[tuple[str, dict[s
     waiting = list(parents)
     while waiting and len(found) < FOLLOWED:
         name = waiting.pop(0)
-        order, spec = await bus.get(f"order.{name}"), await bus.get(f"spec.{name}")
+        order, spec = await bus.get(keys.ORDER(name)), await bus.get(keys.SPEC(name))
         if name in found or order is None or spec is None:
             continue
         entry = _capsule_of(read_order(order))

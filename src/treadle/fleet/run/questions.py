@@ -17,9 +17,9 @@ from treadle.io.machine import DISK
 from treadle.io.tasks import start_held
 from treadle.policy.rules import RuleSet
 from treadle.session import Access, Answer, Rules
-from treadle.wire.fleet.connection import read_as
+from treadle.wire.fleet import keys
 from treadle.wire.fleet.messages import RunAsked, RunResumed
-from treadle.wire.fleet.records import AgentQuestion, AnswerRecord, AskRecord, TakenRecord
+from treadle.wire.fleet.records import AgentQuestion, AnswerRecord, TakenRecord
 
 
 class Questions:
@@ -142,10 +142,10 @@ class Questions:
     async def _asked_before(self, content: AgentQuestion) -> str:
         """The key of the question that was open when the earlier attempt ended, if this is the same one."""
         key, self._left_open = self._left_open, ""
-        entry = await self._attempt.bus.get(f"ask.{key}") if key else None
+        entry = await self._attempt.bus.get(keys.ASK(key)) if key else None
         if entry is None:
             return ""
-        before: AskRecord = read_as(AskRecord, entry.value, entry.key)
+        before = keys.ASK.read(entry.value, entry.key)
         same = all(getattr(before, name) == getattr(content, name) for name in ("kind", "tool", "command", "text"))
         return key if same else ""
 
@@ -159,10 +159,10 @@ class Questions:
         """What the agent is told about the question it had asked when it was cut off."""
         key = self._left_open
         bus = self._attempt.bus
-        ask, answer = (await bus.get(f"ask.{key}"), await bus.get(f"answer.{key}")) if key else (None, None)
+        ask, answer = (await bus.get(keys.ASK(key)), await bus.get(keys.ANSWER(key))) if key else (None, None)
         if ask is None or answer is None:
             return ""
-        asked: AskRecord = read_as(AskRecord, ask.value, ask.key)
+        asked = keys.ASK.read(ask.value, ask.key)
         given: AnswerRecord = read_answer(answer.value, answer.key)
         if not given.stands:
             return ""
@@ -187,7 +187,7 @@ class Questions:
             except TimeoutError:
                 pass
             try:
-                entry = await self._attempt.bus.get(f"order.{name}")
+                entry = await self._attempt.bus.get(keys.ORDER(name))
             except Unreachable:
                 continue
             found = read_order(entry) if entry else None
@@ -200,19 +200,19 @@ class Questions:
         mine = encode(TakenRecord(by=job.node, attempt=job.attempt))
         while True:
             try:
-                await bus.put(f"taken.{key}.{revision}", mine, expect=0)
+                await bus.put(keys.TAKEN(key, revision), mine, expect=0)
                 return True
             except Stale:
                 # Either ours, from a try whose reply was lost, or of the earlier attempt, which did not get to act on
                 # it.
-                entry = await bus.get(f"taken.{key}.{revision}")
-                return entry is not None and not read_as(TakenRecord, entry.value, entry.key).withdrawn
+                entry = await bus.get(keys.TAKEN(key, revision))
+                return entry is not None and not keys.TAKEN.read(entry.value, entry.key).withdrawn
             except Unreachable:
                 await asyncio.sleep(0.2)
 
     async def _answered(self, key: str) -> AnswerRecord:
         bus = self._attempt.bus
-        pull = Pull(bus, STATE, filters=(f"$KV.fleet.answer.{key}",))
+        pull = Pull(bus, STATE, filters=(keys.ANSWER.subject(key),))
         try:
             while True:
                 for message in await pull.next(30.0):

@@ -25,7 +25,7 @@ from treadle.io.files import locked
 from treadle.io.process import warm_parent
 from treadle.io.process.loop import hold_secrets, run_async
 from treadle.redact import Redactor
-from treadle.wire.fleet import messages
+from treadle.wire.fleet import keys, messages
 from treadle.wire.fleet.connection import read as read_message
 
 SEND_SECONDS = 60.0
@@ -165,7 +165,7 @@ class Runner:
         deadline = time.monotonic() + 3 * self.job.lease
         while time.monotonic() < deadline:
             try:
-                entry = await self.bus.get(f"order.{self.job.spec.id}")
+                entry = await self.bus.get(keys.ORDER(self.job.spec.id))
             except Unreachable:
                 entry = None
             if entry is not None:

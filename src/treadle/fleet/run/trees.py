@@ -22,6 +22,7 @@ from treadle.fleet.orders import read_order
 from treadle.io import descriptors, scratch
 from treadle.io.descriptors import remove_tree
 from treadle.io.files import locked, opened, rename, write_atomic
+from treadle.wire.fleet import keys
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.sidecar.connection import PolicyProfile
 from treadle.workspace import checkouts, directories, private_git, remotes
@@ -389,7 +390,7 @@ async def _has_base(bus: Bus, spec: Spec, user: UserRepository) -> bool:
     """Whether the work's base commit is here; fetched, if necessary, from the order that made it."""
     if not spec.base or not await asyncio.to_thread(lacks, user, [spec.base]):
         return True
-    if not spec.continues or (entry := await bus.get(f"order.{spec.continues}")) is None:
+    if not spec.continues or (entry := await bus.get(keys.ORDER(spec.continues))) is None:
         return False
     made = read_order(entry).result
     if made.get("commit") != spec.base or not made.get("bundle"):

@@ -17,14 +17,13 @@ from msgspec.structs import replace
 from treadle.coordination.surfaces import Surface
 from treadle.errors import TreadleError
 from treadle.fleet import control
-from treadle.fleet.control import Control
 from treadle.fleet.engine.bus import Write
 from treadle.fleet.orders import PERSON, ask_record, begun, due_again, encode, first_due, new_id
 from treadle.fleet.schedule.liveness import silent, stuck
-from treadle.wire.fleet import messages, records
+from treadle.wire.fleet import keys, messages, records
 from treadle.wire.fleet.messages import MachineSeen, RunActivity, RunEnded
 from treadle.wire.fleet.orders import OrderLimits, Spec
-from treadle.wire.fleet.records import AskRecord, Order
+from treadle.wire.fleet.records import AskRecord, Control, Order
 from treadle.wire.fleet.states import AT_WORK, ATTEMPT, ORDER, End, Happening, State, moved
 from treadle.wire.fleet.train import Boarding
 
@@ -352,10 +351,10 @@ class Book:
         """Set these fields of an order, and write `more` in the same batch."""
         row.order = replace(row.order, changed=self.wall(), **fields)
         before = self.units.get(row.spec.id)
-        rest = [write for write in before.writes if not write.key.startswith("order.")] if before else []
-        keys = {write.key for write in more}
-        rest = [write for write in rest if write.key not in keys]
-        head = Write(f"order.{row.spec.id}", encode(row.order), row.revision)
+        rest = [write for write in before.writes if not keys.ORDER.has(write.key)] if before else []
+        replaced = {write.key for write in more}
+        rest = [write for write in rest if write.key not in replaced]
+        head = Write(keys.ORDER(row.spec.id), encode(row.order), row.revision)
         self.units[row.spec.id] = Unit([head, *rest, *more], row)
 
     def move(self, row: OpenOrder, happening: Happening, *more: Write, **fields: Any) -> None:
@@ -383,7 +382,7 @@ class Book:
             return
         order = replace(begun(spec, self.wall()), not_before=first_due(spec, self.wall()))
         row = self.add(spec, order, 0, now)
-        self.change(row, Write(f"active.{spec.id}", b"{}"))
+        self.change(row, Write(keys.ACTIVE(spec.id), b"{}"))
         if spec.retry_of:
             self.follow_retry(spec.retry_of, spec.id)
         for parent in spec.after:
@@ -398,7 +397,7 @@ class Book:
         asked = records.AgentQuestion(kind="question", text=row.spec.task)
         row.asks[key] = ask = ask_record(row.spec, row.order, asked, 1, self.wall())
         self._dequeue(row)
-        self.move(row, "ask", Write(f"ask.{key}", encode(ask), 0), asks=1, open_ask=key)
+        self.move(row, "ask", Write(keys.ASK(key), encode(ask), 0), asks=1, open_ask=key)
 
     def follow_retry(self, old: str, new: str) -> None:
         """Orders that wait for an order which is tried again wait for the new one."""
@@ -471,13 +470,13 @@ class Book:
     def _queue_again(self, row: OpenOrder) -> None:
         """Queue the order again. An open question stays open, and the next runner takes its answer."""
         self._leave_node(row)
-        work = [Write(f"work.{row.order.node}.{row.spec.id}", purge=True)] if row.order.node else []
+        work = [Write(keys.WORK(row.order.node, row.spec.id), purge=True)] if row.order.node else []
         self.move(row, "give_back", *work, node="")
         self._enqueue(row, first=True)
 
     def _park(self, row: OpenOrder) -> None:
         self._leave_node(row)
-        work = Write(f"work.{row.order.node}.{row.spec.id}", purge=True)
+        work = Write(keys.WORK(row.order.node, row.spec.id), purge=True)
         self.move(row, "park", work, node="")
 
     def unpark(self, row: OpenOrder, answer: records.AnswerRecord) -> None:
@@ -525,14 +524,14 @@ class Book:
             run=report.receipt if report else None,
             ended=self.wall(),
         )
-        writes = [Write(f"receipt.{name}", encode(receipt.sealed()), 0), Write(f"active.{name}", purge=True)]
+        writes = [Write(keys.RECEIPT(name), encode(receipt.sealed()), 0), Write(keys.ACTIVE(name), purge=True)]
         if order.node:
-            writes.append(Write(f"work.{order.node}.{name}", purge=True))
+            writes.append(Write(keys.WORK(order.node, name), purge=True))
         if state == "done" and row.spec.land and result.get("commit"):
             boards = Boarding(
                 order=name, root=row.spec.root, branch=row.spec.land, verify=row.spec.verify, setup=row.spec.setup
             )
-            writes.append(Write(f"boards.{name}", encode(boards)))
+            writes.append(Write(keys.BOARDS(name), encode(boards)))
             self.unlanded[name] = name
         self.move(row, state, *writes, why=why, reason=reason, result=result, open_ask="")
         self._leave_node(row)
@@ -559,7 +558,7 @@ class Book:
             return self.change(row, notes=self.note(row, "fleet", f"it is not repeated: {error}"))
         spec = replace(row.spec, id=new_id(f"after {row.spec.id}"), series=first, not_before=due, created=self.wall())
         unit = self.units[row.spec.id]
-        self.units[row.spec.id] = Unit([*unit.writes, Write(f"spec.{spec.id}", encode(spec))], unit.row)
+        self.units[row.spec.id] = Unit([*unit.writes, Write(keys.SPEC(spec.id), encode(spec))], unit.row)
 
     # Questions...
 
@@ -574,7 +573,7 @@ class Book:
         number = row.order.asks + 1
         key = f"{row.spec.id}.{number}"
         row.asks[key] = ask = ask_record(row.spec, row.order, report.ask, number, self.wall())
-        write = Write(f"ask.{key}", encode(ask), 0)
+        write = Write(keys.ASK(key), encode(ask), 0)
         self.move(row, "ask", write, asks=number, open_ask=key, newest_ask=newest)
         self._number(row)
 
@@ -651,7 +650,7 @@ class Book:
                 if ask.deadline <= self.wall():
                     text = "no one answered in time"
                     answer = records.AnswerRecord(decision=ask.default, by="deadline", text=text, at=self.wall())
-                    self.unanswered.append((f"answer.{key}", encode(answer)))
+                    self.unanswered.append((keys.ANSWER(key), encode(answer)))
                     del row.asks[key]
         self._forget_fates()
         wall = self.wall()

@@ -3,12 +3,13 @@
 import time
 
 from treadle.fleet import control
-from treadle.fleet.control import Budget, Park, budget_scopes, scopes, with_entry
+from treadle.fleet.control import budget_scopes, scopes, with_entry
 from treadle.fleet.engine.bus import Write
 from treadle.fleet.orders import encode
 from treadle.fleet.schedule.book import BACK_SECONDS, Book, NodeView, OpenOrder
+from treadle.wire.fleet import keys
 from treadle.wire.fleet.messages import Wait, Why
-from treadle.wire.fleet.records import Attempt, WorkRecord
+from treadle.wire.fleet.records import Attempt, Budget, Park, WorkRecord
 
 LOOKED_AT = 2000
 """How many orders one round looks at: the rest of a longer queue have their turn once these have moved on."""
@@ -187,7 +188,7 @@ def _place(book: Book, row: OpenOrder, view: NodeView, now: float) -> None:
     book.move(
         row,
         "place",
-        Write(f"work.{view.name}.{row.spec.id}", work),
+        Write(keys.WORK(view.name, row.spec.id), work),
         node=view.name,
         attempt=number,
         attempts=(*row.order.attempts, attempt),

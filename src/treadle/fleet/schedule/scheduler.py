@@ -23,14 +23,14 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from treadle.errors import ConfigError, RemoteProtocolError, TreadleError
-from treadle.fleet.control import Budget, Control, scopes, with_entry
+from treadle.fleet.control import scopes, with_entry
 from treadle.fleet.engine import places, tasks
 from treadle.fleet.engine.bus import BATCH_MAX, INBOX, STATE, Bus, Entry, Stale, Unreachable, Write
 from treadle.fleet.engine.streams import Pull, give_back
 from treadle.fleet.orders import checked, encode, read_answer, read_order, read_spec, submitted
 from treadle.fleet.schedule.book import Book, NodeView, OpenOrder, Unit, is_unlanded
 from treadle.fleet.schedule.placing import explain_wait, over_budget, place_all, rate_limited
-from treadle.wire.fleet import messages
+from treadle.wire.fleet import keys, messages
 from treadle.wire.fleet.connection import read as read_message
 from treadle.wire.fleet.connection import read_as
 from treadle.wire.fleet.messages import (
@@ -46,7 +46,7 @@ from treadle.wire.fleet.messages import (
     Why,
 )
 from treadle.wire.fleet.orders import Spec
-from treadle.wire.fleet.records import AskRecord, LeaseRecord, Note, Order
+from treadle.wire.fleet.records import Budget, LeaseRecord, Note, Order
 from treadle.wire.fleet.states import AT_WORK, IllegalMove, State
 
 if TYPE_CHECKING:
@@ -289,14 +289,14 @@ class Cleaning:
         for name in names:
             if name in book.rows or name in book.units or waited_for(book, name):
                 continue
-            entry = await bus.get(f"order.{name}", latest=True)
+            entry = await bus.get(keys.ORDER(name), latest=True)
             if entry is None or not read_order(entry).ended:
                 continue
-            rest = [key for key in await bus.keys(f"*.{name}.>") if not key.startswith("work.")]
+            rest = [key for key in await bus.keys(f"*.{name}.>") if not keys.WORK.has(key)]
             writes = [Write(key, purge=True) for key in rest[: BATCH_MAX // 2]]
             if len(rest) == len(writes):  # otherwise the order itself goes with the last of its records, another time
-                writes += [Write(f"{kind}.{name}", purge=True) for kind in ("order", "receipt")]
-                writes.append(Write(f"spec.{name}", purge=True, ttl=-1))
+                writes += [Write(key, purge=True) for key in (keys.ORDER(name), keys.RECEIPT(name))]
+                writes.append(Write(keys.SPEC(name), purge=True, ttl=-1))
             book.units[name] = Unit(writes, None)
 
 
@@ -307,7 +307,7 @@ def waited_for(book: Book, name: str) -> bool:
 async def ended_before(bus: Bus, when: float) -> AsyncIterator[tuple[Order, Entry]]:
     """The orders that ended before this time, earliest change first."""
     start = 1
-    while page := await bus.oldest("order.*", READ, start=start):
+    while page := await bus.oldest(keys.ORDER(), READ, start=start):
         for entry in page:
             order = read_order(entry)
             if order.changed >= when:
@@ -376,7 +376,7 @@ def _pause(book: Book, scope: str, note: Note | None, now: bool) -> None:
 
 log = logging.getLogger(__name__)
 
-LEASE = "lease.scheduler"
+LEASE = keys.LEASE()
 OVERDUE = 4
 """Lease periods without a change, read from an engine that answers, after which a lease counts as abandoned."""
 PAGE = 1000
@@ -551,19 +551,19 @@ class Scheduler:
         self._early.clear()
         book = Book(self.lease, time.time)
         now = time.monotonic()
-        control = await self.bus.get("control", latest=True)
+        control = await self.bus.get(keys.CONTROL(), latest=True)
         if control is not None:
-            book.control = msgspec.json.decode(control.value, type=Control)
+            book.control = keys.CONTROL.read(control.value, control.key)
             book.control_revision = control.revision
-        names = [key.partition(".")[2] for key in await self.bus.keys("active.*")]
+        names = [keys.ACTIVE.name(key) for key in await self.bus.keys(keys.ACTIVE())]
         rows = []
         for start in range(0, len(names), PAGE):
             some = names[start : start + PAGE]
-            entries = await self.bus.named([f"{kind}.{name}" for name in some for kind in ("order", "spec")])
+            entries = await self.bus.named([kind(name) for name in some for kind in (keys.ORDER, keys.SPEC)])
             for name in some:
                 # One that an earlier scheduler writes at this moment may be missing among many: it is asked for alone.
-                order = entries.get(f"order.{name}") or await self.bus.get(f"order.{name}", latest=True)
-                spec = entries.get(f"spec.{name}") or await self.bus.get(f"spec.{name}", latest=True)
+                order = entries.get(keys.ORDER(name)) or await self.bus.get(keys.ORDER(name), latest=True)
+                spec = entries.get(keys.SPEC(name)) or await self.bus.get(keys.SPEC(name), latest=True)
                 if order is not None and spec is not None and not (found := read_order(order)).ended:
                     rows.append((read_spec(spec.value), found, order.revision))
         rows.sort(key=lambda row: row[1].created)
@@ -576,23 +576,23 @@ class Scheduler:
         return book
 
     async def _load_asks(self, book: Book) -> None:
-        asking = {f"ask.{row.order.open_ask}": row for row in book.rows.values() if row.order.open_ask}
+        asking = {keys.ASK(row.order.open_ask): row for row in book.rows.values() if row.order.open_ask}
         for key, entry in (await self.bus.named(list(asking))).items():
-            asking[key].asks[key.partition(".")[2]] = read_as(AskRecord, entry.value, key)
+            asking[key].asks[keys.ASK.name(key)] = keys.ASK.read(entry.value, key)
 
     async def _load_fates(self, book: Book) -> None:
         """How those ended that loaded orders come after. Most ended once and for all: they are read many at a time."""
         parents = {parent for row in book.rows.values() for parent in row.order.after} - book.rows.keys()
-        for key, entry in (await self.bus.named([f"order.{name}" for name in parents])).items():
+        for key, entry in (await self.bus.named([keys.ORDER(name) for name in parents])).items():
             order = read_order(entry)
             if order.ended and not order.retried_as and not is_unlanded(order):
-                book.fate[key.partition(".")[2]] = order.state
+                book.fate[keys.ORDER.name(key)] = order.state
         for parent in parents - book.fate.keys():
             await self._learn_fate(book, parent)
 
     async def _look_for_answers(self) -> None:
         """Look for answers to orders that gave their slot back while they wait for one."""
-        parked = {f"answer.{row.order.open_ask}": row for row in self.book.rows.values() if row.order.parked}
+        parked = {keys.ANSWER(row.order.open_ask): row for row in self.book.rows.values() if row.order.parked}
         found = await self.bus.named(list(parked)) if parked else {}
         for key, entry in found.items():
             self.book.unpark(parked[key], read_answer(entry.value, key))
@@ -619,7 +619,7 @@ class Scheduler:
         if name in self._early:
             return self._early.remove(name)
         if self._careful or message.metadata.num_delivered != 1:
-            if await self.bus.get(f"order.{name}", latest=True) is not None:
+            if await self.bus.get(keys.ORDER(name), latest=True) is not None:
                 return
         await self._take_in(name, message.data)
 
@@ -647,14 +647,14 @@ class Scheduler:
         for _ in range(_FOLLOWED):
             if name in book.rows or name in book.fate:
                 break
-            entry = await self.bus.get(f"order.{name}")
+            entry = await self.bus.get(keys.ORDER(name))
             if entry is None:
                 return
             order = read_order(entry)
             if not order.retried_as:
                 if order.ended:
                     book.fate[parent] = order.state
-                    spec = await self.bus.get(f"spec.{name}")
+                    spec = await self.bus.get(keys.SPEC(name))
                     if spec is not None and read_spec(spec.value).land and is_unlanded(order):
                         book.unlanded[parent] = name
                 return
@@ -675,8 +675,8 @@ class Scheduler:
         engine holds back for a while what the last scheduler was given.
         """
         if name not in self.book.rows and name not in self.book.units:
-            spec = await self.bus.get(f"spec.{name}", latest=True)
-            if spec is not None and await self.bus.get(f"order.{name}", latest=True) is None:
+            spec = await self.bus.get(keys.SPEC(name), latest=True)
+            if spec is not None and await self.bus.get(keys.ORDER(name), latest=True) is None:
                 self._early.add(name)
                 await self._take_in(name, spec.value)
         return self.book.rows.get(name)
@@ -685,7 +685,7 @@ class Scheduler:
         """An order that has ended, to note something on it."""
         if name in self.book.units:
             return self.book.units[name].row  # none when it is being removed
-        entry, spec = await self.bus.get(f"order.{name}", latest=True), await self.bus.get(f"spec.{name}")
+        entry, spec = await self.bus.get(keys.ORDER(name), latest=True), await self.bus.get(keys.SPEC(name))
         if entry is None or spec is None:
             return None
         return OpenOrder(read_spec(spec.value), read_order(entry), entry.revision, time.monotonic())
@@ -737,7 +737,7 @@ class Scheduler:
         units, book.units = list(book.units.values()), {}
         if book.control_changed:
             book.control_changed = False
-            units.append(Unit([Write("control", encode(book.control), book.control_revision)], None))
+            units.append(Unit([Write(keys.CONTROL(), encode(book.control), book.control_revision)], None))
         now = time.monotonic()
         if not units and now - self._renewed < self.lease / 3:
             return
@@ -761,7 +761,7 @@ class Scheduler:
         for unit in units:
             if unit.row is not None:
                 unit.row.revision = revision + 1
-            elif unit.writes[0].key == "control":
+            elif unit.writes[0].key == keys.CONTROL():
                 self.book.control_revision = revision + 1
             revision += len(unit.writes)
 

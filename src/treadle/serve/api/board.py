@@ -14,14 +14,13 @@ from msgspec.structs import replace
 
 from treadle.errors import TreadleError
 from treadle.fleet import client
-from treadle.fleet.control import Control
 from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import Entry
 from treadle.fleet.find.order_rows import OrderFilter, OrderRow
 from treadle.fleet.schedule import liveness
 from treadle.serve.fleet_link import FleetLink
 from treadle.wire.fleet.messages import Why
-from treadle.wire.fleet.records import AnswerRecord
+from treadle.wire.fleet.records import AnswerRecord, Control
 from treadle.wire.fleet.states import AT_WORK, ENDED
 
 log = logging.getLogger(__name__)

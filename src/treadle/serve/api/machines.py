@@ -10,7 +10,6 @@ from msgspec import Meta
 from msgspec.structs import asdict
 
 from treadle.fleet import client
-from treadle.fleet.control import Budget, Control
 from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import EVENTS, STATE, Bus
 from treadle.fleet.find.order_rows import SearchHit
@@ -20,6 +19,7 @@ from treadle.serve.api.board import ClaimRow
 from treadle.serve.api.calls import Asking, RequestBody, call
 from treadle.serve.api.orders import Reason
 from treadle.serve.fleet_link import FleetLink
+from treadle.wire.fleet.records import Budget, Control
 from treadle.wire.fleet.train import TrainRecord
 
 Scope = Annotated[str, Meta(min_length=1, max_length=300)]

@@ -35,6 +35,7 @@ from treadle.serve.envelope import RequestRefused, failure
 from treadle.serve.gate import PROTOCOL
 from treadle.serve.site import Site
 from treadle.terminal.listing import rows as terminal_rows
+from treadle.wire.fleet import keys
 
 # What a tab can follow over its socket. A topic builds its next message when it is sent, from the state at that time:
 # a slow reader misses states in between, and never gets old ones.
@@ -595,14 +596,14 @@ async def changes(site: Site, request: Request) -> Response:
         return failure(error)
 
     async def lines() -> AsyncIterator[bytes]:
-        pull = Pull(bus, STATE, filters=("$KV.fleet.order.*",), start=start + 1)
+        pull = Pull(bus, STATE, filters=(keys.ORDER.subject(),), start=start + 1)
         try:
             while True:
                 messages = await pull.next(ALIVE_SECONDS)
                 for message in messages:
                     if message.data and not (message.headers or {}).get("KV-Operation"):
                         seq = message.metadata.sequence.stream
-                        entry = Entry(message.subject.removeprefix("$KV.fleet."), message.data, seq)
+                        entry = Entry(message.subject.removeprefix(keys.BUCKET), message.data, seq)
                         yield _event("order", str(seq), row_of(read_order(entry), seq))
                 if not messages:
                     yield b": alive\n\n"

@@ -26,12 +26,11 @@ from treadle.errors import ConfigError, LocalError, MissingExtra
 from treadle.fleet.engine.bus import Entry
 from treadle.fleet.find.order_rows import OrderRow
 from treadle.fleet.orders import read_answer
-from treadle.landing.train import read_train
 from treadle.serve.api import devices
 from treadle.serve.api.calls import Asking, call
 from treadle.serve.site import Site
 from treadle.serve.tokens import Device, PushSubscription, Tokens
-from treadle.wire.fleet.connection import read_as
+from treadle.wire.fleet import keys
 from treadle.wire.fleet.records import AnswerRecord, AskRecord
 from treadle.wire.fleet.train import TrainRecord
 
@@ -366,7 +365,7 @@ class Notices:
         for entry in entries:
             kind, _, key = entry.key.partition(".")
             if kind == "ask" and entry.value and key not in self._sent:
-                ask: AskRecord = read_as(AskRecord, entry.value, entry.key)
+                ask = keys.ASK.read(entry.value, entry.key)
                 if ask.deadline > time.time():
                     self._tell(self._of_ask(key, ask))
             elif kind == "answer" and entry.value and key in self._sent:
@@ -374,7 +373,7 @@ class Notices:
                 if answer.stands:
                     self._take_back(key, f"{answer.by} answered: {answer.decision}")
             elif kind == "train" and entry.value:
-                self._look_at_train(key, read_train(entry.value))
+                self._look_at_train(key, keys.TRAIN.read(entry.value, entry.key))
         for row in rows:
             key = f"{row.id}.{row.needs}.{row.attempt}"
             if row.needs in ("failed", "review") and row.changed > time.time() - NEWS_SECONDS and key not in self._sent:
@@ -382,7 +381,7 @@ class Notices:
 
     def _look_at_train(self, name: str, record: TrainRecord) -> None:
         """A train that stopped by itself needs a person; one that a person paused does not."""
-        note, key = record.paused, f"train.{name}"
+        note, key = record.paused, keys.TRAIN(name)
         if note is None or note.by != "train":
             if self._sent.get(key):
                 self._take_back(key, f"the train of {record.branch} goes on")

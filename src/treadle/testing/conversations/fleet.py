@@ -3,9 +3,11 @@
 from typing import Any
 
 from treadle.wire.common.connection import Conversation
-from treadle.wire.fleet import messages, records
+from treadle.wire.fleet import messages, records, train
 from treadle.wire.fleet.connection import Published
 from treadle.wire.fleet.orders import OrderLimits, OrderPolicy, Spec
+from treadle.wire.goal import records as goal
+from treadle.wire.goal.plan import GoalPlan, PlannedOrder
 
 SPEC = Spec(
     id="a1",
@@ -60,7 +62,25 @@ SAMPLES: list[Conversation] = [
         _client("fleet.in.node.n1.lost", messages.RunLost(order="a1", attempt=1, why="its runner was ended")),
         _client("fleet.in.node.n1.rate", messages.RateReported(order="a1", attempt=1, account="claude", until=9.5)),
         _client("fleet.in.node.n1.touched", messages.WorktreeTouched(order="a1", attempt=1, by="ann")),
+        _scheduler("$KV.fleet.active.a1", records.ActiveRecord()),
+        _scheduler("$KV.fleet.control", records.Control(limits={"agent:claude": 2})),
         _scheduler("fleet.notice.a1", messages.StallNotice(order="a1", what="stalled", do="notify")),
+    ],
+    [
+        _client("$KV.fleet.boards.a1", train.Boarding(order="a1", root="/src/shop", branch="main", verify="make test")),
+        _client("$KV.fleet.steers.t1", train.TrainRequest(by="ann", pause="a release")),
+        _scheduler("$KV.fleet.drives.t1", train.DriverRecord(host="h", pid=7, start=8, token="x")),
+        _scheduler("$KV.fleet.train.t1", train.TrainRecord(repository="/src/shop", branch="main", landed=1)),
+        _client(
+            "$KV.fleet.landed.a1.t1",
+            train.LandedRecord(order="a1", train="t1", branch="main", commit="c1", tree="e1", seq=1, at=4.0),
+        ),
+    ],
+    [
+        _client("$KV.fleet.goalrequest.r1", goal.GoalRequest(goal="g1", do="pause", by="ann", at=5.0)),
+        _scheduler("$KV.fleet.goal.g1", goal.GoalRecord(id="g1", goal="A shop", steps={"till": goal.GoalStep()})),
+        _scheduler("$KV.fleet.goalplan.g1.1", GoalPlan(goal="A shop", order=(PlannedOrder(id="till", task="Do it."),))),
+        _scheduler("$KV.fleet.goallog.g1.1", goal.StepPlaced(at=5.0, step="till", order="a1")),
     ],
     [
         _client(f"fleet.in.wish.{type(request).__struct_config__.tag}", request)

@@ -1,5 +1,5 @@
 """Which subject carries which type, and who may say it. NATS carries a subject beside its payload; here, and in
-recordings, both are one line of JSON: {"subject": "$KV.fleet.spec.a1", "data": {...}}.
+recordings, both are one line of JSON: {"subject": "fleet.ended.a1", "data": {...}}.
 """
 
 import re
@@ -10,8 +10,9 @@ import msgspec
 from treadle.errors import RemoteProtocolError
 from treadle.wire.common import connection as base
 from treadle.wire.common.jsonline import json_line
-from treadle.wire.fleet import messages, records
-from treadle.wire.fleet.orders import Spec, tolerant
+from treadle.wire.common.records import without_unknown
+from treadle.wire.fleet import messages
+from treadle.wire.fleet.keys import BUCKET, KEYS
 
 OPEN = "open"
 
@@ -24,21 +25,8 @@ class Subject(NamedTuple):
     type: Any
 
 
-STATE_BY = {
-    "spec.ID": ("client", Spec),
-    "order.ID": ("scheduler", records.Order),
-    "receipt.ID": ("scheduler", records.OrderReceipt),
-    "work.NODE.ID": ("scheduler", records.WorkRecord),
-    "ask.ID.NUMBER": ("scheduler", records.AskRecord),
-    "answer.ID.NUMBER": ("client", records.AnswerRecord),
-    "taken.ID.NUMBER.REVISION": ("client", records.TakenRecord),
-    "say.ID.NUMBER": ("client", records.SayRecord),
-    "node.NODE": ("client", records.NodeRecord),
-    "lease.scheduler": ("scheduler", records.LeaseRecord),
-}
-"""Keys of the bucket `fleet`, who writes them, and what they hold."""
 SUBJECTS = (
-    *(Subject(f"$KV.fleet.{key}", by, kind) for key, (by, kind) in STATE_BY.items()),
+    *(Subject(BUCKET + key.pattern, "client" if key.by else "scheduler", key.kind) for key in KEYS),
     *(Subject(f"fleet.in.node.NODE.{kind.KIND}", "client", kind) for kind in messages.REPORTS),
     Subject("fleet.in.wish.DO", "client", messages.AnyRequest),
     Subject("fleet.beat.NODE.node", "client", messages.NodeBeat),
@@ -82,7 +70,7 @@ def read_as(kind: Any, data: bytes, what: str) -> Any:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         try:
-            return msgspec.convert(tolerant(msgspec.json.decode(data), kind), kind)
+            return msgspec.convert(without_unknown(msgspec.json.decode(data), kind), kind)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise RemoteProtocolError(f"{what[:200]} cannot be read: {error}") from None
 

@@ -295,15 +295,3 @@ def read_request(tree: Any, where: str) -> OrderRequest:
         return msgspec.convert(tree, OrderRequest)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where}: this is not an order: {error}", hint="docs/reference/fleet.md#fields") from None
-
-
-def tolerant(tree: Any, kind: Any) -> Any:
-    """The tree without fields that the type does not have: what a later version added, or another program."""
-    if not isinstance(tree, dict) or not (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
-        return tree
-    known = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
-    return {name: tolerant(value, _bare(known[name])) for name, value in tree.items() if name in known}
-
-
-def _bare(hint: Any) -> Any:
-    return get_args(hint)[0] if get_origin(hint) is Annotated else hint

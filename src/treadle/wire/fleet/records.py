@@ -249,6 +249,49 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     heard: float = 0.0
 
 
+class ActiveRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """`active.ID`: exists while the order has not ended."""
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The limits of `fleet` or `project:NAME`, and what was used; tokens of unknown price are counted separately."""
+
+    usd: float | None = None
+    tokens: int | None = None
+    share: float = 0.1
+    """What an order without limits of its own is taken to need, as a part of the budget: so much is reserved for it."""
+    spent_usd: float = 0.0
+    spent_tokens: int = 0
+    unpriced_tokens: int = 0
+
+
+class Park(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An account whose provider said to wait."""
+
+    until: float
+    why: str = ""
+    since: float = 0.0
+
+
+class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    format: int = FORMAT
+    pauses: dict[str, Note] = {}
+    """Scope -> who paused it and why: `fleet`, `order:ID`, `label:L`, `agent:A`, `credential:C`, `node:N`,
+    `project:P`
+    """
+    drained: dict[str, Note] = {}
+    parks: dict[str, Park] = {}
+    budgets: dict[str, Budget] = {}
+    limits: dict[str, int] = {}
+    """How many may run at once, across all nodes: `agent:A`, `credential:C`, `repo:PATH`."""
+    weights: dict[str, float] = {}
+    """Project -> how many turns it gets where another gets one."""
+    keep_seconds: float = 90 * 86400.0
+    """How long an order that has ended stays stored; 0 is for ever."""
+    keep_bytes: int = 8 * 1024**3
+    """If the state is larger than this, the oldest orders are removed earlier; 0 is no bound."""
+
+
 class OrderReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`receipt.ID`: created once, when the order ends."""
 

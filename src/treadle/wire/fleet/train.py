@@ -198,3 +198,12 @@ class LandedRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """The order whose work landed for it, after it was sent back."""
     repository: str = ""
     """Where it was merged by hand, so that a train can be made which takes it back."""
+
+
+class DriverRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """`drives.TRAIN`: expires unless it is renewed."""
+
+    host: str
+    pid: int
+    start: int
+    token: str
