@@ -141,8 +141,9 @@ ACT_THEMSELVES = {
     "terminal/launch.py": 2,
     # The files of a supervisor are held open as bare descriptors, for memory.
     "terminal/history.py": 1,
-    # A notification of the supervisor, which has neither keeper nor event loop to wait for it.
-    "terminal/pty.py": 1,
+    # A notification of the supervisor, which has neither keeper nor event loop to wait for it; and the program's own
+    # side of the pty, which alone tells whether keys are unread, and which no one else may open without O_NOCTTY.
+    "terminal/pty.py": 2,
     # Ctrl-Z: it stops itself, as every program in the foreground does.
     "terminal/viewers/attach.py": 1,
     # The metadata of the installed package, which only look like files that are read.

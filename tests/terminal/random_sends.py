@@ -121,7 +121,7 @@ class Driven:
                 before, asked = asked, bool(detail["state"]["waiting_for"])
                 self.dialogs += asked and not before
                 if asked and chance.random() < 0.5:
-                    client.type_in(self.ANSWER, wire.ANSWERS)
+                    client.type_in(self.ANSWER, wire.ANSWERS, detail["state"]["dialog"])
                 elif self._in_the_way(detail) and chance.random() < 0.3:
                     client.type_in(b"\x15")
             if self.done.is_set():

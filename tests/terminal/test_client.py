@@ -130,7 +130,8 @@ def test_a_text_is_typed_only_when_it_can_approve_nothing(stage: Stage) -> None:
         refused = client.type_in(b"yes, do it")
         assert (refused["typed"], refused["why"]) == (False, "permission")
         assert client.type_in(b"\r", wire.PRESSES_ENTER)["why"] == "permission"
-        assert client.type_in(b"1")["typed"]
+        assert client.type_in(b"1")["why"] == "permission"
+        assert client.type_in(b"1", wire.ANSWERS, client.detail()["state"]["dialog"])["typed"]
         assert client.type_in(b"and this\n", wire.ANYWAY)["typed"]
         assert client.explain()["report"] == "state=blocked:app=x:kind=permission"
         client.subscribe()

@@ -6,14 +6,15 @@ from treadle.terminal.keyboard import answer_refusal, as_paste, is_one_key, refu
 
 
 @pytest.mark.parametrize("name", ["permission", "question"])
-def test_while_a_dialog_waits_only_a_single_key_is_typed(name: str) -> None:
+def test_while_a_dialog_waits_nothing_is_typed_that_is_no_answer(name: str) -> None:
     state = {"name": name}
     assert refusal(state, b"next thing", enter=True) == name
     assert refusal(state, b"next thing", enter=False) == name
     assert refusal(state, b"\r", enter=True) == refusal(state, b"\r", enter=False) == name
     assert refusal(state, b"1", enter=True) == name
     for key in (b"1", b"y", "é".encode(), b"\x1b", b"\x1b[B", b"\x1bOA", b"\t"):
-        assert refusal(state, key, enter=False) == ""
+        assert refusal(state, key, enter=False) == name
+        assert refusal({"name": "thinking", "settling": True, "dialog": "1-0"}, key, enter=False) == "settling"
 
 
 def test_an_answer_is_one_key_or_enter_while_it_asks_and_at_no_other_time() -> None:

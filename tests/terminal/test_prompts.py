@@ -144,7 +144,7 @@ def test_a_turn_that_asks_is_told_and_the_next_text_waits_for_its_end(agent: Pla
         queued = other.prompt(b"next", wire.WHEN_IDLE)
         assert queued["stage"] == "queued"
         assert end_of(client, client.prompt(b"push in"), "refused")["why"] == "permission"
-        other.type_in(b"1")
+        other.type_in(b"1", wire.ANSWERS, other.detail()["state"]["dialog"])
         end_of(other, queued, "over")
     assert given(tmp_path) == ["given ask me", "answered '1'", "given next"]
 

@@ -460,6 +460,7 @@ def test_a_turn_that_is_seen_to_run_is_counted_once_and_the_dialog_in_it_belongs
     detail = watch.detail(7000 + HOLD)
     assert (detail["name"], detail["waiting_for"], detail["settling"]) == ("permission", "permission", False)
     assert watch.next_change(7200, watched=False) is None
+    watch.dialogs.typed(b"1", watch.view.total, -1)
     watch.typed(8000)
     assert watch.next_change(8000, watched=False) == 8000 + ANSWERING
     assert watch.detail(7999 + ANSWERING)["settling"] and not watch.detail(8000 + ANSWERING)["settling"]

@@ -97,11 +97,14 @@ def test_a_question_is_answered_with_one_key_and_nothing_else(stage: Stage) -> N
     asks = r"stty raw -echo; printf '\033]7501;state=blocked:kind=question\007ready'; exec cat -v"
     with started(stage, asks, "ready") as client:
         until(lambda: client.detail()["state"]["name"] == "question")
-        refused = answer(client, b"yes")
+        dialog = client.detail()["state"]["dialog"]
+        refused = answer(client, b"yes", dialog)
         assert refused and refused["why"] == "no key"
         refused = type_text(client, client.detail(), b"yes", False, False)
         assert refused and refused["why"] == "question"
-        assert answer(client, b"y") is None
+        refused = type_text(client, client.detail(), b"y", False, False)
+        assert refused and refused["why"] == "question"
+        assert answer(client, b"y", dialog) is None
         seen(client, "readyy")
         assert type_text(client, client.detail(), b"no", False, True) is None
         seen(client, "readyyno")

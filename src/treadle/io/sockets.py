@@ -97,7 +97,12 @@ def peer_pid(client: socket.socket) -> int:
 
 def peer_uid(client: socket.socket) -> int:
     """The user at the other end; our own where the system does not tell (macOS)."""
+    return peer(client)[1]
+
+
+def peer(client: socket.socket) -> tuple[int, int]:
+    """Process and user at the other end; 0 and our own where the system does not tell (macOS)."""
     if not hasattr(socket, "SO_PEERCRED"):
-        return os.geteuid()
-    _, user, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    return int(user)
+        return 0, os.geteuid()
+    pid, user, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return int(pid), int(user)

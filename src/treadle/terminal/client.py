@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 CHUNK = 64 * 1024
 """Input is sent in frames of this size, so that a paste does not hold up what comes after it."""
-
-
+ANEW = "end it and start it anew, or attach to it"
 BLOCK = 64 * 1024
 """How much one read takes. For more than 128 KiB the C library would ask the kernel for memory each time."""
 
@@ -90,9 +89,15 @@ class Client:
     def detail(self) -> dict[str, Any]:
         return self.ask(wire.Detail(), wire.DetailReply).body
 
-    def type_in(self, data: bytes, how: int = 0) -> dict[str, Any]:
-        """Type, unless the program's state forbids it (`treadle.terminal.keyboard`). Returns whether it was typed."""
+    def type_in(self, data: bytes, how: int = 0, to: str = "") -> dict[str, Any]:
+        """Type, unless the program's state forbids it (`treadle.terminal.keyboard`). Returns whether it was typed. `to`
+        is the id of the dialog that it answers: it is typed into that one and no other."""
         self._greet()
+        if to and self.version < 3:
+            raise Unsupported("this terminal was started by an earlier version, whose dialogs have no ids", hint=ANEW)
+        if to:
+            name = to.encode(errors="replace")[:255]
+            how, data = how | wire.NAMES_DIALOG, bytes((len(name),)) + name + data
         return self.ask(wire.Type(how, data), wire.TypedReply).body
 
     def prompt(self, data: bytes, how: int = 0, patience: float = 20.0) -> dict[str, Any]:
@@ -101,7 +106,7 @@ class Client:
         if self.version < 2:
             raise Unsupported(
                 "this terminal was started by an earlier version, which cannot be sent a prompt safely",
-                hint="end it and start it anew, or attach to it; `treadle send --anyway` types without any check",
+                hint=f"{ANEW}; `treadle send --anyway` types without any check",
             )
         return self.ask(wire.SubmitPrompt(how, min(int(patience * 1000), wire.U32_MAX), data), wire.Prompted).body
 

@@ -12,6 +12,7 @@ from treadle.light import TYPE_CHECKING, Any
 from treadle.terminal.keyboard import answer_refusal, refusal
 from treadle.terminal.loop import READ, WRITE, now_ms
 from treadle.terminal.output import ConnectedClient
+from treadle.terminal.state import session_of
 from treadle.terminal.states import SUBMITTED_MAX
 from treadle.wire.common.jsontext import dumps, repaired
 from treadle.wire.terminal import frames as wire
@@ -78,7 +79,7 @@ NEGOTIATED = (wire.Type, wire.Stop, wire.Rename, wire.SubmitPrompt, wire.CancelP
 """Commands that the plain protocol does not have. Before HELLO, a client may mean something else by these numbers."""
 TYPING = (wire.Type, wire.SubmitPrompt)
 """What is not done for a client that has left: it was told nothing, has given up, and may have sent it again."""
-TELLING = ("name", "wire", "agent", "waiting_for", "done", "settling", "tasks")
+TELLING = ("name", "wire", "agent", "waiting_for", "dialog", "done", "settling", "tasks")
 """The fields in which states are compared. Their duration and wording do not count."""
 
 
@@ -232,6 +233,8 @@ class Clients:
     def _input(self, client: ConnectedClient, data: bytes, by_person: bool = True) -> None:
         if client.wants & wire.READ_ONLY:
             return
+        watch = self.session.watch
+        watch.dialogs.typed(data, watch.view.total, -1 if by_person else session_of(sockets.peer(client.sock)[0]))
         self.session.type(data)
         client.types = True
         self._active(client)
@@ -303,7 +306,9 @@ class Clients:
         why = "read only" if client.wants & wire.READ_ONLY else "dead" if self.session.code is not None else ""
         data = message.data
         if not why and message.how & wire.ANSWERS:
-            why = answer_refusal(state, data)
+            named = data[1 : 1 + data[0]].decode(errors="replace") if data and message.how & wire.NAMES_DIALOG else ""
+            data = data[1 + data[0] :] if named else data
+            why = self._answers_another(client, named, state) or answer_refusal(state, data)
             data += self._ends_answer(data)
         elif not why and not message.how & wire.ANYWAY:
             enter = bool(message.how & wire.PRESSES_ENTER)
@@ -313,6 +318,19 @@ class Clients:
             self._note_enter(state, data)
         body = {"typed": not why, "why": why or None, "state": state}
         self._reply(client, wire.TypedReply(dumps(repaired(body)).encode()))
+
+    def _answers_another(self, client: ConnectedClient, named: str, state: dict[str, Any]) -> str:
+        """Why the answer may not be meant for what the program asks now: `changed`, `answered` while nothing has come
+        of another answer, `which` for one that names no dialog and may mean an earlier one; or ""."""
+        dialogs = self.session.watch.dialogs
+        if dialogs.current is None:
+            return "" if state.get("settling") else "no question"
+        if named and named != dialogs.current.id:
+            return "changed"
+        if dialogs.current.answered is not None:
+            return "answered"
+        alone = all(one is client or one.wants & wire.READ_ONLY for one in self.every.values())
+        return "" if named or alone and dialogs.named_by(sockets.peer(client.sock)[0]) else "which"
 
     def _ends_answer(self, data: bytes) -> bytes:
         """Enter, for an agent that asks at a prompt and reads a whole line, unless the key is one that ends it."""

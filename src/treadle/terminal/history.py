@@ -42,7 +42,7 @@ def write(place: Place, detail: dict[str, Any], idle_ms: int) -> None:
             "pid": detail["pid"],
             "state": state["name"],
             "began": state["began"],
-            **{key: state.get(key) for key in ("agent", "message", "hint")},
+            **{key: state.get(key) for key in ("agent", "message", "dialog", "hint")},
             **{key: detail.get(key) for key in ("command", "workdir", "started", "last_line", "prompts")},
         },
     }

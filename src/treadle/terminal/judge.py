@@ -66,7 +66,7 @@ class Evidence:
 class Verdict:
     """The state, where it was seen, and in which words."""
 
-    __slots__ = ("message", "words", "source", "state", "sure")
+    __slots__ = ("content", "message", "words", "source", "state", "sure")
 
     def __init__(self, state: str, source: str, words: str, message: str = "", sure: bool = True) -> None:
         self.state = state
@@ -74,6 +74,7 @@ class Verdict:
         self.words = words
         self.message = message
         self.sure = sure  # False when only the absence of a sign suggests it
+        self.content = ""  # of a dialog: what tells it from another
 
     def __repr__(self) -> str:
         return f"Verdict({self.state}, {self.source}: {self.words!r})"
@@ -182,6 +183,10 @@ def judge(detector: Detector, evidence: Evidence) -> Verdict:
     """What the agent is doing."""
     regions = Regions(detector, evidence)
     verdict = next(_answers(detector, evidence, regions))
+    if verdict.state in states.WAITING:
+        lines = [line for line in regions.text[table.DIALOG].split("\n") if line]
+        verdict.message = asked_text(detector, lines, verdict) or verdict.message
+        verdict.content = content_of(verdict, lines)
     if verdict.state in KINDS and evidence.quiet >= STALE:
         return Verdict(UNKNOWN, verdict.source, f"{verdict.words}, but nothing has moved for {STALE // 1000} s")
     return verdict
@@ -258,6 +263,41 @@ def _at_rest(detector: Detector, evidence: Evidence, regions: Regions) -> Iterat
     if detector.ready and not detector.ready.search(regions.text[table.FOOTER]):
         yield Verdict(table.STARTING, "screen", "the input box is drawn, but there is no session behind it yet")
     yield Verdict(table.IDLE, "screen", "an input box, and no sign of work", sure=False)
+
+
+TICKING = re.compile(r"\((\d+[hm] )*\d+[smh]\b[^()]*\)")
+"""A clock beside a dialog, which says nothing about the dialog."""
+ORNAMENT = re.compile(r"[\s❯›▶→>●○◉☐☑█▌▐▄▀─━╌╭╮╰╯│┃┌┐└┘|⠀-⣿·✢✳✶✻✽]+")
+"""What a dialog can change without asking anything else: its marked option, its edges, where its lines break."""
+EDGE = re.compile(r" ?([─━]{8,}|[╭┌])")
+OPTION = re.compile(r"[ │┃|]*[❯›▶→●>]? ?(\[?\w[\].)] |Allow once\b)")
+LINES, LINE = 5, 120
+"""How much of a dialog is told: lines above its first option, and characters of each."""
+
+
+def content_of(verdict: Verdict, lines: list[str]) -> str:
+    """What tells this dialog from another one."""
+    return ORNAMENT.sub("", TICKING.sub("", f"{verdict.state}{''.join(lines)}"))
+
+
+def asked_text(detector: Detector, lines: list[str], verdict: Verdict) -> str:
+    """What a dialog asks, with the command or the file that it asks for, which may be above the question or below."""
+    spaced = [re.sub(r"\s+", " ", line) for line in lines]
+    at = next((number for number in range(len(lines) - 1, -1, -1) if verdict.words[:40] in spaced[number]), -1)
+    if at < 0:
+        return ""
+    edge = lines[at].lstrip()[:1] if lines[at].lstrip()[:1] in "│┃" else ""
+    top = at
+    while top and not (
+        EDGE.match(lines[top - 1])
+        or detector.block.match(lines[top - 1])
+        and not detector.box.cursor
+        or not lines[top - 1].lstrip().startswith(edge)
+    ):
+        top -= 1
+    end = next((number for number in range(top, len(lines)) if OPTION.match(lines[number])), at + 1)
+    told = [spaced[number].strip(EDGES) for number in range(top, end) if not NO_TEXT.fullmatch(lines[number])]
+    return " · ".join(line[:LINE] for line in told[-LINES:] if line)
 
 
 def asked(report: Report) -> str:

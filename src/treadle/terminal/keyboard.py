@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 # What may be typed into a program by a sender that does not see its screen.
 #
 # A text that was meant as a prompt must not answer a dialog: Enter presses its default button, and in some agents `1`
-# and `y` choose "Yes" without Enter. So while a program waits for a person, only a single key is typed, which must be
-# meant as an answer. If Enter is to follow, the program must be at rest: while it works, a dialog may come between
-# the moment in which we look and the moment in which it reads the key.
+# and `y` choose "Yes" without Enter. So while a program waits for a person, only an answer is typed: one key, for the
+# dialog that its sender has read (`state.Dialogs`). If Enter is to follow, the program must be at rest: while it works,
+# a dialog may come between the moment in which we look and the moment in which it reads the key.
 
 WAITING = ("permission", "question", "auth")
 NO_ENTER = (UNKNOWN, STARTING, SUBMITTED, *AT_WORK)
@@ -31,8 +31,8 @@ def refusal(state: Mapping[str, object], data: bytes, enter: bool) -> str:
     if state.get("agent") and data[:1] != b"\x1b" and (b"\r" in data or b"\n" in data):
         enter = True
     if name in WAITING:
-        return "" if not enter and is_one_key(data) else name
-    if is_one_key(data) and not enter:
+        return name
+    if is_one_key(data) and not enter and not (state.get("settling") and state.get("dialog")):
         return ""
     if state.get("settling"):
         return "settling"
@@ -100,18 +100,18 @@ def type_text(client: Client, detail: dict[str, Any], data: bytes, enter: bool, 
     return _typed(client, data, wire.ANYWAY if anyway else 0)
 
 
-def answer(client: Client, key: bytes) -> dict[str, Any] | None:
-    """Answer what the program asks with one key. Returns None, or why not."""
-    return _typed(client, key, wire.ANSWERS)
+def answer(client: Client, key: bytes, to: str = "") -> dict[str, Any] | None:
+    """Answer what the program asks, in the dialog with this id, with one key. Returns None, or why not."""
+    return _typed(client, key, wire.ANSWERS, to)
 
 
-def _typed(client: Client, data: bytes, how: int) -> dict[str, Any] | None:
+def _typed(client: Client, data: bytes, how: int, to: str = "") -> dict[str, Any] | None:
     """Type if the state allows it. If the state is changing, wait for it."""
     deadline = time.monotonic() + SETTLE_MAX / 1000
     size = wire.FRAME_CAP // 2
     for at in range(0, len(data), size):
         while True:
-            answer = client.type_in(data[at : at + size], how)
+            answer = client.type_in(data[at : at + size], how, to)
             if answer["typed"]:
                 break
             if answer["why"] != "settling" or time.monotonic() > deadline:

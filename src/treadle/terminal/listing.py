@@ -118,6 +118,6 @@ def _living(place: Place, client: Any, status: Any) -> dict[str, Any]:
         "state_ms": state["since_ms"],
         "began": state.get("began", now_ms() - state["since_ms"]),
         "idle_ms": status.idle_ms,
-        **{key: state.get(key) for key in ("agent", "message", "hint")},
+        **{key: state.get(key) for key in ("agent", "message", "dialog", "hint")},
         **{key: detail.get(key) for key in ("command", "workdir", "started", "last_line", "prompts")},
     }

@@ -1,6 +1,7 @@
 """The master side of a pty: reading its output, and queueing input for it."""
 
 import errno
+import fcntl
 import os
 import termios
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ class Pty:
 
     def __init__(self, cols: int, rows: int) -> None:
         self.master, self.slave = os.openpty()
+        self._path = os.ttyname(self.slave)
         os.set_blocking(self.master, False)
         self.hung_up = False
         self._input: list[memoryview] = []
@@ -82,6 +84,18 @@ class Pty:
             self._input.append(memoryview(data))
             self.input_queued += len(data)
         return bool(data)
+
+    @property
+    def unread(self) -> bool:
+        """Whether there are keys that the program has not read. Only the program's own side of the pty tells."""
+        try:
+            fd = os.open(self._path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+        except OSError:
+            return bool(self._input)
+        try:
+            return bool(self._input) or fcntl.ioctl(fd, termios.FIONREAD, bytes(4)) != bytes(4)
+        finally:
+            os.close(fd)
 
     def flush(self) -> None:
         """Write as much queued input as the terminal takes, in order; the rest stays queued."""

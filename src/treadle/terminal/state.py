@@ -9,8 +9,12 @@ without one its state is unknown, with the rhythm of its output as a hint. What 
 
 from __future__ import annotations
 
+import os
 import re
+from binascii import crc32
+from time import CLOCK_BOOTTIME, clock_gettime
 
+from treadle.io.process import table as process_table
 from treadle.io.process.table import Process
 from treadle.light import TYPE_CHECKING
 from treadle.terminal import detectors, judge, states
@@ -81,6 +85,89 @@ class Accepted:
         assert self.candidate
         states.move(self.state, self.candidate.state)
         self.verdict, self.since, self.candidate = self.candidate, self.candidate_since, None
+
+
+# The dialogs that a program shows. Each is an object, so that an answer reaches the one that its sender has read.
+
+NO_ANSWER = re.compile(rb"\x1b[\[O][0-9;?<=>]*[ -/]*[@-~]|\t")
+"""Keys that move within a dialog, and what terminals report by themselves: these end no dialog."""
+
+
+class Dialog:
+    """One appearance of a dialog. Two that look alike have different ids."""
+
+    def __init__(self, number: int, content: str, asks: str, age: int) -> None:
+        self.asks = asks
+        self.id = f"{number}-{crc32(content.encode()) & 0xFFFFFF:06x}"
+        self.content = content
+        self.appeared = clock_gettime(CLOCK_BOOTTIME) - age / 1000
+        self.answered: int | None = None
+        """How much output there was when a key was typed that may have ended it."""
+
+
+class Dialogs:
+    """The dialog on the screen, and who answered the last one.
+
+    A key that was typed may not have been read yet, and would then be followed by ours. So once a dialog is answered,
+    no answer is typed until the screen shows another dialog, or the program has read all keys, has drawn something
+    and rests: then the same picture is a dialog of its own.
+    """
+
+    def __init__(self) -> None:
+        self.keys_read: Callable[[], bool] = lambda: True
+        """Whether the program has read all that was typed."""
+        self.current: Dialog | None = None
+        self.answered_by = 0
+        """The session id of who answered the last dialog of this turn; -1 for a person's own hands."""
+        self._before: Dialog | None = None
+        self._count = 0
+
+    def look(self, verdict: Verdict, output: int, quiet: int, rested: Callable[[], bool]) -> None:
+        """A look has found a dialog, or none, on a screen that has not changed for `quiet` milliseconds."""
+        content = verdict.content
+        now, before = self.current, self._before
+        if now and now.answered is not None and now.content != content and not self.keys_read():
+            return  # what has changed is only the echo of the key
+        if not content:
+            self._before, self.current = now or before, None
+        elif now and now.content == content:
+            if now.answered is not None and output > now.answered and rested():
+                self._new(verdict, quiet)
+        elif before and before.content == content and before.answered is None:  # it was only being redrawn
+            self._before, self.current = now, before
+        else:
+            self._new(verdict, quiet)
+
+    def _new(self, verdict: Verdict, quiet: int) -> None:
+        self._count += 1
+        self._before, self.current = self.current, Dialog(self._count, verdict.content, verdict.message, quiet)
+
+    def typed(self, data: bytes, output: int, by: int) -> None:
+        """Something is typed, which may answer it."""
+        if self.current and NO_ANSWER.sub(b"", data):
+            self.current.answered, self.answered_by = output, by
+
+    def left(self, state: str) -> None:
+        """The program is in this state, which is none of a dialog."""
+        self._before = None
+        if state in (states.IDLE, states.ERROR):
+            self.answered_by = 0
+
+    def named_by(self, client: int) -> bool:
+        """Whether a process that names no dialog can only mean this one: it was started after the dialog had appeared,
+        and nobody else has answered one in this turn, which it may have meant instead."""
+        found, mine = process_table.look(client), self.current
+        if found is None or mine is None or found.start / process_table.TICKS < mine.appeared:
+            return False
+        return self.answered_by in (0, session_of(client))
+
+
+def session_of(pid: int) -> int:
+    """The session of a process, which is that of the terminal or the service that it was started in; -1 if unknown."""
+    try:
+        return os.getsid(pid) if pid else -1
+    except OSError:
+        return -1
 
 
 # Which agent a terminal shows, and how that is known.
@@ -425,6 +512,7 @@ class Watch:
     def __init__(self, settings: TerminalSettings, now: int, state_file: str) -> None:
         self.pulse = Pulse()
         self.view = CharacterView(settings.cols, settings.rows)
+        self.dialogs = Dialogs()
         self.agent = KnownAgent(list(settings.command))
         self.submission: Submission | None = None
         self.turns = 0
@@ -551,7 +639,9 @@ class Watch:
             return
         self._at.looked, self._stale = now, False
         accepted = self._accepted
-        verdict = self._legal(self._after_enter(self._judge(now), now))
+        verdict = self._judge(now)
+        self.dialogs.look(verdict, self.view.total, self.quiet(now), lambda: self._at_rest_again(now))
+        verdict = self._legal(self._after_enter(verdict, now))
         if accepted.verdict is None:
             accepted.since = self._at.started
         if not accepted.offer(verdict, now):
@@ -561,7 +651,14 @@ class Watch:
             if verdict.state in AT_WORK and accepted.state not in AT_WORK and verdict.source == "screen":
                 self.turns += 1
             accepted.accept()
+            if verdict.state not in WAITING:
+                self.dialogs.left(verdict.state)
             self.agent.settled = self.agent.settled or verdict.state == "idle"
+
+    def _at_rest_again(self, now: int) -> bool:
+        """Whether the program has read the keys that were typed, and sleeps."""
+        self.pulse.take(now)
+        return self.dialogs.keys_read() and self.pulse.asleep(now) != 0
 
     def _legal(self, verdict: Verdict) -> Verdict:
         """What cannot follow is not believed: see `states`."""
@@ -610,6 +707,8 @@ class Watch:
         verdict = self._agents_verdict(grid, lines, now) if self.agent.detector else None
         if verdict is None and report:
             verdict = judge.by_report(report, quiet)
+            if verdict.state in WAITING:
+                verdict.content = judge.content_of(verdict, [verdict.message] if verdict.message else lines)
         verdict = verdict or (grid and self._prompt(grid, lines)) or self._unknown(lines, now)
         if verdict.state == "idle":
             return self._doubted(verdict, now)
@@ -718,8 +817,10 @@ class Watch:
         return self._wire.state, self._wire.since
 
     def _answering(self, verdict: Verdict, now: int) -> bool:
-        typed = self._at.typed
-        return verdict.state in WAITING and typed is not None and now - typed < ANSWERING
+        """Whether the dialog has been answered, and may be about to go."""
+        typed, dialog = self._at.typed, self.dialogs.current
+        answered = dialog is not None and dialog.answered is not None
+        return verdict.state in WAITING and answered and typed is not None and now - typed < ANSWERING
 
     def _slow(self, verdict: Verdict) -> bool:
         """Whether it is unknown only because we are too slow, which passes."""
@@ -730,6 +831,7 @@ class Watch:
         if self._at.died is not None:
             return {"name": "dead", "wire": "dead", "began": since, "since_ms": now - since, "turns": self.turns}
         verdict, report = self._current(now), self._announced.report
+        dialog = self.dialogs.current
         return {
             "name": verdict.state,
             "wire": STATE_NAMES[wire],
@@ -737,9 +839,13 @@ class Watch:
             "since_ms": now - self._accepted.since,
             "agent": self.agent.name,
             "waiting_for": verdict.state if verdict.state in WAITING else None,
-            "message": verdict.message or None,
+            "message": (dialog.asks if dialog else verdict.message) or None,
+            "dialog": dialog.id if dialog else None,
             "done": bool(verdict.state == "idle" and report and report.state == "done"),
-            "settling": self._accepted.candidate is not None or self._answering(verdict, now) or self._slow(verdict),
+            "settling": self._accepted.candidate is not None
+            or self._answering(verdict, now)
+            or self._slow(verdict)
+            or self.behind,
             "hint": self._wire.hint(now) if verdict.state == UNKNOWN else None,
             "why": {"source": verdict.source, "said": verdict.words},
             "tasks": len(self._announced.tasks),

@@ -118,7 +118,7 @@ class Lookout:
         if self.session.exit_frame is not None:
             self.loop.cancel("summary")
             return None if self.session.lock.replaced else try_remove(self.session.place.summary)
-        says = tuple(state.get(key) for key in ("name", "agent", "message", "hint"))
+        says = tuple(state.get(key) for key in ("name", "agent", "message", "dialog", "hint"))
         says = (*says, *(prompt["number"] for prompt in self.session.prompts.listed()))
         if says != self._summed_up:
             self._summed_up = says
@@ -414,6 +414,7 @@ class Supervisor:
         if started.pid and not self.pid:
             self.pid = started.pid
             self.watch.pulse.processes = lambda: table.group(self.pty.foreground, started.reaper)
+            self.watch.dialogs.keys_read = lambda: not self.pty.unread
             self.clients.open()
             self.lock.write(os.getpid(), self.pid)
             self.log(

@@ -40,7 +40,8 @@ def test_wait_idle_tells_when_a_person_is_needed_and_send_does_not_press_buttons
     assert done.returncode == 3 and "rm -rf" in done.stderr and "--anyway" in done.stderr
     shell("send", "agent", "hello", code=3)
     shell("send", "agent", "--enter", code=3)
-    shell("send", "agent", "1")
+    shell("send", "agent", "1", code=3)
+    shell("send", "agent", "--answer", "1")
     shell("send", "agent", "yes", "--enter", "--anyway")
     until(lambda: "1yes" in shell.written("agent"))
 
@@ -279,6 +280,7 @@ def test_escapes_are_as_in_c(text: str, data: bytes) -> None:
 
 
 PEEK = "look with `treadle peek x`;"
+ANSWER_IT = "answer with a key, as in `treadle send x --answer 1 --to DIALOG`; --anyway types a text all the same"
 NOTHING, TYPED = ", so nothing was typed", "; the text was typed, but Enter was not pressed"
 
 
@@ -299,7 +301,7 @@ NOTHING, TYPED = ", so nothing was typed", "; the text was typed, but Enter was 
             3,
             [
                 f"treadle: x asks for a permission: rm -rf{NOTHING}",
-                f"  {PEEK} answer with a key, as in `treadle send x --answer 1`; --anyway types a text all the same",
+                f"  {PEEK} {ANSWER_IT}",
             ],
         ),
         (
@@ -307,7 +309,7 @@ NOTHING, TYPED = ", so nothing was typed", "; the text was typed, but Enter was 
             3,
             [
                 f"treadle: x asks a question: which?{TYPED}",
-                f"  {PEEK} answer with a key, as in `treadle send x --answer 1`; --anyway types a text all the same",
+                f"  {PEEK} {ANSWER_IT}",
             ],
         ),
         (

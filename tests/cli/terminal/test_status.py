@@ -293,7 +293,7 @@ def test_one_that_runs_says_what_it_does_asks_and_has_queued(here: Here) -> None
         assert lines[:2] == [f"session: {place.id}", f"pid:     {place.pids()[1]}"]
         assert lines[2].removeprefix("idle_ms: ").isdigit() and lines[3] == "alive:   true"
         assert lines[4].startswith("state:   permission (") and lines[4].endswith("ms)")
-        assert lines[5:] == ["asks:    rm -rf"]
+        assert lines[5:] == ["asks:    rm -rf", f"dialog:  {client.detail()['state']['dialog']}"]
         found = json.loads(here("status", place.id, "--json"))
         assert (found["id"], found["alive"], found["state"]["name"]) == (place.id, True, "permission")
         client.input(b"\n")

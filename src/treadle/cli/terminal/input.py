@@ -232,7 +232,7 @@ FLAGS = "--enter --wait --wait-idle --when-idle --replace --anyway --force"
 SEND_HELP = """Type into a terminal.
 
     treadle send ID [TEXT...] [--enter | --wait | --when-idle] [--replace] [--file FILE] [--timeout S] [--anyway]
-    treadle send ID --answer KEY
+    treadle send ID --answer KEY [--to DIALOG]
     treadle send ID --cancel NUMBER
 
   --enter        press Enter after the text, once it is seen in the program's input box
@@ -241,6 +241,8 @@ SEND_HELP = """Type into a terminal.
                  each turn. Prints its number. With --wait, wait for the end of its turn
   --answer KEY   answer what it asks: 1, y, \\e (Esc), \\r (Enter: what is marked), \\e[B (down). Refused when it asks
                  nothing. Enter follows by itself in a program that reads the answer as a line, such as aider
+  --to DIALOG    the id of the dialog that is answered, as `treadle status` shows it. If the program asks something else
+                 by then, nothing is typed. Needed when others are connected, or have answered in this turn
   --cancel N     remove a queued text; `treadle status ID` lists them
   --replace      remove the text that stands in the input box, instead of refusing to add to it
   --file FILE    type what the file holds; - is standard input
@@ -248,10 +250,9 @@ SEND_HELP = """Type into a terminal.
   --anyway       type whatever the program is doing, and press Enter whatever its input box shows
 
 Words are joined by one space; \\n, \\t, \\e, \\xHH in the text are as in C. A text never answers a dialog: while the
-program asks for a permission or has a question, only a single key is typed, as in `treadle send ID 1`, and Enter is
-pressed only with --answer or --anyway. While it works a dialog may come at any moment, so Enter is not pressed then
-either: use --when-idle. Of a program that is not recognised one cannot tell, so Enter needs --anyway there too, unless
-it shows a prompt.
+program asks for a permission or has a question, nothing is typed but an answer (--answer), unless you say --anyway.
+While it works a dialog may come at any moment, so Enter is not pressed then either: use --when-idle. Of a program that
+is not recognised one cannot tell, so Enter needs --anyway there too, unless it shows a prompt.
 
 Exit codes: 0 typed, taken, queued, or idle again. 1 it has ended, or without --timeout: its supervisor does not answer.
 3 not typed, or Enter not pressed: it waits for a
@@ -260,7 +261,7 @@ input box, or nothing came of Enter. 5 the turn failed. 124 not within the timeo
 """
 
 
-@small(SEND_HELP, f"--file --timeout --cancel --answer {WHERE}", FLAGS, words="terminals")
+@small(SEND_HELP, f"--file --timeout --cancel --answer --to {WHERE}", FLAGS, words="terminals")
 def send_command(given: Arguments) -> int:
     if not given.rest:
         raise UsageError("expected an id and a text")
@@ -333,7 +334,7 @@ def _answer(where: Place, given: Arguments, words: list[str]) -> int:
     if words or given.flags or not key:
         raise UsageError("--answer types one key, and nothing else")
     with connect(where) as client:
-        refused = keyboard.answer(client, key)
+        refused = keyboard.answer(client, key, given.get("--to") or "")
     return 0 if refused is None else refuse(where, refused)
 
 
@@ -409,11 +410,18 @@ REASONS = {
     "full": "too many texts wait for {id}",
     "no question": "{id} asks nothing now",
     "no key": "an answer is one key",
+    "changed": "{id} asks something else now ({dialog}): {message}",
+    "answered": "another answer was typed, and {id} has not shown what came of it",
+    "which": "others may answer {id} too, so say which dialog is meant; it asks now ({dialog}): {message}",
     "read only": "this connection to {id} may only watch",
 }
+ANSWER_IT = "answer with a key, as in `treadle send {id} --answer 1 --to {dialog}`; --anyway types a text all the same"
 HINTS = {
-    "permission": "answer with a key, as in `treadle send {id} --answer 1`; --anyway types a text all the same",
-    "question": "answer with a key, as in `treadle send {id} --answer 1`; --anyway types a text all the same",
+    "permission": ANSWER_IT,
+    "question": ANSWER_IT,
+    "changed": ANSWER_IT,
+    "which": ANSWER_IT,
+    "answered": "`treadle attach {id}` answers with your own hands; --anyway types a text all the same",
     "no question": "`treadle wait {id} --state waiting` waits until it asks",
     "no key": "1, y, \\e for Esc, \\r for Enter; --anyway types a text all the same",
     "text": "--replace removes it; `treadle send {id} --enter` submits it",
@@ -434,12 +442,14 @@ def refuse(where: Place, answer: dict[str, Any]) -> int:
     if why == "unseen":
         return _not_submitted(where, why)
     message = state.get("message") or (state.get("why") or {}).get("said") or ""
-    kind = "work" if why in AT_WORK else why
+    kind, dialog = "work" if why in AT_WORK else why, state.get("dialog") or "DIALOG"
     reason = "{id} works, and may ask something at any moment" if kind == "work" else REASONS.get(why)
-    text = (reason or "it is not known what {id} is doing").format(id=where.id, message=message)
+    text = (reason or "it is not known what {id} is doing").format(id=where.id, message=message, dialog=dialog)
     typed = answer.get("stage") == "unseen"
     warn(f"treadle: {text}{'; the text was typed, but Enter was not pressed' if typed else ', so nothing was typed'}")
-    hint = HINTS.get(kind, "`treadle explain {id}` says why; --anyway types all the same").format(id=where.id)
+    hint = HINTS.get(kind, "`treadle explain {id}` says why; --anyway types all the same").format(
+        id=where.id, dialog=dialog
+    )
     warn(f"  look with `treadle peek {where.id}`; {hint}")
     return NEEDS_A_PERSON
 

@@ -12,6 +12,7 @@ from treadle.errors import ConfigError, NotFound, PeerStalled, TreadleError
 from treadle.io.files import opened
 from treadle.light import TYPE_CHECKING, Any
 from treadle.terminal import detectors
+from treadle.terminal.listing import row as row_of
 from treadle.terminal.listing import rows
 from treadle.terminal.places import stale
 from treadle.terminal.states import UNKNOWN
@@ -97,6 +98,8 @@ def words(row: dict[str, Any]) -> str:
         return f"{row['state']:10}  pid {row['pid']}, {row['reason']}"
     command = " ".join(row.get("command") or [])
     about = row.get("message") or row.get("last_line") or ""
+    most = 300 if row.get("dialog") else 60
+    about = f"[{row['dialog']}] {about}" if row.get("dialog") else about
     queued = sum(prompt["stage"] == "queued" for prompt in row.get("prompts") or ())
     parts = [
         f"{row['state']:10}  {span(row['state_ms']):>6}",
@@ -104,7 +107,7 @@ def words(row: dict[str, Any]) -> str:
         shortened(row.get("workdir") or ""),
         f"{queued} queued" if queued else "",
         command if len(command) <= 40 else f"{command[:39]}…",
-        about if len(about) <= 60 else f"{about[:59]}…",
+        about if len(about) <= most else f"{about[: most - 1]}…",
     ]
     return "  ".join(part for part in parts if part)
 
@@ -132,9 +135,9 @@ STATUS_HELP = """How a terminal is doing.
 
     treadle status ID [--json]
 
-Session, pid, idle_ms, alive and state; for one that waits for a person also what it asks, and the texts that are queued
-with `treadle send --when-idle`. With --json all that is known, and why; one that has ended gives its exit record. One
-whose supervisor does not answer, as on a very busy machine, is unknown.
+Session, pid, idle_ms, alive and state; for one that waits for a person also what it asks and the id of that
+dialog, and the texts that are queued with `treadle send --when-idle`. With --json all that is known, and why; one that
+has ended gives its exit record. One whose supervisor does not answer, as on a very busy machine, is unknown.
 """
 
 
@@ -148,7 +151,7 @@ def status_command(given: Arguments) -> int:
                 show(_detail(client, where))
                 return 0
             status = client.status()
-            state, message, prompts = _state(client, where, status)
+            state, message, dialog, prompts = _state(client, where, status)
     except NotFound:
         return _ended(where.exit, where.id, as_json)
     except PeerStalled as error:
@@ -162,6 +165,8 @@ def status_command(given: Arguments) -> int:
     )
     if message:
         sys.stdout.write(f"asks:    {message}\n")
+    if dialog:
+        sys.stdout.write(f"dialog:  {dialog}\n")
     for prompt in prompts:
         why = f" until {WAITS_FOR.get(prompt['waits_for'], 'it is idle')}" if prompt["stage"] == "queued" else ""
         sys.stdout.write(
@@ -189,19 +194,20 @@ def _detail(client: Client, where: Place) -> dict[str, Any]:
     }
 
 
-def _state(client: Client, where: Place, status: StatusReply) -> tuple[str, str, list[dict[str, Any]]]:
-    """The state in words, what is asked of a person, and what is queued: the basic protocol has no word for these."""
+def _state(client: Client, where: Place, status: StatusReply) -> tuple[str, str, str, list[dict[str, Any]]]:
+    """The state in words, what is asked of a person and in which dialog, and what is queued. The basic protocol has no
+    word for these."""
     client.timeout = where.patience
     try:
         detail = client.detail()
     except PeerStalled:
         if where.is_ours:
             raise
-        return f"{status.state_name} ({status.state_ms}ms)", "", []
+        return f"{status.state_name} ({status.state_ms}ms)", "", "", []
     found = detail["state"]
     hint = f", {found['hint']} by its rhythm" if found.get("hint") else ""
     state = f"{found['name']} ({found['since_ms']}ms{hint})"
-    return state, found.get("message") or "", detail.get("prompts") or []
+    return state, found.get("message") or "", found.get("dialog") or "", detail.get("prompts") or []
 
 
 def _silent(where: Place, as_json: bool, why: str) -> int:
@@ -233,7 +239,8 @@ PEEK_HELP = """Look at a terminal's screen without attaching, also after it has 
 
     treadle peek ID [--json | --png FILE]
 
-Text as a person would see it; with --json also size, cursor and title; with --png a picture in FILE.
+Text as a person would see it; with --json also size, cursor and title; with --png a picture in FILE. While it asks
+something, the id of that dialog and the question are on standard error.
 """
 
 
@@ -249,6 +256,7 @@ def peek_command(given: Arguments) -> int:
             save(screen, path)
         return 0
     found = snapshot(where)
+    found["dialog"] = (asks := row_of(where)).get("dialog")
     if "--json" in given.flags:
         show(found)
     else:
@@ -256,6 +264,9 @@ def peek_command(given: Arguments) -> int:
         while lines and not lines[-1]:
             lines.pop()
         sys.stdout.write("".join(f"{line}\n" for line in lines))
+        if found["dialog"]:
+            sys.stdout.flush()
+            warn(f"treadle: it asks ({found['dialog']}): {asks.get('message') or ''}")
     return 0
 
 

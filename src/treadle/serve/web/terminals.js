@@ -56,7 +56,7 @@ function showWall(where) {
         cards.set(row.id, card);
         seen.observe(card.card);
       }
-      setText(card.line, [row.state, oneLine(row.message ?? ""), (row.command ?? []).join(" ")].filter(Boolean).join(" · ").slice(0, 160));
+      setText(card.line, [row.state, row.dialog ? `[${row.dialog}]` : "", oneLine(row.message ?? ""), (row.command ?? []).join(" ")].filter(Boolean).join(" · ").slice(0, 160));
     }
     const ids = rows.map((row) => row.id);
     for (const [name, card] of cards) if (!ids.includes(name)) { card.stop(); card.card.remove(); cards.delete(name); }

@@ -219,7 +219,7 @@ class Wall:
         asks, works = row["state"] in WAITING, row["state"] in AT_WORK
         colour = 41 if asks else 44 if works else 100
         about = [row["id"], row.get("agent") or "", f"{row['state']} {span((row.get('state_ms') or 0) // 1000)}"]
-        about += [row.get("message") or ""] if asks else []
+        about += [f"[{row.get('dialog') or '?'}] {row.get('message') or ''}"] if asks else []
         title = fitted(f" {'  '.join(filter(None, about))}", cols)
         parts = [f"\x1b[{y + 1};{x + 1}H\x1b[0;{'1;' if front else ''}97;{colour}m{title}\x1b[0m"]
         tile = self.tiles.get(row["id"])

@@ -34,13 +34,14 @@ STATE_NAMES = {
 WANT_GAPS, WANT_STATES, WANT_SIZES, IS_TERMINAL, READ_ONLY, FROM = 1, 2, 4, 8, 16, 32
 """The flags of a client in HELLO: tell me about output I missed, about state changes, about size changes; I am a
 person's terminal; I only watch; begin at this offset of the output instead of the whole scrollback."""
-PRESSES_ENTER, ANYWAY, ANSWERS = 1, 2, 4
+PRESSES_ENTER, ANYWAY, ANSWERS, NAMES_DIALOG = 1, 2, 4, 8
 """The flags of TYPE: the text is to be submitted, so a program in an unknown state must not get it; type it anyway; it
-is the answer to what the program asks."""
+is the answer to what the program asks; the text begins with the id of the dialog that it answers, one byte of length
+first."""
 REPLACE, AT_ANY_TIME, WHEN_IDLE = 1, 2, 4
 """The flags of PROMPT: first remove what is in the input box; whatever the program is doing; wait until it is idle."""
-VERSION = 2
-"""1 had no PROMPT."""
+VERSION = 3
+"""1 had no PROMPT, 2 no ids of dialogs."""
 
 U32_MAX = 0xFFFFFFFF
 
