@@ -13,7 +13,7 @@ import pytest
 
 from tests.scripts import reply, says
 from treadle.agent.session import CAPABILITIES, NativeSession
-from treadle.agents import Confined, _both, bound_by_claims, declared, find_agent, names, takes_programs
+from treadle.agents import _both, bound_by_claims, declared, find_agent, find_driver, names, takes_programs, wrapped
 from treadle.coordination import relay as relaying
 from treadle.coordination.identity import PROCESS_VARIABLE
 from treadle.coordination.repository import MARK, RELAY
@@ -63,7 +63,7 @@ def test_every_folder_of_drivers_declares_a_card_whose_driver_can_be_made() -> N
 
 def test_a_person_adds_an_agent_in_the_settings() -> None:
     settings = {"mine": AgentSettings(speaks="claude", command="/opt/mine --quiet", arguments=("--x",), model="big")}
-    made = find_agent("mine", settings)
+    made = find_driver("mine", settings)
     assert isinstance(made, DrivenAgent)
     assert made.name == "mine"
     assert made.launch.argv == ("/opt/mine", "--quiet", "--x")
@@ -76,7 +76,7 @@ def test_an_agent_of_the_settings_says_how_it_is_driven() -> None:
 
 
 def test_the_settings_change_how_a_known_agent_is_started() -> None:
-    made = find_agent("claude", {"claude": AgentSettings(command="/opt/claude", env=("AWS_PROFILE",))})
+    made = find_driver("claude", {"claude": AgentSettings(command="/opt/claude", env=("AWS_PROFILE",))})
     assert isinstance(made, DrivenAgent)
     assert made.launch.argv[0] == "/opt/claude"
     assert "AWS_PROFILE" in made.launch.environment
@@ -86,7 +86,7 @@ def test_the_persons_own_settings_count_where_none_are_given(tmp_path: Path, mon
     monkeypatch.chdir(tmp_path)
     Path(config_file()).parent.mkdir(parents=True)
     Path(config_file()).write_text('[agents.mine]\nspeaks = "claude"\n[agents.other]\nspeaks = "codex"\n')
-    made = find_agent("mine")
+    made = find_driver("mine")
     assert (
         isinstance(made, DrivenAgent) and made.card.title == "mine" and made.card.program == cards()["claude"].program
     )
@@ -103,13 +103,11 @@ def test_the_persons_own_settings_count_where_none_are_given(tmp_path: Path, mon
 @pytest.mark.parametrize(("asked", "opened"), [("on", "on"), ("off", "off"), ("auto", "possible")])
 async def test_the_confinement_that_a_person_asks_for_is_that_of_every_session(asked: Any, opened: str) -> None:
     scripted = ScriptedAgent()
-    confined = Confined(scripted, Confinement(use=asked, network="off"))
+    confined = wrapped(scripted, confinement=Confinement(use=asked, network="off"))
     assert confined.name == "scripted" and (await confined.probe()).name == "scripted"
     await confined.open(SessionSpec(cwd="/", confinement=Confinement(use="possible", network="on")))
     assert scripted.sessions[0].spec.confinement == Confinement(use=opened, network="off")  # type: ignore[arg-type]
     assert confined.sessions is scripted.sessions, "its other abilities are there as well"
-    made = find_agent("native", confinement=Confinement(use=asked))
-    assert isinstance(made, Confined) and not isinstance(find_agent("native"), Confined)
 
 
 SCRIPT = reply(

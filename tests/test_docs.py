@@ -19,7 +19,6 @@ from treadle import errors, events
 from treadle.cli.help import every
 from treadle.cli.root import COMMANDS, GROUPS, load
 from treadle.cli.terminal.listed import SmallCommand
-from treadle.drivers.card import Card, Launch
 from treadle.wire.fleet.connection import SUBJECTS
 from treadle.wire.fleet.keys import BUCKET, KEYS, NODE, Key
 from treadle.wire.fleet.orders import Spec, declared
@@ -253,27 +252,6 @@ def test_the_example_of_the_readme_runs(
     monkeypatch.chdir(tmp_path)
     exec(compile(code_of("README.md"), "README.md", "exec"), {})
     assert "text='A comma.'" in capsys.readouterr().out.splitlines()[-1]
-
-
-async def test_the_agent_of_the_how_to_page_is_one(tmp_path: Path) -> None:
-    names: dict[str, Any] = {}
-    exec(compile(code_of("docs/how-to/add-an-agent.md"), "add-an-agent.md", "exec"), names)
-    card = Card(name="prints", title="", driver="", how="", capabilities={"streaming": "native"})
-    agent = names["PrintsAgent"](card, Launch(argv=("echo", "so:")))
-    assert isinstance(agent, treadle.Agent)
-    session = await agent.open(treadle.SessionSpec(cwd=str(tmp_path)))
-    assert isinstance(session, treadle.Session)
-    answers = [treadle.totals([event async for event in treadle.run_turn(session, text)]) for text in ("hello", "bye")]
-    await session.close()
-    assert [(answer.text, answer.outcome) for answer in answers] == [
-        ("so: hello\n", "completed"),
-        ("so: bye\n", "completed"),
-    ]
-    broken = names["PrintsAgent"](card, Launch(argv=("sh", "-c", "echo no >&2; exit 3")))
-    failing = await broken.open(treadle.SessionSpec(cwd=str(tmp_path)))
-    ended = treadle.totals([event async for event in treadle.run_turn(failing, "hello")])
-    await failing.close()
-    assert ended.error is not None and ended.error.message.endswith("exited with code 3; its last words: no")
 
 
 async def test_the_door_of_the_how_to_page_is_one(tmp_path: Path) -> None:

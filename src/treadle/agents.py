@@ -17,38 +17,104 @@ import msgspec
 
 from treadle.errors import ConfigError, TreadleError
 from treadle.io.paths import here
-from treadle.session import Access, Agent, AgentInfo, Confinement, Decision, Guards, RelayGrant, Session, SessionSpec
-from treadle.sessions.abilities import can
+from treadle.session import (
+    Access,
+    Agent,
+    AgentInfo,
+    Confinement,
+    Decision,
+    Guards,
+    Keeping,
+    RelayGrant,
+    Session,
+    SessionSpec,
+    StoredSession,
+)
+from treadle.sessions import abilities
 from treadle.settings.config import AgentSettings
 
 if TYPE_CHECKING:
     from treadle.coordination.planning import Planning
-    from treadle.drivers.card import Card
+    from treadle.drivers.card import Card, Launch
 
 AGENTS = {"native": "treadle.agent.native:NativeAgent"}
-"""Our own agents, by name. Each takes `bind`, a function that adds guards to a session's spec."""
+"""Our own agents, by name."""
 
 
-class Confined:
-    """An agent whose sessions all get the confinement that a person asked for."""
+class AgentWrapper:
+    """Around every agent that is found by its name. What a session asks for is checked against the card, and what binds
+    a session is added to it, here and nowhere else: a driver only translates, and cannot forget any of it."""
 
-    def __init__(self, agent: Agent, confinement: Confinement) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        card: Card | None = None,
+        launch: Launch | None = None,
+        *,
+        confinement: Confinement | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        """Without a card it is an agent of ours, which reads the settings itself."""
         self.name = agent.name
-        self._agent = agent
+        self.agent = agent
+        self._card = card
+        self._launch = launch
         self._confinement = confinement
+        self._environ = os.environ if environ is None else environ
 
     async def probe(self) -> AgentInfo:
-        return await self._agent.probe()
+        return await self.agent.probe()
 
     async def open(self, spec: SessionSpec) -> Session:
-        asked = self._confinement
-        if asked.use == "auto":  # then the one who opens the session decides
-            asked = msgspec.structs.replace(asked, use=spec.confinement.use)
-        return await self._agent.open(msgspec.structs.replace(spec, confinement=asked))
+        if not os.path.isdir(spec.cwd):
+            raise ConfigError(f"the working directory {spec.cwd} is not there", hint="make it, or name another")
+        spec = msgspec.structs.replace(
+            spec, cwd=os.path.abspath(spec.cwd), confinement=self._confined(spec.confinement)
+        )
+        if self._card is None or self._launch is None:
+            return await self.agent.open(self._bound(spec))
+        from treadle.drivers.agent import prepared, unheeded
+        from treadle.events import Warned
+        from treadle.sessions.session import BaseSession
+
+        spec = prepared(spec, self._launch, self._environ)
+        abilities.check(self.name, self._card.capabilities, spec)
+        bound = self._bound(spec)
+        session = await self.agent.open(bound)
+        assert isinstance(session, BaseSession)
+        session.max_seconds = spec.limits.max_seconds
+        gaps = abilities.gaps(self.name, self._card.capabilities, spec)
+        if bound.guards.judge is not None and not abilities.can(self._card.capabilities, "rules"):
+            gaps.append(f"{self.name} is not kept from what others have claimed")
+        for message in (*gaps, *unheeded(self.name, spec, self._launch, self._environ)):
+            session.emit(Warned(message=message, code="not_enforced"))
+        return session
+
+    def _confined(self, asked: Confinement) -> Confinement:
+        """The confinement that a person asks for; where they leave it open, the one who opens the session decides."""
+        own = self._confinement
+        if own is None:
+            return asked
+        return msgspec.structs.replace(own, use=asked.use) if own.use == "auto" else own
+
+    def _bound(self, spec: SessionSpec) -> SessionSpec:
+        return bound_by_claims(spec, {**self._environ, **spec.env})
 
     def __getattr__(self, name: str) -> Any:
-        """Abilities of some agents beyond the contract, such as listing their sessions."""
-        return getattr(self._agent, name)
+        """Abilities of some agents beyond the contract."""
+        return getattr(self.agent, name)
+
+
+class KeepingAgent(AgentWrapper):
+    """Around an agent that can list its sessions."""
+
+    async def stored_sessions(self, cwd: str | None = None) -> list[StoredSession]:
+        assert isinstance(self.agent, Keeping)
+        return await self.agent.stored_sessions(cwd)
+
+
+def wrapped(agent: Agent, *details: Any, **more: Any) -> AgentWrapper:
+    return (KeepingAgent if isinstance(agent, Keeping) else AgentWrapper)(agent, *details, **more)
 
 
 def find_agent(
@@ -57,21 +123,27 @@ def find_agent(
     confinement: Confinement | None = None,
 ) -> Agent:
     """`native`, an outside agent by name, `PREFIX:COMMAND`, or a name of `settings` (None: the person's `[agents]`)."""
-    if name in AGENTS:
-        made = _load(AGENTS[name])(bind=bound_by_claims)
-    else:
-        from treadle.drivers.card import launch_of
-        from treadle.io.process import tree
+    found = (_load(AGENTS[name])(),) if name in AGENTS else _driver(name, settings)
+    return wrapped(*found, confinement=confinement)
 
-        settings = agent_settings() if settings is None else settings
-        card, command = find_card(name, settings)
-        launch = launch_of(card, settings.get(card.name), command)
-        tree.own.begin()  # it starts while the driver is being imported
-        made = _load(card.driver)(card, launch, bind=bound_by_claims)
+
+def find_driver(name: str, settings: Mapping[str, AgentSettings] | None = None) -> Agent:
+    """The agent without its wrapper, to look at its program; sessions are opened by what `find_agent` gives."""
+    found: Agent = _load(AGENTS[name])() if name in AGENTS else _driver(name, settings)[0]
+    return found
+
+
+def _driver(name: str, settings: Mapping[str, AgentSettings] | None) -> tuple[Agent, Card, Launch]:
+    from treadle.drivers.card import launch_of
+    from treadle.io.process import tree
+
+    settings = agent_settings() if settings is None else settings
+    card, command = find_card(name, settings)
+    launch = launch_of(card, settings.get(card.name), command)
+    tree.own.begin()  # it starts while the driver is being imported
+    made = _load(card.driver)(card, launch)
     assert isinstance(made, Agent)
-    if confinement is None:
-        return made
-    return Confined(made, confinement)
+    return made, card, launch
 
 
 def takes_programs(name: str, settings: Mapping[str, AgentSettings] | None = None) -> bool:
@@ -79,7 +151,7 @@ def takes_programs(name: str, settings: Mapping[str, AgentSettings] | None = Non
     if name in AGENTS:
         return True
     card, _ = find_card(name, agent_settings() if settings is None else settings)
-    return can(card.capabilities, "hooks") and can(card.capabilities, "own_tools")
+    return all(abilities.can(card.capabilities, ability) for ability in ("hooks", "own_tools"))
 
 
 def declared(name: str, settings: Mapping[str, AgentSettings] | None = None) -> Mapping[str, str] | None:

@@ -5,12 +5,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import msgspec
 import pytest
 
 from tests.agent.conftest import Opened
@@ -417,20 +415,6 @@ async def test_what_was_denied_when_a_session_began_stays_denied(opened: Opened)
     await first.close()
     again = await opened(SAY, resume=first.id, rules=Rules(deny=("Bash(b)", "Bash(a)")))
     assert again.permissions.rules.deny == ("Bash(a)", "Bash(b)")
-
-
-async def test_a_session_is_guarded_as_the_one_who_made_the_agent_wants(tmp_path: Path, work: Path) -> None:
-    (tmp_path / "s.toml").write_text(SAY)
-    seen: list[dict[str, str]] = []
-
-    def bind(spec: SessionSpec, env: Mapping[str, str]) -> SessionSpec:
-        seen.append(dict(env))
-        return msgspec.structs.replace(spec, rules=Rules(deny=("Bash",)))
-
-    spec = SessionSpec(cwd=str(work), model=f"scripted:{tmp_path}/s.toml", env={"B": "spec"})
-    session = await NativeAgent({"A": "ours", "B": "ours"}, bind).open(spec)
-    await session.close()
-    assert seen == [{"A": "ours", "B": "spec"}] and session.permissions.rules.deny == ("Bash",)
 
 
 async def test_the_conversation_is_that_of_the_agent_that_is_named(opened: Opened, work: Path) -> None:

@@ -15,7 +15,7 @@ from tests.drivers.scenarios import NAMED, PATIENCE, Scenario, check_always, pla
 from tests.drivers.test_session import RECORDED, UNHURRIED, replayed
 from tests.sessions.test_abilities import WISHES
 from tests.test_docs import ROOT, made
-from treadle.agents import _load, declared
+from treadle.agents import _load, declared, wrapped
 from treadle.drivers.card import Card, Launch, cards
 from treadle.errors import Unsupported
 from treadle.events import Answered, Asked, TextDelta, ToolDenied, ToolStarted, Warned
@@ -47,7 +47,8 @@ async def test_a_session_that_needs_it_is_refused_before_anything_is_started(
     card: Card, ability: str, tmp_path: Path
 ) -> None:
     started = tmp_path / "started"
-    agent = _load(card.driver)(card, Launch(argv=(sys.executable, "-c", f"open({str(started)!r}, 'w')")))
+    launch = Launch(argv=(sys.executable, "-c", f"open({str(started)!r}, 'w')"))
+    agent = wrapped(_load(card.driver)(card, launch), card, launch)
     with pytest.raises(Unsupported, match=ABILITIES[ability].refusal):
         await agent.open(msgspec.structs.replace(WISHES[ability], cwd=str(tmp_path)))
     assert not started.exists()

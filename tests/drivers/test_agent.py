@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -10,13 +9,13 @@ import pytest
 
 from tests.drivers.test_session import replayed
 from tests.waiting import until
-from treadle.agents import _load
+from treadle.agents import _load, wrapped
 from treadle.drivers.agent import DrivenAgent
 from treadle.drivers.card import Card, Launch, cards, launch_of, levels
 from treadle.errors import AuthFailed, ConfigError, NotFound, PeerStalled, RemoteError, TreadleError, Unsupported
 from treadle.events import Warned
 from treadle.io.process import table
-from treadle.session import Limits, Rules, SessionSpec, Start
+from treadle.session import Limits, Rules, SessionSpec
 from treadle.sessions.abilities import ABILITIES
 from treadle.sessions.session import BaseSession
 from treadle.wire.codex.events import CodexOutput
@@ -60,7 +59,8 @@ async def test_how_long_it_may_take_to_open_a_session_is_a_setting(
 ) -> None:
     monkeypatch.setenv("TREADLE_HOME", str(tmp_path))
     (tmp_path / "config.toml").write_text("[timeouts]\nagent_start = 0.01\n")
-    agent = _load(cards()[name].driver)(cards()[name], Launch(argv=("sh", "-c", "exec sleep 600")))
+    card, launch = cards()[name], Launch(argv=("sh", "-c", "exec sleep 600"))
+    agent = wrapped(_load(card.driver)(card, launch), card, launch)
     with pytest.raises(PeerStalled) as stalled:
         await agent.open(SessionSpec.of(cwd=str(tmp_path)))
     assert "within 0.0" in stalled.value.message and "timeouts.agent_start" in str(stalled.value)
@@ -91,7 +91,7 @@ SOME = Card(
 
 async def seen(spec: SessionSpec, agent: Seen) -> SessionSpec:
     with pytest.raises(type(agent.error)):
-        await agent.open(spec)
+        await wrapped(agent, agent.card, agent.launch, environ=agent.environ).open(spec)
     return agent.asked
 
 
@@ -107,48 +107,33 @@ async def test_a_session_is_opened_with_what_the_settings_add_to_it(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "w").mkdir()
     launch = Launch(argv=("sh",), model="big", models={"big": "large-1"}, mode="plan", environment=("KEY",))
-    bound: list[Mapping[str, str]] = []
-
-    def bind(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec:
-        bound.append(environ)
-        return msgspec.structs.replace(spec, extra={"bound": True})
-
     environ = {"PATH": "/bin", "KEY": "k", "OTHER": "o", "TREADLE_HOME": os.environ["TREADLE_HOME"]}
     spec = SessionSpec(
         cwd="w", mode=None, env={"MINE": "m"}, rules=Rules(allow=("Grep",), ask=("Write",), deny=("Task",)),
         limits=Limits(max_tokens=9), add_dirs=("more",),
     )  # fmt: skip
-    agent = Seen(SOME, launch, bind, environ=environ)
+    agent = Seen(SOME, launch, environ=environ)
     asked = await seen(spec, agent)
-    assert (asked.cwd, asked.model, asked.mode, asked.extra) == (
-        str(tmp_path / "w"),
-        "large-1",
-        "plan",
-        {"bound": True},
-    )
+    assert (asked.cwd, asked.model, asked.mode) == (str(tmp_path / "w"), "large-1", "plan")
     assert asked.rules == Rules(allow=("Read", "Grep"), ask=("Edit", "Write"), deny=("Bash(rm *)", "Task"))
     assert (asked.limits.max_tokens, asked.limits.max_cost_usd) == (9, 2.0)
     assert asked.add_dirs == (str(tmp_path / "w" / "files"), str(tmp_path / "w" / "more"))
-    assert asked.routine == ("iterations", "repeats"), "what a person asked for is not routine"
+    assert asked.routine == ("iterations", "repeats", "sandbox"), "what a person asked for is not routine"
     assert agent.given.items() >= {"PATH": "/bin", "KEY": "k", "MINE": "m"}.items() and "OTHER" not in agent.given
-    assert bound[0].items() >= {"OTHER": "o", "MINE": "m"}.items()
     own = msgspec.structs.replace(spec, model="other", mode="suggest", add_dirs=(), limits=Limits(max_iterations=3))
     again = await seen(own, Seen(SOME, launch, environ=environ))
-    assert (again.model, again.mode, again.extra) == ("other", "suggest", {}) and again.limits.max_tokens == 7
-    assert again.routine == ("repeats", "add_dirs")
+    assert (again.model, again.mode) == ("other", "suggest") and again.limits.max_tokens == 7
+    assert again.routine == ("repeats", "add_dirs", "sandbox")
 
 
 async def test_what_cannot_be_opened_is_refused_before_anything_is_started(tmp_path: Path) -> None:
-    agent = Seen(SOME, Launch(argv=("sh",)), environ={})
+    agent = Seen(msgspec.structs.replace(SOME, capabilities={}), Launch(argv=("sh",)), environ={})
+    around = wrapped(agent, agent.card, agent.launch, environ={})
     with pytest.raises(ConfigError, match="gone is not there") as missing:
-        await agent.open(SessionSpec(cwd=str(tmp_path / "gone")))
+        await around.open(SessionSpec(cwd=str(tmp_path / "gone")))
     assert missing.value.hint == "make it, or name another"
-    with pytest.raises(Unsupported, match="some cannot go on from the middle") as middle:
-        await agent.open(SessionSpec(cwd=str(tmp_path), start=Start(resume="x", at="y")))
-    assert middle.value.hint == "the native agent can"
     with pytest.raises(Unsupported, match="cannot be told which model"):
-        bare = msgspec.structs.replace(SOME, capabilities={})
-        await Seen(bare, Launch(argv=("sh",)), environ={}).open(SessionSpec(cwd=str(tmp_path), model="m"))
+        await around.open(SessionSpec(cwd=str(tmp_path), model="m"))
     assert not hasattr(agent, "asked")
 
 

@@ -57,12 +57,13 @@ ELSEWHERE: dict[str, str] = {
     "add_dirs": "test_declared.py::test_a_further_directory_reaches_the_agent",
     "effort": "test_declared.py::test_an_effort_reaches_the_agent_or_is_refused",
     "unsaved": "test_declared.py::test_an_agent_that_can_keep_nothing_is_told_to",
+    "sandbox": "test_confined.py::test_a_program_that_is_driven_can_write_in_its_workspace_only",
     "structured_output": f"{ONESHOT}/test_run.py::test_an_answer_that_fits_the_schema_is_in_the_result_as_a_value",
 }
 """What shows the others, with a recording or an agent that is played."""
 LIVE_ONLY = {"thinking", "toolset", "skills"}
 """These are shown with the real programs alone."""
-UNDECLARED = {"interrupt_call", "session_name", "repeats", "tuning"}
+UNDECLARED = {"interrupt_call", "resume_at", "session_name", "repeats", "tuning"}
 """No agent declares these."""
 CASES = [(card, name) for card in RECORDED.values() for name in SEEN if can(card.capabilities, name)]
 
@@ -103,7 +104,7 @@ async def _started(card: Card, spec: SessionSpec, tmp_path: Path) -> str:
         "import sys; open(sys.argv[1], 'w').write(' '.join(sys.argv)); import os; os.execv(sys.argv[2], sys.argv[2:])"
     )
     argv = (sys.executable, "-S", "-c", keeps, str(line), *agent.launch.argv)
-    agent.launch = msgspec.structs.replace(agent.launch, argv=argv)
+    agent.agent.launch = msgspec.structs.replace(agent.launch, argv=argv)
     session = await agent.open(msgspec.structs.replace(spec, cwd=str(tmp_path)))
     await session.close()
     return line.read_text() + noted.read_text()

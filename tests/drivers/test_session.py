@@ -28,7 +28,7 @@ from tests.drivers.scenarios import (
     play,
 )
 from tests.drivers.told import CARD, END, Told, told, turn
-from treadle.agents import _load
+from treadle.agents import AgentWrapper, _load, wrapped
 from treadle.drivers import session as session_module
 from treadle.drivers.agent import PATIENCE as USUAL
 from treadle.drivers.agent import DrivenAgent
@@ -70,7 +70,7 @@ def replayed(
     environ: dict[str, str] | None = None,
     patience: Patience = USUAL,
     noted: Path | None = None,
-) -> DrivenAgent:
+) -> AgentWrapper:
     """The agent, played from a recording: its name, or the path of one. What it hears is written to `noted`."""
     place = Path(recording) if recording.endswith(".jsonl") else HERE / card.name / "recordings" / f"{recording}.jsonl"
     recorder = (sys.executable, "-S", "-m", "treadle.testing.record", str(noted)) if noted else ()
@@ -78,9 +78,10 @@ def replayed(
     source = str(Path(sys.modules["treadle"].__file__ or "").parents[1])
     sets = {"PYTHONPATH": source}
     launch = Launch(argv=argv, environment=card.environment, sets=sets)
-    made = _load(card.driver)(card, launch, environ={"PATH": os.environ["PATH"], **(environ or {})}, patience=patience)
+    around = {"PATH": os.environ["PATH"], **(environ or {})}
+    made = _load(card.driver)(card, launch, environ=around, patience=patience)
     assert isinstance(made, DrivenAgent)
-    return made
+    return wrapped(made, card, launch, environ=around)
 
 
 def gone(played: Played) -> bool:

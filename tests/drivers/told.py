@@ -81,7 +81,9 @@ async def told(
     peer = await Peer.start(
         argv or ["cat"], CodexOutput(cap), name="it", env=os.environ, cwd=str(cwd), patience=patience
     )
-    session = kind("s", CARD, SessionSpec.of(**{"cwd": str(cwd), **spec}), peer, version)
+    asked = SessionSpec.of(**{"cwd": str(cwd), **spec})
+    session = kind("s", CARD, asked, peer, version)
+    session.max_seconds = asked.limits.max_seconds
     try:
         yield session
     finally:

@@ -20,7 +20,7 @@ import treadle.drivers.sidecar.driver
 import treadle.drivers.worker.driver
 from treadle.errors import Unsupported
 from treadle.events import Answered, Asked, TaskChanged, ToolStarted, Warned
-from treadle.session import Answer, Change, Limits, Prompt, Reasoning, SessionSpec, Start, Subagent, Toolset
+from treadle.session import Answer, Change, Limits, Prompt, Reasoning, Rules, SessionSpec, Start, Subagent, Toolset
 from treadle.sessions import abilities
 from treadle.sessions.abilities import ABILITIES, can, check, gaps
 from treadle.sessions.session import BaseSession, run_turn
@@ -132,6 +132,9 @@ WISHES: dict[str, SessionSpec] = {
     "effort": SessionSpec(cwd="/", thinking=Reasoning(effort="high")),
     "resume": SessionSpec(cwd="/", start=Start(resume="")),
     "fork": SessionSpec(cwd="/", start=Start(resume="x", fork=True)),
+    "resume_at": SessionSpec(cwd="/", start=Start(at="y")),
+    "rules": SessionSpec(cwd="/", mode="plan"),
+    "sandbox": SessionSpec(cwd="/", confinement=treadle.session.Confinement(use="on")),
     "session_id": SessionSpec(cwd="/", start=Start(id="x")),
     "session_name": SessionSpec(cwd="/", start=Start(name="x")),
     "unsaved": SessionSpec(cwd="/", start=Start(persist=False)),
@@ -199,6 +202,8 @@ def test_what_every_session_asks_for_alike_is_warned_about(ability: str) -> None
         ("toolset", SessionSpec(cwd="/", tools=Toolset(offered=()))),
         ("", SessionSpec(cwd="/", start=Start(id="x", resume="x"))),
         ("session_id", SessionSpec(cwd="/", start=Start(id="x", resume="y"))),
+        *(("rules", SessionSpec(cwd="/", rules=rules)) for rules in (Rules(ask=("bash",)), Rules(deny=("bash",)))),
+        ("", SessionSpec(cwd="/", rules=Rules(allow=("bash",)), mode="full-auto")),
         ("system_prompt", SessionSpec.of(cwd="/", system_prompt="")),
         ("", SessionSpec(cwd="/", extra={"small": "off", "language": "", "output_style": None, "other": "on"})),
         *(

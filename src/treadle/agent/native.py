@@ -3,7 +3,7 @@ names.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -70,14 +70,8 @@ def _first_blocks(message: ChatMessage, part: int) -> ChatMessage:
 class NativeAgent:
     name = NAME
 
-    def __init__(
-        self,
-        env: Mapping[str, str] | None = None,
-        bind: Callable[[SessionSpec, Mapping[str, str]], SessionSpec] | None = None,
-    ) -> None:
-        """`bind` adds guards to every session, such as claims, as the one who makes the agent wants."""
+    def __init__(self, env: Mapping[str, str] | None = None) -> None:
         self._env = os.environ if env is None else env
-        self._bind = bind
 
     async def probe(self) -> AgentInfo:
         return AgentInfo(name=self.name, version=__version__, tools=BUILTIN, capabilities=dict(CAPABILITIES))
@@ -94,8 +88,6 @@ class NativeAgent:
         if not os.path.isdir(spec.cwd):
             raise ConfigError(f"the working directory {spec.cwd} is not there", hint="make it, or name another")
         spec = msgspec.structs.replace(spec, cwd=os.path.abspath(spec.cwd))
-        if self._bind is not None:
-            spec = self._bind(spec, {**self._env, **spec.env})
         old = _session_to_resume(spec)
         if old is not None and old.header.denied:
             spec = _still_denied(spec, old.header.denied)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from treadle import __version__
 from treadle.agent.session import CAPABILITIES
-from treadle.agents import agent_settings, find_agent, find_card
+from treadle.agents import agent_settings, find_card, find_driver
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.render import printable
 from treadle.drivers import registry
@@ -95,7 +95,7 @@ def _answers(name: str, methods: tuple[SignIn, ...]) -> str:
 
 async def _greeted(name: str) -> tuple[str, tuple[SignIn, ...]]:
     """What is wrong with it, and how one can sign in."""
-    agent = find_agent(name, agent_settings())
+    agent = find_driver(name, agent_settings())
     assert isinstance(agent, AcpAgent)
     try:
         async with asyncio.timeout(GREETING_SECONDS), agent.greeted() as session:
@@ -131,7 +131,7 @@ def login(name: str, method: str | None, as_json: bool) -> None:
     Of agents that speak the Agent Client Protocol. Others are signed in to by their own program.
     """
     settings = agent_settings()
-    agent = find_agent(name, settings)
+    agent = find_driver(name, settings)
     if not isinstance(agent, AcpAgent):
         hint = "it uses a key, or a model of this machine: `treadle models use`"
         if name != "native":
@@ -330,7 +330,7 @@ async def _look_at(
         untested=card.untested,
     )
     try:
-        agent = find_agent(name, settings)
+        agent = find_driver(name, settings)
         if not isinstance(agent, DrivenAgent):
             return msgspec.structs.replace(about, error="nothing to look at before it is used")
         path = shutil.which(agent.launch.argv[0])

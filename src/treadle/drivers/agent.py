@@ -5,28 +5,24 @@ import os
 import shutil
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
 from treadle.drivers.card import Card, Launch, version_of
-from treadle.drivers.confined import Withheld, decided, enclosure, settings_of, settled_servers, started
+from treadle.drivers.confined import Withheld, decided, enclosure, is_ours, settings_of, settled_servers, started
 from treadle.drivers.session import DrivenSession
-from treadle.errors import AuthFailed, ConfigError, NotFound, PeerStalled, TreadleError, Unsupported
-from treadle.events import Warned
+from treadle.errors import AuthFailed, NotFound, PeerStalled, TreadleError
 from treadle.io.link import WireConnection
 from treadle.io.peer import Patience, Peer
 from treadle.io.process.programs import run_program
 from treadle.io.tasks import heeding, stretched
+from treadle.sandboxed.confining import settled
 from treadle.session import AgentInfo, Limits, Rules, SessionSpec
-from treadle.sessions import abilities
 from treadle.sessions.session import BaseSession
 from treadle.settings import config
-
-Bind: TypeAlias = Callable[[SessionSpec, Mapping[str, str]], SessionSpec]
-"""Adds guards to every session, such as claims, as the one who makes the agent wants."""
 
 PATIENCE = Patience(cancel=2.0, shutdown=2.0, grace=1.0)
 VERSION_SECONDS = 30.0
@@ -37,7 +33,6 @@ class DrivenAgent(ABC):
         self,
         card: Card,
         launch: Launch,
-        bind: Bind | None = None,
         *,
         environ: Mapping[str, str] | None = None,
         patience: Patience = PATIENCE,
@@ -45,8 +40,7 @@ class DrivenAgent(ABC):
         self.card = card
         self.launch = launch
         self.patience = patience
-        self._bind = bind
-        self._environ = os.environ if environ is None else environ
+        self.environ = os.environ if environ is None else environ
 
     @property
     def name(self) -> str:
@@ -57,23 +51,8 @@ class DrivenAgent(ABC):
         """Start the program for this session, and do the handshake."""
 
     async def open(self, spec: SessionSpec) -> BaseSession:
-        if not os.path.isdir(spec.cwd):
-            raise ConfigError(f"the working directory {spec.cwd} is not there", hint="make it, or name another")
-        spec = msgspec.structs.replace(
-            spec,
-            cwd=os.path.abspath(spec.cwd),
-            model=self.launch.model_name(spec.model),
-            mode=spec.mode or self.launch.mode,
-        )
-        spec = _with_settings(spec, self._environ)
-        spec = settled_servers(decided(spec, self._environ), self._environ)
-        abilities.check(self.name, self.card.capabilities, spec)
-        if spec.start.at:
-            raise Unsupported(f"{self.name} cannot go on from the middle of a session", hint="the native agent can")
-        if self._bind is not None:
-            spec = self._bind(spec, {**self._environ, **spec.env})
         env = self.env(spec.env)
-        withheld = Withheld(self.card, self.launch.argv, {**self._environ, **spec.env}, env)
+        withheld = Withheld(self.card, self.launch.argv, {**self.environ, **spec.env}, env)
         try:
             session = await self._open(spec, env)
         except TreadleError as error:
@@ -84,9 +63,6 @@ class DrivenAgent(ABC):
             raise
         if isinstance(session, DrivenSession):
             session.lacks(withheld)
-        if spec.instructions.project and settings_of(spec, self._environ).hooks != config.HookSettings():
-            message = f"{self.name} does not run the hooks of the settings: only our own agent does"
-            session.emit(Warned(message=message, code="not_enforced"))
         return session
 
     async def start(
@@ -103,11 +79,11 @@ class DrivenAgent(ABC):
 
     def _patience(self, spec: SessionSpec) -> Patience:
         """With the limit that the settings give for opening a session, longer on a busy machine."""
-        seconds = settings_of(spec, self._environ).timeouts.agent_start
+        seconds = settings_of(spec, self.environ).timeouts.agent_start
         return msgspec.structs.replace(self.patience, handshake=stretched(seconds))
 
     def env(self, added: Mapping[str, str]) -> dict[str, str]:
-        return self.launch.env(self._environ, added)
+        return self.launch.env(self.environ, added)
 
     async def probe(self) -> AgentInfo:
         """What is known without opening a session: that it runs, and its version."""
@@ -130,6 +106,21 @@ class DrivenAgent(ABC):
         return version_of((done.stdout + b" " + done.stderr).decode("utf-8", "replace"))
 
 
+def prepared(spec: SessionSpec, launch: Launch, environ: Mapping[str, str]) -> SessionSpec:
+    """What a session asks for together with what the settings say, before it is checked and anything is started."""
+    mode = spec.mode or launch.mode
+    spec = msgspec.structs.replace(spec, model=launch.model_name(spec.model), mode=mode)
+    return settled_servers(decided(_with_settings(spec, environ), environ), environ)
+
+
+def unheeded(name: str, spec: SessionSpec, launch: Launch, environ: Mapping[str, str]) -> list[str]:
+    """What the settings say and only our own agent does, for warnings."""
+    if not spec.instructions.project or is_ours(launch.argv):
+        return []
+    hooks = settings_of(spec, environ).hooks != config.HookSettings()
+    return [f"{name} does not run the hooks of the settings: only our own agent does"] if hooks else []
+
+
 def _with_settings(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec:
     """Apply the rules, limits and directories of the settings files, as for our own agent."""
     loaded = settings_of(spec, environ)
@@ -143,6 +134,8 @@ def _with_settings(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec
         "iterations": spec.limits.max_iterations is None,
         "repeats": spec.limits.repeats == defaults.repeats,
         "add_dirs": not spec.add_dirs,
+        "rules": spec.mode != "plan" and not (asked.deny or asked.ask),
+        "sandbox": settled(spec.confinement, loaded).use != "on",
     }
     return msgspec.structs.replace(
         spec,

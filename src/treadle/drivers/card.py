@@ -37,7 +37,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     """As it is typed: `--agent NAME`, or `--agent NAME:COMMAND` where `prefix` is set."""
     title: str
     driver: str
-    """`module:Class`, called with this card, a Launch and `bind`."""
+    """`module:Class`, called with this card and a Launch."""
     how: str
     """How it is driven, in a few words."""
     prefix: bool = False

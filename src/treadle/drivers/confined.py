@@ -260,7 +260,7 @@ class Enclosure(Confining):
         own = _own_places((*writes, *(behind.writes if behind is not None else ())), env)
         shown = [place for words in (argv, *programs(spec)) for place in places.shown(words, env)]
         asked = replace(spec.confinement, use="on", write=(*spec.confinement.write, *own))
-        if _is_ours(argv):
+        if is_ours(argv):
             # Its sessions are kept where only this agent finds them; it reads what a person has set and trusted.
             asked = replace(asked, state=_state(name))
             shown += [place for place in (config_file(), trust.register()) if os.path.exists(place)]
@@ -476,13 +476,13 @@ def _moved(place: str, env: Mapping[str, str]) -> str:
 
 def known(argv: Sequence[str]) -> Card | None:
     """A command typed in full may be that of a known agent, or an adapter or a program of ours in front of one."""
-    if _is_ours(argv) and "--agent" in argv[:-1]:
+    if is_ours(argv) and "--agent" in argv[:-1]:
         return cards().get(argv[argv.index("--agent") + 1])
     name = os.path.basename(argv[0]) if argv else ""
     return next((card for card in cards().values() if name and name in (card.program, *card.adapters)), None)
 
 
-def _is_ours(argv: Sequence[str]) -> bool:
+def is_ours(argv: Sequence[str]) -> bool:
     return any(os.path.basename(word).startswith("treadle") for word in argv[:3])
 
 
@@ -492,7 +492,7 @@ def _begun_confined(spec: SessionSpec, name: str, argv: Sequence[str]) -> bool:
     Outside it would not be found, and what could be written from inside must not be trusted outside.
     """
     wanted = spec.start.resume
-    if wanted is None or spec.confinement.use == "off" or not _is_ours(argv):
+    if wanted is None or spec.confinement.use == "off" or not is_ours(argv):
         return False
     from treadle.agent.stored_sessions import latest
     from treadle.agent.transcript import is_id

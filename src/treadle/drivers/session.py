@@ -28,7 +28,6 @@ from treadle.errors import (
     PeerStalled,
     RemoteError,
     RemoteProtocolError,
-    TimedOut,
     TreadleError,
     Unsupported,
 )
@@ -116,16 +115,11 @@ class DrivenSession(BaseSession):
         self._withheld: Withheld | None = None
         self.heard_at = time.monotonic()
         self._reader = asyncio.create_task(self._listen(), name=f"what {card.name} says")
-        for gap in abilities.gaps(card.name, card.capabilities, spec):
-            self.emit(Warned(message=gap, code="not_enforced"))
 
     def narrow(self, levels: dict[str, Level]) -> None:
         """It says of itself that it can do less than its card: what the session asks for is checked once more."""
         self._info = msgspec.structs.replace(self._info, capabilities=levels)
-        new = {name: level for name, level in levels.items() if abilities.can(self.card.capabilities, name)}
-        lacking = {**dict.fromkeys(abilities.ABILITIES, "native"), **new}
-        abilities.check(self._info.name, lacking, self.spec)
-        for message in abilities.gaps(self._info.name, lacking, self.spec):
+        for message in abilities.narrowed(self._info.name, self.card.capabilities, levels, self.spec):
             self.emit(Warned(message=message, code="not_enforced"))
 
     def lacks(self, withheld: Withheld) -> None:
@@ -250,15 +244,10 @@ class DrivenSession(BaseSession):
     async def _whole_turn(self, work: Work) -> TurnEnded:
         self._work, turn = work, work.turn
         self._denied.clear()
-        seconds = self.spec.limits.max_seconds
         try:
-            async with within(seconds):
-                await self._begin(turn)
-                self._before = self._running()
-                return await self._until_over(work)
-        except TimeoutError:
-            await self._call_off(work)
-            raise TimedOut(f"the turn took more than {seconds:g} s") from None
+            await self._begin(turn)
+            self._before = self._running()
+            return await self._until_over(work)
         except (asyncio.CancelledError, LimitReached):
             await self._call_off(work)
             raise

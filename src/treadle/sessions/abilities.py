@@ -43,7 +43,22 @@ _ALL = (
     Ability(name="results", what="what a tool returned is reported"),
     Ability(name="file_changes", what="changed files are reported with a diff"),
     Ability(name="permissions", what="it asks before it acts, and is told yes or no"),
-    Ability(name="rules", what="our rules judge what it asks about"),
+    Ability(
+        name="rules",
+        what="our rules, and the mode plan, judge what it asks about",
+        refusal="is not bound by our rules and modes",
+        hint="leave out the rules and the mode plan, or choose an agent that is bound by them",
+        wanted=lambda spec: spec.mode == "plan" or bool(spec.rules.deny or spec.rules.ask),
+        routine="as rules of the settings, which are the same for all agents",
+    ),
+    Ability(
+        name="sandbox",
+        what="all that it starts here can be confined",
+        refusal="cannot be confined from here",
+        hint="leave out --sandbox, or give --no-sandbox where the settings ask for one",
+        wanted=lambda spec: spec.confinement.use == "on",
+        routine="where only the mode asks for a sandbox",
+    ),
     Ability(name="questions", what="it asks a person questions of its own"),
     Ability(name="tasks", what="background tasks are reported, and can be stopped", refusal="has no tasks to stop"),
     Ability(name="commands", what="it has slash commands"),
@@ -113,6 +128,13 @@ _ALL = (
         what="an earlier session can go on",
         refusal="cannot go on with an earlier session",
         wanted=lambda spec: spec.start.resume is not None,
+    ),
+    Ability(
+        name="resume_at",
+        what="an earlier session can go on from its middle",
+        refusal="cannot go on from the middle of a session",
+        hint="the native agent can",
+        wanted=lambda spec: bool(spec.start.at),
     ),
     Ability(
         name="session_id",
@@ -288,6 +310,13 @@ def check(name: str, levels: Mapping[str, Any], spec: SessionSpec) -> None:
 def gaps(name: str, levels: Mapping[str, Any], spec: SessionSpec) -> list[str]:
     """What is asked for in every session, and this agent does not do: for warnings."""
     return [f"{name} {ability.refusal}" for ability in _missing(levels, spec) if ability.name in spec.routine]
+
+
+def narrowed(name: str, card: Mapping[str, Any], levels: Mapping[str, Any], spec: SessionSpec) -> list[str]:
+    """Check a session once more whose agent can do less than its card, as it turned out; the further gaps."""
+    lacking = {**dict.fromkeys(ABILITIES, "native"), **{each: levels[each] for each in levels if can(card, each)}}
+    check(name, lacking, spec)
+    return gaps(name, lacking, spec)
 
 
 def effort_of(name: str, wanted: Reasoning, offered: tuple[str, ...]) -> str | None:

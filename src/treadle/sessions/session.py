@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from treadle import events
-from treadle.errors import Busy, Cancelled, LimitReached, LocalError, NotFound, TreadleError, Unsupported
+from treadle.errors import Busy, Cancelled, LimitReached, LocalError, NotFound, TimedOut, TreadleError, Unsupported
 from treadle.events import (
     Answered,
     AnyEvent,
@@ -378,6 +378,8 @@ class BaseSession(ABC):
         """Calls and tasks that run, and the ability that is needed to stop each alone."""
         self._commands: dict[asyncio.Task[CommandResult | None], str] = {}
         self._closing: asyncio.Future[None] | None = None
+        self.max_seconds: float | None = None
+        """How long a turn may take; set by the one who opens the session of an outside agent."""
 
     # Defined by each kind of session
 
@@ -609,11 +611,21 @@ class BaseSession(ABC):
     async def _run(self, turn: Turn) -> None:
         self._current = turn
         self.emit(TurnStarted(prompt=turn.prompt.text, source=turn.prompt.source))
-        turn.task = asyncio.create_task(self._turn(turn), name=f"{turn.id} of {self._id}")
+        turn.task = asyncio.create_task(self._timed(turn), name=f"{turn.id} of {self._id}")
         await asyncio.wait([turn.task])
         self.emit(self._ending(turn, turn.task))
         self._current = None
         turn.ended.set()
+
+    async def _timed(self, turn: Turn) -> TurnEnded:
+        """A turn that takes too long is stopped as by an interrupt."""
+        try:
+            async with within(self.max_seconds) as limit:
+                return await self._turn(turn)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise TimedOut(f"the turn took more than {self.max_seconds:g} s") from None
 
     def _ending(self, turn: Turn, task: asyncio.Task[TurnEnded]) -> TurnEnded:
         if task.cancelled():

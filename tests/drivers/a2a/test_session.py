@@ -29,7 +29,7 @@ from treadle.errors import (
     Unsupported,
 )
 from treadle.events import AnyEvent, Asked, Message, TextDelta, TurnEnded, Warned
-from treadle.session import Answer, Confinement, Limits, Prompt, Rules, Session, SessionSpec
+from treadle.session import Answer, Confinement, Limits, Prompt, Session, SessionSpec
 from treadle.sessions.session import run_turn
 from treadle.wire.a2a.messages import A2aPart
 
@@ -123,12 +123,6 @@ async def test_what_it_cannot_be_asked_for_is_refused(spec: dict[str, Any], tmp_
     with pytest.raises(Unsupported):
         async with driven(tmp_path, **spec):
             pass
-
-
-async def test_rules_that_do_not_reach_it_are_warned_of(tmp_path: Path) -> None:
-    async with driven(tmp_path, rules=Rules(deny=("bash",))) as session:
-        warned = [event.message for event in session.events().ready() if isinstance(event, Warned)]
-        assert any("do not reach" in message for message in warned)
 
 
 async def test_its_token_comes_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -350,26 +344,6 @@ async def test_images_go_to_one_that_takes_them(tmp_path: Path) -> None:
             assert [event async for event in run_turn(session, "Look.", images=(png(),))]
         parts = server.called[0][1]["message"]["parts"]
         assert parts == [{"text": "Look."}, {"raw": base64.b64encode(png()).decode(), "mediaType": "image/png"}]
-
-
-@pytest.mark.parametrize(
-    ("spec", "reached"),
-    [
-        ({}, True),
-        ({"rules": Rules(ask=("bash",))}, False),
-        ({"mode": "plan"}, False),
-        ({"rules": Rules(allow=("bash",))}, True),
-    ],
-)
-async def test_only_what_would_hold_it_back_is_said_not_to_reach_it(
-    tmp_path: Path, spec: dict[str, Any], reached: bool
-) -> None:
-    async with talking(tmp_path, **spec) as (session, _):
-        told = [(event.code, event.message) for event in session.events().ready() if isinstance(event, Warned)]
-        assert told == ([] if reached else [("not_enforced", f"Far {session_module.ELSEWHERE}")])
-    async with talking(tmp_path, routine=("add_dirs",), add_dirs=("/x",)) as (session, _):
-        told = [(event.code, event.message) for event in session.events().ready() if isinstance(event, Warned)]
-        assert told == [("not_enforced", "a2a works in no directory but its own")]
 
 
 async def test_it_is_named_by_one_address_and_says_its_version(tmp_path: Path) -> None:

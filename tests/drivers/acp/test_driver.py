@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tests.conftest import need
 from tests.drivers.acp.played import agent, greeting, heard, returns
-from treadle.agents import find_agent
+from treadle.agents import find_driver
 from treadle.drivers.acp.driver import AcpAgent, AcpSession
 from treadle.drivers.acp.options import TRAITS, UNKNOWN, traits_of
 from treadle.drivers.card import Launch, cards
@@ -21,10 +21,10 @@ NAMED = ("gemini", "opencode", "qwen", "copilot", "kimi")
 
 
 def test_any_command_is_an_agent_and_five_are_known_by_name() -> None:
-    found = find_agent("acp:my-agent --flag 'a b'")
+    found = find_driver("acp:my-agent --flag 'a b'")
     assert isinstance(found, AcpAgent) and found.name == "acp:my-agent --flag 'a b'"
     for name in NAMED:
-        named = find_agent(name)
+        named = find_driver(name)
         assert isinstance(named, AcpAgent) and named.name == name
         assert cards()[name].recorded and cards()[name].install
 

@@ -9,7 +9,7 @@ import pytest
 from tests.drivers.claude.test_stored import keep
 from tests.drivers.test_session import replayed
 from treadle.drivers.card import cards
-from treadle.drivers.claude.driver import WIRE, ClaudeAgent, _options, _session_choice
+from treadle.drivers.claude.driver import WIRE, _options, _session_choice
 from treadle.errors import ConfigError
 from treadle.events import TurnStarted
 from treadle.io.process import table
@@ -96,7 +96,6 @@ async def test_a_session_that_goes_on_is_opened_with_its_id_and_its_history(tmp_
 
 async def test_the_sessions_of_a_directory_are_listed_by_the_agent(tmp_path: Path) -> None:
     agent = replayed(CLAUDE, "text", environ={"CLAUDE_CONFIG_DIR": str(tmp_path)})
-    assert isinstance(agent, ClaudeAgent)
     keep(tmp_path, tmp_path, "here", ID)
     assert [one.title for one in await agent.stored_sessions(str(tmp_path))] == ["here"]
     assert await agent.stored_sessions("/elsewhere") == [] and len(await agent.stored_sessions()) == 1

@@ -350,7 +350,6 @@ async def test_threads_are_listed_without_opening_one_and_an_end_that_is_no_olde
     talk = [*opening("thread/list")[:4], (SAYS, {"id": 2, "result": {"data": [{"id": "a", "preview": "P"}]}})]
     noted = tmp_path / "noted"
     agent = replayed(CODEX, written(tmp_path / "talk.jsonl", *talk), noted=noted)
-    assert isinstance(agent, CodexAgent)
     assert [one.title for one in await agent.stored_sessions(str(tmp_path))] == ["P"]
     assert heard(noted)[2]["params"]["cwd"] == str(tmp_path)
     broken = CodexAgent(CODEX, Launch(argv=("sh", "-c", "echo no >&2; exit 3")), environ={"PATH": os.environ["PATH"]})

@@ -31,7 +31,9 @@ def agent(script: dict[str, Any], patience: Patience = PATIENT) -> WorkerAgent:
 
 @asynccontextmanager
 async def session(script: dict[str, Any], patience: Patience = PATIENT, **spec: Any) -> AsyncIterator[WorkerSession]:
-    opened = await agent(script, patience).open(SessionSpec.of(**{"cwd": os.getcwd(), "model": "m", **spec}))
+    asked = SessionSpec.of(**{"cwd": os.getcwd(), "model": "m", **spec})
+    opened = await agent(script, patience).open(asked)
+    opened.max_seconds = asked.limits.max_seconds
     try:
         yield opened
     finally:

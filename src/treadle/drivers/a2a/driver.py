@@ -18,7 +18,6 @@ from treadle.errors import (
     ConfigError,
     RemoteError,
     RemoteProtocolError,
-    TimedOut,
     TreadleError,
     Unsupported,
 )
@@ -27,7 +26,6 @@ from treadle.io.http import HttpClient, HttpError, Response
 from treadle.io.tasks import within
 from treadle.policy.network import is_loopback
 from treadle.session import AgentInfo, Answer, Prompt, SessionSpec, TurnId
-from treadle.sessions import abilities
 from treadle.sessions.session import QUESTION_SECONDS, BaseSession, Turn, new_id
 from treadle.wire.a2a.messages import (
     CARD_PATH,
@@ -179,7 +177,6 @@ def _result(data: bytes) -> Any:
 
 POLL = 1.0
 CANCEL_SECONDS = 10.0
-ELSEWHERE = "runs elsewhere: our rules and modes do not reach what it does"
 
 
 class A2aSession(BaseSession):
@@ -200,10 +197,6 @@ class A2aSession(BaseSession):
         self._texts: dict[str, str] = {}
         self._whole: set[str] = set()
         """Artifacts that were reported as messages."""
-        for gap in abilities.gaps(card.name, card.capabilities, spec):
-            self.emit(Warned(message=gap, code="not_enforced"))
-        if spec.rules.deny or spec.rules.ask or spec.mode == "plan":
-            self.emit(Warned(message=f"{client.address.name} {ELSEWHERE}", code="not_enforced"))
 
     async def prompt(self, prompt: Prompt) -> TurnId:
         if prompt.images and not self._client.address.images:
@@ -213,13 +206,8 @@ class A2aSession(BaseSession):
         return await super().prompt(prompt)
 
     async def _turn(self, turn: Turn) -> TurnEnded:
-        seconds = self._spec.limits.max_seconds
         try:
-            async with within(seconds):
-                return await self._until_ended(turn)
-        except TimeoutError:
-            await self._cancel()
-            raise TimedOut(f"the turn took more than {seconds:g} s") from None
+            return await self._until_ended(turn)
         except asyncio.CancelledError:
             await self._cancel()
             raise
@@ -356,13 +344,6 @@ TOKEN = "TREADLE_A2A_TOKEN"
 
 
 class A2aAgent(DrivenAgent):
-    async def open(self, spec: SessionSpec) -> BaseSession:
-        if spec.confinement.use == "on":
-            raise Unsupported(
-                f"{self.name} runs elsewhere, so it cannot be confined from here", hint="leave out --sandbox"
-            )
-        return await super().open(spec)
-
     async def _open(self, spec: SessionSpec, env: dict[str, str]) -> A2aSession:
         return A2aSession(self.card, spec, await self._connect(env))
 

@@ -14,7 +14,7 @@ _card = partial(
 def _capabilities(**differing: Level) -> dict[str, Level]:
     base = levels(
         native="streaming thinking tools results interrupt commands mode model switch_model permissions resume usage "
-        "cost file_changes rules servers images add_dirs",
+        "cost file_changes rules servers images add_dirs sandbox",
         emulated="system_prompt structured_output",
     )
     return {**base, **differing}

@@ -26,7 +26,7 @@ CARDS = (
             native="streaming thinking tools results permissions changed_input questions interrupt resume fork usage "
             "cost iterations tasks commands model switch_model mode rules hooks own_tools subagents skills steer "
             "servers servers_alone sources bare plugins images session_id unsaved toolset system_prompt add_dirs "
-            "effort",
+            "effort sandbox",
             emulated="file_changes structured_output",
         ),
         losses={

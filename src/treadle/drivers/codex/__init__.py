@@ -23,7 +23,7 @@ CARDS = (
         ),
         capabilities=levels(
             native="streaming thinking tools results permissions questions steer resume fork usage iterations model "
-            "switch_model file_changes servers images system_prompt add_dirs unsaved effort",
+            "switch_model file_changes servers images system_prompt add_dirs unsaved effort sandbox",
             emulated="interrupt mode rules structured_output",
         ),
         losses={

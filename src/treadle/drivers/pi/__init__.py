@@ -22,7 +22,7 @@ CARDS = (
         settings=("~/.pi/agent/models.json",),
         capabilities=levels(
             native="streaming thinking tools results steer resume fork usage cost iterations model switch_model images "
-            "toolset unsaved effort",
+            "toolset unsaved effort sandbox",
             emulated="permissions changed_input interrupt mode rules file_changes system_prompt structured_output "
             "add_dirs",
         ),

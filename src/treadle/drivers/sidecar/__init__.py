@@ -10,7 +10,7 @@ CARDS = (
         how="the sidecar protocol, one process per turn",
         prefix=True,
         capabilities=levels(
-            native="streaming tools results file_changes interrupt usage cost iterations model toolset tuning",
+            native="streaming tools results file_changes interrupt usage cost iterations model toolset tuning sandbox",
             emulated="rules session_id system_prompt structured_output",
         ),
         losses={

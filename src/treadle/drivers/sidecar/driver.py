@@ -16,12 +16,10 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from treadle.drivers.agent import Bind
 from treadle.drivers.card import Card, Launch
-from treadle.drivers.confined import decided, enclosure, is_sealed, started, watched
-from treadle.drivers.sidecar import CARDS
+from treadle.drivers.confined import enclosure, is_sealed, started, watched
 from treadle.drivers.sidecar.peer import ENVIRONMENT, SidecarPeer, Timing
-from treadle.errors import BudgetExceeded, Denied, PeerFatal, TimedOut, TreadleError
+from treadle.errors import BudgetExceeded, Denied, PeerFatal, TreadleError
 from treadle.events import Event, Failed, Message, TextDelta, ToolStarted, TurnEnded, Usage, Warned
 from treadle.io.machine import DISK
 from treadle.io.paths import here
@@ -30,7 +28,6 @@ from treadle.policy.environment import reduced
 from treadle.policy.guess import access_of
 from treadle.policy.rules import Profile, parse_rule
 from treadle.session import Access, AgentInfo, Rules, SessionSpec
-from treadle.sessions import abilities
 from treadle.sessions.session import BaseSession, Turn, new_id
 from treadle.sessions.totals import Totals, over, unmetered
 from treadle.wire.sidecar.connection import (
@@ -123,11 +120,9 @@ class SidecarAgent:
         timing: Timing | None = None,
         writes: Sequence[str] = (),
         hosts: Sequence[str] = (),
-        bind: Bind | None = None,
     ) -> None:
         self._writes = writes
         self._hosts = hosts
-        self._bind = bind
         self._argv = command_words(command) if isinstance(command, str) else list(command)
         self._timing = timing or Timing()
 
@@ -141,10 +136,6 @@ class SidecarAgent:
             return agent_info(self.name, await peer.await_hello())
 
     async def open(self, spec: SessionSpec) -> SidecarSession:
-        abilities.check(self.name, CARDS[0].capabilities, spec)
-        if self._bind is not None:
-            spec = self._bind(spec, {**os.environ, **spec.env})
-        spec = decided(spec, os.environ)
         peer = await self.start(spec.cwd, spec.env, spec)
         try:
             hello = await peer.await_hello()
@@ -163,9 +154,9 @@ class SidecarAgent:
         return await started(made, start)
 
 
-def launched(card: Card, launch: Launch, bind: Bind | None = None) -> SidecarAgent:
+def launched(card: Card, launch: Launch) -> SidecarAgent:
     """Called by `agents.py`."""
-    return SidecarAgent(launch.argv, writes=launch.writes, hosts=launch.hosts, bind=bind)
+    return SidecarAgent(launch.argv, writes=launch.writes, hosts=launch.hosts)
 
 
 def agent_info(name: str, hello: SidecarHello) -> AgentInfo:
@@ -192,8 +183,6 @@ class SidecarSession(BaseSession):
         self._peer: SidecarPeer | None = peer
         self._spent = Totals()
         self._guard = Profile(spec.cwd, spec.rules, spec.mode, spec.add_dirs, spec.guards.judge, disk=DISK)
-        for gap in abilities.gaps(agent.name, CARDS[0].capabilities, spec):
-            self.emit(Warned(message=gap, code="not_enforced"))
 
     async def _turn(self, turn: Turn) -> TurnEnded:
         peer = await self._ready()
@@ -203,12 +192,7 @@ class SidecarSession(BaseSession):
     async def _whole_turn(self, peer: SidecarPeer, turn: Turn) -> TurnEnded:
         work = asyncio.create_task(self._converse(peer, turn), name=f"sidecar run of {turn.id}")
         try:
-            async with asyncio.timeout(self._spec.limits.max_seconds):
-                return await asyncio.shield(work)
-        except TimeoutError:
-            reason = f"the turn did not end within {self._spec.limits.max_seconds:g} s"
-            await self._wind_up(peer, work, reason)
-            raise TimedOut(reason) from None
+            return await asyncio.shield(work)
         except asyncio.CancelledError:
             await self._wind_up(peer, work, turn.interrupted or "cancelled")
             raise

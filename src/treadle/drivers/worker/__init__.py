@@ -10,7 +10,7 @@ CARDS = (
         how="the worker protocol, one process per session",
         prefix=True,
         capabilities=levels(
-            native="streaming tools results interrupt usage cost iterations model toolset system_prompt",
+            native="streaming tools results interrupt usage cost iterations model toolset system_prompt sandbox",
             emulated="questions permissions rules steer resume file_changes structured_output",
         ),
         losses={

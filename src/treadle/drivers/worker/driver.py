@@ -16,9 +16,8 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
-from treadle.drivers.agent import Bind
 from treadle.drivers.card import Card, Launch, Level
-from treadle.drivers.confined import decided, enclosure, is_sealed, started, watched
+from treadle.drivers.confined import enclosure, is_sealed, started, watched
 from treadle.drivers.worker import CARDS
 from treadle.errors import (
     ConfigError,
@@ -26,7 +25,6 @@ from treadle.errors import (
     MaxIterations,
     RemoteError,
     RemoteProtocolError,
-    TimedOut,
     VersionMismatch,
 )
 from treadle.events import Asked, Event, Failed, Outcome, TextDelta, ToolStarted, TurnEnded, Usage, Warned
@@ -36,7 +34,6 @@ from treadle.io.tasks import start_held, within
 from treadle.policy.environment import reduced
 from treadle.policy.guess import access_of
 from treadle.session import AgentInfo, Rules, SessionSpec
-from treadle.sessions import abilities
 from treadle.sessions.session import BaseSession, Turn, new_id
 from treadle.sessions.totals import Totals, over
 from treadle.wire.worker import messages
@@ -178,11 +175,9 @@ class WorkerAgent:
         patience: Patience | None = None,
         writes: Sequence[str] = (),
         hosts: Sequence[str] = (),
-        bind: Bind | None = None,
     ) -> None:
         self._writes = writes
         self._hosts = hosts
-        self._bind = bind
         self._argv = command_words(command) if isinstance(command, str) else list(command)
         self._patience = patience or Patience(handshake=HANDSHAKE)
 
@@ -194,14 +189,10 @@ class WorkerAgent:
         return AgentInfo(name=self.name)
 
     async def open(self, spec: SessionSpec) -> WorkerSession:
-        abilities.check(self.name, CARDS[0].capabilities, spec)
-        if self._bind is not None:
-            spec = self._bind(spec, {**os.environ, **spec.env})
         env = {"HEDDLE_HEARTBEAT_INTERVAL": str(HEARTBEAT_MS)} | reduced(os.environ, providers=True)
         env.pop("TREADLE_AGENT", None)  # it is meant for us: a worker that inherits it would start another, without end
         env |= spec.env
         patience = replace(self._patience, silence=self._patience.silence or _a_few_heartbeats(env))
-        spec = decided(spec, env)
         made = enclosure(spec, self.name, self._argv, env, self._writes, self._hosts)
         wire = Connection("client")
         start = partial(WorkerPeer.start, self._argv, wire, name=self.name, cwd=spec.cwd, env=env, patience=patience)
@@ -209,13 +200,13 @@ class WorkerAgent:
         return WorkerSession(self.name, spec, worker, await worker.shake_hands(spec))
 
 
-def launched(card: Card, launch: Launch, bind: Bind | None = None) -> WorkerAgent:
+def launched(card: Card, launch: Launch) -> WorkerAgent:
     """Called by `agents.py`. The option `handshake`: how many seconds a worker has for its first answer."""
     seconds = launch.options.get("handshake", HANDSHAKE)
     if not isinstance(seconds, int | float) or isinstance(seconds, bool) or seconds <= 0:
         raise ConfigError(f"the option handshake of a worker is {seconds!r}", hint="give a number of seconds")
     patience = Patience(handshake=float(seconds))
-    return WorkerAgent(launch.argv, writes=launch.writes, hosts=launch.hosts, patience=patience, bind=bind)
+    return WorkerAgent(launch.argv, writes=launch.writes, hosts=launch.hosts, patience=patience)
 
 
 def _extended(extensions: frozenset[str]) -> dict[str, Level]:
@@ -260,8 +251,6 @@ class WorkerSession(BaseSession):
         self._questions_out: set[asyncio.Task[None]] = set()
         for limit in not_enforced(spec, self._extensions):
             self.emit(Warned(message=f"{name} does not promise to keep {limit}", code="not_enforced"))
-        for gap in abilities.gaps(name, info.capabilities, spec):
-            self.emit(Warned(message=gap, code="not_enforced"))
 
     async def _close(self) -> None:
         await self._worker.say_goodbye()
@@ -279,15 +268,10 @@ class WorkerSession(BaseSession):
         self._texts, self._failed = [], False
         counted = self._spent.calls
         incoming = WorkerIncoming(send.id, access_of)
-        seconds = self._spec.limits.max_seconds
         try:
-            async with within(seconds):
-                await self._worker.say(send)
-                self._sent = send
-                result = await self._follow(turn, send, incoming)
-        except TimeoutError:
-            await self._call_off(turn, send, incoming)
-            raise TimedOut(f"the turn took more than {seconds:g} s") from None
+            await self._worker.say(send)
+            self._sent = send
+            result = await self._follow(turn, send, incoming)
         except (asyncio.CancelledError, LimitReached):
             await self._call_off(turn, send, incoming)
             raise
