@@ -342,17 +342,8 @@ def test_what_programs_give_and_is_not_used_is_named_once_and_hidden(capsys: pyt
         assert (told in err) if told else err == "", words
 
 
-NO_FLAGS: dict[str, Any] = {
-    name: None
-    if name in ("json_schema", "output_file", "last_message", "permission_prompt_tool", "unknown_cost")
-    else False
-    for name in RunFlags.__struct_fields__
-}
-
-
 def prepared(text: str | None, tool: str | None = None, **options: Any) -> Any:
-    flags = RunFlags(**{**NO_FLAGS, "output_format": "text", "permission_prompt_tool": tool})
-    return _prepare(text, RunOptions(agent="native", **options), flags, None)
+    return _prepare(text, RunOptions(agent="native", **options), RunFlags(permission_prompt_tool=tool), None)
 
 
 def test_what_a_run_is_opened_with_depends_on_where_its_prompts_come_from(capsys: pytest.CaptureFixture[str]) -> None:
@@ -372,7 +363,6 @@ def test_what_a_run_is_opened_with_depends_on_where_its_prompts_come_from(capsys
     assert prepared("hi", claude_settings=hooked).hooks is not None
     assert capsys.readouterr().err == "treadle: --settings: not used here: apiKeyHelper\n"
     with pytest.raises(ConfigError, match="codex cannot run the hooks of --settings"):
-        flags = RunFlags(**{**NO_FLAGS, "output_format": "text"})
-        _prepare("hi", RunOptions(agent="codex", claude_settings=hooked), flags, None)
+        _prepare("hi", RunOptions(agent="codex", claude_settings=hooked), RunFlags(), None)
     new = prepared("hi", continue_last=True)
     assert new.spec.start.resume is None and "there is no session here to go on with" in capsys.readouterr().err

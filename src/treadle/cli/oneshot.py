@@ -15,7 +15,7 @@ import click
 import msgspec
 
 from treadle.agents import find_agent, takes_programs
-from treadle.cli.options import RunOptions, opening_notes, run_options, take
+from treadle.cli.options import OptionTable, RunOptions, opening_notes, run_options, take
 from treadle.doors.oneshot.run import OneShot, not_begun
 from treadle.errors import ConfigError, PeerClosed, TreadleError
 from treadle.events import Retrying, Warned
@@ -72,45 +72,55 @@ def _snapshot(context: click.Context, option: click.Parameter, value: str | None
         _note("--system-prompt-snapshot is not used here: the prompt is made anew when a session is resumed")
 
 
+ONCE = OptionTable()
+
+
+class RunFlags(msgspec.Struct, frozen=True, kw_only=True):
+    """What `-p` takes beside the options of every run."""
+
+    output_format: OutputFormat = ONCE.option(
+        "text: the answer. json: one result object. stream-json: events as they come, then the result. "
+        "codex-json: the lines of codex exec --json.",
+        type=click.Choice(get_args(OutputFormat)),
+        default="text",
+        show_default=True,
+    )
+    input_format: str = ONCE.option(
+        "stream-json: many prompts on stdin, one JSON record a line, one result each.",
+        type=click.Choice(["text", "stream-json"]),
+        default="text",
+        show_default=True,
+    )
+    verbose: bool = ONCE.flag("stream-json: also system, assistant and user lines.")
+    partial: bool = ONCE.flag("stream-json: also raw message events.", names="--include-partial-messages")
+    json_schema: str | None = ONCE.option("The answer must fit it. It may also be the schema itself.", "FILE")
+    strict_exit: bool = ONCE.flag("130 interrupted, 3 limit, 4 denied or incomplete, 124 timed out.")
+    output_file: str | None = ONCE.option("Write there, not to stdout.", "FILE", type=click.Path(dir_okay=False))
+    last_message: str | None = ONCE.option(metavar="FILE", type=click.Path(dir_okay=False))
+    """Where the answer is written, too."""
+    unknown_cost: float | None = ONCE.option(
+        "The total_cost_usd when no price is known, in place of null.", type=float, envvar="TREADLE_UNKNOWN_COST"
+    )
+    replay: bool = ONCE.flag(names="--replay-user-messages")
+    hook_events: bool = ONCE.flag("stream-json: also what hooks begin and end.", names="--include-hook-events")
+    forward: bool = ONCE.flag("stream-json: also the words of subagents.", names="--forward-subagent-text")
+    mirror: bool = ONCE.flag(names="--session-mirror")
+    permission_prompt_tool: str | None = ONCE.option()
+    """Who permits: stdio, or mcp__SERVER__TOOL."""
+
+
+def _flags(command: Any) -> Any:
+    return ONCE.add_to(RunFlags, command)
+
+
 @click.command("treadle -p", epilog="Formats, fields and exit codes: treadle docs one-shot")
 @click.option("-p", "--print", "flag", is_flag=True, help="Run one prompt and print the answer.")
 @click.argument("prompt", required=False)
-@click.option(
-    "--output-format",
-    type=click.Choice(get_args(OutputFormat)),
-    default="text",
-    show_default=True,
-    help="text: the answer. json: one result object. stream-json: events as they come, then the result. "
-    "codex-json: the lines of codex exec --json.",
-)
-@click.option(
-    "--input-format",
-    type=click.Choice(["text", "stream-json"]),
-    default="text",
-    show_default=True,
-    help="stream-json: many prompts on stdin, one JSON record a line, one result each.",
-)
-@click.option("--verbose", is_flag=True, help="stream-json: also system, assistant and user lines.")
-@click.option("--include-partial-messages", "partial", is_flag=True, help="stream-json: also raw message events.")
-@click.option("--json-schema", metavar="FILE", help="The answer must fit it. It may also be the schema itself.")
-@click.option("--strict-exit", is_flag=True, help="130 interrupted, 3 limit, 4 denied or incomplete, 124 timed out.")
-@click.option("--output-file", metavar="FILE", type=click.Path(dir_okay=False), help="Write there, not to stdout.")
-@click.option("--last-message", metavar="FILE", type=click.Path(dir_okay=False), hidden=True, help="The answer, too.")
-@click.option(
-    "--unknown-cost",
-    type=float,
-    envvar="TREADLE_UNKNOWN_COST",
-    help="The total_cost_usd when no price is known, in place of null.",
-)
-@click.option("--replay-user-messages", "replay", is_flag=True, hidden=True, help="Write each prompt back.")
-@click.option("--include-hook-events", "hook_events", is_flag=True, help="stream-json: also what hooks begin and end.")
-@click.option("--forward-subagent-text", "forward", is_flag=True, help="stream-json: also the words of subagents.")
-@click.option("--session-mirror", "mirror", is_flag=True, hidden=True, help="Write the kept conversation, too.")
+@_flags
 @click.option("--permission-prompts", "asks", type=click.Choice(["host", "none"]), default="host", hidden=True)
 @click.option("--prompt-suggestions", is_flag=False, flag_value="true", callback=_suggests, **UNSEEN)
 @click.option("--system-prompt-snapshot", type=click.Choice(["on", "off"]), callback=_snapshot, **UNSEEN)
 @click.option("--allow-dangerously-skip-permissions", is_flag=True, hidden=True, expose_value=False)
-@click.option("--permission-prompt-tool", hidden=True, help="Who permits: stdio, or mcp__SERVER__TOOL.")
 @accepted_and_not_used
 @run_options
 def oneshot(prompt: str | None, **values: Any) -> None:
@@ -126,31 +136,13 @@ def oneshot(prompt: str | None, **values: Any) -> None:
     if values.pop("asks") == "none":
         values["permission_prompt_tool"] = None
     options = take(values)
-    talk = values["input_format"] == "stream-json"
+    flags = RunFlags(**{name: values[name] for name in RunFlags.__struct_fields__})
+    talk = flags.input_format == "stream-json"
     if talk and prompt is not None:
         raise ConfigError("with --input-format stream-json, prompts come on stdin", hint="leave the other one out")
     text = None if talk else streams.prompt(prompt, note=_note)
     hold_secrets()
-    flags = RunFlags(**{name: values[name] for name in RunFlags.__struct_fields__})
     sys.exit(run_async(_run(text, options, flags)))
-
-
-class RunFlags(msgspec.Struct, frozen=True, kw_only=True):
-    """What `-p` takes beside the options of every run."""
-
-    output_format: OutputFormat
-    verbose: bool
-    partial: bool
-    json_schema: str | None
-    strict_exit: bool
-    output_file: str | None
-    last_message: str | None
-    permission_prompt_tool: str | None
-    unknown_cost: float | None
-    replay: bool
-    hook_events: bool
-    forward: bool
-    mirror: bool
 
 
 class PreparedRun(msgspec.Struct, frozen=True, kw_only=True):

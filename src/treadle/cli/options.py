@@ -141,52 +141,108 @@ NETWORK = (
 )
 
 
-class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What was typed. `spec` turns it into what a session is opened with."""
+class Amount(click.FloatRange):
+    """A positive number. `nan` is refused: it would be a limit that is never reached."""
 
-    agent: str = ""
-    """Empty until `take` has settled it."""
+    def __init__(self) -> None:
+        super().__init__(0, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if math.isfinite(amount := super().convert(value, param, ctx)):
+            return amount
+        self.fail(f"{value} is no limit.", param, ctx)
+
+
+class OptionTable:
+    """Options of a command, declared as fields of a struct: each is written once. One without a help is not listed."""
+
+    def __init__(self) -> None:
+        self._declared: list[tuple[str, dict[str, Any]]] = []
+
+    def option(self, help_text: str = "", metavar: str | None = None, names: str = "", **how: Any) -> Any:
+        """The default of a field whose value is typed after an option of its name, or of these names."""
+        how = {"default": None, "help": help_text, "hidden": not help_text, "metavar": metavar, **how}
+        self._declared.append((names, how))
+        return how["default"]
+
+    def flag(self, help_text: str = "", names: str = "") -> Any:
+        return self.option(help_text, names=names, is_flag=True, default=False)
+
+    def switch(self, help_text: str) -> Any:
+        """`--name` and `--no-name`."""
+        return self.option(help_text, names="/")
+
+    def many(self, help_text: str, metavar: str | None = None, names: str = "", **how: Any) -> Any:
+        return self.option(help_text, metavar, names, multiple=True, default=(), **how)
+
+    def add_to(self, kind: type[msgspec.Struct], command: F) -> F:
+        fields = kind.__struct_fields__[: len(self._declared)]
+        for field, (names, how) in reversed(list(zip(fields, self._declared, strict=True))):
+            usual = f"--{field.replace('_', '-')}"
+            typed = [f"{usual}/--no-{usual[2:]}"] if names == "/" else names.split() or [usual]
+            command = click.option(*typed, field, **how)(command)
+        return command
+
+
+RUN = OptionTable()
+
+
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What was typed: the options of every run. `spec` turns it into what a session is opened with."""
+
+    agent: str = RUN.option("Which agent runs it: the one you chose, else our own.", "NAME", default="")
+    model: str | None = RUN.option("Such as anthropic, anthropic:MODEL, openrouter:vendor/model, local.", "NAME")
+    system_prompt: str | None = RUN.option("Replace the agent's own system prompt.", "TEXT")
+    append_system_prompt: str | None = RUN.option("Add to the system prompt.", "TEXT")
+    system_prompt_file: str | None = RUN.option(type=click.Path(exists=True, dir_okay=False))
+    append_system_prompt_file: str | None = RUN.option(type=click.Path(exists=True, dir_okay=False))
+    tools: str | None = RUN.option("Offer only these tools, with commas between; '' is none.", "NAMES")
+    allowed_tools: tuple[str, ...] = RUN.many(
+        'Allow without asking: "Bash(git *),Write".', "RULES", names="--allowed-tools --allowedTools"
+    )
+    denied_tools: tuple[str, ...] = RUN.many(
+        'Never allow: "Write(.env*)". Beats allow. A tool named alone is not offered.',
+        "RULES",
+        names="--denied-tools --disallowedTools --disallowed-tools",
+    )
+    permission_mode: str | None = RUN.option("suggest, auto-edit, full-auto, plan or yolo.", "MODE")
+    dangerously_skip_permissions: bool = RUN.flag("The same as --permission-mode yolo.")
+    effort: str | None = RUN.option("How hard to think: none, minimal, low, medium, high, xhigh, max.", "LEVEL")
+    max_thinking_tokens: int | None = RUN.option(
+        "At most this many tokens of thinking; 0: none.", "N", type=click.IntRange(0)
+    )
+    thinking: str | None = RUN.option(type=click.Choice(["adaptive", "enabled", "disabled"]))
+    agents: str | None = RUN.option('Subagents: {"NAME": {"description": ..., "prompt": ...}}, or a file.', "JSON")
+    mcp_config: tuple[str, ...] = RUN.many("MCP servers of a file, or JSON.", "FILE")
+    strict_mcp_config: bool = RUN.flag("Only the MCP servers of --mcp-config.")
+    bare: bool = RUN.flag("Without AGENTS.md, skills, hooks and MCP servers of the project.")
+    claude_settings: str | None = RUN.option(names="--settings")
+    plugin_dir: tuple[str, ...] = RUN.many(
+        "Skills, commands and subagents of a plugin in Claude Code's form.",
+        type=click.Path(exists=True, file_okay=False),
+    )
+    setting_sources: str | None = RUN.option("Whose rules, hooks, servers, skills, AGENTS.md: user,project.", "NAMES")
+    disable_slash_commands: bool = RUN.flag("No skills, and no commands of files.")
+    restricted: bool = RUN.flag("No bash, no web_fetch, no settings of the project or yours.")
+    safe_mode: bool = RUN.flag("No AGENTS.md, skills, hooks and servers, yours or the project's.")
+    autocompact: str | None = RUN.option("Compact as if the model had room for this: 200k, auto.", "TOKENS")
+    max_turns: int | None = RUN.option("Stop after N model calls.", "N", type=click.IntRange(1))
+    max_budget_usd: float | None = RUN.option("Stop at this cost.", "X", type=Amount())
+    timeout: float | None = RUN.option("Stop after S seconds.", "S", type=Amount())
+    continue_last: bool = RUN.flag("Go on with the last session here.", names="-c --continue")
+    resume: str | None = RUN.option("Go on with a session, by id, its beginning, or name.", "ID", names="-r --resume")
+    fork_session: bool = RUN.flag("With -c or -r: go on in a copy.")
+    resume_session_at: str | None = RUN.option("With -r: go on after this message; leave out the rest.", "UUID")
+    session_id: str | None = RUN.option("The id of the new session.", "ID")
+    name: str | None = RUN.option("A name for the new session, to resume it by.", "NAME", names="-n --name")
+    no_session_persistence: bool = RUN.flag("Keep nothing on disk.")
+    add_dir: tuple[str, ...] = RUN.many("Work here too.", type=click.Path(exists=True, file_okay=False))
+    sandbox: bool | None = RUN.switch(SANDBOX)
+    network: str | None = RUN.option(NETWORK, "WHAT")
+    trust: bool = RUN.flag("Let this project's files widen what is allowed, this once.")
+    small: bool | None = RUN.switch(SMALL)
     as_agent: str = ""
     """The name of `--agent` if no program has it: the definition of an agent that ours shall be."""
-    model: str | None = None
-    system_prompt: str | None = None
-    append_system_prompt: str | None = None
-    tools: str | None = None
-    allowed_tools: tuple[str, ...] = ()
-    denied_tools: tuple[str, ...] = ()
-    permission_mode: str | None = None
-    max_turns: int | None = None
-    max_budget_usd: float | None = None
-    timeout: float | None = None
-    continue_last: bool = False
-    resume: str | None = None
-    fork_session: bool = False
-    resume_session_at: str | None = None
-    session_id: str | None = None
-    name: str | None = None
-    no_session_persistence: bool = False
-    add_dir: tuple[str, ...] = ()
-    sandbox: bool | None = None
-    network: str | None = None
-    trust: bool = False
-    small: bool | None = None
-    effort: str | None = None
-    thinking: str | None = None
-    max_thinking_tokens: int | None = None
-    agents: str | None = None
-    mcp_config: tuple[str, ...] = ()
-    strict_mcp_config: bool = False
-    bare: bool = False
-    dangerously_skip_permissions: bool = False
-    claude_settings: str | None = None
-    setting_sources: str | None = None
-    plugin_dir: tuple[str, ...] = ()
-    system_prompt_file: str | None = None
-    append_system_prompt_file: str | None = None
-    disable_slash_commands: bool = False
-    autocompact: str | None = None
-    restricted: bool = False
-    safe_mode: bool = False
 
     def loaded(self) -> LoadedSettings:
         from treadle.settings import config
@@ -380,13 +436,6 @@ def _split(values: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def run_options(command: F) -> F:
-    """Add the shared options to a click command; `take` then makes RunOptions of them."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
 def serving_options(command: F) -> F:
     """Options of the commands that serve an agent on their standard streams."""
     command = click.version_option(__version__, message="%(prog)s %(version)s")(command)
@@ -400,94 +449,14 @@ def serving_options(command: F) -> F:
     )(command)
 
 
+def run_options(command: F) -> F:
+    """Add the shared options to a click command; `take` then makes RunOptions of them."""
+    return RUN.add_to(RunOptions, command)
+
+
 def take(values: dict[str, Any]) -> RunOptions:
     """Remove the shared options from a click command's arguments."""
-    names = [field.name for field in msgspec.structs.fields(RunOptions)]
-    return RunOptions(**{name: values.pop(name) for name in names if name in values}).settled()
-
-
-class Amount(click.FloatRange):
-    """A positive number. `nan` is refused: it would be a limit that is never reached."""
-
-    def __init__(self) -> None:
-        super().__init__(0, min_open=True)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if math.isfinite(amount := super().convert(value, param, ctx)):
-            return amount
-        self.fail(f"{value} is no limit.", param, ctx)
-
-
-_OPTIONS: list[Callable[[Any], Any]] = [
-    click.option("--agent", default="", metavar="NAME", help="Which agent runs it: the one you chose, else our own."),
-    click.option("--model", metavar="NAME", help="Such as anthropic, anthropic:MODEL, openrouter:vendor/model, local."),
-    click.option("--system-prompt", metavar="TEXT", help="Replace the agent's own system prompt."),
-    click.option("--append-system-prompt", metavar="TEXT", help="Add to the system prompt."),
-    click.option("--system-prompt-file", type=click.Path(exists=True, dir_okay=False), hidden=True),
-    click.option("--append-system-prompt-file", type=click.Path(exists=True, dir_okay=False), hidden=True),
-    click.option("--tools", metavar="NAMES", help="Offer only these tools, with commas between; '' is none."),
-    click.option(
-        "--allowed-tools",
-        "--allowedTools",
-        multiple=True,
-        metavar="RULES",
-        help='Allow without asking: "Bash(git *),Write".',
-    ),
-    click.option(
-        "--denied-tools",
-        "--disallowedTools",
-        "--disallowed-tools",
-        "denied_tools",
-        multiple=True,
-        metavar="RULES",
-        help='Never allow: "Write(.env*)". Beats allow. A tool named alone is not offered.',
-    ),
-    click.option("--permission-mode", metavar="MODE", help="suggest, auto-edit, full-auto, plan or yolo."),
-    click.option("--dangerously-skip-permissions", is_flag=True, help="The same as --permission-mode yolo."),
-    click.option("--effort", metavar="LEVEL", help="How hard to think: none, minimal, low, medium, high, xhigh, max."),
-    click.option(
-        "--max-thinking-tokens",
-        type=click.IntRange(0),
-        metavar="N",
-        help="At most this many tokens of thinking; 0: none.",
-    ),
-    click.option("--thinking", type=click.Choice(["adaptive", "enabled", "disabled"]), hidden=True),
-    click.option(
-        "--agents", metavar="JSON", help='Subagents: {"NAME": {"description": ..., "prompt": ...}}, or a file.'
-    ),
-    click.option("--mcp-config", multiple=True, metavar="FILE", help="MCP servers of a file, or JSON."),
-    click.option("--strict-mcp-config", is_flag=True, help="Only the MCP servers of --mcp-config."),
-    click.option("--bare", is_flag=True, help="Without AGENTS.md, skills, hooks and MCP servers of the project."),
-    click.option("--settings", "claude_settings", hidden=True),
-    click.option(
-        "--plugin-dir",
-        multiple=True,
-        type=click.Path(exists=True, file_okay=False),
-        help="Skills, commands and subagents of a plugin in Claude Code's form.",
-    ),
-    click.option(
-        "--setting-sources", metavar="NAMES", help="Whose rules, hooks, servers, skills, AGENTS.md: user,project."
-    ),
-    click.option("--disable-slash-commands", is_flag=True, help="No skills, and no commands of files."),
-    click.option("--restricted", is_flag=True, help="No bash, no web_fetch, no settings of the project or yours."),
-    click.option("--safe-mode", is_flag=True, help="No AGENTS.md, skills, hooks and servers, yours or the project's."),
-    click.option("--autocompact", metavar="TOKENS", help="Compact as if the model had room for this: 200k, auto."),
-    click.option("--max-turns", type=click.IntRange(1), metavar="N", help="Stop after N model calls."),
-    click.option("--max-budget-usd", type=Amount(), metavar="X", help="Stop at this cost."),
-    click.option("--timeout", type=Amount(), metavar="S", help="Stop after S seconds."),
-    click.option("-c", "--continue", "continue_last", is_flag=True, help="Go on with the last session here."),
-    click.option("-r", "--resume", metavar="ID", help="Go on with a session, by id, its beginning, or name."),
-    click.option("--fork-session", is_flag=True, help="With -c or -r: go on in a copy."),
-    click.option("--resume-session-at", metavar="UUID", help="With -r: go on after this message; leave out the rest."),
-    click.option("--session-id", metavar="ID", help="The id of the new session."),
-    click.option("-n", "--name", metavar="NAME", help="A name for the new session, to resume it by."),
-    click.option("--no-session-persistence", is_flag=True, help="Keep nothing on disk."),
-    click.option("--add-dir", multiple=True, type=click.Path(exists=True, file_okay=False), help="Work here too."),
-    click.option("--sandbox/--no-sandbox", default=None, help=SANDBOX),
-    click.option("--network", metavar="WHAT", help=NETWORK),
-    click.option("--trust", is_flag=True, help="Let this project's files widen what is allowed, this once."),
-    click.option("--small/--no-small", default=None, help=SMALL),
-]
+    return RunOptions(**{name: values.pop(name) for name in RunOptions.__struct_fields__ if name in values}).settled()
 
 
 # What a person should know before the first turn: ignored settings, servers that did not start.
