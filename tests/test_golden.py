@@ -18,10 +18,12 @@ import pytest
 
 import treadle
 from tests.calls import ROOT, endings
+from treadle.agent.providers.script import parse
 from treadle.cli.arguments import TERMINAL
 from treadle.cli.heimdall import OF_TREADLE
 from treadle.cli.help import every
 from treadle.serve.api import openapi
+from treadle.testing.formats import Play, anthropic, chat, gemini, responses
 from treadle.testing.wires import Pair, folders, wire
 from treadle.wire.sidecar import connection
 
@@ -185,3 +187,21 @@ def test_what_a_running_or_installed_earlier_version_starts_is_still_there() -> 
         found = pkgutil.resolve_name(place.removeprefix("-m ").replace(":", "."))
         assert ":" in place or '__name__ == "__main__"' in inspect.getsource(found), f"python {place} does nothing"
     same(path.name, "".join(f"{place}\n" for place in wanted))
+
+
+USED = "usage={input=10, output=9, cache_read=4, cache_write=2, reasoning=3}, cost=0.5"
+REPLIES = [
+    f"text='a b', repeat=2, thinking='c d', {USED}",
+    "call=[{name='s::x', arguments='{bad'}, {name='y', arguments={a=1}, id='own'}]",
+    "text='x', cost=0.5",
+    *(f"text='no no', finish='{finish}'" for finish in ("tool_calls", "length", "refusal", "other")),
+]
+
+
+@pytest.mark.parametrize("form", [chat, responses, anthropic, gemini], ids=lambda form: form.__name__.split(".")[-1])
+def test_a_reply_of_the_scripted_model_as_a_stream_and_as_a_document(form: Any) -> None:
+    lines = []
+    for toml in REPLIES:
+        play = Play(reply=parse(f"reply=[{{{toml}}}]").reply[0], model="m", turn=1, id="1")
+        lines += [f"# {toml}", *(event.decode().strip() for event in form.events(play)), json.dumps(form.whole(play))]
+    same(f"model/{form.__name__.split('.')[-1]}.txt", "\n".join(lines) + "\n")

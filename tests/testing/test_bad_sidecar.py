@@ -3,19 +3,13 @@
 Each has its typed error or none, its outcome, its code in the contract's words, a receipt on disk, and no process left.
 """
 
-import io
-import json
-import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from tests.cli.choosing.conftest import typed
 from tests.host.conftest import PINGING, QUICK, order, run, scripted, source, store  # noqa: F401
 from treadle.errors import (
     BudgetExceeded,
@@ -328,69 +322,3 @@ async def test_unknown_things_are_kept(run: Runner) -> None:  # noqa: F811
     assert receipt.trace[0].ext["unknown_event"]["input_tokens"] == 3  # type: ignore[index]
     receipt, _ = await run("time_is_nonsense")
     assert receipt.trace[0].ext == {"ts": "yesterday"}
-
-
-class Talking:
-    """What it reads and has written, in the test's own process."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, heard: bytes, task: str = "") -> None:
-        self.written = io.BytesIO()
-        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(heard)))
-        monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=self.written))
-        monkeypatch.setattr(bad_sidecar, "ORDER", {"task": task})
-        monkeypatch.setattr(bad_sidecar, "HEARD", {b"$RUN": b"r1"})
-
-    def said(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.written.getvalue().splitlines()]
-
-
-@pytest.mark.parametrize("words", [[], ["no_such_act"], ["good", "fatal"]])
-def test_without_the_name_of_one_act_it_lists_them(
-    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["bad_sidecar.py", *words])
-    with pytest.raises(SystemExit) as ended:
-        bad_sidecar.main()
-    assert ended.value.code == 2 and capsys.readouterr().out.split() == sorted(bad_sidecar.ACTS)
-
-
-def test_a_ping_is_answered_with_its_number_and_the_end_of_input_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    talking = Talking(monkeypatch, b'{"t":"run"}\n{"t":"ping","seq":7}\n')
-    bad_sidecar.answer_ping()
-    assert talking.said() == [{"t": "pong", "seq": 7}]
-    with pytest.raises(SystemExit) as ended:
-        bad_sidecar.answer_ping()
-    assert ended.value.code == 0 and len(talking.said()) == 1
-
-
-@pytest.mark.parametrize(("task", "number"), [("3", 3), ("503", 503), ("words", 20_000)])
-def test_a_flood_has_as_many_events_as_the_task_says(task: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    talking = Talking(monkeypatch, b"", task)
-    bad_sidecar.flood()
-    assert talking.written.getvalue().count(b'"ref_id":"r1"') == talking.written.getvalue().count(b"\n") == number
-
-
-def test_one_that_works_for_a_while_answers_pings_until_it_is_cancelled_or_its_time_is_over(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    talking = Talking(monkeypatch, b'{"t":"ping","seq":1}\n{"t":"other"}\n{"t":"cancel"}\n{"t":"ping","seq":2}\n', "60")
-    with typed(""):  # always something to read
-        bad_sidecar.work()
-    assert [line["t"] for line in talking.said()] == ["event", "pong", "event", "event"]
-    over = Talking(monkeypatch, b"", "0")
-    bad_sidecar.work()
-    assert over.said() == []
-    ended = Talking(monkeypatch, b"", "60")
-    with typed(""):
-        bad_sidecar.work()
-    assert len(ended.said()) == 1, "the end of its input is as good as a cancel"
-
-
-def test_a_deaf_one_ignores_both_requests_to_end() -> None:
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        bad_sidecar.deaf()
-        assert {signal.getsignal(number) for number in before} == {signal.SIG_IGN}
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

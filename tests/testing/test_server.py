@@ -1,8 +1,7 @@
-"""The service as an outside client sees it, over a socket and with a plain HTTP library."""
+"""The scripted model as an outside client sees it: over a socket, in four formats, with faults that are asked for."""
 
 import asyncio
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -11,9 +10,13 @@ from typing import Any
 
 import httpx2
 import pytest
+from msgspec.structs import replace
 
 from tests.scripts import calls, says
-from treadle.agent.providers.script import ErrorLine, parse
+from treadle.agent.providers.script import Cue, ErrorLine, parse
+from treadle.errors import ConfigError
+from treadle.testing import faults
+from treadle.testing.formats import anthropic, chat, gemini, responses, text_of
 from treadle.testing.server import ModelServer
 
 PATHS = ["/v1/chat/completions", "/v1/responses", "/v1/messages"]
@@ -103,19 +106,6 @@ async def test_a_body_that_is_not_json_is_refused_and_the_connection_goes_on() -
         assert (bad.status_code, good.status_code, server.connections) == (400, 200, 1)
 
 
-async def spoken(server: ModelServer, *requests: bytes) -> bytes:
-    """All that comes back on one connection, which is closed after the requests were answered."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
-    for request in requests:
-        writer.write(request)
-    writer.write_eof()
-    async with asyncio.timeout(60):
-        answers = await reader.read()
-    writer.close()
-    await writer.wait_closed()
-    return answers
-
-
 def asked(path: str, body: bytes = b"{}", head: bytes = b"") -> bytes:
     return b"POST %s HTTP/1.1\r\nhost: x\r\n%bcontent-length: %d\r\n\r\n%b" % (path.encode(), head, len(body), body)
 
@@ -143,18 +133,6 @@ async def test_gemini_is_asked_by_its_path_and_a_model_that_no_one_names_is_that
     assert counted == {"totalTokens": 103}
 
 
-async def test_events_come_in_one_chunk_or_each_in_its_own() -> None:
-    script = parse("reply=[{text='a b c', times='always'}, ]")
-    request = asked(PATHS[0], b'{"stream": true}')
-    for batch, chunks in ((True, 1), (False, 6)):
-        async with ModelServer(script, batch=batch) as server:
-            answer = await spoken(server, request)
-        assert answer.count(b"\r\n\r\n") == 2 and answer.endswith(b"\r\n0\r\n\r\n")
-        assert len(re.findall(rb"\r\n[0-9a-f]+\r\ndata", answer)) == chunks
-    async with ModelServer(parse("reply=[{text='a b', pace=0.001, delay=0.001}]")) as server:
-        assert len(re.findall(rb"\r\n[0-9a-f]+\r\ndata", await spoken(server, request))) == 5, "each at its own time"
-
-
 async def test_a_harmless_fault_uses_its_reply_up_and_another_gives_it_again() -> None:
     script = (
         "reply=[{text='a'}, {text='b', fault='html'}, {error={status=418, message='tea', retry_after=0.5}}, {text='c'}]"
@@ -169,56 +147,6 @@ async def test_a_harmless_fault_uses_its_reply_up_and_another_gives_it_again() -
         assert texts((await post(server, PATHS[0])).json()) == "c"
         assert server.connections == 5
         await asyncio.wait_for(server.all_gone(), 60)
-
-
-async def test_a_request_that_waits_to_be_told_to_go_on_or_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with ModelServer(parse("reply=[{text='a', times='always'}]")) as server:
-        answers = await spoken(server, asked(PATHS[0], head=b"expect: 100-continue\r\n"), asked("/nowhere"))
-        assert b'"content":"a"' in answers and b"404 Error" in answers and b"200 OK" in answers
-        monkeypatch.setattr("treadle.testing.server.LARGEST_REQUEST", 10)
-        assert b"200 OK" in await spoken(server, asked(PATHS[0], b'{"a": "b"}'))
-        assert await spoken(server, asked(PATHS[0], b'{"a": "bc"}')) == b""
-        assert server.requests[1].body == {} and len(server.requests) == 3
-
-
-async def test_it_can_be_served_at_a_socket_and_says_when_requests_have_come(tmp_path: Path) -> None:
-    async with ModelServer(parse("reply=[{text='a'}]"), socket=str(tmp_path / "s")) as server:
-        waiting = asyncio.create_task(server.arrived(1))
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        transport = httpx2.AsyncHTTPTransport(uds=str(tmp_path / "s"))
-        async with httpx2.AsyncClient(transport=transport, trust_env=False) as client:
-            await client.get("http://x/v1/models")
-            assert not waiting.done(), "a listing is no request for a reply"
-            assert (await client.post(f"http://x{PATHS[0]}", json={})).status_code == 200
-        await asyncio.wait_for(waiting, 60)
-
-
-async def test_what_is_not_http_is_dropped() -> None:
-    async with ModelServer(parse("reply=[{}]")) as server:
-        host, port = server.url.removeprefix("http://").split(":")
-        reader, writer = await asyncio.open_connection(host, int(port))
-        writer.write(b"\x16\x03\x01 hello\r\n\r\n")
-        async with asyncio.timeout(60):
-            assert await reader.read() == b""
-        writer.close()
-        await writer.wait_closed()
-
-
-async def test_pipelined_requests_and_chunked_bodies_are_read() -> None:
-    async with ModelServer(parse("reply=[{text='a'},{text='b'}]")) as server:
-        host, port = server.url.removeprefix("http://").split(":")
-        reader, writer = await asyncio.open_connection(host, int(port))
-        head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n"
-        chunked = head + b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
-        writer.write(chunked + head + b"connection: close\r\ncontent-length: 2\r\n\r\n{}")
-        await server.arrived(2)
-        writer.write_eof()
-        async with asyncio.timeout(60):
-            answers = await reader.read()
-        writer.close()
-        await writer.wait_closed()
-    assert b'"content":"a"' in answers and b'"content":"b"' in answers
 
 
 def test_it_runs_as_a_program_and_ends_on_a_signal(tmp_path: Path) -> None:
@@ -243,3 +171,77 @@ def test_a_wrong_argument_is_one_line(arguments: list[str], tmp_path: Path) -> N
     command = [sys.executable, "-m", "treadle.testing.server", *given]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and "Traceback" not in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_fault_is_written_as_a_name_a_status_or_ok() -> None:
+    assert faults.parse("cut") == "cut"
+    assert faults.parse("ok") is None
+    assert faults.parse("500") == ErrorLine(status=500, message="a fault was asked for")
+    assert faults.parse("429:1.5") == ErrorLine(status=429, message="a fault was asked for", retry_after=1.5)
+
+
+@pytest.mark.parametrize("text", ["sneeze", "200", "429:soon", ""])
+def test_an_unknown_fault_is_refused_with_the_list(text: str) -> None:
+    with pytest.raises(ConfigError, match="one of: ok, 429:SECONDS, 500, cut,"):
+        faults.parse(text)
+
+
+EVENTS = [b"data: 1\n\n", b"data: 2\n\n", "data: \u00e9\u00e8\n\n".encode(), b"data: 4\n\n"]
+BODY, HALF, REST = b"".join(EVENTS), b"".join(EVENTS[:2]), b"".join(EVENTS[2:])
+
+
+EVERY = [chat, responses, anthropic, gemini]
+
+
+def test_a_failure_has_the_name_that_each_service_gives_it() -> None:
+    for form in (chat, responses):
+        assert form.failure(429, "no")["error"]["message"] == "no"
+    assert anthropic.failure(429, "no") == {"type": "error", "error": {"type": "rate_limit_error", "message": "no"}}
+    assert anthropic.failure(500, "no")["error"]["type"] == "api_error"
+    assert gemini.failure(403, "no") == {"error": {"code": 403, "message": "no", "status": "PERMISSION_DENIED"}}
+    assert gemini.failure(500, "no")["error"]["status"] == "INTERNAL"
+
+
+def test_what_is_asked_is_found_in_every_format() -> None:
+    expected = Cue(last="newest", turn=2, system="sys")
+    turns = [{"role": "user", "content": "first"}, {"role": "assistant", "content": "hm"}]
+    newest = {"role": "user", "content": [{"type": "text", "text": "newest"}]}
+    assert chat.asked({"messages": [{"role": "system", "content": "sys"}, *turns, newest]}) == expected
+    assert anthropic.asked({"system": [{"type": "text", "text": "sys"}], "messages": [*turns, newest]}) == expected
+    said = [{"type": "reasoning"}, {"role": "assistant", "content": "hm"}, {"type": "function_call"}]
+    assert responses.asked({"instructions": "sys", "input": [turns[0], *said, newest]}) == expected
+    result = {"type": "function_call_output", "output": "newest"}
+    told = {"role": "developer", "content": "sys"}
+    assert responses.asked({"instructions": "", "input": [told, turns[0], said[0], result]}) == replace(
+        expected, system="\nsys"
+    )
+    assert responses.asked({"input": "newest"}) == Cue(last="newest", turn=1)
+    contents = [{"role": "user", "parts": [{"text": "first"}]}, {"role": "model", "parts": [{"text": "hm"}]}]
+    got = {"functionResponse": {"response": {"a": 1}}}
+    asked = [*contents, {"role": "user", "parts": [{"text": "newest"}]}]
+    for name in ("systemInstruction", "system_instruction"):
+        assert gemini.asked({"contents": asked, name: {"parts": [{"text": "sys"}]}}) == expected
+    answered = [*contents, {"parts": [got, 5, {"functionResponse": 5, "text": "b"}, {"inlineData": {}}]}]
+    assert gemini.asked({"contents": answered, "systemInstruction": "sys"}) == Cue(last='{"a":1}\nb', turn=2)
+
+
+def test_in_chat_all_since_the_last_reply_is_new_and_instructions_are_no_part_of_it() -> None:
+    said = [{"role": "user", "content": "old"}, {"role": "assistant"}, {"role": "tool", "content": "a"}]
+    more = [
+        {"role": "developer", "content": "dev"},
+        {"role": "user", "content": "b"},
+        {"role": "system", "content": "s"},
+    ]
+    assert chat.asked({"messages": [*said, *more]}) == Cue(last="a\nb", turn=2, system="dev\ns")
+    assert anthropic.asked({"messages": said}) == Cue(last="old", turn=2)
+
+
+@pytest.mark.parametrize("form", EVERY)
+@pytest.mark.parametrize("body", [{}, {"messages": None, "input": None}, {"messages": [{}, 5], "input": ["text"]}])
+def test_a_request_with_little_in_it_is_understood(form: Any, body: dict[str, Any]) -> None:
+    assert form.asked(body).turn == 1
+
+
+def test_text_is_found_in_parts_of_parts() -> None:
+    assert text_of([{"type": "tool_result", "content": [{"type": "text", "text": "a"}]}, {"text": "b"}, 5]) == "a\nb"
+    assert (text_of("a"), text_of(None), text_of([{"text": ""}, {"content": "c"}, {}])) == ("a", "", "c")

@@ -8,15 +8,8 @@ from treadle.errors import LocalProtocolError
 from treadle.testing.conversations.worker import CROSSINGS, SAMPLES
 from treadle.testing.wires import (
     CHECKS,
-    NO_CONVERSATIONS,
     Wire,
-    check_crossing,
-    check_garbage,
-    check_illegal_send,
     check_protocol,
-    check_round_trip,
-    folders,
-    wire,
 )
 from treadle.wire.worker import connection as worker
 
@@ -88,37 +81,3 @@ def test_a_broken_protocol_is_caught(broken: type[worker.Connection], caught_by:
 
 def test_a_sound_protocol_passes() -> None:
     check_protocol(worker.Connection, SAMPLES, CROSSINGS)
-
-
-@pytest.mark.parametrize("name", ["terminal", "heimdall"])
-def test_frames_and_plain_objects_are_checked_as_lines_are(name: str) -> None:
-    for check in CHECKS:
-        if check is not check_garbage:  # which takes long, and asks for nothing of its own here
-            check(wire(name))
-    assert name in folders() and not NO_CONVERSATIONS.keys() & {*folders()}
-    assert wire("terminal").crossings and not wire("heimdall").crossings
-
-
-class Easygoing(worker.Connection):
-    """Finds nothing wrong."""
-
-    def refusal(self, role: str, message: Any) -> None:
-        return None
-
-
-class Forward(worker.Connection):
-    """Takes no message that was on its way when it sent its own."""
-
-    def receive(self, data: bytes) -> Any:
-        return [] if self.state is worker.State.CLOSED or b'"cancel"' in data else super().receive(data)
-
-
-def test_what_shows_nothing_is_refused_with_the_reason() -> None:
-    with pytest.raises(AssertionError, match="at least one sample conversation"):
-        check_round_trip(Wire(worker.Connection, []))
-    with pytest.raises(AssertionError, match="in which everything is always legal needs no Connection"):
-        check_illegal_send(Wire(Easygoing, SAMPLES[:1]))
-    with pytest.raises(AssertionError):
-        check_crossing(Wire(Forward, SAMPLES, CROSSINGS))
-    with pytest.raises(AssertionError):
-        check_protocol(Forward, SAMPLES, CROSSINGS)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from treadle.io.process.programs import Finished, run_program
 from treadle.workspace.git import FETCHING, OPTIONS, environment
+from treadle.workspace.workspace import Workspace, WorkspaceMode, prepare
 
 
 def git(*arguments: str, cwd: str, env: Mapping[str, str] | None = None, stdin: bytes = b"") -> Finished:
@@ -43,3 +44,9 @@ def make(path: Path, *, commit: bool = True) -> Repository:
 
 def branches(repository: Repository) -> set[str]:
     return set(repository.git("for-each-ref", "--format=%(refname:short)", "refs/heads").split())
+
+
+def open_in(tmp_path: Path, source: Path, mode: WorkspaceMode = "staged", **more: object) -> Workspace:
+    directory = tmp_path / "run"
+    directory.mkdir()
+    return prepare(mode, str(source), str(directory), name="r1", **more)  # type: ignore[arg-type]

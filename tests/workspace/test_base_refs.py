@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.checkouts import checkout, git
-from treadle.workspace.user_repository import BASE, UserRepository, forget, keep
+from treadle.workspace.user_repository import UserRepository, forget, keep
 from treadle.workspace.workspace import WorkspaceMode, prepare
 
 
@@ -58,23 +58,3 @@ def test_with_a_repository_that_is_gone_nothing_is_left_to_forget(tmp_path: Path
     assert keep(user, str(tmp_path / "a"), git(top, "rev-parse", "HEAD")) == ""
     shutil.rmtree(top)
     forget(user, str(tmp_path / "a"))
-
-
-def test_a_ref_is_named_by_its_directory_and_its_commit_and_all_of_one_go(tmp_path: Path) -> None:
-    top = checkout(tmp_path / "w")
-    user = UserRepository.at(str(top))
-    assert user is not None
-    first = git(top, "rev-parse", "HEAD")
-    git(top, "commit", "-q", "--allow-empty", "-m", "two")
-    second = git(top, "rev-parse", "HEAD")
-    (tmp_path / "run").mkdir()
-    (tmp_path / "link").symlink_to("run")
-    for owner, commit in (("run", first), ("link", second), ("other", first)):
-        assert keep(user, str(tmp_path / owner), commit) == ""
-    names = git(top, "for-each-ref", "--format=%(refname)", BASE.rstrip("/")).splitlines()
-    assert len(names) == 3 and {name.rpartition("/")[2] for name in names} == {first, second}
-    assert len({name.rpartition("/")[0] for name in names}) == 2, "a link leads to the same directory"
-    forget(user, str(tmp_path / "link"))
-    assert len(git(top, "for-each-ref", BASE.rstrip("/")).splitlines()) == 1
-    said = keep(user, "/one", "1" * 40)
-    assert said.startswith(f"{'1' * 12} is not kept from git gc: ") and "1" * 40 in said

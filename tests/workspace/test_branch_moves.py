@@ -159,15 +159,6 @@ def test_a_git_command_at_work_is_waited_for_and_its_lock_is_left_alone(
     assert branch_moves.move(moves.user, MAIN, moves.store, moves.old, new, "test") == []
 
 
-def test_an_index_that_was_changed_since_it_was_looked_at_stops_the_move(moves: Moves) -> None:
-    (change,) = branch_moves._changes(moves.user, MAIN, moves.store, moves.old, moves.adding("one.txt"))
-    Path(moves.repository.top, "mine.txt").write_text("mine\n")
-    moves.repository.git("add", "mine.txt")
-    with pytest.raises(BranchMoved, match="the index of .* was changed meanwhile") as error:
-        branch_moves._lock_index(change, b"ours")
-    assert error.value.retryable and Path(moves.repository.top, ".git", "index.lock").read_bytes() == b"ours"
-
-
 def test_a_branch_that_git_does_not_move_leaves_everything_as_it_was(moves: Moves) -> None:
     lock = Path(moves.repository.top, ".git", "refs", "heads", "main.lock")
     lock.touch()

@@ -229,40 +229,6 @@ def test_a_name_that_is_not_utf_8_is_left_to_git(changing: Changing) -> None:
     assert changing.refused(delta("tab\there", None, FILE), delta("\u00fc", None, FILE)) == ""
 
 
-def test_what_is_written_deleted_and_entered_in_the_index(changing: Changing) -> None:
-    changing.repository.git("update-index", "--skip-worktree", "c", "d")
-    module = TreeEntry(mode=GITLINK, blob=BLOB)
-    blob = changing.store.put("blob", b"content")
-    deltas = [
-        delta("new", None, TreeEntry(mode="100755", blob=blob)),
-        delta("other", None, TreeEntry(mode="120000", blob=blob)),
-        delta("b", FILE, None),
-        delta("c", FILE, TreeEntry(mode="100644", blob=blob)),
-        delta("d", FILE, None),
-        delta("module", None, module),
-        delta("left", module, None),
-    ]
-    change = changing.change(*deltas)
-    writes, deletes = change.files(changing.store)
-    assert sorted(writes) == ["new", "other"] and deletes == ["b"]
-    for name, put in writes.items():
-        put(str(changing.top / f"made-{name}"))
-    assert (changing.top / "made-new").read_bytes() == b"content" and os.access(changing.top / "made-new", os.X_OK)
-    assert (changing.top / "made-other").readlink() == Path("content")
-    lines, skipped = change.index_lines()
-    zeros = "0" * 40
-    assert lines.decode().split("\0")[:-1] == [
-        f"100755 {blob} 0\tnew",
-        f"120000 {blob} 0\tother",
-        f"0 {zeros}\tb",
-        f"100644 {blob} 0\tc",
-        f"0 {zeros}\td",
-        f"160000 {BLOB} 0\tmodule",
-        f"0 {zeros}\tleft",
-    ]
-    assert skipped == b"c\0"
-
-
 def test_kinds_modes_and_links_count_and_what_is_not_checked_out_does_not(changing: Changing) -> None:
     def changed() -> list[str]:
         entries = index_file.parse(Path(changing.user.file("index")).read_bytes(), 20)

@@ -82,29 +82,3 @@ def test_a_repository_of_an_unusual_form_is_asked_about_and_none_is_not(reposito
     assert verdict(other, "git diff") == "allow"
     (other / ".git").symlink_to(repository / ".git")
     assert verdict(other, "git diff") == "ask"
-
-
-def test_the_reason_names_the_repository_and_each_setting(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert run_when_looking(str(repository)) == run_when_looking(str(tmp_path)) == ""
-    mine = tmp_path / "mine"
-    mine.write_text("[diff]\n\texternal = mine\n")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / ".gitconfig").write_text(mine.read_text())
-    assert run_when_looking(str(repository)) == "", "what a person has configured for all is theirs"
-    git(repository, "config", "diff.external", "evil")
-    git(repository, "config", "core.fsmonitor", "worse")
-    said = run_when_looking(str(repository))
-    assert said.startswith(f"the repository {repository} has git run a program: ")
-    assert "diff.external = evil" in said and ", " in said and "core.fsmonitor = worse" in said and "mine" not in said
-
-
-def test_what_cannot_be_read_is_a_reason_too(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    other = tmp_path / "other"
-    (other / "deep").mkdir(parents=True)
-    (other / ".git").symlink_to(repository / ".git")
-    for place in (other, other / "deep"):
-        assert run_when_looking(str(place)) == f"the repository around {place} is of an unusual form"
-    monkeypatch.setenv("PATH", str(other))  # no git
-    assert run_when_looking(str(repository)).startswith("its configuration cannot be read (")

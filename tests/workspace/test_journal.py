@@ -223,40 +223,6 @@ def test_a_name_that_is_not_utf_8_is_kept_by_its_bytes(tmp_path: Path) -> None:
     assert os.listdir(target) == [] and sorted(os.listdir(tmp_path)) == ["target"]
 
 
-def test_a_fingerprint_tells_kinds_programs_and_contents_apart(tmp_path: Path) -> None:
-    for name, text, mode in (("a", "x", 0o644), ("b", "x", 0o755), ("c", "y", 0o644), ("d", "x", 0o600)):
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(mode)
-    (tmp_path / "l").symlink_to("a")
-    (tmp_path / "m").symlink_to("b")
-    os.mkfifo(tmp_path / "p")
-    (tmp_path / "e").mkdir()
-    found = {name: journal.fingerprint(str(tmp_path / name)) for name in "abcdlmpe"}
-    assert found["a"] == found["d"] and len(set(found.values())) == 7
-    assert (found["p"], found["e"]) == ("special", "directory")
-    assert journal.fingerprint(str(tmp_path / "no")) is journal.fingerprint(str(tmp_path / "a" / "x")) is None
-
-
-def test_what_was_staged_can_be_abandoned_or_settled_and_without_a_journal_there_is_nothing(tmp_path: Path) -> None:
-    path, target = str(tmp_path / "apply.json"), tmp_path / "target"
-    target.mkdir()
-    (target / "gone").write_text("old")
-    assert journal.settle(path) is None
-    journal.abandon(path)
-    writes = {"deep/new": lambda place: Path(place).write_text("new") and None}
-    journal.stage(path, str(target), writes, ["gone"])
-    assert os.listdir(target) == ["gone"] and len(os.listdir(tmp_path)) == 3
-    journal.abandon(path)
-    assert os.listdir(target) == ["gone"] and os.listdir(tmp_path) == ["target"]
-    journal.stage(path, str(target), writes, ["gone"])
-    assert journal.settle(path) == "finished" and journal.settle(path) is None
-    assert (target / "deep" / "new").read_text() == "new" and os.listdir(target) == ["deep"]
-    made = journal.stage(path, str(target), {}, ["deep/new"])
-    journal.finish(path, made)
-    assert os.listdir(target) == [], "a directory that becomes empty goes as well"
-    assert os.listdir(tmp_path) == ["target"]
-
-
 def test_a_file_that_cannot_be_made_leaves_nothing_staged(tmp_path: Path) -> None:
     path, target = str(tmp_path / "apply.json"), tmp_path / "target"
     target.mkdir()

@@ -112,36 +112,6 @@ def test_what_a_manager_of_hooks_reads_if_its_hook_is_installed(top: Path, text:
     assert user is not None and str(top / file) in settings_files(user)
 
 
-def test_each_reason_says_what_obeys_the_path(top: Path) -> None:
-    for name, value in (
-        ("core.hooksPath", ".husky/_"),
-        ("include.path", "../team.cfg"),
-        ("filter.x.clean", "tools/clean"),
-        ("alias.odd", "!sh 'tools/unclosed"),
-        ("alias.plain", "status"),
-    ):
-        git(top, "config", name, value)
-    user = UserRepository.at(str(top))
-    assert user is not None
-    reason = obeyed(user)
-    assert {
-        path: reason(path) for path in (".git/x", ".husky/_", "team.cfg", "tools/clean", ".husky/pre-push", "a")
-    } == {
-        ".git/x": "belongs to git itself",
-        ".husky/_": "is in the directory of your git's hooks (core.hooksPath)",
-        "team.cfg": "is read by your git as its configuration (include.path)",
-        "tools/clean": "is run by your git (filter.x.clean)",
-        ".husky/pre-push": "tells your git's hooks what to run",
-        "a": "",
-    }
-    assert (
-        reason("./tools/../team.cfg") == reason("TEAM.CFG") == reason("team.cfg")
-        and reason("tools")
-        and reason(".husky")
-    )
-    assert reason("team.cfg/x") == "" and reason("tools/other") == "" and reason("status") == ""
-
-
 def test_paths_of_a_directory_count_from_there_and_without_a_repository_none_does(top: Path, tmp_path: Path) -> None:
     git(top, "config", "core.hooksPath", "sub/hooks")
     (top / "sub").mkdir()

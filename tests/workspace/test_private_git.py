@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from tests.agent.checkouts import checkout, git
 from treadle.errors import WorkspaceError
-from treadle.workspace import private_git
 from treadle.workspace.private_git import MARK, _lines, harmless, make, mark, named_commits, write_refs
 from treadle.workspace.user_repository import UserRepository
 
@@ -133,26 +132,6 @@ def test_refs_that_name_others_are_files_and_bad_ones_are_left_out(tmp_path: Pat
     assert packed == ["# pack-refs with: sorted ", f"{'1' * 40} refs/heads/a", f"{'2' * 40} refs/heads/b"]
 
 
-def test_a_worktrees_own_sparse_checkout_counts_and_none_that_is_too_large(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    top, tree, place = checkout(tmp_path / "w"), tmp_path / "tree", tmp_path / "p"
-    git(top, "worktree", "add", "-q", str(tree), "-b", "side")
-    (top / ".git/info/sparse-checkout").write_text("common\n")
-    own = top / ".git/worktrees/tree/info/sparse-checkout"
-    make(str(tmp_path / "p0"), user(tree))
-    assert (tmp_path / "p0/info/sparse-checkout").read_text() == "common\n"
-    own.parent.mkdir(exist_ok=True)
-    own.write_text("mine\n")
-    monkeypatch.setattr(private_git, "LARGEST", len("common\n"))
-    (top / ".git/info/exclude").unlink()
-    make(str(place), user(tree))
-    assert (place / "info/sparse-checkout").read_text() == "mine\n"
-    own.write_text("longer by one letter\n"[:8])
-    with pytest.raises(WorkspaceError, match=f"{own} is larger than"):
-        make(str(tmp_path / "p2"), user(tree))
-
-
 def test_the_commits_that_a_private_directory_names_are_read_as_data(tmp_path: Path) -> None:
     place, ids = tmp_path / "w" / ".git", [digit * 40 for digit in "12345"]
     (place / "refs" / "heads").mkdir(parents=True)
@@ -168,78 +147,12 @@ def test_the_commits_that_a_private_directory_names_are_read_as_data(tmp_path: P
     assert named_commits(str(tmp_path / "other")) == named_commits(str(tmp_path / "none")) == set()
 
 
-def test_a_repository_without_commits_and_one_with_another_hash_are_taken_as_they_are(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    git(tmp_path / "empty", "init", "-q", "-b", "trunk")
-    assert make(str(tmp_path / "p1"), user(tmp_path / "empty")).head == "refs/heads/trunk"
-    long = checkout(tmp_path / "long", "--object-format=sha256")
-    make(str(tmp_path / "p2"), user(long))
-    assert len(inside(tmp_path / "p2", long, "rev-parse", "HEAD")) == 64
-    assert inside(tmp_path / "p2", long, "status", "--porcelain") == ""
-
-
 def test_a_shallow_clone_stays_one(tmp_path: Path) -> None:
     top = checkout(tmp_path / "w")
     git(top, "commit", "-q", "--allow-empty", "-m", "two")
     git(tmp_path, "clone", "-q", "--depth", "1", f"file://{top}", "shallow")
     make(str(tmp_path / "p"), user(tmp_path / "shallow"))
     assert inside(tmp_path / "p", tmp_path / "shallow", "log", "--format=%s") == "two"
-
-
-def test_borrowed_objects_are_found_by_relative_paths_too(tmp_path: Path) -> None:
-    top = checkout(tmp_path / "w")
-    git(tmp_path, "clone", "-q", "--shared", str(top), "second")
-    alternates = tmp_path / "second" / ".git" / "objects" / "info" / "alternates"
-    alternates.write_text("../../../w/.git/objects\n")
-    places = user(tmp_path / "second").object_places()
-    assert places == [str(tmp_path / "second/.git/objects"), str(top / ".git/objects")]
-    make(str(tmp_path / "p"), user(tmp_path / "second"))
-    assert inside(tmp_path / "p", tmp_path / "second", "log", "--format=%s") == "one"
-
-
-def test_an_index_in_two_parts_and_a_sparse_checkout_are_copied(tmp_path: Path) -> None:
-    top = checkout(tmp_path / "w")
-    for name in ("a", "b"):
-        (top / name).mkdir()
-        (top / name / "x").write_text(name)
-    git(top, "add", ".")
-    git(top, "commit", "-qm", "two")
-    git(top, "sparse-checkout", "set", "a")
-    git(top, "update-index", "--split-index")
-    make(str(tmp_path / "p"), user(top))
-    assert inside(tmp_path / "p", top, "status", "--porcelain") == "" and not (top / "b").exists()
-    assert inside(tmp_path / "p", top, "sparse-checkout", "list") == "a"
-
-
-def test_a_worktree_and_a_submodule_are_found_by_their_git_file(tmp_path: Path) -> None:
-    top = checkout(tmp_path / "w")
-    git(top, "worktree", "add", "-q", str(tmp_path / "tree"), "-b", "side")
-    checkout(tmp_path / "lib")
-    git(top, "submodule", "add", "-q", str(tmp_path / "lib"), "sub")
-    tree, module = user(tmp_path / "tree"), user(top / "sub")
-    assert tree.linked and tree.head() == "refs/heads/side" and tree.common == str(top / ".git")
-    assert module.linked and module.directory == str(top / ".git" / "modules" / "sub")
-    for at, found in (("p1", tree), ("p2", module)):
-        make(str(tmp_path / at), found, work_tree=found.top)
-        assert git(tmp_path, f"--git-dir={tmp_path / at}", "status", "--porcelain") == ""
-
-
-@pytest.mark.parametrize("form", ["link", "other worktree", "other module", "commondir", "nothing"])
-def test_what_could_lead_to_another_repository_is_not_taken(tmp_path: Path, form: str) -> None:
-    other = checkout(tmp_path / "other")
-    top = tmp_path / "w"
-    top.mkdir()
-    if form == "link":
-        (top / ".git").symlink_to(other / ".git")
-    elif form == "other worktree":
-        git(other, "worktree", "add", "-q", str(tmp_path / "tree"), "-b", "side")
-        (top / ".git").write_text((tmp_path / "tree" / ".git").read_text())
-    elif form == "other module":
-        (top / ".git").write_text(f"gitdir: {other}/.git\n")
-    elif form == "commondir":
-        checkout(top)
-        (top / ".git" / "commondir").write_text("../../other/.git\n")
-    assert UserRepository.at(str(top)) is None
 
 
 def test_only_harmless_settings_are_copied_and_passwords_are_taken_out() -> None:

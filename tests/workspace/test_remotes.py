@@ -129,15 +129,6 @@ def test_what_is_not_there_is_said(branch: RemoteBranch, monkeypatch: pytest.Mon
     with pytest.raises(NotFound, match="no remote 'up'") as raised:
         Remote(branch.user, "up")
     assert raised.value.hint == "there are: origin"
-    branch.user.run("remote", "add", "b.c", "/x")
-    with pytest.raises(NotFound) as raised:
-        Remote(branch.user, "up")
-    assert raised.value.hint == "there are: b.c, origin"
-    for name in ("origin", "b.c"):
-        branch.user.run("remote", "remove", name)
-    with pytest.raises(NotFound) as raised:
-        Remote(branch.user, "up")
-    assert raised.value.hint == "git remote add up URL"
     with pytest.raises(WorkspaceError, match="origin has no branch gone"):
         RemoteBranch(branch.remote, "gone", branch.store).tip()
     with pytest.raises(WorkspaceError, match="not the name of a branch"):
@@ -180,9 +171,6 @@ def test_a_branch_of_a_remote_is_named_with_a_colon() -> None:
 
 def test_a_relative_address_is_meant_from_the_repository(branch: RemoteBranch, repository: Repository) -> None:
     assert branch.remote.address == branch.remote.pushed == f"{repository.top}/../there.git"
-    for address in ("git@git.example:x", "https://git.example/x", "file:///srv/x", "/srv/x"):
-        assert remotes._place(address, "/top") == address
-    assert remotes._place("./odd:name", "/top") == "/top/./odd:name"
     repository.git("remote", "set-url", "--push", "origin", "ssh://git.example/x")
     again = Remote(branch.user, "origin")
     assert again.pushed == "ssh://git.example/x" and again.address == branch.remote.address

@@ -1,16 +1,27 @@
 """Workspaces are found again, also those of the release before: nothing that was kept is lost by an upgrade."""
 
 import json
+import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.workspace.format0 import leave
-from tests.workspace.repositories import Repository, branches, git
-from treadle.errors import StorageError, WorkspaceError
-from treadle.io.descriptors import remove_tree
+from tests.workspace.repositories import Repository, branches, git, make, open_in
+from treadle.errors import StorageError
 from treadle.workspace import journal
-from treadle.workspace.workspace import RECORD, STORE, Workspace, abandoned, open_workspace, prepare
+from treadle.workspace.workspace import (
+    FORMAT,
+    RECORD,
+    Origin,
+    Prepared,
+    Workspace,
+    abandoned,
+    open_workspace,
+    prepare,
+    read_record,
+)
 
 MODES = ["staged", "worktree"]
 
@@ -110,32 +121,6 @@ def test_a_workspace_of_this_release_is_found_with_its_store(repository: Reposit
     assert type(found) is Workspace and found.difference().status == "M  a.txt"
 
 
-def test_a_source_that_is_no_repository_and_one_whose_snapshots_are_lost(
-    repository: Repository, directory: Path
-) -> None:
-    leave(repository, directory, "staged")
-    Path(repository.common).rename(directory.parent / "gone")
-    assert opened(directory).difference().status == ""
-    remove_tree(str(directory / STORE))
-    remove_tree(str(directory / "snapshots.git"))
-    with pytest.raises(WorkspaceError):
-        open_workspace(str(directory))
-    assert not (directory / STORE).exists(), "tried again from the beginning next time"
-
-
-def test_what_is_above_the_directory_worked_on_is_kept(repository: Repository, directory: Path) -> None:
-    """It is not looked at, so it may hold work."""
-    root = leave(repository, directory, "worktree")
-    (root / "deep").mkdir()
-    record = json.loads((directory / RECORD).read_text())
-    empty = repository.git("hash-object", "-t", "tree", "-w", "/dev/null").strip()
-    (directory / RECORD).write_text(json.dumps({**record, "root": str(root / "deep"), "before": empty}))
-    workspace = opened(directory)
-    assert workspace.publish("message") is None and workspace.release(applied=True) == str(root / "deep")
-    workspace.discard()
-    assert not directory.exists() and worktrees(repository) == 1
-
-
 def test_an_unfinished_apply_of_an_earlier_release_is_finished(tmp_path: Path) -> None:
     target = tmp_path / "target"
     beside = target / ".treadle-apply-0123abcd"
@@ -162,3 +147,45 @@ def test_what_a_newer_release_made_is_refused_and_not_touched(directory: Path) -
     with pytest.raises(StorageError, match="newer treadle"):
         open_workspace(str(directory))
     assert (directory / "workspace").is_dir()
+
+
+PLACE = Prepared(format=FORMAT, mode="staged", source="/s", root="/r", directory="/d", before="b")
+
+
+def test_a_workspace_is_found_again_after_a_crash(tmp_path: Path, source: Path) -> None:
+    first = open_in(tmp_path, source)
+    Path(first.root, "new.txt").write_text("n")
+    again = open_workspace(str(tmp_path / "run"))
+    assert again is not None and [change.path for change in again.difference().changes] == ["new.txt"]
+    assert open_workspace(str(tmp_path)) is None
+
+
+def test_what_is_unfinished_is_none_and_what_is_newer_is_refused(tmp_path: Path) -> None:
+    def record(data: bytes) -> Prepared | None:
+        (tmp_path / RECORD).write_bytes(data)
+        return read_record(str(tmp_path))
+
+    assert read_record(str(tmp_path)) is None and record(b"") is None and record(b'{"mode": "staged"') is None
+    assert record(msgspec.json.encode(PLACE)) == PLACE
+    earlier = {"mode": "staged", "source": "/s", "root": "/r", "directory": "/d", "before": "b"}
+    assert record(msgspec.json.encode(earlier)) == msgspec.structs.replace(PLACE, format=0)
+    with pytest.raises(StorageError, match="workspace.json was written by a newer treadle") as refused:
+        record(msgspec.json.encode(msgspec.structs.replace(PLACE, format=FORMAT + 1)))
+    assert refused.value.hint == "upgrade treadle"
+
+
+def test_the_repository_is_that_of_the_origin_or_else_of_the_source(tmp_path: Path) -> None:
+    one, two = make(tmp_path / "one"), make(tmp_path / "two")
+    (tmp_path / "one" / "deep").mkdir()
+    source = os.path.realpath(tmp_path / "one")
+    plain = msgspec.structs.replace(PLACE, source=source)
+    user = plain.repository()
+    assert user is not None and user.top == one.top and plain.at_top(user)
+    deep = msgspec.structs.replace(PLACE, source=os.path.join(source, "deep"))
+    user = deep.repository()
+    assert user is not None and user.top == one.top and not deep.at_top(user)
+    for inside, at_top in ((".", True), ("deep", False)):
+        copied = msgspec.structs.replace(plain, origin=Origin(top=two.top, commit="c", inside=inside))
+        user = copied.repository()
+        assert user is not None and user.top == two.top and copied.at_top(user) is at_top
+    assert msgspec.structs.replace(PLACE, source=str(tmp_path)).repository() is None

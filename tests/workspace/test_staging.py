@@ -145,16 +145,3 @@ def test_a_checkout_without_an_index_gets_one_that_others_may_read(tmp_path: Pat
         index.put()
     assert index_file.entries(user) == new and os.stat(user.file("index")).st_mode & 0o777 == 0o644
     assert not lock_of(repository).exists() and not os.path.exists(note)
-    Path(user.file("index")).chmod(0o600)
-    with index_file.held(user, note) as index:
-        assert lock_of(repository).stat().st_mode & 0o777 == 0o600
-        index.change(new, new)
-        index.write("refs/heads/main", {})
-        index.put()
-        assert not list(Path(repository.common).glob("index.*[!k]")), "nothing changes, so nothing is written"
-    with index_file.held(user, note) as index:
-        index.change(new, {})
-        index.write("refs/heads/main", {})
-        assert [each.stat().st_mode & 0o777 for each in Path(repository.common).glob("index.*[!k]")] == [0o600]
-        index.put()
-    assert index_file.entries(user) == {}

@@ -73,14 +73,6 @@ def test_any_set_of_files_comes_back_as_it_was(
     assert {path: read[entry.blob] for path, entry in found.items()} == given_
 
 
-def test_a_large_blob_is_the_same_in_pieces(store: Store) -> None:
-    data = os.urandom(300_000)
-    assert store.put_pieces([data[:7], data[7:]], len(data)) == store.id_of("blob", data)
-    with pytest.raises(WorkspaceError, match="was changed"):
-        store.put_pieces([data], len(data) + 1)
-    assert not [name for name in os.listdir(f"{store.directory}/objects") if name.startswith("tmp")]
-
-
 def test_differences_are_those_that_git_finds(store: Store) -> None:
     long = "".join(f"line {number}\n" for number in range(20))
     before, after = (
@@ -232,13 +224,6 @@ def test_merging_says_what_conflicts(store: Store) -> None:
         store.merge(ours, "0" * 40)
 
 
-def test_a_name_that_leads_elsewhere_is_not_put(store: Store) -> None:
-    blob = store.put("blob", b"")
-    for name in (b"..", b".git", b".GIT", b"a/b", b""):
-        with pytest.raises(WorkspaceError, match="not a name"):
-            store.put_tree([(name, "100644", blob)])
-
-
 def test_settings_of_the_person_do_not_reach_the_store(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,14 +268,6 @@ def test_a_store_lends_as_its_repository_does(tmp_path: Path, user: UserReposito
     assert wide is not None and lending(wide)["algorithm"] == "sha256"
     with pytest.raises(StorageError, match="cannot make a store in"):
         Store.make(Store.make(str(tmp_path / "made")).directory)
-
-
-def test_what_cannot_be_opened_is_not_there_or_not_readable(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match=f"there is no store in {tmp_path}"):
-        Store.open(str(tmp_path))
-    (tmp_path / "store.json").write_text("{")
-    with pytest.raises(StorageError, match="store.json cannot be read"):
-        Store.open(str(tmp_path))
 
 
 def test_a_seal_breaks_when_what_git_obeys_is_changed(store: Store) -> None:

@@ -178,17 +178,6 @@ async def test_refs_that_would_mislead_git_stay_with_the_agent(top: Path, agent:
 
 
 @confined
-async def test_commits_with_a_new_submodule_are_not_taken_over_whatever_the_index_says(
-    top: Path, agent: Working
-) -> None:
-    tree = "t=$(printf '160000 commit %s\\tsub\\n' $(git rev-parse HEAD) | git mktree)"
-    await agent.ok(f"{tree}; git branch side $(git commit-tree -p HEAD -m side $t)")
-    assert git(top, "branch", "--format=%(refname:short)") == "main" and "adds the submodule sub" in agent.said[0]
-    await agent.ok(f"{tree}; git reset -q --soft $(git commit-tree -p HEAD -m two $t)")
-    assert log(top) == "one" and "adds the submodule sub" in agent.said[1]
-
-
-@confined
 @pytest.mark.parametrize("call", ["fsync", "rename"])
 @confined
 async def test_when_the_index_cannot_be_written_the_branches_have_not_moved_either(

@@ -1,6 +1,7 @@
-"""What is not committed, compared with what git itself says, in a real checkout."""
+"""What is not committed, compared with what git itself says, and the files that are offered when a name is begun."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,8 @@ from tests.workspace.repositories import Repository, git, make
 from treadle.errors import WorkspaceError
 from treadle.io.process.programs import run_program
 from treadle.workspace import checkouts, uncommitted
-from treadle.workspace.changes import TreeEntry
-from treadle.workspace.store import Store
-from treadle.workspace.uncommitted import LARGEST, Uncommitted
+from treadle.workspace.changes import PathChange, quoted, status_lines
+from treadle.workspace.uncommitted import LARGEST, Uncommitted, listed, matching
 from treadle.workspace.user_repository import UserRepository
 
 
@@ -117,34 +117,6 @@ def test_what_is_too_large_is_named_and_not_shown(repository: Repository) -> Non
     assert uncommitted.patch(checkouts.around(repository.top)) == (b"", ["large"])
 
 
-def test_each_kind_of_file_is_taken_as_it_is_and_what_is_none_is_left_out(
-    repository: Repository, user: UserRepository, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(uncommitted, "LARGEST", 5)
-    top = Path(repository.top)
-    for name, text in (("exact", "12345"), ("over", "123456"), ("run", "x"), ("deep/in", "y")):
-        (top / name).parent.mkdir(exist_ok=True)
-        (top / name).write_text(text)
-    (top / "run").chmod(0o755)
-    (top / "link").symlink_to("nowhere")
-    (top / "way").symlink_to("deep")
-    os.mkfifo(top / "pipe")
-    module = TreeEntry(mode="160000", blob="1" * 40)
-    paths = ["exact", "over", "run", "link", "pipe", "deep", "deep/in", "way/in", "none", "exact/x", "lib"]
-    made, left_out = uncommitted.now(user, store, paths, {"lib": module})
-    assert {path: entry.mode for path, entry in made.items()} == {
-        "exact": "100644",
-        "run": "100755",
-        "link": "120000",
-        "deep/in": "100644",
-        "lib": "160000",
-    }
-    assert left_out == ["over", "pipe", "way/in"] and store.blobs([made["link"].blob]) == {
-        made["link"].blob: b"nowhere"
-    }
-    assert uncommitted.find(user, new=False).new == () and "exact" in uncommitted.find(user).new
-
-
 def test_a_commit_that_cannot_be_read_is_an_error_and_no_empty_checkout(repository: Repository) -> None:
     user = UserRepository.at(repository.top)
     assert user is not None
@@ -152,3 +124,61 @@ def test_a_commit_that_cannot_be_read_is_an_error_and_no_empty_checkout(reposito
     Path(repository.common, "objects", tree[:2], tree[2:]).unlink()
     with pytest.raises(WorkspaceError, match="git ls-tree failed"):
         uncommitted.find(user)
+
+
+@pytest.mark.parametrize(
+    "name", ["a.txt", "with space", " first", "last ", 'a"b', "a\\b", "a\tb", "a\nb", "a\x01b", "a -> b"]
+)
+def test_a_path_is_quoted_so_that_it_reads_back_as_the_same(name: str) -> None:
+    shown = quoted(name)
+    plain = shown == name
+    assert plain or (shown[0] == shown[-1] == '"' and "\n" not in shown and "\t" not in shown)
+    assert plain is (name in ("a.txt", "with space"))
+    inside = name if plain else shown[1:-1].encode().decode("unicode_escape")
+    assert inside == name
+
+
+def test_each_kind_of_change_has_its_mark() -> None:
+    changes = [
+        PathChange(kind="added", path="n"),
+        PathChange(kind="modified", path="m"),
+        PathChange(kind="deleted", path="d"),
+        PathChange(kind="renamed", path="new", old_path="old"),
+    ]
+    assert status_lines(changes) == "A  n\nM  m\nD  d\nR  old -> new"
+
+
+def test_what_begins_with_it_comes_first_and_the_shortest_of_those() -> None:
+    files = ["deep/parser.py", "parser/long.py", "parser.py", "other"]
+    assert matching(files, "Parser") == ["parser.py", "parser/long.py", "deep/parser.py"]
+
+
+def test_without_git_hidden_files_are_left_out(tmp_path: Path) -> None:
+    for name in ("a.txt", ".hidden/b.txt", "c/d.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    assert sorted(listed(str(tmp_path))) == ["a.txt", "c/d.txt"]
+
+
+def test_a_repository_cannot_have_a_program_run_by_being_listed(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / "a").touch()
+    subprocess.run(["git", "-C", str(tmp_path), "add", "a"], check=True)
+    for name, value in (("core.fsmonitor", f"touch {tmp_path}/ran; false"), ("core.untrackedCache", "true")):
+        subprocess.run(["git", "-C", str(tmp_path), "config", name, value], check=True)
+    assert listed(str(tmp_path)) == ["a"] and not (tmp_path / "ran").exists()
+
+
+def test_ignored_files_are_left_out_in_a_repository_and_there_is_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / ".gitignore").write_text("*.log\n")
+    for name in ("a.log", "b.txt", ".hidden/c.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert sorted(listed(str(tmp_path))) == [".gitignore", ".hidden/c.txt", "b.txt"]
+    monkeypatch.setattr(uncommitted, "FILES", 2)
+    assert len(listed(str(tmp_path))) == 2
+    many = [f"x{number:03}" for number in range(60)]
+    assert matching(many, "X") == many[:50] and matching(many, "y") == [] and matching(["b", "a"], "") == ["a", "b"]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.workspace.repositories import Repository, git
-from treadle.errors import Busy, WorkspaceError
+from treadle.errors import Busy
 from treadle.workspace import user_repository
 from treadle.workspace.user_repository import REF, UserRepository
 
@@ -59,13 +59,6 @@ def test_a_repository_without_a_checkout_says_so_itself(repository: Repository, 
     assert UserRepository.bare(repository.common) is None and UserRepository.bare(repository.top) is None
 
 
-def test_a_failure_of_git_has_its_words_unless_it_is_looked_at(repository: Repository) -> None:
-    user = found(repository.top)
-    with pytest.raises(WorkspaceError, match=r"git cat-file failed in .*: .*none"):
-        user.run("cat-file", "-p", "none")
-    assert user.run("rev-parse", "--verify", "--quiet", "none", check=False).code == 1
-
-
 def test_head_is_set_to_a_branch_or_a_commit_and_a_complaint_is_given_back(repository: Repository) -> None:
     user, at = found(repository.top), repository.commit()
     assert user.set_head(at, "test") == "" and user.head() == at
@@ -107,27 +100,6 @@ def test_a_ref_is_what_git_takes_for_one(name: str, is_ref: bool) -> None:
     assert bool(REF.fullmatch(name)) is is_ref
 
 
-def test_refs_heads_and_checkouts_are_read_as_git_has_them(repository: Repository, tmp_path: Path) -> None:
-    user = UserRepository.at(repository.top)
-    assert user is not None
-    commit = repository.commit()
-    repository.git("branch", "side")
-    repository.git("symbolic-ref", "refs/remotes/origin/HEAD", "refs/heads/side")
-    assert user.refs() == {
-        "refs/heads/main": commit,
-        "refs/heads/side": commit,
-        "refs/remotes/origin/HEAD": "ref: refs/heads/side",
-    }
-    assert user.head() == "refs/heads/main" and user.checked_out_elsewhere() == set()
-    git("worktree", "add", "-q", str(tmp_path / "two"), "side", cwd=repository.top)
-    two = UserRepository.at(str(tmp_path / "two"))
-    assert two is not None and user.checked_out_elsewhere() == {"refs/heads/side"}
-    assert two.checked_out_elsewhere() == {"refs/heads/main"} and two.file("index") == f"{two.directory}/index"
-    Path(user.file("HEAD")).unlink()
-    Path(user.file("HEAD")).symlink_to("refs/heads/side")
-    assert user.head() == "refs/heads/side"
-
-
 def test_a_repository_with_refs_in_tables_is_asked_for_its_head(repository: Repository) -> None:
     """The directory of the tables is enough: what the file says is not looked at then."""
     user = UserRepository.at(repository.top)
@@ -136,26 +108,6 @@ def test_a_repository_with_refs_in_tables_is_asked_for_its_head(repository: Repo
     assert user.head() == "refs/heads/main"
     repository.git("checkout", "-q", "--detach")
     assert user.head() == repository.commit()
-
-
-def test_rules_about_ignored_files_are_the_repositorys_own_or_the_persons_too(
-    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state_home: Path
-) -> None:
-    user = UserRepository.at(repository.top)
-    assert user is not None
-    Path(repository.common, "info").mkdir(exist_ok=True)
-    Path(repository.common, "info", "exclude").write_text("own\n")
-    usual = state_home / ".config" / "git" / "ignore"
-    usual.parent.mkdir(parents=True)
-    usual.write_text("usual\n")
-    assert user.excludes() == "own\n" and user.excludes(everywhere=True) == "usual\n\nown\n"
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    assert user.excludes(everywhere=True) == "\nown\n"
-    (tmp_path / "named").write_text("named\n")
-    repository.git("config", "core.excludesFile", str(tmp_path / "named"))
-    assert user.excludes(everywhere=True) == "named\n\nown\n"
-    Path(repository.common, "info", "exclude").unlink()
-    assert user.excludes() == ""
 
 
 def test_one_holds_the_lock_of_a_repository_at_a_time(

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workspace.repositories import branches, git, make
-from tests.workspace.sources import open_in
+from tests.workspace.repositories import branches, git, make, open_in
 from treadle.errors import WorkspaceError
 from treadle.workspace.workspace import Workspace, prepare
 

@@ -1,11 +1,11 @@
-"""A recorded agent: it waits for what the host said then, and answers with the host's ids of now."""
+"""Stand-ins for agents: recorded, scripted, faulty, and a clock that is moved by hand."""
 
+import asyncio
 import io
 import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -13,8 +13,14 @@ from typing import Any, TypeAlias
 import pytest
 
 from tests.waiting import until
-from treadle.testing import replay
-from treadle.testing.replay import is_prompt, main, shape
+from treadle.errors import ProviderError
+from treadle.events import Asked, Event, Failed, Message, TextDelta, TurnEnded
+from treadle.session import Answer, Prompt, SessionSpec
+from treadle.sessions.session import Turn, run_turn
+from treadle.testing.clock import ManualClock
+from treadle.testing.record import HIDE
+from treadle.testing.replay import main
+from treadle.testing.sessions import ScriptedAgent, ScriptedSession
 
 CALL = {"dir": "in", "line": {"id": 1, "method": "turn/start", "params": {}}}
 ANSWER = {"dir": "out", "line": {"id": 1, "result": {"cwd": "/w/src"}}}
@@ -87,53 +93,12 @@ def test_it_says_nothing_before_it_was_asked_and_ends_with_its_host(played: Play
     assert played({"id": 1, "method": "something/else"}) == (0, [])
 
 
-def test_a_line_can_be_said_very_often(played: Played) -> None:
-    _, found = played(lines=({**MORE, "times": 2500},))
-    assert found == [MORE["line"]] * 2500
-
-
 def test_an_answer_that_must_be_exact_is_waited_for(played: Played) -> None:
     reply = {"dir": "in", "line": {"id": 5, "result": "yes"}, "exact": True}
     lines = (CALL, reply, MORE)
     assert played(CALL["line"], {"id": 5, "result": "no"}, lines=lines) == (0, [])
     assert len(played(CALL["line"], {"id": 5, "result": "no"}, {"id": 5, "result": "yes"}, lines=lines)[1]) == 2
     assert len(played(CALL["line"], {"id": 5, "result": "no"}, lines=(CALL, {**reply, "exact": False}, MORE))[1]) == 2
-
-
-JUNK = [b"\x00\xff\xfe", b"not json", b"[1,2", [], 7, b"", b"[" * 5000]
-LATER = {"type": "something later", "method": "something/later", "jsonrpc": "2.0"}
-
-
-def test_a_fault_comes_after_as_many_lines_as_asked_and_most_go_on(
-    tmp_path: Path, played: Played, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(replay, "GIANT", 2 << 20)
-    monkeypatch.setattr(replay, "FLOOD", 300)
-    answer, more = {"id": 1, "result": {"cwd": f"{tmp_path}/src"}}, [MORE["line"]] * 2
-    before = {"dir": "out", "line": {"before": 1}}
-    cases: dict[str, list[Any]] = {
-        "exit": [],
-        "garbage": [*JUNK, LATER, *more],
-        "giant": [{"type": "giant", "text": "x" * (2 << 20)}, *more],
-        "flood": [LATER] * 300 + more,
-    }
-    for fault, rest in cases.items():
-        found = played(CALL["line"], words=("--fault", fault), lines=(before, CALL, ANSWER, MORE))
-        assert found == (0, [before["line"], answer, *rest]), fault
-    assert played(CALL["line"], words=("--fault", "exit", "--after", "0")) == (0, [])
-    assert played(CALL["line"], words=("--fault", "exit", "--after", "2")) == (0, [answer, *more])
-
-
-def test_one_that_hangs_says_no_more_and_one_that_is_deaf_has_no_input(
-    played: Played, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slept: list[float] = []
-    closed: list[int] = []
-    monkeypatch.setattr(time, "sleep", slept.append)
-    monkeypatch.setattr(os, "close", closed.append)
-    found = [played(CALL["line"], words=("--fault", fault)) for fault in ("hang", "deaf")]
-    monkeypatch.undo()
-    assert [(code, len(lines)) for code, lines in found] == [(0, 1)] * 2 and (slept, closed) == ([600, 600], [0])
 
 
 async def test_a_crash_has_a_code_and_last_words_and_its_child_a_session_of_its_own(tmp_path: Path) -> None:
@@ -154,13 +119,113 @@ def test_it_says_the_version_that_was_recorded(tmp_path: Path, played: Played) -
     assert played(words=("--version",)) == (0, [b"0.0.0"])
 
 
-def test_what_makes_two_lines_equal_are_their_kinds_and_not_their_texts() -> None:
-    assert shape({"id": 1, "method": "m"}) == shape({"id": 2, "method": "m", "params": 3}) == (None, "m", None, None)
-    assert shape({"id": 1, "result": 0}) != shape({"id": 2, "result": 0}) and shape({"id": 1, "error": 0})[3] == 1
-    assert (
-        shape({"id": 1, "method": "m", "result": 0})[3] is None and shape({"id": 1})[3] is None and shape("x") is None
-    )
-    assert shape({"type": "control_request", "request": {"subtype": "a"}}) == ("control_request", None, "a", None)
-    assert shape({"type": "t", "request": "a", "response": {"request_id": "r"}}) == ("t", None, None, "r")
-    assert is_prompt({"type": "user"}) and is_prompt({"type": "prompt"}) and is_prompt({"method": "turn/start"})
-    assert is_prompt({"method": "session/prompt"}) and not is_prompt({"method": "x"}) and not is_prompt("user")
+AGENT = """
+import sys
+for line in sys.stdin:
+    sys.stdout.write(line.upper() if "{" not in line else line)
+    sys.stdout.flush()
+sys.exit(3)
+"""
+
+
+def test_both_sides_are_passed_on_and_written_down_without_what_is_hidden(tmp_path: Path) -> None:
+    record = tmp_path / "r.jsonl"
+    argv = [sys.executable, "-m", "treadle.testing.record", str(record), sys.executable, "-c", AGENT]
+    env = {**os.environ, HIDE: "s3cret=KEY\n=nothing\n"}
+    asked = '{"key": "s3cret"}\nplain s3cret\n'
+    done = subprocess.run(argv, input=asked, capture_output=True, text=True, env=env, timeout=60)
+    assert (done.stdout, done.returncode) == ('{"key": "s3cret"}\nPLAIN S3CRET\n', 3), done.stderr
+    lines = [json.loads(line) for line in record.read_text().splitlines()]
+    assert [each["line"] for each in lines if each["dir"] == "in"] == [{"key": "KEY"}, "plain KEY"]
+    assert [each["line"] for each in lines if each["dir"] == "out"][0] == {"key": "KEY"}
+
+
+INIT = {"type": "init", "id": "i"}
+SEND = {"type": "send", "id": "s", "message": "hello"}
+
+
+def worked(script: dict[str, Any], *requests: dict[str, Any]) -> "subprocess.CompletedProcess[str]":
+    argv = [sys.executable, "-m", "treadle.testing.faulty_worker", json.dumps(script)]
+    text = "".join(json.dumps(each) + "\n" for each in requests)
+    return subprocess.run(argv, input=text, capture_output=True, text=True, timeout=60)
+
+
+def test_without_a_script_it_is_a_worker() -> None:
+    done = worked({}, INIT, SEND, {"type": "shutdown", "id": "e"})
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["type"] for line in lines] == ["init_ok", "event", "event", "result", "shutdown_ok"]
+    assert [line["event_seq"] for line in lines[1:3]] == [0, 1] and lines[3]["response"] == "hello"
+    assert done.returncode == 0
+
+
+def test_each_action_of_a_script_is_done_in_its_order() -> None:
+    script = {
+        "send": [
+            {"repeat": 2, "do": [{"event": {"event": "heartbeat"}}]},
+            {"stderr": "oh no"},
+            {"await": "cancel"},
+            {"raw": "half a li"},
+            {"exit": 3},
+        ]
+    }
+    done = worked(script, SEND, {"type": "status", "id": "x"}, {"type": "cancel", "id": "c"})
+    *events, last = done.stdout.splitlines()
+    assert len(events) == 2 and last == "half a li"
+    assert (done.returncode, done.stderr) == (3, "oh no\n")
+
+
+async def turn(agent: ScriptedAgent, text: str = "hi", **spec: Any) -> list[Event]:
+    session = await agent.open(SessionSpec.of(cwd=".", **spec))
+    return [event async for event in run_turn(session, text)]
+
+
+async def test_turns_are_played_in_order_and_then_echo() -> None:
+    agent = ScriptedAgent([TextDelta(text="one")], [Message(text="two")])
+    endings = [(await turn(agent))[-1] for _ in range(3)]
+    assert [event.text for event in endings if isinstance(event, TurnEnded)] == ["one", "two", "hi"]
+
+
+async def test_an_exception_is_how_the_turn_ends() -> None:
+    events = await turn(ScriptedAgent([ProviderError("down")]))
+    assert isinstance(events[-2], Failed) and isinstance(events[-1], TurnEnded) and events[-1].outcome == "failed"
+
+
+async def test_a_step_can_wait_ask_and_do_anything() -> None:
+    gate, seen = asyncio.Event(), []
+
+    async def step(session: ScriptedSession, turn: Turn) -> None:
+        seen.append((session.id, turn.prompt.text))
+
+    agent = ScriptedAgent([gate, Asked(request="q", kind="question", text="?"), step])
+    session = await agent.open(SessionSpec.of(cwd=".", answers=True))
+    reader = session.events()
+    await session.prompt(Prompt(text="go"))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not [event for event in reader.ready() if isinstance(event, Asked)], "it waits before it asks"
+    gate.set()
+    async for event in reader:
+        if isinstance(event, Asked):
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert not seen, "it waits for the answer"
+            seen.append((event.request, event.text))
+            await session.answer("q", Answer(decision="allow"))
+        if isinstance(event, TurnEnded):
+            break
+    assert seen == [("q", "?"), (session.id, "go")]
+
+
+async def test_an_agent_can_refuse_to_open() -> None:
+    with pytest.raises(ProviderError):
+        await ScriptedAgent(refuses=ProviderError("no")).open(SessionSpec(cwd="."))
+
+
+async def test_sleeping_moves_the_time_and_takes_none() -> None:
+    clock = ManualClock()
+    ran: list[str] = []
+    asyncio.get_running_loop().call_soon(ran.append, "another")
+    await clock.sleep(3600)
+    assert ran == ["another"], "it gives way"
+    await clock.sleep(0.5)
+    assert (clock.now(), clock.slept) == (3600.5, [3600, 0.5])
