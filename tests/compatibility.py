@@ -13,7 +13,7 @@ from tests.drivers.programs import NODE, fetch
 from tests.live.test_claude_sdk import SDK
 
 LISTS = {
-    "Claude's Python SDK": ("tests/e2e/test_sdk.py", "tests/e2e/test_sdk_options.py", "tests/e2e/test_sdk_control.py"),
+    "Claude's Python SDK": ("tests/e2e/test_sdk_options.py", "tests/e2e/test_sdk_control.py"),
     "Claude's TypeScript SDK": ("tests/live/test_claude_sdk.py",),
     "scripts as people publish them": ("tests/e2e/test_scripts.py", "tests/e2e/test_prompt_tool.py"),
     "clients of workers": (

@@ -146,10 +146,3 @@ def fields(message: Any) -> set[str]:
         for field in dataclasses.fields(message)
         if getattr(message, field.name) is not None and field.name != "data"
     }
-
-
-def clean_home(parent: Path, name: str) -> Path:
-    home = parent / name
-    home.mkdir(parents=True)
-    os.chmod(home, 0o700)
-    return home

@@ -33,15 +33,6 @@ def python_options() -> list[str]:
     return [field.name for field in dataclasses.fields(sdk.ClaudeAgentOptions)]
 
 
-def typescript_options() -> list[str]:
-    return list(_fields("export declare type Options = {"))
-
-
-def python_requests() -> list[str]:
-    """What the Python client can ask of a running session."""
-    return [name for name in vars(sdk.ClaudeSDKClient) if not name.startswith("_")]
-
-
 def hook_events() -> list[str]:
     line = re.search(r"HOOK_EVENTS: readonly \[(.*?)\]", declarations())
     return re.findall(r"'(\w+)'", line[1]) if line else []
@@ -84,12 +75,6 @@ def messages() -> dict[str, dict[str, str]]:
 
 def settings() -> list[str]:
     return list(_fields("export declare interface Settings {"))
-
-
-def permission_settings() -> list[str]:
-    text = declarations()
-    start = text.index("    permissions?: {", text.index("export declare interface Settings {"))
-    return list(_members(_block(text, start), 8))
 
 
 @cache

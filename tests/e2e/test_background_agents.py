@@ -104,9 +104,3 @@ def test_newlines_and_spaces_in_a_prompt_survive(tmp_path: Path) -> None:
     (tmp_path / "exact.toml").write_text('[[reply]]\nwhen = "^two  spaces\\nand a line$"\ntext = "exactly"\n')
     done = run(f"scripted:{tmp_path / 'exact.toml'}", '/agent run "two  spaces\nand a line"', cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "exactly\n")
-
-
-def test_help_and_a_command_that_does_not_exist(model: str, tmp_path: Path) -> None:
-    assert "/agent " in run(model, "/help", cwd=tmp_path).stdout
-    unknown = run(model, "/nothing like this", cwd=tmp_path)
-    assert unknown.returncode == 1 and unknown.stderr == 'treadle: Unknown command "/nothing".\n'

@@ -118,33 +118,23 @@ async def test_thinking_is_a_block_of_its_own(host: Host) -> None:
 # What is set between prompts
 
 
-async def test_the_mode_that_is_set_holds_for_the_next_prompt(host: Host) -> None:
+async def test_what_is_asked_between_prompts_is_told_and_the_mode_that_is_set_holds(host: Host) -> None:
     async def then(client: Any, messages: list[Any]) -> None:
-        assert not (host.work / "a").exists()
-        await client.set_permission_mode("acceptEdits")
-        await ask(client, "again")
-
-    script = '[[reply]]\ntimes = 2\nwhen = "^(go|again)$"\n[[reply.call]]\nname = "Write"\n'
-    await host.play(script + 'arguments = { file_path = "a", content = "x" }\n' + DONE, then=then)
-    assert (host.work / "a").exists()
-
-
-async def test_a_mode_that_nobody_knows_is_refused_and_the_session_goes_on(host: Host) -> None:
-    async def then(client: Any, messages: list[Any]) -> None:
+        info, usage = await client.get_server_info(), await client.get_context_usage()
+        assert {"compact", "context"} <= {command["name"] for command in info["commands"]}
+        assert {part["name"] for part in usage["categories"]} == {"System prompt", "Tools", "Messages"}
+        assert 0 < usage["totalTokens"] < usage["maxTokens"] and usage["model"] == "m"
         with pytest.raises(Exception, match="there is no permission mode 'anything'"):
             await client.set_permission_mode("anything")
+        assert not (host.work / "a").exists()
+        await client.set_permission_mode("acceptEdits")
         assert (await ask(client, "again"))[-1].result == "It is done."
 
-    await host.play(DONE, then=then)
-
-
-async def test_what_there_is_to_choose_from_is_told(host: Host) -> None:
-    async def then(client: Any, messages: list[Any]) -> None:
-        info = await client.get_server_info()
-        assert {"compact", "context"} <= {command["name"] for command in info["commands"]}
-        assert info["output_style"] == "default"
-
-    await host.play(DONE, then=then)
+    script = '[[reply]]\ntimes = 2\nwhen = "^(go|again)$"\n[[reply.call]]\nname = "Write"\n'
+    messages = await host.play(script + 'arguments = { file_path = "a", content = "x" }\n' + DONE, then=then)
+    assert (host.work / "a").exists()
+    counted = [message.usage for message in messages if isinstance(message, sdk.AssistantMessage)][-1]
+    assert [counted[name] for name in ("input_tokens", "output_tokens", "cache_read_input_tokens")] == [30, 7, 11]
 
 
 async def test_a_background_task_is_stopped_by_its_id(host: Host) -> None:

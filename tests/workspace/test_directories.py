@@ -1,4 +1,4 @@
-"""A directory becomes one tree, by our own reading, and a tree a directory: nothing is followed, oddities are stated."""
+"""A directory becomes one tree, and a tree a directory; nothing is followed, oddities are stated."""
 
 import errno
 import hashlib

@@ -1,4 +1,4 @@
-"""How git is started: never as a program of an agent, without the person's environment; and names it takes for its own."""
+"""How git is started: never as a program of an agent, without the person's environment; names it takes for its own."""
 
 import os
 import subprocess
