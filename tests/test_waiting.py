@@ -13,7 +13,6 @@ TIME_IS_THE_POINT = {
     "fleet/schedule/test_scheduler.py": "a process that stands still",
     "io/process/hostile.py": "programs that must not end by themselves",
     "io/sandbox/test_start.py": "what was ended writes no more",
-    "landing/test_driving.py": "a lease that is renewed in time",
     "safety/test_ends.py": "a kill at a random moment",
     "terminal/random_sends.py": "a send at a random moment",
     "terminal/schedules.py": "a program that answers at a random moment",

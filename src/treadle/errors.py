@@ -44,7 +44,9 @@ from __future__ import annotations
 from treadle.light import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from typing import ClassVar
+    from typing import ClassVar, Literal, TypeAlias
+
+    ErrorKind: TypeAlias = Literal["transient", "permanent", "person"]
 
 
 class TreadleError(Exception):
@@ -54,6 +56,9 @@ class TreadleError(Exception):
     ends_with: ClassVar[int] = 1
     """The exit code of a command that fails with it."""
     retryable: bool = False
+    """Whether the same may go well another time."""
+    needs_person: bool = False
+    """Whether it goes well only after a person has seen to something."""
 
     def __init__(
         self,
@@ -94,6 +99,7 @@ class LocalError(TreadleError):
 
 class ConfigError(LocalError):
     code = "config_error"
+    needs_person = True
 
 
 class NoModel(ConfigError):
@@ -125,6 +131,7 @@ class NotFound(LocalError):
 
 class Denied(LocalError):
     code = "permission_denied"
+    needs_person = True
 
 
 class Unsupported(LocalError):
@@ -235,6 +242,7 @@ class RateLimited(ProviderError):
 
 class AuthFailed(ProviderError):
     code = "auth_failed"
+    needs_person = True
 
 
 class ContextOverflow(ProviderError):
@@ -244,3 +252,22 @@ class ContextOverflow(ProviderError):
 class EmptyReply(ProviderError):
     code = "empty_reply"
     retryable = True
+
+
+_PASSING = frozenset("EAGAIN EDQUOT EINTR EMFILE ENFILE ENOMEM ENOSPC ENETDOWN ENETUNREACH EHOSTUNREACH".split())
+
+
+def kind_of(error: BaseException) -> ErrorKind:
+    """How to go on after an error: again later, never, or when a person has seen to it."""
+    if isinstance(error, TreadleError):
+        if error.retryable or isinstance(error, TimedOut):
+            return "transient"
+        if isinstance(error.__cause__, OSError) and kind_of(error.__cause__) == "transient":
+            return "transient"  # such as a file that could not be written because the disk was full
+        return "person" if error.needs_person else "permanent"
+    if isinstance(error, OSError):
+        from errno import errorcode
+
+        passes = isinstance(error, (ConnectionError, TimeoutError)) or errorcode.get(error.errno or 0) in _PASSING
+        return "transient" if passes else "permanent"
+    return "permanent"

@@ -24,7 +24,7 @@ from treadle.coordination.table import Blackboard, Symbols
 from treadle.errors import WorkspaceError
 from treadle.fleet import client
 from treadle.fleet.engine import tasks
-from treadle.fleet.engine.bus import Bus, Stale, Unreachable
+from treadle.fleet.engine.bus import Bus, Stale
 from treadle.fleet.orders import encode
 from treadle.goals import commands, foreman, store
 from treadle.goals.deciding import (
@@ -46,7 +46,7 @@ from treadle.goals.foreman import GoalDrive
 from treadle.goals.observation import look
 from treadle.goals.store import replayed
 from treadle.landing import queue, train
-from treadle.wire.fleet.records import Order, Used
+from treadle.wire.fleet.records import Delay, Order, Used
 from treadle.wire.fleet.train import LeftOut
 from treadle.wire.goal.plan import GoalPlan, PlannedOrder
 from treadle.wire.goal.records import (
@@ -283,7 +283,8 @@ async def test_what_was_queued_to_land_before_a_kill_is_not_queued_again(
         return [*moves(record, planned, await look(bus, record, planned))]
 
     assert await decided() == [BoardTrain(step="one")], "it was decided on, and not done yet"
-    await drive._step()
+    await drive.read()
+    await drive.step()
     queued, _ = await train.load(bus, line)
     assert [each.order for each in queued.queue] == [made.id] and await decided() == []
     out = LeftOut(order=made.id, kind="red", why="its check failed twice", at=4)
@@ -502,75 +503,37 @@ def test_a_goal_that_is_over_is_looked_at_for_a_while_and_once_if_something_of_i
     assert not riding._is_closed(left) and riding._is_closed(left), "what was open was called off by then"
 
 
-async def test_each_goal_of_this_machine_is_carried_once(
-    away: Bus, repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_goals_of_this_machine_that_are_not_over_are_carried_on(away: Bus, repository: Path) -> None:
     drive = await begun(away, repository)
     there, _ = await store.load(away, drive.name)
     await away.put("goal.elsewhere", encode(replace(there, id="elsewhere", root="/nowhere")))
     await away.put("goal.over", encode(replace(there, id="over", ended=1.0, state="met")))
-    driven: list[str] = []
-
-    async def run(one: GoalDrive) -> None:
-        driven.append(one.name)
-
-    monkeypatch.setattr(GoalDrive, "run", run)
-    riding = foreman.Foreman()
-    for _ in range(2):
-        await riding._start(away)
-        assert [*riding._running] == [drive.name]
-        await asyncio.gather(*riding._running.values())
-    assert driven == [drive.name, drive.name], "one that has ended is begun again"
-    riding._running[drive.name] = waits = asyncio.create_task(asyncio.Event().wait())  # type: ignore[assignment]
-    await riding._start(away)
-    assert len(driven) == 2
-    await tasks.end([waits])
+    assert await foreman.Foreman().due(away) == {drive.name: None}
 
 
-async def test_what_goes_wrong_once_does_not_stop_the_foreman(
-    away: Bus, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, pauses: list[float]
-) -> None:
-    errors: list[Exception] = [Unreachable("away"), ValueError("odd record")]
-    riding, looked = foreman.Foreman(), asyncio.Event()
-
-    async def start(bus: Bus) -> None:
-        if errors:
-            raise errors.pop(0)
-        looked.set()
-
-    monkeypatch.setattr(riding, "_start", start)
-    await away.put("goalrequest.x", b"{}")
-    riding._running["g"] = other = asyncio.create_task(asyncio.Event().wait())  # type: ignore[assignment]
-    with caplog.at_level("INFO", "treadle.goals.foreman"):
-        rides = asyncio.create_task(riding.ride(away))
-        await asyncio.wait_for(looked.wait(), 60)
-        await tasks.end([rides])
-    ours = ("treadle.goals.foreman", "treadle.fleet.client")
-    told = [(each.levelname, each.getMessage()) for each in caplog.records if each.name in ours]
-    unread = "goalrequest.x is damaged: Object missing required field `goal`; it is removed"
-    assert sorted(told) == [("ERROR", "goals cannot be carried out"), ("INFO", "away"), ("WARNING", unread)]
-    assert other.cancelled() and set(pauses) == {foreman.LOOK_SECONDS} and await away.get("goalrequest.x") is None
-
-
-@pytest.mark.parametrize(
-    ("error", "why"),
-    [(WorkspaceError("no branch"), "no branch"), (OSError("full"), "full"), (Unreachable("away"), "")],
-)
-async def test_what_cannot_be_got_over_pauses_the_goal_with_the_reason(
-    away: Bus, repository: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, why: str
+async def test_what_cannot_be_got_over_pauses_a_goal_once_and_what_passes_is_in_its_record(
+    away: Bus, repository: Path
 ) -> None:
     drive = await begun(away, repository)
-
-    async def run(one: GoalDrive) -> None:
-        raise error
-
-    monkeypatch.setattr(GoalDrive, "run", run)
+    riding, delay = foreman.Foreman(), Delay(why="full", since=1.0, next=2.0)
+    await riding.set_delay(away, drive.name, delay)
+    assert await riding.due(away) == {drive.name: delay}
+    assert (await commands.explain(away, drive.name))[""].startswith("running; full; tried once since ")
+    await drive.read()
+    await drive.set_delay(None)
+    assert drive.delay == delay and await riding.due(away) == {drive.name: None}
     for _ in range(2):
-        await foreman._drive(away, drive.name)
+        await riding.stop(away, drive.name, WorkspaceError("no branch"))
     record, _ = await store.load(away, drive.name)
-    assert (record.state, record.why) == (("paused", why) if why else ("running", ""))
     paused = [each for each in await store.history(away, drive.name) if isinstance(each, GoalPaused)]
-    assert [each.by for each in paused] == (["goal"] if why else []), "once"
+    assert (record.state, record.why) == ("paused", "no branch") and [each.by for each in paused] == ["goal"]
+
+
+async def test_a_request_that_cannot_be_read_is_removed(away: Bus, caplog: pytest.LogCaptureFixture) -> None:
+    await away.put("goalrequest.x", b"{}")
+    await foreman.take_up(away)
+    assert "goalrequest.x is damaged" in caplog.text and "it is removed" in caplog.text
+    assert await away.get("goalrequest.x") is None
 
 
 async def test_the_latest_question_about_something_is_put(away: Bus, repository: Path) -> None:
@@ -702,6 +665,6 @@ async def test_a_goal_that_is_over_is_left_when_nothing_long_goes_on(
             raise found
         return bool(found)
 
-    monkeypatch.setattr(drive, "_step", step)
+    monkeypatch.setattr(drive, "step", step)
     await asyncio.wait_for(drive.run(), 60)
     assert looks == []

@@ -30,7 +30,7 @@ def test_what_waits_says_its_place_who_paused_the_train_and_with_whom_it_is_chec
     paused = Note(by="ann", what="a freeze", at=1.0)
     record = TrainRecord(repository="r", branch="main", queue=(change("a"), change("b")), row=(car,), paused=paused)
     lines = views._waiting(record, "b")
-    assert lines[0] == "waits    2 of 2, the oldest first" and lines[1] == "paused   by ann: a freeze"
+    assert lines[0] == "waits    2 of 2, the oldest first" and lines[1].startswith("paused   by ann since ")
     assert lines[2] == f"car      {'d' * 12} on {'e' * 12}, together with a: not checked yet"
 
 
@@ -135,6 +135,7 @@ async def test_each_train_that_knows_an_order_says_what_it_knows_and_all_are_tol
         "asking": 1,
         "landed": 4,
         "paused": "a freeze",
+        "delayed": "",
     }
     assert (two["oldest"], two["back"], two["asking"], two["paused"]) == (1.0, 0, 0, "")
     assert three["oldest"] is None

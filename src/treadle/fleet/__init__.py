@@ -12,7 +12,8 @@ Flow: `submission` stores an order; the scheduler places it on a node (`schedule
 which lets `host` carry the order out, reports beats and events, and asks its questions as records. The end comes back
 as a report, and the scheduler stores it with the receipt. People and programs read and steer through `client`.
 
-    engine     the server, its streams and rights, and how everything else reads and writes them
+    engine     the server, its streams and rights, how everything else reads and writes them, and `controller`: what
+               scheduler, trains and goals have in common (lease, steps, back-off)
     schedule   an order's states, who works on what, what waits and why: `book` is pure
     run        one attempt: its process, its directory, its questions, its events and what it leaves
     join       how another machine becomes a worker

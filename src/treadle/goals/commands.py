@@ -23,6 +23,7 @@ from treadle.errors import ConfigError, LocalError, NotFound
 from treadle.fleet import client
 from treadle.fleet.client import connected as connected
 from treadle.fleet.engine.bus import Bus
+from treadle.fleet.engine.controller import delay_words
 from treadle.goals import briefing, deciding, store
 from treadle.goals.briefing import default_agent
 from treadle.goals.check import check
@@ -314,6 +315,8 @@ def _explained(record: GoalRecord) -> str:
     if record.questions:
         asks = [f"{about}: `treadle fleet answer {order} allow|deny`" for about, order in record.questions.items()]
         return f"asks {'; '.join(asks)}"
+    if record.delay is not None:
+        return f"running; {delay_words(record.delay)}"
     return "being judged" if record.judge else "running"
 
 

@@ -10,14 +10,15 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from treadle.errors import ConfigError, LocalError, RemoteProtocolError, TreadleError
+from treadle.errors import ConfigError, LocalError, RemoteProtocolError, TreadleError, kind_of
 from treadle.fleet import client, results
 from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import Bus, Stale, Unreachable, Write
+from treadle.fleet.engine.controller import Controller, Drive
 from treadle.fleet.orders import encode, new_id
 from treadle.goals import briefing, commands, deciding, store, trail
 from treadle.goals.deciding import (
@@ -41,12 +42,14 @@ from treadle.landing import train as trains
 from treadle.landing.bench import Bench
 from treadle.receipts.trace import Check
 from treadle.wire.fleet import keys
+from treadle.wire.fleet.records import Delay
 from treadle.wire.goal.plan import GoalPlan, PlannedOrder, faults, read
 from treadle.wire.goal.records import (
     AcceptanceTried,
     AnyGoalEvent,
     DoneChecked,
     DoneSeen,
+    GoalDelayed,
     GoalJudged,
     GoalPaused,
     GoalRecord,
@@ -119,9 +122,9 @@ async def take_up(bus: Bus) -> None:
             await bus.put(entry.key, encode(replace(request, taken=time.time())), expect=entry.revision)
             try:
                 await _do(bus, request)
-            except Unreachable:
-                raise
             except TreadleError as error:  # the goal went on since it was left
+                if kind_of(error) == "transient":
+                    raise
                 log.warning("goal %s: %s of %s was not done: %s", request.goal, request.do, request.by, error)
             await bus.purge(entry.key)
 
@@ -150,35 +153,25 @@ CLOSED_SECONDS = 60.0
 OUTPUT = 3000
 
 
-class Foreman:
+class Foreman(Controller):
     """Rides along with the scheduler and keeps one `GoalDrive` for each goal that is under way here."""
 
     def __init__(self) -> None:
-        self._running: dict[str, asyncio.Task[None]] = {}
+        super().__init__()
         self._driven: set[str] = set()
 
-    async def ride(self, bus: Bus) -> None:
-        try:
-            while True:
-                try:
-                    await take_up(bus)
-                    await self._start(bus)
-                except Unreachable as error:
-                    log.info("%s", error)
-                except Exception:  # one record that cannot be read must not stop all goals
-                    log.exception("goals cannot be carried out")
-                await asyncio.sleep(LOOK_SECONDS)
-        finally:
-            await tasks.end([*self._running.values()])
+    def idle_seconds(self) -> float:
+        return LOOK_SECONDS
 
-    async def _start(self, bus: Bus) -> None:
-        for name, task in list(self._running.items()):
-            if task.done():
-                del self._running[name]
-        for name, record in (await store.goals(bus)).items():
-            # What another machine has is left to that one. A goal that is over may still have open orders.
-            if name not in self._running and os.path.isdir(record.root) and not self._is_closed(record):
-                self._running[name] = asyncio.create_task(_drive(bus, name))
+    async def take_up(self, bus: Bus) -> None:
+        await take_up(bus)
+
+    async def due(self, bus: Bus) -> Mapping[str, Delay | None]:
+        """What another machine has is left to that one. A goal that is over may still have open orders."""
+        found = (await store.goals(bus)).items()
+        return {
+            name: record.delay for name, record in found if os.path.isdir(record.root) and not self._is_closed(record)
+        }
 
     def _is_closed(self, record: GoalRecord) -> bool:
         """Whether it is over and nothing of it is open. Also one that was over before this process began is looked at:
@@ -188,15 +181,13 @@ class Foreman:
             return False
         return time.time() - record.ended > CLOSED_SECONDS
 
-
-async def _drive(bus: Bus, name: str) -> None:
-    """Carry one goal on. What cannot be got over pauses it, with the reason."""
-    try:
+    async def drive(self, bus: Bus, name: str) -> None:
         await GoalDrive(bus, name).run()
-    except Unreachable as error:
-        log.info("%s", error)
-    except (TreadleError, OSError) as error:
-        log.warning("goal %s: %s", name, error)
+
+    async def set_delay(self, bus: Bus, name: str, delay: Delay) -> None:
+        await _set_delay(bus, name, delay)
+
+    async def stop(self, bus: Bus, name: str, error: Exception) -> None:
         why = str(error)
 
         def pause(record: GoalRecord) -> Sequence[AnyGoalEvent]:
@@ -205,45 +196,54 @@ async def _drive(bus: Bus, name: str) -> None:
         await store.happen(bus, name, pause)
 
 
-class GoalDrive:
+async def _set_delay(bus: Bus, name: str, delay: Delay | None) -> None:
+    await store.happen(bus, name, lambda found: [GoalDelayed(at=time.time(), by="goal", delay=delay)])
+
+
+class GoalDrive(Drive):
     """One goal, carried on by one process."""
 
     def __init__(self, bus: Bus, name: str) -> None:
         self.bus = bus
         self.name = name
+        self.record, self.revision = GoalRecord(id=name), 0
         self._plan: tuple[int, GoalPlan] | None = None
         self._long: dict[GoalMove, asyncio.Task[None]] = {}
         self._left = 0
         """How many happenings are in the repository's records."""
 
     async def run(self) -> None:
-        """Until the goal is over and nothing of it is open, or it is paused and nothing was heard."""
+        """Until the goal is over and nothing of it is open."""
         try:
-            while True:
-                try:
-                    if not await self._step():
-                        record, _ = await store.load(self.bus, self.name)
-                        if record.ended and not self._long:
-                            return
-                        await self._wait()
-                except Stale:
-                    continue  # another changed the record: read and decide again
+            await self.carry_on()
         finally:
             await tasks.end([*self._long.values()])
 
-    async def _wait(self) -> None:
+    @property
+    def delay(self) -> Delay | None:
+        return self.record.delay
+
+    async def set_delay(self, delay: Delay | None) -> None:
+        await _set_delay(self.bus, self.name, delay)
+
+    async def read(self) -> None:
+        self.record, self.revision = await store.load(self.bus, self.name)
+
+    def over(self) -> bool:
+        return bool(self.record.ended) and not self._long
+
+    async def wait(self) -> None:
         if self._long:
             await asyncio.wait(self._long.values(), timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         else:
             await asyncio.sleep(LOOK_SECONDS)
 
-    async def _step(self) -> bool:
-        """Do one thing. False when there is nothing to do but wait."""
+    async def step(self) -> bool:
+        record, revision = self.record, self.revision
         for move, task in list(self._long.items()):
             if task.done():
                 del self._long[move]
                 task.result()
-        record, revision = await store.load(self.bus, self.name)
         plan = await self._planned(record)
         if record.events > self._left:
             await self._leave(record)

@@ -67,7 +67,9 @@ def _applied(record: records.GoalRecord, event: records.AnyGoalEvent) -> records
             return replace(record, state="paused", why=event.why, paused=event.at)
         case records.GoalResumed():
             rested = record.rested + (event.at - record.paused if record.paused else 0.0)
-            return replace(record, state="running", why="", paused=0.0, rested=rested)
+            return replace(record, state="running", why="", paused=0.0, rested=rested, delay=None)
+        case records.GoalDelayed():
+            return replace(record, delay=event.delay)
         case records.GoalMessage():
             return replace(record, comments=(*record.comments, event.text)[-ADDED_MAX:])
         case records.GoalOver():

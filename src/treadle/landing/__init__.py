@@ -21,6 +21,7 @@ Promises, and who keeps each:
     Only the first car's verdict counts, so no change is blamed for another's fault.            queue
     A red change is checked once more before it is left out.                                    queue
     A landed commit names its orders; `blame` finds them from a line.                           bench, blame
+    What passes (a remote that is away) is tried again by itself; the record says when.         fleet/engine/controller
 
 `goals`, `serve` and `cli` import it; it imports `fleet`, `workspace` and what is below. How orders are worked on is in
 `fleet`; the format of the record is in `wire/fleet/train.py`. The reasons are in docs/explanation/landing.md.

@@ -117,8 +117,8 @@ class Passenger(Train):
     async def run(self, until: Callable[[TrainRecord], bool]) -> TrainRecord:
         try:
             while not until(self.record):
-                if not await self._step():
-                    await self._wait()
+                if not await self.step():
+                    await self.wait()
             return self.record
         finally:
             await self._keep_checks([])
@@ -151,8 +151,8 @@ class Passenger(Train):
     async def _stop(self, what: str) -> None:
         self.record = replace(self.record, paused=Note(at=time.time(), by=self.by, what=what))
 
-    def _until_resumed(self, error: WorkspaceError) -> str:
-        return str(error)
+    async def _stop_for(self, error: WorkspaceError) -> None:
+        await self._stop(str(error))
 
     @property
     def _lacks_check(self) -> bool:

@@ -16,15 +16,15 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
-from treadle.errors import LocalError, NotFound, TreadleError, WorkspaceError
+from treadle.errors import LocalError, NotFound, TreadleError, WorkspaceError, kind_of
 from treadle.fleet import client, submission
-from treadle.fleet.engine import tasks
-from treadle.fleet.engine.bus import Bus, Stale, Unreachable, Write
+from treadle.fleet.engine.bus import Bus, Stale, Write
+from treadle.fleet.engine.controller import Controller, Drive, Lease
 from treadle.fleet.orders import encode, new_id
 from treadle.fleet.run.null import NAME as NULL
 from treadle.fleet.run.resumption import TRAIN
@@ -38,7 +38,7 @@ from treadle.landing.sending import SendingBack, bring, change_of
 from treadle.receipts.trace import Check
 from treadle.wire.fleet import keys
 from treadle.wire.fleet.orders import Spec
-from treadle.wire.fleet.records import Note, Order
+from treadle.wire.fleet.records import Delay, Note, Order
 from treadle.wire.fleet.train import (
     Boarding,
     Car,
@@ -114,59 +114,24 @@ OVERDUE_SECONDS = 4.0 * HELD_SECONDS
 """Seconds without a change after which a lease counts as abandoned, even if the engine has not expired it."""
 
 
-class DriverLease:
-    def __init__(self, bus: Bus, train: str) -> None:
-        self._bus, self._key = bus, keys.DRIVES(train)
-        self._revision, self._renewed = 0, 0.0
-        self._seen, self._since = 0, 0.0
-        """The revision that another holds it by, and since when it has not changed."""
-        found = table.look(os.getpid())
-        self._mine = DriverRecord(
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            start=found.start if found is not None else 0,
-            token=secrets.token_hex(8),
-        )
+def driver_lease(bus: Bus, train: str) -> Lease:
+    found = table.look(os.getpid())
+    mine = DriverRecord(
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        start=found.start if found is not None else 0,
+        token=secrets.token_hex(8),
+    )
+    key, value = keys.DRIVES(train), encode(mine)
+    return Lease(bus, key, lambda: value, ttl=HELD_SECONDS, overdue=OVERDUE_SECONDS, gone=_is_gone)
 
-    async def taken(self) -> bool:
-        """Whether we drive: taken now, renewed, or held long enough."""
-        if self._revision and time.monotonic() - self._renewed < RENEWED_SECONDS:
-            return True
-        if await self._put(self._revision):
-            return True
-        entry = await self._bus.get(self._key, latest=True)
-        if entry is None or not entry.value:
-            return False
-        if entry.revision != self._seen:
-            self._seen, self._since = entry.revision, time.monotonic()
-        overdue = time.monotonic() - self._since > OVERDUE_SECONDS
-        known = keys.DRIVES.read(entry.value, entry.key)
-        return (overdue or self._is_gone(known)) and await self._put(entry.revision)
 
-    async def _put(self, expect: int) -> bool:
-        try:
-            self._revision = await self._bus.put(self._key, encode(self._mine), expect=expect, ttl=HELD_SECONDS)
-        except Stale:
-            self._revision = 0
-            return False
-        self._renewed = time.monotonic()
-        return True
-
-    def _is_gone(self, holder: DriverRecord) -> bool:
-        """Whether it was given up, or who holds it was killed on this machine: then no one waits until it expires."""
-        if not holder.pid:
-            return True
-        if holder.host != self._mine.host:
-            return False
-        found = table.look(holder.pid)
-        return found is None or found.start != holder.start or found.state == "Z"
-
-    async def leave(self) -> None:
-        if self._revision:
-            with contextlib.suppress(Stale, TreadleError):
-                empty = encode(DriverRecord(host="", pid=0, start=0, token=""))
-                await self._bus.put(self._key, empty, expect=self._revision, ttl=1)
-            self._revision = 0
+def _is_gone(holder: bytes) -> bool:
+    """Whether it was given up, or who holds it was killed on this machine: then no one waits until it expires."""
+    known = keys.DRIVES.read(holder, "drives")
+    if not known.pid:
+        return True  # as 0.2.0 leaves it
+    return known.host == socket.gethostname() and not table.lives(known.pid, known.start)
 
 
 def happened_between(before: TrainRecord, after: TrainRecord) -> list[str]:
@@ -217,6 +182,11 @@ async def change(bus: Bus, name: str, how: Callable[[TrainRecord], TrainRecord])
         with contextlib.suppress(Stale):
             await bus.put(keys.TRAIN(name), encode(after), expect=revision)
             return after
+
+
+async def steer(bus: Bus, name: str, pause: Note | None) -> None:
+    """Let a train stand still, or go on at once."""
+    await change(bus, name, lambda found: replace(found, paused=pause, delay=None))
 
 
 async def ensure(bus: Bus, root: str, branch: str, *, verify: str = "", setup: str = "", slots: int = 0) -> str:
@@ -279,7 +249,7 @@ async def _join(bus: Bus, name: str, made: QueuedChange, once: bool) -> None:
             return
 
 
-class Train:
+class Train(Drive):
     """One process at work on a train. `say` hears each step, for a person."""
 
     def __init__(
@@ -302,8 +272,10 @@ class Train:
             bench = Bench(name, user, record.branch, forge=record.forge, token=record.forge_token)
         self.bench = bench
         self.sending = SendingBack(bus, name, self.bench, say)
+        self.lease = driver_lease(bus, name)
         self.record = record
         self.revision = 0
+        self._until: Callable[[TrainRecord], bool] = lambda found: False
         self._checks: dict[str, asyncio.Task[Check]] = {}
         self._behind: list[str] = []
         self._waits = ""
@@ -311,29 +283,36 @@ class Train:
 
     async def run(self, until: Callable[[TrainRecord], bool]) -> TrainRecord:
         """Work until `until` is true of the record; while another process works on this train, watch it."""
-        lease = DriverLease(self.bus, self.name)
+        self._until = until
         try:
-            while True:
-                try:
-                    drives = await lease.taken()
-                    before = self.record
-                    self.record, self.revision = await load(self.bus, self.name)
-                    if drives and await self._step():
-                        continue
-                    if not drives:
-                        await self._keep_checks([])
-                        for line in happened_between(before, self.record):
-                            self.say(line)
-                    if until(self.record):
-                        return self.record
-                    await self._wait()
-                except Stale:
-                    continue  # another changed the record: read and decide again
+            await self.carry_on()
+            return self.record
         finally:
-            await lease.leave()
+            await self.lease.leave()
             await self._keep_checks([])
 
-    async def _wait(self) -> None:
+    @property
+    def delay(self) -> Delay | None:
+        return self.record.delay
+
+    async def set_delay(self, delay: Delay | None) -> None:
+        await change(self.bus, self.name, lambda found: replace(found, delay=delay))
+        if delay is not None:
+            seconds = max(0.0, delay.next - time.time())
+            self.say(f"delayed  {delay.why}; tried again in {seconds:.0f} s")
+
+    async def read(self) -> None:
+        before, self.drives = self.record, await self.lease.taken(RENEWED_SECONDS)
+        self.record, self.revision = await load(self.bus, self.name)
+        if not self.drives:
+            await self._keep_checks([])
+            for line in happened_between(before, self.record):
+                self.say(line)
+
+    def over(self) -> bool:
+        return self._until(self.record)
+
+    async def wait(self) -> None:
         if self._checks:
             await asyncio.wait(self._checks.values(), timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         else:
@@ -341,8 +320,7 @@ class Train:
 
     # One step...
 
-    async def _step(self) -> bool:
-        """Do one thing. False when there is nothing to do but wait."""
+    async def step(self) -> bool:
         if (wanted := (self.record.forge, self.record.forge_token)) != self.bench.moved_by:
             self.bench.move_by(*wanted)
         if await self._recover():
@@ -508,6 +486,8 @@ class Train:
                 else:
                     await self._bring(each)
             except TreadleError as error:
+                if kind_of(error) == "transient":
+                    raise
                 chosen.remove(each)
                 after = queue.left_out(after, self._out(each.order, "refused", str(error)))
         made = await self._built(chosen, step)
@@ -525,6 +505,8 @@ class Train:
                 self.bench.build, chosen, step.on, self.record.tip, self.record.verify, apart=step.apart
             )
         except WorkspaceError as error:
+            if kind_of(error) == "transient":
+                raise
             if len(chosen) > 1:
                 return await self._built(chosen[:1], step)
             return BuiltCar(car=None, refused={each.order: ("refused", str(error)) for each in chosen})
@@ -577,13 +559,16 @@ class Train:
         try:
             await asyncio.to_thread(self.bench.look, step.car.on, step.car.commit)
         except WorkspaceError as error:
-            await self._stop(self._until_resumed(error))
+            await self._stop_for(error)
             return True
         await self._store(queue.started_landing(self.record))
         return True
 
-    def _until_resumed(self, error: WorkspaceError) -> str:
-        return f"{error}; then `treadle land resume {self.name}`"
+    async def _stop_for(self, error: WorkspaceError) -> None:
+        """What does not pass by itself needs a person."""
+        if kind_of(error) == "transient":
+            raise error
+        await self._stop(f"{error}; then `treadle land resume {self.name}`")
 
     async def _carry_forward(self) -> None:
         """Move the branch to what was intended. Whether that happened is read from the branch afterwards.
@@ -603,8 +588,8 @@ class Train:
             return
         except ForgeRed as error:
             await self._withdraw(error)
-        except WorkspaceError as error:  # a checkout was changed since it was looked at
-            await self._stop(self._until_resumed(error))
+        except WorkspaceError as error:  # such as a checkout that was changed since it was looked at
+            await self._stop_for(error)
 
     async def _withdraw(self, error: ForgeRed) -> None:
         """The forge's verdict is red: its request is closed first, so that no one can carry the intent out any more."""
@@ -626,24 +611,13 @@ IDLE_SECONDS = 1.0
 """Seconds between two looks for work that is to be landed."""
 
 
-class Conductor:
-    def __init__(self) -> None:
-        self._running: dict[str, asyncio.Task[None]] = {}
+class Conductor(Controller):
+    def idle_seconds(self) -> float:
+        return IDLE_SECONDS
 
-    async def ride(self, bus: Bus) -> None:
-        try:
-            while True:
-                try:
-                    await self._take_up(bus)
-                    await self._steer(bus)
-                    await self._start_trains(bus)
-                except Unreachable as error:
-                    log.info("%s", error)
-                except Exception:  # one record that cannot be read must not stop all landing
-                    log.exception("work cannot be landed")
-                await asyncio.sleep(IDLE_SECONDS)
-        finally:
-            await tasks.end([*self._running.values()])
+    async def take_up(self, bus: Bus) -> None:
+        await self._take_up(bus)
+        await self._steer(bus)
 
     async def _take_up(self, bus: Bus) -> None:
         """Queue what has ended and is to land in a repository of this machine."""
@@ -654,9 +628,9 @@ class Conductor:
                 continue  # the repository is on another machine
             try:
                 await self._board(bus, mark, names)
-            except Unreachable:
-                raise
             except TreadleError as error:
+                if kind_of(error) == "transient":
+                    raise
                 what = f"cannot land on {mark.branch}: {error}"
                 await client.note_result(bus, mark.order, what, {"not_landed": str(error)}, by="train")
             await client.done_with(bus, entry)
@@ -684,25 +658,27 @@ class Conductor:
                 continue
             note = Note(at=time.time(), by=request.by, what=request.pause) if request.pause else None
             with contextlib.suppress(NotFound):
-                await change(bus, keys.STEERS.name(key), lambda found, note=note: replace(found, paused=note))  # type: ignore[misc]
+                await steer(bus, keys.STEERS.name(key), note)
             await client.done_with(bus, entry)
 
-    async def _start_trains(self, bus: Bus) -> None:
-        for name, task in list(self._running.items()):
-            if task.done():
-                del self._running[name]
-        for name, record in (await trains(bus)).items():
-            at_work = record.queue or record.back or record.landing is not None
-            if at_work and record.paused is None and name not in self._running and os.path.isdir(record.repository):
-                self._running[name] = asyncio.create_task(self._drive(bus, name, record))
+    async def due(self, bus: Bus) -> Mapping[str, Delay | None]:
+        return {
+            name: record.delay
+            for name, record in (await trains(bus)).items()
+            if (record.queue or record.back or record.landing is not None)
+            and record.paused is None
+            and os.path.isdir(record.repository)
+        }
 
-    async def _drive(self, bus: Bus, name: str, record: TrainRecord) -> None:
-        """Work on one train until it is empty or stands still. What it cannot get over stops it, with the reason."""
-        try:
-            train = await asyncio.to_thread(Train, bus, name, record, say=lambda text: log.info("%s %s", name, text))
-            await train.run(lambda found: found.paused is not None or not found.queue and not found.back)
-        except Unreachable as error:
-            log.info("%s", error)
-        except (TreadleError, OSError) as error:
-            note = Note(at=time.time(), by="train", what=str(error))
-            await change(bus, name, lambda found: replace(found, paused=note))
+    async def drive(self, bus: Bus, name: str) -> None:
+        """Work on one train until it is empty or stands still."""
+        record, _ = await load(bus, name)
+        train = await asyncio.to_thread(Train, bus, name, record, say=lambda text: log.info("%s %s", name, text))
+        await train.run(lambda found: found.paused is not None or not found.queue and not found.back)
+
+    async def set_delay(self, bus: Bus, name: str, delay: Delay) -> None:
+        await change(bus, name, lambda found: replace(found, delay=delay))
+
+    async def stop(self, bus: Bus, name: str, error: Exception) -> None:
+        note = Note(at=time.time(), by="train", what=str(error))
+        await change(bus, name, lambda found: replace(found, paused=note))

@@ -9,11 +9,12 @@ import msgspec
 from treadle.errors import LocalError, NotFound
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
+from treadle.fleet.engine.controller import delay_words
 from treadle.fleet.orders import encode, read_order
 from treadle.landing import returned, train
 from treadle.landing import train as trains
 from treadle.wire.fleet import keys
-from treadle.wire.fleet.records import Note, Order, Used
+from treadle.wire.fleet.records import Delay, Note, Order, Used
 from treadle.wire.fleet.train import (
     Boarding,
     Car,
@@ -72,6 +73,14 @@ async def explained(bus: Bus, order: str) -> list[dict[str, Any]]:
     return found
 
 
+def held_up(record: TrainRecord) -> str:
+    """Why nothing lands now and since when, and whether that passes by itself; empty when nothing is in the way."""
+    if (note := record.paused) is not None:
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(note.at))
+        return f"paused   by {note.by} since {since}: {note.what}"
+    return f"delayed  {delay_words(record.delay)}" if record.delay is not None else ""
+
+
 async def standing(bus: Bus) -> list[dict[str, Any]]:
     """Every train in a few numbers. The age of the oldest that waits tells whether all is well."""
     return [
@@ -85,6 +94,7 @@ async def standing(bus: Bus) -> list[dict[str, Any]]:
             "asking": sum(each.to == "person" for each in record.back),
             "landed": record.landed,
             "paused": record.paused.what if record.paused is not None else "",
+            "delayed": delay_words(record.delay) if record.delay is not None else "",
         }
         for name, record in (await train.trains(bus)).items()
     ]
@@ -99,8 +109,8 @@ def _landed_lines(proof: LandedRecord) -> list[str]:
 def _waiting(record: TrainRecord, order: str) -> list[str]:
     place = next(number for number, each in enumerate(record.queue, 1) if each.order == order)
     lines = [f"waits    {place} of {len(record.queue)}, the oldest first"]
-    if record.paused is not None:
-        lines.append(f"paused   by {record.paused.by}: {record.paused.what}")
+    if state := held_up(record):
+        lines.append(state)
     for car in (*record.row, *record.apart):
         if order in car.orders:
             others = ", ".join(each for each in car.orders if each != order)
@@ -173,6 +183,8 @@ class TrainView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     oldest: float | None = None
     """Since when the oldest change waits: the sign of a train's health."""
     paused: Note | None = None
+    delay: Delay | None = None
+    """Something failed that passes: why, and when it is tried again."""
     landing: tuple[str, ...] = ()
     """The orders that the branch is being moved for now."""
     row: tuple[Car, ...] = ()
@@ -213,6 +225,7 @@ def _view(
         reds=record.red / record.seen,
         oldest=min((each.at for each in record.queue), default=None),
         paused=record.paused,
+        delay=record.delay,
         landing=record.landing.orders if record.landing else (),
         row=record.row,
         apart=record.apart,

@@ -123,6 +123,10 @@ def _text(path: str) -> str:
     return os.fsdecode(read_if_there(path) or b"").strip()
 
 
+class CheckoutInTheWay(WorkspaceError):
+    needs_person = True
+
+
 class CheckoutChange:
     """How a checkout gets from the files `old` to what the deltas say; made only when nothing stands in the way."""
 
@@ -139,7 +143,7 @@ class CheckoutChange:
 
     def _refuse(self, why: str) -> None:
         if why:
-            raise WorkspaceError(f"{self.checkout.top} has the branch checked out, and {why}")
+            raise CheckoutInTheWay(f"{self.checkout.top} has the branch checked out, and {why}")
 
     def _obstacles(self, old: Mapping[str, TreeEntry], entries: list[IndexEntry]) -> Iterator[str]:
         """What stands in the way, each as the end of a sentence."""

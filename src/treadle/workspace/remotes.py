@@ -43,8 +43,29 @@ _STALE = ("stale info", "fetch first", "non-fast-forward", "needs force")
 _BUSY = ("cannot lock ref", "failed to update ref", "incorrect old value", "failed to lock")
 
 
+_WRONG = (
+    "Authentication failed",
+    "Permission denied",
+    "could not read Username",
+    "could not read Password",
+    "Host key verification failed",
+    "not allowed",
+)
+"""What git says where the address or how one signs in is wrong."""
+
+
 class PushRefused(WorkspaceError):
     """The other side does not let us move its branch."""
+
+    needs_person = True
+
+
+class RemoteAway(WorkspaceError):
+    """The other side could not be asked. Whether a push arrived all the same, its branch says."""
+
+    def __init__(self, message: str) -> None:
+        self.needs_person = any(words in message for words in _WRONG)
+        super().__init__(message, hint="check the network and how you sign in", retryable=not self.needs_person)
 
 
 def split(name: str) -> tuple[str, str]:
@@ -129,7 +150,7 @@ class RemoteBranch:
 
     def move(self, old: str, new: str) -> None:
         """Push, if the branch is still at `old`. Raises BranchMoved when it is not, PushRefused when the other side
-        does not let us, and WorkspaceError when it could not be asked."""
+        does not let us, and RemoteAway when it could not be asked."""
         self.push(new, self.there, lease=old)
 
     def push(self, commit: str, ref: str, *, lease: str | None = None) -> None:
@@ -154,7 +175,7 @@ class RemoteBranch:
                 raise PushRefused(
                     f"{self.remote.name} refuses to move {branch}: {why}{f' ({output})' if output else ''}"
                 )
-            raise WorkspaceError(f"{self.remote.name} could not be pushed to: {self._complaint(done)}")
+            raise RemoteAway(f"{self.remote.name} could not be pushed to: {self._complaint(done)}")
 
     def delete(self, branch: str) -> None:
         """Remove a branch of ours there."""
@@ -175,9 +196,7 @@ class RemoteBranch:
                 return done
             if number < TRIES:
                 time.sleep(PAUSE * number)
-        raise WorkspaceError(
-            f"{self.remote.name} cannot be read: {self._complaint(done)}", hint="check the network and how you sign in"
-        )
+        raise RemoteAway(f"{self.remote.name} cannot be read: {self._complaint(done)}")
 
     def _complaint(self, done: Finished) -> str:
         """What git said, without a password that the address may have."""

@@ -173,7 +173,8 @@ class Store:
             timeout=timeout,
         )
         if check and done.code != 0:
-            raise WorkspaceError(f"git {arguments[0]} failed: {done.complaint or f'exit code {done.code}'}")
+            why = done.complaint or f"exit code {done.code}"
+            raise WorkspaceError(f"git {arguments[0]} failed: {why}", retryable=done.passing)
         return done
 
     # Objects in...
@@ -443,7 +444,8 @@ class Store:
         )
         tree, _, rest = os.fsdecode(done.stdout).partition("\0")
         if done.code not in (0, 1) or not _ID.fullmatch(tree):
-            raise WorkspaceError(f"cannot merge {theirs} into {ours}: {done.complaint or f'exit code {done.code}'}")
+            why = done.complaint or f"exit code {done.code}"
+            raise WorkspaceError(f"cannot merge {theirs} into {ours}: {why}", retryable=done.passing)
         paths, _, messages = rest.partition("\0\0")
         conflicts = tuple(filter(None, paths.split("\0"))) if done.code == 1 else ()
         return TreeMerge(tree=tree, conflicts=conflicts, messages=messages)

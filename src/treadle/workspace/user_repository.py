@@ -101,7 +101,8 @@ class UserRepository:
         done = run_program(argv, cwd=self.common, env=environment(env), stdin=stdin, timeout=timeout)
         if check and done.code != 0:
             reason = done.complaint or f"exit code {done.code}"
-            raise WorkspaceError(f"git {arguments[0]} failed in {self.directory}: {reason}")
+            what = f"git {arguments[0]} failed in {self.directory}: {reason}"
+            raise WorkspaceError(what, retryable=done.passing)
         return done
 
     def lock(self) -> locked:

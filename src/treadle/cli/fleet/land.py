@@ -128,6 +128,8 @@ def now(
 @json_option
 def ls(as_json: bool) -> None:
     """List the trains: what waits in each, what is being checked, and the age of the oldest."""
+    from treadle.landing import views
+
     found = with_bus(_trains)
     if as_json:
         return show_json([{"name": name, **_facts(record)} for name, record in found.items()])
@@ -135,10 +137,13 @@ def ls(as_json: bool) -> None:
     for name, record in found.items():
         facts = _facts(record)
         oldest = age(facts["oldest"]) if facts["oldest"] else "-"
-        state = "paused" if record.paused else str(facts["checking"])
+        state = "paused" if record.paused else "delayed" if record.delay else str(facts["checking"])
         counts = [str(record.landed), str(len(record.left_out))]
         rows.append([name, record.branch, str(len(record.queue)), oldest, state, *counts, record.repository])
     table(rows)
+    for name, record in found.items():
+        if record.paused or record.delay:
+            click.echo(f"{name}  {views.held_up(record)}")
 
 
 async def _trains(bus: Bus) -> dict[str, TrainRecord]:
@@ -164,6 +169,7 @@ def _facts(record: TrainRecord) -> dict[str, Any]:
         "policy": record.policy,
         "checks_on": record.checks_on,
         "paused": record.paused,
+        "delay": record.delay,
         "back": record.back,
         "reconciler": record.reconciler,
         "left_out": record.left_out,
@@ -175,6 +181,8 @@ def _facts(record: TrainRecord) -> dict[str, Any]:
 @json_option
 def show(name: str, as_json: bool) -> None:
     """Show a train: what is built on what, verdicts, and what was left out and why."""
+    from treadle.landing import views
+
     found, record = with_bus(lambda bus: _find(bus, name))
     if as_json:
         return show_json({"name": found, **_facts(record), "row": record.row, "apart": record.apart})
@@ -184,8 +192,8 @@ def show(name: str, as_json: bool) -> None:
     )
     for test, count in sorted(record.flaky_tests.items(), key=lambda each: -each[1])[:5]:
         click.echo(f"flaky    {test}: {count} times")
-    if record.paused:
-        click.echo(f"paused   by {record.paused.by}: {record.paused.what}")
+    if state := views.held_up(record):
+        click.echo(state)
     for title, cars in (("row", record.row), ("alone", record.apart)):
         for car in cars:
             click.echo(f"{title:8} {', '.join(car.orders)} on {car.on[:10]}: {car.verdict or 'not checked yet'}")
@@ -346,8 +354,6 @@ def resume(name: str) -> None:
 
 
 def _set_pause(name: str, why: str) -> None:
-    from msgspec.structs import replace
-
     async def work(bus: Bus) -> None:
         from treadle.fleet.client import me
         from treadle.landing import train as trains
@@ -355,7 +361,7 @@ def _set_pause(name: str, why: str) -> None:
 
         train, _ = await _find(bus, name)
         note = Note(at=time.time(), by=me(), what=why) if why else None
-        await trains.change(bus, train, lambda record: replace(record, paused=note))
+        await trains.steer(bus, train, note)
 
     with_bus(work)
 

@@ -10,7 +10,6 @@ over from what is stored.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import math
 import time
@@ -22,10 +21,11 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from treadle.errors import ConfigError, RemoteProtocolError, TreadleError
+from treadle.errors import ConfigError, RemoteProtocolError, TreadleError, kind_of
 from treadle.fleet.control import scopes, with_entry
 from treadle.fleet.engine import places, tasks
 from treadle.fleet.engine.bus import BATCH_MAX, INBOX, STATE, Bus, Entry, Stale, Unreachable, Write
+from treadle.fleet.engine.controller import Lease
 from treadle.fleet.engine.streams import Pull, give_back
 from treadle.fleet.orders import checked, encode, read_answer, read_order, read_spec, submitted
 from treadle.fleet.schedule.book import Book, NodeView, OpenOrder, Unit, is_unlanded
@@ -401,8 +401,7 @@ class Scheduler:
         self.cleaning = Cleaning(bus, self.book)
         self.wake = asyncio.Event()
         self.since = 0.0
-        self._revision = 0
-        self._renewed = 0.0
+        self._held = Lease(bus, LEASE, self._lease_value, ttl=max(1, math.ceil(lease)), overdue=OVERDUE * lease)
         self._careful = False
         self._early: set[str] = set()
         """Orders that were loaded because someone wanted something of them, before their own message came."""
@@ -416,20 +415,17 @@ class Scheduler:
                 await self._lead()
             except Stale as error:
                 log.warning("%s is the scheduler no more: another wrote %s", self.name, error)
-                self._careful, self._revision = True, 0
-            except Unreachable as error:
-                log.warning("%s cannot lead: %s", self.name, error)
-            except TreadleError as error:
-                log.error("%s cannot lead: %s", self.name, error)
+                self._careful, self._held.revision = True, 0
+            except (TreadleError, OSError) as error:
+                passes = kind_of(error) == "transient"
+                log.log(logging.WARNING if passes else logging.ERROR, "%s cannot lead: %s", self.name, error)
             finally:
                 self.leading.clear()
             await asyncio.sleep(self.lease / 5)
 
     async def resign(self) -> None:
-        """Let another take over at once, after `run` has ended. A lease that is another's by now is left alone."""
-        if self._revision:
-            with contextlib.suppress(Stale, TreadleError):
-                await self.bus.purge(LEASE, expect=self._revision)
+        """Let another take over at once, after `run` has ended."""
+        await self._held.leave()
 
     def _returned(self) -> None:
         self.book.everybody_heard(time.monotonic())
@@ -438,38 +434,15 @@ class Scheduler:
     # The lease...
 
     async def _elect(self) -> None:
-        expect, seen, at = 0, 0, 0.0
+        self._held.forget()
         while True:
             try:
                 self.since = time.time()
-                self._revision = await self.bus.put(LEASE, self._lease_value(), expect=expect, ttl=self._ttl)
-                self._renewed = time.monotonic()
-                return
-            except Stale:
-                held, given_up = await self._held()
-                if given_up:
-                    expect = given_up
-                    continue
-                if held != seen:
-                    seen, at = held, time.monotonic()
-                # An engine that was killed may have forgotten when a lease ends. A held one is renewed.
-                expect = held if held and time.monotonic() - at > OVERDUE * self.lease else 0
+                if await self._held.taken():
+                    return
             except Unreachable:
-                seen = 0
+                self._held.forget()
             await asyncio.sleep(self.lease / 8)
-
-    async def _held(self) -> tuple[int, int]:
-        """The revision of the lease that another holds, and of the mark that one has given it up; each 0 when there is
-        none, or that cannot be seen now."""
-        with contextlib.suppress(Unreachable):
-            entry = await self.bus.last(LEASE)
-            if entry is not None:
-                return (0, entry.revision) if entry.removed else (entry.revision, 0)
-        return 0, 0
-
-    @property
-    def _ttl(self) -> int:
-        return max(1, math.ceil(self.lease))
 
     def _lease_value(self) -> bytes:
         return encode(LeaseRecord(name=self.name, since=self.since, at=time.time()))
@@ -739,7 +712,7 @@ class Scheduler:
             book.control_changed = False
             units.append(Unit([Write(keys.CONTROL(), encode(book.control), book.control_revision)], None))
         now = time.monotonic()
-        if not units and now - self._renewed < self.lease / 3:
+        if not units and now - self._held.renewed < self.lease / 3:
             return
         batch: list[Unit] = []
         size = 1
@@ -752,12 +725,11 @@ class Scheduler:
         await self._write(batch)
 
     async def _write(self, units: list[Unit]) -> None:
-        writes = [Write(LEASE, self._lease_value(), self._revision, self._ttl)]
+        writes = [self._held.renewal()]
         writes += [write for unit in units for write in unit.writes]
         last = await self.bus.batch(writes)
-        self._renewed = time.monotonic()
-        self._revision = last - len(writes) + 1
-        revision = self._revision
+        revision = last - len(writes) + 1
+        self._held.renewal_at(revision)
         for unit in units:
             if unit.row is not None:
                 unit.row.revision = revision + 1

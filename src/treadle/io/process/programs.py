@@ -96,6 +96,9 @@ def _workspace(cwd: str | None) -> tuple[str, ...]:
     return (cwd,) if around in (None, "/") else (cwd, around)
 
 
+_PASSING = (b"No space left on device", b"Cannot allocate memory", b"Too many open files", b"died of signal")
+
+
 class Finished:
     """How a program ended and what it said."""
 
@@ -110,6 +113,11 @@ class Finished:
     def complaint(self) -> str:
         """The end of its stderr."""
         return self.stderr.decode("utf-8", "replace").strip()[-2000:]
+
+    @property
+    def passing(self) -> bool:
+        """Whether it failed because it was killed or the machine was full: it may go well another time."""
+        return self.code < 0 or any(words in self.stderr for words in _PASSING)
 
 
 def _resolved(argv: Sequence[str], cwd: str | None, env: Mapping[str, str] | None) -> str:

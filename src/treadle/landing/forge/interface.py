@@ -17,6 +17,8 @@ CheckState: TypeAlias = Literal["pending", "green", "red"]
 class ForgeRefused(WorkspaceError):
     """The forge does not do what it was asked to: a rule, a missing right, a missing review."""
 
+    needs_person = True
+
 
 class ForgeRed(WorkspaceError):
     """The change must not land as it is: a check of the forge failed, or a reviewer asked for changes. `output` is what
@@ -147,11 +149,12 @@ class ForgeApi:
                         raise WorkspaceError("the forge's answer is too long")
                 status = response.status
         except HttpError as error:
-            raise WorkspaceError(f"{self.host} cannot be asked: {error}") from error
+            raise WorkspaceError(f"{self.host} cannot be asked: {error}", retryable=True) from error
         finally:
             await client.aclose()
         if not 200 <= status < 300:
-            raise ForgeRefused(f"{self.host} answers {status} to {method}: {_reason(answer)}")
+            passes = status >= 500 or status in (408, 429)
+            raise ForgeRefused(f"{self.host} answers {status} to {method}: {_reason(answer)}", retryable=passes)
         try:
             return msgspec.json.decode(answer, type=kind) if kind is not None else None
         except msgspec.MsgspecError as error:

@@ -25,6 +25,7 @@ function one(train, act) {
   return el("section", { class: "train", "aria-label": `Train of ${oneLine(train.branch)}` },
     el("h2", null, train.branch, " ", el("span", { class: "small" }, train.repository)),
     el("p", { class: "small" }, `check: ${oneLine(train.verify) || "none is set"} · ${train.slots} at once · ${train.landed} landed · ${train.checks} checks, ${train.flaky} flaky · ${Math.round(train.reds * 100)} in 100 red lately`),
+    train.delay && !train.paused ? el("p", { class: "stopped", role: "status" }, `■ delayed since ${stamp(train.delay.since)}, tried ${train.delay.tries} times, again at ${stamp(train.delay.next)}: ${oneLine(train.delay.why)}`) : null,
     train.paused ? el("p", { class: "stopped", role: "status" }, `■ stands still since ${stamp(train.paused.at)}, by ${oneLine(train.paused.by)}: ${oneLine(train.paused.what)} `, may ? el("button", { type: "button", onclick: () => act(`/trains/${train.name}/resume`) }, "Resume") : null)
       : may && waiting.length ? el("p", null, el("button", { type: "button", class: "quiet", onclick: () => act(`/trains/${train.name}/pause`, {}) }, "Pause")) : null,
     row(train),

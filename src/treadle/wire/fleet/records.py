@@ -66,6 +66,16 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     what: str
 
 
+class Delay(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something failed that passes: it is tried again by itself."""
+
+    why: str
+    since: float
+    tries: int = 1
+    """How often it was tried in vain."""
+    next: float
+
+
 class OrderHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is shown of an order everywhere."""
 

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from treadle.wire.fleet.records import Note
+from treadle.wire.fleet.records import Delay, Note
 
 TRAIN_FORMAT = 1
 Verdict: TypeAlias = Literal["", "green", "red"]
@@ -149,6 +149,9 @@ class TrainRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     flaky_tests: dict[str, int] = {}
     """How often each test was what failed then, as far as the output names it."""
     paused: Note | None = None
+    """It stands still until a person lets it go on."""
+    delay: Delay | None = None
+    """It goes on by itself."""
     back: tuple[ReturnedChange, ...] = ()
     reconciler: str = ""
     """The agent that resolves what authors could not. Empty: the author's, in a new session."""

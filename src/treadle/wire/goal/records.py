@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from treadle.wire.fleet.records import Used
+from treadle.wire.fleet.records import Delay, Used
 from treadle.wire.goal.verdicts import AddedTest
 
 GOAL_FORMAT = 1
@@ -118,6 +118,8 @@ class GoalRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended: float = 0.0
     paused: float = 0.0
     """Since when it is paused."""
+    delay: Delay | None = None
+    """Something failed that passes: it goes on by itself."""
     rested: float = 0.0
     """For how many seconds it was paused before."""
     events: int = 0
@@ -325,6 +327,11 @@ class GoalResumed(GoalEvent, tag="resumed", frozen=True, kw_only=True):
     pass
 
 
+class GoalDelayed(GoalEvent, tag="delayed", frozen=True, kw_only=True):
+    delay: Delay | None = None
+    """None: it goes on."""
+
+
 class GoalMessage(GoalEvent, tag="told", frozen=True, kw_only=True):
     text: str
 
@@ -357,6 +364,7 @@ AnyGoalEvent: TypeAlias = (
     | RoundBegun
     | GoalPaused
     | GoalResumed
+    | GoalDelayed
     | GoalMessage
     | GoalOver
 )
