@@ -24,7 +24,7 @@ from treadle.terminal.places import Place
 
 def test_kill_ends_everything_and_tells_what_died(shell: Shell) -> None:
     shell("run", "--detach", "--id", "x", "--", "bash", "--norc", "-i")
-    shell("send", "x", "sleep 61 & sleep 62\\n")
+    shell("send", "x", "sleep 61 & sleep 62\\n", "--escapes")
     until(lambda: "sleep 61" in shell.written("x"))
     bash = shell.place("x").pids()[1]
     until(lambda: [job.name for job in table.descendants(bash)] == ["sleep", "sleep"])
@@ -172,7 +172,7 @@ def test_a_daemon_that_ignores_hangups_ends_with_the_supervisor_and_the_reaper_k
 
 def test_ctrl_c_is_for_the_program_and_so_is_the_request_to_end(shell: Shell) -> None:
     start(shell, "trap 'echo stopped' INT; trap 'exit 7' TERM; echo ready; while :; do read line; done")
-    shell("send", "x", "\\x03")
+    shell("send", "x", "\\x03", "--escapes")
     until(lambda: "stopped" in shell.written("x"))
     with connected(shell.place("x")) as client:
         client.kill()

@@ -26,7 +26,7 @@ def test_send_and_wait_make_a_program_scriptable(shell: Shell) -> None:
     shell("wait", "agent", "--state", "idle", "--timeout", "50")
     shell("send", "agent", "first", "task", "--enter", "--wait-idle", "--timeout", "50")
     assert "did first task" in shell("tail", "agent", "--strip")
-    shell("send", "agent", "second\\n")
+    shell("send", "agent", "second\\n", "--escapes")
     shell("wait", "agent", "--state", "done", "--timeout", "50")
     until(lambda: "did second" in shell.written("agent"))
 
@@ -80,8 +80,8 @@ def test_send_takes_a_file_standard_input_and_escapes(shell: Shell, tmp_path: Pa
     shell("run", "--detach", "--id", "x", "--", "cat", "-v")
     shell("send", "x", "--file", str(tmp_path / "text"))
     shell("send", "x", "--file", "-", stdin="from stdin\n")
-    shell("send", "x", "tab\\tbell\\x01 back\\\\slash\\q\\n")
-    until(lambda: "back\\slash\\q" in shell.written("x"))
+    shell("send", "x", "tab\\tbell\\x01 back\\\\slash\\q\\n", "--escapes")
+    until(lambda: "tab\tbell^A back\\slash\\q" in shell.written("x"))
     assert shell("tail", "x").count("from a file") == 2
     assert "from stdin" in shell("tail", "x")
     assert shell.run("send", "x").returncode == 2
@@ -261,10 +261,21 @@ def test_a_dialog_is_answered_with_one_key_and_only_while_it_asks(shell: Shell) 
     assert refused.returncode == 3 and "x asks nothing now, so nothing was typed" in refused.stderr
 
 
+CODE = [r"re.sub('\n', '\t', s)", r"C:\new\table", r"printf 'a\x41\b\e[0m'", r"\\host\share", "a\\", r"\d+\b", "é\\n"]
+
+
+@pytest.mark.parametrize("text", CODE)
+def test_a_text_is_typed_as_it_is(shell: Shell, text: str) -> None:
+    shell("run", "--detach", "--id", "x", "--", "cat")
+    done = shell.run("send", "x", text)
+    assert done.returncode == 0 and done.stderr.count("--escapes reads") == (input.unescape(text) != text.encode())
+    until(lambda: text in shell.written("x"))
+
+
 @pytest.mark.parametrize(
     ("text", "data"),
     [
-        (r"a\n\r\t\e\a\b\0", b"a\n\r\t\x1b\a\b\0"),
+        (r"a\n\r\t\e\a\b\0", b"a\n\r\t\x1b\\a\\b\\0"),
         (r"\\n", b"\\n"),
         (r"\x41\xfF", b"A\xff"),
         (r"\x4", rb"\x4"),
@@ -427,7 +438,7 @@ def test_of_several_the_first_that_gets_there_is_named(shell: Shell) -> None:
     shell("run", "--detach", "--id", "busy", "--", "sh", "-c", reporting("working"))
     shell("run", "--detach", "--id", "asks", "--", "sh", "-c", reporting("working", "blocked:kind=permission"))
     shell("wait", "asks", "--state", "working", "--timeout", "50")
-    shell("send", "asks", "\\n")
+    shell("send", "asks", "\\n", "--escapes")
     assert shell("wait", "--any", "busy", "asks", "--timeout", "50") == "asks permission\n"
     shell("wait", "busy", "asks", "--state", "idle", code=2)
 

@@ -72,7 +72,7 @@ def test_tail_shows_the_last_lines_and_follows_to_the_end(shell: Shell) -> None:
     follower = started("tail", "-f", "x", "-n", "2", stderr=None)
     assert follower.stdout
     assert [follower.stdout.readline().strip() for _ in range(2)] == ["4999", "5000"]
-    shell("send", "x", "\\n")
+    shell("send", "x", "\\n", "--escapes")
     assert follower.stdout.read().split() == ["1", "2", "3"]
     assert follower.wait(50) == 5
     follower.stdout.close()

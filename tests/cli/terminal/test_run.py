@@ -107,11 +107,11 @@ def test_a_command_runs_when_a_terminal_starts_to_wait_for_a_person(shell: Shell
     program = reporting("working", "blocked:kind=permission:msg=cm0gLXJm", "working", "blocked:kind=question:msg=cmVk")
     shell("run", "--detach", "--id", "x", "--notify", f"cd {tmp_path}; {note}", "--", "sh", "-c", program)
     told = tmp_path / "told"
-    shell("send", "x", "\\n")
+    shell("send", "x", "--escapes", "\\n")
     until(lambda: told.exists() and told.read_text() == "x permission rm -rf\n")
-    shell("send", "x", "\\n", "--anyway")
+    shell("send", "x", "--escapes", "\\n", "--anyway")
     shell("wait", "x", "--state", "working", "--timeout", "50")
-    shell("send", "x", "\\n", "--anyway")
+    shell("send", "x", "--escapes", "\\n", "--anyway")
     until(lambda: told.read_text() == "x permission rm -rf\nx question red\n")
 
 

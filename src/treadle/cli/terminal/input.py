@@ -226,12 +226,13 @@ def matches(state: dict[str, Any], states: tuple[str, ...]) -> bool:
 
 # `treadle send`.
 
-FLAGS = "--enter --wait --wait-idle --when-idle --replace --anyway --force"
+FLAGS = "--enter --wait --wait-idle --when-idle --replace --anyway --force --escapes"
 
 
 SEND_HELP = """Type into a terminal.
 
-    treadle send ID [TEXT...] [--enter | --wait | --when-idle] [--replace] [--file FILE] [--timeout S] [--anyway]
+    treadle send ID [TEXT...] [--enter | --wait | --when-idle] [--replace] [--file FILE] [--escapes]
+                    [--timeout S] [--anyway]
     treadle send ID --answer KEY [--to DIALOG]
     treadle send ID --cancel NUMBER
 
@@ -246,13 +247,14 @@ SEND_HELP = """Type into a terminal.
   --cancel N     remove a queued text; `treadle status ID` lists them
   --replace      remove the text that stands in the input box, instead of refusing to add to it
   --file FILE    type what the file holds; - is standard input
+  --escapes      read \\n, \\t, \\e and \\xHH in the text as in C, and \\\\ as a backslash
   --timeout S    how long all of this may take, at most (no limit)
   --anyway       type whatever the program is doing, and press Enter whatever its input box shows
 
-Words are joined by one space; \\n, \\t, \\e, \\xHH in the text are as in C. A text never answers a dialog: while the
-program asks for a permission or has a question, nothing is typed but an answer (--answer), unless you say --anyway.
-While it works a dialog may come at any moment, so Enter is not pressed then either: use --when-idle. Of a program that
-is not recognised one cannot tell, so Enter needs --anyway there too, unless it shows a prompt.
+Words are joined by one space. A text never answers a dialog: while the program asks for a permission or has a question,
+nothing is typed but an answer (--answer), unless you say --anyway. While it works a dialog may come at any moment, so
+Enter is not pressed then either: use --when-idle. Of a program that is not recognised one cannot tell, so Enter needs
+--anyway there too, unless it shows a prompt.
 
 Exit codes: 0 typed, taken, queued, or idle again. 1 it has ended, or without --timeout: its supervisor does not answer.
 3 not typed, or Enter not pressed: it waits for a
@@ -271,7 +273,7 @@ def send_command(given: Arguments) -> int:
         return _cancel(where, int(given.number("--cancel", 0)))
     if "--answer" in given.values:
         return _answer(where, given, words)
-    data = unescape(" ".join(words))
+    data = _text(" ".join(words), "--escapes" in given.flags)
     if path := given.get("--file"):
         data += _read(path)
     waits, queues = bool(given.flags & {"--wait", "--wait-idle"}), "--when-idle" in given.flags
@@ -478,7 +480,15 @@ def _read(path: str) -> bytes:
     return read(path)
 
 
-ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "e": b"\x1b", "a": b"\a", "b": b"\b", "0": b"\0", "\\": b"\\"}
+LITERAL = "treadle: a backslash in a text is typed as it is now; --escapes reads \\n, \\t, \\e and \\xHH as before"
+ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "e": b"\x1b", "\\": b"\\"}
+
+
+def _text(words: str, escapes: bool) -> bytes:
+    """The bytes to type. For one version, a text that was read otherwise before says so."""
+    if not escapes and unescape(words) != os.fsencode(words):
+        warn(LITERAL)
+    return unescape(words) if escapes else os.fsencode(words)
 
 
 def unescape(text: str) -> bytes:
