@@ -79,7 +79,7 @@ NEGOTIATED = (wire.Type, wire.Stop, wire.Rename, wire.SubmitPrompt, wire.CancelP
 """Commands that the plain protocol does not have. Before HELLO, a client may mean something else by these numbers."""
 TYPING = (wire.Type, wire.SubmitPrompt)
 """What is not done for a client that has left: it was told nothing, has given up, and may have sent it again."""
-TELLING = ("name", "wire", "agent", "waiting_for", "dialog", "done", "settling", "tasks")
+TELLING = ("name", "wire", "agent", "waiting_for", "dialog", "mode", "done", "settling", "tasks")
 """The fields in which states are compared. Their duration and wording do not count."""
 
 

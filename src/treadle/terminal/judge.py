@@ -122,10 +122,30 @@ def find_box(box: Box, lines: list[str]) -> tuple[int, int] | None:
     for bottom in range(len(lines) - 1, -1, -1):
         if box.below is None:
             if box.first.match(lines[bottom]) and not box.unless.match(lines[bottom]):
-                return _checked(box, lines, bottom, bottom)
+                return _checked(box, lines, bottom, _end(box, lines, bottom))
         elif box.below.fullmatch(lines[bottom]):
             return _checked(box, lines, _top(box, lines, bottom), bottom)
     return None
+
+
+def _end(box: Box, lines: list[str], first: int) -> int:
+    """The last line of a text in a box without a lower edge: all that looks like more of it, but for the footer, which
+    is the last block of lines on the screen."""
+    if box.more is None:
+        return first
+    end = first
+    while end + 1 < len(lines) and (not lines[end + 1] or box.more.match(lines[end + 1])):
+        end += 1
+    while end > first and not lines[end]:
+        end -= 1
+    footer = end
+    while footer > first and lines[footer]:
+        footer -= 1
+    if box.under and box.under.search("\n".join(lines[footer + 1 : end + 1])):
+        end = footer
+    while end > first and not lines[end]:
+        end -= 1
+    return end
 
 
 def _at_cursor(box: Box, lines: list[str]) -> tuple[int, int] | None:
@@ -142,7 +162,7 @@ def _top(box: Box, lines: list[str], bottom: int) -> int:
     """The upper edge that belongs to a lower one; -1 when the lines between are not an input box."""
     first = bottom - 1
     if box.above is None:
-        while first > 0 and box.first.match(lines[first - 1]):
+        while first > 0 and (box.first.match(lines[first - 1]) or _is_more(box, lines[first])):
             first -= 1
         return first if first >= 0 and box.first.match(lines[first]) else -1
     while first >= 0 and not box.above.fullmatch(lines[first]):
@@ -150,6 +170,10 @@ def _top(box: Box, lines: list[str], bottom: int) -> int:
     if first < 0 or not box.first.match(lines[first + 1]) or box.unless.match(lines[first + 1]):
         return -1
     return first
+
+
+def _is_more(box: Box, line: str) -> bool:
+    return box.more is not None and not box.first.match(line) and bool(not line or box.more.match(line))
 
 
 def _checked(box: Box, lines: list[str], top: int, bottom: int) -> tuple[int, int] | None:
@@ -296,8 +320,8 @@ def asked_text(detector: Detector, lines: list[str], verdict: Verdict) -> str:
     ):
         top -= 1
     end = next((number for number in range(top, len(lines)) if OPTION.match(lines[number])), at + 1)
-    told = [spaced[number].strip(EDGES) for number in range(top, end) if not NO_TEXT.fullmatch(lines[number])]
-    return " · ".join(line[:LINE] for line in told[-LINES:] if line)
+    shown = [spaced[number].strip(EDGES) for number in range(top, end) if not NO_TEXT.fullmatch(lines[number])]
+    return " · ".join(line[:LINE] for line in shown[-LINES:] if line)
 
 
 def asked(report: Report) -> str:
@@ -366,6 +390,14 @@ def content(detector: Detector, lines: list[str]) -> str | None:
     return text[1:].strip() if text[:1] and text[0] in MARKS and text[1:2] in ("", " ", "\xa0", "\n") else text.strip()
 
 
+def mode(detector: Detector, lines: list[str]) -> str:
+    """The mode of the input box in which Enter does something else than to submit a prompt, such as `shell`; or ""."""
+    found = find_box(detector.box, lines) if detector.box.modes else None
+    inner = lines[found[0] : found[1] + 1] if found else []
+    first = next((line.strip(EDGES) for line in inner if not NO_TEXT.fullmatch(line)), "")
+    return detector.box.modes.get(first[:1], "") if first[1:2] in ("", " ", "\xa0") else ""
+
+
 def is_empty(detector: Detector, lines: list[str], cursor: tuple[int, int]) -> bool | None:
     """Whether nothing is typed in the box: it is blank or holds a placeholder or, in agents that suggest a prompt
     there, the cursor stands before the text. None when there is no box."""
@@ -379,20 +411,21 @@ def is_empty(detector: Detector, lines: list[str], cursor: tuple[int, int]) -> b
 
 
 def holds(text: str | None, data: bytes) -> bool:
-    """Whether a box with this content holds our text, and nothing else. Of a long one only the beginning is compared,
-    since a box may show a part; and a long paste is shown as a note."""
+    """Whether a box with this content holds our text, and nothing else. A box may show only a part of a long one, or a
+    note that it was pasted."""
     words = first_words(data)
     if not text or not words:
         return False
     shown, ours = _bare(text.lstrip(COMMANDS)), _bare(data.decode(errors="replace").lstrip(COMMANDS))
-    if len(data) <= WHOLE:
+    if shown == ours or len(data) <= WHOLE:
         return shown == ours
-    return shown.startswith(_bare(words)) or text.lower().lstrip("[ ").startswith("pasted")
+    return len(shown) >= WORDS and shown in ours or text.lower().lstrip("[ ").startswith("pasted")
 
 
 def first_words(data: bytes) -> str:
-    """The beginning of a text, as seen on a screen. A leading mark may be shown as a mode of the box instead."""
-    return data.decode(errors="replace").strip().split("\n")[0].lstrip(COMMANDS)[:WORDS].strip()
+    """The beginning of a text, as seen in one line of a screen. A leading mark may be shown as a mode of the box."""
+    words = data.decode(errors="replace").strip().split("\n")[0].lstrip(COMMANDS)[:WORDS]
+    return (words if words.isascii() else words[: WORDS // 2]).strip()
 
 
 def count(words: str, lines: list[str]) -> int:
@@ -427,6 +460,7 @@ class Submission:
         self.seen = seen  # lines above the box that had these words already
         self.stopped = stopped  # for how long the program had been stopped until then
         self.outcome = ""
+        self.lost = False  # the text still stood in the box when the time was over, so Enter was not taken
         self.confirmed = False
         """Whether it is certain that the program has taken the text, and not only that something has happened."""
 

@@ -211,21 +211,22 @@ class Prompts:
         if prompt.waits and state["name"] != IDLE:
             return str(state["name"])
         detector = watch.agent.detector
-        if detector is None or not prompt.data:
+        if detector is None:
             return ""
-        grid = watch.view.grid()
-        empty = judge.is_empty(detector, watch.view.lines(), (grid.x, grid.y))
-        if empty is None:  # only a report says that it is idle
-            return ""
-        if empty:
-            return ""
+        if prompt.data[:1] == b"!" and "!" in detector.box.modes:
+            return "shell"
+        grid, mode = watch.view.grid(), state.get("mode")
+        if not mode and (
+            not prompt.data or judge.is_empty(detector, watch.view.lines(), (grid.x, grid.y)) is not False
+        ):
+            return ""  # without a box, only a report says that it is idle
         if prompt.how & wire.REPLACE and prompt.cleared < CLEAR_MAX:
             if state["name"] in (IDLE, "error"):
                 prompt.cleared += 1
                 self.session.type(CLEAR if prompt.cleared == 1 else b"\x7f" + CLEAR)
                 prompt.since = now_ms()
             return "clearing"
-        return "text"
+        return "mode" if mode else "text"
 
     def _type(self, prompt: QueuedPrompt) -> None:
         watch = self.session.watch
@@ -258,6 +259,8 @@ class Prompts:
         if not prompt.anyway and (state["name"] not in at_rest or state.get("settling")):
             # It has begun to do something by itself, which may end in a dialog.
             return self._unseen(prompt, state["name"], state) if waited > prompt.patience else False
+        if not prompt.anyway and state.get("mode"):  # the first character of the text was taken for a command
+            return self._unseen(prompt, "mode", state)
         submits = self._submits(prompt)
         self.session.type(b"\r")
         watch.typed(now)
@@ -299,6 +302,8 @@ class Prompts:
 
     def _entered(self, prompt: QueuedPrompt, state: dict[str, Any]) -> bool:
         mine, watch = prompt.submission, self.session.watch
+        if mine and mine.lost:
+            return self._over(prompt, "unsubmitted", "in the box", state)
         if mine is None or mine.outcome or watch.submission is not mine:
             self._stage(prompt, "taken")
             return True

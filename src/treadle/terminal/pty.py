@@ -34,8 +34,16 @@ class Pty:
     @property
     def canonical(self) -> bool:
         """Whether the program reads whole lines, like a shell's `read`, rather than single keys."""
+        return self._is_set(termios.ICANON)
+
+    @property
+    def echo(self) -> bool:
+        """Whether the kernel shows what is typed."""
+        return self._is_set(termios.ECHO)
+
+    def _is_set(self, flag: int) -> bool:
         try:
-            return bool(termios.tcgetattr(self.master)[3] & termios.ICANON)
+            return bool(termios.tcgetattr(self.master)[3] & flag)
         except termios.error:
             return False
 

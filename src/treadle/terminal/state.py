@@ -155,7 +155,7 @@ class Dialogs:
 
     def named_by(self, client: int) -> bool:
         """Whether a process that names no dialog can only mean this one: it was started after the dialog had appeared,
-        and nobody else has answered one in this turn, which it may have meant instead."""
+        and no one else has answered one in this turn, which it may have meant instead."""
         found, mine = process_table.look(client), self.current
         if found is None or mine is None or found.start / process_table.TICKS < mine.appeared:
             return False
@@ -492,8 +492,34 @@ TYPED = "typed"
 PROCESS = "process"
 
 
-PROMPT = re.compile(r"(?:^|.*[\w\])~/@:.\-=\s])(?:[$#%❯»›λ➜]|>{1,3}|[=\-*]?[>#]|\(\w+\))\s?$")
-NO_PROMPT = re.compile(r"\?|\[[^\]]*/[^\]]*\]|\([^)]*/[^)]*\)|[Pp]ass(word|phrase)|\d\s*[-%]|\.\.\.")
+PROMPT = re.compile(r"(?:^|.*[\w\])~/@:.\-=\s])(?:[$#%❯»›λ➜]|>{1,3}|[=\-*]?[>#]|\((?:[Pp]db|gdb|lldb)\))\s?$")
+NO_PROMPT = re.compile(r"[?？]|\[[^\]]*/[^\]]*\]|\([^)]*/[^)]*\)|[Pp]ass(word|phrase)|\d\s*[-%]|\.\.\.")
+
+
+SHELL = re.compile(r"-?(?:(?:ba|da|a|z|k|mk|c|tc|fi|r?ba)?sh|busybox|i?python[\d.]*|node|irb|ghci|lua|R)")
+CLIENT = re.compile(r"psql|sqlite3|mysql|gdb|lldb")
+"""Programs that read commands at a prompt: those of the first kind only if they are given no script to run."""
+
+
+class Foreground:
+    """The program that has the terminal: its process group, its command line, and how the terminal is set for it."""
+
+    def __init__(self, group: int, command: list[str], canonical: bool, echo: bool) -> None:
+        self.group = group
+        self.command = command
+        self.canonical = canonical
+        self.echo = echo
+
+    def no_prompt(self, full_screen: bool) -> str:
+        """Why what looks like a prompt is none; "" if it is one. A list of programs that read commands can be complete
+        enough; one of pagers, editors, menus and password prompts cannot."""
+        name = os.path.basename((self.command or [""])[0])
+        interactive = SHELL.fullmatch(name) and all(word[:1] == "-" and word[1:2] != "c" for word in self.command[1:])
+        if full_screen:
+            return "it uses the whole screen"
+        if self.canonical and not self.echo:
+            return "what is typed is not shown, as for a password"
+        return "" if interactive or CLIENT.fullmatch(name) else f"{name or 'the program'} is not known to read commands"
 
 
 class Moments:
@@ -513,6 +539,10 @@ class Watch:
         self.pulse = Pulse()
         self.view = CharacterView(settings.cols, settings.rows)
         self.dialogs = Dialogs()
+        self.foreground: Callable[[], Foreground] | None = None
+        self._home = (
+            0  # the process group that had the first prompt; a program that it starts takes the terminal from it
+        )
         self.agent = KnownAgent(list(settings.command))
         self.submission: Submission | None = None
         self.turns = 0
@@ -771,6 +801,9 @@ class Watch:
         self.pulse.take(now)
         if mine.waited(now, self.pulse.stopped_ms) < mine.limit:
             return Verdict(SUBMITTED, TYPED, "Enter was pressed, and nothing has come of it yet")
+        detector = self.agent.detector
+        if detector and judge.holds(judge.content(detector, lines), mine.data):
+            self.submission, mine.lost, self._stale = None, True, True  # from now on the screen says what it is doing
         return Verdict(
             UNKNOWN, TYPED, f"neither a turn nor a dialog nor an error was seen within {mine.limit / 1000:g} s of Enter"
         )
@@ -785,9 +818,17 @@ class Watch:
 
         line = lines[grid.y]
         before = "".join(grid.buffer.rows[grid.y][: grid.x])
-        if line.strip() and line == before.rstrip() and PROMPT.match(before) and not NO_PROMPT.search(before):
-            return Verdict("idle", "prompt", line.strip()[-80:])
-        return None
+        if not (line.strip() and line == before.rstrip() and PROMPT.match(before)) or NO_PROMPT.search(before):
+            return None
+        if self.foreground:
+            front = self.foreground()
+            why = front.no_prompt(self.full_screen)
+            if not why and self._home not in (0, front.group) and process_table.look(self._home):
+                why = "another program has the terminal"
+            if why:
+                return Verdict(UNKNOWN, "terminal", f"{line.strip()[-40:]!r}, but {why}")
+            self._home = front.group
+        return Verdict("idle", "prompt", line.strip()[-80:])
 
     def _unknown(self, lines: list[str], now: int) -> Verdict:
 
@@ -841,6 +882,7 @@ class Watch:
             "waiting_for": verdict.state if verdict.state in WAITING else None,
             "message": (dialog.asks if dialog else verdict.message) or None,
             "dialog": dialog.id if dialog else None,
+            "mode": (judge.mode(self.agent.detector, self.view.lines()) if self.agent.detector else "") or None,
             "done": bool(verdict.state == "idle" and report and report.state == "done"),
             "settling": self._accepted.candidate is not None
             or self._answering(verdict, now)

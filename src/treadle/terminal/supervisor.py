@@ -27,7 +27,7 @@ from treadle.terminal.places import TITLE, Place
 from treadle.terminal.prompts import Prompts
 from treadle.terminal.pty import Pty, run_in_background
 from treadle.terminal.settings import TerminalSettings, child_environment
-from treadle.terminal.state import Watch
+from treadle.terminal.state import Foreground, Watch
 from treadle.terminal.states import LATE, WAITING
 from treadle.wire.common.jsontext import timestamp
 from treadle.wire.terminal import frames as wire
@@ -414,6 +414,7 @@ class Supervisor:
         if started.pid and not self.pid:
             self.pid = started.pid
             self.watch.pulse.processes = lambda: table.group(self.pty.foreground, started.reaper)
+            self.watch.foreground = self._foreground
             self.watch.dialogs.keys_read = lambda: not self.pty.unread
             self.clients.open()
             self.lock.write(os.getpid(), self.pid)
@@ -431,6 +432,10 @@ class Supervisor:
         status = self._status if started.ended and started.exit_code is None else started.exit_code
         if status is not None:
             self._exited(status)
+
+    def _foreground(self) -> Foreground:
+        group = self.pty.foreground
+        return Foreground(group, table.command_line(group), self.pty.canonical, self.pty.echo)
 
     def _failed(self, why: str) -> None:
         """The program never ran: say so where its output would be."""

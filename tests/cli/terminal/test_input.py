@@ -304,7 +304,7 @@ NOTHING, TYPED = ", so nothing was typed", "; the text was typed, but Enter was 
             4,
             [
                 "treadle: x: the text was typed but is not seen in its input box, so Enter was not pressed",
-                f"  {PEEK} `treadle send x --enter` presses Enter; --replace types anew",
+                f"  {PEEK} `treadle send x --enter` presses Enter; `treadle send x --replace TEXT` types anew",
             ],
         ),
         (

@@ -438,7 +438,7 @@ def test_a_table_that_cannot_be_read_is_told_and_stops_no_other(shell: Shell, ta
     assert done.returncode == 1 and "box.frist is not known" in done.stderr
     assert "CANNOT BE READ" in shell("detectors")
     (table.parent / "gone.toml").symlink_to("nowhere")
-    shell("run", "--detach", "--id", "c", "--", "sh", "-c", "printf 'x\\n$ '; cat")
+    shell("run", "--detach", "--id", "c", "--", "sh", "-i")
     shell("wait", "c", "--state", "idle", "--timeout", "50")
     text = shell("explain", "c")
     assert "talker: " in text and "gone: " in text

@@ -410,6 +410,8 @@ REASONS = {
     "stopped": "the program in {id} is stopped (its processes have SIGSTOP)",
     "queue": "other texts wait for {id}",
     "full": "too many texts wait for {id}",
+    "mode": "the input box of {id} is in its {mode} mode, where a text is no prompt",
+    "shell": "{id} runs a text that begins with ! as a shell command",
     "no question": "{id} asks nothing now",
     "no key": "an answer is one key",
     "changed": "{id} asks something else now ({dialog}): {message}",
@@ -427,6 +429,8 @@ HINTS = {
     "no question": "`treadle wait {id} --state waiting` waits until it asks",
     "no key": "1, y, \\e for Esc, \\r for Enter; --anyway types a text all the same",
     "text": "--replace removes it; `treadle send {id} --enter` submits it",
+    "mode": "--replace leaves that mode; --anyway types all the same",
+    "shell": "put a space or a word before it; --anyway types it all the same",
     "work": "--when-idle types it when the turn is over; --anyway types it now",
     "queue": "--when-idle adds this one; `treadle status {id}` lists them, --cancel removes one",
     "full": "`treadle status {id}` lists them, --cancel removes one",
@@ -446,7 +450,9 @@ def refuse(where: Place, answer: dict[str, Any]) -> int:
     message = state.get("message") or (state.get("why") or {}).get("said") or ""
     kind, dialog = "work" if why in AT_WORK else why, state.get("dialog") or "DIALOG"
     reason = "{id} works, and may ask something at any moment" if kind == "work" else REASONS.get(why)
-    text = (reason or "it is not known what {id} is doing").format(id=where.id, message=message, dialog=dialog)
+    text = (reason or "it is not known what {id} is doing").format(
+        id=where.id, message=message, dialog=dialog, mode=state.get("mode")
+    )
     typed = answer.get("stage") == "unseen"
     warn(f"treadle: {text}{'; the text was typed, but Enter was not pressed' if typed else ', so nothing was typed'}")
     hint = HINTS.get(kind, "`treadle explain {id}` says why; --anyway types all the same").format(
@@ -466,9 +472,9 @@ NOT_TAKEN = {
 
 def _not_submitted(where: Place, why: str) -> int:
     warn(f"treadle: {where.id}: {NOT_TAKEN[why]}")
-    warn(
-        f"  look with `treadle peek {where.id}`; `treadle send {where.id} --enter` presses Enter; --replace types anew"
-    )
+    again = f"`treadle send {where.id} --enter` presses Enter; `treadle send {where.id} --replace TEXT` types anew"
+    then = again if why in ("unseen", "in the box") else "--anyway types and presses Enter whatever it shows"
+    warn(f"  look with `treadle peek {where.id}`; {then}")
     return NOT_SUBMITTED
 
 

@@ -65,10 +65,12 @@ class Sign:
 class Box:
     """What an input box looks like: the line above it, its first line, and the line below it.
 
-    `above` and `below` are empty when a box has no edges. `unless` matches what its first line never is, such as the
-    marked option of a dialog. `over`, on one of the lines just above the box, and `under`, anywhere below it, tell it
-    from a prompt in the transcript that looks the same. `cursor`: the box is a prompt, and ends where the cursor is;
-    what is below the cursor does not count.
+    `above` and `below` are empty when a box has no edges. `more` matches a further line of a text that has several or
+    is too wide for one; without a line `below`, such a box ends before the last lines of the screen, in which `under`
+    is found. `modes` are marks of the first line that change what Enter does, each with the name of its mode. `unless`
+    matches what its first line never is, such as the marked option of a dialog. `over`, on one of the lines just above
+    the box, and `under`, anywhere below it, tell it from a prompt in the transcript that looks the same. `cursor`: the
+    box is a prompt, and ends where the cursor is; what is below the cursor does not count.
     """
 
     def __init__(
@@ -81,6 +83,8 @@ class Box:
         over: str = "",
         under: str = "",
         cursor: bool = False,
+        more: str = "",
+        modes: dict[str, str] | None = None,
     ) -> None:
         self.above = re.compile(above) if above else None
         self.first = re.compile(first)
@@ -89,6 +93,8 @@ class Box:
         self.over = re.compile(over) if over else None
         self.under = re.compile(under, re.MULTILINE) if under else None
         self.cursor = cursor
+        self.more = re.compile(more) if more else None
+        self.modes = modes or {}
 
 
 class Detector:
@@ -167,7 +173,7 @@ KINDS: dict[str, type] = {
 }
 NEEDED = ("name", "known_by", "block", "signs", "box")
 PATTERNS = ("prompt", "block", "skip", "end", "ready", "placeholder", "box_note")
-BOX_KEYS = ("above", "first", "below", "unless", "over", "under", "cursor")
+BOX_KEYS = ("above", "first", "below", "unless", "over", "under", "cursor", "more", "modes")
 
 
 def read_table(path: str) -> Detector:
@@ -227,11 +233,15 @@ def _box(box: dict[str, Any]) -> Box:
             raise _Wrong(f"box.{key} is not known; there are {', '.join(BOX_KEYS)}")
         if key == "cursor":
             _checked("box.cursor", value, bool)
+        elif key == "modes":
+            _checked("box.modes", value, dict)
+            for mark, name in value.items():
+                _checked(f"box.modes.{mark}", name, str)
         else:
             _pattern(f"box.{key}", value)
     if "first" not in box:
         raise _Wrong("box.first is missing")
-    given = {key: box[key] for key in ("unless", "over", "under", "cursor") if key in box}
+    given = {key: box[key] for key in ("unless", "over", "under", "cursor", "more", "modes") if key in box}
     return Box(box.get("above", ""), box["first"], box.get("below", ""), **given)
 
 
