@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from treadle.cli.arguments import Arguments, UsageError, exit_code
+from treadle.cli.arguments import Arguments, UsageError
 
 
 def parsed(*words: str, stop: bool = False) -> Arguments:
@@ -127,7 +127,3 @@ def test_the_exit_code_is_the_works_or_says_what_became_of_its_output() -> None:
     assert ended('"$@" disk') == (2, "", "name: [Errno 28] No space left on device\n")
     assert ended('{ "$@" much; echo $? >&2; } | :') == (0, "", "141\n")
     assert ended('"$@" x >/dev/full') == (2, "", "name: [Errno 28] No space left on device\n")
-
-
-def test_what_was_written_is_flushed_before_the_code_is_known(capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code("name", lambda: 3) == 3 and capsys.readouterr().err == ""

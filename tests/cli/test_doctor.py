@@ -97,11 +97,6 @@ def test_an_agent_that_does_not_speak_as_it_should_cannot_be_driven(
     assert found["agents codex"]["fix"].startswith("treadle agents codex")
 
 
-def test_the_last_lines_say_what_to_do_next() -> None:
-    shown = CliRunner().invoke(doctor, ["--offline"]).output
-    assert "\nNext:\n" in shown and "TREADLE_MODEL" in shown.partition("\nNext:\n")[2]
-
-
 def test_in_a_pipe_it_says_what_may_take_long_before_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     result = CliRunner().invoke(doctor, [])
@@ -204,13 +199,6 @@ def test_while_the_settings_are_refused_no_model_is_claimed_to_work() -> None:
     assert [(each.name, each.ok) for each in areas.models(True)] == [("chosen", False)]
     (settings,) = areas.settings(True)
     assert settings.needed and not settings.ok and settings.fix.startswith("settings: ")
-
-
-def test_offline_no_service_is_contacted_and_no_agent_started(monkeypatch: pytest.MonkeyPatch, bare: Path) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    assert found("models")["openai"].says.endswith("(not contacted)") and found("models")["openai"].ok
-    assert not any(each.ok and "answers" in each.says for each in found("agents").values())
 
 
 def test_a_fleets_engine_is_named_with_where_it_came_from() -> None:

@@ -294,12 +294,6 @@ def test_a_receipt_of_another_program_has_an_exit_code_too(raw: Any) -> None:
     assert exit_code(replace(SAMPLE_RECEIPT, outcome="complete", usage_raw=raw)) == COMPLETE
 
 
-def test_a_receipt_is_shown_with_its_outcome_and_where_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    show_receipt(SAMPLE_RECEIPT, "/kept/r.json")
-    text = capsys.readouterr().out
-    assert SAMPLE_RECEIPT.outcome in text and "/kept/r.json" in text
-
-
 def test_what_an_agent_said_cannot_act_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     evil = "\x1b]0;owned\x07\x1b[2J"
     events = [

@@ -1,7 +1,6 @@
 """From what was typed, also in files and in JSON, to what a session is opened with."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from msgspec.structs import asdict, replace
 from treadle import __version__
 from treadle.cli.options import (
     RunOptions,
-    _split,
     claude_settings,
     confinement,
     joined,
@@ -32,18 +30,13 @@ from treadle.io.sandbox import methods
 from treadle.session import Confinement, Reasoning, SessionSpec
 
 
-def test_nothing_typed_is_the_default_of_the_way_it_was_run() -> None:
-    spec = RunOptions().spec(answers=True, default_mode="suggest")
-    assert spec.mode == "suggest" and spec.cwd == os.getcwd() and spec.answers and spec.start.resume is None
-
-
 def test_options_reach_the_session() -> None:
     options = RunOptions(
         permission_mode="acceptEdits",
         max_turns=3,
         max_budget_usd=0.5,
         timeout=9,
-        allowed_tools=("Bash(git *),Write", "Read"),
+        allowed_tools=("Bash(git *),Write", " Bash(a, b) ,", "Read"),
         denied_tools=("Write(.env*)",),
         continue_last=True,
         fork_session=True,
@@ -51,12 +44,8 @@ def test_options_reach_the_session() -> None:
     )
     spec = options.spec(answers=False, default_mode="suggest")
     assert spec.mode == "auto-edit" and spec.start.resume == "" and spec.start.fork and not spec.start.persist
-    assert spec.rules.allow == ("Bash(git *)", "Write", "Read") and spec.rules.deny == ("Write(.env*)",)
+    assert spec.rules.allow == ("Bash(git *)", "Write", "Bash(a, b)", "Read") and spec.rules.deny == ("Write(.env*)",)
     assert (spec.limits.max_iterations, spec.limits.max_cost_usd, spec.limits.max_seconds) == (3, 0.5, 9)
-
-
-def test_commas_inside_a_rule_belong_to_it() -> None:
-    assert _split(("Bash(a, b),Read ", " ,")) == ("Bash(a, b)", "Read")
 
 
 def test_a_copy_may_be_given_its_id() -> None:

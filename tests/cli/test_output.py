@@ -135,12 +135,6 @@ def test_the_variable_is_read_where_nothing_is_said(
     assert isinstance(none, logging.NullHandler)
 
 
-def test_without_the_variable_nothing_is_written(capfd: pytest.CaptureFixture[str]) -> None:
-    logs.set_up("")
-    logging.getLogger("treadle.x").error("quiet")
-    assert capfd.readouterr() == ("", "")
-
-
 @pytest.mark.parametrize("wanted", ["loud", "info:/nowhere/at/all"])
 def test_a_wrong_value_says_what_to_write(wanted: str) -> None:
     with pytest.raises(ConfigError, match="TREADLE_LOG"):

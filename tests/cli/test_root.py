@@ -54,21 +54,7 @@ def test_what_we_foresaw_is_one_line_and_exit_1(monkeypatch: pytest.MonkeyPatch)
     assert done.returncode == 1 and done.stderr.startswith("treadle: TREADLE_LOG") and done.stdout == ""
 
 
-COMMANDS = ["", "-p", "chat", "doctor", "host", "host run", "worker", "ls", "coord", "coord claim"]
 NEED_A_PLACE = ["trust", "host backends", "sessions --here", "ls", "-p x --model scripted:x", "coord claim list"]
-
-
-@pytest.mark.parametrize("words", COMMANDS)
-def test_every_command_explains_itself_in_both_spellings(words: str) -> None:
-    short, long = run(*words.split(), "-h"), run(*words.split(), "--help")
-    assert short.returncode == 0 and short.stderr == ""
-    assert short.stdout == long.stdout and len(short.stdout) > 100
-
-
-def test_the_commands_are_listed_by_what_they_are_for_and_in_whole_sentences() -> None:
-    listed = run("--help").stdout
-    assert "Keep a program in a terminal:\n  run " in listed and "..." not in listed.partition("Work with")[2]
-    assert all(f"\n  {name} " in listed for name in root.COMMANDS)
 
 
 @pytest.fixture

@@ -20,6 +20,14 @@ from treadle.io import machine, paths, scratch
 from treadle.io.machine import DISK, RememberingDisk
 
 
+def test_the_home_directory_is_written_short_and_nothing_that_only_begins_like_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOME", "/home/ann")
+    shown = [paths.at_home(path) for path in ("/home/ann", "/home/ann/w", "/home/anne", "/tmp", "")]
+    assert shown == ["~", "~/w", "/home/anne", "/tmp", ""]
+
+
 def test_treadle_home_beats_the_data_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TREADLE_HOME", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", "/elsewhere")

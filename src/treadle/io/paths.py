@@ -32,6 +32,12 @@ def config_file() -> str:
     return os.path.join(_xdg("XDG_CONFIG_HOME", ".config"), "treadle", "config.toml")
 
 
+def at_home(path: str) -> str:
+    """The path with `~` for the home directory, as people write it."""
+    above = os.path.expanduser("~")
+    return f"~{path.removeprefix(above)}" if path == above or path.startswith(f"{above}/") else path
+
+
 def home() -> str:
     """The user's home directory. An empty or relative HOME would put state and keys into the working directory."""
     given = os.environ.get("HOME")

@@ -59,19 +59,6 @@ def test_the_end_of_a_turn_is_news_only_when_it_took_long() -> None:
     assert out.getvalue() == "\a"
 
 
-def test_the_title_is_given_back_and_a_pipe_gets_nothing() -> None:
-    out = Terminal()
-    calling = Attention(("title",), out, {"TERM": "xterm"})
-    calling.working()
-    calling.close()
-    assert out.getvalue().startswith(SAVE_TITLE) and out.getvalue().endswith(RESTORE_TITLE)
-    pipe = io.StringIO()
-    piped = Attention(("title", "bell", "desktop"), pipe, {"TERM": "xterm"})
-    piped.asked(asked("x"))
-    piped.close()
-    assert pipe.getvalue() == ""
-
-
 def test_the_title_says_what_goes_on_and_nothing_else_touches_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
     out = Terminal()
@@ -90,6 +77,11 @@ def test_the_title_says_what_goes_on_and_nothing_else_touches_it(monkeypatch: py
     out = Terminal()
     Attention(("title", "bell"), out, {}).asked(asked("x"))
     assert out.getvalue() == "", "a terminal that does not say what it is can do nothing"
+    pipe = io.StringIO()
+    piped = Attention(("title", "bell", "desktop"), pipe, {"TERM": "xterm"})
+    piped.asked(asked("x"))
+    piped.close()
+    assert pipe.getvalue() == ""
 
 
 COMMAND = str(Path(sys.executable).with_name("treadle"))

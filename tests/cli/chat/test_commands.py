@@ -109,15 +109,6 @@ def test_the_person_is_called_by_bell_notification_and_title(chat: Chat) -> None
     assert b"\x1b]2;treadle: waits for you" in terminal.raw
 
 
-@pytest.mark.slow
-def test_nothing_of_that_is_written_when_it_is_switched_off(chat: Chat) -> None:
-    settings("[chat]\nnotify = []\n")
-    terminal = chat()
-    terminal.say("make it")
-    terminal.asked()
-    assert b"\x1b]9;" not in terminal.raw and b"\a" not in terminal.raw and b"\x1b]2;" not in terminal.raw
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_of_the_chat_is_on_its_page(name: str) -> None:
     page = Path(__file__).parents[3] / "docs" / "how-to" / "chat.md"

@@ -18,12 +18,11 @@ from treadle.cli.chat.page import (
     Page,
     Progress,
     Prose,
-    clock_words,
     finished,
     trimmed,
     unfinished,
 )
-from treadle.cli.chat.talk import Status, short
+from treadle.cli.chat.talk import Status
 from treadle.events import (
     Answered,
     AnyEvent,
@@ -346,11 +345,6 @@ def test_what_was_not_said_is_not_shown(tmp_path: Path) -> None:
     assert last(tmp_path, AssistantMessage(text="one")).strip() == "one"
 
 
-def test_in_colour_the_prompt_is_drawn_as_in_the_chat(tmp_path: Path) -> None:
-    shown = last(tmp_path, UserMessage(text="first"), colour=True)
-    assert shown == "\n" + Page(lambda: 60, colour=True).prompt("first") and "\x1b[" in shown
-
-
 def test_a_session_that_is_kept_elsewhere_has_none_here() -> None:
     assert last_words("unheard-of", Page(lambda: 60)) == ""
 
@@ -394,10 +388,6 @@ def test_only_the_end_of_a_long_output_is_kept() -> None:
         progress.feed(events.ToolOutput(call="a", text="x" * 1000 + "\n"))
     assert 8000 < len(progress.output("a")) <= 8192
     assert progress.output("other") == ""
-
-
-def test_time_in_words() -> None:
-    assert [clock_words(seconds) for seconds in (0, 59.9, 61, 3600)] == ["0:00", "0:59", "1:01", "60:00"]
 
 
 def test_output_is_gone_with_its_call_and_everything_with_the_turn() -> None:
@@ -459,10 +449,6 @@ def test_of_a_long_block_only_the_end_is_drawn_and_code_stays_code() -> None:
     assert unfinished(code + "```\n" + "word\n" * 100).startswith("word\n")
 
 
-def test_lines_in_which_nothing_is_seen_are_taken_off_both_ends() -> None:
-    assert trimmed("\n\x1b[36m  \x1b[0m\na\n\nb\n \x1b[0m\n") == "a\n\nb"
-
-
 def test_a_code_block_ends_only_at_a_fence_that_can_close_it() -> None:
     for begun in ("```\na\n\nb\n", "```\na\n```py\nb\n", "````\na\n```\n", "~~~\na\n```\n"):
         assert finished(begun) == 0, begun
@@ -492,7 +478,3 @@ async def test_a_known_cost_is_shown() -> None:
     status.feed(Usage(input_tokens=1, cost_usd=0.126))
     assert "$0.13" in status.words()
     await session.close()
-
-
-def test_numbers_are_short() -> None:
-    assert [short(number) for number in (0, 999, 1000, 12_345)] == ["0", "999", "1.0k", "12.3k"]

@@ -15,7 +15,7 @@ from tests.workspace.repositories import make
 from treadle import __version__
 from treadle.agent.messages import UserMessage
 from treadle.agent.transcript import MessageRecord, Transcript, TurnBegan
-from treadle.cli.chat.command import Lines, _at_home, _branch, _greeting, _leave, _signals, _theme
+from treadle.cli.chat.command import Lines, _branch, _greeting, _leave, _signals, _theme
 from treadle.cli.chat.page import Page
 from treadle.cli.chat.talk import Status, Talk
 from treadle.session import AgentInfo, SessionSpec, Start
@@ -53,13 +53,6 @@ def test_the_theme_is_the_one_that_was_asked_for_or_fits_the_terminal(
 ) -> None:
     monkeypatch.setenv("COLORFGBG", colours)
     assert _theme(wanted) == theme
-
-
-def test_the_home_directory_is_shortened_and_nothing_that_only_begins_like_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/ann")
-    assert [_at_home(path) for path in ("/home/ann", "/home/ann/x", "/home/anna", "/x")] == [
-        *("~", "~/x", "/home/anna", "/x")
-    ]
 
 
 def opened(cwd: Path, id: str = "", **info: Any) -> ScriptedSession:

@@ -106,12 +106,6 @@ def test_a_terminal_sees_each_step_once_and_then_a_line_of_its_own() -> None:
     assert terminal.getvalue().endswith("\n")
 
 
-def test_where_nothing_was_fetched_there_is_no_empty_line() -> None:
-    with redirect_stderr(Terminal()) as terminal:
-        DownloadBar().close()
-    assert terminal.getvalue() == ""
-
-
 def test_a_log_has_a_line_for_every_tenth(capsys: pytest.CaptureFixture[str]) -> None:
     bar = DownloadBar()
     for size in range(0, 1_000_000_001, 1_000_000):
@@ -127,12 +121,6 @@ def test_a_log_has_a_line_for_every_hundred_megabytes_of_an_unknown_total(capsys
         bar.show(size, None)
     bar.close()
     assert capsys.readouterr().err.splitlines() == ["0 MB", "100 MB", "200 MB"]
-
-
-async def test_a_model_that_is_not_known_is_refused_with_those_that_are() -> None:
-    with pytest.raises(ConfigError, match="no model 'nothing'") as caught:
-        await fetch("nothing")
-    assert all(name in str(caught.value.hint) for name in KNOWN)
 
 
 @pytest.mark.parametrize("name", sorted(KNOWN))
@@ -170,14 +158,6 @@ async def test_what_a_model_takes_is_said_before_it_is_fetched(
     with pytest.raises(TreadleError):
         await fetch(next(iter(KNOWN)))
     assert capsys.readouterr() == ("", _before(known) + "\n")
-
-
-def test_in_a_log_a_step_is_shown_once_it_is_reached(capsys: pytest.CaptureFixture[str]) -> None:
-    bar = DownloadBar()
-    for size in (0, 0, 99_999_999, 100_000_000, 199_999_999):
-        bar.show(size, 1_000_000_000)
-    bar.close()
-    assert capsys.readouterr().err == "0 of 1,000 MB (0 %)\n100 of 1,000 MB (10 %)\n"
 
 
 async def test_a_library_that_the_system_lacks_is_named_before_anything_is_fetched(
@@ -241,7 +221,3 @@ def test_what_to_type_is_one_line_for_each_way_and_agents_that_are_here_are_left
     assert "Claude Code" not in nearly and nearly.endswith("\n\nNearly there:\n  this is missing\n  and that\n")
     columns = {line.index("a key for") for line in text.splitlines() if "a key for" in line}
     assert len(columns) == 1
-
-
-def test_a_library_is_there_or_not() -> None:
-    assert choice._loads("libc.so.6") and not choice._loads("libnot-there.so.9")

@@ -16,7 +16,7 @@ from treadle.agent.providers.local.models import DEFAULT, ModelRecord, file_of, 
 from treadle.agent.providers.names import PREFIXES, VENDORS, ModelSettings
 from treadle.agent.providers.script import parse
 from treadle.cli import choice, options
-from treadle.cli.choice import Found, ListedModels, Way, _keys, _local, _servers, ask, local_words, look
+from treadle.cli.choice import Found, ListedModels, _keys, _local, _servers, ask, look
 from treadle.io.paths import config_file
 from treadle.testing.server import ModelServer
 
@@ -43,11 +43,6 @@ def test_a_key_or_an_address_is_a_way_unless_every_model_is_asked_for_elsewhere(
     ]
     assert _keys({**env, "TREADLE_BASE_URL": "http://z"}, ModelSettings()) == []
     assert _keys(env, ModelSettings(base_url="http://z")) == [] and _keys({}, ModelSettings()) == []
-
-
-def test_an_agent_is_used_by_its_name_and_a_model_by_our_own() -> None:
-    agent, model = (Way(kind=kind, name="n", because="") for kind in ("agent", "key"))  # type: ignore[arg-type]
-    assert (agent.agent, agent.model, model.agent, model.model) == ("n", None, "native", "n")
 
 
 @asynccontextmanager
@@ -125,10 +120,6 @@ async def test_all_that_is_found_is_put_together_and_agents_are_told_apart(
     assert found.not_yet[0].startswith("the server at ")
     assert found.not_yet[1].startswith("mine is installed, but does not answer: ")
     assert (await look({"OPENAI_API_KEY": "b"})).ways[0].name.startswith("openai:")
-
-
-def test_what_the_local_model_takes_is_said() -> None:
-    assert local_words().startswith("1.1 GB to fetch, ") and "GB of memory; it answers slowly" in local_words()
 
 
 async def test_a_service_that_is_set_up_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,6 @@ from tests.fleet.conftest import (
     make_fleet,
     nothing_left,
     repository,
-    spec,
     start_node,
     until_state,
 )
@@ -101,16 +100,6 @@ async def test_a_key_leads_to_the_terminal_of_an_order_and_another_back(
         terminal.input(b"\x1c")
     await press_until(b"", "Working (1)")
     await client.cancel(bus, order.id)
-
-
-async def test_a_script_gets_the_same_as_json(bus: Bus, start_node: Start, repository: Path, tmp_path: Path) -> None:
-    await start_node()
-    (name,) = await give(bus, spec())
-    await client.wait(bus, name, 60)
-    result = await asyncio.to_thread(CliRunner().invoke, top, ["--json"])
-    found = msgspec.json.decode(result.output)
-    assert set(found["sections"]) == {"Needs you", "Working", "Waiting", "Done"}, result.output
-    assert any(row["id"] == name for rows in found["sections"].values() for row in rows)
 
 
 class Screen:

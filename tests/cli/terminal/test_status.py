@@ -66,12 +66,6 @@ def test_a_span_is_in_its_largest_unit(milliseconds: int, words: str) -> None:
     assert status.span(milliseconds) == words
 
 
-def test_the_home_directory_is_written_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/ann")
-    shown = [status.shortened(path) for path in ("/home/ann", "/home/ann/w", "/home/anne", "/tmp", "")]
-    assert shown == ["~", "~/w", "/home/anne", "/tmp", ""]
-
-
 def test_those_that_have_ended_are_in_the_list_only_when_asked(here: Here) -> None:
     os.rmdir(here.directory)
     assert here("ls") == f"No sessions yet: there is no {here.directory}\n"

@@ -31,7 +31,7 @@ from treadle.cli.options import RunOptions, run_options, take
 from treadle.cli.render import colourful, printable
 from treadle.errors import StorageError, TreadleError
 from treadle.io.files import append_lines, read_lines
-from treadle.io.paths import here, private_dir, state_dir
+from treadle.io.paths import at_home, here, private_dir, state_dir
 from treadle.io.process.loop import hold_secrets, run_async
 from treadle.redact import Redactor
 from treadle.session import Answer, Session
@@ -354,18 +354,13 @@ def _greeting(session: Session, spec: SessionSpec, page: Page, interrupts: str) 
     from treadle.cli.options import opening_notes
 
     models = ", ".join(session.info.models)
-    title = f"treadle {__version__} · {session.info.name} · {models or 'its own model'} · {_at_home(spec.cwd)}"
+    title = f"treadle {__version__} · {session.info.name} · {models or 'its own model'} · {at_home(spec.cwd)}"
     parts = [page.draw(Text(printable(title), style="bold"))]
     parts.append(page.note("dim", f"{interrupts} interrupts, Ctrl-D leaves, /help lists commands, ? shows the keys."))
     parts += [page.note("yellow", note) for note in opening_notes(session)]
     if spec.start.resume is not None:
         parts.append(last_words(session.id, page))
     return "".join(parts) + "\n"
-
-
-def _at_home(path: str) -> str:
-    home = os.path.expanduser("~")
-    return f"~{path.removeprefix(home)}" if path == home or path.startswith(f"{home}/") else path
 
 
 def _leave(talking: asyncio.Task[None], talk: Talk | None, agent: str, killed: list[int]) -> int:

@@ -10,6 +10,7 @@ from treadle.cli.arguments import Arguments, UsageError, small
 from treadle.cli.terminal import WHERE, connect, directory, place, show, warn
 from treadle.errors import ConfigError, NotFound, PeerStalled, TreadleError
 from treadle.io.files import opened
+from treadle.io.paths import at_home
 from treadle.light import TYPE_CHECKING, Any
 from treadle.terminal import detectors
 from treadle.terminal.listing import row as row_of
@@ -104,7 +105,7 @@ def words(row: dict[str, Any]) -> str:
     parts = [
         f"{row['state']:10}  {span(row['state_ms']):>6}",
         f"pid {row['pid']}",
-        shortened(row.get("workdir") or ""),
+        at_home(row.get("workdir") or ""),
         f"{queued} queued" if queued else "",
         command if len(command) <= 40 else f"{command[:39]}…",
         about if len(about) <= most else f"{about[: most - 1]}…",
@@ -119,11 +120,6 @@ def span(milliseconds: int) -> str:
         if seconds >= size:
             return f"{seconds // size}{unit}"
     return f"{seconds}s"
-
-
-def shortened(path: str) -> str:
-    home = os.path.expanduser("~")
-    return f"~{path[len(home) :]}" if path == home or path.startswith(f"{home}/") else path
 
 
 # `treadle status`.
