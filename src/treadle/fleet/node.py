@@ -367,8 +367,6 @@ class Node:
         job = runs.RunJob(
             spec=given,
             order=known,
-            attempt=attempt,
-            node=self.name,
             role=self.settings.role,
             lease=self.fleet.lease,
         )

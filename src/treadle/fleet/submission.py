@@ -20,7 +20,7 @@ from treadle.host.order import read_tree
 from treadle.io import scratch
 from treadle.settings import trust
 from treadle.wire.fleet import keys
-from treadle.wire.fleet.orders import HERE, OURS, OrderFields, OrderRequest, Spec, read_request
+from treadle.wire.fleet.orders import HERE, OURS, OrderRequest, Spec, read_request
 from treadle.workspace import checkouts, remotes
 from treadle.workspace.store import Store
 from treadle.workspace.user_repository import UserRepository
@@ -194,7 +194,7 @@ def made(request: OrderRequest, *, by: str) -> Spec:
 
     Work that is to land starts from its branch as it is when the order is placed, so that it is not behind already.
     """
-    given = {name: getattr(request, name) for name in OrderFields.__struct_fields__}
+    given = msgspec.structs.asdict(replace(request, key="", template=""))
     root = os.path.abspath(os.path.expanduser(request.root)) if request.root else ""
     if request.land:
         given["land"] = _branch(request.land, root)

@@ -21,6 +21,6 @@ Promises, and who keeps each:
     A receipt that was removed, moved or edited is detected.                                    store, signing
     A `backplane.toml` that came with a clone counts only when it is trusted or named.          backends
 
-`fleet`, `landing` and `cli` import it; it imports `agents.py`, `doors` (a sidecar's work in this process), `drivers`,
-`receipts`, `sandboxed` and what is below. Many orders, queues and other machines are in `fleet`.
+`fleet`, `landing` and `cli` import it; it imports `agents.py`, `drivers`, `receipts`, `sandboxed` and what is below.
+Many orders, queues and other machines are in `fleet`.
 """

@@ -6,12 +6,12 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from treadle.doors.sidecar.work import Adjust, AgentWork, Sink, identity, manifest, passthrough
 from treadle.drivers.confined import Enclosure, started
 from treadle.drivers.sidecar.peer import SidecarPeer, Timing
 from treadle.errors import Cancelled, Denied, NotFound, TimedOut, TreadleError, Unsupported
 from treadle.io.tasks import end_tasks
 from treadle.receipts.trace import Covers
+from treadle.receipts.work import Adjust, AgentWork, Sink, identity, manifest, passthrough
 from treadle.session import Agent, AgentInfo, Answer
 from treadle.wire.common.connection import CAP
 from treadle.wire.sidecar.connection import Final, SidecarHello, WorkOrder

@@ -19,7 +19,6 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from treadle.doors.sidecar.work import Adjust, Sink
 from treadle.drivers.sidecar.peer import ENVIRONMENT
 from treadle.errors import (
     Cancelled,
@@ -66,6 +65,7 @@ from treadle.io.tasks import end_tasks, heeding
 from treadle.policy.environment import reduced
 from treadle.receipts.artifacts import collect
 from treadle.receipts.trace import Check, Observed, Walls
+from treadle.receipts.work import Adjust, Sink
 from treadle.sandboxed.repositories import bundle_inside
 from treadle.session import Agent, Answer, SessionSpec
 from treadle.verification.checking import Checking

@@ -12,7 +12,8 @@ Words:
     gate        what someone expects of a receipt, compared with what it states
     statement   the receipt as in-toto statements in DSSE envelopes, for standard tools
 
-Flow: `host` feeds events and observations to `trace.Observed` while a run lasts; at the end it becomes a Receipt.
+Flow: an agent in this process carries an order out as `work.AgentWork`; a sidecar does on its wire. `host` feeds events
+and observations to `trace.Observed` while a run lasts; at the end it becomes a Receipt.
 `differences` compares claims with it. Later `expecting` and `statement` read a stored receipt.
 
 Promises, and who keeps each:

@@ -403,8 +403,16 @@ def not_observed(walls: Walls | None, found: Difference | None) -> list[str]:
 
 
 def best_effort(order: WorkOrder) -> bool:
-    asked = order.config.vendor.get("abp")
-    return isinstance(asked, dict) and asked.get("best_effort_policy") is True
+    """Whether even an agent that cannot be held to the policy may carry out the order."""
+    return backplane_setting(order, "best_effort_policy") is True
+
+
+def backplane_setting(order: WorkOrder, name: str) -> Any:
+    """A setting of the backplane, which may be written nested or with a dot."""
+    nested = order.config.vendor.get("abp")
+    if isinstance(nested, dict) and name in nested:
+        return nested[name]
+    return order.config.vendor.get(f"abp.{name}")
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from msgspec.structs import replace
 
 from tests.fleet.conftest import Start, give
 from tests.fleet.repositories import bash, git, model, read, says, work
@@ -20,7 +19,6 @@ from treadle.fleet.engine.streams import Pull
 from treadle.fleet.orders import encode
 from treadle.fleet.run import resumption
 from treadle.fleet.run.attempt import RunningAttempt
-from treadle.fleet.run.runs import RunJob
 from treadle.io.paths import state_dir
 from treadle.wire.fleet.messages import RunAsked, RunLost, SessionKeys
 from treadle.wire.fleet.orders import OrderLimits, Spec
@@ -146,9 +144,9 @@ async def test_no_canary_of_any_shape_is_in_anything_that_is_kept(
 
 async def attempted(bus: Bus, tmp_path: Path, *outcomes: str) -> RunningAttempt:
     attempts = tuple(Attempt(number=n, node="n", placed=1.0, outcome=each) for n, each in enumerate(outcomes, 1))  # type: ignore[arg-type]
-    order = Order(id="o", state="running", changed=1.0, attempts=attempts, limits=OrderLimits(tokens=5))
-    fields = {"attempt": len(outcomes) or 1, "node": "n1", "role": "admin", "lease": 0.05}
-    return RunningAttempt(str(tmp_path), RunJob(spec=Spec(id="o", task="t", root="/r"), order=order, **fields), bus)  # type: ignore[arg-type]
+    placed: dict[str, Any] = {"attempt": len(outcomes) or 1, "node": "n1", "attempts": attempts}
+    order = Order(id="o", state="running", changed=1.0, limits=OrderLimits(tokens=5), **placed)
+    return RunningAttempt(str(tmp_path), Spec(id="o", task="t", root="/r"), order, 0.05, bus)
 
 
 async def test_an_attempt_knows_those_before_it_that_did_something_and_reports_each_thing_once(
@@ -193,7 +191,7 @@ async def test_the_key_of_a_session_is_asked_for_until_it_is_given_or_another_ha
         return encode(answers[min(len(asked), 2) - 1])
 
     await bus.serve("fleet.beat.>", answer)
-    one.job = replace(one.job, lease=5.0)
+    one.lease = 5.0
     assert await one.session_key("o") == b"k" * 32 and asked == ["fleet.beat.n1.o.1.keys"] * 2
     assert await one.session_key("other") is None and len(asked) == 2
     other = await attempted(bus, tmp_path / "..")

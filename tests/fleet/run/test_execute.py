@@ -19,7 +19,6 @@ from treadle.fleet.engine.bus import INBOX, Bus
 from treadle.fleet.engine.streams import Pull
 from treadle.fleet.run.attempt import RunningAttempt
 from treadle.fleet.run.execute import Claimed, Execution
-from treadle.fleet.run.runs import RunJob
 from treadle.session import Answer, SessionSpec
 from treadle.wire.fleet.messages import RunBeatAnswer
 from treadle.wire.fleet.orders import OrderLimits, Spec
@@ -73,9 +72,8 @@ async def test_a_model_service_that_fails_is_tried_again_where_that_was_asked_fo
 
 
 def executed(bus: Bus, tmp_path: Path, **fields: Any) -> Execution:
-    order = Order(id="o", state="running", changed=1.0, title="T")
-    job = RunJob(spec=Spec(id="o", task="t", **fields), order=order, attempt=1, node="n1", role="admin", lease=1.0)
-    return Execution(RunningAttempt(str(tmp_path), job, bus))
+    order = Order(id="o", state="running", changed=1.0, title="T", attempt=1, node="n1")
+    return Execution(RunningAttempt(str(tmp_path), Spec(id="o", task="t", **fields), order, 1.0, bus))
 
 
 async def test_what_an_agent_does_is_seen_from_its_events(bus: Bus, tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ class Agent:
 async def delivered(
     bus: Bus, agent: Agent, *said: tuple[str, str]
 ) -> tuple[Messages, Callable[[], Awaitable[list[str]]]]:
-    attempt: Any = SimpleNamespace(bus=bus, spec=SimpleNamespace(id="o"), job=SimpleNamespace(attempt=3))
+    attempt: Any = SimpleNamespace(bus=bus, spec=SimpleNamespace(id="o"), order=SimpleNamespace(attempt=3))
     made = Messages(attempt, agent.steer, agent.next)
     for number, (when, text) in enumerate(said, 1):
         await bus.put(f"say.o.{number}", msgspec.json.encode(SayRecord(text=text, when=when)))  # type: ignore[arg-type]

@@ -77,9 +77,7 @@ async def test_at_its_limit_an_order_stops_and_asks_and_goes_on_only_with_more(
 def meter(limits: OrderLimits, before: Used | None = None) -> tuple[Meter, Any, list[TreadleError]]:
     """With as much of an attempt as it looks at."""
     order = SimpleNamespace(used=before or Used())
-    attempt: Any = SimpleNamespace(
-        limits=limits, job=SimpleNamespace(order=order), may_go_on=asyncio.Event(), stopped=None, parked=False
-    )
+    attempt: Any = SimpleNamespace(limits=limits, order=order, may_go_on=asyncio.Event(), stopped=None, parked=False)
     attempt.may_go_on.set()
     stops: list[TreadleError] = []
 

@@ -78,9 +78,14 @@ class Asking:
         self.reports: list[tuple[str, dict[str, Any]]] = []
         self.answers: list[tuple[str, Answer]] = []
         self.parked = asyncio.Event()
-        job = SimpleNamespace(order=SimpleNamespace(open_ask=open_ask), attempt=1, node="n1")
+        order = SimpleNamespace(open_ask=open_ask, attempt=1, node="n1")
         self.attempt: Any = SimpleNamespace(
-            spec=Spec(id="o", task="t", **fields), job=job, bus=bus, root=str(root), report=self.report, can_resume=True
+            spec=Spec(id="o", task="t", **fields),
+            order=order,
+            bus=bus,
+            root=str(root),
+            report=self.report,
+            can_resume=True,
         )
         self.questions = Questions(self.attempt, self.answer, self.park)
 

@@ -16,7 +16,6 @@ from treadle.fleet import client, node, up
 from treadle.fleet.engine import places, server
 from treadle.fleet.engine.bus import STATE, Bus
 from treadle.fleet.orders import encode
-from treadle.fleet.run import runs
 from treadle.fleet.run.attempt import RunningAttempt
 from treadle.fleet.run.runner import RedactedLines, Runner
 from treadle.io.process import table
@@ -94,9 +93,8 @@ async def until_held(events: Path) -> None:
 async def test_a_runner_does_what_it_is_told_and_stops_before_the_next_step_when_it_is_alone(
     bus: Bus, tmp_path: Path
 ) -> None:
-    order = Order(id="o", state="running", changed=1.0, attempt=2)
-    job = runs.RunJob(spec=Spec(id="o", task="t"), order=order, attempt=2, node="n1", role="admin", lease=1.0)
-    one = Runner(RunningAttempt(str(tmp_path), job, bus))
+    order = Order(id="o", state="running", changed=1.0, attempt=2, node="n1")
+    one = Runner(RunningAttempt(str(tmp_path), Spec(id="o", task="t"), order, 1.0, bus))
     free = one.attempt.may_go_on.is_set
 
     async def told(instruction: messages.AnyInstruction) -> None:
@@ -137,7 +135,7 @@ async def test_a_runner_does_what_it_is_told_and_stops_before_the_next_step_when
         assert await one._counted() is counted
     await one.attempt.log.finish(1)
     (tmp_path / "other").mkdir()
-    other = Runner(RunningAttempt(str(tmp_path / "other"), job, bus))
+    other = Runner(RunningAttempt(str(tmp_path / "other"), one.spec, order, 1.0, bus))
     await other._obey(messages.RunBeatAnswer(holds=True, cancel="by ana"))
     assert str(other.attempt.stopped) == "by ana" and not other.attempt.superseded.is_set()
     await other._obey(messages.RunBeatAnswer(holds=False))

@@ -16,7 +16,8 @@ from treadle.io.files import locked
 
 def job(name: str = "a", attempt: int = 1) -> runs.RunJob:
     given = spec(id=name)
-    return runs.RunJob(spec=given, order=begun(given, 1.0), attempt=attempt, node="n1", role="worker:n1", lease=2.0)
+    order = replace(begun(given, 1.0), attempt=attempt, node="n1")
+    return runs.RunJob(spec=given, order=order, role="worker:n1", lease=2.0)
 
 
 def test_a_runner_reads_what_the_node_has_written_and_no_password_is_in_it(

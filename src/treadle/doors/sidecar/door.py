@@ -12,11 +12,11 @@ from collections import deque
 from collections.abc import Callable
 
 from treadle.doors.outbox import STALLED_SECONDS
-from treadle.doors.sidecar.work import AgentWork, identity, manifest
 from treadle.errors import PeerClosed, RemoteProtocolError, TreadleError, Unsupported
 from treadle.io.link import Link
 from treadle.io.streams import Stream
 from treadle.io.tasks import end_tasks
+from treadle.receipts.work import AgentWork, identity, manifest
 from treadle.session import Agent, AgentInfo
 from treadle.sessions.session import error_info
 from treadle.wire.sidecar.connection import (

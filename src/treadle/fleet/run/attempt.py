@@ -17,13 +17,13 @@ from treadle.fleet.engine import places, streams
 from treadle.fleet.engine.bus import Bus, Unreachable
 from treadle.fleet.engine.streams import AttemptLog
 from treadle.fleet.orders import encode
-from treadle.fleet.run import runs, trees
+from treadle.fleet.run import trees
 from treadle.host.event_file import RedactedEvents
 from treadle.redact import Redactor
 from treadle.settings import config
 from treadle.wire.fleet.messages import RunReport, SessionKeys
-from treadle.wire.fleet.orders import OrderLimits
-from treadle.wire.fleet.records import NOT_HERE, Used
+from treadle.wire.fleet.orders import OrderLimits, Spec
+from treadle.wire.fleet.records import NOT_HERE, Order, Used
 from treadle.wire.fleet.states import Fault
 
 # Why an attempt ended as it did, in one plain sentence with what to do. Every end that is not a success has one.
@@ -135,19 +135,20 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunningAttempt:
-    def __init__(self, directory: str, job: runs.RunJob, bus: Bus) -> None:
+    """`spec` is what was asked, `order` what was recorded when it was placed here."""
+
+    def __init__(self, directory: str, spec: Spec, order: Order, lease: float, bus: Bus) -> None:
         self.directory = directory
-        self.job = job
+        self.spec, self.order, self.lease = spec, order, lease
         self.bus = bus
-        self.spec = job.spec
-        self.limits: OrderLimits = job.order.limits
-        self.earlier = [each for each in job.order.attempts[:-1] if each.outcome != NOT_HERE]
+        self.limits: OrderLimits = order.limits
+        self.earlier = [each for each in order.attempts[:-1] if each.outcome != NOT_HERE]
         self.root = self.spec.root
         self.tree: trees.WorkTree | None = None
         self.taker: trees.WorkTaker | None = None
         """Takes the work out of the tree; None when it works in place or without a repository."""
         self.log = AttemptLog(
-            os.path.join(directory, "events.jsonl"), bus, f"fleet.ev.{self.spec.id}.{job.attempt}.{job.node}"
+            os.path.join(directory, "events.jsonl"), bus, f"fleet.ev.{self.spec.id}.{order.attempt}.{order.node}"
         )
         self.can_resume = self.can_fork = False
         """What the agent can do with a session."""
@@ -179,15 +180,15 @@ class RunningAttempt:
 
     def object_name(self, kind: str) -> str:
         """Where this attempt stores an object of a kind: only its own node may write there."""
-        return streams.owned(self.job.node, f"{kind}.{self.spec.id}.{self.job.attempt}")
+        return streams.owned(self.order.node, f"{kind}.{self.spec.id}.{self.order.attempt}")
 
     async def session_key(self, order: str) -> bytes | None:
         """What an order's sessions are encrypted with, from the scheduler; None while it gives none."""
-        subject = f"fleet.beat.{self.job.node}.{self.spec.id}.{self.job.attempt}.keys"
-        deadline = time.monotonic() + 3 * self.job.lease
+        subject = f"fleet.beat.{self.order.node}.{self.spec.id}.{self.order.attempt}.keys"
+        deadline = time.monotonic() + 3 * self.lease
         while not self._session_keys and not self.superseded.is_set():
             try:
-                answer = await self.bus.ask(subject, SessionKeys, timeout=self.job.lease)
+                answer = await self.bus.ask(subject, SessionKeys, timeout=self.lease)
             except (Unreachable, RemoteProtocolError):
                 answer = SessionKeys()
             self._session_keys = answer.keys
@@ -199,13 +200,13 @@ class RunningAttempt:
 
     async def report(self, kind: type[RunReport], **content: Any) -> None:
         """Send something that is kept until the scheduler has dealt with it; waits while the engine is away."""
-        spec, attempt = self.spec.id, self.job.attempt
+        spec, attempt = self.spec.id, self.order.attempt
         body = self.redacted(encode(kind(order=spec, attempt=attempt, **content)))
         name = f"{spec}.{attempt}.{kind.KIND}.{content.get('number', 0)}"
         deadline = time.monotonic() + OUTAGE_SECONDS
         while not self.superseded.is_set():
             try:
-                await self.bus.publish(f"fleet.in.node.{self.job.node}.{kind.KIND}", body, {"Nats-Msg-Id": name})
+                await self.bus.publish(f"fleet.in.node.{self.order.node}.{kind.KIND}", body, {"Nats-Msg-Id": name})
                 return
             except Unreachable:
                 if time.monotonic() > min(deadline, self.leave_by):

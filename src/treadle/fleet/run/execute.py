@@ -142,7 +142,7 @@ class Meter:
     def _beyond(self, used: Used, next_call: Used) -> str:
         if self._attempt.stopped is not None or self.asks_for_more:
             return ""
-        return beyond(self._attempt.limits, self._attempt.job.order.used.plus(used), next_call)
+        return beyond(self._attempt.limits, self._attempt.order.used.plus(used), next_call)
 
     def _ask(self, why: str) -> BudgetExceeded:
         text = f"{why}. Allow as much again?"
@@ -210,7 +210,7 @@ class Messages:
 
     async def _take(self, key: str, record: SayRecord, revision: int) -> SayRecord | None:
         """Mark it before giving it to the agent: what the agent has heard can no longer be changed."""
-        taken = replace(record, state="delivered", attempt=self._attempt.job.attempt, delivered=time.time())
+        taken = replace(record, state="delivered", attempt=self._attempt.order.attempt, delivered=time.time())
         try:
             await self._attempt.bus.put(key, encode(taken), expect=revision)
         except Stale:
@@ -839,7 +839,7 @@ class Execution:
         self.result = result
         taker = self.attempt.taker
         if taker is not None and not self.attempt.superseded.is_set():
-            title = f"{self.attempt.job.order.title}\n\nOrder {self.spec.id}, attempt {self.attempt.job.attempt}."
+            title = f"{self.attempt.order.title}\n\nOrder {self.spec.id}, attempt {self.attempt.order.attempt}."
             await self.checkpoints.keep()
             left = await asyncio.to_thread(taker.commit, await taker.head(), title)
             fields, patch = await asyncio.to_thread(taker.result, left)
@@ -847,7 +847,7 @@ class Execution:
             self._compare_with_claims()
             if left.commit != taker.tree.start:
                 await self._store_result(patch, await asyncio.to_thread(taker.bundle, left.commit))
-        self.result["capsule"] = capsule(self.spec, self.attempt.job.order.title, self.result)
+        self.result["capsule"] = capsule(self.spec, self.attempt.order.title, self.result)
 
     def seen_in_terminal(self, state: str, quiet: float) -> None:
         """What the program in the order's terminal seems to do, and since when it has written nothing."""
@@ -871,7 +871,7 @@ class Execution:
         await streams.put(self.attempt.bus, stored["patch"], patch)
         await streams.put(self.attempt.bus, stored["bundle"], bundle)
         self.result |= {**stored, "bundled": trees.RESULT}
-        self.result |= {"node": self.attempt.job.node, "branch": trees.branch_name(self.spec.id)}
+        self.result |= {"node": self.attempt.order.node, "branch": trees.branch_name(self.spec.id)}
 
     async def settle(self, counted: bool) -> None:
         if self.attempt.tree is not None:

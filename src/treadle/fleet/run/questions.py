@@ -37,7 +37,7 @@ class Questions:
         self.open: dict[str, Asked] = {}
         self._numbers: dict[str, asyncio.Future[str]] = {}
         self._count = 0
-        self._left_open = attempt.job.order.open_ask
+        self._left_open = attempt.order.open_ask
         self._tasks: set[asyncio.Task[None]] = set()
 
     def numbered(self, request: str, key: str) -> None:
@@ -191,13 +191,13 @@ class Questions:
             except Unreachable:
                 continue
             found = read_order(entry) if entry else None
-            if found is not None and found.open_ask and found.attempt == self._attempt.job.attempt:
+            if found is not None and found.open_ask and found.attempt == self._attempt.order.attempt:
                 return found.open_ask
 
     async def _take(self, key: str, revision: int) -> bool:
         """Take this answer for good. False when the one who gave it has withdrawn it."""
-        job, bus = self._attempt.job, self._attempt.bus
-        mine = encode(TakenRecord(by=job.node, attempt=job.attempt))
+        order, bus = self._attempt.order, self._attempt.bus
+        mine = encode(TakenRecord(by=order.node, attempt=order.attempt))
         while True:
             try:
                 await bus.put(keys.TAKEN(key, revision), mine, expect=0)

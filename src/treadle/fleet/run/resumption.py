@@ -248,7 +248,7 @@ class Checkpoints:
         spec, taker = self._attempt.spec, self._attempt.taker
         # The session first: an agent may find more done than it remembers, but never less.
         files = collect(spec.agent, self.session, tree.root, os.environ)
-        name = f"{KIND}.{spec.id}.{self._attempt.job.attempt}"
+        name = f"{KIND}.{spec.id}.{self._attempt.order.attempt}"
         sealed = places.seal(key, msgspec.msgpack.encode(files), name) if key is not None and files else b""
         commit, bundle = "", b""
         if taker is not None:

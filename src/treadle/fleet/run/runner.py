@@ -43,7 +43,7 @@ class RedactedLines(logging.Formatter):
 class Runner:
     def __init__(self, attempt: RunningAttempt) -> None:
         self.attempt = attempt
-        self.job = attempt.job
+        self.spec, self.order, self.lease = attempt.spec, attempt.order, attempt.lease
         self.bus = attempt.bus
         self.execution = Execution(attempt)
         self.leaving = ""
@@ -54,10 +54,10 @@ class Runner:
     # Talking to the scheduler...
 
     async def _beat(self) -> None:
-        subject = f"fleet.beat.{self.job.node}.{self.job.spec.id}.{self.job.attempt}"
+        subject = f"fleet.beat.{self.order.node}.{self.spec.id}.{self.order.attempt}"
         while not self.attempt.superseded.is_set():
             try:
-                activity, patience = self.execution.activity(), self.job.lease / 3
+                activity, patience = self.execution.activity(), self.lease / 3
                 answer = await self.bus.ask(subject, messages.RunBeatAnswer, activity, timeout=patience)
                 self._heard = time.monotonic()
                 await self._obey(answer)
@@ -68,8 +68,8 @@ class Runner:
             if silent > OUTAGE_SECONDS:
                 self.leaving = "the engine was away for too long"
                 await self.execution.stop(Cancelled(self.leaving))
-            self._gate(silent > self.job.lease)
-            await asyncio.sleep(self.job.lease / 5)
+            self._gate(silent > self.lease)
+            await asyncio.sleep(self.lease / 5)
 
     def _gate(self, alone: bool) -> None:
         if (alone or self._paused) and not self.attempt.stopping.is_set():
@@ -99,7 +99,7 @@ class Runner:
             case messages.StopRun():
                 await self.execution.stop(Cancelled(instruction.why))
             case messages.Leave():
-                if instruction.attempt == self.job.attempt:
+                if instruction.attempt == self.order.attempt:
                     self._supersede()
             case messages.HandBack():
                 self.leaving = instruction.why
@@ -118,7 +118,7 @@ class Runner:
     # The run...
 
     async def run(self) -> None:
-        subscription = await self.bus.serve(f"fleet.tell.{self.job.node}.{self.job.spec.id}", self._on_message)
+        subscription = await self.bus.serve(f"fleet.tell.{self.order.node}.{self.spec.id}", self._on_message)
         await self.attempt.report(messages.AttemptStarted)
         beating = asyncio.create_task(self._beat())
         try:
@@ -162,15 +162,15 @@ class Runner:
 
     async def _counted(self) -> bool:
         """Whether our end became the order's end: only then is there a branch."""
-        deadline = time.monotonic() + 3 * self.job.lease
+        deadline = time.monotonic() + 3 * self.lease
         while time.monotonic() < deadline:
             try:
-                entry = await self.bus.get(keys.ORDER(self.job.spec.id))
+                entry = await self.bus.get(keys.ORDER(self.spec.id))
             except Unreachable:
                 entry = None
             if entry is not None:
                 order = read_order(entry)
-                if order.attempt != self.job.attempt or order.state == "queued":
+                if order.attempt != self.order.attempt or order.state == "queued":
                     return False
                 if order.ended:
                     return True
@@ -186,7 +186,7 @@ async def main(directory: str) -> int:
         runs.note_runner(directory)
         bus = await _connect(job)
         try:
-            runner = Runner(RunningAttempt(directory, job, bus))
+            runner = Runner(RunningAttempt(directory, job.spec, job.order, job.lease, bus))
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, runner.leave)
             await runner.run()
             return 0
@@ -199,7 +199,7 @@ async def _connect(job: runs.RunJob) -> Bus:
     deadline = time.monotonic() + OUTAGE_SECONDS
     while True:
         try:
-            return await Bus.connect(address, name=f"runner {job.spec.id}.{job.attempt}")
+            return await Bus.connect(address, name=f"runner {job.spec.id}.{job.order.attempt}")
         except Unreachable:
             if time.monotonic() > deadline:
                 raise

@@ -20,8 +20,7 @@ class RunJob(msgspec.Struct, frozen=True, kw_only=True):
     format: int = FORMAT
     spec: Spec
     order: Order
-    attempt: int
-    node: str
+    """As it was when it was placed here: it has the attempt's number and the node's name."""
     role: str
     lease: float
 
@@ -41,7 +40,7 @@ def directory(order: str, attempt: int) -> str:
 
 def prepare(job: RunJob) -> str:
     """Make the directory with the job in it."""
-    path = places.inside("runs", f"{job.spec.id}.{job.attempt}")
+    path = places.inside("runs", f"{job.spec.id}.{job.order.attempt}")
     write_atomic(os.path.join(path, "job.json"), msgspec.json.encode(job), sync=False)
     return path
 

@@ -49,8 +49,8 @@ class OrderPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     require_approval_for: tuple[str, ...] = ()
 
 
-class OrderFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What the one who submits an order says of it."""
+class OrderRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """An order as it is given; only the task is required."""
 
     task: Annotated[str, means("What is to be done.", min_length=1, max_length=TASK_MAX)]
     title: Annotated[str, means("How it is listed. Default: the first line of the task.", "--title", "TEXT")] = ""
@@ -189,11 +189,6 @@ class OrderFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         str, means("The order whose work this one continues, in the same session if the agent can.")
     ] = ""
     comments: Annotated[str, means("A reviewer's comments on that work.")] = ""
-
-
-class OrderRequest(OrderFields, frozen=True, kw_only=True):
-    """An order as it is given; only the task is required."""
-
     key: Annotated[
         str, means("The same key gives the same order, for ever.", "--idempotency-key", "KEY", max_length=1000)
     ] = ""
@@ -202,8 +197,9 @@ class OrderRequest(OrderFields, frozen=True, kw_only=True):
     ] = ""
 
 
-class Spec(OrderFields, frozen=True, kw_only=True):
-    """An order as it was submitted. It is stored once under `spec.ID`; storing it is submitting it."""
+class Spec(OrderRequest, frozen=True, kw_only=True):
+    """What was asked, as it was submitted: `key` and `template` are empty, for they have become the rest of it. It is
+    stored once under `spec.ID`; storing it is submitting it."""
 
     format: int = FORMAT
     id: str

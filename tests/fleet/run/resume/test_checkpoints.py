@@ -63,7 +63,7 @@ def running(tmp_path: Path, bus: Bus, key: bytes | None = KEY) -> Any:
 
     return SimpleNamespace(
         spec=SimpleNamespace(id="o", agent="native"),
-        job=SimpleNamespace(attempt=1),
+        order=SimpleNamespace(attempt=1),
         directory=str(tmp_path),
         tree=WorkTree(root="/w", top="", start="b0"),
         taker=None,

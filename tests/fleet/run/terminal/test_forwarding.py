@@ -133,9 +133,7 @@ def test_the_latest_worktree_that_is_still_there_is_the_one(state_home: Path, tm
         directory = runs.prepare(
             runs.RunJob(
                 spec=Spec(id="o1", task="t"),
-                order=Order(id="o1", state="done", changed=1.0),
-                attempt=attempt,
-                node="n",
+                order=Order(id="o1", state="done", changed=1.0, attempt=attempt, node="n"),
                 role="admin",
                 lease=1.0,
             )

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from tests.doors.sidecar.test_door import WRITES, order, script
 from tests.drivers.test_session import replayed
 from treadle.agents import find_agent
-from treadle.doors.sidecar.work import AgentWork, as_uuid
 from treadle.drivers.card import cards
 from treadle.errors import NotFound, PolicyNotEnforceable, ProviderError
 from treadle.events import AnyEvent, TextDelta, TurnEnded, Usage
+from treadle.receipts.work import AgentWork, as_uuid
 from treadle.session import AgentInfo, Answer, SessionSpec
 from treadle.testing.sessions import ScriptedAgent
 from treadle.wire.sidecar.connection import NO_POLICY

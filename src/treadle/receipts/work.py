@@ -1,6 +1,5 @@
-"""One order carried out by an agent: its session, its events in the contract's terms, and what it claims at the end.
-
-The door writes this on a wire; the control plane reads it directly when the agent works in its own process.
+"""One order carried out by an agent in this process: its session, its events as a receipt states them, and what it
+claims at the end. The host reads this directly; the door of a sidecar writes it on its wire.
 """
 
 import contextlib
@@ -18,7 +17,7 @@ from treadle.errors import ConfigError, LocalError, NotFound, PolicyNotEnforceab
 from treadle.events import AnyEvent, ErrorInfo, TurnEnded, TurnStarted, Usage
 from treadle.io.machine import DISK
 from treadle.policy.lists import ListPolicy, Lists
-from treadle.receipts.trace import Trace
+from treadle.receipts.trace import Trace, backplane_setting, best_effort
 from treadle.session import (
     Agent,
     AgentInfo,
@@ -138,31 +137,18 @@ def not_enforceable(order: WorkOrder, info: AgentInfo) -> list[str]:
     return [f"{name} {item}" for name in PolicyProfile.__struct_fields__ for item in getattr(policy, name)]
 
 
-def best_effort(order: WorkOrder) -> bool:
-    """Whether even an agent that cannot be held to the policy may carry out the order."""
-    return _abp(order, "best_effort_policy") is True
-
-
 def vendor(order: WorkOrder) -> dict[str, Any]:
     """`config.vendor` without what is addressed to the backplane itself."""
     return {name: value for name, value in order.config.vendor.items() if name.partition(".")[0] != "abp"}
 
 
-def _abp(order: WorkOrder, name: str) -> Any:
-    """A setting of the backplane, which may be written nested or with a dot."""
-    nested = order.config.vendor.get("abp")
-    if isinstance(nested, Mapping) and name in nested:
-        return nested[name]
-    return order.config.vendor.get(f"abp.{name}")
-
-
 def passthrough(order: WorkOrder) -> bool:
-    return bool(_abp(order, "mode") == "passthrough")
+    return bool(backplane_setting(order, "mode") == "passthrough")
 
 
 def prompt_of(order: WorkOrder) -> str:
     """The task with its context. A passthrough request replaces the task."""
-    parts = [_request_text(_abp(order, "request")) if passthrough(order) else order.task]
+    parts = [_request_text(backplane_setting(order, "request")) if passthrough(order) else order.task]
     if parts == [""]:
         parts = [order.task]
     if order.context.files:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from treadle.doors.sidecar.work import (
+from treadle.errors import ConfigError
+from treadle.receipts.work import (
     best_effort,
     identity,
     manifest,
@@ -16,7 +17,6 @@ from treadle.doors.sidecar.work import (
     rules_of,
     session_spec,
 )
-from treadle.errors import ConfigError
 from treadle.session import AgentInfo
 from treadle.testing.conversations.sidecar import SAMPLE_ORDER
 from treadle.wire.sidecar.connection import NO_POLICY, ContextPacket, WorkOrder
