@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.wire.test_translations import hold
 from treadle.errors import ConfigError
 from treadle.io.paths import config_file
 from treadle.settings import claude, config, trust
@@ -82,12 +83,6 @@ def test_sources_say_which_files_are_read(repo: Path) -> None:
     assert (denied("project"), denied("local"), denied("user")) == (("Bash(a)",), ("Bash(b)",), ("Bash(c)",))
 
 
-def test_a_path_with_one_slash_begins_at_the_project_and_with_two_at_the_root() -> None:
-    rules = ["Read(/secret/**)", "Edit(//etc/**)", "Read(~/.ssh/**)", "Bash(/bin/x)"]
-    found = claude.parse({"permissions": {"deny": rules}}, "x", "/repo").rules.deny
-    assert found == ("Read(/repo/secret/**)", "Edit(/etc/**)", "Read(~/.ssh/**)", "Bash(/bin/x)")
-
-
 def test_what_is_not_used_is_named_but_not_what_only_changes_looks(repo: Path) -> None:
     says(repo.parent / "user" / "settings.json", apiKeyHelper="x", theme="dark", sandbox={"enabled": True, "x": 1})
     loaded = load(repo)
@@ -109,6 +104,7 @@ def test_a_broken_file_stops_a_person_only_if_it_is_their_own(repo: Path) -> Non
 
 
 OTHER = [{"hooks": [{"type": "agent", "prompt": "look"}]}]
+
 WRONG = [{"hooks": [{"type": ["command"], "command": "true"}]}]
 
 
@@ -166,143 +162,6 @@ def test_a_model_of_theirs_is_used_where_its_service_is_reached(repo: Path) -> N
     assert config.load(str(repo), {**env, **key}).settings.model is None
 
 
-def hooked(entry: Any, event: str = "PreToolUse") -> claude.ClaudeSettings:
-    return claude.parse({"hooks": {event: [{"matcher": "Bash", "hooks": [entry]}]}}, "f", "/b")
-
-
-FULL = {"timeout": 5, "if": "Bash(rm *)", "once": True, "statusMessage": "s"}
-ALL = {"timeout": 5.0, "condition": "Bash(rm *)", "once": True}
-BLOCKS = {"onFailure": "block"}
-
-
-@pytest.mark.parametrize(
-    ("entry", "hook"),
-    [
-        ({"command": "judge"}, {"command": "judge", "timeout": 60.0}),
-        (
-            {"type": "command", "command": "x", "args": ["a", 1], "async": True, "shell": "bash", **BLOCKS, **FULL},
-            {"command": "x", "args": ("a", "1"), "background": True, "strict": True, **ALL},
-        ),
-        (
-            {
-                "command": "x",
-                "timeout": 0,
-                "once": 1,
-                "async": 1,
-                "onFailure": "warn",
-                "args": "a",
-                "a": None,
-                "b": False,
-            },
-            {"command": "x"},
-        ),
-        (
-            {"type": "prompt", "prompt": "good?", "model": "m", "continueOnBlock": True, **FULL},
-            {"prompt": "good?", "model": "m", "goes_on": True, **ALL},
-        ),
-        ({"type": "prompt", "prompt": "good?", "model": None, "continueOnBlock": 1}, {"prompt": "good?"}),
-        (
-            {"type": "http", "url": "https://x/y?z", "headers": {"A": 1}, "allowedEnvVars": ["B"], **BLOCKS, **FULL},
-            {"url": "https://x/y?z", "headers": {"A": "1"}, "variables": ("B",), "strict": True, **ALL},
-        ),
-        ({"type": "http", "url": "http://x", "headers": None}, {"url": "http://x"}),
-    ],
-)
-def test_a_hook_is_taken_with_all_that_it_says(entry: dict[str, Any], hook: dict[str, Any]) -> None:
-    expected = claude.CommandHook(event="PreToolUse", matcher="Bash", **hook)
-    assert hooked(entry) == claude.ClaudeSettings(hooks=(expected,))
-    assert hooked(entry, "Setup").hooks[0].event == "Setup", "one that never comes is accepted, too"
-    assert claude.all_run(hooked(entry)) == hooked(entry)
-    assert expected.label == repr(hook.get("command") or hook.get("prompt") or hook["url"].removesuffix("?z"))
-
-
-@pytest.mark.parametrize(
-    ("entry", "why"),
-    [
-        ({"type": "agent", "prompt": "x"}, "of the type 'agent'"),
-        ({"command": "x", "colour": 1, "size": 2}, "one with colour, size"),
-        *(
-            ({"type": kind, **entry}, f"a {kind} without its text or for another shell")
-            for kind, entry in (
-                ("command", {"command": " "}),
-                ("command", {"command": 3}),
-                ("command", {"command": "x", "shell": "powershell"}),
-                ("command", {"command": "x", "if": 3}),
-                ("prompt", {"prompt": ""}),
-                ("prompt", {}),
-                ("http", {"url": "ftp://x"}),
-                ("http", {"url": "http://x", "headers": [1]}),
-                ("http", {"url": "http://x", "allowedEnvVars": "B"}),
-            )
-        ),
-    ],
-)
-def test_a_hook_that_is_not_understood_is_described(entry: dict[str, Any], why: str) -> None:
-    def said(event: str) -> str:
-        return f"f: a hook of {event} is {why}, and is not run here"
-
-    assert hooked(entry) == claude.ClaudeSettings(missed=(said("PreToolUse"),))
-    assert hooked(entry, "Stop") == claude.ClaudeSettings(not_run=(said("Stop"),))
-    for event in ("PreToolUse", "Stop"):
-        with pytest.raises(ConfigError) as refused:
-            claude.all_run(hooked(entry, event))
-        assert str(refused.value).startswith(said(event)) and '{"type": "command", "command": "..."}' in str(
-            refused.value
-        )
-
-
-def test_everything_that_means_the_same_here_is_taken() -> None:
-    permissions = {"allow": ["Bash"], "ask": ["Read(/a)"], "deny": ["Edit(//b)", "Bash"], "defaultMode": "plan"}
-    permissions |= {"additionalDirectories": ["/d"], "disableBypassPermissionsMode": "disable", "odd": 1, "off": None}
-    table = {"permissions": permissions, "model": "opus", "env": {"A": 1}, "sandbox": {"enabled": True, "x": 1}}
-    more = {"outputStyle": "o", "language": "de", "agent": "a", "theme": "t", "apiKeyHelper": "h", "disableAllHooks": 1}
-    found = claude.parse({**table, **more}, "f", "/b/")
-    assert found == claude.ClaudeSettings(
-        rules=config.Rules(allow=("Bash",), ask=("Read(/b/a)",), deny=("Edit(/b)", "Bash")),
-        mode="plan",
-        model="opus",
-        env={"A": "1"},
-        add_dirs=("/d",),
-        sandbox=True,
-        output_style="o",
-        language="de",
-        main_agent="a",
-        bypass=False,
-        unused=("apiKeyHelper", "sandbox.x", "permissions.odd"),
-    )
-    assert found.table() == {
-        "permissions": {"allow": ["Bash"], "ask": ["Read(/b/a)"], "deny": ["Edit(/b)", "Bash"]},
-        **{"variables": {"A": "1"}, "add_dirs": ["/d"], "permission_mode": "plan", "model": "opus", "bypass": False},
-        **{"output_style": "o", "language": "de", "main_agent": "a", "sandbox": True},
-    }
-    empty = {"permissions": {"disableBypassPermissionsMode": "x"}, "sandbox": {"enabled": 1}, "model": "", "agent": 3}
-    assert claude.parse({}, "f", "/") == claude.ClaudeSettings() == claude.parse(empty, "f", "/")
-    assert claude.ClaudeSettings().table() == {} and claude.ClaudeSettings().bypass
-    assert hooked({"command": "x"}).table()["hooks"]["events"][0]["command"] == "x"
-
-
-@pytest.mark.parametrize(
-    ("table", "said"),
-    [
-        ([], "f must be an object, not list"),
-        ({"permissions": [1]}, "f: permissions must be an object, not list"),
-        ({"sandbox": "x"}, "f: sandbox must be an object, not str"),
-        ({"env": [1]}, "f: env must be an object, not list"),
-        ({"permissions": {"deny": "x"}}, "f: deny must be a list, not str"),
-        ({"permissions": {"additionalDirectories": "x"}}, "f must be a list, not str"),
-        ({"hooks": [1]}, "f: hooks must be an object, not list"),
-        ({"hooks": {"Stop": {}}}, "f: Stop must be a list, not dict"),
-        ({"hooks": {"Stop": [1]}}, "f: Stop must be an object, not int"),
-        ({"hooks": {"Stop": [{}]}}, "f: Stop must be a list, not NoneType"),
-        ({"hooks": {"Stop": [{"hooks": [1]}]}}, "f: Stop must be an object, not int"),
-    ],
-)
-def test_what_has_another_form_is_named_with_its_place(table: Any, said: str) -> None:
-    with pytest.raises(ConfigError) as refused:
-        claude.parse(table, "f", "/")
-    assert str(refused.value) == said
-
-
 def test_files_are_found_from_the_top_of_the_project_down_and_in_the_users_directory(repo: Path) -> None:
     (repo / "deep").mkdir()
     for place in (repo / "deep", repo):
@@ -341,3 +200,7 @@ def test_files_are_found_from_the_top_of_the_project_down_and_in_the_users_direc
 )
 def test_models_that_anthropics_service_has_by_this_name(model: str, good: int) -> None:
     assert claude.reachable(model) is bool(good)
+
+
+def test_each_form_of_a_setting_is_taken_or_refused_as_it_was() -> None:
+    hold("settings", {"settings claude": (claude, "")})

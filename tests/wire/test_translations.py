@@ -20,6 +20,7 @@ from treadle.errors import TreadleError
 from treadle.events import AnyEvent, ErrorInfo, Event
 from treadle.policy.guess import access_of
 from treadle.session import Access
+from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
 from treadle.wire.a2a import messages as a2a
 from treadle.wire.acp import connection as acp_content
 from treadle.wire.acp import outgoing as acp_outgoing
@@ -34,7 +35,7 @@ from treadle.wire.codex.outgoing import AppServerOutgoing, ExecRecords
 from treadle.wire.common import jsonrpc, rpc
 from treadle.wire.common.connection import Connection
 from treadle.wire.common.jsonrpc import Fault
-from treadle.wire.goal import plan
+from treadle.wire.goal import plan, verdicts
 from treadle.wire.mcp import connection as mcp
 from treadle.wire.mcp import revisions
 from treadle.wire.oneshot import arguments, content
@@ -42,6 +43,7 @@ from treadle.wire.oneshot import connection as oneshot_end
 from treadle.wire.oneshot import records as oneshot
 from treadle.wire.pi import connection as pi
 from treadle.wire.sidecar import connection as sidecar_end
+from treadle.wire.sidecar import receipts, repair
 from treadle.wire.sidecar.events import SidecarIncoming, SidecarOutgoing
 from treadle.wire.sidecar.receipts import AnyAgentEvent
 from treadle.wire.worker import connection as worker_end
@@ -113,6 +115,38 @@ class WorkerErrors:
 
     def error_info(self, error: worker_messages.ErrorEnvelope) -> ErrorInfo:
         return worker.error_info(error)
+
+
+class Verdicts:
+    """What an agent said, or was parsed, as the verdict that was asked for."""
+
+    is_test = staticmethod(verdicts.is_test)
+
+    def review(self, text: str) -> verdicts.ReviewVerdict:
+        return verdicts.in_words(verdicts.ReviewVerdict, text)
+
+    def judge(self, text: str) -> verdicts.JudgeVerdict:
+        return verdicts.in_words(verdicts.JudgeVerdict, text)
+
+    def draft(self, found: Any) -> verdicts.PlanDraft:
+        return verdicts.checked(verdicts.PlanDraft, found)
+
+
+class Receipts:
+    """How receipts of other programs are mended and normalised."""
+
+    normal_time = staticmethod(receipts.normal_time)
+    normal_uuid = staticmethod(receipts.normal_uuid)
+    float_text = staticmethod(receipts.float_text)
+    inexact_float = staticmethod(repair.inexact_float)
+    whole = msgspec.to_builtins(SAMPLE_RECEIPT)
+
+    def mended(self, changes: dict[str, Any]) -> list[Any]:
+        """A receipt with these fields: what differs from the whole one, and each note."""
+        notes: list[repair.Deviation] = []
+        read = msgspec.to_builtins(repair.convert({**self.whole, **changes}, receipts.Receipt, "receipt", notes))
+        differs = {name: value for name, value in read.items() if value != self.whole[name]}
+        return [differs, *sorted(notes, key=str)]
 
 
 class End:
@@ -187,6 +221,8 @@ TRANSLATORS: dict[str, tuple[Any, str]] = {
     "mcp revisions": (revisions, ""),
     "mcp names": (mcp, ""),
     "goal plan": (plan, ""),
+    "goal verdicts": (Verdicts, ""),
+    "sidecar receipts": (Receipts, ""),
     "worker connection": (
         lambda role: End(worker_end.Connection(role), lambda body: msgspec.convert(body, worker_messages.Message)),
         "state",
@@ -280,11 +316,11 @@ def answers(target: Any, line: str) -> Iterator[str]:
     yield from map(answer, value if several else [value])
 
 
-def played(text: str) -> Iterator[str]:
+def played(text: str, translators: dict[str, tuple[Any, str]]) -> Iterator[str]:
     """The conversations of a file with what comes of them now."""
     for talk in re.split(r"^# ", text, flags=re.M)[1:]:
         title, *lines = talk.splitlines()
-        target, known = TRANSLATORS[title.partition(":")[0]]
+        target, known = translators[title.partition(":")[0]]
         told = [line.removeprefix("> ") for line in lines if line.startswith("> ")]
         yield f"# {title}\n"
         if not isinstance(target, ModuleType):
@@ -298,10 +334,15 @@ def played(text: str) -> Iterator[str]:
         yield f"= {shown(end)}\n\n" if end else "\n"
 
 
+def hold(name: str, translators: dict[str, tuple[Any, str]]) -> None:
+    """What comes of the conversations of this file is what is written there."""
+    path = f"translations/{name}.txt"
+    same(path, "".join(played((GOLDEN / path).read_text(), translators)), own_version="")
+
+
 @pytest.mark.parametrize("wire", sorted({name.partition(" ")[0] for name in TRANSLATORS}))
 def test_what_is_translated_comes_out_as_it_did(wire: str) -> None:
-    name = f"translations/{wire}.txt"
-    same(name, "".join(played((GOLDEN / name).read_text())), own_version="")
+    hold(wire, TRANSLATORS)
 
 
 def test_every_update_for_an_editor_fits_the_official_schema() -> None:

@@ -8,19 +8,12 @@ from hypothesis import strategies as st
 
 from tests.fleet.find.test_index import event
 from tests.serve.live.followed import write
+from tests.wire.test_translations import hold
 from treadle.errors import NotFound
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.find.index import OrderIndex
-from treadle.serve.api.orders import (
-    CUT,
-    EventPage,
-    Shown,
-    condensed,
-    event_page,
-    joined,
-    one_event,
-    unpacked,
-)
+from treadle.serve.api import orders
+from treadle.serve.api.orders import CUT, EventPage, Shown, event_page, joined, one_event, unpacked
 
 
 def shown(*events: dict[str, Any]) -> list[Shown]:
@@ -43,27 +36,6 @@ def test_a_long_text_is_cut_wherever_it_is_and_its_length_is_told() -> None:
 def test_a_text_that_fits_exactly_is_whole() -> None:
     (made,) = unpacked(1, 1, {"events": [{"type": "message", "text": "x" * CUT}]})
     assert made.cut == {} and made.n == 1 and len(made.event["text"]) == CUT
-
-
-def test_the_end_of_an_attempt_is_an_event_with_its_reason() -> None:
-    (made,) = unpacked(3, 1, {"end": "missing", "why": "not kept"})
-    assert (made.end, made.n, made.event) == ("missing: not kept", 0, {})
-
-
-def test_pieces_of_a_text_that_follows_whole_are_left_out_and_others_are_joined() -> None:
-    whole = {"type": "message", "turn": "t", "text": "ab"}
-    made = condensed(shown(delta("a"), delta("b"), whole, delta("c"), {"type": "usage"}, delta("d")))
-    assert [each.event.get("text") for each in made] == ["ab", "c", None, "d"]
-    made = condensed(shown(delta("a"), delta("b"), delta("other", "u"), delta("t", kind="thinking_delta")))
-    assert [each.event["text"] for each in made] == ["ab", "other", "t"]
-
-
-def test_a_whole_text_takes_no_pieces_from_before_a_tool_call_or_of_another_kind() -> None:
-    tool, whole = {"type": "tool_started", "turn": "t"}, {"type": "message", "turn": "t", "text": "b"}
-    made = condensed(shown(delta("a"), tool, delta("b"), whole))
-    assert [each.event.get("text") for each in made] == ["a", None, "b"]
-    thought = delta("hm", kind="thinking_delta")
-    assert [each.event["text"] for each in condensed(shown(thought, delta("b"), whole))] == ["hm", "b"]
 
 
 @given(
@@ -126,16 +98,5 @@ def test_what_is_deep_or_long_is_cut_to_what_a_page_shows() -> None:
     assert unpacked(1, 1, {}) == [] and unpacked(1, 1, {"end": "done"})[0].end == "done: "
 
 
-def test_a_whole_text_of_one_attempt_or_turn_takes_nothing_from_another() -> None:
-    whole = {"type": "message", "turn": "t", "text": "ab"}
-    mixed = [Shown(seq=1, attempt=1, n=1, event=delta("a")), Shown(seq=2, attempt=2, n=1, event=whole)]
-    assert [each.event["text"] for each in condensed(mixed)] == ["a", "ab"]
-    assert [each.event["text"] for each in condensed(shown(delta("a", "u"), whole))] == ["a", "ab"]
-    thought = {"type": "message", "turn": "t", "kind": "thinking", "text": "hm"}
-    made = condensed(shown(delta("h", kind="thinking_delta"), delta("b"), thought))
-    assert [each.event["text"] for each in made] == ["b", "hm"]
-    tool = {"type": "tool_started", "turn": "t"}
-    made = condensed(shown(delta("h", kind="thinking_delta"), tool, thought))
-    assert [each.event.get("text") for each in made] == ["h", None, "hm"]
-    (one,) = joined(shown(delta("a"), delta("b")))
-    assert (one.n, one.event["text"]) == (2, "ab")
+def test_pieces_of_a_text_are_joined_or_left_out_as_they_were() -> None:
+    hold("serve", {"serve pages": (orders, "")})
