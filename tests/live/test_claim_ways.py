@@ -12,7 +12,7 @@ import pytest
 from tests.coordination.conftest import BIN, git
 from tests.drivers.programs import PROGRAMS, environment
 from tests.live.test_coordination import run, set_up
-from tests.safety.claim_ways import WAYS, way
+from tests.safety.corpora import CLAIM_WAYS, claim_way
 from tests.safety.test_claims import changed
 from tests.safety.test_claims import top as top  # a fixture
 from treadle.coordination.identity import SESSION_VARIABLES
@@ -47,10 +47,13 @@ async def test_none_of_them_takes_effect_and_each_is_told_why(
     set_up(name, top, home, *(["--trust"] if name == "codex" else []))
     subprocess.run(["heimdall-claim", "guard", "install"], cwd=top, check=True)
     told = 0
-    for first in range(0, len(WAYS), AT_ONCE):
-        calls = [PROGRAMS[name].tools.shell(way(number)) for number in range(first, min(first + AT_ONCE, len(WAYS)))]
+    for first in range(0, len(CLAIM_WAYS), AT_ONCE):
+        calls = [
+            PROGRAMS[name].tools.shell(claim_way(number))
+            for number in range(first, min(first + AT_ONCE, len(CLAIM_WAYS)))
+        ]
         said = await run(name, home, top, *calls, fresh=first == 0 and name != "codex")
         told += said.count("COLLISION: cannot change") + said.count("the command does not show")
-    print(f"{name}: {len(WAYS)} ways, {len(changed(top))} took effect, {told} told: {changed(top)}")
+    print(f"{name}: {len(CLAIM_WAYS)} ways, {len(changed(top))} took effect, {told} told: {changed(top)}")
     assert changed(top) == []
-    assert told >= len(WAYS)
+    assert told >= len(CLAIM_WAYS)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.agent.checkouts import git
 from tests.io.sandbox.rooms import sh
-from tests.safety.claim_ways import ALIAS, WAYS, way
+from tests.safety.corpora import ALIAS, CLAIM_WAYS, claim_way
 from treadle.coordination.changes import CommandJudge
 from treadle.coordination.claims import Claims
 from treadle.coordination.guard import Guarded
@@ -16,7 +16,7 @@ from treadle.sandboxed.confining import Confining
 from treadle.session import Confinement
 
 ANN, BOB = "haid:ann.box-0001/native", "haid:bob.box-0002"
-NUMBERS = range(len(WAYS))
+NUMBERS = range(len(CLAIM_WAYS))
 
 
 @pytest.fixture
@@ -41,7 +41,9 @@ def top(tmp_path: Path) -> Path:
 def changed(top: Path) -> list[str]:
     files = {number: top / f"held/h{number}" for number in NUMBERS}
     return [
-        way(n) for n, file in files.items() if not file.is_file() or file.is_symlink() or file.read_text() != "theirs\n"
+        claim_way(n)
+        for n, file in files.items()
+        if not file.is_file() or file.is_symlink() or file.read_text() != "theirs\n"
     ]
 
 
@@ -50,19 +52,21 @@ def test_each_way_is_refused_or_in_doubt_before_it_runs(top: Path) -> None:
     refused, unseen, through = 0, 0, []
     for number in NUMBERS:
         judge = CommandJudge(claims, ANN, str(top))
-        judge.judge(way(number))
+        judge.judge(claim_way(number))
         refused += bool(judge.overlaps)
         unseen += bool(judge.unseen and not judge.overlaps)
-        through += [] if judge.overlaps or judge.unseen else [way(number)]
+        through += [] if judge.overlaps or judge.unseen else [claim_way(number)]
     assert through == []
-    assert (len(WAYS), refused, unseen) == (106, 74, 32), "then docs/reference/claims-bind.md says something else too"
+    assert (len(CLAIM_WAYS), refused, unseen) == (106, 74, 32), (
+        "then docs/reference/claims-bind.md says something else too"
+    )
 
 
 @pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
 async def test_none_takes_effect_in_the_sandbox(top: Path) -> None:
     held = Guarded(Planning(project=str(top)), ANN).holding
     made = Confining(str(top), (), Confinement(use="on"), session="s", holding=held)
-    ways = "\n".join(f"( {way(number)}\n) </dev/null >/dev/null 2>&1" for number in NUMBERS)
+    ways = "\n".join(f"( {claim_way(number)}\n) </dev/null >/dev/null 2>&1" for number in NUMBERS)
     await sh(made.now(), f"{ways}\nwait; echo still-mine > spare", top)
     assert changed(top) == [] and (top / "spare").read_text() == "still-mine\n"
     made.close()
@@ -70,6 +74,6 @@ async def test_none_takes_effect_in_the_sandbox(top: Path) -> None:
 
 async def test_without_it_nearly_all_take_effect(top: Path) -> None:
     """Otherwise the two tests above would show nothing. Some need programs that not every machine has."""
-    ways = "\n".join(f"( {way(number)}\n) </dev/null >/dev/null 2>&1" for number in NUMBERS)
+    ways = "\n".join(f"( {claim_way(number)}\n) </dev/null >/dev/null 2>&1" for number in NUMBERS)
     await sh(None, f"{ways}\nwait", top)
-    assert len(changed(top)) > 0.9 * len(WAYS)
+    assert len(changed(top)) > 0.9 * len(CLAIM_WAYS)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.io.sandbox.rooms import repository, room, sh, shown_place
 from tests.machines import path_without
-from tests.safety import as_nobody, escapes
+from tests.safety import as_nobody, corpora
 from treadle.io.paths import state_dir
 from treadle.io.sandbox import landlock, methods
 from treadle.session import Confinement
@@ -46,7 +46,7 @@ class World:
         self.walls = room(self.workspace, network="off", hidden=(str(self.workspace / "secrets"),))
 
     def attempts(self, user: str) -> list[str]:
-        return escapes.every(
+        return corpora.escapes(
             OUT=str(self.outside),
             HOST=as_nobody.SELF_PID if user == "nobody" else str(os.getpid()),
             PORT=str(self.listener.getsockname()[1]),
@@ -104,7 +104,7 @@ if method == "bubblewrap":
     @pytest.mark.parametrize("user", USERS)
     async def test_no_way_out_works(user: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SOME_KEY", "canary-of-ours")
-        harmless = escapes.PY.format("pass")
+        harmless = "python3 -I -S -c 'pass' && echo GOT"
         tried = [*world.attempts(user), harmless]  # which shows that the others could have been heard
         assert len(tried) >= 100
         if user == "root for another":
@@ -124,7 +124,7 @@ elif method == "landlock":
         """All that Landlock promises; the rest is named by `treadle doctor` and in docs/explanation/safety.md."""
         tried = [
             one.replace("OUT", str(world.outside))
-            for one in escapes.WRITES
+            for one in corpora.commands("escapes-writes")
             if "chmod" not in one and "utime" not in one
         ]
         said = (await sh(world.walls, script(tried), world.workspace, env=as_nobody.ENV)).text
@@ -168,9 +168,16 @@ async def test_landlock_keeps_writes_inside_where_it_is_there(world: World, no_b
         "touch OUT/file",
     )  # attributes: the kernel's Landlock has no say
     tried = [
-        one.replace("OUT", str(world.outside)) for one in escapes.WRITES if not any(word in one for word in left_open)
+        one.replace("OUT", str(world.outside))
+        for one in corpora.commands("escapes-writes")
+        if not any(word in one for word in left_open)
     ]
-    tried += [*escapes.OWNERS_RIGHTS, *escapes.CALLS, "mknod dev b 8 0 && echo GOT", "chroot / true && echo GOT"]
+    tried += [
+        *corpora.commands("escapes-owner"),
+        *corpora.commands("escapes-calls"),
+        "mknod dev b 8 0 && echo GOT",
+        "chroot / true && echo GOT",
+    ]
     tried.append(f"cat /proc/{holder}/environ | grep -q canary && echo GOT")
     walls = Confinement(write=(str(world.workspace),))
     said = (await sh(walls, script(tried), world.workspace, env=as_nobody.ENV)).text

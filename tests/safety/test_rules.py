@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.io.sandbox.rooms import repository, sh
-from tests.safety import called, corpora
+from tests.safety import corpora
 from treadle.io.machine import DISK
 from treadle.io.sandbox import methods
 from treadle.policy.rules import Profile, RuleSet
@@ -44,7 +44,7 @@ if kernel_keeps_paths:
         (tmp_path / "inner").mkdir()
         (tmp_path / "secrets" / "key").write_text(CANARY + "\n")
         (tmp_path / "link").symlink_to("secrets")
-        tried = corpora.attempts(corpora.READERS, corpora.PATHS, corpora.OTHER_READS)
+        tried = corpora.attempts("reads", corpora.PATHS, "more-reads")
         assert len(tried) >= 232
         made, walls = confined(tmp_path, deny=("Read(secrets/**)",))
         done = await sh(walls, batch(tried), tmp_path)
@@ -59,7 +59,7 @@ if kernel_keeps_paths:
         kept.write_text("as it was\n")
         (tmp_path / "dir").mkdir()
         before = kept.stat()
-        tried = corpora.attempts(corpora.WRITERS, corpora.WRITTEN)
+        tried = corpora.attempts("writes", corpora.WRITTEN)
         assert len(tried) >= 157
         made, walls = confined(tmp_path, deny=("Write(prot*.lock)",))
         look = "echo x > other; sha256sum prot.lock"
@@ -73,9 +73,10 @@ if kernel_keeps_paths:
 
 
 def removals() -> tuple[list[str], list[str]]:
-    seen = [around.format(one) for around in corpora.AROUND for one in corpora.REMOVALS]
-    seen += [around.format(shlex.quote(one)) for around in corpora.QUOTED_AROUND for one in corpora.REMOVALS]
-    return seen, [one for one in corpora.OTHER_REMOVALS.strip().split("\n")]
+    bare = corpora.commands("removals")
+    seen = [around.format(one) for around in corpora.AROUND for one in bare]
+    seen += [around.format(shlex.quote(one)) for around in corpora.QUOTED_AROUND for one in bare]
+    return seen, corpora.commands("more-removals")
 
 
 def test_a_denied_command_is_seen_wherever_the_docs_say_so() -> None:
@@ -91,7 +92,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "safety.md"
 
 def test_of_all_ways_to_call_a_denied_program_those_that_pass_are_these() -> None:
     guard = Profile("/w", Rules(deny=("Bash(rm *)",)), "full-auto", disk=DISK)
-    tried = called.ways()
+    tried = corpora.calls_of_rm()
     let = [one for one in tried if guard(Access(tool="bash", kind="execute", command=one)).verdict == "allow"]
     assert let == UNSEEN and len(set(tried)) == len(tried)
     assert f"Of {len(tried)} ways to call `rm`" in PAGE.read_text() and f", {len(let)} pass" in PAGE.read_text()
@@ -124,7 +125,7 @@ def test_every_attempt_gets_a_verdict(tmp_path: Path) -> None:
     """Also where a path leads through a link that may not be read, as /proc/1/cwd."""
     rules = Rules(deny=("Read(secrets/**)", "Write(prot*.lock)"))
     guard = Profile(str(tmp_path), rules, "full-auto", disk=DISK)
-    tried = corpora.attempts(corpora.READERS, corpora.PATHS, corpora.OTHER_READS)
-    tried += corpora.attempts(corpora.WRITERS, corpora.WRITTEN)
+    tried = corpora.attempts("reads", corpora.PATHS, "more-reads")
+    tried += corpora.attempts("writes", corpora.WRITTEN)
     given = {guard(Access(tool="bash", kind="execute", command=one)).verdict for one in tried}
     assert given <= {"allow", "ask", "deny"} and "deny" in given
