@@ -65,12 +65,6 @@ def kinds(module: Path) -> list[str]:
     return [fault.kind for fault, _ in mutate.faults(module) if fault.kind not in mutate.AT_GUARDS]
 
 
-def test_options_of_a_class_are_no_place_for_a_fault(tmp_path: Path) -> None:
-    module = tmp_path / "m.py"
-    module.write_text("class A(B, frozen=True):\n    loud: bool = False\n")
-    assert kinds(module) == ["true for false"]
-
-
 @pytest.mark.parametrize(
     ("program", "expected"),
     [
@@ -90,23 +84,6 @@ def test_what_changes_nothing_is_no_fault(tmp_path: Path, program: str, expected
     module = tmp_path / "m.py"
     module.write_text(program)
     assert kinds(module) == expected
-
-
-def test_a_sample_is_the_same_for_the_same_seed() -> None:
-    modules = sorted((mutate.PACKAGE / "wire" / "fleet").glob("*.py"))
-    first, again, other = (mutate.chosen(modules, 5, seed) for seed in (3, 3, 4))
-    assert first == again != other and len(first) == 5
-
-
-def test_sample_conversations_are_left_alone() -> None:
-    assert list(mutate.faults(mutate.SAMPLES / "fleet.py"))
-    assert mutate.chosen(sorted(mutate.SAMPLES.glob("*.py")), 5, 1) == []
-
-
-def test_each_module_has_its_share_of_the_faults() -> None:
-    modules = sorted((mutate.PACKAGE / "wire" / "fleet").glob("*.py"))
-    shares = [place.module for _, place in mutate.some_of_each(modules, 2, 1)]
-    assert {shares.count(module) for module in set(shares)} == {2} and len(set(shares)) > 3
 
 
 MOVED = """
@@ -165,23 +142,6 @@ def test_every_fault_of_the_list_is_there_once() -> None:
     assert len(groups.pop("random")) == 100 and sum(map(len, groups.values())) == 60 == len(faults) - 100
     places = mutate.found(faults, mutate.all_modules())
     assert [mutate.written("", fault) for fault in faults if len(places[fault]) != 1] == []
-
-
-def test_the_table_counts_what_became_of_each_group() -> None:
-    fault = mutate.Fault("io", "f", "call dropped", 1, "f()")
-    score = {"io": ["noticed"], "wire": ["noticed", "noticed", "survived", "gone"]}
-    groups = {name: [mutate.Outcome(fault, what) for what in group] for name, group in score.items()}
-    assert mutate.table(groups).splitlines()[2:] == [
-        "| io | 1 | 1 | 0 | 0 |",
-        "| wire | 4 | 2 | 1 | 1 |",
-        "| together | 5 | 3 | 1 | 1 |",
-    ]
-
-
-def test_outcomes_are_kept_as_they_come(tmp_path: Path) -> None:
-    outcome = mutate.Outcome(mutate.Fault("io", "f", "call dropped", 1, "f()"), "noticed", "tests/test_it.py::test_it")
-    mutate.Results(tmp_path / "results").add(outcome)
-    assert mutate.Results(tmp_path / "results").outcomes == [outcome]
 
 
 def test_a_name_of_a_secret_is_told_from_others() -> None:

@@ -66,17 +66,6 @@ async def test_a_callback_may_be_async_and_say_why_not(tmp_path: Path, model: st
     assert result.summary.denials[0].reason == "not on a Sunday"
 
 
-async def test_a_callback_that_raises_raises_and_nothing_was_done(tmp_path: Path, model: str) -> None:
-    def on_ask(question: treadle.Asked) -> bool:
-        raise RuntimeError("a bug in the program")
-
-    async with treadle.open(cwd=tmp_path, model=model, on_ask=on_ask) as conversation:
-        with pytest.raises(RuntimeError, match="a bug in the program"):
-            await conversation.say("write it")
-        assert not (tmp_path / "made.txt").exists()
-        assert (await conversation.say("hi")).ok, "the conversation can go on"
-
-
 async def test_leaving_the_loop_early_interrupts_the_turn(tmp_path: Path) -> None:
     agent = ScriptedAgent([treadle.TextDelta(text="begun"), asyncio.Event()])
     async with treadle.open(agent=agent, cwd=tmp_path) as conversation:
@@ -140,10 +129,6 @@ async def test_a_wrong_option_is_refused_where_it_is_given(tmp_path: Path, optio
         async with treadle.open(**{"cwd": tmp_path, **options}):
             raise AssertionError("it was opened")
     assert names in str(wrong.value)
-
-
-def test_the_mode_names_of_claude_work_here_too(tmp_path: Path) -> None:
-    assert treadle.SessionSpec(cwd=str(tmp_path), mode="acceptEdits").mode == "auto-edit"  # type: ignore[arg-type]
 
 
 async def test_another_agent_refuses_what_only_ours_can_do(tmp_path: Path) -> None:
@@ -299,23 +284,6 @@ def test_each_kind_of_type_is_read_and_refused(wanted: Any) -> None:
 def test_a_type_of_something_else_is_refused_before_anything_is_asked() -> None:
     with pytest.raises(ConfigError, match="output_type"):
         AnswerType(Path.cwd)  # type: ignore[arg-type]
-
-
-def test_an_answer_that_never_fits_has_no_value_and_says_why(tmp_path: Path) -> None:
-    (tmp_path / "s.toml").write_text(says("I would rather not.", times="always"))
-    result = treadle.run("How big?", cwd=tmp_path, model=f"scripted:{tmp_path / 's.toml'}", output_type=Plain)
-    assert not result.ok and result.error is not None and result.error.code == "schema_mismatch"
-    assert result.summary.iterations == 3
-    with pytest.raises(ToolError, match="does not fit output_type"):
-        _ = result.value
-
-
-async def test_a_value_in_a_conversation(tmp_path: Path) -> None:
-    (tmp_path / "s.toml").write_text(says("[1, 2]", when="numbers") + says("Fine.", times="always"))
-    async with treadle.open(cwd=tmp_path, model=f"scripted:{tmp_path / 's.toml'}") as conversation:
-        numbers = (await conversation.say("Two numbers", output_type=list[int])).value
-        assert sum(numbers) == 3
-        assert (await conversation.say("Thanks")).text == "Fine."
 
 
 CHECKED = """

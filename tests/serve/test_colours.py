@@ -1,9 +1,5 @@
 """Changes are shown with the words of their languages marked, and without where that takes too long."""
 
-import io
-import sys
-
-import msgspec
 import pytest
 
 from treadle.serve import colours
@@ -63,27 +59,3 @@ def test_exactly_as_much_as_may_be_is_coloured(monkeypatch: pytest.MonkeyPatch) 
     assert colours.shown(patch("x" * 20, "b")).plain == ""
     assert "20 characters" in colours.shown(patch("x" * 21)).plain
     assert "3 lines" in colours.shown(patch("a", "b", "c")).plain
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "lines"),
-    [
-        ("a.py", "x = 1", [[("", "x = "), ("n", "1")]]),
-        ("dir/a.py", '"""a\nb"""', [[("s", '"""a')], [("s", 'b"""')]]),
-        ("a.py", "def f(): ...\n\n", [[("k", "def"), ("", " "), ("f", "f"), ("", "(): ...")], [], []]),
-        ("a.html", "<b>", [[("", "<"), ("f", "b"), ("", ">")]]),
-        ("a.unknown", "if", []),
-    ],
-)
-def test_pieces_of_one_kind_are_joined_and_lines_stay_lines(
-    name: str, text: str, lines: list[list[tuple[str, str]]]
-) -> None:
-    assert colours._coloured(colours.Side(name, text)) == lines
-
-
-def test_the_program_reads_sides_and_writes_their_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out := io.BytesIO(), write_through=True))
-    given = io.TextIOWrapper(io.BytesIO(msgspec.json.encode([colours.Side("a.py", "# x"), colours.Side("b", "x")])))
-    monkeypatch.setattr(sys, "stdin", given)
-    colours.main()
-    assert msgspec.json.decode(out.getvalue()) == [[[["c", "# x"]]], []]

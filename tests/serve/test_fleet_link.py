@@ -33,12 +33,6 @@ async def test_what_needs_the_fleet_is_refused_with_the_reason_and_what_to_type(
     await link.close()
 
 
-def test_a_fleet_that_is_there_and_does_not_answer_is_away() -> None:
-    link = FleetLink()
-    link.problem = "the engine cannot be reached"
-    assert link.state() == {"state": "away", "why": "the engine cannot be reached"}
-
-
 async def test_it_joins_the_fleet_of_its_machine_hears_of_orders_and_leaves_it(fleet: places.Fleet, bus: Bus) -> None:
     link, heard = FleetLink(), list[OrderRow]()
     async with asyncio.timeout(60):

@@ -141,14 +141,3 @@ async def test_every_figure_of_a_fleet_has_its_name_its_kind_and_its_value(bus: 
     lags = {line.partition(" ")[2] for line in lines if line.startswith("treadle_lag_messages")}
     assert lags == {str(last - 2), "0"}, "what the index has not taken in: of the states, and of the events"
     assert text.endswith("\n") and lines[-1].startswith("treadle_scraped_seconds ")
-
-
-def test_a_branchs_name_cannot_end_its_label() -> None:
-    assert machines._quoted('a"b\\c\nd') == 'a\\"b\\\\c\\nd'
-
-
-def test_the_oldest_change_is_the_age_and_an_empty_queue_has_none() -> None:
-    empty = TrainRecord(repository="r", branch="main", tip="t")
-    assert machines._oldest(empty) == 0.0
-    queue = tuple(QueuedChange(order=name, commit="c", base="b", at=at) for name, at in (("a", 10.0), ("b", 1e9)))
-    assert machines._oldest(TrainRecord(repository="r", branch="main", tip="t", queue=queue)) > 1e9

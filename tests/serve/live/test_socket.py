@@ -18,8 +18,7 @@ from tests.serve.live.followed import numbers, write
 from treadle.errors import TreadleError
 from treadle.fleet import client
 from treadle.fleet.engine import places
-from treadle.fleet.engine.bus import Bus, Entry
-from treadle.serve.api.orders import Shown
+from treadle.fleet.engine.bus import Bus
 from treadle.serve.envelope import RequestRefused
 from treadle.serve.live import socket
 from treadle.serve.site import Site
@@ -207,18 +206,6 @@ async def test_an_order_is_told_whole_whenever_it_changes(
     await tab.until(lambda message: (message.get("detail") or {}).get("order", {}).get("state") == "running")
 
 
-def events(text: str, *places: tuple[int, int]) -> list[Shown]:
-    return [Shown(seq=seq, attempt=1, n=n, event={"text": text}) for seq, n in places]
-
-
-def test_one_message_holds_the_newest_events_from_where_a_message_of_the_stream_begins() -> None:
-    big, places = "x" * (socket.CHUNK // 2), ((1, 1), (1, 2), (2, 1), (2, 2), (3, 1))
-    assert socket._newest(events("x", *places)) == events("x", *places)
-    assert socket._newest(events(big, *places)) == events(big, *places)[4:]
-    assert socket._newest(events(big, (1, 1), (2, 1), (2, 2))) == events(big, (2, 1), (2, 2)), "it is never cut in two"
-    assert socket._newest([]) == []
-
-
 async def test_a_run_is_told_in_pieces_and_one_who_is_far_behind_gets_the_newest_page(
     web: Web, bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,41 +243,6 @@ async def test_a_run_is_told_in_pieces_and_one_who_is_far_behind_gets_the_newest
     assert made is not None and made["reset"], "too much waits, so what is stored is told instead"
     topic.close()
     assert not web.server.site.fleet.feed.on_events  # type: ignore[union-attr]
-
-
-async def test_a_table_shows_another_window_at_once_and_is_opened_anew_for_another_filter(web: Web, bus: Bus) -> None:
-    names = await give(bus, *[spec(project="p") for _ in range(5)])
-    index = web.server.site.fleet.require_index()
-    async with asyncio.timeout(WAIT):
-        while index.counts() != {"queued": 5}:
-            await asyncio.sleep(0.01)
-    tab = SimpleNamespace(visible=True, wake=asyncio.Event())
-    topic = socket.make(web.server.site, tab, "table", {"wanted": {"project": "p"}, "offset": -3, "count": 2})
-    assert isinstance(topic, socket.TableTopic)
-    await topic.open()
-    first = await topic.message()
-    assert first is not None and (first["offset"], first["total"], len(first["rows"])) == (0, 5, 2)
-    assert first["facets"]["project"] == {"p": 5} and await topic.message() is None
-    topic.dirty, topic.sent_at = False, 5.0
-    assert topic.adapt({"wanted": {"project": "p"}, "offset": 4}) and topic.dirty and topic.sent_at == 0.0
-    second = await topic.message()
-    assert second is not None and (second["offset"], len(second["rows"])) == (4, 1)
-    assert {row["id"] for row in first["rows"] + second["rows"]} <= set(names) and second["facets"] == first["facets"]
-    assert not topic.adapt({"wanted": {"project": "q"}})
-    topic.adapt({"wanted": {"project": "p"}, "count": 1000})
-    assert topic._count == 200
-    topic.dirty = False
-    topic._on_state([Entry("spec.x", b"{}", 1)], [])
-    assert not topic.dirty
-    topic._on_state([Entry("order.x", b"", 1)], [])
-    assert topic.dirty, "one that was removed is not shown any more"
-    topic.close()
-    empty = socket.make(web.server.site, tab, "table", {"wanted": {"project": "none"}})
-    assert empty is not None
-    await empty.open()
-    found = await empty.message()
-    assert found is not None and (found["total"], found["rows"]) == (0, [])
-    empty.close()
 
 
 @pytest.mark.parametrize("name", ["nodes", "claims", "money", "trains", "goals"])
@@ -374,17 +326,6 @@ def request(**headers: str) -> Request:
     return Request({"type": "http", "headers": given, "query_string": query, "device": None})
 
 
-def test_a_place_is_a_sequence_and_a_number_in_it() -> None:
-    assert socket._last(request()) == (0, 0) and socket._last(request(last_event_id="7")) == (7, 0)
-    assert socket._last(request(last_event_id="7.3", query="after=9")) == (7, 3)
-    assert socket._last(request(query="after=9.1")) == (9, 1)
-    assert socket._last(request(last_event_id="1" * 39))[1] == 0
-    for wrong in ("x", "1.x", ".1", "-1", "1" * 40, "1.2.3"):
-        with pytest.raises(RequestRefused) as refused:
-            socket._last(request(last_event_id=wrong))
-        assert refused.value.status == 400 and "not a place in the stream" in refused.value.message
-
-
 async def test_streams_are_counted_bounded_and_only_for_who_has_a_token() -> None:
     site, asked = Site("", "", Tokens()), request()
     with pytest.raises(RequestRefused) as refused:
@@ -409,21 +350,3 @@ async def test_streams_are_counted_bounded_and_only_for_who_has_a_token() -> Non
     assert isinstance(response, StreamingResponse) and response.headers["x-accel-buffering"] == "no"
     assert [each async for each in response.body_iterator] == [b"retry: 1000\n\n", b"one"]
     assert site.streams == socket.STREAMS_MAX - 1
-
-
-@pytest.mark.parametrize(
-    ("body", "after", "ids"),
-    [
-        ({"n": 4, "events": [{}, {}, {}]}, 0, ["9.4", "9.5", "9.6"]),
-        ({"n": 4, "events": [{}, {}, {}]}, 5, ["9.6"]),
-        ({"end": "done", "why": ""}, 0, ["9.1"]),
-        ({"end": "done", "why": ""}, 1, []),
-    ],
-)
-def test_a_message_goes_on_after_the_event_that_was_read(body: Any, after: int, ids: list[str]) -> None:
-    message = SimpleNamespace(data=msgspec.json.encode(body), subject="fleet.ev.o.2.n1")
-    found = socket._unpacked(message, 9, after)
-    assert [line.split(b"\n")[1].decode() for line in found] == [f"id: {each}" for each in ids]
-    assert all(b'"attempt":2' in line for line in found)
-    kind = b"event: end" if "end" in body else b"event: event"
-    assert all(line.startswith(kind) and line.endswith(b"\n\n") for line in found)

@@ -353,28 +353,6 @@ async def test_a_webhook_gets_the_whole_notice_signed_with_the_key() -> None:
             await parse(f"{place.url}/hook")(ASKED, b"k")
 
 
-async def test_what_is_no_question_has_one_button_that_leads_to_it() -> None:
-    done = msgspec.structs.replace(ASKED, links={}, kind="finished", words="x" * TEXT_MAX)
-    assert done.buttons() == [("Look", ASKED.url)] and done.cut() == done.words
-    assert [word for word, _ in ASKED.buttons()] == ["Allow", "Deny"]
-    longer = msgspec.structs.replace(done, words="x" * (TEXT_MAX + 1))
-    assert longer.cut() == f"{'x' * TEXT_MAX}… (the link shows all of it)"
-
-
-async def test_a_chat_that_answers_with_no_json_has_a_message_that_cannot_be_changed() -> None:
-    async with receiving() as place:
-        for reply in (b"", b"[]"):
-            place.reply = reply
-            with pytest.raises(KeyError):
-                await parse(f"telegram:{place.url}/botT#1")(ASKED, b"k")
-        sent = msgspec.json.decode(place.heard[0].body)
-        assert sent["text"] == f"{ASKED.title}\n\n{ASKED.words}"
-        assert sent["link_preview_options"] == {"is_disabled": True}
-        await parse(f"slack:{place.url}/s")(ASKED, b"k")
-        slack = msgspec.json.decode(place.heard[-1].body)
-        assert slack["unfurl_links"] is False and slack["blocks"][0]["text"]["emoji"] is False
-
-
 def test_a_target_from_the_environment_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONE", "env:TWO")
     monkeypatch.setenv("TWO", "https://x.example")
