@@ -194,25 +194,25 @@ def decided(decision: str, **more: Any) -> dict[str, Any]:
     return hooked("PreToolUse", {"hookSpecificOutput": said}, matcher="Write")
 
 
-async def test_a_hook_can_change_the_arguments_and_spare_the_question(host: Host) -> None:
-    script = calling("write_file", file_path="made.txt", content="as it was") + DONE
-    changed = {"file_path": "made.txt", "content": "changed"}
-    messages = await host.play(script, **decided("allow", updatedInput=changed))
-    assert (host.work / "made.txt").read_text() == "changed" and messages[-1].permission_denials == []
+CHANGED = {"file_path": "made.txt", "content": "changed"}
+FREE: dict[str, Any] = {"permission_mode": "bypassPermissions"}
 
 
-async def test_a_hook_keeps_a_tool_from_running(host: Host) -> None:
-    script = calling("write_file", file_path="made.txt", content="x") + DONE
-    denied = decided("deny", permissionDecisionReason="not here")
-    messages = await host.play(script, permission_mode="bypassPermissions", **denied)
-    assert "not here" in results(messages)[0] and not (host.work / "made.txt").exists()
-    assert messages[-1].result == "It is done."
-
-
-async def test_a_hook_cannot_allow_what_a_rule_forbids(host: Host) -> None:
-    script = calling("write_file", file_path="secret/a", content="x") + DONE
-    await host.play(script, disallowed_tools=["Write(secret/**)"], **decided("allow"))
-    assert not (host.work / "secret").exists()
+@pytest.mark.parametrize(
+    ("hook", "options", "made"),
+    [
+        (decided("allow", updatedInput=CHANGED), {}, "changed"),
+        (decided("deny", permissionDecisionReason="not here"), FREE, None),
+        (decided("allow"), {"disallowed_tools": ["Write(made.*)"]}, None),
+        (hooked("PreToolUse", ValueError("broken")), FREE, None),
+        (hooked("PreToolUse", {"decision": "block", "reason": "no"}, matcher="Bash|Edit"), FREE, "x"),
+    ],
+    ids=["changes", "denies", "allows what a rule forbids", "fails", "means another tool"],
+)
+async def test_a_hook_before_a_tool(host: Host, hook: Any, options: dict[str, Any], made: str | None) -> None:
+    messages = await host.play(calling("write_file", file_path="made.txt", content="x") + DONE, **options, **hook)
+    assert [path.read_text() for path in host.work.glob("made.txt")] == ([made] if made else [])
+    assert messages[-1].result == "It is done." and bool(messages[-1].permission_denials) == (made is None)
 
 
 async def test_a_hook_can_demand_that_the_host_is_asked(host: Host) -> None:

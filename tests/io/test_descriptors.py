@@ -239,47 +239,6 @@ def test_the_kernels_way_and_the_walk_come_to_the_same(tmp_path: Path) -> None:
     assert slow == ["step", "by", "step", *same] and fast[-len(same) :] == same
 
 
-def test_directories_are_opened_from_one_that_is_open_and_made_only_if_that_is_wanted(tmp_path: Path) -> None:
-    (tmp_path / "a" / "b").mkdir(parents=True)
-    (tmp_path / "link").symlink_to("a")
-    before = opened()
-    with descriptors.directory(str(tmp_path)) as root:
-        for path, expected in (("", tmp_path), ("a", tmp_path / "a"), ("a/b", tmp_path / "a" / "b")):
-            for make in (False, True):
-                fd = descriptors.open_below(root, path, make=make)
-                assert os.path.samestat(os.fstat(fd), expected.stat())
-                os.close(fd)
-        with pytest.raises(FileNotFoundError):
-            descriptors.open_below(root, "a/new")
-        assert not (tmp_path / "a" / "new").exists()
-        os.close(descriptors.open_below(root, "a//new/er", make=True))
-        assert (tmp_path / "a" / "new" / "er").is_dir()
-        for make in (False, True):
-            with pytest.raises(OSError):
-                descriptors.open_below(root, "link/b", make=make)
-        made = descriptors.open_from(root, "a/file", os.O_CREAT | os.O_WRONLY, 0o640)
-        assert (tmp_path / "a" / "file").stat().st_mode & 0o777 == 0o640 and not os.get_inheritable(made)
-        os.close(made)
-        made = descriptors.open_in(root, "file", os.O_CREAT | os.O_WRONLY, 0o600)
-        assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
-        os.close(made)
-        with pytest.raises(OSError):
-            descriptors.open_in(root, "link", os.O_RDONLY)
-        with pytest.raises(FileNotFoundError, match="none") as error:
-            descriptors.open_from(root, "none", os.O_RDONLY)
-        assert error.value.filename == "none"
-    assert opened() == before
-
-
-def test_what_a_path_is_and_which_are_there(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    (tmp_path / "link").symlink_to("file")
-    assert stat.S_ISREG(descriptors.lstat(f"{tmp_path}/file").st_mode)
-    assert stat.S_ISLNK(descriptors.lstat(f"{tmp_path}/link").st_mode) and stat.S_ISDIR(descriptors.lstat("/").st_mode)
-    wanted = [f"{tmp_path}/none/x", f"{tmp_path}/file", f"{tmp_path}/absent", f"{tmp_path}/link"]
-    assert descriptors.there(wanted) == {f"{tmp_path}/file", f"{tmp_path}/link"}
-
-
 def test_a_directory_goes_with_all_kinds_of_files_and_links_are_not_followed(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()

@@ -110,14 +110,6 @@ async def test_redirects_that_do_not_end_are_given_up(tmp_path: Path) -> None:
     assert len(site.asked) == 11 and list(tmp_path.iterdir()) == []
 
 
-async def test_where_the_size_is_not_said_it_is_unknown(tmp_path: Path) -> None:
-    told: list[tuple[int, int | None]] = []
-    with serving() as site:
-        site.length = False
-        await fetch(site.url, str(tmp_path / "m"), HASH, lambda *one: told.append(one))
-    assert told[-1] == (len(DATA), None)
-
-
 async def test_a_later_process_goes_on_too_and_a_server_without_ranges_begins_again(tmp_path: Path) -> None:
     path = str(tmp_path / "m")
     for ranges in (True, False):

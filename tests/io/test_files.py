@@ -398,22 +398,6 @@ def test_a_lock_has_one_holder_and_the_other_is_told_who(tmp_path: Path) -> None
         pass
 
 
-def test_a_lock_is_waited_for(tmp_path: Path) -> None:
-    path = str(tmp_path / "lock")
-    order = []
-
-    def second() -> None:
-        with files.locked(path, timeout=30):
-            order.append("second")
-
-    with files.locked(path):
-        thread = threading.Thread(target=second)
-        thread.start()
-        order.append("first")
-    thread.join()
-    assert order == ["first", "second"]
-
-
 def holding(path: str) -> "subprocess.Popen[bytes]":
     """A process that holds the lock until it is killed."""
     code = f"import sys; sys.path.insert(0, {SRC!r})\nfrom treadle.io.files import locked\n"
@@ -537,19 +521,9 @@ def test_another_programs_directory_is_waited_for_and_broken_only_when_it_is_old
             with pytest.raises(Busy, match="gave up after 0 s.*when it is 5 s old"):
                 held.__enter__()
             assert lock.read_bytes() == content, "as it was found"
-    usual = os.mkdir
-
-    def mkdir(path: str) -> None:
-        assert lock.read_bytes() == files.locked_beside._MAKING
-        usual(path)
-
     directory.rmdir()
-    monkeypatch.setattr(os, "mkdir", mkdir)
     with files.locked_beside(str(lock), str(directory)):
         directory.rmdir()  # another program has broken it
-    lock.write_bytes(b"another's")
-    with files.locked_beside(str(lock), str(tmp_path / "none" / "lock.d")):
-        assert lock.read_bytes() == b"another's".ljust(64)
 
 
 def test_a_directory_with_a_used_number_is_not_taken_for_our_own(tmp_path: Path) -> None:

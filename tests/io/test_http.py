@@ -119,23 +119,6 @@ async def test_a_connection_is_used_again_once_the_answer_was_read() -> None:
     assert service.connections == 1
 
 
-async def test_a_connection_is_used_again_only_for_the_same_service_and_not_after_a_while(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    one, other = Service(OK, OK, OK, hold=True), Service(OK, hold=True)
-    async with serving(one) as url, serving(other) as elsewhere, client() as http:
-        for place in (url, elsewhere, url):
-            assert await get(http, place) == (200, b"hi")
-        assert (one.connections, other.connections) == (2, 1)
-        (kept,) = http._idle
-        monkeypatch.setattr(http_module, "REUSE_SECONDS", 0.0)
-        assert await get(http, url) == (200, b"hi") and one.connections == 3
-        assert kept._writer.is_closing() and len(http._idle) == 1
-        (kept,) = http._idle
-        await http.aclose()
-        assert kept._writer.is_closing() and http._idle == []
-
-
 async def test_after_what_was_wanted_the_end_is_waited_for_a_little_so_that_the_connection_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -155,12 +138,6 @@ async def test_the_beginning_is_given_as_soon_as_it_is_there() -> None:
     async with serving(Service(more, b"", hold=True)) as url, client(idle=0.5) as http:
         async with http.request("GET", url) as response:
             assert await response.beginning(2) == b"hi"
-
-
-async def test_headers_that_come_twice_are_joined() -> None:
-    head = b"HTTP/1.1 200 OK\r\nvia: a\r\nvia: b\r\ncontent-encoding: \r\ncontent-length: 2\r\n\r\nhi"
-    async with serving(Service(head)) as url, client() as http, http.request("GET", url) as response:
-        assert response.headers["via"] == "a, b" and await response.whole(9) == b"hi"
 
 
 async def test_a_connection_is_not_used_again_when_the_answer_was_not_read_to_its_end() -> None:
@@ -298,13 +275,6 @@ async def test_a_unix_socket_in_place_of_the_address(tmp_path: Path) -> None:
         client(socket=str(tmp_path / "s")) as http,
     ):
         assert await get(http, "http://localhost/v1") == (200, b"hi")
-
-
-async def test_a_name_and_password_in_the_address_are_sent_as_such() -> None:
-    service = Service(OK)
-    async with serving(service) as url, client() as http:
-        await get(http, url.replace("//", "//me:p%40ss@"))
-    assert b"authorization: Basic " + b64encode(b"me:p@ss") in service.asked[0]
 
 
 # Certificates and proxies...

@@ -266,17 +266,6 @@ async def test_one_that_does_not_exit_when_we_leave_is_ended_with_all_it_started
     assert (peer.gone, table.look(sleeper)) == (True, None)
 
 
-async def test_what_was_heard_before_it_exited_comes_first_and_silence_is_the_usual_limit() -> None:
-    peer = await start("print('one'); print('two', flush=True)", silence=30)
-    heard = [(await peer.hear()).popleft(), (await peer.hear()).popleft()]
-    assert heard == ["one", "two"] and peer.link.write_timeout == 30
-    with pytest.raises(PeerExited, match="code 0"):
-        await peer.hear()
-    quiet = await start("import time; time.sleep(600)", silence=0.05)
-    with pytest.raises(PeerStalled, match=r"said nothing for 0\.05 s"):
-        await quiet.hear()
-
-
 class Ends:
     """Two ends that talk to each other; what each receives is kept."""
 

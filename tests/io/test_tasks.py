@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from treadle.errors import Cancelled, TimedOut
+from treadle.errors import Cancelled
 from treadle.io import tasks
 from treadle.io.process.programs import run_program
 from treadle.io.tasks import end_tasks, start_held, stretched, unless, within
@@ -173,27 +173,6 @@ async def test_the_word_reaches_a_thread_and_ends_the_program_that_it_waits_for(
     async with asyncio.timeout(60):
         with pytest.raises(Cancelled):
             await work
-
-
-def test_a_program_says_the_same_to_whoever_may_be_told() -> None:
-    words = b"x" * 300_000
-    with tasks.heeding(threading.Event()):
-        assert run_program(["sh", "-c", "sleep 0.3; cat; exit 3"], stdin=words).stdout == words
-        with pytest.raises(TimedOut):
-            run_program(["sleep", "60"], timeout=0.2)
-    assert run_program(["cat"], stdin=words).stdout == words
-
-
-async def test_what_is_done_together_has_one_limit_of_time() -> None:
-    with tasks.limited(0.0):
-        assert tasks.at_most(60.0) == 0.0
-        with pytest.raises(TimedOut, match="sleep 3600 did not end within 0 s"):
-            await asyncio.to_thread(run_program, ["sleep", "3600"])
-        with tasks.limited(None):
-            assert (await asyncio.to_thread(run_program, ["true"])).code == 0
-    assert tasks.at_most(60.0) == 60.0
-    with tasks.limited(3600.0):
-        assert tasks.at_most(60.0) == 60.0
 
 
 def test_a_limit_is_what_is_left_of_it_and_ends_with_its_block() -> None:

@@ -47,20 +47,3 @@ def test_a_simple_call_is_guessed_as_a_nested_one_is(name: str, args: dict[str, 
     """An empty object among the arguments makes it a nested call without adding anything."""
     simple, nested = access_of(name, args), access_of(name, {**args, "nested": {}})
     assert replace(nested, args=args) == simple
-
-
-def test_what_is_nested_is_guessed_as_carefully() -> None:
-    editor = access_of("str_replace_based_edit_tool", {"command": "create", "files": [{"path": "a"}]})
-    assert (editor.kind, editor.command, editor.paths) == ("write", None, ("a",))
-    run = access_of("bash", {"command": ["view"], "files": ["a"]})
-    assert (run.kind, run.command, run.paths) == ("execute", "view", ("a",))
-    assert access_of("x", {"command": ["view", "it"], "files": ["a"]}).kind == "execute"
-    assert access_of("x", {"url": ["https://a"], "n": []}).kind == "network"
-    deep: Any = {"path": "a"}
-    for _ in range(4):
-        deep = {"in": deep}
-    assert access_of("x", deep).paths == ("a",) and access_of("x", {"in": deep}).paths == ()
-    mixed = access_of("x", {"paths": ["a", 1], "file": ["b", "c"], "dir": [["d"]]})
-    assert mixed.paths == ("b", "c") and mixed.kind == "other" and mixed.tool == "x"
-    assert access_of("FetchUrl", {"path": "a"}).kind == "network" and access_of("readFile", {}).kind == "read"
-    assert access_of("x", {"command": None, "cmd": "ls"}).command is None

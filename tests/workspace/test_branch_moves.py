@@ -1,7 +1,6 @@
 """Moving a branch together with its checkouts; tests/landing/test_merging.py has it by the command that does it."""
 
 import os
-import shutil
 import signal
 from functools import partial
 from pathlib import Path
@@ -235,12 +234,3 @@ def test_a_record_that_cannot_be_read_or_is_newer_is_said(moves: Moves, monkeypa
     with pytest.raises(StorageError, match=r"\.json cannot be read") as broken:
         branch_moves.recover(moves.user)
     assert newer.value.hint == broken.value.hint == "upgrade treadle"
-
-
-def test_what_was_under_way_in_a_repository_that_is_gone_is_forgotten(
-    moves: Moves, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begin(moves, monkeypatch, moved=True)
-    shutil.rmtree(moves.repository.top)
-    branch_moves.recover(moves.user)
-    assert left_over(moves) == []

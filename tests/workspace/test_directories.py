@@ -1,7 +1,6 @@
 """A directory becomes one tree, and a tree a directory; nothing is followed, oddities are stated."""
 
 import errno
-import hashlib
 import os
 import socket
 import subprocess
@@ -93,28 +92,6 @@ def write_begun(path: Path, data: bytes) -> Iterator[None]:
         finally:
             go_on.set()
             writing.join(60)
-
-
-@settings(max_examples=25)
-@given(
-    st.lists(st.sampled_from(["*.x", "/a", "b/", "!a.x", "a/*", "!a/b", "**/c", "c.*", "!*/"]), max_size=5),
-    st.sets(st.lists(st.sampled_from(["a", "b", "c", "a.x", "c.x"]), min_size=1, max_size=3).map("/".join), max_size=8),
-)
-def test_ignored_files_are_those_that_git_ignores(
-    tmp_path_factory: pytest.TempPathFactory, rules: list[str], paths: set[str]
-) -> None:
-    root = tmp_path_factory.mktemp("root")
-    (root / ".gitignore").write_text("\n".join(rules))
-    for path in sorted(paths):
-        if not any(other.startswith(f"{path}/") for other in paths):
-            (root / path).parent.mkdir(parents=True, exist_ok=True)
-            (root / path).write_text(path)
-    look = take(Store.make(str(tmp_path_factory.mktemp("store"))), str(root))
-    for name in ("objects", "refs"):
-        (root / ".git" / name).mkdir(parents=True)
-    (root / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
-    git("add", "-A", cwd=str(root))
-    assert look.tree == git("write-tree", cwd=str(root)).stdout.decode().strip()
 
 
 def test_files_of_the_base_are_taken_although_they_are_ignored(root: Path, store: Store) -> None:
@@ -225,40 +202,6 @@ def test_a_link_in_place_of_a_directory_is_not_followed(root: Path, store: Store
     assert set(look.files) == {"a.txt", "deep"} and look.files["deep"].is_link
 
 
-def test_hidden_files_that_are_watched_are_hashed_and_no_others(root: Path, store: Store) -> None:
-    (root / ".gitignore").write_text("*.log\nout/\n")
-    (root / "one.log").write_text("x")
-    (root / "two.log").write_text("x")
-    (root / "out").mkdir()
-    (root / "out" / "watched").write_text("x" * 10)
-    (root / "to.log").symlink_to("a.txt")
-    os.mkfifo(root / "pipe.log")
-
-    def watched(path: str) -> bool:
-        return path in ("one.log", "out/watched", "to.log", "pipe.log", "a.txt")
-
-    look = take(store, str(root), watched=watched)
-    assert look.hashes == {
-        "one.log": hashlib.sha256(b"x").hexdigest(),
-        "out/watched": hashlib.sha256(b"x" * 10).hexdigest(),
-        "to.log": "a.txt",
-        "pipe.log": "",
-    }
-    assert set(look.files) == {"a.txt", "deep/b.txt", ".gitignore"} and take(store, str(root)).hashes == {}
-
-
-def test_its_own_git_directory_is_looked_at_only_if_that_is_wanted(root: Path, store: Store) -> None:
-    (root / ".git" / "hooks").mkdir(parents=True)
-    (root / ".git" / "hooks" / "x").touch()
-    (root / "deep" / ".Git").mkdir()
-    with_git, without = take(store, str(root)), take(store, str(root), git_files=False)
-    assert ".git/hooks/x" in with_git.seen and ".git/hooks/x" not in without.seen
-    assert with_git.tree == without.tree
-    (stated,) = without.oddities
-    assert (stated.kind, stated.path) == ("git_directory", "deep/.Git")
-    assert stated.note == "some systems take it for .git; it is not in the tree"
-
-
 def test_what_a_lender_has_is_not_put_into_the_store(root: Path, store: Store, tmp_path: Path) -> None:
     blob = store.id_of("blob", b"one\n")
     look = take(store, str(root), lent={blob})
@@ -318,17 +261,6 @@ def test_an_empty_directory_stands_for_the_submodule_that_the_base_has_there(roo
     assert store.files(look.tree) == look.files
     (root / "lib" / "x").touch()
     assert "lib/x" in take(store, str(root), base=base).files
-
-
-def test_a_program_is_one_that_its_owner_may_run_and_the_bits_of_others_are_stated(root: Path, store: Store) -> None:
-    (root / "a.txt").chmod(0o655)
-    (root / "run").touch()
-    (root / "run").chmod(0o7700)
-    look = take(store, str(root))
-    assert look.files["a.txt"].mode == "100644" and look.files["run"].mode == "100755"
-    assert [one.note for one in look.oddities] == [
-        "has setuid and setgid and the sticky bit; a tree does not hold that"
-    ]
 
 
 def age(look: Look) -> Look:
@@ -545,21 +477,10 @@ def test_directories_and_files_are_brought_and_what_is_there_stays(source: Path,
     assert (target / ".env").read_text() == "the result's own"
 
 
-def test_a_brought_file_is_a_copy(source: Path, tmp_path: Path) -> None:
-    bring_files(str(source), str(tmp_path / "target"), [".env"])
-    (tmp_path / "target" / ".env").write_text("changed")
-    assert (source / ".env").read_text() == "e"
-
-
 @pytest.mark.parametrize("name", ["/etc/passwd", "../other", "a/../../b"])
 def test_only_what_is_in_the_source_can_be_brought(source: Path, name: str) -> None:
     with pytest.raises(WorkspaceError, match="is not in"):
         files_under(str(source), name)
-
-
-def test_there_is_a_limit_with_what_to_do(source: Path, tmp_path: Path) -> None:
-    with pytest.raises(WorkspaceError, match="--bring"):
-        bring_files(str(source), str(tmp_path / "target"), [".env"], cap=0)
 
 
 @pytest.mark.parametrize("linked", [False, True])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.agent.checkouts import checkout, git
 from treadle.errors import WorkspaceError
-from treadle.workspace.private_git import MARK, _lines, harmless, make, mark, named_commits, write_refs
+from treadle.workspace.private_git import MARK, _lines, harmless, make, named_commits, write_refs
 from treadle.workspace.user_repository import UserRepository
 
 
@@ -48,20 +48,6 @@ def test_a_git_in_it_sees_what_the_user_sees_and_its_commits_stay_there(tmp_path
     assert state(top / ".git") == before and git(top, "log", "--format=%s") == "one"
 
 
-def test_it_is_the_git_directory_of_a_new_directory_at_a_commit(tmp_path: Path) -> None:
-    top = checkout(tmp_path / "w")
-    (top / "file.txt").write_text("not committed\n")
-    git(top, "add", ".")
-    fresh = tmp_path / "fresh"
-    fresh.mkdir()
-    commit = git(top, "rev-parse", "HEAD")
-    make(str(fresh / ".git"), user(top), head="refs/heads/treadle/order", at=commit)
-    (fresh / "file.txt").write_text("one\n")
-    assert git(fresh, "status", "--porcelain", "--branch") == "## treadle/order"
-    git(fresh, "commit", "-q", "--allow-empty", "-m", "work")
-    assert git(fresh, "rev-parse", "HEAD~1") == commit and "treadle/order" not in git(top, "branch", "--all")
-
-
 def test_a_commit_without_a_branch_can_be_the_beginning(tmp_path: Path) -> None:
     top = checkout(tmp_path / "w")
     commit = git(top, "rev-parse", "HEAD")
@@ -72,23 +58,6 @@ def test_a_commit_without_a_branch_can_be_the_beginning(tmp_path: Path) -> None:
         make(str(tmp_path / "none"), user(top), head="1" * 40)
     with pytest.raises(WorkspaceError, match=f"HEAD of {top} is neither a branch nor a commit: '-x'"):
         make(str(tmp_path / "bad"), user(top), head="-x")
-
-
-def test_what_it_begins_with_can_be_given(tmp_path: Path) -> None:
-    top = checkout(tmp_path / "w")
-    commit = git(top, "rev-parse", "HEAD")
-    git(top, "rm", "-q", "--cached", "file.txt")
-    git(top, "config", "filter.lfs.clean", "git-lfs clean -- %f")
-    known = {"refs/heads/given": commit, "refs/stash": commit, "refs/treadle/x": commit}
-    place, borrowed = tmp_path / "p", str(top / ".git" / "objects")
-    base = make(str(place), user(top), at=commit, refs=known, objects=[borrowed], hooks="my/hooks", programs=True)
-    assert base.refs == {"refs/heads/given": commit, "refs/heads/main": commit} and base.head == "refs/heads/main"
-    assert inside(place, top, "status", "--porcelain") == "", "its index is that of the commit"
-    assert (place / "objects/info/alternates").read_text() == f"{borrowed}\n"
-    assert inside(place, top, "config", "core.hooksPath") == "my/hooks"
-    assert inside(place, top, "config", "filter.lfs.clean") == "git-lfs clean -- %f"
-    mark(str(place))
-    assert "agent's own" in (place / MARK).read_text()
 
 
 @pytest.mark.parametrize("variable", ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"])

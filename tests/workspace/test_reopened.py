@@ -1,25 +1,22 @@
 """Workspaces are found again, also those of the release before: nothing that was kept is lost by an upgrade."""
 
 import json
-import os
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from tests.workspace.format0 import leave
-from tests.workspace.repositories import Repository, branches, git, make, open_in
+from tests.workspace.repositories import Repository, branches, git, open_in
 from treadle.errors import StorageError
 from treadle.workspace import journal
 from treadle.workspace.workspace import (
     FORMAT,
     RECORD,
-    Origin,
     Prepared,
     Workspace,
     abandoned,
     open_workspace,
-    prepare,
     read_record,
 )
 
@@ -114,13 +111,6 @@ def test_a_branch_that_has_moved_since_is_not_abandoned(repository: Repository) 
     assert branches(repository) == {"main", "treadle/r1"}
 
 
-def test_a_workspace_of_this_release_is_found_with_its_store(repository: Repository, directory: Path) -> None:
-    made = prepare("staged", repository.top, str(directory), name="r1")
-    Path(made.root, "a.txt").write_text("two\n")
-    found = opened(directory)
-    assert type(found) is Workspace and found.difference().status == "M  a.txt"
-
-
 def test_an_unfinished_apply_of_an_earlier_release_is_finished(tmp_path: Path) -> None:
     target = tmp_path / "target"
     beside = target / ".treadle-apply-0123abcd"
@@ -137,16 +127,6 @@ def test_an_unfinished_apply_of_an_earlier_release_is_finished(tmp_path: Path) -
     (tmp_path / "apply.json").write_text(json.dumps(record))
     assert journal.settle(str(tmp_path / "apply.json")) == "finished"
     assert (target / "a.txt").read_text() == "two\n" and not beside.exists()
-
-
-def test_what_a_newer_release_made_is_refused_and_not_touched(directory: Path) -> None:
-    (directory / "workspace").mkdir()
-    (directory / RECORD).write_text(
-        '{"format":99,"mode":"staged","source":"/s","root":"/r","directory":"/d","before":"x"}'
-    )
-    with pytest.raises(StorageError, match="newer treadle"):
-        open_workspace(str(directory))
-    assert (directory / "workspace").is_dir()
 
 
 PLACE = Prepared(format=FORMAT, mode="staged", source="/s", root="/r", directory="/d", before="b")
@@ -172,20 +152,3 @@ def test_what_is_unfinished_is_none_and_what_is_newer_is_refused(tmp_path: Path)
     with pytest.raises(StorageError, match="workspace.json was written by a newer treadle") as refused:
         record(msgspec.json.encode(msgspec.structs.replace(PLACE, format=FORMAT + 1)))
     assert refused.value.hint == "upgrade treadle"
-
-
-def test_the_repository_is_that_of_the_origin_or_else_of_the_source(tmp_path: Path) -> None:
-    one, two = make(tmp_path / "one"), make(tmp_path / "two")
-    (tmp_path / "one" / "deep").mkdir()
-    source = os.path.realpath(tmp_path / "one")
-    plain = msgspec.structs.replace(PLACE, source=source)
-    user = plain.repository()
-    assert user is not None and user.top == one.top and plain.at_top(user)
-    deep = msgspec.structs.replace(PLACE, source=os.path.join(source, "deep"))
-    user = deep.repository()
-    assert user is not None and user.top == one.top and not deep.at_top(user)
-    for inside, at_top in ((".", True), ("deep", False)):
-        copied = msgspec.structs.replace(plain, origin=Origin(top=two.top, commit="c", inside=inside))
-        user = copied.repository()
-        assert user is not None and user.top == two.top and copied.at_top(user) is at_top
-    assert msgspec.structs.replace(PLACE, source=str(tmp_path)).repository() is None

@@ -1,7 +1,6 @@
 """Our own store: what enters it is hashed, and no file elsewhere can make it run or show anything else."""
 
 import os
-import shutil
 import subprocess
 import zlib
 from pathlib import Path
@@ -14,8 +13,7 @@ from hypothesis import strategies as st
 from tests.workspace.repositories import Repository, git, make
 from treadle.errors import NotFound, StorageError, WorkspaceError
 from treadle.workspace.changes import TreeEntry, status_lines
-from treadle.workspace.store import Algorithm, Store, bundle_parts, lending
-from treadle.workspace.user_repository import UserRepository
+from treadle.workspace.store import Algorithm, Store, bundle_parts
 
 WHO = {
     f"GIT_{role}_{what}": value
@@ -94,17 +92,6 @@ def test_the_tree_of_a_commit_is_borrowed_and_its_changed_files_are_brought_in(
     assert b"-one\n+two\n" in store.patch(tree, after)
 
 
-def test_a_tree_that_was_borrowed_once_is_not_asked_for_again(repository: Repository, store: Store) -> None:
-    commit = repository.commit()
-    tree, files = store.borrow_tree(commit)
-    shutil.rmtree(Path(repository.common) / "objects")
-    first = dict(files)
-    files.clear()  # what the caller does with it is the caller's
-    assert store.borrow_tree(commit) == (tree, first) == (store.borrow_tree(tree)[0], store.files(tree))
-    with pytest.raises(WorkspaceError, match="rev-parse failed"):
-        store.borrow_tree(f"{commit}~0")  # only an id stands for the same thing for ever
-
-
 def test_a_forged_object_of_the_lender_is_refused(repository: Repository, store: Store) -> None:
     tree, files = store.borrow_tree(repository.commit())
     forge(Path(repository.common) / "objects", files["a.txt"].blob, b"evil\n")
@@ -140,17 +127,6 @@ def test_replaced_objects_are_not_followed(repository: Repository, store: Store)
 
 def bundle_of(repository: Repository, branch: str, base: str) -> bytes:
     return git("bundle", "create", "-", branch, f"^{base}", cwd=repository.top).stdout
-
-
-def test_commits_come_in_by_a_bundle(repository: Repository, store: Store) -> None:
-    base = repository.commit()
-    (Path(repository.top) / "b.txt").write_text("new\n")
-    git("add", "-A", cwd=repository.top)
-    git("commit", "-qm", "work", cwd=repository.top)
-    bundle = bundle_of(repository, "main", base)
-    assert store.take_bundle(bundle, "refs/heads/main", "refs/runs/1") == repository.commit()
-    before, _ = store.borrow_tree(base)
-    assert [delta.change.path for delta in store.deltas(before, store.tree_of(repository.commit()))] == ["b.txt"]
 
 
 def test_a_bundle_whose_objects_the_lender_has_in_another_form_is_refused(repository: Repository, store: Store) -> None:
@@ -212,18 +188,6 @@ def test_a_commit_goes_out_as_a_bundle_that_a_clone_takes(repository: Repository
     assert repository.git("show", "in:b.txt") == "two\n"
 
 
-def test_merging_says_what_conflicts(store: Store) -> None:
-    def commit(*parents: str, **files: str) -> str:
-        return store.commit(tree_of(store, **files), list(parents), "x", who=WHO)
-
-    base = commit(a="1\n", b="1\n")
-    ours, theirs = commit(base, a="2\n", b="1\n"), commit(base, a="1\n", b="2\n")
-    assert store.merge(ours, theirs).tree == tree_of(store, a="2\n", b="2\n")
-    assert store.merge(ours, commit(base, a="3\n", b="1\n")).conflicts == ("a",)
-    with pytest.raises(WorkspaceError, match="cannot merge"):
-        store.merge(ours, "0" * 40)
-
-
 def test_settings_of_the_person_do_not_reach_the_store(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -258,16 +222,6 @@ def test_a_place_with_odd_characters_can_lend(tmp_path: Path) -> None:
     store = Store.make(str(tmp_path / "store"), lenders=[f"{odd.common}/objects"])
     assert "a.txt" in store.borrow_tree(odd.commit())[1]
     subprocess.run(["git", "-C", odd.top, "fsck"], check=True, capture_output=True)
-
-
-def test_a_store_lends_as_its_repository_does(tmp_path: Path, user: UserRepository) -> None:
-    assert lending(None) == {"lenders": [], "algorithm": "sha1"}
-    assert lending(user) == {"lenders": user.object_places(), "algorithm": "sha1"}
-    git("init", "-q", "--object-format=sha256", str(tmp_path / "wide"), cwd=str(tmp_path))
-    wide = UserRepository.at(str(tmp_path / "wide"))
-    assert wide is not None and lending(wide)["algorithm"] == "sha256"
-    with pytest.raises(StorageError, match="cannot make a store in"):
-        Store.make(Store.make(str(tmp_path / "made")).directory)
 
 
 def test_a_seal_breaks_when_what_git_obeys_is_changed(store: Store) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import subprocess
 from pathlib import Path
 
@@ -38,14 +37,6 @@ def test_an_include_that_fits_nothing_is_told_and_empty_directories_are_copied(t
     assert "nothing was copied: no file fits *.rs" in workspace.notes
     workspace.discard()
     assert Path(open_in(tmp_path, source).root, "empty").is_dir()
-
-
-def test_special_files_are_not_copied(tmp_path: Path, source: Path) -> None:
-    os.mkfifo(source / "pipe")
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(source / "sock"))
-        workspace = open_in(tmp_path, source)
-    assert not {"pipe", "sock"} & files(workspace.root)
 
 
 def test_a_copy_of_a_directory_that_holds_the_workspace_does_not_copy_itself(tmp_path: Path, source: Path) -> None:

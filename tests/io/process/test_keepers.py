@@ -1,7 +1,6 @@
 """The keeper: alone in its session, small, gone with its owner. The next one ends what a killed one left."""
 
 import errno
-import gc
 import marshal
 import os
 import resource
@@ -14,16 +13,15 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.io.process.hostile import SELF, await_none_left, left
-from tests.io.process.trees import OWNER, SOURCES, hostile, in_copy, owner
+from tests.io.process.trees import OWNER, SOURCES, hostile, owner
 from tests.terminal.support import until
 from treadle.io.process import cgroup, reaper, table
 from treadle.io.process import keeper as keeper_module
-from treadle.io.process.keeper import SWEEP, SWEPT, Keeper
+from treadle.io.process.keeper import SPAWN, SWEEP, SWEPT
 from treadle.wire.common.framing import frame
 
 
@@ -80,18 +78,6 @@ def test_a_killed_reaper_costs_other_trees_nothing(mark: str) -> None:
     second.stop(0)
 
 
-def kept(act: Callable[[Keeper, socket.socket], object], *, owner: int | None = None) -> Any:
-    """What is found out with a keeper and the other end of its socket, in a copy of this process."""
-
-    def inside() -> object:
-        signal.alarm(60)  # it must not stay if it hangs
-        ours, theirs = socket.socketpair()
-        keeper_module.CONTROL = theirs.fileno()
-        return act(Keeper(theirs, owner), ours)
-
-    return in_copy(inside)
-
-
 def forked(act: Callable[[], object]) -> int:
     if pid := os.fork():
         return pid
@@ -107,50 +93,20 @@ def ended(pid: int) -> None:
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
 
-def test_a_tree_that_cannot_be_started_is_said_and_its_descriptors_are_closed() -> None:
-    def refused(keeper: Keeper, ours: socket.socket) -> list[object]:
-        def fork() -> int:
-            raise OSError(errno.EAGAIN, "no more")
-
-        read, write = os.pipe()
-        keeper.fds = [write, *(os.dup(0) for _ in range(5))]
-        given = [*keeper.fds]
-        os.fork = fork
-        keeper.spawn({"fds": 1})
-        still = [os.path.exists(f"/proc/self/fd/{fd}") for fd in given]
-        masked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-        kind, failure = os.read(read, 1), marshal.loads(os.read(read, 100)[4:])
-        return [kind[0], failure, still, keeper.fds == given[5:], len(masked), len(keeper.reapers)]
-
-    failure = ("start", errno.EAGAIN, "no more")
-    assert kept(refused) == [reaper.FAILED, failure, [False] * 5 + [True], True, 0, 0]
-
-
-@pytest.mark.parametrize("grouped", [True, False])
-def test_a_copy_becomes_a_keeper_of_its_own_and_ends_its_group_last(
-    grouped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if grouped:
-        (tmp_path / "self").mkdir()
-        (tmp_path / "self" / "cgroup").write_text("0::/\n")
-        for name in ("cgroup.kill", "cgroup.procs"):
-            (tmp_path / name).touch()
-    monkeypatch.setattr(cgroup, "PROC", str(tmp_path))
-    monkeypatch.setattr(cgroup, "MOUNTS", (str(tmp_path),))
+def test_a_copy_becomes_a_keeper_of_its_own_and_says_that_it_can_start_nothing() -> None:
     me, hard = os.getpid(), resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     ours, theirs = socket.socketpair()
     ours.settimeout(60)
-    read, write = os.pipe()
+
+    def refused() -> int:
+        raise OSError(errno.EAGAIN, "no more")
 
     def become() -> None:
-        os.dup2(write, 1)  # it keeps its standard streams
-        gc.unfreeze()
+        os.fork = refused
         keeper_module.main_in_copy(me, [(resource.RLIMIT_NOFILE, 222, hard)], theirs.fileno())
-        os.write(1, b"%d %d" % (gc.isenabled(), gc.get_freeze_count() > 0))
 
     pid, control = forked(become), os.fstat(theirs.fileno()).st_ino
     theirs.close()
-    os.close(write)
     with ours:
         ours.send(frame(SWEEP, marshal.dumps(7)))
         assert ours.recv(100) == frame(SWEPT, marshal.dumps(7))
@@ -158,20 +114,14 @@ def test_a_copy_becomes_a_keeper_of_its_own_and_ends_its_group_last(
         assert [fd for fd, target in held.items() if target.startswith("socket:") and int(fd) > 2] == ["3"]
         assert held["3"] == f"socket:[{control}]" and Path(f"/proc/{pid}/comm").read_text() == "treadle-keeper\n"
         assert os.getsid(pid) == pid and resource.prlimit(pid, resource.RLIMIT_NOFILE) == (222, hard)
-        if grouped:
-            cgroup.await_entered(str(tmp_path), pid)
-            (place,) = tmp_path.glob("treadle-*")
-            (place / "cgroup.procs").write_text("5\n")
-            os.mkfifo(place / "cgroup.kill")
+        read, write = os.pipe()
+        socket.send_fds(ours, [frame(SPAWN, marshal.dumps({"fds": 0}))], [write, 0, 0, 0])
+        os.close(write)
+        with os.fdopen(read, "rb") as pipe:
+            assert pipe.read() == frame(reaper.FAILED, marshal.dumps(("start", errno.EAGAIN, "no more")))
         ours.shutdown(socket.SHUT_WR)
         assert ours.recv(100) == b"", "its trees are ended"
-    killed = os.open(place / "cgroup.kill", os.O_RDONLY | os.O_NONBLOCK) if grouped else None
-    with os.fdopen(read) as said:
-        assert said.read() == "0 1"
     os.waitpid(pid, 0)
-    if killed is not None:
-        assert os.read(killed, 100) == b"1"
-        os.close(killed)
 
 
 @pytest.fixture
@@ -268,8 +218,8 @@ def test_a_keeper_that_ends_leaves_nobody_in_its_group(group: Path | None) -> No
     place = of(group, keeper)
     process.kill()
     process.communicate()
+    assert await_none_left(mark) == []
     until(lambda: not place.exists() or (place / "cgroup.procs").read_text() == "", "the group to be empty")
-    assert left(mark) == []
 
 
 def test_a_group_that_nobody_gave_us_is_left_alone(group: Path | None) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import ctypes
-import inspect
 import os
 import resource
 import signal
@@ -17,7 +16,7 @@ import pytest
 
 from tests.io.process.trees import SOURCES, in_copy
 from treadle.io.process import lifetime
-from treadle.io.process.loop import Stepping, hold_secrets, run_async
+from treadle.io.process.loop import hold_secrets, run_async
 from treadle.io.process.table import HAS_PROC
 
 LEAVE = "from treadle.io.process import lifetime; import sys\n"
@@ -174,35 +173,6 @@ def test_it_runs_in_a_thread_where_no_handler_can_be_set() -> None:
     thread.start()
     thread.join(60)
     assert found == [1]
-
-
-def test_one_loop_does_several_pieces_of_work_and_is_closed_at_the_end() -> None:
-    async def work() -> asyncio.AbstractEventLoop:
-        return asyncio.get_running_loop()
-
-    with Stepping() as stepping:
-        first = stepping.run(work())
-        future = first.create_future()
-        future.set_result(7)
-        assert stepping.run(work()) is first and stepping.run(future) == 7 and not first.is_closed()
-    assert first.is_closed()
-
-
-def test_ctrl_c_before_the_first_step_or_after_the_last_ends_it_at_once() -> None:
-    async def work() -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        task.add_done_callback(lambda task: signal.raise_signal(signal.SIGINT))
-
-    with Stepping() as stepping:
-        stepping._runner.get_loop().call_soon(signal.raise_signal, signal.SIGINT)
-        begun = work()
-        with pytest.raises(KeyboardInterrupt):
-            stepping.run(begun)
-        assert inspect.getcoroutinestate(begun) == "CORO_CLOSED"
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    with pytest.raises(KeyboardInterrupt):
-        run_async(work())
 
 
 def test_what_the_second_ctrl_c_interrupts_is_still_cleaned_up() -> None:

@@ -23,15 +23,6 @@ from treadle.io.process.registry import keeper_trees
 from treadle.io.process.tree import own
 
 
-def test_we_see_ourselves() -> None:
-    me = table.look(os.getpid())
-    assert me is not None
-    assert (me.pid, me.parent, me.state) == (os.getpid(), os.getppid(), "R")
-    assert me.start == table.start_time(os.getpid()) > 0
-    assert me.rss > 1_000_000
-    assert table.command_line(os.getpid())[0].endswith(os.path.basename(sys.executable))
-
-
 def test_the_open_files_of_a_process_are_named_also_those_that_were_removed(tmp_path: Path) -> None:
     with (tmp_path / "kept").open("w"), (tmp_path / "gone").open("w"):
         (tmp_path / "gone").unlink()
@@ -200,19 +191,6 @@ def test_where_notes_cannot_be_written_a_tree_runs_all_the_same(mark: str) -> No
 
 def test_without_a_state_directory_nothing_is_kept() -> None:
     assert keeper_trees() == []
-
-
-def test_trees_are_listed_oldest_first(state_home: Path) -> None:
-    place = state_home / "treadle" / "keepers"
-    with subprocess.Popen(["sleep", "60"]) as one, subprocess.Popen(["sleep", "60"]) as two:
-        for child, started in ((one, 200), (two, 100)):
-            note(child.pid, "sleep")
-            fields = (place / str(child.pid)).read_bytes().split(b"\0")
-            (place / str(child.pid)).write_bytes(b"\0".join([*fields[:6], b"%d" % started, *fields[7:]]))
-        assert [tree.pid for tree in registry.keeper_trees()] == [two.pid, one.pid]
-        one.kill()
-        two.kill()
-    assert registry.keeper_trees() == [] and os.listdir(place) == []
 
 
 DEAF = "trap '' TERM HUP; (trap - TERM; exec sleep 61) & sleep 62 & echo ready; wait; wait"

@@ -138,15 +138,6 @@ def test_a_large_environment_and_many_arguments_arrive(mark: str) -> None:
     assert (said.split(), code) == ([b"5000", b"100000", b"a"], 0)
 
 
-def test_a_plain_loop_can_follow_a_tree(mark: str) -> None:
-    started = tree.spawn(["sh", "-c", "exit 4"])
-    while not started.ended:
-        select.select([started], [], [], 60)
-        started.update()
-    assert (started.exit_code, started.report is not None) == (4, True)
-    started.close()
-
-
 def test_what_a_command_leaves_running_is_still_part_of_its_tree(mark: str) -> None:
     read, write = os.pipe()
     started = tree.spawn(["sh", "-c", "setsid sh -c 'trap \"\" TERM; echo up; sleep 100' & exit 0"], stdout=write)
@@ -291,15 +282,6 @@ def test_an_owner_that_exits_normally_leaves_nothing(mark: str) -> None:
     assert await_none_left(mark) == []
 
 
-def test_one_keeper_serves_all_trees_of_a_process(mark: str) -> None:
-    output(["true"])
-    keeper = own.pid
-    output(["true"])
-    assert own.pid == keeper
-    while table.descendants(keeper):
-        pass  # the reapers end a moment after their trees; the test's own timeout bounds this
-
-
 @pytest.fixture
 def keeping() -> Iterator[KeeperHandle]:
     """A connection of our own to a keeper of its own."""
@@ -416,12 +398,6 @@ def test_a_second_stop_with_less_grace_does_not_wait_for_the_first(mark: str) ->
     started.ask_stop(3600)
     assert started.stop(0).killed
     assert left(mark) == []
-
-
-def test_a_second_stop_with_more_grace_does_not_give_more(mark: str) -> None:
-    started = hostile("deaf")
-    started.ask_stop(0.05)
-    assert started.stop(3600).killed
 
 
 def test_a_reaper_that_is_asked_to_end_ends_its_tree(mark: str) -> None:

@@ -120,26 +120,11 @@ def test_how_long_an_idle_one_is_kept(monkeypatch: pytest.MonkeyPatch, value: st
     assert warming.idle() == seconds
 
 
-def test_each_name_and_each_kind_of_surroundings_has_its_own_address(
-    state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_name_and_each_library_has_its_own_address(state_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain, named = warming.address(), warming.address("one")
-    assert os.path.dirname(plain) == str(state_home / "treadle" / "warm") and plain == warming.address()
-    assert os.path.basename(named).startswith("one-") and named.endswith(".sock") and "-" not in os.path.basename(plain)
-    with monkeypatch.context() as patched:
-        patched.setenv("PYTHONPATH", "/elsewhere")
-        assert warming.address() != plain
-    monkeypatch.setattr(warming, "PROC", str(tmp_path))
-    (tmp_path / "self" / "ns").mkdir(parents=True)
-    found = [(warming.address("one"), warming.address(warming.WORKERS))]
-    for name in ("ns/mnt", "ns/net", "ns/pid", "ns/user"):
-        (tmp_path / "self" / name).symlink_to(f"{name}:[1]")
-        found.append((warming.address("one"), warming.address(warming.WORKERS)))
-    for name in ("limits", "cgroup", "oom_score_adj"):
-        (tmp_path / "self" / name).write_text(name)
-        found.append((warming.address("one"), warming.address(warming.WORKERS)))
-    assert len({workers for _, workers in found}) == 8, "their memory is charged to their group"
-    assert len({one for one, _ in found}) == 6 and found[5][0] == found[7][0]
+    assert os.path.dirname(plain) == str(state_home / "treadle" / "warm") and plain == warming.address() != named
+    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+    assert warming.address() not in (plain, named)
 
 
 ASK_TIED = """

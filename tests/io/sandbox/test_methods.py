@@ -16,7 +16,6 @@ import pytest
 from tests.io.sandbox.rooms import vanishing_socket
 from tests.machines import LANDLOCK_CREATE_RULESET, refusing
 from tests.safety import as_nobody
-from treadle.errors import ConfigError
 from treadle.io.sandbox import landlock, methods, parted
 from treadle.session import Confinement, Mode
 
@@ -125,22 +124,6 @@ def test_the_best_method_that_works_is_taken_and_what_it_cannot_do_is_said(machi
     assert other.problems == ("bubblewrap: there is no program bwrap",) and other.cannot == landlock.CANNOT
     neither = machine.has()
     assert neither.method is None and "; ".join(neither.problems) == NEITHER
-
-
-def test_who_asks_for_what_cannot_be_enforced_is_told_what_to_do(machine: Machine) -> None:
-    machine.has()
-    assert not methods.wanted(Confinement(), "full-auto") and not methods.wanted(Confinement(use="possible"), "plan")
-    with pytest.raises(ConfigError, match=f"^--sandbox cannot be enforced on this machine: {NEITHER}") as error:
-        methods.wanted(Confinement(use="on"), "plan")
-    assert error.value.hint is not None and error.value.hint.startswith("install bubblewrap (bwrap) or use a kernel")
-    machine.has(version=3)
-    assert methods.wanted(Confinement(use="on"), "plan") and methods.wanted(Confinement(use="possible"), "plan")
-    assert methods.wanted(Confinement(network="off"), "full-auto"), "by itself it does what it can"
-    with pytest.raises(ConfigError, match="the network cannot be cut off on this machine: bubblewrap: ") as error:
-        methods.wanted(Confinement(use="on", network="off"), "plan")
-    assert error.value.hint == "install bubblewrap (bwrap), or run with --network on"
-    machine.has(WORKS)
-    assert methods.wanted(Confinement(use="on", network="off"), "yolo")
 
 
 @pytest.mark.parametrize(

@@ -113,31 +113,6 @@ def test_an_agent_that_was_added_is_shown_although_our_state_is_hidden(monkeypat
         assert places.shown([os.path.join(home, "program")], {}) == [os.path.join(home, "program")]
 
 
-def test_only_root_who_writes_where_another_user_owns_needs_the_right_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    owners = {"mine": 0, "theirs": 1000}
-
-    def found(place: str) -> types.SimpleNamespace:
-        if place not in owners:
-            raise FileNotFoundError
-        return types.SimpleNamespace(st_uid=owners[place])
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "stat", found)
-        patched.setattr(os, "geteuid", lambda: 0)
-        asked = [places.needs_override(write) for write in ([], ["mine"], ["gone", "theirs"], ["mine", "gone"])]
-        patched.setattr(os, "geteuid", lambda: 1000)
-        asked.append(places.needs_override(["theirs"]))
-    assert asked == [False, False, True, False, False]
-
-
-def test_what_belongs_to_treadle_alone_is_what_exists_of_it(state_home: Path) -> None:
-    assert places.ours() == []
-    os.makedirs(places.state_dir())
-    assert places.ours() == [places.state_dir()]
-
-
 def test_credentials_are_hidden_but_for_what_is_given_and_where_a_workspace_is_among_them(
     state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,10 +177,6 @@ def test_links_are_not_followed_into_other_trees(tmp_path: Path) -> None:
     assert named(".env", tmp_path / "in").find() == []
 
 
-def test_a_root_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
-    assert Matches([str(tmp_path / "no")], lambda path: True).find() == []
-
-
 def test_what_comes_is_seen_although_its_directory_looks_as_old_as_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,19 +203,6 @@ def test_the_index_always_says_what_a_fresh_look_would(changes: list[tuple[str, 
             else:
                 file.unlink(missing_ok=True)
             assert kept.find() == named("key", Path(place)).find()
-
-
-def test_a_root_that_matches_is_found_itself_and_named_directories_are_not_searched(tmp_path: Path) -> None:
-    for name in ("skip", "keep"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / ".env").touch()
-    looked = Matches([str(tmp_path)], lambda path: path.endswith(".env"), skipped=["skip"])
-    assert looked.find() == [str(tmp_path / "keep" / ".env")] and looked.unread == []
-    roots = [str(tmp_path), str(tmp_path / "keep" / ".env"), str(tmp_path / "keep")]
-    assert Matches(roots, lambda path: path.endswith(".env")).find() == [
-        str(tmp_path / "keep" / ".env"),
-        str(tmp_path / "skip" / ".env"),
-    ]
 
 
 def test_special_files_are_sockets_and_pipes_and_nothing_else(tmp_path: Path) -> None:
@@ -323,44 +281,6 @@ def test_what_files_held_is_restored_where_that_is_asked_for_and_a_git_directory
     before.restore()
     assert (workspace / "AGENTS.md").read_text() == (workspace / ".husky" / "pre-commit").read_text() == "before"
     assert os.access(workspace / ".husky" / "pre-commit", os.X_OK) and (workspace / ".git/HEAD").read_text() == "after"
-
-
-def test_what_is_too_large_or_behind_a_link_is_not_kept_and_without_being_asked_nothing_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(places, "SAVED_BYTES", 4)
-    (tmp_path / "dir" / "in").mkdir(parents=True)
-    for name, held in (("small", "1234"), ("large", "12345"), ("dir/b", "b"), ("dir/a", "a"), ("dir/in/c", "c")):
-        (tmp_path / name).write_text(held)
-    (tmp_path / "link").symlink_to("dir")
-    names = [str(tmp_path / name) for name in ("large", "link", "small", "dir", "none")]
-    before = places.ProtectedNames(names, keep=True)
-    assert [os.path.relpath(one, tmp_path) for one in before.held] == ["small", "dir/a", "dir/b", "dir/in/c"]
-    assert before.absent == [names[-1]] and before.links == {names[1]: "dir"}
-    monkeypatch.setattr(places, "SAVED_FILES", 2)
-    assert len(places.ProtectedNames(names, keep=True).held) == 2
-    plain = places.ProtectedNames(names)
-    (tmp_path / "small").write_text("5678")
-    assert plain.held == {} and plain.changed() == [] and before.changed() == [names[2]]
-    (tmp_path / "small").chmod(0o600)
-    (tmp_path / "small").write_text("1234")
-    assert before.changed() == [names[2]], "its permissions, too"
-
-
-def test_what_is_gone_with_its_directory_is_restored_and_what_cannot_be_is_let_be(tmp_path: Path) -> None:
-    for name in ("a/file", "b/file", "c/x"):
-        (tmp_path / name).parent.mkdir()
-        (tmp_path / name).write_text(name)
-    (tmp_path / "c" / "link").symlink_to("x")
-    before = places.ProtectedNames([str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path / "c" / "link")], keep=True)
-    for name in ("a/file", "b/file", "c/x", "c/link"):
-        (tmp_path / name).unlink()
-        if name != "c/x":
-            (tmp_path / name).parent.rmdir()
-    (tmp_path / "b").touch()
-    before.restore()
-    assert (tmp_path / "a" / "file").read_text() == "a/file" and (tmp_path / "b").is_file()
-    assert not (tmp_path / "c").exists()
 
 
 def test_what_is_moved_aside_is_numbered_and_what_is_gone_is_left_out(tmp_path: Path) -> None:

@@ -184,13 +184,6 @@ def test_servers_inside_are_reached_without_it_unless_the_list_means_those_outsi
     assert words[3:] == [relay.__file__, proxy_module.PLACE, "3128", "a", "b"]
 
 
-def test_builders_in_java_are_told_by_options_beside_those_of_the_person() -> None:
-    told = variables(("a.example",), {"GRADLE_OPTS": "-Xmx1g"})
-    assert told["GRADLE_OPTS"] == "-Xmx1g " + told["MAVEN_OPTS"]
-    assert "-Dhttps.proxyHost=127.0.0.1" in told["MAVEN_OPTS"] and "nonProxyHosts" not in told["MAVEN_OPTS"]
-    assert variables(("localhost:80",), {})["MAVEN_OPTS"].endswith("-Dhttp.nonProxyHosts=")
-
-
 async def test_a_group_covers_what_its_tool_names_and_otherwise_it_is_said_why_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,24 +241,3 @@ async def test_where_nothing_listens_the_connection_ends(tmp_path: Path) -> None
         assert await reader.read() == b""
         writer.close()
     passage.close()
-
-
-async def test_the_connection_outside_ends_with_the_one_inside(tmp_path: Path) -> None:
-    ended = asyncio.Event()
-
-    async def outside(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"first")
-        assert await reader.read() == b""
-        ended.set()
-        writer.close()
-
-    place = str(tmp_path / "outside")
-    async with await asyncio.start_unix_server(outside, place), asyncio.timeout(60):
-        passage = Granted(place)
-        await passage.start()
-        reader, writer = await asyncio.open_unix_connection(passage.path)
-        assert await reader.read(5) == b"first"
-        passage.close()
-        await ended.wait()
-        assert await reader.read() == b""
-        writer.close()

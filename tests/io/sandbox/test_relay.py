@@ -69,12 +69,6 @@ def test_where_the_port_is_taken_the_command_is_told_of_another(proxy: str) -> N
     assert done.stdout == "ASKED False http://127.0.0.1:1\n", done.stderr
 
 
-def test_a_proxy_that_is_gone_ends_the_connection(tmp_path: Path) -> None:
-    port = free_port()
-    done = run(str(tmp_path / "gone"), port, sys.executable, "-c", FETCH, str(port))
-    assert done.stdout == "" or done.stdout == " True http://127.0.0.1:1\n"
-
-
 @pytest.mark.parametrize(("command", "code"), [("exit 7", 7), ("kill -TERM $$", 143), ("cat; exit 3", 3)])
 def test_the_exit_code_is_the_commands(tmp_path: Path, command: str, code: int) -> None:
     assert run(str(tmp_path / "s"), free_port(), "sh", "-c", command).returncode == code

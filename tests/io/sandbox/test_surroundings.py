@@ -10,7 +10,6 @@ from tests.io.sandbox import neighbours
 from tests.io.sandbox.rooms import HAS_BUBBLEWRAP
 from tests.safety import as_nobody
 from treadle.io.sandbox import bubblewrap
-from treadle.io.sandbox.bubblewrap import SharedNetwork, running, shared
 from treadle.session import Confinement
 
 divided = pytest.mark.skipif(not (HAS_BUBBLEWRAP and overlays()), reason="programs cannot share a network here")
@@ -34,25 +33,6 @@ async def test_programs_with_the_same_private_tmp_reach_each_other_and_no_one_el
 def test_an_ordinary_user_has_it_too_and_no_more_rights_for_it() -> None:
     with as_nobody.room() as base:
         check(as_nobody.as_another(base, [neighbours.__file__, str(base)]), as_nobody.NO_ID)
-
-
-def test_a_network_is_joined_by_those_with_the_same_tmp_while_one_of_them_runs() -> None:
-    one, path = Confinement(network="off", temp="/tmp/one"), f"/proc/{os.getpid()}/ns/net"
-    others = [
-        Confinement(network="on", temp="/tmp/one"),
-        Confinement(network="off"),
-        Confinement(network="off", temp="/tmp/two"),
-    ]
-    for other in others[:2]:
-        running(other, os.getpid())
-    assert shared(one) is None and all(shared(other) is None for other in others)
-    first, second = running(one, os.getpid()), running(one, os.getpid())
-    assert shared(one) == SharedNetwork(path, os.readlink(path)) and all(shared(other) is None for other in others)
-    first()
-    assert shared(one) is not None
-    second()
-    second()
-    assert shared(one) is None
 
 
 OFF = Confinement(network="off")
