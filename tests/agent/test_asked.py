@@ -41,28 +41,3 @@ def test_an_edit_is_shown_as_the_diff_it_would_make(tmp_path: Path) -> None:
 @pytest.mark.parametrize("args", [None, {}, {"file_path": 3}, {"file_path": "a", "edits": ["x"]}, {"file_path": "a"}])
 def test_what_does_not_tell_its_change_has_no_diff(tmp_path: Path, args: object) -> None:
     assert diff_of(Asked(request="r", kind="permission", text="?", args=args), str(tmp_path)) == ""
-
-
-def test_an_unlike_path_keeps_its_name_and_one_file_that_is_there_makes_it_a_change(tmp_path: Path) -> None:
-    root = str(tmp_path)
-    (tmp_path / "old").touch()
-    both = permission(name="edit", tool_kind="write", paths=("old", "/elsewhere/new"))
-    assert headline(both, root) == "May old, /elsewhere/new be changed?"
-    assert headline(permission(name="edit", tool_kind="write"), root) == "May edit be used?"
-    assert headline(permission(name="look", tool_kind="read", paths=("old",)), root) == "May look be used?"
-    assert headline(permission("may I?"), root) == "may I?"
-    assert headline(Asked(request="r", kind="question", text="Run?", command="make"), root) == "Run?"
-
-
-def test_every_or_only_the_first_place_is_replaced_and_a_patch_is_its_own_diff(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("x\nx\n")
-
-    def diff(name: str = "edit", **args: object) -> str:
-        return diff_of(Asked(request="r", kind="permission", text="?", name=name, args=args), str(tmp_path))
-
-    edit = {"file_path": "a.txt", "old_string": "x", "new_string": "y"}
-    assert diff(**edit).count("\n+y") == 1
-    assert diff(**edit, replace_all=True).endswith("-x\n-x\n+y\n+y\n")
-    assert diff("apply_patch", input="*** Begin", file_path="a.txt", content="z") == "*** Begin"
-    assert diff("apply_patch", input=3) == "" and diff("edit", input="*** Begin") == ""
-    assert diff(path=str(tmp_path / "new"), content="z\n") == "--- /dev/null\n+++ b/new\n@@ -0,0 +1 @@\n+z\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.agent.claude_lines import claude_path, named_messages, write_claude_history
+from treadle.agent.claude_lines import claude_path, write_claude_history
 from treadle.agent.messages import AssistantMessage, Thinking, ToolCall, ToolResult, UserMessage
 from treadle.agent.transcript import MessageRecord, Named, Rewound, Transcript, TurnBegan
 
@@ -55,13 +55,6 @@ def test_written_again_the_same_lines_have_the_same_names_and_what_was_taken_bac
     assert not [line for line in read(write_claude_history(transcript, "")) if line["type"] != "custom-title"]
 
 
-def test_arguments_that_are_no_json_are_none(tmp_path: Path) -> None:
-    made = Transcript.create(cwd=str(tmp_path), model="m")
-    made.append(MessageRecord(message=AssistantMessage(calls=(ToolCall(id="c", name="mine", arguments="{half"),))))
-    (line,) = read(write_claude_history(made, ""))
-    assert line["message"]["content"] == [{"type": "tool_use", "id": "c", "name": "mine", "input": {}}]  # type: ignore[index]
-
-
 def test_under_an_sdk_of_claude_it_is_where_that_looks(
     transcript: Transcript, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,43 +64,3 @@ def test_under_an_sdk_of_claude_it_is_where_that_looks(
     assert path.is_file() and path.parents[1] == tmp_path / "theirs" / "projects"
     assert path.parent.name == str(tmp_path.resolve()).replace("/", "-").replace("_", "-").replace(".", "-")
     assert {line.get("entrypoint") for line in read(str(path))} == {"sdk-py"}
-
-
-def test_a_line_is_found_again_by_its_name_with_its_place_in_the_message(transcript: Transcript) -> None:
-    transcript.append(Named(name="n"), TurnBegan(turn="t2", prompt="on"))
-    transcript.append(MessageRecord(message=UserMessage(text="on"), turn="t2"))
-    uuids = [str(line["uuid"]) for line in read(write_claude_history(transcript, "")) if "uuid" in line]
-    found = [next(named_messages(transcript, uuid)) for uuid in uuids]
-    assert [(number, part, last) for number, _, part, last in found] == [
-        (1, 0, True),
-        (2, 0, False),
-        (2, 1, False),
-        (2, 2, True),
-        (3, 0, True),
-        (6, 0, True),
-    ]
-    assert isinstance(found[1][1].message, AssistantMessage) and found[5][1].turn == "t2"
-    assert list(named_messages(transcript, "none")) == []
-
-
-def test_each_line_says_where_and_by_which_program_and_a_message_without_a_turn_is_of_the_session(
-    tmp_path: Path,
-) -> None:
-    made = Transcript.create(cwd=str(tmp_path), model="m", name="first name", session_id="s1")
-    silent = AssistantMessage(thinking=(Thinking(text="", signature="x"), Thinking(text="hm")), model="m")
-    made.append(MessageRecord(message=silent), MessageRecord(message=ToolResult(call="c", name="bash", text="a")))
-    thought, result, title = read(write_claude_history(made, "", str(tmp_path / "deep" / "own.jsonl")))
-    assert (tmp_path / "deep" / "own.jsonl").is_file() and not Path(claude_path(made, "")).exists()
-    assert thought["message"] == {
-        "role": "assistant",
-        "type": "message",
-        "model": "m",
-        "content": [{"type": "thinking", "thinking": "hm", "signature": ""}],
-    }
-    assert (thought["isSidechain"], thought["cwd"], thought["sessionId"]) == (False, str(tmp_path), "s1")
-    assert (thought["entrypoint"], result["parentUuid"]) == ("treadle", thought["uuid"])
-    assert result["message"]["content"][0]["is_error"] is False  # type: ignore[index]
-    assert title == {"type": "custom-title", "customTitle": "first name", "sessionId": "s1"}
-    made.append(Named(name="second name"))
-    assert list(named_messages(made, str(result["uuid"])))[0][0] == 1
-    assert read(write_claude_history(made, ""))[-1]["customTitle"] == "second name"

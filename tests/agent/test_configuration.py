@@ -8,8 +8,6 @@ import pytest
 
 from treadle.agent import configuration as module
 from treadle.agent.configuration import Configuration
-from treadle.agent.providers.known import SmallProfile, small_persona
-from treadle.agent.providers.small import SmallModel
 from treadle.errors import ConfigError
 from treadle.session import Limits, Rules, SessionSpec
 
@@ -107,36 +105,6 @@ async def test_a_short_name_stands_for_the_model_of_the_environment_or_of_the_se
     assert (await load(tmp_path, {**url, "TREADLE_MODEL": "chat:of-env"})).provider("default").model == "of-env"
 
 
-async def test_the_profile_for_small_models_and_the_window_are_as_asked_for(config: Path, tmp_path: Path) -> None:
-    config.write_text('small = "on"\n')
-    (tmp_path / "s.toml").write_text('context_window = 1000\n[[reply]]\ntext = "x"\n')
-    model = f"scripted:{tmp_path}/s.toml"
-    configuration = await load(tmp_path)
-    provider = configuration.provider(model)
-    plain_model = (await load(tmp_path, extra={"small": "off"})).provider(model).model
-    assert isinstance(provider, SmallModel) and provider.profile == SmallProfile() and provider.model == plain_model
-    assert configuration.persona(provider) == small_persona(provider)
-    off = await load(tmp_path, extra={"small": "off", "context_tokens": 600}, system_prompt="mine")
-    plain = off.provider(model)
-    assert not isinstance(plain, SmallModel)
-    assert (off.window(plain), off.persona(plain)) == (600, "mine")
-    assert (configuration.window(plain), configuration.persona(plain)) == (1000, None)
-    config.write_text('system_prompt = "of the file"\n')
-    assert (await load(tmp_path)).persona(plain) == "of the file"
-
-
-async def test_what_the_caller_adds_comes_after_what_the_files_have(config: Path, tmp_path: Path) -> None:
-    config.write_text(
-        'add_dirs = ["/a"]\nnetwork = "off"\n[variables]\nLAST = "file"\n[timeouts]\ninterrupt = 4\n'
-        '[permissions]\nallow = ["Read"]\nask = ["Edit"]\ndeny = ["Write"]\n'
-    )
-    rules = Rules(allow=("Bash(a)",), ask=("Bash(b)",), deny=("Bash(c)",))
-    made = await load(tmp_path, add_dirs=("/b",), rules=rules, env={"LAST": "spec"}, extra={"grace": 2})
-    assert made.rules == Rules(allow=("Read", "Bash(a)"), ask=("Edit", "Bash(b)"), deny=("Write", "Bash(c)"))
-    assert (made.add_dirs, made.grace, made.child_env["LAST"]) == (("/a", "/b"), 2, "file")
-    assert (await load(tmp_path)).grace == 4 and made.confinement.network == "off"
-
-
 async def test_a_whole_environment_is_passed_on_without_what_looks_like_a_secret(config: Path, tmp_path: Path) -> None:
     config.write_text('env = ["KEPT_TOKEN"]\n')
     environ = {"COLOUR": "red", "SOME_API_KEY": "k", "KEPT_TOKEN": "t", "GIVEN_TOKEN": "old"}
@@ -144,19 +112,6 @@ async def test_a_whole_environment_is_passed_on_without_what_looks_like_a_secret
     assert whole.child_env == {"COLOUR": "red", "KEPT_TOKEN": "t", "GIVEN_TOKEN": "new"}
     assert whole.withheld == ["SOME_API_KEY"]
     assert (await load(tmp_path, environ)).withheld == []
-
-
-async def test_edits_are_checked_as_the_settings_say_else_as_was_asked_for(config: Path, tmp_path: Path) -> None:
-    assert not (await load(tmp_path)).checks_edits and (await load(tmp_path, extra={"check_edits": True})).checks_edits
-    for wanted in (True, False):
-        config.write_text(f"check_edits = {str(wanted).lower()}\n")
-        assert (await load(tmp_path, extra={"check_edits": not wanted})).checks_edits is wanted
-
-
-@pytest.mark.parametrize(("name", "entrypoint"), [("sdk-py", "sdk-py"), ("cli", ""), ("", "")])
-async def test_only_an_sdk_counts_as_an_entrypoint(tmp_path: Path, name: str, entrypoint: str) -> None:
-    made = await load(tmp_path, {"CLAUDE_CODE_ENTRYPOINT": name} if name else {})
-    assert made.entrypoint == entrypoint
 
 
 async def test_a_key_command_is_not_run_where_a_key_is_set_and_one_that_hangs_is_given_up(

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +13,6 @@ from tests.io.sandbox.rooms import repository, sh
 from tests.machines import LANDLOCK_CREATE_RULESET, refusing
 from treadle.confinement import Mount, ResourceLimits
 from treadle.errors import Denied
-from treadle.events import Event
 from treadle.io.machine import DISK
 from treadle.io.process.programs import find_outside
 from treadle.io.sandbox import landlock, methods, proxy
@@ -22,7 +20,7 @@ from treadle.io.sandbox.proxy import FoundHosts
 from treadle.policy.rules import RuleSet
 from treadle.sandboxed import confining as module
 from treadle.sandboxed.confining import Confining, settled
-from treadle.session import Confinement, Guards, Limits, Mode, Rules, SessionSpec
+from treadle.session import Confinement, Mode, Rules
 from treadle.settings.config import SandboxSettings, Settings
 
 ASKED = Confinement()
@@ -95,27 +93,6 @@ def test_no_program_of_ours_is_taken_from_where_its_programs_write(tmp_path: Pat
     found = [find_outside("tool", path=str(tmp_path / name)) for name in ("work", "more", "granted", "other")]
     assert found == [None, None, None, str(tmp_path / "other" / "tool")]
     made.close()
-
-
-def test_a_session_says_how_long_its_turn_may_take_and_who_holds_what(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = 100.0
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
-    inside, outside = str(tmp_path / "held"), "/elsewhere"
-    spec = SessionSpec(
-        cwd=str(tmp_path),
-        limits=Limits(max_seconds=60),
-        guards=Guards(holding=lambda: {inside: "by bob", outside: "by ann"}),
-    )
-    made = Confining.of(spec, (), Confinement(use="off"), "s")
-    assert made._time_left() == 60 and made.held() == {inside: "by bob"}
-    now = 130.0
-    assert made._time_left() == 30
-    made.begin_turn()
-    assert made._time_left() == 60
-    without = Confining.of(SessionSpec(cwd=str(tmp_path)), (), Confinement(use="off"), "s")
-    assert without._time_left() is None and without.held() == {}
 
 
 if methods.available().method is not None:
@@ -447,11 +424,3 @@ def test_what_a_machine_cannot_keep_is_told_once(tmp_path: Path, before: str, to
     assert done.returncode == 0, done.stderr
     first, second, third, fourth = done.stdout.splitlines()
     assert (first, second, fourth) == ("False", "False", walls) and third.startswith(told) and third.endswith(walls)
-
-
-@pytest.mark.skipif(methods.available().cannot != () or not has_bubblewrap, reason="needs a whole sandbox")
-def test_where_all_can_be_kept_nothing_is_told(tmp_path: Path) -> None:
-    events: list[Event] = []
-    made = confining(tmp_path)
-    assert made.announced(events.append) is not None and events == []
-    made.close()

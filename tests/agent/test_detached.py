@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,16 +18,15 @@ from tests.agent.conftest import Opened
 from tests.scripts import calls, reply, says
 from tests.waiting import until
 from treadle.agent import detached
-from treadle.agent.detached import Detached, Plan, every, find
+from treadle.agent.detached import Detached, every, find
 from treadle.agent.session import NativeSession
-from treadle.agent.tasks import succeeded
 from treadle.agent.tools.base import writing_freely
-from treadle.errors import LineTooLong, NotFound, StorageError
+from treadle.errors import LineTooLong, StorageError
 from treadle.events import AnyEvent, Event, Task, TaskChanged, TaskGroup, TaskGroupChanged, encode
 from treadle.io.files import locked
 from treadle.io.process import table
 from treadle.io.process.registry import keeper_trees
-from treadle.session import CommandResult, Confinement, Decision, Guards, Limits, Rules
+from treadle.session import CommandResult, Decision, Guards
 
 SCRIPT = (
     says("there are three", when="count", times="always")
@@ -107,13 +105,6 @@ async def test_it_runs_on_when_its_session_has_closed_and_another_gets_the_answe
 
 
 @pytest.mark.slow
-async def test_a_failed_member_is_a_failed_wait(opened: Opened) -> None:
-    session = await opened(SCRIPT)
-    group = await detach(session, 'a:"break" b:"count"')
-    assert "[failed] a" in await waited(session, group.group.id, ok=False)
-
-
-@pytest.mark.slow
 async def test_kill_minus_nine_of_the_starter_changes_nothing(opened: Opened, tmp_path: Path, work: Path) -> None:
     script = tmp_path / "killed.toml"
     script.write_text(SCRIPT)
@@ -163,14 +154,6 @@ async def test_whatever_ends_its_guard_ends_all_of_it(opened: Opened) -> None:
     assert "its process was told to end" in await waited(session, group.group.id, ok=False)
 
 
-async def test_told_to_end_it_ends_in_order(opened: Opened) -> None:
-    session = await opened(SCRIPT)
-    group = await detach(session, 'a:"forever" b:"forever"')
-    os.kill(group.tasks[0].pid or 0, signal.SIGTERM)
-    shown = await waited(session, group.group.id, ok=False)
-    assert "2 cancelled" in shown and "its process was told to end" in shown
-
-
 async def test_treadle_ps_lists_it(opened: Opened) -> None:
     session = await opened(SCRIPT)
     group = await detach(session, 'a:"forever"')
@@ -208,21 +191,6 @@ async def test_closing_removes_tasks_one_by_one_and_then_the_group(opened: Opene
     assert await ran(session, f"agent wait {group.group.id}", ok=False) == (
         f"Unknown background job group: {group.group.id}"
     )
-
-
-async def test_a_running_group_can_be_closed_as_a_whole(opened: Opened) -> None:
-    session = await opened(SCRIPT)
-    group = await detach(session, 'a:"forever"')
-    await ran(session, f"agent close {group.group.id}")
-    assert not os.path.exists(group.directory)
-    await until(lambda: not runners())
-
-
-async def test_one_agent_can_be_detached_too(opened: Opened) -> None:
-    session = await opened(SCRIPT)
-    await ran(session, "agent run --detach count")
-    [group] = every()
-    assert "there are three" in await waited(session, group.group.id)
 
 
 async def test_what_cannot_start_says_why_and_leaves_nothing(opened: Opened, tmp_path: Path) -> None:
@@ -283,13 +251,6 @@ def plan(**more: object) -> bytes:
     return msgspec.json.encode(values | more)
 
 
-def test_a_group_whose_runner_never_was_has_failed() -> None:
-    member = {"prompt": "x", "label": "a", "id": "agent_x"}
-    group = Detached(written("group_x", plan(members=[member]), b'{"type":"task_chan'))
-    assert group.group.status == "completed" and not succeeded(group.group)
-    assert [task.status for task in group.tasks] == ["failed"]
-
-
 def test_what_is_damaged_or_of_a_newer_version_is_left_out_and_untouched() -> None:
     for name, content in {"a": b"", "b": b"[]", "c": plan(format=2), "d": b"\xff{"}.items():
         directory = written(name, content)
@@ -342,41 +303,6 @@ async def test_what_a_killed_runner_had_not_finished_has_failed_and_what_was_clo
     assert not os.path.exists(directory)
 
 
-def test_a_group_lives_while_its_runner_holds_the_lock_or_has_just_been_started() -> None:
-    group = Detached(written("group_x", plan(members=MEMBERS, created=time.time())))
-    assert group.alive and group.group.status == "running"
-    assert [(task.status, task.label, task.cwd, task.parent_session) for task in group.tasks] == [
-        ("queued", "a", "/", "s"),
-        ("queued", "b", "/", "s"),
-    ]
-    lock = os.path.join(group.directory, "lock")
-    with locked(lock, 0):
-        assert group.alive
-    assert not group.alive, "its runner was there, and is gone"
-    os.unlink(lock)
-    old = Detached(written("group_y", plan(group="group_y", created=time.time() - detached.START_SECONDS - 1)))
-    assert not old.alive
-    with locked(os.path.join(old.directory, "lock"), 0):
-        assert old.alive
-    shutil.rmtree(group.directory)
-
-
-def test_groups_are_found_by_their_own_and_their_tasks_names_the_oldest_first() -> None:
-    assert every() == [] and find("group_x") is None
-    written("later", plan(group="agent_a", created=20.0))
-    written("first", plan(group="group_x", created=10.0, members=MEMBERS))
-    written("none", b"")
-    Path(detached.root(), "empty").mkdir()
-    assert [group.group.id for group in every()] == ["group_x", "agent_a"]
-    by = {wanted: group.group.id for wanted in ("group_x", "agent_b", "agent_a") if (group := find(wanted))}
-    assert by == {"group_x": "group_x", "agent_b": "group_x", "agent_a": "agent_a"} and find("agent_z") is None
-    with pytest.raises(NotFound, match="no group in"):
-        Detached(os.path.join(detached.root(), "empty"))
-    with pytest.raises(StorageError, match="has format 2, which this version does not read") as caught:
-        Detached(written("newer", plan(format=2)))
-    assert caught.value.hint == "upgrade treadle"
-
-
 def test_what_ended_long_ago_is_forgotten_and_nothing_else() -> None:
     now, long_ago = time.time(), time.time() - detached.KEEP_SECONDS - 60
     ended = TaskGroup(id="g", tasks=(), status="completed", wait_policy="detached", parent_session="s", created_at=1.0)
@@ -388,38 +314,6 @@ def test_what_ended_long_ago_is_forgotten_and_nothing_else() -> None:
     with locked(os.path.join(alive, "lock"), 0):
         detached._forget_old()
         assert sorted(os.listdir(detached.root())) == ["alive", "ended late", "young"]
-
-
-def test_a_plan_has_all_that_the_runner_needs_and_of_the_environment_only_names(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("GIVEN", "here")
-    monkeypatch.delenv("MISSING", raising=False)
-    made = Plan(
-        group="g",
-        parent_session="s",
-        created=1.0,
-        members=(),
-        cwd="/c",
-        model="m",
-        system_prompt="system",
-        append_system_prompt="append",
-        tools=("bash",),
-        denied_tools=("grep",),
-        env=("GIVEN", "MISSING"),
-        rules=Rules(deny=("Bash",)),
-        mode="plan",
-        limits=Limits(max_iterations=3),
-        add_dirs=("/d",),
-        confinement=Confinement(use="on"),
-        trusted=True,
-    )
-    spec = msgspec.json.decode(msgspec.json.encode(made), type=Plan).spec()
-    assert (spec.cwd, spec.model, spec.mode, spec.add_dirs, spec.env) == ("/c", "m", "plan", ("/d",), {"GIVEN": "here"})
-    assert (spec.instructions.system, spec.instructions.append) == ("system", "append")
-    assert (spec.tools.offered, spec.tools.denied, spec.rules.deny) == (("bash",), ("grep",), ("Bash",))
-    assert (spec.limits.max_iterations, spec.confinement.use, spec.trusted) == (3, "on", True)
-    assert not spec.start.persist and not Plan(**{**msgspec.structs.asdict(made), "trusted": False}).spec().trusted
 
 
 async def test_a_line_that_never_ends_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

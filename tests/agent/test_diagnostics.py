@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from treadle.agent.configuration import Configuration
 from treadle.agent.tools import file_tools
 from treadle.agent.tools.file_tools import Diagnostics
-from treadle.session import Access, Confinement, SessionSpec
+from treadle.session import Access, Confinement
 
 VENV = str(Path(sys.executable).parent)
 
@@ -96,53 +95,3 @@ async def test_much_is_cut_and_what_runs_the_projects_code_needs_a_sandbox(tmp_p
     said = await made.after(wrote(tmp_path / "a.ts"))
     assert said.splitlines()[1:3] == ["[tsc says:]", "1"] and said.endswith("\n30\n[70 more lines]")
     assert await made.after(wrote(tmp_path / "a.rs")) == "" and not (tmp_path / "ran").exists()
-
-
-async def test_it_is_on_in_the_chat_and_elsewhere_when_the_settings_say_so(tmp_path: Path) -> None:
-    plain, chat = (SessionSpec(cwd=str(tmp_path), extra=extra) for extra in ({}, {"check_edits": True}))
-    assert not (await Configuration.load(plain, {})).checks_edits
-    assert (await Configuration.load(chat, {})).checks_edits
-    (tmp_path / ".treadle").mkdir()
-    (tmp_path / ".treadle" / "config.toml").write_text("check_edits = false\n")
-    trusted = SessionSpec(cwd=str(tmp_path), extra={"check_edits": True}, trusted=True)
-    assert not (await Configuration.load(trusted, {})).checks_edits
-
-
-async def test_only_files_of_its_kind_that_are_there_are_checked_and_signs_may_need_words(tmp_path: Path) -> None:
-    program(tmp_path / "bin", "ruff", 'echo "$@"; exit 1')
-    program(tmp_path / "bin", "cargo", "echo built; exit 1")
-    for name in ("a.py", "b.pyi", "c.txt", "d.rs", "Cargo.toml", ".ruff.toml"):
-        (tmp_path / name).write_text("")
-    paths = [tmp_path / name for name in ("a.py", "b.pyi", "c.txt", "gone.py")]
-    made = checks(tmp_path, path=str(tmp_path / "bin"))
-    said = await made.after(wrote(*paths))
-    assert said.endswith(f"--output-format=concise -- {tmp_path}/a.py {tmp_path}/b.pyi")
-    assert await made.after(wrote(tmp_path / "c.txt")) == ""
-    confined = checks(tmp_path, path=str(tmp_path / "bin"), confinement=Confinement(write=(str(tmp_path),)))
-    both = await confined.after(wrote(tmp_path / "a.py", tmp_path / "d.rs"))
-    assert "\n[ruff says:]\n" in both and both.endswith("\n[cargo says:]\nbuilt")
-
-
-async def test_exactly_as_many_lines_as_fit_are_shown_whole_and_a_long_one_is_cut(tmp_path: Path) -> None:
-    body = f"seq {file_tools.LINES - 1}; printf '%0{file_tools.LINE + 1}d\\n' 7; exit 2"
-    program(tmp_path / "bin", "tsc", body)
-    (tmp_path / "tsconfig.json").write_text("")
-    (tmp_path / "a.mts").write_text("")
-    made = checks(tmp_path, path=str(tmp_path / "bin"))
-    lines = (await made.after(wrote(tmp_path / "a.mts"))).splitlines()
-    assert len(lines) == file_tools.LINES + 2 and lines[-1] == "0" * file_tools.LINE
-    program(tmp_path / "bin", "tsc", "echo fine")
-    assert await made.after(wrote(tmp_path / "a.mts")) == "", "what succeeds has nothing to say"
-
-
-async def test_one_that_cannot_be_started_is_not_asked_again(tmp_path: Path) -> None:
-    program(tmp_path / "bin", "tsc", "echo wrong; exit 2")
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    (gone / "tsconfig.json").write_text("{}")
-    (gone / "a.ts").write_text("")
-    warnings: list[str] = []
-    env = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "A": "x" * 300_000}
-    made = Diagnostics(cwd=str(gone), env=env, warn=warnings.append)
-    assert [await made.after(wrote(gone / "a.ts")) for _ in range(2)] == ["", ""]
-    assert len(warnings) == 1 and warnings[0].startswith("tsc is not asked after edits any more in this session: ")

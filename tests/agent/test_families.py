@@ -88,31 +88,3 @@ async def test_where_hooks_or_rules_look_at_a_tools_name_text_is_replaced(tmp_pa
     assert (await offered(tmp_path, "gpt-5", program=OwnProgram(pre_tool=judge)))[0] == {"edit_file", "multi_edit"}
     assert (await offered(tmp_path, "gpt-5", rules=Rules(deny=("edit_file(x)",))))[0] == {"edit_file", "multi_edit"}
     assert not about_replacing(Rules(deny=("Edit(x)", "Write(.env)"))), "these are about writing, by whatever tool"
-
-
-async def test_what_was_asked_for_by_name_holds_whoever_looks(tmp_path: Path) -> None:
-    patch, replace = {"apply_patch"}, {"edit_file", "multi_edit"}
-    rules = Rules(ask=("multi_edit",))
-    assert (await offered(tmp_path, "gpt-5", rules=rules))[0] == replace
-    assert (await offered(tmp_path, "gpt-5", rules=rules, extra={"edits": "patch"}))[0] == patch
-    assert (await offered(tmp_path, "gpt-5", extra={"edits": "replace"}))[0] == replace
-    for named in ("editfile(x)", "Multi-Edit", " write_file (x)"):
-        assert about_replacing(Rules(deny=(named,)))
-    assert not about_replacing(Rules(allow=("edit_file",))) and not about_replacing(Rules())
-    host = SessionSpec(
-        cwd=str(tmp_path),
-        model="chat:gpt-5",
-        env={**ENV, "CLAUDE_CODE_ENTRYPOINT": "sdk-py"},
-        start=Start(persist=False),
-    )
-    opened = await NativeAgent({}).open(host)
-    assert "edit_file" in opened.info.tools and "apply_patch" not in opened.info.tools
-    await opened.close()
-
-
-def test_a_setting_of_edits_is_read_also_when_it_is_empty() -> None:
-    provider = resolve("chat:gpt_5", ENV, ModelSettings())
-    assert [edit_format(provider, setting) for setting in (None, "", "auto", "patch")] == ["patch"] * 4
-    with pytest.raises(ConfigError) as caught:
-        edit_format(provider, "magic")
-    assert caught.value.hint == "write auto, replace or patch"

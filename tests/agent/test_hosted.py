@@ -9,11 +9,9 @@ import pytest
 
 from tests.agent.conftest import Opened
 from tests.agent.opened import DELEGATE_WRITE, SAY, WRITE, of, turn
-from tests.scripts import calls, reply, says
-from tests.waiting import until
-from treadle.agent.context import estimate
+from tests.scripts import calls, says
 from treadle.agent.native import NativeAgent
-from treadle.errors import Denied, NotFound, TreadleError
+from treadle.errors import Denied, TreadleError
 from treadle.events import (
     Asked,
     FileChanged,
@@ -29,14 +27,11 @@ from treadle.session import (
     Answer,
     Change,
     HookVerdict,
-    Instructions,
     OwnProgram,
-    OwnTool,
     Prompt,
     Reasoning,
     Rules,
     SessionSpec,
-    Subagent,
 )
 from treadle.sessions.session import run_turn
 from treadle.settings import config
@@ -75,20 +70,6 @@ async def test_allowed_always_is_a_rule_in_the_persons_own_settings(opened: Open
     assert of(await turn(later), ToolDenied) == []
 
 
-async def test_allowed_always_says_when_it_cannot_last(opened: Opened) -> None:
-    session = await opened(WRITE + WRITE + SAY, answers=True, rules=Rules(ask=("Write(*.txt)",)))
-    events = await turn(session, answer=Answer(decision="allow", scope="always"))
-    [warned] = of(events, Warned)
-    assert warned.message == "allowed for this session only: no allow rule can make that last"
-    assert len(of(events, Asked)) == 1 and not Path(paths.config_file()).exists()
-    session = await opened(WRITE + SAY, answers=True)
-    Path(paths.config_file()).mkdir(parents=True)
-    events = await turn(session, answer=Answer(decision="allow", scope="always"))
-    [warned] = of(events, Warned)
-    assert warned.message.startswith("allowed for this session only: cannot read ")
-    assert of(events, ToolDenied) == []
-
-
 async def test_a_person_can_refuse_and_say_why(opened: Opened) -> None:
     session = await opened(WRITE + SAY, answers=True)
     events = await turn(session, answer=Answer(decision="deny", text="put it in docs/"))
@@ -124,14 +105,6 @@ async def test_what_a_person_allowed_for_the_session_is_allowed_to_subagents_too
     async with asyncio.timeout(60):
         await session.tasks.run_agent("write the file", label="x", agent_type=None, background=False)
     assert len(of(session.events().ready(), Asked)) == 1
-
-
-async def test_what_a_person_allowed_for_the_session_survives_a_change_of_mode(opened: Opened) -> None:
-    session = await opened(WRITE + SAY + WRITE + SAY, answers=True)
-    await turn(session, answer=Answer(decision="allow", scope="session"))
-    await session.configure(Change(mode="plan"))
-    await session.configure(Change(mode="suggest"))
-    assert of(await turn(session, "again"), Asked) == []
 
 
 class Heard:
@@ -218,14 +191,6 @@ async def test_hooks_are_told_once_which_instructions_are_read(opened: Opened, w
     ]
 
 
-async def test_hooks_are_told_of_a_turn_that_failed(opened: Opened) -> None:
-    heard = Heard()
-    session = await opened(reply(error={"status": 400, "message": "no"}), program=heard.program)
-    await turn(session)
-    [told] = heard.of("StopFailure")
-    assert told["error"] == "unknown" and "last_assistant_message" in told
-
-
 async def test_a_hooks_question_is_answered_by_the_small_model_or_by_the_one_that_it_names(
     opened: Opened, tmp_path: Path
 ) -> None:
@@ -254,26 +219,6 @@ async def test_a_turn_is_stopped_with_its_reason_and_without_one_nothing_is(open
     events.close()
 
 
-async def test_hooks_know_the_prompt_the_effort_and_what_runs_in_the_background(opened: Opened, work: Path) -> None:
-    session = await opened(says("late", when="wait", delay=60) + says("3", when="count"))
-    facts = session.hook_facts()
-    assert facts["background_tasks"] == facts["session_crons"] == [] and not {"prompt_id", "effort"} & set(facts)
-    await session.configure(Change(thinking=Reasoning(effort="high")))
-    session.begin_prompt()
-    first = session.hook_facts()
-    assert first["effort"] == {"level": "high"} and first["prompt_id"] == session.hook_facts()["prompt_id"]
-    session.begin_prompt()
-    assert session.hook_facts()["prompt_id"] != first["prompt_id"]
-    await session.command("agent", "run count")
-    await session.command("agent", "run --background wait")
-    await session.tasks.start_process("sleep 1000", cwd=str(work), env={"PATH": "/usr/bin:/bin"})
-    await until(lambda: session.tasks.get("process_1").status == "running")
-    assert session.hook_facts()["background_tasks"] == [
-        {"id": "agent_2", "type": "subagent", "status": "running", "description": "wait"},
-        {"id": "process_1", "type": "shell", "status": "running", "description": "sleep 1000"},
-    ]
-
-
 async def test_variables_that_look_like_secrets_are_named_once_when_a_command_runs(tmp_path: Path, work: Path) -> None:
     script = tmp_path / "s.toml"
     script.write_text(calls("glob", {"pattern": "x"}) + calls("bash", {"command": "true"}) * 2 + SAY)
@@ -287,41 +232,7 @@ async def test_variables_that_look_like_secrets_are_named_once_when_a_command_ru
     ]
 
 
-async def test_rules_instructions_and_tools_are_added_to_a_session_that_runs(opened: Opened, work: Path) -> None:
-    async def call(given: dict[str, Any]) -> str:
-        return f"called with {given}"
-
-    session = await opened(SAY, rules=Rules(allow=("Bash(ls)",)))
-    session.add_rule("deny", "Read(secret*)")
-    session.add_rule("deny", "Read(key*)")
-    with pytest.raises(TreadleError):
-        session.add_rule("deny", "Read(((")
-    assert sorted(session.every_rule()) == [("allow", "Bash(ls)"), ("deny", "Read(key*)"), ("deny", "Read(secret*)")]
+async def test_a_host_may_read_only_what_no_rule_hides_whatever_link_leads_there(opened: Opened, work: Path) -> None:
+    session = await opened(SAY, rules=Rules(deny=("Read(secret*)",)))
     (work / "link").symlink_to("secret.txt")
     assert [session.may_read(str(work / name)) for name in ("a.txt", "secret.txt", "link")] == [True, False, False]
-    session.adapt(subagents=(Subagent(name="scout", description="looks", prompt="look"),))
-    session.adapt(instructions=Instructions(append="Mind the gap."))
-    assert [one.name for one in session.spec.subagents] == ["scout"] and "Mind the gap." in session.system()
-    await session.add_tools((OwnTool(name="mcp__a__b", description="d", parameters={}, call=call),))
-    assert await session.reserve_tool("mcp__a__b", there=True)({"x": 1}) == "called with {'x': 1}"
-    with pytest.raises(NotFound):
-        session.reserve_tool("mcp__a__c", there=True)
-    session.reserve_tool("mcp__a__c", there=False)
-    await session.switch_server("a", on=False)
-    assert session.toolbox.states == {"a": "disabled"}
-    await session.switch_server("a", on=True)
-    assert session.toolbox.states == {} and list((await session.set_servers({"x": {}})).errors) == ["x"]
-
-
-async def test_what_was_used_and_what_fills_the_context_can_be_asked(opened: Opened, work: Path) -> None:
-    session = await opened(WRITE + SAY, mode="auto-edit")
-    events = await turn(session)
-    assert session.place() == str(work) and session.earlier_usage()[-1].input_tokens == 7
-    parts = dict(session.context_parts())
-    assert parts["System prompt"] == len(session.system().encode()) // 4 and parts["Tools"] > 500
-    assert parts["Messages"] == sum(map(estimate, session.context.messages))
-    turn_id = events[0].turn
-    assert turn_id is not None and session.restore_files(turn_id) == [str(work / "made.txt")]
-    assert not (work / "made.txt").exists() and session.context.messages
-    session.rewind(turn_id)
-    assert session.context.messages == []

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from tests.agent.pixels import gif, jpeg, png, webp
 from tests.agent.tools.workspace import Workspace
-from treadle.agent.context import estimate
 from treadle.agent.messages import Image, ToolResult, UserMessage
 from treadle.agent.native import NativeAgent
 from treadle.agent.providers.script import ErrorLine, Fault, parse
@@ -226,84 +225,8 @@ def test_a_request_has_the_newest_images_and_old_ones_go_several_at_a_time() -> 
     assert [image.name for image in chosen([UserMessage(text="x"), *large])] == ["1", "2"]
 
 
-def test_an_image_counts_as_its_pixels_and_not_as_its_bytes() -> None:
-    assert estimate(named(1, LARGEST)) == 1_604
-
-
 async def test_no_more_are_shown_at_a_time_than_a_request_may_have(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     workspace = Workspace(tmp_path / "work", keep_image=lambda data, suffix: "kept")
     told = list(images.shown_in_words([png()] * (MOST + 1), workspace.context))
     assert len(workspace.context.images) == MOST and "too many" in told[-1]
-
-
-@pytest.mark.parametrize(
-    ("data", "why"),
-    [
-        (jpeg()[:3] + b"\0", "cut off"),
-        (png()[:12] + b"XXXX" + png()[16:], "cut off"),
-        (png(images.LONGEST_SIDE + 1, 1), "8001 x 1 pixels; up to 8000 a side"),
-        (gif(0, 0), "0 x 0 pixels"),
-        (b"GIF88a" + gif()[6:], "not a PNG"),
-        (b"RIFF" + b"\0" * 4 + b"WAVE", "not a PNG"),
-    ],
-)
-def test_other_bytes_that_are_no_image_are_told_apart(data: bytes, why: str) -> None:
-    with pytest.raises(ToolError, match=why):
-        look(data, "x")
-
-
-def test_an_image_of_exactly_the_largest_size_is_shown() -> None:
-    padded = png(padding=LARGEST - len(png(padding=1)) + 1)
-    assert len(padded) == LARGEST and look(padded, "x")[0] == "image/png"
-    with pytest.raises(ToolError) as caught:
-        look(padded + b"x", "x")
-    assert caught.value.hint == "make it smaller with a program such as ImageMagick's convert"
-    assert look(png(images.LONGEST_SIDE, 1), "x") == ("image/png", images.LONGEST_SIDE, 1)
-
-
-def test_frames_of_every_kind_and_padding_in_a_jpeg_are_read() -> None:
-    plain = jpeg()
-    for mark in (0xC1, 0xC2, 0xCF):
-        assert look(plain.replace(b"\xff\xff\xc0", bytes((0xFF, 0xFF, mark))), "x") == ("image/jpeg", 3, 2)
-    for table in (0xC4, 0xC8, 0xCC):
-        assert look(plain[:2] + bytes((0xFF, table)) + b"\0\x04ab" + plain[2:], "x") == ("image/jpeg", 3, 2)
-
-
-def able(tmp_path: Path, **more: Any) -> Workspace:
-    (tmp_path / "w").mkdir(exist_ok=True)
-    return Workspace(tmp_path / "w", keep_image=lambda data, suffix: f"kept.{suffix}", **more)
-
-
-def test_a_document_is_shown_only_where_it_is_taken_and_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pdf = b"%PDF-1 /Type /Page /Type/Pages /Type  /Page"
-    for workspace in (able(tmp_path), Workspace(tmp_path / "w", documents=True)):
-        with pytest.raises(ToolError, match="x is a PDF, which the service of this model does not take") as caught:
-            images.show_document(pdf, "x", workspace.context)
-        assert (caught.value.hint or "").startswith("save it as a file")
-    context = able(tmp_path, documents=True).context
-    assert images.show_document(pdf, "x", context) == f"[x: a PDF of {len(pdf)} bytes]"
-    images.show_document(b"%PDF-", "x", context)
-    assert [(one.pages, one.name, one.size, one.media_type) for one in context.images] == [
-        (2, "kept.pdf", len(pdf), images.PDF),
-        (1, "kept.pdf", 5, images.PDF),
-    ]
-    assert [images.tokens(one) for one in context.images] == [2 * images.PAGE_TOKENS, images.PAGE_TOKENS]
-    with pytest.raises(ToolError, match="x is not a PDF"):
-        images.show_document(b"PDF", "x", context)
-    monkeypatch.setattr(images, "LARGEST_PDF", 5)
-    images.show_document(b"%PDF-", "x", context)
-    with pytest.raises(ToolError, match="x is a PDF of more than 5 bytes"):
-        images.show_document(b"%PDF-1", "x", context)
-
-
-def test_what_is_shown_is_told_in_words_and_counted_by_its_pixels(tmp_path: Path) -> None:
-    context = able(tmp_path).context
-    assert images.show(png(), "x", context) == f"[x: an image of 3 x 2 pixels, image/png, {len(png())} bytes]"
-    [shown] = context.images
-    assert (shown.name, shown.media_type, shown.width, shown.height) == ("kept.png", "image/png", 3, 2)
-    assert images.tokens(shown) == 1
-    told = list(images.shown_in_words([png(), b"?"], context))
-    assert told[0].startswith("[image 1: an image") and told[1] == "[image 2 is not a PNG, JPEG, GIF or WebP image]"
-    exact = [named(number, images.MOST_BYTES // 2) for number in range(2)]
-    assert len(chosen(exact)) == 2, "exactly as many bytes as a request may have"

@@ -10,16 +10,15 @@ import pytest
 
 from tests.scripts import calls, reply, says
 from tests.waiting import until
-from treadle.agent.context import SUMMARY_PROMPT, Context, estimate
-from treadle.agent.loop import PARALLEL_READS, Parts, Repeats, TurnBudget, TurnLoop, summarise
-from treadle.agent.messages import AssistantMessage, Image, ModelRequest, ReplyItem, ToolResult, UserMessage
+from treadle.agent.context import Context
+from treadle.agent.loop import PARALLEL_READS, Parts, Repeats, TurnBudget, TurnLoop
+from treadle.agent.messages import AssistantMessage, ModelRequest, ReplyItem, ToolResult, UserMessage
 from treadle.agent.providers.script import ScriptedProvider, parse
 from treadle.agent.toolbox import Registry, builtin
 from treadle.agent.tools.base import AnyTool, ToolContext, writing_freely
 from treadle.agent.tools.files import resolve
 from treadle.agent.transcript import Transcript
 from treadle.errors import (
-    BudgetExceeded,
     Denied,
     EmptyReply,
     LoopDetected,
@@ -42,7 +41,7 @@ from treadle.events import (
     Usage,
     Warned,
 )
-from treadle.session import Access, Answer, Decision, HookVerdict, Limits, Prompt, Reasoning
+from treadle.session import Access, Answer, Decision, HookVerdict, Limits, Prompt
 from treadle.sessions.session import Turn
 from treadle.sessions.totals import Totals, totals
 
@@ -301,15 +300,6 @@ async def test_an_unknown_tool_and_malformed_arguments_are_explained_to_the_mode
     assert [(event.ok, event.result) for event in run.of(ToolEnded)] == [(False, unknown.text), (False, malformed.text)]
 
 
-async def test_what_nobody_decided_does_not_run(tmp_path: Path) -> None:
-    async def undecided(call: str, tool: AnyTool, args: Any, access: Access, *_: Any) -> tuple[Decision, Any]:
-        return Decision(verdict="ask", reason="someone must say"), args
-
-    run = Run(tmp_path, calling("bash") + DONE, forbidden("bash"), permit=undecided)
-    await run.go()
-    assert run.of(ToolDenied)[0].reason == "someone must say" and run.of(ToolStarted) == []
-
-
 async def test_what_is_not_permitted_does_not_run_and_the_model_is_told(tmp_path: Path) -> None:
     async def deny(call: str, tool: AnyTool, args: Any, access: Access, *_: Any) -> tuple[Decision, Any]:
         return Decision(verdict="deny", reason="bash (execute) requires approval in suggest mode", by="nobody"), args
@@ -396,24 +386,11 @@ async def test_limits_stop_before_the_next_model_call(tmp_path: Path) -> None:
     assert run.turn.iterations == 2 and len(run.of(ToolEnded)) == 2
 
 
-async def test_a_cost_limit_with_unknown_prices_stops_after_the_first_call(tmp_path: Path) -> None:
-    run = Run(tmp_path, calling("work") * 2, saying("work"), limits=Limits(max_cost_usd=1))
-    with pytest.raises(BudgetExceeded, match="unknown"):
-        await run.go()
-
-
 async def test_wall_time_ends_a_turn_that_hangs_in_a_tool(tmp_path: Path) -> None:
     run = Run(tmp_path, calling("hang"), Hanging(), limits=Limits(max_seconds=0.05))
     with pytest.raises(TimedOut):
         await run.go()
     assert not run.of(ToolEnded)[0].ok and "interrupted" in run.history[-1].text
-
-
-async def test_a_failing_model_fails_the_turn_with_what_the_service_said(tmp_path: Path) -> None:
-    run = Run(tmp_path, '[[reply]]\nerror = { status = 400, message = "bad model" }\n')
-    with pytest.raises(ProviderError, match="bad model"):
-        await run.go()
-    assert run.history == [UserMessage(text="go")]
 
 
 async def test_an_interrupted_turn_keeps_its_partial_text_and_a_well_formed_history(tmp_path: Path) -> None:
@@ -521,12 +498,6 @@ async def test_retries_are_told_and_usage_is_counted_once_per_call(tmp_path: Pat
     assert (usage.input_tokens, usage.source) == (10, "provider")
 
 
-async def test_usage_that_nobody_reported_is_an_estimate_and_says_so(tmp_path: Path) -> None:
-    run = Run(tmp_path, '[[reply]]\ntext = "hi"\n')
-    await run.go()
-    assert run.of(Usage)[0].source == "estimate" and run.of(Usage)[0].cost_usd is None
-
-
 async def test_a_window_that_overflows_is_compacted_and_asked_again(tmp_path: Path) -> None:
     script = (
         reply(error={"status": 400, "message": "This model's maximum context length is 1000 tokens"})
@@ -623,21 +594,6 @@ async def test_a_tool_that_is_slow_to_stop_is_waited_for_however_often_one_inter
     with pytest.raises(asyncio.CancelledError):
         await task
     assert len(run.of(ToolEnded)) == 1
-
-
-LOOKED = '[[reply]]\ntext = "look"\n[[reply.call]]\nname = "work"\n'
-
-
-@pytest.mark.parametrize(
-    "before",
-    [
-        '[[reply]]\ntext = "let me "\nfinish = "length"\n' + LOOKED,
-        LOOKED + '[[reply]]\nthinking = "hmm"\nfinish = "length"\n',
-    ],
-    ids=["a continued reply that goes on to tools", "thinking until the output limit"],
-)
-async def test_this_is_no_part_of_the_answer(tmp_path: Path, before: str) -> None:
-    assert (await Run(tmp_path, before + DONE, saying("work")).go()).text == "all done"
 
 
 async def test_asking_again_after_an_empty_reply_keeps_the_limits(tmp_path: Path) -> None:
@@ -762,35 +718,6 @@ async def test_hooks_hear_of_all_calls_of_a_reply_and_may_say_something(tmp_path
     assert second["tool_use_id"] == "c2" and second["tool_response"].startswith("Error: there is no tool 'none'")
 
 
-class Asked(ScriptedProvider):
-    """Notes what it is asked."""
-
-    def __init__(self, script: str, sees: bool) -> None:
-        super().__init__(parse(script))
-        self.sees = sees  # type: ignore[misc]
-        self.requests: list[ModelRequest] = []
-
-    def stream(self, request: ModelRequest) -> AsyncGenerator[ReplyItem, None]:
-        self.requests.append(request)
-        return super().stream(request)
-
-
-@pytest.mark.parametrize("sees", [True, False])
-async def test_a_request_has_the_conversation_and_images_where_the_model_sees(tmp_path: Path, sees: bool) -> None:
-    run = Run(tmp_path, DONE)
-    provider = run.parts.provider = Asked(DONE, sees)
-    run.parts.thinking, run.parts.cache_key, run.parts.max_output_tokens = Reasoning(effort="low", tokens=5), "key", 99
-    name = run.transcript.keep_image(b"pixels", "png")
-    image = Image(name=name, media_type="image/png", size=6, width=1, height=1)
-    run.parts.context.add(UserMessage(text="see", images=(image,)), "t")
-    await run.go()
-    [request] = provider.requests
-    assert request.images == ({name: b"pixels"} if sees else {})
-    assert (request.system, request.reasoning, request.thinking_tokens) == ("you are tested", "low", 5)
-    assert (request.cache_key, request.max_output_tokens, request.tools) == ("key", 99, run.parts.schemas())
-    assert [message.text for message in request.messages] == ["see", "go"]
-
-
 async def test_arguments_that_a_hook_changed_are_judged_and_run_and_its_words_are_added(tmp_path: Path) -> None:
     class Changing(NoHooks):
         async def judge(self, call: str, name: str, args: Any, access: Access) -> HookVerdict:
@@ -816,15 +743,10 @@ async def test_arguments_that_a_hook_changed_are_judged_and_run_and_its_words_ar
     assert run.of(ToolStarted)[0].args == {"tag": "changed"} and run.of(ToolDenied)[0].by == "rule"
 
 
-async def test_a_summary_and_a_question_cost_what_they_say_or_an_estimate(tmp_path: Path) -> None:
-    events: list[Event] = []
-    provider = ScriptedProvider(parse(says("short", thinking="hm", usage={"input": 7}) + says("short")))
-    talked = (UserMessage(text="a"),)
-    assert await summarise(provider, events.append, talked, keep="the colours") == "short"
-    assert await summarise(provider, events.append, talked) == "short"
-    first, second = events
-    assert isinstance(first, Usage) and (first.input_tokens, first.source) == (7, "provider")
-    assert isinstance(second, Usage) and second.source == "estimate" and second.model == "scripted"
-    asked = UserMessage(text=SUMMARY_PROMPT)
-    assert second.input_tokens == len(SUMMARY_PROMPT) // 4 + estimate(talked[0]) + estimate(asked)
-    assert second.output_tokens == estimate(AssistantMessage(text="short"))
+async def test_what_nobody_decided_does_not_run(tmp_path: Path) -> None:
+    async def undecided(call: str, tool: AnyTool, args: Any, access: Access, *_: Any) -> tuple[Decision, Any]:
+        return Decision(verdict="ask", reason="someone must say"), args
+
+    run = Run(tmp_path, calling("bash") + DONE, forbidden("bash"), permit=undecided)
+    await run.go()
+    assert run.of(ToolDenied)[0].reason == "someone must say" and run.of(ToolStarted) == []

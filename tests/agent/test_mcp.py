@@ -5,26 +5,20 @@ import os
 import re
 import subprocess
 import sys
-import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from tests.agent.pixels import png
 from tests.agent.test_mcp_client import SERVER
-from tests.agent.test_mcp_http import Answered, Heard, Server, result
 from tests.agent.tools.workspace import Workspace
-from tests.waiting import until
-from treadle.agent import mcp, toolbox
-from treadle.agent.mcp import McpConnection, McpServers, McpTool, tool_name
-from treadle.agent.tools.base import AnyArgs
-from treadle.errors import ConfigError, ToolError, TreadleError
+from treadle.agent import toolbox
+from treadle.agent.mcp import McpServers, tool_name
+from treadle.errors import ToolError
 from treadle.settings import trust
 from treadle.settings.config import McpServer, find_servers, given_servers
 from treadle.wire.common.images import encoded
-from treadle.wire.mcp.connection import ServerResult
 
 GOOD = """
 import os, sys
@@ -168,13 +162,6 @@ async def test_a_server_that_dies_costs_the_call_and_says_its_last_words(
         await call(servers, workspace, "mcp__good__daemon")
 
 
-async def test_a_tool_that_hangs_is_given_up(servers: McpServers, tmp_path: Path) -> None:
-    (tmp_path / "hang").mkdir()
-    await servers.start({"good": python(HOSTILE)}, timeout=60)
-    with pytest.raises(ToolError, match=r"the MCP server 'good' did not answer within 0\.3 s"):
-        await call(servers, Workspace(tmp_path / "hang", timeout=0.3), "mcp__good__hang")
-
-
 async def test_nothing_of_a_server_outlives_the_session(servers: McpServers, workspace: Workspace) -> None:
     await servers.start({"good": python(HOSTILE)}, timeout=60)
     pid = int(await call(servers, workspace, "mcp__good__daemon"))
@@ -273,13 +260,6 @@ def test_servers_of_a_project_need_trust(tmp_path: Path) -> None:
     assert sorted(find_servers(str(tmp_path), mine, {}, trusted=True).servers) == ["mine", "theirs"]
 
 
-def test_the_users_own_server_beats_one_of_the_same_name(tmp_path: Path) -> None:
-    project(tmp_path, {"mcpServers": {"x": {"command": "theirs"}}})
-    assert (
-        find_servers(str(tmp_path), {"x": McpServer(command="mine")}, {}, trusted=True).servers["x"].command == "mine"
-    )
-
-
 def test_variables_are_filled_in_and_disabled_servers_left_out(tmp_path: Path) -> None:
     project(
         tmp_path,
@@ -370,139 +350,5 @@ async def test_a_program_starts_where_and_with_what_its_entry_says(tmp_path: Pat
     await servers.close()
 
 
-@pytest.fixture
-def site() -> Iterator[Server]:
-    server = Server()
-    yield server
-    server.close()
-
-
 def names(servers: McpServers) -> list[str]:
     return [tool.name for tool in servers.tools]
-
-
-async def test_servers_are_added_reached_again_and_left(
-    servers: McpServers, warnings: list[str], site: Server, workspace: Workspace
-) -> None:
-    at = McpServer(url=site.url)
-    await servers.start({"a": at, "A b": at})
-    await servers.add("c", at)
-    assert names(servers) == ["mcp__a__one", "mcp__A_b__one", "mcp__c__one"]
-    with pytest.raises(ConfigError, match="there is an MCP server 'c' already"):
-        await servers.add("c", at)
-    with pytest.raises(TreadleError, match="neither a command nor a url"):
-        await servers.add("d", McpServer())
-    await servers.reconnect("a")
-    assert names(servers) == ["mcp__A_b__one", "mcp__c__one", "mcp__a__one"] and list(servers.states) == [
-        "a",
-        "A b",
-        "c",
-    ]
-    assert await call(servers, workspace, "mcp__a__one") == "usual"
-    await servers.remove("A b")
-    await servers.remove("none")
-    assert names(servers) == ["mcp__c__one", "mcp__a__one"]
-    assert len(site.of("DELETE")) == 2, "two were left"
-    site.special = lambda heard: Answered(500) if heard.message.get("method") == "initialize" else None
-    with pytest.raises(TreadleError, match="500"):
-        await servers.reconnect("c")
-    assert names(servers) == ["mcp__a__one"] and servers.states == {"a": "connected", "c": "failed"}
-    assert warnings == []
-
-
-async def test_of_two_tools_of_the_same_name_the_first_is_used(
-    servers: McpServers, warnings: list[str], site: Server
-) -> None:
-    await servers.start({"a b": McpServer(url=site.url), "a.b": McpServer(url=site.url)})
-    assert names(servers) == ["mcp__a_b__one"]
-    assert warnings == ["two MCP tools are called mcp__a_b__one; the first one is used"]
-
-
-async def test_a_tool_says_of_itself_what_its_server_says(
-    servers: McpServers, site: Server, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(mcp, "DESCRIPTION_CAP", 9)
-    schema = {"type": "object", "required": ["a"]}
-    listed = [{"name": "plain"}, {"name": "long", "description": "0123456789", "inputSchema": schema}]
-    failing = {"content": [], "isError": True}
-
-    def special(heard: Heard) -> Answered | None:
-        method = heard.message.get("method")
-        if method == "tools/call":
-            arguments = heard.message["params"]["arguments"]
-            return Answered(body=result(heard, **(failing if not arguments else {"structuredContent": arguments})))
-        return Answered(body=result(heard, tools=listed)) if method == "tools/list" else None
-
-    site.special = special
-    await servers.start({"x": McpServer(url=site.url)})
-    plain, long = servers.tools
-    assert (plain.description, long.description) == ("plain of ", "012345678")
-    assert plain.parameters == {"type": "object", "properties": {}} and long.parameters == schema | {"properties": {}}
-    access = plain.access(AnyArgs({"a": 1}), workspace.context.resolve)
-    assert (access.tool, access.kind, access.args) == ("mcp__x__plain", "other", {"a": 1})
-    assert await plain.ask({"a": 1}, 60) == '{"a":1}' == await call(servers, workspace, "mcp__x__long", a=1)
-    with pytest.raises(ToolError, match="the tool failed without saying why"):
-        await plain.ask({}, 60)
-
-
-def test_each_part_of_a_result_has_its_words() -> None:
-    parts = [
-        {"type": "text", "text": "a"},
-        {"type": "resource", "resource": {"text": "b"}, "mimeType": "text/x"},
-        {"type": "resource", "resource": {"blob": "x"}, "mimeType": "image/x"},
-        {"type": "resource_link", "uri": "file:///c"},
-        {"type": "audio"},
-        {"type": "image", "data": encoded(b"pixels")},
-    ]
-    found = msgspec.convert({"content": parts, "structuredContent": {"x": 1}}, ServerResult)
-    said = mcp.as_text(found, lambda image: [f"image of {len(image)}"])
-    assert said.splitlines() == ["a", "b", "[resource image/x]", "[resource file:///c]", "[audio]", "image of 6"]
-    for structured, told in (({"x": 1}, '{"x":1}'), (None, "")):
-        assert mcp.as_text(ServerResult(structured_content=structured), lambda image: []) == told
-
-
-async def test_tools_that_changed_are_listed_once_more_for_each_time_and_stay_where_that_fails(
-    tmp_path: Path, site: Server
-) -> None:
-    replaced: list[list[str]] = []
-
-    def note(connection: McpConnection, tools: list[McpTool]) -> None:
-        replaced.append([tool.name for tool in tools])
-
-    connection = McpConnection("x", McpServer(url=site.url), str(tmp_path), {}, None, note)
-    connection._relist()
-    assert connection._relisting is None, "it is not ready yet"
-    await connection.start(60)
-    await until(lambda: replaced == [["mcp__x__one"]])
-    assert len(site.of("tools/list")) == 2
-    await until(lambda: connection._relisting is not None and connection._relisting.done())
-    connection._relist()
-    connection._relist()
-    await until(lambda: len(replaced) == 2)
-    site.special = lambda heard: Answered(500) if heard.message.get("method") == "tools/list" else None
-    await until(lambda: connection._relisting is not None and connection._relisting.done())
-    assert len(site.of("tools/list")) == 3
-    connection._relist()
-    assert connection._relisting is not None
-    await connection._relisting
-    assert len(replaced) == 2 and [tool.name for tool in connection.tools] == ["mcp__x__one"]
-    let_go, left, early = threading.Event(), threading.Event(), list[bool]()
-
-    def held(heard: Heard) -> None:
-        if heard.message.get("method") == "tools/list":
-            let_go.wait(60)
-        elif heard.message.get("method") == "notifications/cancelled":
-            early.append(left.wait(0.2))
-        elif heard.verb == "DELETE":
-            left.set()
-
-    site.special = held
-    connection._relist()
-    await until(lambda: len(site.of("tools/list")) == 5)
-    listing = connection._relisting
-    await connection.close()
-    assert early == [False], "no request is left when the connections are closed"
-    let_go.set()
-    assert listing is not None and listing.cancelled() and connection.client is None
-    with pytest.raises(ToolError, match="the MCP server 'x' has ended"):
-        await connection.call("one", {}, 60, lambda image: [])

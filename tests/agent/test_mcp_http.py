@@ -1,9 +1,7 @@
 """A server over HTTP whose every answer the test decides, and which keeps each request."""
 
-import asyncio
 import json
 import threading
-from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,7 +14,6 @@ from tests.agent.tools.workspace import Workspace
 from tests.waiting import until
 from treadle.agent import mcp, toolbox
 from treadle.agent.mcp import McpServers
-from treadle.agent.providers.http import EventDecoder
 from treadle.errors import ToolError, TreadleError
 from treadle.settings.config import McpServer
 
@@ -274,70 +271,9 @@ async def test_a_server_of_the_newest_revision_gets_its_headers(client: Client) 
     assert discovery.headers["mcp-method"] == "server/discover" and "mcp-name" not in discovery.headers
 
 
-async def test_a_session_may_begin_with_events_and_the_last_needs_no_blank_line(client: Client) -> None:
-    def special(heard: Heard) -> Answered | None:
-        if heard.message.get("method") == "initialize":
-            welcome = json.dumps({"jsonrpc": "2.0", "id": heard.message["id"], "result": WELCOME})
-            return Answered(body=f"data: {welcome}", headers={**STREAM, "Mcp-Session-Id": "s-9"})
-        return None
-
-    await client.start(special)
-    assert client.warnings == [] and await client.call() == "usual"
-    assert client.server.of("tools/call")[0].headers["mcp-session-id"] == "s-9"
-
-
 async def test_a_server_that_sends_us_on_and_on_is_given_up(client: Client) -> None:
     await client.start(lambda heard: Answered(308, "", {"Location": heard.path + "x"}))
     assert "leads in a circle" in client.warnings[0] and len(client.server.heard) == 3
-
-
-@pytest.mark.parametrize("on", [1, 0])
-async def test_a_stream_is_taken_up_again_as_long_as_something_comes_of_it(client: Client, on: int) -> None:
-    asked: list[Heard] = []
-
-    def special(heard: Heard) -> Answered | None:
-        if heard.message.get("method") == "tools/call":
-            asked.append(heard)
-            return Answered(body="id: 0\nretry: 1\ndata:\n\n", headers=STREAM)
-        if (last := heard.headers.get("last-event-id")) is None:
-            return None
-        if last == "6":
-            return Answered(body=f"id: 7\ndata: {said(asked[0], 'at last')}\n\n", headers=STREAM)
-        return Answered(body=f"id: {int(last) + on}\ndata:\n\n", headers=STREAM)
-
-    await client.start(special)
-    if on:
-        assert await client.call() == "at last"
-    else:
-        with pytest.raises(ToolError, match="before it was whole"):
-            await client.call()
-    taken_up = [heard for heard in client.server.of("GET") if "last-event-id" in heard.headers]
-    assert len(taken_up) == (7 if on else mcp.RETRIES + 1)
-    assert {heard.headers["accept"] for heard in taken_up} == {"text/event-stream"}
-
-
-async def test_a_stream_for_what_is_said_unasked_is_asked_for_a_few_times_and_not_waited_for(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(mcp, "RETRY_SECONDS", 0.001)
-    monkeypatch.setattr(mcp, "OPENING_SECONDS", 0.02)
-    answered = threading.Event()
-
-    def special(heard: Heard) -> Answered | None:
-        if heard.verb == "GET":
-            answered.wait(60)
-            return Answered(body="data: {}\n\n", headers=STREAM, cut=True)
-        return Answered(body="", cut=True) if heard.verb == "DELETE" else None
-
-    await client.start(special)
-    assert client.warnings == [] and await client.call() == "usual"
-    answered.set()
-    await until(lambda: len(client.server.of("GET")) == mcp.RETRIES + 1)
-    [listening] = [task for task in asyncio.all_tasks() if "_listen" in repr(task)]
-    await asyncio.wait_for(listening, 60)
-    assert len(client.server.of("GET")) == mcp.RETRIES + 1
-    await client.servers.close()
-    assert len(client.server.of("DELETE")) == 1
 
 
 @pytest.mark.parametrize("direct", [True, False])
@@ -368,14 +304,3 @@ def test_a_redirect_is_followed_only_where_it_keeps_the_method_and_the_server() 
             TreadleError, match="http://h.example/mcp has moved to .*; set that address if you trust it"
         ):
             moved(307, to)
-
-
-def test_pauses_names_and_codes_are_in_their_bounds() -> None:
-    stream = EventDecoder()
-    assert mcp._pause(stream) == mcp.RETRY_SECONDS
-    for given, pause in ((0, 0), (5000, 5), (10**9, mcp.LONGEST_RETRY)):
-        stream.retry = given
-        assert mcp._pause(stream) == pause
-    assert mcp._field("plain one") == "plain one" and mcp._status(299) == "299"
-    for name in ("ü", " x", "x ", "a\nb", "=?x"):
-        assert mcp._field(name) == f"=?base64?{b64encode(name.encode()).decode()}?="

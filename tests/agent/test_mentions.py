@@ -1,14 +1,16 @@
-"""What is shown of the files that a prompt mentions."""
+"""Files that a prompt mentions as @path: which are meant, and which are shown."""
 
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.agent.pixels import gif, png
 from tests.agent.tools.workspace import Workspace
-from treadle.agent.session import MOST, with_all, with_files
+from treadle.agent.project import mentioned
+from treadle.agent.session import MOST, with_files
 from treadle.agent.tools.files import load, not_known
-from treadle.session import Access, Decision, Prompt
+from treadle.session import Access, Decision
 
 
 @pytest.fixture
@@ -50,23 +52,31 @@ async def test_directories_pictures_and_too_many_files(workspace: Workspace) -> 
     assert text.count("as it is now") == MOST
 
 
-async def test_without_a_judge_no_file_is_looked_at(workspace: Workspace) -> None:
-    (workspace.root / "notes.txt").write_text("heron\n")
-    prompt = Prompt(text="see @notes.txt")
-    assert (await with_all(prompt, workspace.context, None)).text == "see @notes.txt"
-    assert "heron" in (await with_all(prompt, workspace.context, allow)).text
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("look at @notes.txt", ["notes.txt"]),
+        ("@a.py and @b/c.py: compare", ["a.py", "b/c.py:"]),
+        ('read @"two words.md" now', ["two words.md"]),
+        ("(see @a.py)", ["a.py)"]),
+        ("mail me@example.org", []),
+        ("a decorator: `@cache` and\n```\n@property\n```", []),
+        ("@", []),
+    ],
+)
+def test_an_at_sign_before_a_path_mentions_it(text: str, first: list[str]) -> None:
+    assert [names[0] for names in mentioned(text)] == first
 
 
-async def test_what_comes_with_the_prompt_is_shown_in_its_order_and_a_file_that_cannot_be_read_says_why(
-    workspace: Workspace,
-) -> None:
-    prompt = Prompt(text="see", images=(png(), gif()), documents=(b"%PDF-1",))
-    able = Workspace(workspace.root, keep_image=lambda data, suffix: f"kept.{suffix}", documents=True)
-    message = await with_all(prompt, able.context, None)
-    lines = message.text.split("\n")
-    assert lines[0] == "see" and lines[1].startswith("[image 1: ") and lines[2].startswith("[image 2: ")
-    assert lines[3].startswith("[document 1: a PDF") and len(lines) == 4
-    assert [image.name for image in message.images] == ["kept.png", "kept.gif", "kept.pdf"]
-    (workspace.root / "b.bin").write_bytes(b"\0\1")
-    shown = await with_files("see @b.bin", workspace.context, allow)
-    assert shown.startswith("see @b.bin\n\n[b.bin, as it is now]\n") and "binary" in shown
+def test_punctuation_after_a_path_may_be_part_of_it_or_not() -> None:
+    assert list(mentioned("(see @a.py), @b and @'c!")) == [("a.py),", "a.py"), ("b",), ("'c!", "'c")]
+    assert list(mentioned('@"two words.md." ~~~ @no')) == [("two words.md.",)]
+
+
+def test_nothing_mentioned_is_nothing_found() -> None:
+    assert list(mentioned("plain words, a@b and 5 @ 3")) == []
+
+
+@given(st.text(alphabet="@`~\"' a./\n", max_size=60))
+def test_any_text_gives_an_answer(text: str) -> None:
+    assert all(len(names) in (1, 2) and names[0] for names in mentioned(text))

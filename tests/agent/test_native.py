@@ -25,7 +25,6 @@ from treadle.agent.transcript import Transcript
 from treadle.errors import ConfigError, NotFound
 from treadle.events import (
     Asked,
-    FileChanged,
     TaskChanged,
     TextDelta,
     ToolDenied,
@@ -34,26 +33,14 @@ from treadle.events import (
     Usage,
 )
 from treadle.io import paths
-from treadle.session import Access, Agent, Answer, Change, Limits, OwnTool, Prompt, Rules, SessionSpec, Start
+from treadle.session import Access, Answer, Change, Limits, OwnTool, Prompt, Rules, SessionSpec, Start
 from treadle.sessions.session import Turn, run_turn
-
-
-async def test_it_is_an_agent_that_says_what_it_can() -> None:
-    agent = NativeAgent({})
-    assert isinstance(agent, Agent)
-    info = await agent.probe()
-    assert info.name == "native" and "read_file" in info.tools and info.capabilities["resume"] == "native"
 
 
 async def test_no_model_is_one_error_that_says_what_to_set(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="ANTHROPIC_API_KEY"):
         await NativeAgent({}).open(SessionSpec(cwd=str(tmp_path)))
     assert not (tmp_path / "sessions").exists()
-
-
-async def test_no_mode_runs_what_no_rule_forbids(opened: Opened) -> None:
-    session = await opened(WRITE + SAY, mode=None)
-    assert len(of(await turn(session), FileChanged)) == 1
 
 
 async def test_paths_outside_the_working_directory_need_permission_also_behind_links(
@@ -184,16 +171,6 @@ async def test_a_subagent_may_call_no_tool_that_is_withheld_from_its_parent(open
     await child.close()
 
 
-async def test_a_rule_that_cannot_be_read_is_refused_and_not_kept(opened: Opened) -> None:
-    session = await opened(WRITE + SAY)
-    with pytest.raises(ConfigError, match="is not a permission rule"):
-        session.add_rule("deny", "mcp__claude.ai__x")
-    session.permissions.rebuild()
-    session.add_rule("allow", "Write")
-    await turn(session)
-    assert session.spec.rules == Rules(allow=("Write",)) and Path(session.spec.cwd, "made.txt").exists()
-
-
 async def test_kill_minus_nine_in_mid_turn_leaves_a_session_that_resumes(opened: Opened, tmp_path: Path) -> None:
     script = tmp_path / "slow.toml"
     script.write_text(WRITE + '[[reply]]\ntext = "a b c"\ndelay = 60\n')
@@ -290,14 +267,6 @@ async def test_an_interrupted_turn_end_hook_does_not_cost_the_record(opened: Ope
     assert [type(record).__name__ for record in Transcript.read(session.id).records][-1] == "TurnOver"
 
 
-async def test_clearing_the_conversation_keeps_the_settings_of_tools(opened: Opened) -> None:
-    session = await opened(SAY)
-    before = dict(session._memory)
-    session._memory["todo"] = ["x"]
-    session.forget()
-    assert session._memory == before != {}
-
-
 async def test_a_relative_working_directory_is_where_we_are_now(
     opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -326,14 +295,6 @@ async def test_what_touches_nothing_needs_no_permission(opened: Opened, mode: st
     events = await turn(session, answer=Answer(decision="allow", text="this one"))
     assert of(events, ToolDenied) == [] and [asked.kind for asked in of(events, Asked)][:1] == ["question"]
     assert "permission" not in [asked.kind for asked in of(events, Asked)] and len(of(events, ToolEnded)) == 3
-
-
-async def test_what_it_says_of_itself_names_every_tool_it_offers(opened: Opened, tmp_path: Path) -> None:
-    skill = tmp_path / "work" / ".treadle" / "skills" / "x" / "SKILL.md"
-    skill.parent.mkdir(parents=True)
-    skill.write_text("---\nname: x\ndescription: y\n---\nz\n")
-    session = await opened(SAY, tools=("read_file", "skill"))
-    assert session.info.tools == session.tools.names == ("read_file", "skill")
 
 
 FLOOD = calls("bash", {"command": "seq 20000"})
@@ -371,22 +332,6 @@ async def test_the_files_of_a_skill_can_be_read_wherever_it_is(opened: Opened) -
     assert of(await turn(await opened(read + SAY, tools=("read_file",))), ToolEnded) == []
 
 
-async def test_where_a_permitted_address_leads_is_judged_by_the_rules_too(opened: Opened) -> None:
-    session = await opened(SAY, rules=Rules(deny=("WebFetch(evil.example)",)))
-    context = session._tool_context(Turn(Prompt(text="x")), "call")
-    assert "WebFetch(evil.example)" in context.refused("http://evil.example/x") and not context.refused("http://a.b/")
-
-
-async def test_kept_sessions_are_listed_by_name_or_first_prompt(opened: Opened, work: Path) -> None:
-    first = await opened(SAY)
-    await turn(first, "what is here?")
-    second = await opened(SAY, name="night shift")
-    await turn(second)
-    titles = {one.id: (one.title, one.cwd) for one in await NativeAgent({}).stored_sessions(str(work))}
-    assert titles == {first.id: ("what is here?", str(work)), second.id: ("night shift", str(work))}
-    assert await NativeAgent({}).stored_sessions("/elsewhere") == []
-
-
 async def test_the_model_is_that_asked_for_else_of_the_resumed_session_else_of_the_settings(
     opened: Opened, tmp_path: Path, work: Path
 ) -> None:
@@ -407,14 +352,6 @@ async def test_the_model_is_that_asked_for_else_of_the_resumed_session_else_of_t
         used.append(session.provider.model)
         await session.close()
     assert used == ["one", "three", "two"]
-
-
-async def test_what_was_denied_when_a_session_began_stays_denied(opened: Opened) -> None:
-    first = await opened(SAY, rules=Rules(deny=("Bash(a)",)))
-    await turn(first)
-    await first.close()
-    again = await opened(SAY, resume=first.id, rules=Rules(deny=("Bash(b)", "Bash(a)")))
-    assert again.permissions.rules.deny == ("Bash(a)", "Bash(b)")
 
 
 async def test_the_conversation_is_that_of_the_agent_that_is_named(opened: Opened, work: Path) -> None:
@@ -460,3 +397,9 @@ async def test_a_session_that_cannot_begin_lets_its_history_go(opened: Opened) -
     with pytest.raises(ConfigError):
         await opened(SAY, resume=first.id, rules=Rules(deny=("Bash(((",)))
     assert (await opened(SAY, resume=first.id)).id == first.id
+
+
+async def test_where_a_permitted_address_leads_is_judged_by_the_rules_too(opened: Opened) -> None:
+    session = await opened(SAY, rules=Rules(deny=("WebFetch(evil.example)",)))
+    context = session._tool_context(Turn(Prompt(text="x")), "call")
+    assert "WebFetch(evil.example)" in context.refused("http://evil.example/x") and not context.refused("http://a.b/")

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from treadle.agent import session as module
 from treadle.agent.native import NativeAgent
 from treadle.agent.session import NativeSession, overview
 from treadle.session import Instructions, Rules, SessionSpec, Start
@@ -51,16 +50,6 @@ def test_names_that_are_more_than_names_are_left_out(repository: Path) -> None:
     assert "all is well" not in overview(str(repository), nothing)
 
 
-def test_it_is_short_however_much_is_there(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in range(60):
-        (repository / f"f{number:03}").write_text("")
-        (repository / "src" / f"m{number:03}.py").write_text("")
-    said = overview(str(repository), nothing)
-    assert said.count("\n") < 50 and "and 23 more" in said
-    monkeypatch.setattr(module, "READ", 10)
-    assert "Files" not in overview(str(repository), nothing)
-
-
 def test_a_home_directory_or_a_missing_one_is_not_shown(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(repository))
     assert overview(str(repository), nothing) == "" and overview("/", nothing) == ""
@@ -85,33 +74,3 @@ async def test_it_is_part_of_our_own_prompt_only(repository: Path) -> None:
     assert "Git branch" not in await prompt(repository, start=start, instructions=Instructions(system="Be brief."))
     assert "Git branch" not in await prompt(repository, start=start, instructions=Instructions(project=False))
     assert "keys" not in await prompt(repository, start=start, rules=Rules(deny=("Read(keys/**)",)))
-
-
-def test_exactly_as_much_as_fits_is_shown_whole(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "INSIDE", 2)
-    monkeypatch.setattr(module, "ENTRIES", 3)
-    assert overview(str(repository), nothing).endswith("Files:\nREADME.md\nkeys/: secret\nsrc/: a.py, deep/")
-    (repository / "src" / "b.py").write_text("")
-    (repository / "empty").mkdir()
-    assert overview(str(repository), nothing).endswith("README.md\nempty/\nkeys/: secret\nand 1 more")
-    monkeypatch.setattr(module, "ENTRIES", 4)
-    assert overview(str(repository), nothing).endswith("src/: a.py, b.py and 1 more")
-    names = len(os.listdir(repository))
-    monkeypatch.setattr(module, "READ", names)
-    assert "README.md" in overview(str(repository), nothing)
-    monkeypatch.setattr(module, "READ", names - 1)
-    assert "README.md" not in overview(str(repository), nothing)
-
-
-def test_a_directory_with_nothing_to_say_says_nothing(tmp_path: Path) -> None:
-    assert overview(str(tmp_path), nothing) == ""
-    (tmp_path / "a").write_text("")
-    assert overview(str(tmp_path), nothing).splitlines() == [
-        "When this session began (look again before you rely on it):",
-        "Files:",
-        "a",
-    ]
-    (tmp_path / "a").unlink()
-    (tmp_path / ".git").mkdir()
-    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
-    assert overview(str(tmp_path), nothing).endswith(":\nGit branch: main")

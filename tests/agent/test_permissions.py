@@ -11,7 +11,6 @@ from treadle.agent.permissions import Permissions
 from treadle.agent.tools.base import AnyTool
 from treadle.agent.tools.files import Resolved
 from treadle.events import Asked, Event, Warned
-from treadle.io.paths import config_file
 from treadle.sandboxed.confining import Confining
 from treadle.session import Access, Answer, Confinement, HookVerdict, Rules, SessionSpec
 
@@ -64,40 +63,6 @@ def write(tmp_path: Path, name: str) -> tuple[AnyTool, Any, Access, Resolved]:
     return tool, args, tool.access(args, resolve), resolve
 
 
-async def test_nobody_to_ask_is_a_denial_that_says_so(tmp_path: Path) -> None:
-    here = await permissions(tmp_path, None)
-    decision, _ = await here.permit("c1", *write(tmp_path, "a.txt"))
-    assert (decision.verdict, decision.by) == ("deny", "nobody")
-
-
-async def test_what_is_allowed_once_is_asked_again(tmp_path: Path) -> None:
-    person = Person(Answer(decision="allow", by="ann"))
-    here = await permissions(tmp_path, person)
-    for _ in range(2):
-        decision, _ = await here.permit("c1", *write(tmp_path, "a.txt"))
-        assert (decision.verdict, decision.reason) == ("allow", "allowed by ann")
-    assert len(person.asked) == 2 and person.asked[0].name == "write_file"
-
-
-async def test_what_is_allowed_for_the_session_also_holds_for_the_parent(tmp_path: Path) -> None:
-    person = Person(Answer(decision="allow", scope="session"))
-    parent = await permissions(tmp_path, person)
-    child = await permissions(tmp_path, person, parent)
-    await child.permit("c1", *write(tmp_path, "a.txt"))
-    for here in (child, parent, await permissions(tmp_path, None, parent)):
-        decision, _ = await here.permit("c2", *write(tmp_path, "a.txt"))
-        assert decision.verdict == "allow"
-    assert len(person.asked) == 1
-
-
-async def test_what_was_allowed_outlasts_a_change_of_mode(tmp_path: Path) -> None:
-    person = Person(Answer(decision="allow", scope="session"))
-    here = await permissions(tmp_path, person)
-    await here.permit("c1", *write(tmp_path, "a.txt"))
-    here.set_mode("plan")
-    assert here.mode == "plan" and here.remembered
-
-
 @pytest.mark.parametrize(("by", "judge"), [("deadline", "deadline"), ("ann", "person")])
 async def test_a_denial_says_who_denied(tmp_path: Path, by: str, judge: str) -> None:
     here = await permissions(tmp_path, Person(Answer(decision="deny", text="not now", by=by)))
@@ -105,45 +70,10 @@ async def test_a_denial_says_who_denied(tmp_path: Path, by: str, judge: str) -> 
     assert (decision.verdict, decision.reason, decision.by) == ("deny", "not now", judge)
 
 
-async def test_changed_arguments_are_judged_again(tmp_path: Path) -> None:
-    person = Person(Answer(decision="allow", changed_args={"file_path": "secret.txt", "content": "x"}))
-    decision, _ = await (await permissions(tmp_path, person)).permit("c1", *write(tmp_path, "a.txt"))
-    assert decision.verdict == "deny"
-    person.answer = Answer(decision="allow", changed_args={"file_path": "b.txt", "content": "y"})
-    decision, args = await (await permissions(tmp_path, person)).permit("c1", *write(tmp_path, "a.txt"))
-    assert decision.verdict == "allow" and args.content == "y"
-
-
-async def test_always_becomes_a_rule_in_the_persons_own_settings(tmp_path: Path) -> None:
-    person = Person(Answer(decision="allow", scope="always"))
-    await (await permissions(tmp_path, person)).permit("c1", *write(tmp_path, "a.txt"))
-    [told] = person.events
-    assert isinstance(told, Warned) and told.code == "rule_kept"
-    assert "write_file" in Path(told.message.rpartition("saved in ")[2]).read_text()
-
-
 async def test_an_address_is_refused_with_a_reason(tmp_path: Path) -> None:
     here = await permissions(tmp_path, None)
     assert here.refused("http://example.com/") == ""
     assert "evil.example.com" in here.refused("http://evil.example.com/")
-
-
-async def test_the_question_says_what_is_asked_and_how_long_it_waits(tmp_path: Path) -> None:
-    person = Person(Answer(decision="deny"))
-    here = await permissions(tmp_path, person)
-    decision, _ = await here.permit("c1", *write(tmp_path, "a.txt"))
-    assert (decision.reason, decision.by) == ("User denied", "person")
-    [asked] = person.asked
-    assert (asked.kind, asked.call, asked.name, asked.tool_kind) == ("permission", "c1", "write_file", "write")
-    assert (asked.paths, asked.command, asked.confined, asked.deadline) == ((str(tmp_path / "a.txt"),), None, None, 0.0)
-    assert asked.args == {"file_path": "a.txt", "content": "x"} and asked.always and "write_file" in asked.text
-    await here.permit("c1", *write(tmp_path, "a.txt"), plain={"as": "written"})
-    assert person.asked[1].args == {"as": "written"}
-    bash = TOOLS.get("bash")
-    args = toolbox.decode(bash, '{"command": "make"}')
-    access = bash.access(args, Resolved(tmp_path))
-    await here.permit("c2", bash, args, access, Resolved(tmp_path))
-    assert (person.asked[2].command, person.asked[2].confined) == ("make", "")
 
 
 @pytest.mark.parametrize(
@@ -206,26 +136,6 @@ async def test_hooks_are_asked_before_a_person_who_is_then_notified(
     notes = [payload["message"] for name, payload in told[1:] if name == "Notification"]
     assert notes == (["permission is needed to use write_file"] if by == "person" else [])
     assert len(person.asked) == (by == "person")
-
-
-async def test_what_no_rule_can_allow_is_allowed_for_the_session_only(tmp_path: Path) -> None:
-    person = Person(Answer(decision="allow", scope="always"))
-    here = await permissions(tmp_path, person, ask=("write_file",))
-    decision, _ = await here.permit("c", *write(tmp_path, "a"))
-    assert decision.verdict == "allow"
-    [told] = person.events
-    assert (
-        isinstance(told, Warned) and told.message == "allowed for this session only: no allow rule can make that last"
-    )
-
-
-async def test_settings_that_cannot_be_written_leave_it_at_this_session(tmp_path: Path) -> None:
-    person = Person(Answer(decision="allow", scope="always"))
-    here = await permissions(tmp_path, person)
-    Path(config_file()).mkdir(parents=True)
-    await here.permit("c", *write(tmp_path, "a"))
-    [told] = person.events
-    assert isinstance(told, Warned) and told.message.startswith("allowed for this session only: ") and not told.code
 
 
 async def test_a_host_is_asked_about_only_where_commands_are_limited_to_a_list(tmp_path: Path) -> None:

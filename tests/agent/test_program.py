@@ -6,13 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.agent.pixels import png
-from tests.agent.tools.workspace import Workspace
 from treadle.agent.hooks import ProgramHooks, ProgramTool, ShellHooks
-from treadle.agent.tools.base import AnyArgs
 from treadle.errors import ToolError
-from treadle.events import CommandRun, FileChanged
-from treadle.session import Access, HookVerdict, OwnProgram, OwnTool, ShownResult, Use
+from treadle.session import Access, HookVerdict, OwnProgram, OwnTool, Use
 from treadle.settings.config import Hook, HookSettings
 
 ACCESS = Access(tool="bash", kind="execute", command="ls")
@@ -41,23 +37,6 @@ async def test_without_hooks_of_a_program_those_of_the_settings_decide(tmp_path:
     hooks = ProgramHooks([OwnProgram()], shell(tmp_path, pre_tool="echo no >&2; exit 2", post_tool="echo added"))
     assert await hooks.pre_tool("bash", {}, ACCESS) == "no"
     assert await hooks.post_tool("c1", "bash", {}, ACCESS, "result", True) == "result\nadded"
-
-
-async def test_both_may_add_to_a_result(tmp_path: Path) -> None:
-    async def add(use: Use, result: str, ok: bool) -> str | None:
-        return f"{result} {ok}"
-
-    hooks = ProgramHooks([OwnProgram(post_tool=add)], shell(tmp_path, post_tool="echo added"))
-    assert await hooks.post_tool("c1", "bash", {}, ACCESS, "result", False) == "result\nresult False\nadded"
-
-
-def test_a_tool_of_a_program_is_judged_by_its_kind() -> None:
-    async def call(given: dict[str, object]) -> str:
-        return ""
-
-    tool = ProgramTool(OwnTool(name="t", description="d", parameters={}, call=call, kind="network"))
-    access = tool.access(AnyArgs({"a": 1}), Path)
-    assert (access.tool, access.kind, access.args) == ("t", "network", {"a": 1})
 
 
 async def test_a_tool_of_a_program_that_does_not_answer_the_host_in_time_has_failed() -> None:
@@ -108,41 +87,6 @@ async def test_of_several_programs_the_strictest_decides_and_their_texts_are_joi
     assert (said.decision, said.context) == ("ask", "one\ntwo\none")
 
 
-async def test_a_subagent_stops_as_a_subagent_and_may_be_told_to_go_on(tmp_path: Path) -> None:
-    told: list[tuple[str, dict[str, object]]] = []
-
-    async def event(name: str, given: dict[str, object]) -> HookVerdict:
-        told.append((name, given))
-        return HookVerdict(context="look again")
-
-    hooks = ProgramHooks([OwnProgram(event=event)], shell(tmp_path), ("agent_1", "Explore"))
-    assert await hooks.stopping("done", lambda: "/t") == "look again"
-    [(name, given)] = told
-    assert name == "SubagentStop" and (given["agent_id"], given["agent_type"]) == ("agent_1", "Explore")
-
-
-async def test_a_call_knows_what_it_has_done_until_it_is_over(tmp_path: Path) -> None:
-    uses: list[Use] = []
-
-    async def after(use: Use, result: str, ok: bool) -> None:
-        uses.append(use)
-
-    hooks = ProgramHooks([OwnProgram(post_tool=after)], shell(tmp_path), ("agent_1", "Explore"))
-    ran = (
-        CommandRun(command="a", exit_code=1, output="", call="c1"),
-        CommandRun(command="b", exit_code=2, output="", call="c1"),
-    )
-    made = FileChanged(path="/x", change="added", call="c1")
-    for event in (*ran, made, CommandRun(command="c", exit_code=3, output="")):
-        hooks.saw(event)
-    for _ in range(2):
-        await hooks.post_tool("c1", "bash", {"command": "b"}, ACCESS, "result", True, 7)
-    first, again = uses
-    assert (first.did, first.exit_code, first.duration_ms) == ((*ran, made), 2, 7)
-    assert (first.agent, first.agent_type, first.call, first.args) == ("agent_1", "Explore", "c1", {"command": "b"})
-    assert (again.did, again.exit_code) == ((), None)
-
-
 async def test_changed_arguments_are_what_the_next_program_sees_and_a_denial_ends_it(tmp_path: Path) -> None:
     seen: list[Any] = []
 
@@ -164,63 +108,3 @@ async def test_changed_arguments_are_what_the_next_program_sees_and_a_denial_end
         "c", "bash", {}, ACCESS
     )
     assert (denied.decision, denied.reason, denied.context, len(seen)) == ("deny", "no", "one\ntwo", 3)
-
-
-async def test_an_event_is_told_to_every_program_until_one_denies(tmp_path: Path) -> None:
-    told: list[dict[str, Any]] = []
-
-    def program(verdict: HookVerdict | None) -> OwnProgram:
-        async def event(name: str, given: dict[str, Any]) -> HookVerdict | None:
-            told.append(given)
-            return verdict
-
-        return OwnProgram(event=event)
-
-    allow, plain = HookVerdict(decision="allow", context="one"), HookVerdict(context="two")
-    programs = [program(allow), OwnProgram(), program(None), program(plain)]
-    said = await ProgramHooks(programs, shell(tmp_path)).event("Notification", {"a": 1})
-    assert said == HookVerdict(decision="allow", context="one\ntwo") and told == [{"a": 1}] * 3
-    told.clear()
-    deny = program(HookVerdict(decision="deny", reason="no", context="two"))
-    agent = ProgramHooks([program(allow), deny, program(plain)], shell(tmp_path), ("agent_1", "Explore"))
-    said = await agent.event("PermissionRequest", {"a": 1})
-    assert said == HookVerdict(decision="deny", reason="no", context="one\ntwo")
-    assert told == [{"a": 1, "agent_id": "agent_1", "agent_type": "Explore"}] * 2
-    told.clear()
-    await agent.event("Notification", {"a": 1})
-    await ProgramHooks([deny], shell(tmp_path)).event("PermissionRequest", {"a": 1})
-    assert told == [{"a": 1}] * 3
-
-
-async def test_the_end_of_a_subagent_is_no_end_of_a_turn_for_programs(tmp_path: Path) -> None:
-    ends: list[str] = []
-
-    async def stop(outcome: str, text: str) -> str:
-        ends.append(outcome)
-        return "more"
-
-    hooks = ProgramHooks(
-        [OwnProgram(stop=stop), OwnProgram()], shell(tmp_path, turn_end="cat >> ended"), ("agent_1", "x")
-    )
-    assert await hooks.stopping("done", str) is None
-    await hooks.turn_end("failed", "b")
-    assert ends == [] and '"outcome":"failed","text":"b"' in (tmp_path / "ended").read_text()
-    both = ProgramHooks([OwnProgram(stop=stop), OwnProgram(), OwnProgram(stop=stop)], shell(tmp_path))
-    assert await both.stopping("done", str) == "more\nmore"
-
-
-async def test_what_a_tool_of_a_program_shows_comes_after_its_text(tmp_path: Path) -> None:
-    answers: list[str | ShownResult] = [
-        "plain",
-        ShownResult(text="look", images=(png(),)),
-        ShownResult(text="", images=(png(),)),
-    ]
-
-    async def call(given: dict[str, object]) -> str | ShownResult:
-        return answers[int(str(given["n"]))]
-
-    tool = ProgramTool(OwnTool(name="t", description="d", parameters={}, call=call))
-    context = Workspace(tmp_path, keep_image=lambda data, suffix: "x").context
-    ran = [await tool.run(AnyArgs({"n": number}), context) for number in range(3)]
-    assert ran[0] == "plain" and ran[1].startswith("look\n[image 1: ") and ran[2].startswith("[image 1: ")
-    assert [await tool.ask({"n": number}, 60) for number in range(2)] == ["plain", "look"]

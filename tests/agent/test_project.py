@@ -50,12 +50,6 @@ def test_knowledge_comes_from_the_user_then_from_the_top_down_to_here(repo: Path
     assert knowledge(str(repo.parent)).endswith("outside of the repository")
 
 
-def test_the_same_text_is_said_once(repo: Path) -> None:
-    write(repo / "AGENTS.md", "unique words")
-    (repo / "CLAUDE.md").symlink_to("AGENTS.md")
-    assert knowledge(str(repo)).count("unique words") == 1
-
-
 def test_a_link_out_of_the_repository_is_not_followed(repo: Path) -> None:
     (repo / "AGENTS.md").symlink_to("/etc/passwd")
     (repo / ".treadle").mkdir()
@@ -163,39 +157,6 @@ def test_only_what_is_wanted_is_used(repo: Path) -> None:
     assert found(commands=False)[1] == []
 
 
-def test_a_project_has_words_when_any_of_its_files_could_be_used(repo: Path) -> None:
-    assert not project.has_words(str(repo / "deep"))
-    write(repo / "Claude.MD", "")
-    assert project.has_words(str(repo / "deep"))
-    (repo / "Claude.MD").rename(repo / ".agents")
-    assert project.has_words(str(repo))
-
-
-def test_empty_files_say_nothing_and_the_last_one_is_cut_to_the_room_that_is_left(
-    repo: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(project, "KNOWLEDGE_CAP", 10)
-    write(repo / "AGENTS.md", " \n")
-    write(repo / "CLAUDE.md", "six is")
-    write(repo / "deep" / "AGENTS.md", "four")
-    write(repo / "deep" / "CLAUDE.md", "no room")
-    assert knowledge(str(repo / "deep")) == "six is\n\nfour"
-    write(repo / "deep" / "AGENTS.md", "four+")
-    assert knowledge(str(repo / "deep")) == "six is\n\nfour\n[cut here: it is too long]"
-
-
-def test_a_text_is_read_up_to_its_cap_and_a_file_of_exactly_that_size_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(project, "FILE_CAP", 4)
-    path = write(tmp_path / "x", "1234")
-    assert project.read_text(str(path), str(tmp_path)) == "1234"
-    path.write_text("12345")
-    assert project.read_text(str(path), str(tmp_path)) == "1234\n[cut here: it is too long]"
-    assert project.read_text(str(path), "/") is not None
-    assert project.read_text(str(path), str(tmp_path / "other")) is None
-
-
 def test_subagents_are_read_and_one_that_asks_for_what_there_is_not_is_named(repo: Path) -> None:
     header = (
         "---\nname: scout\ndescription: 'looks'\ntools: Grep, Bash\nmaxTurns: 4\ndisallowedTools: Bash\nmodel: m\n---\n"
@@ -243,52 +204,3 @@ def test_what_a_plugin_brings_begins_with_its_name(tmp_path: Path, repo: Path) -
         assert [skill.name for skill in project.skills(str(repo), wanted)] == [f"{name}:saw"]
         assert list(project.commands(str(repo), wanted)) == [f"{name}:cut"]
         assert [agent.name for agent in project.agents(str(repo), wanted)] == [f"{name}:joiner"]
-
-
-def test_of_many_files_the_first_are_used(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(project, "MAX_ENTRIES", 2)
-    for kind in ("commands", "agents"):
-        for name in "abc":
-            write(repo / ".claude" / kind / f"{name}.md", "x")
-            write(repo / ".claude" / "skills" / name / "SKILL.md", "")
-    write(repo / ".claude" / "commands" / "0.txt", "no command")
-    assert list(project.commands(str(repo))) == ["a", "b"]
-    assert [agent.name for agent in project.agents(str(repo))] == ["a", "b"]
-    assert [skill.name for skill in project.skills(str(repo))] == ["a", "b"]
-    for number in range(21):
-        write(repo / ".claude" / "output-styles" / f"{number:02}.md", "x")
-    assert (project.output_style("19", str(repo)), project.output_style("20", str(repo))) == ("x", None)
-
-
-def test_includes_end_at_a_depth(repo: Path) -> None:
-    write(repo / "AGENTS.md", "@1.md")
-    for number in range(1, 8):
-        write(repo / f"{number}.md", f"@{number + 1}.md")
-    assert [os.path.basename(path) for path, _ in project.knowledge_files(str(repo))] == [
-        "AGENTS.md",
-        *(f"{number}.md" for number in range(1, project.IMPORT_DEPTH + 1)),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("text", "values", "body"),
-    [
-        ("---\nA: 'x'\nb: \"y'\nc: |\n\t1\n 2\nnot an entry\n 3\n---\nz", {"a": "x", "b": "\"y'", "c": "1 2 3"}, "z"),
-        ("---\n lost\nk: '\n---", {"k": "'"}, ""),
-        ("\ufeff---\n---\nz", {}, "z"),
-        ("--- x\nk: v\n---\nz", {}, "--- x\nk: v\n---\nz"),
-    ],
-)
-def test_front_matter_has_plain_values(text: str, values: dict[str, str], body: str) -> None:
-    assert project.front_matter(text) == (values, body)
-
-
-def test_a_command_has_a_description_and_the_words_that_are_missing_are_empty(repo: Path) -> None:
-    write(repo / ".claude" / "commands" / "two.md", "First $1, then $2.\nMore")
-    write(repo / ".claude" / "commands" / "long.md", "x" * 201)
-    found = project.commands(str(repo))
-    assert found["two"].description == "First $1, then $2."
-    assert (found["two"].expand("a b"), found["two"].expand("a")) == ("First a, then b.\nMore", "First a, then .\nMore")
-    assert found["two"].expand("  ") == "First , then .\nMore"
-    assert found["long"].description == "x" * 200 + "\n[cut here: it is too long]"
-    assert project.offer([project.Skill(name="s", description="", path="")]).endswith("\n- s: no description")

@@ -9,19 +9,6 @@ def build(**more: str | None) -> str:
     return session.build(cwd="/work", mode=more.pop("mode", None), today=date(2026, 1, 2), **more)  # type: ignore[arg-type]
 
 
-def test_it_says_who_where_and_when() -> None:
-    text = build()
-    assert (
-        text.startswith(session.PERSONA.format(editing=session.EDITING))
-        and "Working directory: /work" in text
-        and "Date: 2026-01-02" in text
-    )
-
-
-def test_a_persona_of_the_callers_own_takes_the_place_of_ours() -> None:
-    assert build(persona="You review.").startswith("You review.\n\nWorking directory")
-
-
 def test_plan_mode_and_what_the_project_says_are_added_in_order() -> None:
     text = build(mode="plan", knowledge="K", skills="S", append="A")
     assert session.PLANNING in text and text.endswith("K\n\nS\n\nA")

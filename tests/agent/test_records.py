@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.agent.messages import ModelRequest, ToolResult, UserMessage
+from treadle.agent.messages import UserMessage
 from treadle.agent.transcript import (
     LISTED,
     Cleared,
@@ -82,22 +82,3 @@ def test_record_by_record_the_list_comes_to_the_same(found: list[Record]) -> Non
 @given(records)
 def test_a_history_is_read_as_it_was_written(found: list[Record]) -> None:
     assert decode(map(msgspec.json.encode, found)) == found
-
-
-def test_a_result_is_good_and_a_request_is_cached_unless_they_say_otherwise() -> None:
-    assert ToolResult(call="c", name="n", text="").ok and ModelRequest(system="", messages=()).cached
-
-
-def test_only_the_turn_that_was_rewound_and_what_followed_are_gone() -> None:
-    said = MessageRecord(message=UserMessage(text="hi"))
-    first, second = begin("t1"), begin("t2")
-    assert effective([said, first, second, said, Rewound(turn="t2"), said]) == [said, first, said]
-    assert effective([first, second, first, Rewound(turn="t1")]) == [first, second], "the latest turn of that name"
-
-
-def test_what_other_records_say_is_not_listed() -> None:
-    told = listing_of(HEADER, [begin("t1", "a")])
-    for record in (Cleared(), Rewound(turn="t1"), MessageRecord(message=UserMessage(text="x"))):
-        assert listed(told, record) == told
-    last = listed(listing_of(HEADER, []), Rewound(turn="t", listing=told))
-    assert last == told and listed(told, begin("t2", "b")).prompt == "a" and listed(told, begin("t2", "b")).turns == 2

@@ -42,16 +42,3 @@ def test_what_was_cleared_or_taken_back_is_not_told() -> None:
     assert prompts(*turn("a"), Cleared(), *turn("b")) == ["do b"]
     assert prompts(*turn("a"), *turn("b"), *turn("c"), Rewound(turn="b")) == ["do a"]
     assert prompts(*turn("a"), Rewound(turn="x")) == ["do a"]
-
-
-def test_what_was_said_before_any_turn_or_in_no_words_is_left_out() -> None:
-    silent = AssistantMessage(thinking=(Thinking(text="", signature="s"),))
-    assert replay([turn("a")[2], TurnBegan(turn="t", prompt="p"), MessageRecord(message=silent)], where) == [
-        TurnStarted(prompt="p", turn="t")
-    ]
-
-
-def test_arguments_that_are_no_json_stay_text() -> None:
-    call = ToolCall(id="c", name="bash", arguments='{"command": ')
-    records = [TurnBegan(turn="t", prompt="p"), MessageRecord(message=AssistantMessage(calls=(call,)))]
-    assert isinstance(began := replay(records, where)[1], ToolStarted) and began.args == '{"command": '

@@ -15,7 +15,6 @@ from tests.io.sandbox.rooms import sh
 from treadle.errors import Denied
 from treadle.io.sandbox import methods
 from treadle.io.sandbox.start import start
-from treadle.io.tasks import at_most
 from treadle.sandboxed import confining
 from treadle.workspace import index_file
 from treadle.workspace.in_place import LOCK
@@ -430,31 +429,3 @@ async def test_what_is_being_taken_over_goes_on_when_the_turn_is_cancelled(
     assert (
         log(top) == "two\none" and git(top, "status", "--porcelain") == git(top, "branch", "--list", "treadle/*") == ""
     )
-
-
-def test_what_makes_a_directory_a_repository_is_known_by_its_name_and_what_is_beside_it(tmp_path: Path) -> None:
-    for name in ("commondir", "objects", "refs"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / name).touch()
-        assert confining._is_repository(str(tmp_path / name / "HEAD"))
-    (tmp_path / "other").mkdir()
-    assert not confining._is_repository(str(tmp_path / "other" / "HEAD"))
-    assert confining._is_repository("/a/.git") and not confining._is_repository("/a/x")
-    assert confining._git_directory("/a/.git") == "/a/.git" and confining._git_directory("/a/HEAD") == "/a"
-
-
-@pytest.mark.parametrize(("left", "most"), [(None, 1000.0), (30.0, 30.0), (2.0, confining.LEAST_SECONDS)])
-def test_all_steps_together_have_what_the_turn_has_left_or_a_little(left: float | None, most: float) -> None:
-    made = confining.Sealing(("/none",), "s", lambda: None, lambda: True, lambda: left)
-    with made._limited():
-        assert most - 1 < at_most(1000.0) <= most
-    assert at_most(1000.0) == 1000.0
-
-
-async def test_where_programs_are_not_confined_nothing_is_made_and_what_is_to_be_said_is_said_once(top: Path) -> None:
-    made = confining.Sealing((str(top),), "s", lambda: None, lambda: False, lambda: None)
-    made._notes.append("known before")
-    assert await made.ready() == ["known before"] and await made.ready() == await made.settle() == []
-    assert made._made is None and made.new_repositories() == [] and made._home == ""
-    made.close()
-    made.close()

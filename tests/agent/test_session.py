@@ -13,9 +13,9 @@ from tests.agent.opened import SAY, WRITE, of, turn
 from tests.scripts import calls, reply, says
 from treadle.agent.context import estimate
 from treadle.agent.messages import UserMessage
-from treadle.agent.session import GOES_ON, NativeSession
+from treadle.agent.session import NativeSession
 from treadle.agent.transcript import Transcript, well_formed
-from treadle.errors import Busy, LocalError, NotFound
+from treadle.errors import Busy, LocalError
 from treadle.events import (
     Asked,
     Closed,
@@ -87,11 +87,6 @@ async def test_an_open_session_is_not_opened_twice(opened: Opened) -> None:
         await opened(SAY, resume=first.id)
 
 
-async def test_resuming_what_is_not_there_says_so(opened: Opened) -> None:
-    with pytest.raises(NotFound, match="treadle sessions"):
-        await opened(SAY, resume="nothing")
-
-
 async def test_rewind_undoes_the_files_of_a_turn(opened: Opened) -> None:
     session = await opened(SAY + WRITE + SAY, mode="auto-edit")
     await turn(session, "first")
@@ -110,16 +105,6 @@ async def test_model_and_mode_can_be_changed_between_turns(opened: Opened, tmp_p
     await session.configure(Change(model=f"scripted:{other}", mode="auto-edit"))
     events = await turn(session)
     assert events[-1].text == "from another model" and len(of(events, FileChanged)) == 1
-
-
-async def test_a_changed_model_is_the_one_that_a_resumed_session_has(opened: Opened, tmp_path: Path) -> None:
-    session = await opened(SAY)
-    await turn(session)
-    (tmp_path / "other.toml").write_text('[[reply]]\ntext = "from the other"\n')
-    await session.configure(Change(model=f"scripted:{tmp_path / 'other.toml'}"))
-    await session.close()
-    again = await opened(SAY, resume=session.id, model=None)
-    assert (await turn(again))[-1].text == "from the other"
 
 
 async def test_the_last_session_is_one_in_which_something_was_said(opened: Opened) -> None:
@@ -296,35 +281,6 @@ async def test_hooks_hear_how_a_session_starts_and_add_to_prompts_or_block_them(
     assert json.loads((work / "started.json").read_text())["source"] == "resume"
 
 
-async def test_a_program_makes_a_turn_go_on_a_few_times_and_is_heard_before_and_after_compacting(
-    opened: Opened,
-) -> None:
-    told: list[tuple[str, dict[str, Any]]] = []
-    against: set[str] = set()
-
-    async def stop(outcome: str, text: str) -> str:
-        return "more"
-
-    async def event(name: str, payload: dict[str, Any]) -> HookVerdict | None:
-        told.append((name, payload))
-        return HookVerdict(decision="deny", reason="not now") if name in against else None
-
-    script = says("short", system="Summarise", times="always") + says("done", times="always")
-    session = await opened(script, program=OwnProgram(stop=stop, event=event))
-    await turn(session)
-    assert [message.text for message in session.context.messages] == ["go", "done", *["more", "done"] * GOES_ON]
-    against.add("PreCompact")
-    assert not await session.compact("the colours")
-    assert warned(session) == ["not compacted, because a hook is against it: not now"]
-    against.clear()
-    assert await session.compact("")
-    assert [one for one in told if "Compact" in one[0]] == [
-        ("PreCompact", {"trigger": "manual", "custom_instructions": "the colours"}),
-        ("PreCompact", {"trigger": "manual", "custom_instructions": None}),
-        ("PostCompact", {"trigger": "manual", "compact_summary": "short"}),
-    ]
-
-
 async def test_a_hook_may_say_more_to_a_subagent_whose_tools_are_those_of_its_kind(opened: Opened) -> None:
     told: list[dict[str, Any]] = []
 
@@ -358,18 +314,3 @@ async def test_what_files_a_person_mentions_is_shown_only_where_it_could_be_read
         reader.close()
         shown.append("heron" in session.context.messages[0].text)
     assert shown == [True, False, False]
-
-
-async def test_the_menu_names_the_model_that_was_asked_for_and_a_weak_one_serves_small_things(
-    opened: Opened, tmp_path: Path
-) -> None:
-    (tmp_path / "weak.toml").write_text('model = "weak"\n' + says("a short summary", times="always"))
-    config = Path(config_file())
-    config.parent.mkdir(exist_ok=True)
-    config.write_text(f'weak_model = "scripted:{tmp_path}/weak.toml"\n')
-    session = await opened(SAY)
-    assert (await session.menu()).current == session.model and session.weak.model == "weak"
-    await turn(session)
-    assert await session.compact("") and session.context.summary == "a short summary"
-    session.clear()
-    assert session.context.messages == [] and [type(event) for event in session.history()] == []

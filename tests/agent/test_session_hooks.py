@@ -64,14 +64,6 @@ async def test_where_no_hook_asks_no_second_copy_of_the_history_is_written(trans
     assert sorted(Path(transcript.directory).iterdir()) == before
 
 
-def test_it_knows_whether_any_hook_looks_at_tool_calls(transcript: Transcript) -> None:
-    async def judge(use: Use) -> None: ...
-
-    assert not hooks(transcript, ("Stop", "true"), ("SessionStart", "true")).judging
-    assert hooks(transcript, ("PreToolUse", "true")).judging and hooks(transcript, ours=(Hook(command="true"),)).judging
-    assert hooks(transcript, program=OwnProgram(pre_tool=judge)).judging
-
-
 async def test_an_sdk_of_claude_finds_the_history_where_claude_code_has_it(
     transcript: Transcript, state_home: Path
 ) -> None:
@@ -88,11 +80,6 @@ async def test_a_prompt_is_refused_or_added_to_and_without_a_hook_for_it_none_is
     refused, more = await hooks(transcript, ("UserPromptSubmit", "echo be quick")).prompted("go")
     assert refused is None and "be quick" in more
     assert await hooks(transcript, ("SessionStart", "exit 2")).prompted("go") == (None, "")
-
-
-async def test_the_end_of_a_session_is_told_once_with_its_reason(transcript: Transcript) -> None:
-    await hooks(transcript, ("SessionEnd", "cat > heard.json")).over()
-    assert heard(transcript)["reason"] == "other"
 
 
 async def test_each_kind_of_hook_can_refuse_a_call_that_the_others_allow(transcript: Transcript) -> None:
@@ -123,14 +110,6 @@ async def test_what_checkers_say_is_added_to_the_result_of_a_call_that_succeeded
         assert await made.post_tool("c", "write_file", {}, wrote, "done", ok) == said
 
 
-async def test_those_who_look_at_calls_are_known_whatever_they_look_at(transcript: Transcript) -> None:
-    async def after(use: Use, result: str, ok: bool) -> None: ...
-
-    for event in ("PostToolUse", "PostToolUseFailure", "PermissionRequest"):
-        assert hooks(transcript, (event, "true")).judging
-    assert hooks(transcript, program=OwnProgram(post_tool=after)).judging and not hooks(transcript).judging
-
-
 async def test_a_subagents_history_is_beside_that_of_its_session_and_its_hooks_know_more(
     transcript: Transcript,
 ) -> None:
@@ -144,28 +123,3 @@ async def test_a_subagents_history_is_beside_that_of_its_session_and_its_hooks_k
     await made.judge("1", "bash", {"command": "ls"}, LIST)
     found = heard(transcript)
     assert (found["effort"], found["agent_id"], found["agent_type"]) == ("high", "agent_7", "Explore")
-
-
-async def test_a_hook_can_end_the_turn_ask_a_model_and_be_watched(transcript: Transcript) -> None:
-    ended: list[str] = []
-    asked: list[str] = []
-    steps: list[str] = []
-
-    async def stop(reason: str) -> None:
-        ended.append(reason)
-
-    async def judge(instructions: str, question: str, model: str) -> str:
-        asked.append(question)
-        return '{"ok": true}'
-
-    made = hooks(transcript, ("PreToolUse", """echo '{"continue": false, "stopReason": "late"}'"""), stop_turn=stop)
-    made.watch(lambda step: steps.append(step.name))
-    await made.judge("1", "bash", {"command": "ls"}, LIST)
-    assert ended == ["late"] and steps == ["PreToolUse:Bash"] * 2
-    question = CommandHook(event="PreToolUse", matcher="", command="", prompt="fine?")
-    settings = HookSettings(events=(question,))
-    started = {"warn": print, "env": ENV, "judge": judge}
-    asking = SessionHooks(
-        OwnProgram(), settings, lambda: transcript, lambda: None, cwd=transcript.header.cwd, **started
-    )
-    assert (await asking.judge("1", "bash", {"command": "ls"}, LIST)).decision == "" and len(asked) == 1

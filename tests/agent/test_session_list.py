@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from treadle.agent.messages import UserMessage
-from treadle.agent.stored_sessions import TAIL, ListedSession, find_session, latest, list_sessions
+from treadle.agent.stored_sessions import TAIL, ListedSession, find_session, list_sessions
 from treadle.agent.transcript import (
     Listing,
     MessageRecord,
@@ -88,16 +88,6 @@ def test_a_turn_that_was_killed_counts_however_long_it_was(tmp_path: Path) -> No
     assert the_one().turns == 2
 
 
-def test_a_fork_is_listed_under_its_own_name(tmp_path: Path) -> None:
-    parent = created(tmp_path, name="the parent")
-    play(parent, "t1")
-    fork = Transcript.create(cwd=str(tmp_path), model="m", forked=parent, name="the fork")
-    assert sorted(entry.name or "" for entry in list_sessions()) == ["the fork", "the parent"]
-    assert fork.listing == Listing(model="m", name="the fork", prompt="prompt of t1", turns=1)
-    parent.close()
-    fork.close()
-
-
 def test_what_is_no_history_is_left_out(tmp_path: Path) -> None:
     transcript = created(tmp_path)
     root = Path(transcript.directory).parent
@@ -142,32 +132,3 @@ def test_the_end_tells_what_the_whole_would(tmp_path: Path, steps: list[str]) ->
     whole = listing_of(transcript.header, transcript.records)
     assert Listing(model=entry.model, name=entry.name, prompt=entry.prompt, turns=entry.turns) == whole
     assert transcript.listing == whole
-
-
-def test_what_is_found_is_the_one_that_is_meant(tmp_path: Path) -> None:
-    for name in ("aaa-1", "aaa-2"):
-        created(tmp_path, session_id=name).close()
-    named = created(tmp_path, session_id="bbb", name="aaa")
-    named.close()
-    assert find_session("aaa") == "bbb", "a name goes before the beginning of an id"
-    assert find_session("aaa-1") == "aaa-1"
-    with pytest.raises(NotFound, match="2 sessions match 'aaa-'") as caught:
-        find_session("aaa-")
-    assert caught.value.hint == "`treadle sessions` lists them"
-    with pytest.raises(NotFound, match="no session matches 'ccc'"):
-        find_session("ccc")
-    with pytest.raises(NotFound) as caught:
-        find_session("", str(tmp_path))
-    assert caught.value.hint == "start one, or name one: --resume ID", "in none of them something was said"
-
-
-def test_the_latest_with_a_turn_is_gone_on_with_also_elsewhere(tmp_path: Path) -> None:
-    said = created(tmp_path, session_id="said")
-    said.append(TurnBegan(turn="t", prompt="p"))
-    said.close()
-    created(tmp_path, session_id="silent").close()
-    assert (found := latest(str(tmp_path))) is not None and found.id == "said"
-    assert latest(None) == found and latest("/elsewhere") is None
-    assert (found.cwd, found.model, found.prompt, found.turns) == (str(tmp_path), "m", "p", 1)
-    assert found.updated == os.stat(history(said)).st_mtime and found.created == said.header.created
-    assert latest(None, str(tmp_path / "none")) is None

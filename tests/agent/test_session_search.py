@@ -1,10 +1,8 @@
 """Finding sessions by what was said in them."""
 
-import os
-
 from treadle.agent.messages import ToolResult, UserMessage
-from treadle.agent.stored_sessions import AROUND, excerpt, list_sessions, search
-from treadle.agent.transcript import MessageRecord, Transcript, history_of
+from treadle.agent.stored_sessions import list_sessions, search
+from treadle.agent.transcript import MessageRecord, Transcript
 
 
 def keep(session: str, *said: str) -> None:
@@ -31,22 +29,3 @@ def test_of_many_places_some_are_shown_and_all_counted() -> None:
     keep("one", *["loom"] * 10)
     [hit] = search(["loom"], list_sessions())
     assert hit.count == 10 and len(hit.excerpts) == 3
-
-
-def test_an_excerpt_is_one_line_around_the_word() -> None:
-    assert excerpt("a\nb " + "x" * 200 + " loom " + "y" * 200, "loom").count("loom") == 1
-    assert "\n" not in excerpt("a\nloom", "loom") and excerpt("a\nloom", "loom") == "a loom"
-
-
-def test_the_excerpt_is_cut_on_the_sides_that_have_more() -> None:
-    assert excerpt("x" * AROUND + "loom" + "y" * AROUND, "loom") == "x" * AROUND + "loom" + "y" * AROUND
-    longer = excerpt("x" * (AROUND + 1) + "loom" + "y" * (AROUND + 1), "loom")
-    assert longer == "…" + "x" * AROUND + "loom" + "y" * AROUND + "…"
-
-
-def test_a_session_whose_file_is_gone_is_passed_over() -> None:
-    keep("one", "a loom")
-    keep("two", "a loom")
-    entries = list_sessions()
-    os.unlink(history_of("one"))
-    assert [hit.session.id for hit in search(["loom"], entries)] == ["two"]

@@ -3,7 +3,6 @@
 import asyncio
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,9 +10,9 @@ from hypothesis import strategies as st
 
 from tests.agent.test_tasks import Setting
 from tests.waiting import until
-from treadle.agent.tasks import DETAIL, Assignment, Groups, UnknownGroup, succeeded, summary
+from treadle.agent.tasks import Assignment, Groups, succeeded, summary
 from treadle.errors import NotFound
-from treadle.events import FINISHED, ErrorInfo, Task, TaskChanged, TaskGroup, TaskGroupChanged
+from treadle.events import FINISHED, TaskChanged, TaskGroup, TaskGroupChanged
 
 
 class Together(Setting):
@@ -60,13 +59,6 @@ async def test_members_are_announced_before_their_group_and_end_before_it_says_s
     assert together.start("three").id == "group_2"
 
 
-async def test_what_is_over_the_limit_waits_and_is_still_part_of_the_group(tmp_path: Path) -> None:
-    together = Together(tmp_path, limit=1)
-    group = together.start("one", "two", "three")
-    assert [task.status for task in together.tasks.list()] == ["running", "queued", "queued"]
-    assert succeeded(await asyncio.wait_for(together.groups.wait(group.id), 60))
-
-
 async def test_one_failed_member_makes_the_whole_a_failure_and_the_others_still_finish(together: Together) -> None:
     done = await asyncio.wait_for(together.groups.wait(together.start("one", "fail").id), 60)
     assert done.status == "completed" and not succeeded(done)
@@ -85,40 +77,12 @@ async def test_stopping_a_group_cancels_all_of_it_with_the_reason(tmp_path: Path
     assert together.told()[-1] == "group_1 completed 2" and not succeeded(done)
 
 
-async def test_a_member_that_was_closed_still_counts(together: Together) -> None:
-    group = together.start("one", "hang")
-    await together.tasks.wait("agent_1")
-    await together.tasks.forget("agent_1")
-    await together.tasks.stop("agent_2")
-    done = await asyncio.wait_for(together.groups.wait(group.id), 60)
-    assert [task.status for task in done.results] == ["completed", "cancelled"]
-
-
 async def test_nothing_is_started_when_one_type_is_unknown(together: Together) -> None:
     with pytest.raises(NotFound, match="Wizard"):
         together.groups.start(
             [Assignment(prompt="x", label="x"), Assignment(prompt="y", label="y", agent_type="Wizard")]
         )
     assert together.events == []
-
-
-async def test_an_unknown_group_is_said_to_be_unknown(together: Together) -> None:
-    with pytest.raises(UnknownGroup, match="^Unknown background job group: group_9$"):
-        await together.groups.wait("group_9")
-
-
-def test_long_answers_stand_whole_below_the_lines() -> None:
-    long = "first line\n\n" + "x" * 300
-    tasks = [
-        Task(id="a_1", kind="agent", label="a", status="completed", output=long, branch="treadle/a", worktree="/w"),
-        Task(id="a_2", kind="agent", label="b", status="completed", output="short"),
-        Task(id="a_3", kind="agent", label="c", status="completed"),
-    ]
-    group = TaskGroup(id="g", tasks=("a_1", "a_2", "a_3", "a_4"), status="running", results=tuple(tasks))
-    text = summary(group)
-    assert "(3/4 completed, 0 failed, 0 cancelled, 1 pending)" in text
-    assert "(branch: treadle/a in /w)" in text and "[completed] c a_3: no answer" in text
-    assert text.endswith(f"\n\n## a (a_1)\n\n{long}") and "## b" not in text
 
 
 ACTIONS = st.lists(
@@ -170,39 +134,3 @@ def check(together: Together) -> None:
         assert len(ends) == 1 and said[-1] == ends[0], (name, said)
     for group in together.groups._groups.values():
         assert group.status == "completed" and len(group.results) == len(group.tasks)
-
-
-async def test_a_detached_group_has_the_name_that_it_was_given(together: Together) -> None:
-    group = together.groups.start([Assignment(prompt="one", label="one")], group_id="mine", detached=True)
-    assert (group.id, group.wait_policy, group.parent_session, group.label) == (
-        "mine",
-        "detached",
-        "s",
-        "agent parallel",
-    )
-    assert "mine" in together.groups and "group_1" not in together.groups and group.completed_at is None
-    done = await asyncio.wait_for(together.groups.wait("mine"), 60)
-    assert together.groups.get("mine") == done and done.completed_at == done.updated_at
-    assert together.start("two").wait_policy == "wait_all"
-    with pytest.raises(UnknownGroup):
-        together.groups.get("none")
-
-
-def test_a_line_has_the_error_or_the_answer_and_where_the_changes_are() -> None:
-    def line(**fields: Any) -> str:
-        task = Task(id="a", kind="agent", label="l", **{"status": "completed", **fields})
-        return summary(TaskGroup(id="g", tasks=("a",), status="completed", results=(task,))).splitlines()[1]
-
-    assert line(output="x" * DETAIL) == f"[completed] l a: {'x' * DETAIL}"
-    assert line(output="x" * (DETAIL + 1)) == f"[completed] l a: {'x' * (DETAIL - 1)}…"
-    failed = ErrorInfo(code="c", message="why\nnot")
-    assert line(status="failed", error=failed, output="said") == "[failed] l a: why not"
-    assert line(worktree="/w") == "[completed] l a: no answer (in /w)"
-    assert line(log_path="/l", branch="b") == "[completed] l a: no answer (output: /l)"
-
-
-def test_a_group_succeeds_only_when_it_is_over_and_all_of_it_did() -> None:
-    done, failed = (Task(id=one, kind="agent", label="l", status=one) for one in ("completed", "failed"))  # type: ignore[arg-type]
-    states = [("completed", (done,)), ("running", (done,)), ("completed", (done, failed))]
-    groups = [TaskGroup(id="g", tasks=("a",), status=status, results=results) for status, results in states]  # type: ignore[arg-type]
-    assert [succeeded(group) for group in groups] == [True, False, False]

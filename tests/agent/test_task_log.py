@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.agent.tasks import READ_CAP, WIDTH, TaskLog, read_log
+from treadle.agent.tasks import READ_CAP, TaskLog, read_log
 from treadle.errors import StorageError
 from treadle.events import Message, TextDelta, ToolDenied, ToolEnded, ToolStarted, TurnEnded
 
@@ -51,37 +51,3 @@ def test_reading_what_is_not_there_or_behind_the_end_is_empty(tmp_path: Path) ->
     assert read_log(None) == ("", 0, 0) and read_log(str(tmp_path / "none")) == ("", 0, 0)
     (tmp_path / "log").write_text("abc")
     assert read_log(str(tmp_path / "log"), 99) == ("", 3, 3)
-
-
-def test_a_line_is_short_names_its_first_argument_and_says_what_failed(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    log = TaskLog(str(path))
-    log.note(ToolStarted(call="1", name="bash", args={"command": "x" * (WIDTH + 1), "cwd": "y"}))
-    log.note(ToolStarted(call="2", name="todo", args={}))
-    log.note(ToolStarted(call="3", name="todo", args=["a"]))
-    log.note(ToolEnded(call="1", name="bash", result="z" * (WIDTH + 1), ok=False))
-    log.close()
-    log.close()
-    log.line("after the end")
-    assert path.read_text() == f"● bash {'x' * WIDTH}\n● todo\n● todo\n  failed: {'z' * WIDTH}\n"
-
-
-def test_bytes_that_are_no_text_are_passed_once_and_not_read_again_and_again(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_bytes(b"a\xff" * READ_CAP)
-    assert read_log(str(path)) == ("a\ufffd" * (READ_CAP // 2 - 1) + "a", READ_CAP - 1, 2 * READ_CAP)
-    assert read_log(str(path), READ_CAP - 1)[1] == 2 * READ_CAP - 1
-
-
-@pytest.mark.parametrize("size", [READ_CAP - 1, READ_CAP, READ_CAP + 1])
-def test_a_part_is_as_long_as_its_cap_and_says_where_the_next_begins(tmp_path: Path, size: int) -> None:
-    path = tmp_path / "log"
-    path.write_bytes(b"x" * (size - 1) + b"\xff")
-    text, at, whole = read_log(str(path))
-    assert whole == size and at == min(size, READ_CAP if size > READ_CAP else READ_CAP - 1)
-    assert text == "x" * (size - 1) + "\ufffd" if size < READ_CAP else text == "x" * at
-
-
-def test_a_log_that_may_not_be_read_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="read"):
-        read_log(str(tmp_path))

@@ -5,14 +5,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from tests.agent.test_mcp_client import SERVER
 from tests.waiting import until
 from treadle.agent.configuration import Configuration
 from treadle.agent.tasks import kinds
-from treadle.agent.toolbox import Toolbox, schema_of
+from treadle.agent.toolbox import Toolbox
 from treadle.agent.tools.base import AnyArgs, AnyTool
 from treadle.errors import NotFound
 from treadle.session import Access, OwnTool, Rules, SessionSpec, Toolset
@@ -59,12 +58,6 @@ async def test_a_tool_that_a_rule_forbids_outright_is_not_offered(tmp_path: Path
     box = await toolbox(tmp_path, rules=Rules(deny=("Bash", "WebFetch", "Write(.env)")))
     offered = names(box.offered(answers=False, skills=False))
     assert not {"bash", "web_fetch"} & offered and "write_file" in offered
-
-
-async def test_a_few_tools_of_servers_are_offered_as_they_are(tmp_path: Path) -> None:
-    box = await toolbox(tmp_path, remote=3)
-    offered = names(box.offered(answers=False, skills=False))
-    assert {f"mcp__archive__look_up_{number}" for number in range(3)} <= offered and box.deferred == []
 
 
 async def test_three_hundred_tools_are_found_by_search_and_do_not_fill_the_context(tmp_path: Path) -> None:
@@ -187,32 +180,3 @@ async def test_a_tool_for_the_host_alone_is_kept_from_the_model(tmp_path: Path) 
     with pytest.raises(NotFound) as caught:
         box.reserve("read_file", there=True)
     assert caught.value.hint == "there are mcp__a__b, mcp__a__c"
-
-
-@pytest.mark.parametrize(("over", "deferred"), [(0, 0), (4, 1)])
-async def test_tools_of_servers_are_deferred_only_when_they_fill_more_than_their_share(
-    tmp_path: Path, over: int, deferred: int
-) -> None:
-    box = await toolbox(tmp_path, remote=1)
-    most = box._configuration.settings.context.mcp_tokens
-    [tool] = [one for one in box.registry if one.name.startswith("mcp__")]
-    tool.description = ""
-    size = len(msgspec.json.encode(schema_of(tool)))
-    tool.description = "x" * (4 * most + 3 - size + over)
-    assert len(msgspec.json.encode(schema_of(tool))) == 4 * most + 3 + over
-    box.offered(answers=False, skills=False)
-    assert len(box.deferred) == deferred
-
-
-async def test_only_the_task_tool_names_the_kinds_of_subagent(tmp_path: Path) -> None:
-    box = await toolbox(tmp_path)
-    plain = {schema.name: schema for schema in box.registry.schemas()}
-    made = {schema.name: schema for schema in box.schemas(box.offered(answers=True, skills=True), kinds(()).values())}
-    assert [name for name in made if made[name] != plain[name]] == ["task"]
-    assert set(made) == names(box.offered(answers=True, skills=True)) and "apply_patch" not in made
-    box.edits = lambda: "patch"
-    assert {"apply_patch"} == names(box.offered(answers=False, skills=False)) & {
-        "apply_patch",
-        "edit_file",
-        "multi_edit",
-    }

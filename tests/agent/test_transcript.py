@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.agent.messages import AssistantMessage, ChatMessage, Image, ToolCall, ToolResult, UserMessage
+from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult, UserMessage
 from treadle.agent.stored_sessions import find_session, list_sessions
 from treadle.agent.transcript import (
-    LONGEST_ID,
     PRUNED,
     BackedUp,
     Cleared,
@@ -26,7 +25,6 @@ from treadle.agent.transcript import (
     Spent,
     Transcript,
     TurnBegan,
-    is_id,
     remove,
     well_formed,
 )
@@ -265,12 +263,6 @@ def test_a_fork_does_not_take_back_what_its_parent_did_to_files(tmp_path: Path) 
     fork.close()
 
 
-def test_half_a_character_does_not_keep_a_message_from_being_kept(tmp_path: Path) -> None:
-    transcript = created(tmp_path, UserMessage(text="half: \ud83d"))
-    transcript.close()
-    assert Transcript.read(transcript.header.id).view() == [UserMessage(text="half: ?")]
-
-
 def test_a_session_that_a_full_disk_did_not_let_begin_can_begin_later(tmp_path: Path) -> None:
     code = (
         "import resource, signal; from treadle.agent.transcript import Transcript\n"
@@ -280,14 +272,6 @@ def test_a_session_that_a_full_disk_did_not_let_begin_can_begin_later(tmp_path: 
     failed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "StorageError" in failed.stderr
     created(tmp_path, session_id="mine").close()
-
-
-def test_what_cannot_be_begun_is_not_held(tmp_path: Path) -> None:
-    transcript = created(tmp_path, session_id="taken")
-    transcript.close()
-    with pytest.raises(ConfigError):
-        Transcript.create(cwd=str(tmp_path), model="m", session_id="taken")
-    Transcript.open("taken").close()
 
 
 def test_a_long_past_is_not_held_in_memory(tmp_path: Path) -> None:
@@ -326,34 +310,6 @@ def test_what_was_said_is_told_without_what_was_rewound() -> None:
     transcript.close()
 
 
-def test_a_fork_takes_the_images_and_knows_where_long_outputs_of_its_parent_are(tmp_path: Path) -> None:
-    parent = created(tmp_path)
-    name = parent.keep_image(b"pixels", "png")
-    image = Image(name=name, media_type="image/png", size=6, width=1, height=1)
-    lost = Image(name="lost.png", media_type="image/png", size=6, width=1, height=1)
-    parent.append(MessageRecord(message=UserMessage(text="see", images=(image, lost))))
-    fork = Transcript.create(cwd=str(tmp_path), model="m", forked=parent, denied=("Bash",))
-    assert fork.image(image) == b"pixels" and fork.image_file(image).path.startswith(fork.directory)
-    with pytest.raises(StorageError):
-        fork.image(lost)
-    assert fork.outputs == [f"{fork.directory}/output", f"{parent.directory}/output"]
-    assert parent.outputs == [f"{parent.directory}/output"] and fork.header.denied == ("Bash",)
-    assert (fork.image_file(image).media_type, fork.image_file(image).size) == ("image/png", 6)
-    parent.close()
-    fork.close()
-
-
-def test_what_is_kept_twice_is_written_once(tmp_path: Path) -> None:
-    transcript = created(tmp_path)
-    path = Path(transcript.keep("output", "a.txt", b"first"))
-    assert transcript.keep("output", "a.txt", b"second") == str(path) and path.read_bytes() == b"first"
-    assert (
-        transcript.keep_image(b"x", "png") == transcript.keep_image(b"x", "png") != transcript.keep_image(b"y", "png")
-    )
-    assert os.stat(transcript.folder("output")).st_mode & 0o777 == 0o700
-    transcript.close()
-
-
 def test_rewinding_can_leave_files_and_tells_the_list_what_is_left(tmp_path: Path) -> None:
     file = tmp_path / "file"
     transcript = created(tmp_path)
@@ -372,22 +328,6 @@ def test_rewinding_can_leave_files_and_tells_the_list_what_is_left(tmp_path: Pat
     transcript.close()
 
 
-def test_a_file_that_is_gone_already_or_whose_place_is_gone_can_be_taken_back(tmp_path: Path) -> None:
-    made, deep = tmp_path / "made", tmp_path / "deep" / "old"
-    deep.parent.mkdir()
-    deep.write_text("before")
-    transcript = created(tmp_path)
-    transcript.append(TurnBegan(turn="t", prompt="p"))
-    transcript.back_up("t", str(made))
-    transcript.back_up("t", str(deep))
-    deep.unlink()
-    deep.parent.rmdir()
-    assert transcript.rewind("t") == [str(made), str(deep)] and deep.read_text() == "before"
-    with pytest.raises(StorageError, match="back up"):
-        transcript.back_up("t2", str(tmp_path))
-    transcript.close()
-
-
 def test_backups_of_before_are_known_when_a_session_goes_on(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("one")
@@ -402,55 +342,3 @@ def test_backups_of_before_are_known_when_a_session_goes_on(tmp_path: Path) -> N
     again.rewind("t")
     assert file.read_text() == "one"
     again.close()
-
-
-def test_a_summary_that_keeps_nothing_stands_alone_and_only_results_are_pruned(tmp_path: Path) -> None:
-    transcript = created(tmp_path, UserMessage(text="a"), asks("c1", "c2"), answers("c1"), answers("c2"))
-    transcript.append(Pruned(calls=("c2",)))
-    assert [message.text for message in transcript.view()] == ["a", "", "ok", PRUNED]
-    transcript.append(Compacted(summary="in short", retained=0))
-    assert transcript.view() == [UserMessage(text="in short")]
-    transcript.close()
-
-
-@pytest.mark.parametrize(
-    ("text", "good"),
-    [
-        ("a" * LONGEST_ID, True),
-        ("a" * (LONGEST_ID + 1), False),
-        ("a.b-c_1", True),
-        (".a", False),
-        ("", False),
-        ("a b", False),
-    ],
-)
-def test_an_id_is_short_and_plain(text: str, good: bool) -> None:
-    assert is_id(text) is good
-
-
-def test_what_is_wrong_with_an_id_a_session_or_its_format_is_said_with_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(NotFound) as caught:
-        Transcript.read("a/b")
-    assert f"at most {LONGEST_ID}" in (caught.value.hint or "")
-    for looking in (Transcript.read, Transcript.open, remove):
-        with pytest.raises(NotFound, match="no session 'none'") as caught:
-            looking("none")
-        assert caught.value.hint == "`treadle sessions` lists them"
-    transcript = created(tmp_path, session_id="mine")
-    with pytest.raises(Busy) as busy:
-        Transcript.open("mine")
-    assert (busy.value.message, busy.value.hint) == (
-        "session mine is open in another process",
-        "wait for it to end, or fork it",
-    )
-    transcript.close()
-    with pytest.raises(ConfigError) as again:
-        created(tmp_path, session_id="mine")
-    assert again.value.hint == "resume it: --resume mine"
-    path = Path(transcript.directory, "history.jsonl")
-    path.write_bytes(path.read_bytes().replace(b'"format":1', b'"format":99'))
-    with pytest.raises(StorageError) as newer:
-        Transcript.open("mine")
-    assert newer.value.hint == "upgrade treadle; the file was not touched"
-    remove("mine")
-    assert not Path(transcript.directory).exists()

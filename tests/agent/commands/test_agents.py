@@ -2,10 +2,8 @@
 
 import asyncio
 import os
-import re
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from tests.agent.commands.conftest import ran
@@ -14,10 +12,9 @@ from tests.agent.repository import git, make_repository
 from tests.conftest import need
 from tests.scripts import calls, reply, says
 from tests.waiting import until
-from treadle.agent import detached
 from treadle.agent.session import NativeSession
 from treadle.agent.tasks import Assignment
-from treadle.events import AnyEvent, Task, TaskChanged, TaskGroupChanged, Usage, Warned, encode
+from treadle.events import AnyEvent, TaskChanged, TaskGroupChanged, Usage, Warned
 from treadle.io.paths import state_dir
 from treadle.session import Limits, Prompt
 from treadle.sessions.session import run_turn
@@ -39,10 +36,6 @@ async def test_run_waits_and_gives_the_answer(opened: Opened) -> None:
     assert await ran(session, "agent count the files") == "there are three"
     assert session.spent.total_tokens == 14, "what subagents use is used by the session"
     assert any(isinstance(event, Usage) and event.parent == "agent_1" for event in events(session))
-
-
-async def test_a_failed_run_is_a_failure_with_its_reason(opened: Opened) -> None:
-    assert "too hard" in await ran(await opened(HELPERS), "agent run break it", ok=False)
 
 
 async def test_run_in_the_background_answers_at_once_and_the_agent_hears_of_it(opened: Opened) -> None:
@@ -73,12 +66,6 @@ async def test_parallel_waits_for_all_and_tells_what_they_said(opened: Opened) -
     assert await ran(session, "agent wait group_1") == shown
     groups = [event.change for event in events(session) if isinstance(event, TaskGroupChanged)]
     assert groups == ["created", "updated", "updated", "completed"]
-
-
-async def test_parallel_with_a_failed_member_fails(opened: Opened) -> None:
-    session = await opened(HELPERS)
-    shown = await ran(session, 'agent parallel a:"count" b:"break"', ok=False)
-    assert "(1/2 completed, 1 failed, 0 cancelled, 0 pending)" in shown and "too hard" in shown
 
 
 async def test_an_interrupted_parallel_leaves_nothing_running(opened: Opened) -> None:
@@ -116,15 +103,6 @@ async def test_an_interrupted_parallel_tells_what_was_said_so_far(opened: Opened
     assert {task.status for task in session.tasks.list()} == {"completed", "cancelled"}
 
 
-async def test_an_interrupted_run_tells_what_was_said_so_far(opened: Opened) -> None:
-    session = await opened(SLOWLY)
-    command = asyncio.create_task(session.command("agent", "run slowly"))
-    await said_a_word(session, "agent_1")
-    await session.interrupt("/agent")
-    result = await asyncio.wait_for(command, 60)
-    assert result and not result.ok and result.message.startswith("word")
-
-
 async def test_an_interrupted_wait_tells_how_far_they_are(opened: Opened) -> None:
     session = await opened(SLOWLY)
     session.groups.start([Assignment(prompt="count", label="a"), Assignment(prompt="slowly", label="b")])
@@ -141,17 +119,6 @@ async def test_agents_run_beside_a_turn(opened: Opened) -> None:
     await session.prompt(Prompt(text="slow"))
     assert await ran(session, "agent run count") == "there are three"
     assert session.busy
-
-
-async def test_what_is_unknown_or_misused_is_said(opened: Opened) -> None:
-    session = await opened(HELPERS)
-    assert await ran(session, "agent wait group_7", ok=False) == "Unknown background job group: group_7"
-    assert await ran(session, "agent wait ../../etc", ok=False) == "Unknown background job group: ../../etc"
-    for text in ("agent read x", "agent stop x", "agent close x", "agent send x hello", "background read x"):
-        assert "there is no task 'x'" in await ran(session, text, ok=False)
-    for text in ("agent run", "agent parallel", "agent wait", "agent send agent_1", "agent read", "background dance"):
-        assert "usage: /" in await ran(session, text, ok=False)
-    assert "Nothing runs" in await ran(session, "agent") and "Nothing runs" in await ran(session, "background list")
 
 
 async def test_a_running_agent_is_listed_read_told_stopped_and_closed(opened: Opened) -> None:
@@ -223,20 +190,6 @@ async def test_three_agents_in_worktrees_edit_the_same_file_of_one_repository(op
     assert shown == ["red", "green", "blue"]
 
 
-@pytest.mark.parametrize(
-    ("most", "said"), [(None, "it is red"), (1, "Agent job agent_1 failed: stopped after 1 model")]
-)
-async def test_one_agent_in_a_worktree_tells_where_its_changes_are(
-    most: int | None, said: str, opened: Opened, work: Path
-) -> None:
-    need("git")
-    make_repository(work)
-    session = await opened(EDITORS.replace("worktrees/red-", ""), mode="auto-edit", limits=Limits(max_iterations=most))
-    shown = await ran(session, "agent run --isolation worktree make it red", ok=most is None)
-    task = session.tasks.get("agent_1")
-    assert shown.startswith(said) and shown.endswith(f"\n\n(branch: {task.branch} in {task.worktree})")
-
-
 async def test_an_isolated_agent_may_not_write_to_the_original(opened: Opened, work: Path) -> None:
     need("git")
     make_repository(work)
@@ -259,11 +212,6 @@ async def test_what_was_not_committed_is_said_to_be_missing(opened: Opened, work
     assert f"! {note}\nthere are three" in await ran(session, "agent read agent_1")
 
 
-async def test_isolation_without_a_repository_fails_and_says_why(opened: Opened) -> None:
-    shown = await ran(await opened(HELPERS), "agent run --isolation worktree count", ok=False)
-    assert "not in a git repository" in shown
-
-
 DEAR = calls("glob", {"pattern": "*"}, when="^spend$", times="always", cost=0.25) + says(
     "spent", cost=0.25, times="always"
 )
@@ -281,67 +229,3 @@ async def test_a_budget_holds_for_all_agents_together(opened: Opened, how: str) 
         await ran(session, f"agent close {result.data['group']}")
     else:
         assert (session.spent.cost_usd or 9) <= 1.0, "each that runs may go over by one call"
-
-
-async def test_what_has_no_verb_is_a_prompt_and_what_is_misused_says_how_it_is_used(opened: Opened) -> None:
-    session = await opened(HELPERS)
-    assert await ran(session, "agent list what you count") == "there are three"
-    assert session.tasks.get("agent_1").unread is False
-    for text, asked in {
-        "background list x": "'list' is not something /background does",
-        "agent wait a b": "which group?",
-        "agent close": "which one?",
-        "agent stop": "which one?",
-        "agent send": "to which agent, and what?",
-        "agent read agent_1 x": "which task, and from which byte on?",
-        "agent read agent_1 1 2": "which task, and from which byte on?",
-    }.items():
-        shown = await ran(session, text, ok=False)
-        assert shown.startswith(asked) and "usage: /" in shown
-
-
-async def test_a_log_is_read_from_where_it_was_left_and_counts_as_read(opened: Opened) -> None:
-    session = await opened(says("x" * 90_000, when="count", times="always"))
-    result = await session.command("agent", "run --background count")
-    assert result is not None and result.data == {"task": "agent_1"}
-    await until(lambda: session.tasks.get("agent_1").status == "completed")
-    assert session.tasks.get("agent_1").unread
-    shown = await ran(session, "background open agent_1")
-    *_, last = shown.splitlines()
-    left, following = (int(word) for word in re.findall(r"\d{2,}", last))
-    assert last == f"[{left} more bytes: read agent_1 {following}]" and not session.tasks.get("agent_1").unread
-    assert "more bytes" not in await ran(session, f"agent open agent_1 {following + left - 9}")
-
-
-async def test_a_group_is_stopped_as_a_whole_and_its_reason_goes_along(opened: Opened) -> None:
-    session = await opened(HELPERS)
-    session.groups.start([Assignment(prompt="wait", label="a"), Assignment(prompt="wait", label="b")])
-    shown = await ran(session, "agent cancel group_1 enough of it")
-    assert "2 cancelled" in shown and shown.count("enough of it") >= 2
-    assert {task.status for task in session.tasks.list()} == {"cancelled"}
-
-
-async def test_what_another_session_detached_is_dealt_with_by_its_name(opened: Opened) -> None:
-    members = (Assignment(prompt="x", label="a", id="agent_a"), Assignment(prompt="x", label="b", id="agent_b"))
-    plan = detached.Plan(group="group_x", parent_session="s", created=1.0, members=members, cwd="/")
-    directory = Path(detached.root(), "group_x")
-    directory.mkdir(parents=True)
-    (directory / "plan.json").write_bytes(msgspec.json.encode(plan))
-    acting = Task(id="agent_b", kind="agent", label="b", status="completed", cwd="/", current_action="reads")
-    (directory / "events.jsonl").write_bytes(
-        encode(TaskChanged(change="updated", task_id="agent_b", task=acting)) + b"\n"
-    )
-    session = await opened(HELPERS)
-    listed = await ran(session, "agent list")
-    assert listed.splitlines() == ["agent_a  failed     a in group_x", "agent_b  completed  b in group_x  (reads)"]
-    assert await ran(session, "agent wait agent_a", ok=False) == "Unknown background job group: agent_a"
-    assert "2/2" not in await ran(session, "agent wait group_x", ok=False)
-    shown = await ran(session, "agent read group_x", ok=False)
-    assert "group_x is a group" in shown and "its tasks are agent_a, agent_b" in shown
-    killed = "the process that ran it was killed"
-    assert await ran(session, "agent read agent_a") == f"agent_a (a): failed: {killed}"
-    assert await ran(session, "agent send agent_a more", ok=False) == "agent_a is failed"
-    assert await ran(session, "agent stop agent_a too slow") == "agent_a was told to stop"
-    assert await ran(session, "background close agent_a") == "Closed agent_a"
-    assert await ran(session, "background") == "agent_b  completed  b in group_x  (reads)"
-    assert await ran(session, "background dismiss group_x") == "Closed group_x" and not directory.exists()

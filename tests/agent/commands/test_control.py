@@ -44,14 +44,6 @@ async def test_compact_leaves_a_summary_that_keeps_what_was_asked_for(opened: Op
     assert [message.text for message in Transcript.read(session.id).view()] == [summary.text]
 
 
-async def test_compacting_nothing_says_so_and_a_failing_model_changes_nothing(opened: Opened) -> None:
-    session = await opened(SAY + '[[reply]]\nerror = { status = 400, message = "no" }\n')
-    assert "nothing to compact" in await ran(session, "compact")
-    await turn(session, "one")
-    assert "stays as it is" in await ran(session, "compact", ok=False)
-    assert len(session.context.messages) == 2
-
-
 async def test_the_model_can_be_shown_and_changed(opened: Opened, tmp_path: Path) -> None:
     session = await opened()
     (tmp_path / "other.toml").write_text(
@@ -68,15 +60,6 @@ async def test_a_model_that_cannot_be_had_leaves_the_old_one(opened: Opened) -> 
     session = await opened()
     assert "cannot read the script" in await ran(session, "model scripted:/nowhere", ok=False)
     assert (await turn(session))[-1].text == "done"  # type: ignore[union-attr]
-
-
-async def test_the_mode_can_be_shown_and_changed(opened: Opened, work: Path) -> None:
-    session = await opened(WRITE + SAY)
-    assert [line[:2] for line in (await ran(session, "mode")).splitlines()] == ["  ", "* ", "  ", "  ", "  "]
-    assert "no permission mode 'wild'" in await ran(session, "mode wild", ok=False)
-    assert await ran(session, "mode acceptEdits") == "The mode is now auto-edit."
-    await turn(session)
-    assert (work / "made.txt").exists()
 
 
 async def test_plan_enters_plan_mode_and_starts_the_turn(opened: Opened, work: Path) -> None:
@@ -121,14 +104,3 @@ async def test_memory_lists_what_is_known_and_adds_to_it(opened: Opened, work: P
         "forget it": "'forget' is not something /memory does",
     }.items():
         assert (await ran(session, f"memory {wrong}", ok=False)).startswith(f"{why}\nusage: /memory")
-
-
-async def test_exit_says_bye(opened: Opened) -> None:
-    assert await ran(await opened(), "exit") == "bye"
-
-
-async def test_without_a_mode_that_is_said(opened: Opened) -> None:
-    session = await opened(mode=None)
-    shown = await ran(session, "mode")
-    assert "*" not in shown and shown.endswith("\nNo mode decides here: what no rule forbids runs.")
-    assert (await ran(session, "permissions")).startswith("mode: none\n")

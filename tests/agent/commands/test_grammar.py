@@ -15,21 +15,6 @@ def one(text: str) -> Assignment:
     return member
 
 
-def test_a_prompt_alone_is_taken_as_it_is() -> None:
-    assert one('fix  the "parser"\nand test it').prompt == 'fix  the "parser"\nand test it'
-
-
-def test_a_prompt_in_quotes_loses_them() -> None:
-    request = parse_run('Plan --background "draft  the\narchitecture"')
-    assert request.background and request.members[0].prompt == "draft  the\narchitecture"
-    assert request.members[0].agent_type == "Plan"
-
-
-def test_quotes_around_a_part_only_stay() -> None:
-    assert one('"a" and "b"').prompt == '"a" and "b"'
-    assert one("'tis a prompt").prompt == "'tis a prompt"
-
-
 @pytest.mark.parametrize("option", ["--agent", "--type", "-a"])
 def test_options_stand_before_the_prompt(option: str) -> None:
     found = one(f"{option} explore --model=openrouter:a/b --isolation worktree find --model x")
@@ -42,11 +27,6 @@ def test_a_type_is_a_word_in_its_own_spelling_with_a_prompt_behind_it() -> None:
     assert one("explore the code").agent_type is None and one("explore the code").prompt == "explore the code"
     assert one("Plan").prompt == "Plan"
     assert one("-a Plan Explore it").prompt == "Explore it"
-
-
-def test_a_prompt_that_begins_with_a_dash() -> None:
-    assert one("-- --model is an option").prompt == "--model is an option"
-    assert one("- first\n- second").prompt == "- first\n- second"
 
 
 @pytest.mark.parametrize(

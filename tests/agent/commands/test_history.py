@@ -6,7 +6,6 @@ from tests.agent.commands.conftest import ran
 from tests.agent.conftest import SAY, Opened
 from tests.scripts import calls
 from treadle.agent.session import NativeSession
-from treadle.agent.slash_commands import SHOWN
 from treadle.agent.transcript import Transcript
 from treadle.sessions.session import run_turn
 
@@ -69,13 +68,6 @@ async def test_fork_goes_on_in_a_copy(opened: Opened) -> None:
     assert len(Transcript.read(old).view()) == 2 and len(Transcript.read(session.id).view()) == 4
 
 
-async def test_a_fork_of_a_session_that_is_not_kept_is_not_kept(opened: Opened, state_home: Path) -> None:
-    session = await opened(persist=False)
-    await say(session, "one")
-    await ran(session, "fork")
-    assert not (state_home / "treadle" / "sessions").exists()
-
-
 async def test_rewind_lists_turns_and_goes_back_with_the_files(opened: Opened, work: Path) -> None:
     session = await opened(SAY + WRITE + SAY, mode="auto-edit")
     assert "no turns yet" in await ran(session, "rewind")
@@ -95,24 +87,3 @@ async def test_rewind_can_leave_the_files(opened: Opened, work: Path) -> None:
     await say(session, "first")
     await ran(session, "rewind 1 --keep-files")
     assert (work / "made.txt").exists() and session.context.messages == []
-
-
-async def test_rewind_puts_back_what_was_there_before(opened: Opened, work: Path) -> None:
-    (work / "made.txt").write_text("as it was")
-    look = calls("read_file", {"file_path": "made.txt"})
-    session = await opened(look + WRITE + SAY, mode="auto-edit")
-    await say(session, "change it")
-    assert (work / "made.txt").read_text() == "hello"
-    assert await ran(session, "rewind 1") == "Back to before turn 1. Files put back: made.txt."
-    assert (work / "made.txt").read_text() == "as it was"
-
-
-async def test_of_many_sessions_the_latest_are_listed_and_the_rest_counted(opened: Opened, work: Path) -> None:
-    session = await opened(persist=False)
-    assert await ran(session, "sessions") == "No session of this directory is saved."
-    for number in range(SHOWN):
-        Transcript.create(cwd=str(work), model="m", session_id=f"s{number}").close()
-    assert "older ones" not in await ran(session, "sessions")
-    Transcript.create(cwd=str(work), model="m", session_id="last").close()
-    shown = (await ran(session, "sessions")).splitlines()
-    assert len(shown) == SHOWN + 1 and shown[-1] == "1 older ones: treadle sessions --here"

@@ -26,13 +26,6 @@ async def test_help_names_every_command_with_its_line(opened: Opened) -> None:
         assert f"/{name}" in shown and command.help in shown
 
 
-async def test_help_about_one_shows_its_forms(opened: Opened) -> None:
-    session = await opened()
-    assert await ran(session, "help rewind") == await ran(session, "help /rewind")
-    assert "usage: /rewind\n       /rewind N [--keep-files]" in await ran(session, "help rewind")
-    assert "no command /nothing" in await ran(session, "help nothing", ok=False)
-
-
 def test_the_reference_page_is_the_registry() -> None:
     made(PAGE, "commands", slash_commands.reference())
 

@@ -19,7 +19,7 @@ from treadle.agent.messages import (
 from treadle.agent.providers.anthropic import AnthropicFormat, AnthropicReader
 from treadle.agent.tools.images import NOT_SHOWN
 from treadle.errors import ProviderError
-from treadle.events import ModelRouted, TextDelta, ThinkingDelta
+from treadle.events import ModelRouted
 
 MARK = {"type": "ephemeral"}
 
@@ -124,29 +124,6 @@ def test_hidden_thinking_goes_back_as_it_came_and_strangers_thoughts_stay_away()
     assert sent["content"] == [hidden, {"type": "text", "text": "t"}]
 
 
-def test_blocks_that_begin_with_content_keep_it() -> None:
-    items, whole = read(
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": "a"}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "b"}},
-        {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": "c"}},
-        {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "d"}},
-        STOP,
-    )
-    assert items == [ThinkingDelta(text="a"), ThinkingDelta(text="b"), TextDelta(text="c"), TextDelta(text="d")]
-    assert (whole.message.thinking[0].text, whole.message.text) == ("ab", "cd")
-
-
-def test_a_delta_without_a_start_is_still_text() -> None:
-    _, whole = read({"type": "content_block_delta", "index": 3, "delta": {"type": "text_delta", "text": "x"}}, STOP)
-    assert whole.message.text == "x"
-
-
-def test_a_call_whose_input_came_at_once_is_whole() -> None:
-    block = {"type": "tool_use", "id": "c", "name": "bash", "input": {"a": 1}}
-    _, whole = read({"type": "content_block_start", "index": 0, "content_block": block}, STOP)
-    assert whole.message.calls == (ToolCall(id="c", name="bash", arguments='{"a":1}'),)
-
-
 def test_usage_joins_the_start_and_the_end() -> None:
     start = {
         "id": "msg_1",
@@ -161,37 +138,10 @@ def test_usage_joins_the_start_and_the_end() -> None:
     assert (usage.request_id, usage.model) == ("msg_1", "m-2")
 
 
-@pytest.mark.parametrize(
-    ("reason", "finish"),
-    [("max_tokens", "length"), ("refusal", "refusal"), ("stop_sequence", "stop"), ("pause_turn", "other")],
-)
-def test_reasons_for_the_end(reason: str, finish: str) -> None:
-    assert read({"type": "message_delta", "delta": {"stop_reason": reason}})[1].finish == finish
-
-
 def test_an_error_inside_the_stream_is_an_error() -> None:
     with pytest.raises(ProviderError, match="Overloaded") as caught:
         read({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})
     assert caught.value.retryable
-
-
-def test_a_stream_without_its_end_is_cut() -> None:
-    with pytest.raises(ProviderError, match="before the end"):
-        read({"type": "content_block_delta", "delta": {"type": "text_delta", "text": "x"}})
-
-
-def test_what_is_not_asked_for_is_not_sent() -> None:
-    assert AnthropicFormat.documents, "PDFs can be sent"
-    plain = body(
-        ModelRequest(system="", messages=(UserMessage(text="a"), UserMessage(text="b"), AssistantMessage(text="c")))
-    )
-    assert not {"system", "tools", "thinking", "temperature", "output_config"} & set(plain)
-    assert (plain["max_tokens"], plain["stream"], [one["role"] for one in plain["messages"]]) == (
-        32_000,
-        True,
-        ["user", "assistant"],
-    )
-    assert AnthropicFormat().headers("k")["x-api-key"] == "k"
 
 
 @pytest.mark.parametrize(
@@ -210,11 +160,6 @@ def test_thinking_fits_the_model(model: str, effort: Any, tokens: int | None, th
     assert made["max_tokens"] == max(32_000, thinking.get("budget_tokens", 0) + 4_096)
 
 
-@pytest.mark.parametrize(("model", "warm"), [("claude-opus-4-6", True), ("claude-opus-4-7", False), ("other", True)])
-def test_only_models_that_take_a_temperature_get_one(model: str, warm: bool) -> None:
-    assert ("temperature" in body(ModelRequest(system="", messages=(), temperature=0.5), model)) is warm
-
-
 def test_images_are_shown_where_they_are_there_and_a_pdf_is_a_document() -> None:
     image = Image(name="i", media_type="image/png", size=1, width=1, height=1)
     pdf = Image(name="p", media_type="application/pdf", size=1, width=0, height=0)
@@ -225,44 +170,3 @@ def test_images_are_shown_where_they_are_there_and_a_pdf_is_a_document() -> None
     assert shown["type"] == "image" and shown["source"] == {"type": "base64", "media_type": "image/png", "data": "eA=="}
     assert missing == {"type": "text", "text": NOT_SHOWN}
     assert [part["type"] for part in result["content"]] == ["text", "document"] and "is_error" not in result
-
-
-def test_pieces_of_a_call_and_of_a_signature_are_joined_and_an_end_ends_it() -> None:
-    start = {"type": "tool_use", "id": "c", "name": "bash"}
-    items, whole = read(
-        {"type": "content_block_start", "index": 1, "content_block": start},
-        {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": '{"a"'}},
-        {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": ":1}"}},
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "signature": "s"}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": "t"}},
-        {**STOP, "delta": {"stop_reason": "tool_use"}},
-        {"type": "message_stop"},
-        {"type": "content_block_delta", "index": 2, "delta": {"type": "text_delta", "text": "late"}},
-    )
-    assert items == [] and whole.message.calls == (ToolCall(id="c", name="bash", arguments='{"a":1}'),)
-    assert whole.message.thinking[0].signature == "st" and whole.message.text == "" and whole.finish == "tool_calls"
-    assert whole.message.model == "m"
-
-
-@pytest.mark.parametrize(
-    ("usage", "known"),
-    [
-        ({}, False),
-        ({"input_tokens": 0}, False),
-        ({"output_tokens": 1}, True),
-        ({"cache_read_input_tokens": 1}, True),
-        ({"cost": 0}, True),
-    ],
-)
-def test_zeros_are_no_usage(usage: dict[str, Any], known: bool) -> None:
-    start = {"type": "message_start", "message": {"model": "m", "usage": {**usage, "cache_creation_input_tokens": 3}}}
-    items, whole = read(start, STOP)
-    assert items == [] and (whole.usage is not None) is known
-    assert whole.usage is None or (whole.usage.cache_write_tokens, whole.usage.request_id) == (3, None)
-
-
-def test_an_error_without_words_is_an_error_too() -> None:
-    with pytest.raises(ProviderError, match="no explanation"):
-        read({"type": "error"})
-    with pytest.raises(ProviderError, match="oh"):
-        read({"type": "odd", "error": {"message": "oh"}})

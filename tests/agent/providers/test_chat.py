@@ -22,7 +22,7 @@ from treadle.agent.messages import (
 from treadle.agent.providers.chat import Calls, ChatFormat, ChatReader
 from treadle.agent.tools.images import NOT_SHOWN
 from treadle.errors import ProviderError, RateLimited
-from treadle.events import ModelRouted, TextDelta, ThinkingDelta
+from treadle.events import TextDelta, ThinkingDelta
 
 BASH = ToolSchema(name="bash", description="Run it.", parameters={"type": "object"})
 
@@ -127,12 +127,6 @@ def test_usage_is_found_in_a_trailing_chunk_without_choices_and_in_any_other() -
         assert usage is not None and (usage.input_tokens, usage.output_tokens) == (10, 2)
 
 
-def test_strange_usage_is_not_fatal() -> None:
-    usage = {"prompt_tokens": None, "completion_tokens": "7", "prompt_tokens_details": None, "cost": "free"}
-    _, whole = read({**delta(content="x", finish="stop"), "usage": usage})
-    assert whole.usage is not None and (whole.usage.input_tokens, whole.usage.cost_usd) == (0, None)
-
-
 def test_cached_tokens_are_not_counted_twice() -> None:
     usage = {"prompt_tokens": 100, "prompt_cache_hit_tokens": 60, "completion_tokens": 1}
     used = read({**delta(content="x", finish="stop"), "usage": usage})[1].usage
@@ -162,22 +156,10 @@ def test_pieces_of_reasoning_details_become_whole_blocks() -> None:
     }
 
 
-def test_another_model_than_asked_is_reported_once() -> None:
-    items, whole = read(
-        {**delta(content="x"), "model": "m-2026"}, {**delta(content="y", finish="stop"), "model": "m-2026"}
-    )
-    assert items[0] == ModelRouted(model="m-2026") and items.count(items[0]) == 1
-    assert whole.message.model == "m-2026"
-
-
 def test_the_file_that_llama_cpp_names_is_not_another_model() -> None:
     reader = ChatReader("local", "m")
     items = reader.read([json.dumps({**delta(content="x", finish="stop"), "model": "/models/m.gguf"}).encode()])
     assert items == [TextDelta(text="x")] and reader.reply().message.model == "m"
-
-
-def test_content_in_parts_is_text() -> None:
-    assert read(delta(content=[{"type": "text", "text": "x"}], finish="stop"))[1].message.text == "x"
 
 
 def test_an_error_inside_the_stream_is_an_error() -> None:
@@ -204,29 +186,9 @@ def test_half_a_surrogate_pair_costs_one_character_and_not_the_reply() -> None:
     assert read(half, delta(content="b", finish="stop"))[1].message.text == "a?b"
 
 
-@pytest.mark.parametrize("data", [b"not json", b"[]", b'{"choices": 5}', b"", b"\xff\xff", b"[" * 100_000])
-def test_garbage_is_a_retryable_error(data: bytes) -> None:
-    with pytest.raises(ProviderError, match="cannot be read") as caught:
-        read(data)
-    assert caught.value.retryable
-
-
 def calls(*pieces: dict[str, Any]) -> list[tuple[str, str, str]]:
     _, whole = read(*[delta(tool_calls=[piece]) for piece in pieces], delta(finish="tool_calls"))
     return [(made.id, made.name, made.arguments) for made in whole.message.calls]
-
-
-def test_calls_are_joined_by_index() -> None:
-    assert calls(
-        call("a", "", index=0, id="1"),
-        call("b", '{"x"', index=1, id="2"),
-        call(None, "{}", index=0),
-        call(None, ":1}", index=1),
-    ) == [("1", "a", "{}"), ("2", "b", '{"x":1}')]
-
-
-def test_a_name_that_is_sent_again_is_not_doubled() -> None:
-    assert calls(call("bash", "{", index=0, id="1"), call("bash", "}", index=0, id="1")) == [("1", "bash", "{}")]
 
 
 def test_calls_without_an_index_are_told_apart_by_id() -> None:
@@ -248,11 +210,6 @@ def test_a_call_without_id_gets_one_and_arguments_may_be_a_table() -> None:
     assert made.startswith("call_") and (name, json.loads(arguments)) == ("a", {"x": 1})
 
 
-def test_a_reply_with_calls_that_says_stop_still_wants_them_run() -> None:
-    _, whole = read(delta(tool_calls=[call("a", "{}", index=0, id="1")]), delta(finish="stop"))
-    assert whole.finish == "tool_calls"
-
-
 @settings(max_examples=30)
 @given(
     st.lists(st.tuples(st.text("abc", min_size=1, max_size=3), st.text(max_size=6)), min_size=1, max_size=3), st.data()
@@ -271,37 +228,6 @@ def test_calls_cut_and_interleaved_in_any_way_come_out_whole(made: list[tuple[st
     assert [(one.id, one.name, one.arguments) for one in joined.whole()] == [
         (f"id{at}", name, arguments if arguments.strip() else "{}") for at, (name, arguments) in enumerate(made)
     ]
-
-
-def test_what_is_not_asked_for_is_not_sent() -> None:
-    def body(**request: Any) -> dict[str, Any]:
-        made = ModelRequest(system="", messages=(UserMessage(text="u"),), **request)
-        return dict(json.loads(ChatFormat().body(made, "chat", "m")))
-
-    plain = {"model", "messages", "stream", "stream_options"}
-    assert (
-        set(body()) == plain and body()["stream"] is True and body()["messages"] == [{"role": "user", "content": "u"}]
-    )
-    assert body(cached=False).keys() == plain, "only llama.cpp is told not to keep it"
-    assert body(thinking_tokens=0)["reasoning_effort"] == "none" and "usage" not in body(reasoning="low")
-    form = body(schema={"type": "object"})["response_format"]
-    assert form == {
-        "type": "json_schema",
-        "json_schema": {"name": "reply", "schema": {"type": "object"}, "strict": True},
-    }
-    assert ChatFormat().headers("k") == {"authorization": "Bearer k"} and not ChatFormat.documents
-
-
-def test_llama_cpp_is_held_to_a_grammar_where_there_is_one_and_may_be_told_to_keep_nothing() -> None:
-    def body(**request: Any) -> dict[str, Any]:
-        return dict(
-            json.loads(ChatFormat(llama=True).body(ModelRequest(system="", messages=(), **request), "local", "m"))
-        )
-
-    suited = {"type": "object", "properties": {"a": {"const": "b"}}, "required": ["a"], "additionalProperties": False}
-    assert "cache_prompt" not in body() and body(cached=False)["cache_prompt"] is False
-    assert "grammar" in body(schema=suited) and "response_format" not in body(schema=suited)
-    assert "response_format" in body(schema={"$ref": "#/odd"}) and "grammar" not in body(schema={"$ref": "#/odd"})
 
 
 @pytest.mark.parametrize(
@@ -339,60 +265,3 @@ def test_images_of_tools_follow_all_results_and_a_pdf_is_not_shown() -> None:
     for shown in (sent[3], sent[6]):
         assert shown["content"][0] == {"type": "text", "text": "[shown by look]"}
         assert shown["content"][1]["image_url"]["url"].startswith("data:image/png;base64,")
-
-
-def test_the_cache_is_marked_after_the_system_prompt_and_the_two_newest_inputs() -> None:
-    messages = (
-        UserMessage(text="a"),
-        UserMessage(text="b"),
-        AssistantMessage(text="c"),
-        UserMessage(text=""),
-        UserMessage(text="d"),
-    )
-    request = ModelRequest(system="s", messages=messages)
-    sent = json.loads(ChatFormat(openrouter=True).body(request, "openrouter", "anthropic/claude-x"))["messages"]
-    assert [isinstance(one["content"], list) for one in sent] == [True, False, False, False, False, True]
-
-
-def test_a_refusal_and_other_ends_are_told() -> None:
-    items, whole = read(delta(refusal="I may not"), delta(finish="stop"))
-    assert items == [TextDelta(text="I may not")] and whole.message.text == "I may not" and whole.finish == "refusal"
-    assert read(delta(content="x", finish="length"))[1].finish == "length"
-    assert read(delta(content="x", finish="content_filter"))[1].finish == "refusal"
-    assert read(delta(content="x", finish="odd"))[1].finish == "other"
-    items, whole = read(delta(reasoning_content="a", reasoning="b"), delta(content="x", finish="stop"))
-    assert whole.message.thinking[0].raw == {"reasoning": "b"} and whole.message.thinking[0].provider == "chat"
-    assert read(delta(content="x", finish="stop"))[1].message.thinking == ()
-
-
-def test_every_kind_of_token_is_counted_apart() -> None:
-    usage = {
-        "prompt_tokens": 10,
-        "completion_tokens": 6,
-        "prompt_tokens_details": {"cached_tokens": 3, "cache_write_tokens": 4},
-        "completion_tokens_details": {"reasoning_tokens": 5},
-        "cost": 0.5,
-    }
-    used = read({**delta(content="x", finish="stop"), "usage": usage})[1].usage
-    assert used is not None and (used.input_tokens, used.output_tokens, used.reasoning_tokens) == (3, 6, 5)
-    assert (used.cache_read_tokens, used.cache_write_tokens, used.cost_usd, used.request_id) == (3, 4, 0.5, "1")
-    assert read(delta(content="x", finish="stop"))[1].usage is None
-    bare = read({"choices": delta(content="x", finish="stop")["choices"], "usage": {"prompt_tokens": 1}})[1].usage
-    assert bare is not None and bare.request_id is None
-
-
-def test_pieces_of_other_blocks_stay_apart() -> None:
-    first, second = {"type": "reasoning.text", "index": 0}, {"type": "reasoning.text", "index": 1}
-    sealed = {"type": "reasoning.encrypted", "index": 2, "data": "z"}
-    pieces = [
-        {**first, "text": "a"},
-        {**second, "text": "b"},
-        {**second, "summary": "s"},
-        {**second, "summary": "t"},
-        sealed,
-        sealed,
-    ]
-    _, whole = read(delta(reasoning_details=pieces), delta(finish="stop"))
-    assert whole.message.thinking[0].raw == {
-        "reasoning_details": [{**first, "text": "a"}, {**second, "text": "b", "summary": "st"}, sealed, sealed]
-    }

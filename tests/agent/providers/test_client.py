@@ -7,7 +7,7 @@ from tests.agent.providers.helpers import ONCE, collect, serving, text
 from treadle import __version__
 from treadle.agent.providers.http import LOCAL_PATIENCE, Endpoint, ServiceClient, loopback
 from treadle.agent.providers.script import parse
-from treadle.errors import ConfigError, LineTooLong, ProviderError
+from treadle.errors import ProviderError
 from treadle.io.http import BadAddress, BrokenAnswer, CannotConnect, TooSilent
 from treadle.testing.server import ModelServer
 
@@ -28,30 +28,6 @@ NOWHERE = Endpoint(name="acme", base_url="http://127.0.0.1:9/v1")
 )
 def test_this_machine_is_reached_without_proxy_and_certificates(url: str, local: bool) -> None:
     assert loopback(url) is local
-
-
-@pytest.mark.parametrize("key", ["k\u00e9y", "two\nlines"])
-def test_a_key_with_characters_that_no_key_has_is_refused_without_showing_it(key: str) -> None:
-    with pytest.raises(ConfigError, match="characters that no key has") as refused:
-        ServiceClient(replace(NOWHERE, key=key), {})
-    assert key not in str(refused.value)
-
-
-async def test_what_the_library_raises_is_said_in_our_words(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "treadle.agent.providers.http")
-    client = ServiceClient(NOWHERE, {})
-    with pytest.raises(ProviderError, match="cannot reach acme at http://127.0.0.1:9/v1") as caught:
-        async with client.post("/chat", b"{}"):
-            pass
-    assert caught.value.retryable
-    assert caplog.messages[-1].startswith("request failed: http://127.0.0.1:9/v1/chat: ")
-    with pytest.raises(ProviderError, match="cannot reach acme"):
-        await client.get("/models")
-    await client.aclose()
-
-
-async def test_a_reply_that_is_too_large_cannot_be_tried_again() -> None:
-    assert not ServiceClient(NOWHERE, {})._failed(LineTooLong("too large")).retryable
 
 
 async def test_a_stream_that_still_talks_has_no_time_limit() -> None:
@@ -79,13 +55,6 @@ async def test_a_server_of_this_machine_is_waited_for_a_moment_and_another_as_lo
     for url, patience in (("http://127.0.0.1:9/v1", LOCAL_PATIENCE), ("http://example.com/v1", float("inf"))):
         client = ServiceClient(replace(NOWHERE, base_url=url), {})
         assert client._failed(CannotConnect("x")).patience == patience
-
-
-@pytest.mark.parametrize(("variable", "said"), [("ACME_KEY", "ACME_KEY has"), ("", "the API key has")])
-def test_a_wrong_key_is_named_by_its_variable(variable: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=f"^{said} characters") as caught:
-        ServiceClient(replace(NOWHERE, key="a\nb", key_variable=variable), {})
-    assert caught.value.hint == "was it copied whole and alone?"
 
 
 async def test_what_is_sent_says_who_we_are_and_the_settings_go_last(caplog: pytest.LogCaptureFixture) -> None:

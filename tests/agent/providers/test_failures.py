@@ -60,16 +60,6 @@ def test_a_deeply_nested_body_is_survived() -> None:
     assert isinstance(message_and_kind(b"[" * 100_000)[0], str)
 
 
-@pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])
-def test_passing_troubles_are_retryable(status: int) -> None:
-    assert answer(status).retryable
-
-
-@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 422])
-def test_our_own_mistakes_are_not(status: int) -> None:
-    assert not answer(status).retryable
-
-
 def test_kinds_of_failure_are_told_apart() -> None:
     assert isinstance(answer(401), AuthFailed)
     assert isinstance(answer(429), RateLimited)
@@ -174,29 +164,3 @@ def test_a_code_inside_a_stream_counts_where_it_is_a_status(code: object, judged
 )
 def test_the_time_of_a_reset_is_read_where_no_other_is_named(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after(headers, 100) == seconds
-
-
-@pytest.mark.parametrize(
-    ("body", "found"),
-    [
-        (b'{"error": {"error": "deep"}}', ("deep", "")),
-        (b'{"error": {"message": "m", "type": "t", "code": 5}}', ("m", "t")),
-        (b'{"error": {"message": "m", "type": "t", "code": "c"}}', ("m", "c")),
-        (b'{"error": {"message": "m", "metadata": {"raw": ""}}}', ("m", "")),
-        (b'{"error": {"message": "m", "metadata": "x"}}', ("m", "")),
-        (b'{"error": "", "detail": "d"}', ("d", "")),
-        (b"[]", ("[]", "")),
-        (b"3", ("3", "")),
-        (b'{"a": 1}', ('{"a":1}', "")),
-        (b'"%b"' % (b"x" * 3000), ("x" * 2000, "")),
-        (b"x" * 3000, ("x" * 2000, "")),
-    ],
-)
-def test_words_are_found_in_odd_bodies_and_are_never_long(body: bytes, found: tuple[str, str]) -> None:
-    assert message_and_kind(body) == found
-
-
-def test_an_error_of_another_kind_passes_and_only_true_or_false_overrule_us() -> None:
-    with pytest.raises(ValueError, match="sk-key"), without_key("sk-key"):
-        raise ValueError("sk-key")
-    assert answer(503, x_should_retry="perhaps").retryable

@@ -5,19 +5,15 @@ import socket
 import subprocess
 import sys
 
-import msgspec
 import pytest
 
 from tests.agent.providers.helpers import ask, collect, reply, serving, text
-from treadle.agent.messages import ModelRequest
-from treadle.agent.providers import http
 from treadle.agent.providers.chat import ChatFormat
-from treadle.agent.providers.http import Endpoint, HttpProvider, ReplyReader, RetryPolicy
+from treadle.agent.providers.http import Endpoint, HttpProvider, RetryPolicy
 from treadle.agent.providers.known import Price
 from treadle.agent.providers.names import ModelSettings
 from treadle.agent.providers.script import parse
 from treadle.errors import AuthFailed, ConfigError, ProviderError
-from treadle.session import Reasoning
 from treadle.testing.server import ModelServer
 
 
@@ -71,11 +67,6 @@ async def test_what_is_not_http_is_a_clear_error(raw: bytes) -> None:
         await said(raw)
 
 
-async def test_a_moved_service_is_named() -> None:
-    with pytest.raises(ProviderError, match="has moved"):
-        await said(b"HTTP/1.1 301 Moved\r\nlocation: https://x\r\ncontent-length: 0\r\n\r\n")
-
-
 async def test_a_refused_key_names_its_variable_and_not_the_key() -> None:
     async with ModelServer(parse("reply=[{error={status=401, message='bad key'}}]")) as server:
         client = provider(server.url + "/v1", key="sk-secret", key_variable="ACME_API_KEY")
@@ -97,13 +88,6 @@ async def test_a_key_that_no_header_can_carry_is_a_setting_to_correct(key: str) 
 async def test_a_strange_address_is_a_clear_error(url: str) -> None:
     client = provider(url)
     with pytest.raises(ProviderError, match="acme"):
-        await collect(client)
-    await client.aclose()
-
-
-async def test_a_name_that_does_not_resolve_is_a_clear_error() -> None:
-    client = provider("http://no-such-host.invalid/v1")
-    with pytest.raises(ProviderError, match="cannot reach acme at http://no-such-host.invalid"):
         await collect(client)
     await client.aclose()
 
@@ -200,48 +184,6 @@ async def test_it_can_be_closed_twice_and_used_again() -> None:
         assert text(await collect(client)) == "x"
 
 
-class Recording:
-    """A format that notes what it is asked to send, and for whom."""
-
-    documents, path = False, "/chat/completions"
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[object, ...]] = []
-
-    def headers(self, key: str) -> dict[str, str]:
-        return {}
-
-    def body(self, request: ModelRequest, provider: str, model: str) -> bytes:
-        self.asked.append((provider, model, request.reasoning, request.thinking_tokens))
-        return ChatFormat().body(request, provider, model)
-
-    def reader(self, provider: str, model: str) -> ReplyReader:
-        self.asked.append((provider, model))
-        return ChatFormat().reader(provider, model)
-
-
-async def test_how_much_to_think_is_the_services_usual_unless_the_request_says() -> None:
-    async with ModelServer(parse("reply=[{text='x', times='always'}]")) as server:
-        usual = Reasoning(effort="high", tokens=7)
-        form = Recording()
-        client = HttpProvider(Endpoint(name="acme", base_url=server.url + "/v1", thinking=usual), "m", form)
-        for more in ({}, {"reasoning": "low"}, {"thinking_tokens": 0}):
-            await collect(client, msgspec.structs.replace(ask(), **more))
-        await client.aclose()
-    assert form.asked[::2] == [("acme", "m", "high", 7), ("acme", "m", "low", None), ("acme", "m", None, 0)]
-    assert set(form.asked[1::2]) == {("acme", "m")}
-
-
-@pytest.mark.parametrize(
-    ("price", "reports", "priced"), [(None, False, False), (Price(input=1, output=1), False, True), (None, True, True)]
-)
-def test_a_cost_is_known_by_a_price_or_because_the_service_says_it(
-    price: Price | None, reports: bool, priced: bool
-) -> None:
-    endpoint = Endpoint(name="acme", base_url="http://x", reports_cost=reports)
-    assert HttpProvider(endpoint, "m", ChatFormat(), price=price).priced is priced
-
-
 @pytest.mark.parametrize(
     ("status", "key", "hint"),
     [
@@ -263,45 +205,3 @@ async def test_a_refusal_says_what_to_do_where_that_is_known(status: int, key: s
             await collect(client)
         await client.aclose()
     assert caught.value.status == status and caught.value.hint == (hint and hint.replace("http://127.0.0.1:PORT", url))
-
-
-async def test_a_web_page_is_not_taken_for_a_stream() -> None:
-    page = b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 9\r\n\r\n<p>hi</p>"
-    with pytest.raises(ProviderError, match="acme answered with a web page, not a stream: <p>hi</p>") as caught:
-        await said(page)
-    assert caught.value.status == 200 and "the base URL of a model API?" in (caught.value.hint or "")
-
-
-async def test_a_reply_may_be_as_large_as_the_limit_and_no_larger(monkeypatch: pytest.MonkeyPatch) -> None:
-    body = b'{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}'
-    whole = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n" + body
-    monkeypatch.setattr(http, "LARGEST_REPLY", len(body))
-    assert await said(whole) == ["hi"]
-    monkeypatch.setattr(http, "LARGEST_REPLY", len(body) - 1)
-    with pytest.raises(ProviderError, match=f"larger than {len(body) - 1} bytes") as caught:
-        await said(whole)
-    assert not caught.value.retryable
-
-
-async def test_the_list_of_models_is_sorted_and_a_refusal_of_it_hides_the_key() -> None:
-    async def listed(raw: bytes) -> list[str]:
-        server, url = await answer(raw)
-        async with server:
-            client = provider(url, key="sk-secret-key-of-mine")
-            try:
-                return await client.models()
-            finally:
-                await client.aclose()
-
-    body = b'{"data": [{"id": "b"}, {"id": "a"}]}'
-    assert await listed(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)) == ["a", "b"]
-    with pytest.raises(ProviderError, match="acme answered 404: .redacted. is unknown"):
-        await listed(b"HTTP/1.1 404 x\r\ncontent-length: 32\r\n\r\nsk-secret-key-of-mine is unknown")
-
-
-async def test_a_reply_without_usage_has_none_and_one_with_it_says_how_long_it_took() -> None:
-    async with serving("chat", "reply=[{text='x'}, {text='x', usage={input=1}}]") as (client, _):
-        assert (await reply(client)).usage is None
-        usage = (await reply(client)).usage
-        assert usage is not None and usage.cost_usd is None and 0 <= (usage.duration_ms or 0) < 60_000
-        assert usage.duration_ms is not None and client.sees and client.documents is ChatFormat().documents

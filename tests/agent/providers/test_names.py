@@ -1,5 +1,3 @@
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,7 +16,6 @@ from treadle.agent.providers.names import (
     is_model,
     key_source,
     model_settings,
-    real_name,
     resolve,
 )
 from treadle.errors import ConfigError
@@ -174,18 +171,6 @@ def test_windows_and_prices_can_be_set_by_either_name() -> None:
     assert resolve("chat:n", env, settings).context_window == 6
 
 
-def test_a_scripted_model_does_not_load_the_http_client(tmp_path: Path) -> None:
-    (tmp_path / "s.toml").write_text("reply=[{}]")
-    code = f"""
-import sys
-from treadle.agent.providers.names import VENDORS, resolve
-resolve("scripted:{tmp_path}/s.toml", {{}})
-print("h11" in sys.modules)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
-
-
 def test_settings_come_from_a_table_and_a_mistake_in_it_is_named() -> None:
     table = {"retry": {"patience": 600}, "prices": {"m": {"input": 1, "output": 2}}, "idle_timeout": 5}
     settings = model_settings(table)
@@ -220,22 +205,6 @@ def test_a_family_as_the_usual_model_is_the_newest_of_it(name: str) -> None:
     usual = {"TREADLE_MODEL": "mine"}
     aliases = ModelSettings(aliases={"mine": "openrouter:anthropic/claude-opus-9"})
     assert resolve("opus", {**usual, "OPENROUTER_API_KEY": "k"}, aliases).model == "anthropic/claude-opus-9"
-
-
-def test_a_key_is_used_without_its_blanks_and_named_by_its_variable() -> None:
-    found = endpoint("anthropic", {"ANTHROPIC_API_KEY": " a \n"}, ModelSettings(headers={"x": "y"}))
-    assert (found.key, found.key_variable, found.headers, found.reports_cost) == (
-        "a",
-        "ANTHROPIC_API_KEY",
-        {"x": "y"},
-        False,
-    )
-    found = endpoint("openrouter", {"TREADLE_API_KEY": "t"}, ModelSettings(headers={"x": "y"}))
-    assert (found.key_variable, found.headers) == (
-        "TREADLE_API_KEY",
-        {"x-title": "Treadle", "x": "y"},
-    ) and found.reports_cost
-    assert endpoint("ollama", {}, ModelSettings()).key_variable == "TREADLE_API_KEY"
 
 
 def test_prices_and_thinking_are_those_of_the_full_name_first() -> None:
@@ -278,36 +247,3 @@ def test_how_long_to_retry_may_come_from_the_environment(text: str, patience: fl
 )
 def test_a_name_is_that_of_a_model_by_its_form(name: str, known: bool) -> None:
     assert is_model(name, ModelSettings(aliases={"mine": "chat:m"})) is known
-
-
-def test_a_local_model_and_a_bare_vendor_are_chosen_by_name() -> None:
-    assert choose("local", {}, ModelSettings())[0] == "local" and choose("local:x", {}, ModelSettings()) == (
-        "local",
-        "x",
-    )
-    assert choose("m", {}, ModelSettings(base_url="http://x/v1")) == ("chat", "m")
-    with pytest.raises(ConfigError, match="no known service has the model 'gpt-5:x'"):
-        choose("gpt-5:x", {}, ModelSettings())
-    assert choose("openai/gpt-5", {"OPENAI_BASE_URL": "http://x"}, ModelSettings()) == ("openai", "gpt-5")
-    assert choose("qwen/x", {"OPENAI_API_KEY": "k"}, ModelSettings()) == ("openrouter", "qwen/x")
-
-
-def test_where_a_family_is_reached_is_said_or_what_to_set() -> None:
-    for env, settings in (({}, ModelSettings()), ({"ANTHROPIC_API_KEY": "k"}, ModelSettings(base_url="http://x/v1"))):
-        with pytest.raises(
-            ConfigError, match="'opus' is a Claude model, and nothing says where to reach it$|'opus'"
-        ) as caught:
-            real_name("opus", env, settings)
-        assert caught.value.hint == 'set ANTHROPIC_API_KEY, or write [models.aliases] opus = "WHO:MODEL"'
-    with pytest.raises(ConfigError) as caught:
-        real_name("opus", {"TREADLE_MODEL": "chat:m"}, ModelSettings())
-    assert caught.value.message.endswith("; chat:m is another")
-    assert real_name("mystery", {}, ModelSettings()) == "mystery"
-    assert real_name(
-        "opus", {"TREADLE_MODEL": "opus-router/sonnet", "ANTHROPIC_API_KEY": "k"}, ModelSettings()
-    ).startswith("anthropic:")
-
-
-def test_settings_do_not_show_a_key() -> None:
-    assert repr(ModelSettings(api_key="k", base_url="u")) == "ModelSettings(base_url='u', api_key=set)"
-    assert repr(ModelSettings()) == "ModelSettings(base_url='', api_key=not set)"

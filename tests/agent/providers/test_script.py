@@ -65,13 +65,6 @@ def test_calls_get_ids_that_are_unique_in_a_conversation() -> None:
     assert reply.finish_reason == "tool_calls"
 
 
-def test_usage_that_was_not_written_is_unknown() -> None:
-    unknown, known = script.parse("reply=[{text='a'}, {cost=0.5, usage={input=3}}]").reply
-    assert unknown.used("m") is None
-    used = known.used("m")
-    assert used is not None and (used.input_tokens, used.cost_usd) == (3, 0.5)
-
-
 @given(st.text(), st.integers(0, 5), st.integers(1, 3))
 def test_the_pieces_make_up_the_text(text: str, piece: int, repeat: int) -> None:
     reply = script.parse("reply=[{}]").reply[0]
@@ -122,38 +115,7 @@ def test_every_key_and_fault_is_in_the_reference() -> None:
     assert [name for name in sorted(names | set(get_args(script.Fault))) if f"`{name}`" not in page] == []
 
 
-def test_every_kind_of_token_is_told_and_a_cost_alone_is_usage_too() -> None:
-    line = "usage={input=1, output=2, cache_read=3, cache_write=4, reasoning=5}"
-    full, paid = script.parse(f"reply=[{{{line}}}, {{cost=0.5}}]").reply
-    used = full.used("m")
-    assert used is not None and used.model == "m" and used.cost_usd is None
-    assert (used.input_tokens, used.output_tokens, used.reasoning_tokens) == (1, 2, 5)
-    assert (used.cache_read_tokens, used.cache_write_tokens) == (3, 4)
-    assert (bare := paid.used("m")) is not None and (bare.input_tokens, bare.cost_usd) == (0, 0.5)
-
-
 def test_a_look_at_the_next_reply_does_not_use_it_up() -> None:
     player = script.Player(script.parse("reply=[{text='a'}, {text='b'}]"))
     assert [player.peek(asked()).text, player.peek(asked()).text, player.next(asked()).text] == ["a", "a", "a"]
     assert player.next(asked()).text == "b"
-
-
-def test_all_conditions_of_a_reply_must_hold() -> None:
-    [reply] = script.parse("reply=[{when='a', system='s', turn=2}]").reply
-    fits = [reply.fits(asked(*one)) for one in (("a", 2, "s"), ("b", 2, "s"), ("a", 1, "s"), ("a", 2, "t"))]
-    assert fits == [True, False, False, False] and reply.conditional
-    conditions = script.parse("reply=[{}, {when='a'}, {system='s'}, {turn=1}]").reply
-    assert [one.conditional for one in conditions] == [False, True, True, True]
-    assert [one.finish_reason for one in script.parse("reply=[{}, {finish='length'}]").reply] == ["stop", "length"]
-
-
-def test_a_script_is_loaded_with_what_it_says_of_its_model(tmp_path: Path) -> None:
-    (tmp_path / "s.toml").write_text("reply=[{}]")
-    found = script.load(str(tmp_path / "s.toml"))
-    assert (found.model, found.context_window, found.loop) == ("scripted", None, False)
-    (tmp_path / "bad.toml").write_text("reply=[{system='('}]")
-    with pytest.raises(ConfigError, match=f"^{tmp_path}/bad.toml: the pattern '\\('"):
-        script.load(str(tmp_path / "bad.toml"))
-    (tmp_path / "bytes.toml").write_bytes(b"\xff")
-    with pytest.raises(ConfigError, match="cannot read the script"):
-        script.load(str(tmp_path / "bytes.toml"))

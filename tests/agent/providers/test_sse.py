@@ -28,40 +28,12 @@ def by_the_book(stream: bytes) -> list[bytes]:
     return events
 
 
-def test_plain_events() -> None:
-    assert decode(b"data: one\n\ndata: two\n\n") == [b"one", b"two"]
-
-
 def test_an_event_is_there_as_soon_as_its_blank_line_is_and_nothing_is_joined_before() -> None:
     decoder = EventDecoder()
     assert decoder.feed(b"data: a\n") == decoder.feed(b"data: b\n") == [] and len(decoder._parts) == 2
     assert decoder.feed(b"\n") == [b"a\nb"]
     assert decoder.feed(b"data: c") == decoder.feed(b"\n") == [] and decoder.feed(b"\ndata: d\n") == [b"c"]
     assert decoder.end() == [b"d"]
-
-
-def test_comments_names_and_empty_lines_are_no_events() -> None:
-    assert decode(b": ping\n\n\n\nevent: x\nid: 1\nretry: 5\n\ndata: y\n\n:\n\n") == [b"y"]
-
-
-def test_every_line_end_is_accepted() -> None:
-    assert decode(b"data: a\r\n\r\ndata: b\r\rdata: c\n\n") == [b"a", b"b", b"c"]
-
-
-def test_a_line_end_may_be_split_between_chunks() -> None:
-    assert decode(b"data: a\r", b"\n\r", b"\n", b"data: b\r", b"\r", b"data: c\n", b"\n") == [b"a", b"b", b"c"]
-
-
-def test_lines_of_data_are_joined_and_one_space_is_dropped() -> None:
-    assert decode(b"data: a\ndata:b\ndata:  c\ndata\n\n") == [b"a\nb\n c\n"]
-
-
-def test_a_byte_order_mark_is_skipped() -> None:
-    assert decode(b"\xef\xbb", b"\xbfdata: a\n\n") == [b"a"]
-
-
-def test_a_character_may_be_split_between_chunks() -> None:
-    assert decode(b"data: \xf0\x9f", b"\x8e", b"\x89\n\n") == ["🎉".encode()]
 
 
 def test_a_last_event_without_its_blank_line_is_not_lost() -> None:
@@ -132,14 +104,6 @@ def test_the_place_in_a_stream_is_known_and_kept_for_the_one_that_continues_it()
     ]
     again = decoder.again()
     assert (again.last_id, again.retry, again.feed(b"data: z\n\n")) == (b"8", 20, [b"z"])
-
-
-def test_an_event_of_exactly_the_cap_is_read_also_in_a_stream_that_continues() -> None:
-    event = b"data: " + b"x" * 94
-    for decoder in (EventDecoder(cap=100), EventDecoder(cap=100).again()):
-        assert decoder.feed(event) + decoder.feed(b"\n\n") == [b"x" * 94]
-        with pytest.raises(LineTooLong):
-            decoder.feed(event + b"x")
 
 
 def test_a_place_with_a_nul_and_a_time_that_is_no_number_are_passed_over() -> None:

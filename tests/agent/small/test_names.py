@@ -35,8 +35,3 @@ def test_what_is_bound_in_any_way_is_defined(text: str) -> None:
 @given(st.text())
 def test_any_text_is_looked_at_without_failing(text: str) -> None:
     undefined(text)
-
-
-def test_the_first_line_that_uses_a_name_is_told_and_known_ones_are_not() -> None:
-    assert undefined("print(a)\nprint(a, b)\n__file__\nlen") == {"a": 1, "b": 2}
-    assert undefined("async def go(): ...\nclass C: ...\ngo, C, c") == {"c": 3}

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult, ToolSchema, UserMessage
-from treadle.agent.providers import small
-from treadle.agent.providers.small import Objection, fault, right_call, to_answer, to_call
+from treadle.agent.providers.small import Objection, right_call, to_answer, to_call
 
 
 @pytest.fixture
@@ -128,38 +127,6 @@ def test_a_file_that_is_not_there_is_not_read(place: Path) -> None:
     assert objects(place, (), "read_file", file_path="a.py") is None
 
 
-def test_what_nobody_knows_is_no_fault() -> None:
-    assert fault("notes.txt", "((")[0] == "" and fault("a.py", "x = 1")[0] == ""
-    assert fault("a.py", "\0")[0] and fault("a.json", "[" * 100_000)[0]
-
-
-def test_what_is_said_names_the_file_and_what_to_do(place: Path) -> None:
-    def said(*turn: ChatMessage, name: str, **arguments: Any) -> tuple[str, str]:
-        found = objects(place, turn, name, **arguments)
-        assert found is not None
-        return found.text, found.without
-
-    read = step("read_file", file_path="a.py")
-    assert said(*read, name="read_file", file_path="a.py") == (
-        "a.py is shown above. Go on: change it, or answer.",
-        "read_file",
-    )
-    failed = step("bash", ok=False, command="make")
-    again = "That call was made already, and its result is above. Make another one, or answer."
-    assert said(*failed, name="bash", command="make") == (again, "bash")
-    gone = "There is no file gone.py. Make it with write_file, or read another."
-    assert said(name="read_file", file_path="gone.py") == (gone, "read_file")
-    assert said(name="write_file", file_path="a.py", content="y") == (
-        "a.py exists already. Change it with edit_file.",
-        "write_file",
-    )
-    text, without = said(name="write_file", file_path="new.py", content="def f(:\n")
-    assert text.startswith("With that, new.py could not be read any more: line 1: ") and text.endswith(
-        ": def f(:. Make the call again, correctly."
-    )
-    assert without == ""
-
-
 def test_a_call_counts_as_made_only_since_files_last_changed(place: Path) -> None:
     write = step("write_file", file_path="x.txt", content="1")
     assert objects(place, write, "write_file", file_path="x.txt", content="1") is not None, "the change itself counts"
@@ -179,36 +146,3 @@ def test_other_files_of_this_turn_do_not_make_one_its_own(place: Path) -> None:
         assert objects(place, other, "write_file", file_path="a.py", content="y = 1\n") is not None
     (place / "empty.py").touch()
     assert objects(place, (), "write_file", file_path="empty.py", content="y = 1\n") is None
-
-
-def test_only_files_that_are_small_and_text_are_looked_into(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(small, "LARGEST", 4)
-    (place / "four").write_text("1234")
-    (place / "five").write_text("12345")
-    (place / "bytes").write_bytes(b"\xff")
-    found = [small.content(name, str(place)) for name in ("four", "five", "bytes", "none", ".")]
-    assert found == ["1234", None, None, None, None]
-
-
-def test_an_answer_after_a_failed_change_or_one_in_words_only(place: Path) -> None:
-    failed = step("edit_file", ok=False, file_path="a.py", old_string="q", new_string="r")
-    found = to_answer("I changed it.", failed, str(place))
-    assert found is not None and found.text.startswith("Nothing was changed yet.") and found.without == "answer"
-    assert to_answer("I changed it.", step("bash", command="make"), str(place)) is None
-    found = to_answer("I made colors.py with RED and BLUE.", step("bash", command="make"), str(place))
-    assert found is not None and found.text.startswith("That was only an example of an answer.")
-    (place / "notes.txt").write_text("print(zzz) 5")
-    edited = step("edit_file", file_path="notes.txt", old_string="x", new_string="y")
-    assert to_answer("Done.", (UserMessage(text="Set it to 5"), *edited), str(place)) is None
-    assert to_answer("Done.", edited, str(place)) is None, "where the task is not known"
-    both = (*edited, *step("edit_file", file_path="a.py", old_string="x", new_string="y"))
-    found = to_answer("Done.", (UserMessage(text="Set it to 77"), *both), str(place))
-    assert (
-        found is not None
-        and found.text == "The task says '77', which is not in notes.txt or a.py. Is something left to do?"
-    )
-
-
-def test_a_fault_is_told_with_its_line() -> None:
-    assert fault("a.py", "x = (\n  )1\n")[1] == ")1" and fault("a.json", "{")[1] == ""
-    assert fault("a.py", "x = 1\ny = = 2\n")[0].startswith("line 2: ")

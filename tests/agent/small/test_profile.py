@@ -5,7 +5,6 @@ import pytest
 from treadle.agent.providers.known import (
     PARTS,
     PERSONA,
-    SMALL_WINDOW,
     TOOLS,
     SmallProfile,
     chosen,
@@ -52,45 +51,13 @@ def test_each_part_can_be_left_out() -> None:
         assert left is not None
         assert [name for name in PARTS if not getattr(left, name)] == [part]
     assert parse("-caps, -vary") == SmallProfile(caps=False, vary=False)
+    assert parse("-mend") == SmallProfile(repair=False), "what it was called until 0.2"
 
 
 @pytest.mark.parametrize("wish", ["caps", "-nothing", "-caps,vary", ""])
 def test_a_wish_that_nobody_understands_is_refused(wish: str) -> None:
     with pytest.raises(ConfigError):
         parse(wish)
-
-
-@pytest.mark.parametrize(
-    ("model", "window", "small"),
-    [
-        ("m", SMALL_WINDOW, True),
-        ("m", SMALL_WINDOW + 1, False),
-        ("m-9b", None, True),
-        ("m-9.1b", None, False),
-        ("m-70b-1b", None, False),
-        ("M-3B", None, True),
-    ],
-)
-def test_exactly_at_the_limits_a_model_is_small(model: str, window: int | None, small: bool) -> None:
-    assert is_small("chat", model, window) is small
-
-
-@pytest.mark.parametrize(
-    ("word", "on"), [("1", True), ("TRUE", True), (" yes ", True), ("0", False), ("false", False), ("No", False)]
-)
-def test_other_words_for_on_and_off(word: str, on: bool) -> None:
-    assert parse(word) == (SmallProfile() if on else None)
-    assert chosen(on, "chat", "m", None) == (SmallProfile() if on else None)
-
-
-def test_the_old_name_of_a_part_is_known_and_a_wrong_one_is_told_with_all_there_are() -> None:
-    assert parse("-mend") == SmallProfile(repair=False)
-    with pytest.raises(ConfigError, match="has no part 'nothing'") as caught:
-        parse("-nothing")
-    assert caught.value.hint == f"there are {', '.join(PARTS)}"
-    with pytest.raises(ConfigError, match="small is 'caps'") as caught:
-        parse("caps")
-    assert caught.value.hint == "write on, off, or the parts to leave out: -caps,-vary"
 
 
 def test_its_tools_and_its_prompt_are_offered_unless_they_are_left_out() -> None:

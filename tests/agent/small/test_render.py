@@ -4,11 +4,8 @@ from treadle.agent import toolbox
 from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult, UserMessage
 from treadle.agent.providers.known import SmallProfile
 from treadle.agent.providers.small import (
-    CUT_OFF,
     LONGEST_RESULT,
-    LONGEST_TASK,
     LOOK,
-    REMINDER,
     SAME_AGAIN,
     rendered,
 )
@@ -117,72 +114,3 @@ def test_more_of_a_conversation_leaves_the_words_before_it_as_they_were() -> Non
     some = (UserMessage(text="go"), call("bash", '{"command":"ls"}'), result("bash", "a.py"))
     more = (*some, call("bash", '{"command":"pwd"}', "2"), result("bash", "/x", "2"))
     assert words(*more)[: len(words(*some))] == words(*some)
-
-
-def test_a_result_of_exactly_the_longest_size_is_shown_whole() -> None:
-    for size, cut in ((LONGEST_RESULT, False), (LONGEST_RESULT + 1, True)):
-        assert ("[...]" in words(call("bash", "{}"), result("bash", "a" * size))[-1]) is cut
-
-
-def test_line_numbers_go_only_from_files_that_were_read() -> None:
-    text = "     1\tx"
-    shown = [
-        words(call(name, "{}"), result(name, text, ok=ok))[-1]
-        for name, ok in (("read_file", True), ("bash", True), ("read_file", False))
-    ]
-    assert shown[0].endswith(":\nx") and text in shown[1] and text in shown[2]
-
-
-def test_the_reminder_follows_only_what_the_model_has_done_itself() -> None:
-    reminding = SmallProfile()
-    look = AssistantMessage(calls=(ToolCall(id=LOOK + "1", name="bash", arguments="{}"),))
-    looked = result("bash", "a.py", LOOK + "1")
-    done = (call("bash", '{"command":"ls"}'), result("bash", "a.py"))
-    task = UserMessage(text="t" * (LONGEST_TASK + 1))
-    assert "The task was" not in words(task, look, looked, profile=reminding)[-1]
-    said = words(UserMessage(text="old"), *done, task, look, looked, *done, profile=reminding)[-1]
-    assert said.endswith(REMINDER.format("t" * LONGEST_TASK))
-    assert "The task was" not in words(task, *done, profile=PLAIN)[-1]
-    mixed = AssistantMessage(
-        calls=(ToolCall(id=LOOK + "1", name="bash", arguments="{}"), ToolCall(id="2", name="bash", arguments="{}"))
-    )
-    assert words(task, mixed)[1].startswith("A {"), "what the model called itself is no look"
-
-
-def test_a_look_at_a_directory_or_at_a_file_that_failed_says_what_was_seen() -> None:
-    def looked(arguments: str, text: str, ok: bool = True) -> str:
-        look = AssistantMessage(calls=(ToolCall(id=LOOK, name="read_file", arguments=arguments),))
-        return words(UserMessage(text="go"), look, result("read_file", text, LOOK, ok=ok))[0]
-
-    assert (
-        looked('{"file_path": 3}', "a.py")
-        == looked("[1]", "a.py")
-        == looked("{", "a.py")
-        == "U Files here:\na.py\n\nTask: go"
-    )
-    assert "nothing defines" not in looked('{"file_path":"a.py"}', "x = area(2)", ok=False)
-    assert "nothing defines" not in looked('{"file_path":"a.txt"}', "x = area(2)")
-    assert looked('{"file_path":"a.py"}', "x = area(2)\ny = other(3)").count("nothing defines") == 1
-
-
-def test_help_fits_what_went_wrong() -> None:
-    def told(text: str, ok: bool = False, name: str = "bash") -> str:
-        return words(call(name, "{}"), result(name, text, ok=ok))[-1]
-
-    assert "right call" not in told("no such file") and "right call" not in told("missing argument", ok=True)
-    assert told("the arguments are not valid JSON").count("A right call") == 1 and CUT_OFF in told("not valid JSON")
-    assert CUT_OFF not in told("missing argument") and "Call one of these:\n" in told("no such tool", name="dance")
-    whole = SmallProfile(remind=False, show_file=False)
-    edited = result("edit_file", "Edited a.py\n--- a/a.py")
-    assert words(call("edit_file", "{}"), edited, profile=whole)[-1].endswith("--- a/a.py")
-    failed = result("edit_file", "no\nmore", ok=False)
-    assert words(call("edit_file", "{}"), failed)[-1].endswith("no\nmore")
-    assert words(call("bash", "[1]"), result("bash", "x"))[0] == "A [1]"
-
-
-def test_the_same_result_of_another_call_is_not_the_same_again() -> None:
-    one, two = call("bash", '{"command":"a"}', "1"), call("bash", '{"command":"b"}', "2")
-    assert SAME_AGAIN not in words(one, result("bash", "x", "1"), two, result("bash", "x", "2"))[-1]
-    assert SAME_AGAIN not in words(one, result("bash", "x", "1"), one, result("bash", "y", "1"))[-1]
-    quiet = SmallProfile(remind=False, spell_out=False)
-    assert SAME_AGAIN not in words(one, result("bash", "x"), one, result("bash", "x"), profile=quiet)[-1]

@@ -55,15 +55,3 @@ def test_an_edit_that_is_right_or_hopeless_stays_as_it_is() -> None:
 def test_what_is_found_is_in_the_file(text: str, old: str) -> None:
     place = exact_place(text, old)
     assert place is None or place in text
-
-
-def test_a_repaired_edit_keeps_its_file_and_only_what_is_missing_is_added() -> None:
-    call = json.loads(repaired(edit("\n  return  2", "\n  x = 2\n\n  return x\n"), TEXT).arguments)
-    assert call == {"file_path": "a.py", "old_string": "    return 2", "new_string": "    x = 2\n\n    return x"}
-    flat = json.loads(repaired(edit("def  b():", "def c():"), TEXT).arguments)
-    assert (flat["old_string"], flat["new_string"]) == ("def b():", "def c():")
-
-
-def test_a_place_at_the_end_and_one_with_carriage_returns_is_found() -> None:
-    assert exact_place("a\r\nb  c\r\n", "b c") == "b  c"
-    assert exact_place("a  b", "a b") == "a  b" and exact_place("a", "a\nb c") is None

@@ -40,7 +40,3 @@ def test_a_table_and_code_that_goes_forward_are_not(lines: list[str]) -> None:
 @given(st.text())
 def test_any_text_has_an_answer_which_is_part_of_it(text: str) -> None:
     assert endless(text) in text
-
-
-def test_an_escaped_backslash_before_an_n_is_no_line_break() -> None:
-    assert endless(r"x = 1\\n" * LINES) == "" and endless(r"x = 1\n" * LINES) == "x = 1"

@@ -2,7 +2,7 @@ import json
 
 from treadle.agent import toolbox
 from treadle.agent.messages import ToolSchema
-from treadle.agent.providers.small import descriptions, is_example, manual, right_call, undefined_note
+from treadle.agent.providers.small import is_example, manual, right_call, undefined_note
 
 TOOLS = toolbox.builtin(("read_file", "edit_file", "write_file", "bash")).schemas()
 
@@ -27,38 +27,6 @@ def test_half_of_a_rename_is_answered_with_the_other_half() -> None:
     assert "edit_file" in undefined_note("a.py", "print(zzz)\n", "zzz", 1)
 
 
-def test_descriptions_say_all_and_are_much_longer() -> None:
-    text = descriptions(TOOLS)
-    assert all(tool.description in text for tool in TOOLS) and len(text) > 2 * len(manual(TOOLS))
-
-
-def test_the_manual_is_short() -> None:
-    assert len(manual(TOOLS)) < 1200
-
-
 def test_only_the_very_arguments_of_an_example_are_one() -> None:
     assert is_example("bash", '{"command":"python3 shop.py"}') and not is_example("bash", '{"command":"ls"}')
     assert not is_example("read_file", '{"command":"python3 shop.py"}') and not is_example("dance", "{}")
-
-
-def test_the_manual_begins_with_what_changes_files_and_ends_with_the_answer() -> None:
-    lines = manual(TOOLS).splitlines()
-    assert [json.loads(line.partition("  <- ")[0])["tool"] for line in lines[1:]] == [
-        "edit_file",
-        "write_file",
-        "bash",
-        "read_file",
-        "answer",
-    ]
-    assert lines[3].endswith("  <- run a command") and lines[-1].endswith("  <- end the task")
-    assert lines[0].endswith("These are the calls, by example:")
-
-
-def test_a_name_that_nothing_is_like_is_told_without_a_call() -> None:
-    text = "value = 1\nprint(vaule, vaule2)\n"
-    note = undefined_note("a.py", text, "vaule", 2)
-    assert note.startswith(
-        "Line 2 of a.py uses vaule, which nothing defines: print(vaule, vaule2)\nIf value is meant, call: "
-    )
-    assert '"new_string":"print(value, vaule2)"' in note, "only the whole word is replaced"
-    assert undefined_note("a.py", "print(zzz)\n", "zzz", 1).endswith("\nMend that line with edit_file.")

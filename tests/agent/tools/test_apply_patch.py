@@ -96,31 +96,6 @@ async def test_what_was_done_before_a_failure_is_told(workspace: Workspace) -> N
     assert (workspace.root / "new.txt").exists() and len(workspace.events) == 1
 
 
-@pytest.mark.parametrize(
-    ("lines", "why", "hint"),
-    [
-        (("*** Update File: a.py", "@@", " one"), "the patch leaves .*a.py as it is; nothing was written", None),
-        (
-            ("*** Update File: a.py", "*** Move to: old", "@@", "-one", "+two"),
-            "old is there already",
-            "choose another name",
-        ),
-        (("*** Add File: old", "+x"), "old is there already; nothing was written", "use '*** Update File:'"),
-        (("*** Delete File: none",), "does not exist", None),
-        (("*** Update File: half", "@@", "-x", "+y"), "is not text in any encoding known here", None),
-        (("*** Update File: latin", "@@", "-caf\xe9", "+日"), "not in the file|cp1252, which has no", None),
-    ],
-)
-async def test_each_refusal_says_why(workspace: Workspace, lines: tuple[str, ...], why: str, hint: str | None) -> None:
-    (workspace.root / "a.py").write_text("one\n")
-    (workspace.root / "old").write_text("old\n")
-    (workspace.root / "half").write_bytes(b"\xff\xfea")
-    (workspace.root / "latin").write_bytes(b"caf\xe9\n")
-    with pytest.raises(ToolError, match=why) as caught:
-        await run(workspace, *lines)
-    assert (hint is None or caught.value.hint == hint) and not workspace.events
-
-
 async def test_a_file_is_moved_as_it_is_and_others_are_patched_in_their_encoding(workspace: Workspace) -> None:
     (workspace.root / "latin").write_bytes(b"caf\xe9\n")
     (workspace.root / "bin").write_bytes(b"\0\1")

@@ -28,11 +28,6 @@ def test_any_diff_can_be_applied_by_git(tmp_path_factory: pytest.TempPathFactory
     assert (root / "file").read_bytes() == new.encode()
 
 
-def test_line_numbers_count_from_the_start_of_the_file() -> None:
-    old = "".join(f"{number}\n" for number in range(1, 1001))
-    assert "@@ -497,7 +497,7 @@\n 497\n" in files.unified(old, old.replace("500\n", "five hundred\n"), "f")
-
-
 def test_a_big_file_with_a_small_change_and_a_wholly_new_one_take_no_time(tmp_path: Path) -> None:
     old = "".join(f"line {number}\n" for number in range(200_000))
     assert files.unified(old, old.replace("line 100000\n", ""), "f").count("\n-") == 1
@@ -51,20 +46,3 @@ def test_the_head_names_both_sides_and_what_has_no_last_newline_says_so() -> Non
     assert files.unified("a\n", "", "f") == "--- a/f\n+++ b/f\n@@ -1 +0,0 @@\n-a\n"
     end = "\\ No newline at end of file\n"
     assert files.unified("a", "a\n", "f") == f"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n{end}+a\n"
-
-
-@pytest.mark.parametrize(("over", "whole"), [(0, True), (1, False)])
-def test_a_diff_of_exactly_the_largest_size_is_whole(monkeypatch: pytest.MonkeyPatch, over: int, whole: bool) -> None:
-    text = files.unified("a\nb\n", "a\nc\n", "f")
-    body = text.split("+++ b/f\n")[1]
-    monkeypatch.setattr(files, "MAX_BYTES", len(body) - over)
-    assert (files.unified("a\nb\n", "a\nc\n", "f") == text) is whole
-
-
-@pytest.mark.parametrize(("most", "compared"), [(8, True), (7, False)])
-def test_exactly_as_many_lines_as_may_be_are_compared(
-    monkeypatch: pytest.MonkeyPatch, most: int, compared: bool
-) -> None:
-    monkeypatch.setattr(files, "MAX_LINES", most)
-    found = files.unified("a\nx\ny\nb\n", "c\nx\ny\nd\n", "f")
-    assert ("\n x\n" in found) is compared and ("-x\n" in found) is not compared

@@ -2,22 +2,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from treadle.agent.tools.files import MOST_SHOWN, apply, line_numbers, place
+from treadle.agent.tools.files import apply
 from treadle.errors import ToolError
-
-
-def test_a_unique_text_is_replaced() -> None:
-    done = apply("a = 1\nb = 2\n", "b = 2", "b = 3")
-    assert (done.text, done.count, done.tolerant) == ("a = 1\nb = 3\n", 1, False)
-
-
-def test_a_text_that_is_there_twice_is_refused_with_its_lines() -> None:
-    with pytest.raises(ToolError, match=r"2 times, at lines 1, 3.*replace_all"):
-        apply("x = 1\ny = 1\nx = 1\n", "x = 1", "x = 2")
-
-
-def test_replace_all_replaces_all() -> None:
-    assert apply("x = 1\ny = 1\nx = 1\n", "x = 1", "x = 2", replace_all=True).text == "x = 2\ny = 1\nx = 2\n"
 
 
 def test_multi_byte_text_is_found_at_its_start() -> None:
@@ -132,50 +118,3 @@ def test_a_miss_in_a_file_of_many_thousand_lines_is_answered_at_once() -> None:
     )
     with pytest.raises(ToolError, match=r"nearest place(.|\n)* 13\t    value_12 = "):
         apply(text, "    value_12 = compute_somethink(84, others=12)", "x")
-
-
-def test_places_are_listed_up_to_ten_by_their_lines() -> None:
-    text = "x y\n" * 10
-    with pytest.raises(ToolError) as caught:
-        apply(text, "x y", "z")
-    assert caught.value.message == "old_string is there 10 times, at lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10"
-    with pytest.raises(ToolError, match="11 times, at lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 1 more"):
-        apply(text + "x y\n", "x y", "z")
-    assert line_numbers("a a\na", "a") == [1, 1, 2] and line_numbers("b", "a") == []
-
-
-def test_all_of_several_places_are_counted() -> None:
-    done = apply("x x\nx", "x", "y", replace_all=True)
-    assert (done.text, done.count, done.tolerant) == ("y y\ny", 3, False)
-
-
-def test_less_indented_lines_take_as_much_from_the_file() -> None:
-    text = "class A:\n        if x:\n            y()\n"
-    done = apply(text, "    if  x:\n        y()\n", "if z:\n    if x:\n        y()\n")
-    assert done.text == "class A:\n    if z:\n        if x:\n            y()\n"
-    flat = apply("  a  b\n", "a b\n", "c\n\n\td\n")
-    assert flat.text == "  c\n\n  \td\n", "blank lines stay blank, and what is deeper stays so"
-
-
-def test_spaces_that_are_no_whole_tab_stay_spaces() -> None:
-    done = apply("\tif x {\n\t\ty()\n", "    if x {\n        y()\n", "    if x {\n          z()\n")
-    assert done.text == "\tif x {\n\t\t  z()\n"
-
-
-def test_the_place_of_an_edit_is_shown_with_the_lines_around_it() -> None:
-    text = "".join(f"{number}\n" for number in range(1, 101))
-    rows = place(text, "50\n51").splitlines()
-    assert [int(row.split("\t")[0]) for row in rows] == list(range(46, 56))
-    assert place(text, "none") == place(text, "") == ""
-    assert place(text, "1\n2").splitlines()[0] == "     1\t1"
-    assert (
-        len(place(text, "\n".join(map(str, range(1, 101))))) and place("x" * 500, "x" * 500) == f"     1\t{'x' * 400}"
-    )
-    assert len(place(text, "\n".join(str(number) for number in range(1, 90))).splitlines()) == MOST_SHOWN
-
-
-def test_other_lines_that_are_like_it_are_named_too() -> None:
-    with pytest.raises(ToolError, match=r"the nearest place is; also like it: line 2\n"):
-        apply("value_one = 11\nvalue_two = 12\nzzz\n", "value_one = 111 x", "y")
-    with pytest.raises(ToolError, match="nothing in the file looks like it"):
-        apply("a\n", " \n ", "x")

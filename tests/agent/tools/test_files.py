@@ -1,5 +1,4 @@
 import asyncio
-import errno
 import os
 import threading
 from pathlib import Path
@@ -98,46 +97,6 @@ async def test_an_interrupted_write_is_finished_and_told(workspace: Workspace) -
     assert workspace.events == [change]
 
 
-def test_the_root_directory_is_a_directory() -> None:
-    with pytest.raises(ToolError, match="is a directory"):
-        files.open_regular(Path("/"))
-
-
-def test_what_is_known_of_a_file_is_its_version(workspace: Workspace) -> None:
-    path = workspace.write("a.txt", "one\n")
-    context = workspace.context
-    assert files.not_known(context, files.load(path)) == f"you have not read {path}"
-    assert not files.changed_since_seen(context, files.load(path))
-    files.saw(context, path, files.load(path).stamp)
-    assert files.not_known(context, files.load(path)) == "" and not files.changed_since_seen(context, files.load(path))
-    path.write_text("other\n")
-    assert files.not_known(context, files.load(path)) == f"{path} has changed since you read it"
-    path.write_text("")
-    assert files.not_known(context, files.load(path)) == "", "there is nothing to know of an empty file"
-    assert files.not_known(context, files.load(workspace.root / "none")) == ""
-
-
-@pytest.mark.parametrize(
-    ("size", "place", "shown"),
-    [
-        (files.VIEW, "3\tplace", "It holds this now; call again with what should be there:\n" + "x" * files.VIEW),
-        (files.VIEW + 1, "3\tplace", "It holds this there now; call again with what should be there:\n3\tplace"),
-        (files.VIEW + 1, "", "x\n[it goes on; read the rest with read_file]"),
-    ],
-)
-def test_a_file_is_shown_whole_or_by_the_place_that_was_meant(
-    workspace: Workspace, size: int, place: str, shown: str
-) -> None:
-    path = workspace.write("a.txt", "x" * size)
-    assert files.view(workspace.context, files.load(path), place).endswith(shown)
-    assert files.not_known(workspace.context, files.load(path)) == "", "from now on it is known"
-
-
-def test_a_binary_file_is_told_by_its_kind(workspace: Workspace) -> None:
-    path = workspace.write("a.bin", b"\0\1\2")
-    assert files.view(workspace.context, files.load(path)).startswith("It is a binary file of 3 bytes; call again if")
-
-
 def test_a_file_of_exactly_the_largest_size_can_be_changed(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,44 +121,3 @@ def test_a_removed_file_is_told_backed_up_and_not_another_one(workspace: Workspa
     path.write_text("held\n")
     with pytest.raises(Denied):
         files.remove(workspace.context, files.load(path), "held\n")
-
-
-def test_a_new_file_has_the_mode_that_was_asked_for_and_a_change_is_told_with_its_call(workspace: Workspace) -> None:
-    path = workspace.root / "run.sh"
-    change = files.save(workspace.context, files.load(path), b"x\xff", "", "x\udcff", mode=0o700)
-    assert path.stat().st_mode & 0o777 == 0o700 and (change.change, change.call) == ("added", "call-1")
-    assert "+x\\xff" in change.diff and workspace.backups == [(path, None)]
-    assert not files.changed_since_seen(workspace.context, files.load(path)), "what one wrote oneself is known"
-
-
-@pytest.mark.parametrize(
-    ("number", "says"),
-    [
-        (errno.ELOOP, "is a symlink that leads in a circle"),
-        (errno.ENOTDIR, "something on the way is not a directory"),
-        (errno.EACCES, "may not be read or written: why"),
-        (errno.EPERM, "may not be read or written: why"),
-        (errno.EIO, "/none/x: why"),
-        (errno.ENOENT, "does not exist"),
-    ],
-)
-def test_what_the_system_says_is_put_in_words(number: int, says: str) -> None:
-    assert says in files.explain(OSError(number, "why"), Path("/none/x")).message
-
-
-async def test_an_interrupt_of_a_write_that_fails_is_still_an_interrupt(workspace: Workspace) -> None:
-    begun, go_on = threading.Event(), threading.Event()
-
-    def work() -> tuple[str, FileChanged | None]:
-        begun.set()
-        assert go_on.wait(60)
-        raise ToolError("no")
-
-    running = asyncio.create_task(files.changing(workspace.context, work))
-    await asyncio.to_thread(begun.wait, 60)
-    running.cancel()
-    await asyncio.sleep(0)
-    go_on.set()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-    assert await files.changing(workspace.context, lambda: ("nothing", None)) == "nothing" and not workspace.events

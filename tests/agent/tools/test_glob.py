@@ -5,7 +5,6 @@ import pytest
 
 from tests.agent.tools.workspace import Workspace
 from treadle.agent import toolbox
-from treadle.agent.tools import search
 from treadle.errors import ToolError
 
 
@@ -113,34 +112,3 @@ async def test_what_may_not_be_read_is_not_listed(tmp_path: Path) -> None:
     workspace.write("secrets/key", "")
     workspace.write("open", "")
     assert await workspace.run("glob", pattern="**") == "open"
-
-
-async def test_exactly_as_many_as_may_be_listed_are_listed_without_a_note(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(search, "MAX_FILES", 2)
-    for name in ("a", "b"):
-        workspace.write(name, "")
-    assert "[" not in await workspace.run("glob", pattern="*")
-    workspace.write("c", "")
-    assert (await workspace.run("glob", pattern="*")).splitlines()[2].startswith("[the 2 newest of 3 files; narrow")
-
-
-@pytest.mark.parametrize(("cap", "listed"), [(256 + 4, 2), (256 + 3, 1)])
-async def test_as_many_are_listed_as_there_is_room_for(tmp_path: Path, cap: int, listed: int) -> None:
-    (tmp_path / "w").mkdir()
-    workspace = Workspace(tmp_path / "w", output_cap=cap)
-    for name in ("a", "b"):
-        workspace.write(name, "")
-    lines = (await workspace.run("glob", pattern="*")).splitlines()
-    assert len([line for line in lines if not line.startswith("[")]) == listed
-
-
-async def test_a_pattern_that_cannot_be_read_and_a_root_of_the_system_are_understood(workspace: Workspace) -> None:
-    with pytest.raises(ToolError, match="a pattern may have at most"):
-        await workspace.run("glob", pattern="a" * 100_000)
-    tool = toolbox.load("glob")
-    for pattern, touched in (("/*.none", "/"), ("/etc/*.none", "/etc"), ("*/x", str(workspace.root))):
-        args = toolbox.decode(tool, f'{{"pattern": "{pattern}"}}')
-        access = tool.access(args, workspace.context.resolve)
-        assert (access.paths, access.kind) == ((touched,), "read")

@@ -11,18 +11,13 @@ import pytest
 from tests.agent.tools.workspace import Workspace
 from tests.conftest import need
 from tests.waiting import until
-from treadle.agent.tools.search import MAX_LINE, Grep, GrepArgs, _same
+from treadle.agent.tools.search import Grep, GrepArgs
 from treadle.errors import ToolError
 from treadle.io.process import table
 from treadle.io.process.tree import own
 
 INSTALLED = os.path.join(sysconfig.get_path("scripts"), "rg")
 PROGRAMS = {"rg on PATH": lambda: need("rg"), "the installed rg": lambda: INSTALLED}
-
-
-def test_a_line_is_what_the_search_showed_of_it_whatever_is_no_text_in_it() -> None:
-    assert _same("a", "a\r\n") and _same("a\ufffdb", "a\udcffb\n") and _same("a", "\ufeffa")
-    assert not _same("a", "b\n") and not _same("a\ufffd", "b\udcff\n")
 
 
 @pytest.fixture(params=PROGRAMS)
@@ -206,36 +201,6 @@ async def test_what_rules_hide_is_not_searched(tmp_path: Path) -> None:
     workspace.write("secrets/key", "needle")
     workspace.write("open", "needle")
     assert await workspace.run("grep", pattern="needle") == "open:1:needle"
-
-
-async def test_exactly_as_many_as_the_limit_are_shown_without_a_note(workspace: Workspace) -> None:
-    grep = searcher(workspace, INSTALLED)
-    workspace.write("two.txt", "needle\nneedle\n")
-    assert await grep("needle", limit=2) == "two.txt:1:needle\ntwo.txt:2:needle"
-    assert await grep("needle", limit=1, output_mode="files_with_matches") == "two.txt"
-    workspace.write("long.txt", "thread" + "x" * (MAX_LINE - 6) + "\n")
-    assert "more characters" not in await grep("thread")
-
-
-async def test_lines_around_a_match_are_parted_between_files_and_not_within_a_group(workspace: Workspace) -> None:
-    grep = searcher(workspace, INSTALLED)
-    workspace.write("one.txt", "needle\nneedle\nx\n")
-    workspace.write("two.txt", "needle\n")
-    assert await grep("needle", context=1) == ("one.txt:1:needle\none.txt:2:needle\none.txt-3-x\n--\ntwo.txt:1:needle")
-    assert "--" not in await grep("needle")
-
-
-async def test_a_file_in_another_encoding_or_with_bytes_that_are_no_text_is_shown(workspace: Workspace) -> None:
-    grep = searcher(workspace, INSTALLED)
-    workspace.write("odd.txt", b"needle \xff\n")
-    workspace.write("marked.txt", b"\xef\xbb\xbfneedle\n")
-    found = (await grep("needle")).splitlines()
-    assert [line.partition(":")[0] for line in found] == ["marked.txt", "odd.txt"]
-
-
-async def test_a_pattern_may_have_an_escaped_backslash_before_an_n(workspace: Workspace) -> None:
-    workspace.write("path.txt", "C:\\new\n")
-    assert await searcher(workspace, INSTALLED)(r"C:\\new") == "path.txt:1:C:\\new"
 
 
 async def test_a_fifo_and_a_wrong_glob_are_refused(workspace: Workspace) -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from treadle.agent.tools.base import HostQuestions, host_granted, host_question
+from treadle.agent.tools.base import HostQuestions
 
 
 async def test_a_host_is_asked_about_once_however_often_it_is_tried() -> None:
@@ -46,22 +46,3 @@ async def test_a_question_outlives_the_connection_and_ends_with_the_command() ->
     questions.close()
     async with asyncio.timeout(60):
         await withdrawn.wait()
-
-
-def test_the_question_and_what_follows_name_the_host_as_a_person_writes_it() -> None:
-    asked = host_question("a command", "a.example", 8080, call="c1", deadline=5.0)
-    assert asked.text == "a command wants to reach a.example:8080, which is not among the hosts that may be reached"
-    assert (asked.kind, asked.name, asked.tool_kind) == ("permission", "network", "network")
-    assert (asked.call, asked.deadline, asked.args) == ("c1", 5.0, {"host": "a.example", "port": 8080})
-    granted = host_granted("a.example", 443).message
-    assert granted.startswith("a.example can be reached for the rest of this session. For good: add it to network")
-
-
-async def test_one_refused_at_two_ports_of_the_web_is_named_once() -> None:
-    async def ask(host: str, port: int) -> bool:
-        return False
-
-    questions = HostQuestions(ask)
-    for port in (80, 443, 81):
-        assert not await questions.reach("a.example", port)
-    assert questions.refused == ["a.example", "a.example:81"]

@@ -33,15 +33,6 @@ def test_structure_survives_and_code_does_not() -> None:
     )
 
 
-def test_what_is_no_text_is_left_out() -> None:
-    page = "<p>x<svg><text>t</text></svg><textarea>ta</textarea><iframe src=y>i</iframe><img src=z alt=w>y"
-    assert to_text(page) == "xy"
-
-
-def test_a_page_without_a_title_keeps_its_first_lines() -> None:
-    assert to_text("---\na\n---\nb") == "---\na\n---\nb"
-
-
 @pytest.mark.parametrize(
     ("page", "text"),
     [
@@ -72,12 +63,6 @@ def test_a_hostile_page_takes_linear_time(piece: str) -> None:
 )
 def test_anything_is_text(parts: list[str]) -> None:
     assert isinstance(to_text("".join(parts), "http://x/"), str)
-
-
-def test_a_title_is_one_line_of_text_and_a_page_without_words_is_its_title() -> None:
-    assert to_text("<TITLE lang=en>a &amp;\n b</TITLE><p>c") == "a & b\n\nc"
-    assert to_text("<title>only</title>") == "only" and to_text("") == ""
-    assert to_text("<p>a\udcffb") == "a?b"
 
 
 def test_links_stay_as_they_are_without_an_address_and_images_and_metadata_are_left_out() -> None:

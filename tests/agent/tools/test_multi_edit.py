@@ -1,8 +1,6 @@
 import pytest
 
 from tests.agent.tools.workspace import Workspace
-from treadle.agent import toolbox
-from treadle.agent.tools.file_tools import MULTI_EDIT
 from treadle.errors import ToolError
 
 
@@ -37,15 +35,3 @@ async def test_no_edits_and_edits_that_cancel_out_are_refused(workspace: Workspa
             file_path="a.py",
             edits=[{"old_string": "a", "new_string": "b"}, {"old_string": "b", "new_string": "a"}],
         )
-
-
-async def test_a_fault_deep_in_the_arguments_is_named_by_its_place(workspace: Workspace) -> None:
-    with pytest.raises(ToolError, match=r"edits\[0\]"):
-        await workspace.edit("multi_edit", file_path="a.py", edits=[{"old_string": 3}])
-
-
-async def test_what_is_touched_is_the_file_with_its_arguments(workspace: Workspace) -> None:
-    args = toolbox.decode(MULTI_EDIT, '{"file_path": "a.py", "edits": []}')
-    access = MULTI_EDIT.access(args, workspace.context.resolve)
-    assert (access.tool, access.kind, access.paths) == ("multi_edit", "write", (str(workspace.root / "a.py"),))
-    assert access.args is args

@@ -9,12 +9,6 @@ from hypothesis import strategies as st
 from tests.agent.tools.workspace import Workspace
 from treadle.agent import toolbox
 from treadle.agent.toolbox import Output, capped
-from treadle.errors import StorageError
-
-
-def test_what_fits_is_left_as_it_is(workspace: Workspace) -> None:
-    text = "x" * workspace.context.output_cap
-    assert capped(text, workspace.context) == text and not workspace.kept.exists()
 
 
 def test_what_does_not_fit_keeps_head_and_tail_and_tells_where_the_whole_is(workspace: Workspace) -> None:
@@ -74,47 +68,3 @@ def test_however_it_is_cut_no_character_breaks_and_the_whole_is_on_disk(
         assert collected.path.read_bytes() == data
     else:
         assert result.encode() == data and len(data) <= 64
-
-
-@pytest.mark.parametrize(
-    ("head", "shown"), [("12345678\n9abcdef", "12345678"), ("1234567\n89abcdef", "1234567\n89abcdef")]
-)
-@pytest.mark.parametrize(
-    ("tail", "end"), [("1234567\n89abcdef", "89abcdef"), ("12345678\n9abcdef", "12345678\n9abcdef")]
-)
-def test_the_ends_are_whole_lines_where_that_costs_less_than_half(
-    tmp_path: Path, head: str, shown: str, tail: str, end: str
-) -> None:
-    result = capped(head + "x" * 64 + tail, Workspace(tmp_path, output_cap=64).context)
-    left_out = 96 - len(shown) - len(end)
-    assert result.startswith(f"{shown}\n[... {left_out} of 96 bytes left out; the whole is in ")
-    assert result.endswith(f" ...]\n{end}")
-
-
-@pytest.mark.parametrize(("size", "where"), [(100, "the whole is in "), (101, "the first 0 MiB are in ")])
-@pytest.mark.parametrize("piece", [1, 200])
-def test_on_disk_is_as_much_as_fits_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, where: str, piece: int
-) -> None:
-    monkeypatch.setattr(toolbox, "DISK_CAP", 100)
-    flood = Output(Workspace(tmp_path, output_cap=64).context)
-    for start in range(0, size, piece):
-        flood.add(b"x" * min(piece, size - start))
-    assert where in flood.text() and flood.path is not None and flood.path.stat().st_size == 100
-
-
-def test_a_disk_that_fails_later_is_told_too(workspace: Workspace) -> None:
-    flood = Output(workspace.context)
-    flood.add(b"x" * 50_000)
-    assert flood.path is not None
-    flood.path.unlink()
-    flood.path.mkdir()
-    flood.add(b"y")
-    assert flood.path is None and "they could not be kept: [Errno 21]" in flood.text() and flood.text().endswith("xy")
-
-    def full(call: str, text: str) -> Path:
-        raise StorageError("the disk is full")
-
-    lost = Output(msgspec.structs.replace(workspace.context, overflow=full))
-    lost.add(b"x" * 50_000)
-    assert "they could not be kept: the disk is full" in lost.text()

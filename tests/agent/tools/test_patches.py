@@ -109,63 +109,7 @@ def test_a_patch_with_all_of_the_file_as_its_context_makes_exactly_its_change(
     assert patched("".join(f"{line}\n" for line in lines), "@@", *hunk) == "".join(f"{line}\n" for line in after)
 
 
-@pytest.mark.parametrize(
-    ("patch", "why", "hint"),
-    [
-        (
-            f"{BEGIN}\n*** Update File: f\n@@\n-a\nb\n{END}",
-            "line 5 of the patch begins with 'b'",
-            "lines of a file begin with ' ', '-' or '+'",
-        ),
-        (
-            f"{BEGIN}\n*** Add File: f\n+a\n b\n{END}",
-            "line 4 of the patch begins with ' '",
-            "lines of a file begin with '+'",
-        ),
-        (
-            f"{BEGIN}\n-a\n{END}",
-            "line 2 of the patch belongs to no file",
-            "begin with '*** Update File:' or '*** Add File:'",
-        ),
-        (f"{BEGIN}\n*** Delete File: f\n\n{END}", "line 3 of the patch: a file that is deleted has no lines", None),
-        (f"{BEGIN}\n*** Add File:\n+a\n{END}", "the patch has nothing to do in ''", None),
-    ],
-)
-def test_a_wrong_line_is_named_by_its_number(patch: str, why: str, hint: str | None) -> None:
-    with pytest.raises(ToolError) as caught:
-        parse(patch)
-    assert (caught.value.message, caught.value.hint) == (why, hint)
-
-
-def test_marks_count_only_where_they_may_stand() -> None:
-    update, made, moved = parse(
-        f"  {BEGIN}\n*** Update File: f\n@@ a\n@@ b\n-x\n@@\n+y\n*** End of File\n"
-        f"*** Add File: g\n+@@\n+*** End of File\n*** Update File: h\n*** Move to: i\n{END}  "
-    )
-    assert [(hunk.anchors, hunk.at_end) for hunk in update.hunks] == [(["a", "b"], False), ([], True)]
-    assert made.content == "@@\n*** End of File\n" and (moved.move_to, moved.hunks) == ("i", [])
-    with pytest.raises(ToolError, match="begins with '\\*'"):
-        parse(f"{BEGIN}\n*** Update File: h\n@@\n-x\n*** Move to: i\n{END}")
-
-
 def test_an_anchor_may_be_shortened_and_the_exact_one_goes_first() -> None:
     text = "class AB:\n  x\nclass A:\n  x\n"
     assert patched(text, "@@ class A:", "-  x", "+  y") == "class AB:\n  x\nclass A:\n  y\n"
     assert patched("def long_name(a, b):\n  x\n", "@@ def long_name", "-  x", "+  y").endswith("  y\n")
-
-
-def test_lines_without_context_at_the_end_of_the_file_go_there_also_below_an_anchor() -> None:
-    assert patched("a\nb\n", "@@ a", "+c", "*** End of File") == "a\nb\nc\n"
-    assert patched("a\n", "@@", "-a") == "" and patched("a", "@@", "+b") == "a\nb"
-
-
-def test_places_are_listed_and_the_first_below_a_clear_line_is_taken() -> None:
-    with pytest.raises(ToolError) as caught:
-        patched("x\n" * 12, "@@", "-x")
-    assert (
-        caught.value.message == "hunk 1 fits at 12 places, at lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10; nothing was written"
-    )
-    assert (caught.value.hint or "").startswith("add lines around it")
-    assert patched("top\nx\nx\n", "@@ top", "-x", "+y") == "top\ny\nx\n"
-    with pytest.raises(ToolError, match="hunk 1: its lines are not in the file, or not below the hunk before it$"):
-        apply("a\n", parse(f"{BEGIN}\n*** Update File: f\n-b\n{END}")[0].hunks, hidden=True)

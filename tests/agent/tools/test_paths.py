@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.agent.tools.files import Resolved, missing, resolve, show, shown
+from treadle.agent.tools.files import Resolved, resolve, show
 from treadle.errors import ToolError
 
 
@@ -54,28 +54,6 @@ def test_any_name_is_shown_as_one_line_of_utf8_that_finds_it_again(
         assert os.fsencode(resolve(root, text)) == os.path.join(os.fsencode(root), name)
 
 
-def test_paths_are_shown_relative_to_the_working_directory_where_they_lie_in_it(tmp_path: Path) -> None:
-    assert shown(tmp_path / "a" / "b", tmp_path) == "a/b"
-    assert shown(tmp_path, tmp_path) == str(tmp_path)
-    assert shown(Path("/etc/x"), tmp_path) == "/etc/x"
-
-
-def test_near_names_are_found_whatever_their_case(tmp_path: Path) -> None:
-    (tmp_path / "README.md").write_text("")
-    assert "did you mean" in str(missing(tmp_path / "readme.md"))
-    assert missing(tmp_path / "zzz").hint is None
-    assert resolve(tmp_path, "~") == Path(os.path.expanduser("~"))
-
-
-def test_the_deepest_directory_there_is_and_up_to_three_names_are_said(tmp_path: Path) -> None:
-    for name in ("note1", "note2", "note3", "note4", "zebra"):
-        (tmp_path / name).mkdir()
-    gone = missing(tmp_path / "notes" / "deep" / "x")
-    assert gone.message == f"{tmp_path}/notes/deep/x does not exist; the deepest directory that does is {tmp_path}"
-    assert (gone.hint or "").count(" or ") == 2 and (gone.hint or "").startswith(f"did you mean {tmp_path}/note")
-    assert missing(tmp_path / "none").message == f"{tmp_path}/none does not exist"
-
-
 def test_a_path_is_resolved_once_so_that_a_link_cannot_be_changed_in_between(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to("one")
@@ -84,20 +62,3 @@ def test_a_path_is_resolved_once_so_that_a_link_cannot_be_changed_in_between(tmp
     link.unlink()
     link.symlink_to("two")
     assert resolved("link") == tmp_path / "one" and resolve(tmp_path, "link") == tmp_path / "two"
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [("a b", "a b"), ("ä\u200b", "ä\u200b"), ("a\nb", "a\\x0ab"), ("a\n\\x", "a\\x0a\\x5cx"), ("a\\x", "a\\x")],
-)
-def test_only_a_name_with_odd_bytes_is_escaped(name: str, text: str) -> None:
-    assert show(name) == text
-
-
-def test_an_escape_is_read_back_only_where_that_file_is_there(tmp_path: Path) -> None:
-    assert resolve(tmp_path, "a\\x0ab") == tmp_path / "a\\x0ab"
-    (tmp_path / "a\nb").touch()
-    assert resolve(tmp_path, "a\\x0ab") == tmp_path / "a\nb"
-    (tmp_path / "a\\x0ab").touch()
-    assert resolve(tmp_path, "a\\x0ab") == tmp_path / "a\\x0ab"
-    assert resolve(tmp_path, "a\\x00b") == tmp_path / "a\\x00b"

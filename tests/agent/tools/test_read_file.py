@@ -21,16 +21,6 @@ async def test_lines_come_with_their_numbers(workspace: Workspace) -> None:
     assert await workspace.run("read_file", file_path="a.txt") == numbered("one", "two")
 
 
-async def test_path_is_accepted_for_file_path(workspace: Workspace) -> None:
-    workspace.write("a.txt", "one\n")
-    assert await workspace.run("read_file", path="a.txt") == numbered("one")
-
-
-async def test_a_last_line_without_newline_is_a_line(workspace: Workspace) -> None:
-    workspace.write("a.txt", "one\ntwo")
-    assert await workspace.run("read_file", file_path="a.txt") == numbered("one", "two")
-
-
 async def test_an_empty_file_is_said_to_be_empty(workspace: Workspace) -> None:
     workspace.write("a.txt", "")
     assert "is empty" in await workspace.run("read_file", file_path="a.txt")
@@ -208,66 +198,6 @@ def test_any_window_has_the_lines_that_a_plain_split_has(
         assert not wanted
     else:
         assert result.startswith(numbered(*wanted, first=first)) if wanted else "is empty" in result
-
-
-@pytest.mark.parametrize(
-    ("args", "wanted"),
-    [
-        ({}, (1, file_tools.MAX_LINES)),
-        ({"offset": 0}, (1, file_tools.MAX_LINES)),
-        ({"limit": 0}, (1, file_tools.MAX_LINES)),
-        ({"limit": 9999}, (1, file_tools.MAX_LINES)),
-        ({"offset": 3, "start_line": 3, "end_line": 3}, (3, 1)),
-        ({"offset": 3, "end_line": 9, "limit": 2}, (3, 2)),
-        ({"end_line": 9999}, (1, file_tools.MAX_LINES)),
-    ],
-)
-def test_a_window_is_what_its_arguments_mean(args: dict[str, int], wanted: tuple[int, int]) -> None:
-    assert file_tools.window(file_tools.ReadArgs(file_path="a", **args)) == wanted  # type: ignore[arg-type]
-    with pytest.raises(ToolError, match="offset and start_line mean the same and differ"):
-        file_tools.window(file_tools.ReadArgs(file_path="a", offset=1, start_line=2))
-
-
-async def test_a_line_of_exactly_the_longest_size_is_whole(workspace: Workspace) -> None:
-    for size, cut in ((file_tools.MAX_LINE, False), (file_tools.MAX_LINE + 1, True), (5 * file_tools.MAX_LINE, True)):
-        for end in ("", "\n"):
-            workspace.write("a.txt", "x" * size + end)
-            said = await workspace.run("read_file", file_path="a.txt")
-            assert (f"[... {size - file_tools.MAX_LINE} more bytes in this line]" in said) is cut
-
-
-async def test_lines_that_fill_the_room_exactly_are_all_shown(tmp_path: Path) -> None:
-    (tmp_path / "w").mkdir()
-    for cap, shown in ((512 + 18, 2), (512 + 17, 1), (512, 1)):
-        workspace = Workspace(tmp_path / "w", output_cap=cap)
-        workspace.write("a.txt", "x\ny\n")
-        said = await workspace.run("read_file", file_path="a.txt")
-        assert said.count("\t") == shown and ("to go on: offset=2" in said) is (shown == 1)
-
-
-async def test_what_was_not_counted_is_more_than_what_was(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workspace.write("a.txt", "a\nb\nc")
-    assert (await workspace.run("read_file", file_path="a.txt", limit=1)).endswith(
-        "[lines 1 to 1 of 3; to go on: offset=2]"
-    )
-    monkeypatch.setattr(file_tools, "COUNT_AHEAD", 3)
-    assert "[lines 1 to 1 of more than 2;" in await workspace.run("read_file", file_path="a.txt", limit=1)
-    monkeypatch.setattr(file_tools, "COUNT_AHEAD", 4)
-    assert "[lines 1 to 1 of 3;" in await workspace.run("read_file", file_path="a.txt", limit=1)
-    assert (
-        await workspace.run("read_file", file_path="a.txt", offset=3) == numbered("c", first=3) + "[lines 3 to 3 of 3]"
-    )
-
-
-async def test_wide_text_that_is_too_large_is_refused(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    workspace.write("wide.txt", b"\xff\xfe" + "ab\n".encode("utf-16-le"))
-    monkeypatch.setattr(file_tools, "MAX_EDIT", 8)
-    assert "ab" in await workspace.run("read_file", file_path="wide.txt")
-    monkeypatch.setattr(file_tools, "MAX_EDIT", 7)
-    with pytest.raises(ToolError, match="is UTF-16 and too big to convert here"):
-        await workspace.run("read_file", file_path="wide.txt")
 
 
 async def test_what_was_read_is_known_and_an_image_of_the_largest_size_is_shown(tmp_path: Path) -> None:

@@ -2,14 +2,12 @@ import base64
 import json
 import os
 import sysconfig
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from treadle.agent.tools import search
 from treadle.agent.tools.search import RipgrepReader, RipgrepRequest
-from treadle.errors import ToolError
 
 
 def line(kind: str, **data: object) -> bytes:
@@ -36,11 +34,6 @@ def test_files_come_whole_however_the_bytes_are_cut() -> None:
 def test_a_file_that_turns_out_binary_is_dropped_and_an_unfinished_one_too() -> None:
     data = whole("/a", 1, binary=3) + line("begin", path={"text": "/b"})
     assert list(RipgrepReader(keep=100).feed(data)) == []
-
-
-def test_of_one_file_few_rows_are_kept_and_all_are_counted() -> None:
-    [file] = RipgrepReader(keep=3).feed(whole("/a", *range(1, 100)))
-    assert len(file.rows) == 3 and file.count == 99
 
 
 def test_a_line_of_megabytes_is_counted_and_not_kept() -> None:
@@ -82,47 +75,3 @@ def test_ripgrep_is_found_on_path_and_never_by_a_relative_one(monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", ".")
     assert search.find("/") is None
-
-
-def test_what_is_asked_for_is_what_the_program_is_told() -> None:
-    def argv(in_order: bool = False, **more: object) -> list[str]:
-        return search.ripgrep_argv("rg", RipgrepRequest(pattern="x", root="/", **more), in_order)  # type: ignore[arg-type]
-
-    plain = argv()
-    assert "--case-sensitive" in plain and "--no-require-git" in plain
-    assert not {"--sort", "--context", "--no-ignore", "--type", "--ignore-case"} & set(plain)
-    assert "--ignore-case" in argv(ignore_case=True) and "--case-sensitive" not in argv(ignore_case=True)
-    assert "--no-ignore" in argv(include_ignored=True) and "--no-require-git" not in argv(include_ignored=True)
-    around, ordered, typed = argv(context=2), argv(in_order=True), argv(base_glob="*.py")
-    assert around[around.index("--context") + 1] == "2" and ordered[ordered.index("--sort") + 1] == "path"
-    assert typed[typed.index("--type-add") + 1] == "wanted:*.py" and typed[typed.index("--type") + 1] == "wanted"
-
-
-def test_lines_around_a_match_are_no_matches_and_as_many_rows_as_asked_for_are_kept() -> None:
-    where = {"text": "/a"}
-    around = line("context", path=where, lines={"text": "c\n"}, line_number=1)
-    match = line("match", path=where, lines={"bytes": base64.b64encode(b"m\xff\r\n").decode()}, line_number=2)
-    data = line("begin", path=where) + around + match + around + line("end", path=where, binary_offset=None)
-    [file] = RipgrepReader(keep=2).feed(data)
-    assert [(row.line, row.text, row.match) for row in file.rows] == [(1, "c", False), (2, "m\udcff", True)]
-    assert file.count == 1
-
-
-async def run(script: str, take: Callable[[search.FileMatches], bool], timeout: float = 60) -> bool:
-    return await search.run_ripgrep(["/bin/sh", "-c", script], {"PATH": "/usr/bin:/bin"}, timeout, 9, take)
-
-
-async def test_a_search_ends_when_enough_is_found_or_time_is_up_and_a_complaint_is_told(tmp_path: Path) -> None:
-    (tmp_path / "out").write_bytes(whole("/a", 1) + whole("/b", 2))
-    found: list[str] = []
-
-    def take(file: search.FileMatches) -> bool:
-        found.append(file.path)
-        return False
-
-    assert await run(f"cat {tmp_path}/out; exec sleep 600", take) and found == ["/a"]
-    assert not await run("exec sleep 600", take, timeout=0.05)
-    for words in ("regex parse error", "the literal is not allowed"):
-        with pytest.raises(ToolError, match=words):
-            await run(f"echo '{words}' >&2; exit 2", take)
-    assert await run("echo no such file >&2; exit 2", take) and await run("echo regex >&2; exit 1", take)

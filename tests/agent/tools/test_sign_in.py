@@ -10,7 +10,6 @@ import pytest
 
 from tests.agent.checkouts import checkout, git
 from tests.agent.tools.workspace import Workspace
-from treadle.agent.tools.bash import refused_sign_in, unreachable_by_ssh
 from treadle.events import Warned
 from treadle.io.sandbox import methods
 from treadle.session import Confinement
@@ -73,25 +72,3 @@ async def test_a_list_of_hosts_does_not_help_ssh_and_that_is_said(tmp_path: Path
     walls = Confinement(use="on", network="off", hosts=("127.0.0.1:9",), write=(str(top),), temp=str(tmp_path))
     said = await Workspace(top, confinement=lambda: walls).run("bash", command="git push ssh://127.0.0.1:9/x main")
     assert "[ssh reaches no machine from here" in said and "--network on" in said and "no network here" not in said
-
-
-def test_anything_else_is_not_about_signing_in() -> None:
-    assert refused_sign_in("cat: x: Permission denied") == refused_sign_in("error: failed to push some refs") == ""
-
-
-@pytest.mark.parametrize(
-    ("output", "allow"),
-    [
-        ("git@h: Permission denied (publickey).", 'sockets = ["$SSH_AUTH_SOCK"]'),
-        ("Host key verification failed.", '"~/.ssh/known_hosts"'),
-        ("fatal: could not read Username for 'https://h'", '"~/.git-credentials"'),
-        ("To get started run: gh auth login", '"~/.config/gh"'),
-    ],
-)
-def test_what_to_allow_fits_the_way_of_signing_in(output: str, allow: str) -> None:
-    assert allow in refused_sign_in(output) and unreachable_by_ssh(output) == ""
-
-
-@pytest.mark.parametrize("output", ["ssh: connect to host h port 22: refused", "ssh: Could not resolve hostname h"])
-def test_ssh_that_reaches_nothing_is_told_from_one_that_may_not_sign_in(output: str) -> None:
-    assert unreachable_by_ssh(output).startswith("ssh reaches no machine from here") and refused_sign_in(output) == ""

@@ -52,17 +52,3 @@ async def test_what_was_found_is_remembered_for_the_next_step(workspace: Workspa
     with pytest.raises(ToolError, match="no tool fits 'weather'") as caught:
         await TOOL_SEARCH.run(SearchArgs(query="weather"), context)
     assert caught.value.hint == "the servers are files, mail; try other words"
-
-
-async def test_every_search_adds_to_what_was_found_and_lines_are_short(workspace: Workspace) -> None:
-    context = workspace.context
-    odd = [tool("plain", "x" * 300), tool("mcp__one__two", "No words"), tool("mcp__b", "No words")]
-    context.state[DEFERRED] = odd
-    assert await TOOL_SEARCH.run(SearchArgs(query="plain"), context) == f"plain: {'x' * 200}"
-    await TOOL_SEARCH.run(SearchArgs(query="two"), context)
-    assert list(context.state[FOUND]) == ["plain", "mcp__one__two"]
-    with pytest.raises(ToolError) as caught:
-        await TOOL_SEARCH.run(SearchArgs(query="zzz"), context)
-    assert caught.value.hint == "the servers are one; try other words"
-    access = TOOL_SEARCH.access(SearchArgs(query="x"), context.resolve)
-    assert (access.tool, access.kind) == ("tool_search", "read")

@@ -6,7 +6,6 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -19,7 +18,6 @@ from treadle.agent.tools.web_fetch import WebFetch, WebFetchArgs
 from treadle.errors import ToolError
 
 LOOPBACK = ip_address("127.0.0.1")
-Answer = Callable[[str, dict[str, str]], bytes]
 
 
 def http(body: bytes, kind: str = "text/html", status: str = "200 OK", **headers: str) -> bytes:
@@ -276,59 +274,3 @@ async def test_over_tls_the_certificate_must_be_for_the_name_and_not_for_the_add
             await local(ours).run(WebFetchArgs(url=f"https://127.0.0.1:{server.port}/"), workspace.context)
     finally:
         listening.close()
-
-
-@pytest.mark.parametrize(
-    ("fields", "text"),
-    [
-        ({"body": b"x\n"}, "x"),
-        ({"body": b""}, "[the page has no text]"),
-        ({"body": b"x", "status": 399}, "x"),
-        ({"body": b"x", "status": 400}, "[the server answered 400]\nx"),
-        ({"body": b"x", "asked": "http://other/"}, "[http://h/]\nx"),
-        ({"body": b"x", "cut": True}, f"x\n[cut after {web_fetch.MAX_BYTES:,} bytes]"),
-        ({"body": b"<p>x</p>", "content_type": ""}, "x"),
-        ({"body": b"<p>x</p>", "content_type": "text/plain"}, "<p>x</p>"),
-        ({"body": b" <p>x</p>", "content_type": "Application/XHTML+xml; q=1"}, "x"),
-        ({"body": b'{"a": 1}', "content_type": "application/ld+json"}, '{"a": 1}'),
-        ({"body": b"\xe9", "content_type": "text/plain; charset='latin-1'"}, "é"),
-        ({"body": b"\xc3\xa9", "content_type": "text/plain; charset=nonsense"}, "é"),
-        ({"body": b"\xff\xfex\0", "content_type": "text/plain"}, "x"),
-        ({"body": b"\xef\xbb\xbfx", "content_type": "text/plain"}, "x"),
-    ],
-)
-def test_a_page_is_told_with_what_is_special_about_it(fields: dict[str, Any], text: str) -> None:
-    usual = {"url": "http://h/", "asked": "http://h/", "status": 200, "content_type": "text/plain", "cut": False}
-    assert web_fetch.FetchedPage(**{**usual, **fields}).render() == text
-
-
-@pytest.mark.parametrize(
-    ("body", "kind", "what"),
-    [
-        (b"x", "image/png", "image/png"),
-        (b"\x89PNG\r\n\x1a\n", "text/plain", "a PNG image"),
-        (b"x", "application/zip", "application/zip"),
-    ],
-)
-def test_a_page_that_is_no_text_is_named_by_its_kind(body: bytes, kind: str, what: str) -> None:
-    page = web_fetch.FetchedPage("http://h/", "http://h/", 200, kind, body, False)
-    with pytest.raises(ToolError, match=f"^http://h/ is {what}, of {len(body)} bytes or more; only text can be read"):
-        page.render()
-
-
-@pytest.mark.parametrize(
-    ("url", "why"),
-    [
-        ("ftp://h/", "only http and https can be fetched, not 'ftp'"),
-        ("h/x", "only http and https can be fetched, not 'h/x'"),
-        ("http://", "'http://' names no host"),
-        ("http://h:0/", "names no host"),
-        ("http://h:x/", "is not a valid address"),
-        ("http://me@h/", "carries credentials"),
-        ("http://:pw@h/", "carries credentials"),
-    ],
-)
-def test_each_wrong_address_says_what_is_wrong(url: str, why: str) -> None:
-    with pytest.raises(ToolError, match=why):
-        web_fetch.check_url(url)
-    assert web_fetch.check_url("https://h:8443/x").port == 8443

@@ -203,18 +203,6 @@ async def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path: Path) 
     assert sorted(os.listdir(tmp_path)) == [fresh.name, "a.txt"]
 
 
-@pytest.mark.parametrize(
-    ("content", "size"),
-    [("", "0 bytes, 0 lines"), ("x", "1 bytes, 1 line"), ("x\n", "2 bytes, 1 line"), ("x\ny", "3 bytes, 2 lines")],
-)
-async def test_the_size_is_told_in_bytes_and_lines(workspace: Workspace, content: str, size: str) -> None:
-    assert await workspace.run("write_file", file_path="a", content=content) == f"Made a ({size})"
-    assert await workspace.run("write_file", file_path="a", content=content) == (
-        f"a already holds exactly this ({size}); nothing was written"
-    )
-    assert (await workspace.run("write_file", file_path="a", content="other\n")).startswith("Replaced a (6 bytes")
-
-
 async def test_a_binary_file_is_replaced_without_showing_it(workspace: Workspace) -> None:
     path = workspace.write("a.bin", b"\0\1")
     await workspace.edit("write_file", file_path="a.bin", content="text\n")

