@@ -13,7 +13,7 @@ import msgspec
 
 from treadle.agents import find_agent, takes_programs
 from treadle.errors import ConfigError, NotFound, ToolError
-from treadle.events import AnyEvent, Asked, ErrorInfo, FileChanged, Outcome, ToolKind, TurnEnded
+from treadle.events import AnyEvent, Asked, ErrorInfo, FileChanged, Outcome, ToolKind
 from treadle.io.process.loop import run_async
 from treadle.io.tasks import end_tasks
 from treadle.policy.rules import parse_rule
@@ -36,6 +36,7 @@ from treadle.session import (
     Subagent,
     Use,
 )
+from treadle.sessions.served import ServedTurn
 from treadle.sessions.totals import Totals, TurnSummary, totals
 
 # The options of `query`, `run` and `open`, typed: a type checker refuses a wrong name and a wrong value.
@@ -268,7 +269,7 @@ class Conversation:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._turn: str | None = None
+        self._served: ServedTurn | None = None
         self._failed: Exception | None = None
 
     @property
@@ -280,24 +281,18 @@ class Conversation:
 
         If `on_ask` raises, the question is denied, the turn is interrupted, and after its end the exception is raised.
         """
-        reader = self.session.events(after=-1)
-        turn, ended = "", False
-        try:
-            self._turn = turn = await self.session.prompt(Prompt(text=prompt))
-            async for event in reader:
-                if event.turn == turn:
-                    ended = isinstance(event, TurnEnded)
-                    yield event
-                    if ended:
-                        if self._failed is not None:
-                            failed, self._failed = self._failed, None
-                            raise failed
-                        return
-        finally:
-            reader.close()
-            self._turn = None
-            if turn and not ended:
-                await self.session.interrupt(turn, "the program stopped listening")
+        async with ServedTurn(self.session, left="the program stopped listening") as served:
+            await served.prompt(Prompt(text=prompt))
+            self._served = served
+            try:
+                async for event in served:
+                    if event.turn:
+                        yield event
+            finally:
+                self._served = None
+        if self._failed is not None:
+            failed, self._failed = self._failed, None
+            raise failed
 
     @overload
     async def say(self, prompt: str) -> Result: ...
@@ -334,15 +329,15 @@ class Conversation:
             await self.session.answer(
                 asked.request, Answer(decision="deny", text=f"on_ask failed: {error}", by="program")
             )
-        if self._turn:
-            await self.session.interrupt(self._turn, "on_ask failed")
+        if self._served is not None:
+            await self._served.interrupt("on_ask failed")
 
     async def steer(self, text: str) -> bool:
         """Send more text to the running turn; False when none is running or it is too late.
 
         Raises Unsupported, with the reason, when the agent cannot be given messages while it works.
         """
-        return await self.session.steer(self._turn, text) if self._turn else False
+        return self._served is not None and await self._served.steer(text)
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ Words:
     event log   the session's events, numbered from 1; readers start at any number
     reader      lossless (the session waits for it when it is a window behind) or observer (it is told what it missed)
     turn        one prompt and all that follows; turns of a session run one after the other
+    served turn a turn that someone follows: the client of a door, a program, a person in the chat
     question    an `Asked` event that waits for `answer`, with a deadline
     ability     something an agent can be asked for; its card gives a level for each
 
@@ -18,6 +19,7 @@ Promises, and who keeps each:
     Every turn ends with exactly one TurnEnded, also when it fails or is cancelled.             session
     Events are numbered without gaps; memory is bounded.                                        session.EventLog
     A question is answered once, or runs into its deadline.                                     session
+    Who follows a turn misses nothing of it, and has interrupted it by leaving.                 served
     What an agent cannot do is refused before anything is said to it.                           abilities
     Token estimates come from one rule and are marked as estimates.                             tokens
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.doors.a2a.callers import ASK, opened, state_of, text_of
+from tests.waiting import until
 from treadle.doors.a2a.task import ServedTask
 from treadle.errors import ProviderError
 from treadle.events import (
-    Answered,
     Asked,
     ErrorInfo,
     Message,
@@ -22,7 +22,7 @@ from treadle.events import (
     Usage,
     Warned,
 )
-from treadle.session import Prompt, SessionSpec
+from treadle.session import Answer, Prompt, SessionSpec
 from treadle.testing.sessions import ScriptedAgent, ScriptedSession
 from treadle.wire.a2a import messages
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, Fault
@@ -150,7 +150,7 @@ def message(text: str) -> messages.A2aMessage:
 
 async def served(*turns: list[Any]) -> tuple[ServedTask, ScriptedSession, list[Any]]:
     session = ScriptedSession(SessionSpec.of(cwd="/", answers=True), list(turns))
-    task = ServedTask(session, "c1", message("first"), "owner")
+    task = ServedTask(session, "c1", message("first"), "owner", -1)
     told: list[Any] = []
     task.on_status = told.append
     return task, session, told
@@ -174,11 +174,10 @@ async def test_what_was_spent_is_told_when_it_has_ended() -> None:
         ([Usage(input_tokens=5)], {"inputTokens": 5, "outputTokens": 0}),
         ([], None),
     ):
-        task, session, changes = await served()
-        for event in spent:
-            task._take(event)
+        task, session, changes = await served([*spent, TextDelta(text="the answer")])
+        await task.begin(Prompt(text="go"))
         assert task.snapshot().metadata == {}
-        task._take(TurnEnded(outcome="completed", text="the answer"))
+        await asyncio.wait_for(task.follow(), 60)
         assert task.snapshot().metadata == changes[-1].metadata == ({"usage": told} if told else {})
         assert [artifact.parts[0].text for artifact in task.snapshot().artifacts] == ["the answer"]
         await session.close()
@@ -224,32 +223,35 @@ async def test_what_it_does_is_seen_by_those_who_watch_while_it_works() -> None:
         task._take(event)
     seen = [event async for event in watching]
     words = [event.status.message.text for event in seen if event.status.message is not None]
-    assert words == ["bash: ls", "read: a, b", "wait", "trying again: busy", "not told"]
+    owners = "a warning for the agent's owner: other"
+    assert words == ["bash: ls", "read: a, b", "wait", "trying again: busy", "not told", owners]
     assert [event.metadata for event in seen][1:4] == [{"tool": "bash"}, {"tool": "read"}, {"tool": "wait"}]
     assert [event.metadata for event in seen][5] == {"warning": "not_told"}
     assert [change.status.state for change in changes] == ["working", "completed"], "progress is not for webhooks"
-    assert task.snapshot().history[-1].text == "not told"
+    assert [each.text for each in task.snapshot().history][-2:] == ["not told", owners]
     await session.close()
 
 
 async def test_questions_come_one_after_the_other_and_those_that_are_over_are_not_put() -> None:
-    task, session, changes = await served()
-    task._take(TurnStarted(prompt="go"))
+    asked = [Asked(request=name, kind="permission", text=f"may {name}?", name="bash") for name in ("q1", "q2", "q3")]
+
+    async def ask(session: ScriptedSession, turn: Any) -> None:
+        await asyncio.gather(*(session.ask(one) for one in asked))
+
+    task, session, changes = await served([ask])
     watching, through = task.watch(through=False), task.watch(through=True)
-    for name in ("q1", "q2"):
-        task._take(Asked(request=name, kind="permission", text=f"may {name}?", name="bash"))
+    await task.begin(Prompt(text="go"))
+    following = asyncio.create_task(task.follow())
     await asyncio.wait_for(task.rest(), 60)
     assert [change.status.state for change in changes] == ["working", "input-required"]
-    task._take(Answered(request="q2", decision="deny"))
-    task._take(Answered(request="other", decision="deny"))
-    assert [asked.request for asked in task._questions] == ["q1"]
+    for name in ("q2", "q1"):  # by another, or their time has run out
+        await session.answer(name, Answer(decision="deny"))
+    await until(lambda: changes[-1].status.message.parts[1].data["request"] == "q3")
     await task.hear(message("yes"))
-    assert task.status.state == "working" and task._questions == [] and not task._resting.is_set()
-    task._take(TurnEnded(outcome="completed"))
+    await asyncio.wait_for(following, 60)
     states = [[event.status.state async for event in each] for each in (watching, through)]
-    assert states[0] == ["working", "input-required"]
-    assert states[1] == ["working", "input-required", "input-required", "working", "completed"]
-    assert task._watchers == set()
+    assert states[0] == ["submitted", "working", "input-required"]
+    assert states[1] == ["submitted", "working", "input-required", "input-required", "working", "completed"]
     await session.close()
 
 
@@ -290,16 +292,14 @@ async def test_text_is_appended_to_one_answer_until_it_is_whole() -> None:
 
 async def test_a_session_that_closes_or_a_server_that_stops_fails_the_task() -> None:
     task, session, changes = await served([asyncio.Event()])
-    reader = session.events(after=-1)
-    task.turn = await session.prompt(Prompt(text="go"))
-    following = asyncio.create_task(task.follow(reader))
+    await task.begin(Prompt(text="go"))
+    following = asyncio.create_task(task.follow())
     await asyncio.sleep(0)
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)
     assert task.status.state == "failed" and task.snapshot().history[-1].text == "the server stopped"
     await session.close()
     other, closed, _ = await served()
-    reader = closed.events(after=-1)
     await closed.close()
-    await asyncio.wait_for(other.follow(reader), 60)
+    await asyncio.wait_for(other.follow(), 60)
     assert [each.text for each in other.snapshot().history] == ["first", "the session was closed"]

@@ -12,7 +12,7 @@ import pytest
 from tests.streams import pair
 from treadle.doors.acp.door import AcpDoor
 from treadle.errors import AuthFailed, MaxIterations, NotFound, ProviderError
-from treadle.events import Asked, ImageFile, TextDelta, ToolEnded, Usage, Warned
+from treadle.events import Asked, ImageFile, TextDelta, ToolEnded, Usage
 from treadle.io.link import Link
 from treadle.io.rpc import CallFailed, Rpc
 from treadle.session import (
@@ -210,13 +210,6 @@ async def test_a_limit_is_a_stop_reason_and_a_sentence(tmp_path: Path) -> None:
         session = await new(editor, tmp_path)
         result = await editor.call("session/prompt", sessionId=session, prompt=said("hi"))
     assert result["stopReason"] == "max_turn_requests" and "3 calls" in editor.texts()
-
-
-async def test_warnings_go_to_the_log_of_the_editor(tmp_path: Path) -> None:
-    async with opened(ScriptedAgent([Warned(message="careful")]), tmp_path) as editor:
-        session = await new(editor, tmp_path)
-        await editor.call("session/prompt", sessionId=session, prompt=said("hi"))
-    assert editor.warnings == ["careful"]
 
 
 async def test_audio_in_a_prompt_is_refused_and_not_left_out(tmp_path: Path) -> None:

@@ -36,9 +36,7 @@ class Editor:
     def __init__(self, *turns: list[Any]) -> None:
         self.updates: list[dict[str, Any]] = []
         self.session = Talking(SessionSpec.of(cwd="/w", answers=True), list(turns))
-        self.served = Served(
-            self.session, "/w", "suggest", client=ClientAbilities({}), call=self.call, tell=self.tell, warn=print
-        )
+        self.served = Served(self.session, "/w", "suggest", client=ClientAbilities({}), call=self.call, tell=self.tell)
 
         self.asked: list[tuple[str, dict[str, Any]]] = []
 
@@ -186,10 +184,9 @@ async def test_what_another_turn_says_is_not_passed_on_and_its_warnings_are_but_
         session.emit(TextDelta(text="not ours"), turn="other")
 
     editor = Editor([beside, TextDelta(text="ours")])
-    warned: list[str] = []
-    editor.served._warn = warned.append
     await editor.served.prompt([{"type": "text", "text": "go"}])
     said = [update["content"]["text"] for update in editor.updates if update["sessionUpdate"] == "agent_message_chunk"]
+    warned = [update["content"]["text"] for update in editor.updates if "_meta" in update]
     assert said == ["ours"] and warned == ["of no turn"] and editor.served._turns == []
     await editor.served.close()
 

@@ -9,6 +9,7 @@ from treadle.doors.mcp.door import OPEN, AgentRun, Runs, ask_while
 from treadle.errors import Busy, NotFound
 from treadle.events import Asked, TextDelta, TurnEnded
 from treadle.session import Answer, SessionSpec
+from treadle.sessions.served import ServedTurn
 from treadle.testing.sessions import ScriptedAgent
 
 ASKED = Asked(request="r1", kind="permission", text="may I?", name="bash")
@@ -99,7 +100,7 @@ async def test_the_one_that_rested_longest_makes_room_and_none_that_works() -> N
     with pytest.raises(NotFound, match="no run"):
         made.get(opened[0].id)
     for run in made:
-        run.turn = "t"
+        run._served = ServedTurn(run.session)
     with pytest.raises(Busy, match="at work already"):
         await made.open(agent=None)
     await made.close()

@@ -19,6 +19,7 @@ from treadle.events import (
     Warned,
 )
 from treadle.session import SessionSpec
+from treadle.sessions.served import ServedTurn
 from treadle.testing.sessions import ScriptedSession
 
 ASKED = Asked(request="r1", kind="permission", text="may I?", name="bash", command="make", paths=("/w/a",))
@@ -26,9 +27,12 @@ ASKED = Asked(request="r1", kind="permission", text="may I?", name="bash", comma
 
 async def run(*events: AnyEvent) -> AgentRun:
     made = AgentRun("run_1", ScriptedSession(SessionSpec.of(cwd="/w", session_id="s1"), []), "native", "/w")
-    made.turn = "t1"
+    made._served = ServedTurn(made.session)
+    made._served.adopt("t1")
     for number, event in enumerate((TurnStarted(prompt="go"), *events), 1):
-        made._take(msgspec.structs.replace(event, seq=number, turn="t1", ts=float(number)))
+        stamped = msgspec.structs.replace(event, seq=number, turn="t1", ts=float(number))
+        made._served._take(stamped)
+        made._take(stamped)
     return made
 
 

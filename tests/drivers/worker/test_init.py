@@ -6,7 +6,7 @@ from treadle.wire.worker.messages import PermissionRules, SessionBudget
 def test_a_plain_spec_asks_for_little() -> None:
     config = init_config(SessionSpec(cwd="/x", mode=None))
     assert (config.model, config.system_prompt, config.tools) == ("", "", TOOLS)
-    assert config.capabilities == ("steer", "cwd")
+    assert config.capabilities == ("steer", "warnings", "cwd")
     assert (config.permissions, config.budget, config.approval_mode) == (None, None, None)
 
 
@@ -28,7 +28,7 @@ def test_everything_that_the_wire_can_say_is_said() -> None:
     assert (config.system_prompt, config.tools, config.max_iterations) == ("one\n\ntwo", ("grep",), 5)
     assert config.permissions == PermissionRules(deny=("Write",)) and config.budget == SessionBudget(max_cost_usd=1.0)
     assert set(config.capabilities) == {
-        *("answers", "steer", "cwd", "approval_mode", "permissions", "budget", "resume"),
+        *("answers", "steer", "warnings", "cwd", "approval_mode", "permissions", "budget", "resume"),
     }
 
 

@@ -52,7 +52,7 @@ ELSEWHERE = {
 
 def carried(wire: str, event: Any) -> bool:
     if wire == "worker":
-        return bool(WorkerOutgoing(NEWEST, answers=True).translate([event]))
+        return bool(WorkerOutgoing(NEWEST, answers=True, warnings=True).translate([event]))
     if wire == "sidecar":
         out = SidecarOutgoing("/w")
         if isinstance(event, events.ToolEnded):

@@ -259,6 +259,8 @@ class ServedContext:
         self.session: Session | None = None
         self.session_id = ""
         """Of the session that it had, to resume it."""
+        self.after = -1
+        """Where its next task begins to read: at the warnings of a session that was just opened."""
         self.used = time.monotonic()
         self.tasks: list[ServedTask] = []
 
@@ -367,16 +369,12 @@ class A2aDoor:
         if len(context) > CONTEXT_LENGTH:
             raise Malformed(f"message.contextId has more than {CONTEXT_LENGTH} characters")
         conversation, session = await self._conversation(owner, context)
-        task = ServedTask(session, context, given.message, owner)
-        reader = session.events(after=-1)
-        try:
-            task.turn = await session.prompt(prompt)
-        except BaseException:
-            reader.close()
-            raise
+        after, conversation.after = conversation.after, -1
+        task = ServedTask(session, context, given.message, owner, after)
+        await task.begin(prompt)
         conversation.tasks = [each for each in conversation.tasks if not each.ended] + [task]
         self._keep(task)
-        start_held(self._following, task.follow(reader), name=task.id)
+        start_held(self._following, task.follow(), name=task.id)
         return task
 
     async def _conversation(self, owner: str, context: str) -> tuple[ServedContext, Session]:
@@ -408,6 +406,7 @@ class A2aDoor:
             self._warn(f"a conversation could not be opened: {error}")
             raise Fault(INTERNAL_ERROR, f"the agent could not be started ({error.code})") from error
         conversation.session_id = session.id
+        conversation.after = 0
         return session
 
     async def _make_room(self, owner: str) -> None:

@@ -4,15 +4,14 @@ import asyncio
 import itertools
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import suppress
 from typing import Any, Literal, cast
 
 from treadle import events
-from treadle.errors import NotFound, Unsupported
+from treadle.errors import Unsupported
 from treadle.events import Asked
-from treadle.session import Answer, EventReader, Session
+from treadle.session import Answer, Prompt, Session
+from treadle.sessions.served import ServedTurn
 from treadle.sessions.session import new_id
-from treadle.sessions.totals import Totals
 from treadle.wire.a2a.messages import (
     INTERRUPTED,
     TERMINAL,
@@ -105,6 +104,8 @@ BEHIND = 10_000
 """A watcher that is this many events behind is dropped; it can subscribe again, and begins with the whole task."""
 ENDINGS: dict[str, A2aState] = {"completed": "completed", "interrupted": "canceled"}
 """The state after each outcome of a turn; all others are `failed`."""
+SHOWN = ("changed_input", "not_told", "cancel_not_heeded")
+"""The warnings whose words a client may see; others may name files of ours."""
 
 
 _numbers = itertools.count(1)
@@ -113,11 +114,9 @@ _numbers = itertools.count(1)
 class ServedTask:
     """`follow` runs it to its end. Who asks for it meanwhile gets its current state."""
 
-    def __init__(self, session: Session, context: str, message: A2aMessage, owner: str) -> None:
+    def __init__(self, session: Session, context: str, message: A2aMessage, owner: str, after: int) -> None:
         self.id, self.context, self.owner = new_id("task"), context, owner
         self.number = next(_numbers)
-        self.turn = ""
-        self.session = session
         self.status = A2aStatus(state="submitted", timestamp=timestamp(time.time()))
         self.on_status: Callable[[A2aEvent], None] = lambda event: None
         """Called with each change of the state, for webhooks."""
@@ -125,8 +124,9 @@ class ServedTask:
         self._artifacts: dict[str, list[str]] = {}
         self._writing = ""
         """The artifact that text is appended to; empty between two of them."""
-        self._questions: list[events.Asked] = []
-        self._spent = Totals()
+        self._served = ServedTurn(session, after=after, left="the server stopped")
+        self._asking = ""
+        """The question that is shown now."""
         self._watchers: set[asyncio.Queue[A2aEvent | None]] = set()
         self._resting = asyncio.Event()
         self.note(message)
@@ -186,17 +186,22 @@ class ServedTask:
             A2aMessage(id=message.id, role=message.role, parts=message.parts, context=self.context, task=self.id)
         )
 
-    async def follow(self, reader: EventReader) -> None:
+    async def begin(self, prompt: Prompt) -> None:
+        try:
+            await self._served.prompt(prompt)
+        except BaseException:
+            await self._served.close()
+            raise
+
+    async def follow(self) -> None:
         """Read the events of its turn until that has ended."""
         try:
-            async for event in reader:
-                if event.turn == self.turn:
+            async with self._served:
+                async for event in self._served:
                     self._take(event)
-                    if isinstance(event, events.TurnEnded):
-                        return
-            self._change("failed", "the session was closed")
+            if not self.ended:
+                self._change("failed", "the session was closed")
         finally:
-            reader.close()
             if not self.ended:
                 self._change("failed", "the server stopped")
 
@@ -204,19 +209,17 @@ class ServedTask:
         """A further message for it: the answer to its question, or words for an agent that can be given some."""
         if self.ended:
             raise Fault(UNSUPPORTED_OPERATION, f"the task is {self.status.state} and takes no further messages")
-        if not self._questions:
+        if not self._served.questions:
             return await self._steer(message)
-        asked = self._questions[0]
+        asked = next(iter(self._served.questions.values()))
         answer = answer_of(asked, message)
-        self._questions.pop(0)
         self.note(message)
-        with suppress(NotFound):  # its time has run out; what comes of that is an event
-            await self.session.answer(asked.request, answer)
+        await self._served.answer(asked.request, answer)
         self._ask_or_go_on()
 
     async def _steer(self, message: A2aMessage) -> None:
         try:
-            heard = bool(message.text.strip()) and await self.session.steer(self.turn, message.text)
+            heard = bool(message.text.strip()) and await self._served.steer(message.text)
         except Unsupported as error:
             raise Fault(UNSUPPORTED_OPERATION, str(error)) from error
         if not heard:
@@ -224,7 +227,7 @@ class ServedTask:
         self.note(message)
 
     async def cancel(self) -> None:
-        await self.session.interrupt(self.turn, "cancelled by the client")
+        await self._served.interrupt("cancelled by the client")
         await self._resting.wait()
 
     def _take(self, event: events.AnyEvent) -> None:
@@ -244,20 +247,14 @@ class ServedTask:
                 self._progress(words, {"denied": event.name})
             case events.Retrying():
                 self._progress(f"trying again: {event.error.message}", {})
-            case events.Usage():
-                self._spent = self._spent.plus(event)
-            case events.Asked():
-                self._questions.append(event)
-                if len(self._questions) == 1:
-                    self._ask_or_go_on()
-            case events.Answered() if any(asked.request == event.request for asked in self._questions):
-                self._questions = [asked for asked in self._questions if asked.request != event.request]
+            case events.Asked() if len(self._served.questions) == 1:
                 self._ask_or_go_on()
-            case events.Warned(
-                code="changed_input" | "not_told" | "cancel_not_heeded"
-            ):  # others may name files of ours
-                self.note(self._words(event.message))
-                self._progress(event.message, {"warning": event.code})
+            case events.Answered() if event.request == self._asking:
+                self._ask_or_go_on()
+            case events.Warned():
+                words = event.message if event.code in SHOWN else f"a warning for the agent's owner: {event.code}"
+                self.note(self._words(words))
+                self._progress(words, {"warning": event.code})
             case events.TurnEnded():
                 self._end(event)
 
@@ -296,15 +293,12 @@ class ServedTask:
             self._publish(StatusUpdate(task=self.id, context=self.context, status=status, metadata=dict(metadata)))
 
     def _ask_or_go_on(self) -> None:
-        if not self._questions:
+        asked = next(iter(self._served.questions.values()), None)
+        self._asking = asked.request if asked is not None else ""
+        if asked is None:
             return self._change("working")
-        message = A2aMessage(
-            id=new_id("message"),
-            role="agent",
-            parts=parts_of(self._questions[0]),
-            context=self.context,
-            task=self.id,
-        )
+        parts = parts_of(asked)
+        message = A2aMessage(id=new_id("message"), role="agent", parts=parts, context=self.context, task=self.id)
         self.note(message)
         self._set(A2aStatus(state="input-required", message=message, timestamp=timestamp(time.time())))
 
@@ -312,7 +306,6 @@ class ServedTask:
         if event.text and not self._artifacts:
             self._append(event.text)
         self._close_artifact()
-        self._questions.clear()
         self._change(ENDINGS.get(event.outcome, "failed"), event.error.message if event.error is not None else "")
 
     def _change(self, state: A2aState, words: str = "") -> None:
@@ -337,10 +330,11 @@ class ServedTask:
         return A2aMessage(id=new_id("message"), role="agent", parts=parts, context=self.context, task=self.id)
 
     def _usage(self) -> dict[str, dict[str, float]]:
-        if not self._spent.calls:
+        spent = self._served.totals.summary().usage
+        if not spent.calls:
             return {}
-        counted = {"inputTokens": self._spent.input_tokens, "outputTokens": self._spent.output_tokens}
-        cost = {} if self._spent.cost_usd is None else {"costUsd": self._spent.cost_usd}
+        counted = {"inputTokens": spent.input_tokens, "outputTokens": spent.output_tokens}
+        cost = {} if spent.cost_usd is None else {"costUsd": spent.cost_usd}
         return {"usage": {**counted, **cost}}
 
     def _publish(self, event: A2aEvent) -> None:

@@ -3,7 +3,6 @@
 Sessions run side by side.
 """
 
-import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -16,11 +15,10 @@ from treadle import __version__
 from treadle.doors.approvals import other_input, proposed
 from treadle.doors.rpc import RpcDoor
 from treadle.errors import AuthFailed, NotFound, RemoteError, TreadleError
-from treadle.events import Answered, AnyEvent, Asked, TurnEnded, Usage, Warned
+from treadle.events import Asked, TurnEnded, Usage
 from treadle.io.files import read_if_there
 from treadle.io.rpc import Then
 from treadle.io.streams import Stream
-from treadle.io.tasks import end_tasks
 from treadle.policy.rules import MATRIX
 from treadle.session import (
     Agent,
@@ -29,7 +27,6 @@ from treadle.session import (
     Choosing,
     CommandInfo,
     Effort,
-    EventReader,
     Keeping,
     Mode,
     ModelMenu,
@@ -42,6 +39,7 @@ from treadle.session import (
     Start,
 )
 from treadle.sessions.abilities import can
+from treadle.sessions.served import ServedTurn
 from treadle.sessions.totals import Totals
 from treadle.settings import config
 from treadle.wire.acp.connection import (
@@ -244,14 +242,12 @@ class Served:
         client: ClientAbilities,
         call: Caller,
         tell: Callable[[str, dict[str, Any]], Any],
-        warn: Callable[[str], None],
     ) -> None:
         self.session = session
         self.mode = session.info.mode or mode
         self._client = client
         self._call = call
         self._tell = tell
-        self._warn = warn
         self._out = AcpOutgoing(
             lambda args: proposed(args, cwd),
             terminals=client.terminals,
@@ -259,8 +255,9 @@ class Served:
             load=read_if_there,
         )
         self._spent = Totals()
-        self._turns: list[str] = []
-        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._turns: list[ServedTurn] = []
+        self._seen = 0
+        """The last event that the editor was told of."""
         self._commands: list[CommandInfo] = []
         self._titled = False
         self._options: list[dict[str, Any]] = []
@@ -339,19 +336,20 @@ class Served:
         if not self._titled:
             self._titled = True
             await self.update({"sessionUpdate": "session_info_update", "title": " ".join(text.split())[:TITLE]})
-        reader = self.session.events(after=-1)
         try:
-            turn = await self._begin(text, images)
-            if turn is None:
-                return {"stopReason": "end_turn"}
-            return await self._follow(turn, reader)
+            async with ServedTurn(
+                self.session, after=self._seen, ask=self._put, left="the editor stopped listening"
+            ) as served:
+                if not await self._begin(served, text, images):
+                    return {"stopReason": "end_turn"}
+                await self._follow(served)
+            return await self._result(served.ended)
         finally:
-            reader.close()
             await self.offer_commands()
             await self._renew_settings()
 
-    async def _begin(self, text: str, images: tuple[bytes, ...]) -> str | None:
-        """The turn that this starts; None when it was a command that is done already."""
+    async def _begin(self, served: ServedTurn, text: str, images: tuple[bytes, ...]) -> bool:
+        """Whether this starts a turn, and not a command that is done already."""
         name, _, args = text.strip().removeprefix("/").partition(" ")
         if text.lstrip().startswith("/") and any(command.name == name for command in self.session.commands()):
             if images:
@@ -360,45 +358,23 @@ class Served:
             if result is not None:
                 if result.turn is None:
                     await self.update({"sessionUpdate": "agent_message_chunk", "content": text_block(result.message)})
-                return result.turn
-        return await self.session.prompt(Prompt(text=text, images=images))
+                    return False
+                served.adopt(result.turn)
+                return True
+        await served.prompt(Prompt(text=text, images=images))
+        return True
 
-    async def _follow(self, turn: str, reader: EventReader) -> dict[str, Any]:
-        self._turns.append(turn)
-        ended = None
+    async def _follow(self, served: ServedTurn) -> None:
+        self._turns.append(served)
         try:
-            async for event in reader:
-                if event.turn != turn:
-                    self._beside(event)
-                    continue
-                await self._pass_on(event)
-                if isinstance(event, TurnEnded):
-                    ended = event
-                    break
-        finally:
-            self._turns.remove(turn)
-            if ended is None:
-                await self.session.interrupt(turn, "the editor stopped listening")
-        return await self._result(ended)
-
-    def _beside(self, event: AnyEvent) -> None:
-        if isinstance(event, Warned) and event.code != "gap":
-            self._warn(event.message)
-
-    async def _pass_on(self, event: AnyEvent) -> None:
-        match event:
-            case Asked():
-                self._ask(event)
-            case Answered():
-                if (asking := self._asking.pop(event.request, None)) is not None:
-                    asking.cancel()
-            case Usage():
-                await self._used(event)
-            case Warned():
-                self._beside(event)
-            case _:
+            async for event in served:
+                self._seen = served.seen
+                if isinstance(event, Usage):
+                    await self._used(event)
                 for update in self._out.updates(event):
                     await self.update(update)
+        finally:
+            self._turns.remove(served)
 
     async def _used(self, usage: Usage) -> None:
         self._spent = self._spent.plus(usage)
@@ -438,25 +414,18 @@ class Served:
 
     # Questions
 
-    def _ask(self, asked: Asked) -> None:
-        task = asyncio.create_task(self._put(asked), name=f"question {asked.request}")
-        self._asking[asked.request] = task
-
-    async def _put(self, asked: Asked) -> None:
+    async def _put(self, asked: Asked) -> Answer:
         shown, tool = self._out.asked(asked)
         for update in shown if asked.kind == "permission" else []:
             await self.update(update)
-        answer = await put(self._call, self.session.id, asked, tool, forms=self._client.forms)
-        with suppress(NotFound):  # its time has run out meanwhile
-            await self.session.answer(asked.request, answer)
+        return await put(self._call, self.session.id, asked, tool, forms=self._client.forms)
 
     async def cancel(self) -> None:
-        for turn in list(self._turns):
+        for served in [*self._turns]:
             with suppress(TreadleError):
-                await self.session.interrupt(turn, "cancelled in the editor")
+                await served.interrupt("cancelled in the editor")
 
     async def close(self) -> None:
-        await end_tasks(*self._asking.values())
         await self.session.close()
 
 
@@ -566,9 +535,7 @@ class AcpDoor(RpcDoor[Served]):
             raise Fault(RESOURCE_NOT_FOUND, str(error)) from error
         except AuthFailed as error:
             raise Fault(AUTH_REQUIRED, str(error)) from error
-        served = Served(
-            session, cwd, mode, client=self._client, call=self._rpc.call, tell=self._rpc.tell, warn=self._warn
-        )
+        served = Served(session, cwd, mode, client=self._client, call=self._rpc.call, tell=self._rpc.tell)
         self._sessions[session.id] = served
         return served
 

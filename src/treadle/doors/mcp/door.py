@@ -20,7 +20,6 @@ from treadle.doors.approvals import other_input
 from treadle.doors.outbox import Outbox
 from treadle.errors import Busy, ConfigError, NotFound, RemoteError, RemoteProtocolError, TreadleError
 from treadle.events import (
-    Answered,
     AnyEvent,
     Asked,
     FileChanged,
@@ -37,8 +36,9 @@ from treadle.io.streams import Stream
 from treadle.io.tasks import end_tasks
 from treadle.policy.rules import is_under, stricter
 from treadle.session import Agent, Answer, Prompt, Session, SessionSpec, Start, parse_mode
+from treadle.sessions.served import ServedTurn
 from treadle.sessions.session import new_id
-from treadle.sessions.totals import TurnSummary, TurnTotals
+from treadle.sessions.totals import TurnSummary
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, Fault
 from treadle.wire.common.rpc import RpcCall, RpcMessage, RpcNotice
 from treadle.wire.common.schema import NON_EMPTY, TEXT, Schema, faults, one_of, record
@@ -141,47 +141,47 @@ class AgentRun:
         self.session = session
         self.agent = agent
         self.cwd = cwd
-        self.turn = ""
         self.status: Status = "running"
-        self.questions: dict[str, Asked] = {}
         self.events: list[AnyEvent] = []
         self.watchers: list[Callable[[AnyEvent], None]] = []
-        self._totals = TurnTotals()
+        self._served: ServedTurn | None = None
         self._news = asyncio.Event()
         self._following: asyncio.Task[None] | None = None
 
     async def prompt(self, text: str) -> None:
         if self.busy:
             raise Busy(f"the run {self.id} is at work", hint="wait for it with `read`, or `cancel` it")
-        reader = self.session.events(after=-1)
-        self._totals, self.status = TurnTotals(), "running"
-        self.turn = await self.session.prompt(Prompt(text=text))
-        self._following = asyncio.create_task(self._follow(reader), name=f"events of {self.id}")
-
-    async def _follow(self, reader: Any) -> None:
+        served = ServedTurn(self.session, after=self._served.seen if self._served is not None else 0)
         try:
-            async for event in reader:
-                self._take(event)
-                if isinstance(event, TurnEnded) and event.turn == self.turn:
-                    return
-            self.status = "failed"
+            await served.prompt(Prompt(text=text))
+        except BaseException:
+            await served.close()
+            raise
+        self._served, self.status = served, "running"
+        self._following = asyncio.create_task(self._follow(served), name=f"events of {self.id}")
+
+    async def _follow(self, served: ServedTurn) -> None:
+        try:
+            async with served:
+                async for event in served:
+                    self._take(event)
+            self.status = served.ended.outcome if served.ended is not None else "failed"
         finally:
-            reader.close()
             self._tell()
+
+    @property
+    def questions(self) -> dict[str, Asked]:
+        return self._served.questions if self._served is not None else {}
+
+    @property
+    def turn(self) -> str:
+        return self._served.id if self._served is not None else ""
 
     def _take(self, event: AnyEvent) -> None:
         self.events.append(event)
         del self.events[:-STORED_EVENTS]
-        if event.turn == self.turn:
-            self._totals.add(event)
-        match event:
-            case Asked():
-                self.questions[event.request] = event
-            case Answered():
-                self.questions.pop(event.request, None)
-            case TurnEnded() if event.turn == self.turn:
-                self.questions.clear()
-                self.status = event.outcome
+        if isinstance(event, TurnEnded):
+            self.status = event.outcome
         if self.busy:
             self.status = "waiting" if self.questions else "running"
         for watcher in [*self.watchers]:
@@ -194,10 +194,13 @@ class AgentRun:
 
     @property
     def busy(self) -> bool:
-        return bool(self.turn) and self.status in ("running", "waiting")
+        return self._served is not None and self.status in ("running", "waiting")
 
     def summary(self) -> TurnSummary:
-        return self._totals.summary()
+        return self._served.totals.summary() if self._served is not None else TurnSummary()
+
+    async def answer(self, request: str, answer: Answer) -> bool:
+        return self._served is not None and await self._served.answer(request, answer)
 
     async def news(self, seconds: float | None) -> None:
         """Wait until something has happened, but no longer than this."""
@@ -271,9 +274,7 @@ async def ask_while(run: AgentRun, elicit: Elicit) -> None:
             answer = await elicit(asked)
             if answer is None:
                 return
-            with suppress(NotFound):
-                await run.session.answer(request, answer)
-            run.questions.pop(request, None)
+            await run.answer(request, answer)
         await run.news(None)
 
 

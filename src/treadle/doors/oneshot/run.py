@@ -29,6 +29,7 @@ from treadle.events import (
     ToolStarted,
     TurnEnded,
     Usage,
+    Warned,
 )
 from treadle.io.streams import Printing
 from treadle.io.tasks import start_held
@@ -316,6 +317,8 @@ class OneShot:
         self._err = err or Printing("stderr")
         self._strict = strict
         self._extra = extra
+        self._met = False
+        """Whether the client has seen what was said while the session was opened."""
         self._check = check
         self._unknown_cost = unknown_cost
         self._totals = TurnTotals()
@@ -405,6 +408,14 @@ class OneShot:
                 await self._write(self._codex.begin())
             elif self._extra is not None and self.format != "text":
                 await self._write(self._extra.begin())
+            if self.format != "text" and not self._met:
+                opening = [
+                    event
+                    for event in self.session.events(observer=True).ready()
+                    if type(event) is Warned and not event.turn
+                ]
+                await self._write([record for event in opening for record in self._records(event)])
+            self._met = True
             ending, structured = await self._answer(prompt, reader)
         finally:
             reader.close()

@@ -23,6 +23,7 @@ from treadle.events import (
     TurnEnded,
     TurnStarted,
     Usage,
+    Warned,
 )
 from treadle.io.files import read_if_there, read_lines, text_if_there
 from treadle.session import Mode, Session
@@ -137,6 +138,8 @@ class Verbose:
                 return self._let_go()
             case ContextCompacted():
                 return [compacted(self._session.id), compact_boundary(event, self._session.id)]
+            case Warned() if event.code != "gap":
+                return [wire.warning_line(event.message, self._session.id)]
             case CommandRun(call=str(call)):
                 self._ran[call] = event
             case FileChanged(call=str(call)):

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from treadle.agent.providers.names import PREFIXES
 from treadle.doors.outbox import Outbox
 from treadle.errors import ConfigError, RemoteProtocolError, TreadleError, VersionMismatch
-from treadle.events import Answered, AnyEvent, Asked, ModelRouted, TextDelta, TurnEnded, Warned
+from treadle.events import AnyEvent, Asked, ModelRouted, TextDelta, Warned
 from treadle.io.link import Link
 from treadle.io.paths import here
 from treadle.io.streams import Stream
@@ -27,7 +27,6 @@ from treadle.io.tasks import end_tasks, start_held, unless
 from treadle.session import (
     Agent,
     Answer,
-    EventReader,
     Instructions,
     Limits,
     Mode,
@@ -38,8 +37,9 @@ from treadle.session import (
     Start,
     Toolset,
 )
+from treadle.sessions.served import ServedTurn
 from treadle.sessions.session import error_info
-from treadle.sessions.totals import TurnSummary, TurnTotals
+from treadle.sessions.totals import TurnSummary
 from treadle.settings.config import load
 from treadle.wire.worker.connection import NOT_INITIALIZED, BadLine, Connection, encode, protocol_error
 from treadle.wire.worker.events import WorkerOutgoing, counts, envelope
@@ -366,15 +366,13 @@ LEAVING_SECONDS = 1.0
 class Active:
     """The current send."""
 
-    def __init__(self, id: str, out: WorkerOutgoing) -> None:
+    def __init__(self, id: str, out: WorkerOutgoing, served: ServedTurn) -> None:
         self.id = id
         self.out = out
-        self.turn: str | None = None
+        self.served = served
         self.seq = 0
         self.started = time.monotonic()
         self.cancelled = False
-        self.ended = False
-        self.totals = TurnTotals()
         self._called_off = asyncio.Event()
 
     def cancel(self) -> None:
@@ -388,7 +386,7 @@ class Active:
 
     def summary(self) -> TurnSummary:
         """Its result. A cancelled send that has not ended by now counts as interrupted."""
-        found = self.totals.summary()
+        found = self.served.totals.summary()
         return found if found.outcome is not None or not self.cancelled else replace(found, outcome="interrupted")
 
 
@@ -429,7 +427,6 @@ class Worker:
         self._out = Outbox(stream, warn)
         self._opened: Opened | None = None
         self._active: Active | None = None
-        self._unanswered: set[str] = set()
         self._heard_all = False
         """Whether the client has closed our input, so that no one can answer a question any more."""
         self._helpers: set[asyncio.Task[None]] = set()
@@ -479,8 +476,9 @@ class Worker:
         except RemoteProtocolError as error:
             self._take([error])
         self._heard_all = True
-        for request in self._unanswered:
-            self._deny_question(request)
+        if self._active is not None:
+            for request in [*self._active.served.questions]:
+                self._deny_question(self._active.served, request)
         self._pending.put(End())
 
     def _take(self, items: Sequence[Any]) -> None:
@@ -511,7 +509,7 @@ class Worker:
                 needed = "answers" if isinstance(item, AnswerRequest) else "steer"
                 self._refuse(item.id, f"config.capabilities of the init must name {needed!r} for this")
 
-    def _help(self, work: Coroutine[Any, Any, None]) -> None:
+    def _help(self, work: Coroutine[Any, Any, Any]) -> None:
         start_held(self._helpers, work)
 
     # Out
@@ -602,75 +600,58 @@ class Worker:
         if cancelled:
             self._say(failed(request.id, CANCELLED, opened.version, opened.ids))
             return
-        active = Active(request.id, WorkerOutgoing(opened.version, answers=opened.config.asked("answers")))
-        reader = opened.session.events(after=opened.seen)
+        served = ServedTurn(opened.session, after=opened.seen, left="its events could not be passed on")
+        out = WorkerOutgoing(
+            opened.version, answers=opened.config.asked("answers"), warnings=opened.config.asked("warnings")
+        )
+        active = Active(request.id, out, served)
         beating = asyncio.create_task(self._beat(opened, active))
         self._active = active
         try:
-            active.turn = await opened.session.prompt(Prompt(text=request.message))
+            await served.prompt(Prompt(text=request.message))
             self._catch_up(opened)
             if active.cancelled:
-                self._help(opened.session.interrupt(active.turn, "cancelled"))
-            await self._until_over(opened, active, reader)
+                self._help(served.interrupt("cancelled"))
+            await self._until_over(opened, active)
             ending = result(request.id, active.summary(), opened.version, opened.ids)
         except Exception as error:
-            if active.turn is not None and not active.ended:
-                await opened.session.interrupt(active.turn, "its events could not be passed on")
+            await served.close()
             ending = failed(request.id, envelope(error_info(error)), opened.version, opened.ids)
         finally:
             self._active = None
             beating.cancel()
-            reader.close()
+            opened.seen = served.seen
+            served.leave()
         if opened.version >= (0, 5):
             self._events(opened, active, [TurnState("completed")])
         opened.messages += 1 + ending.iterations
         self._say(ending)
 
-    async def _until_over(self, opened: Opened, active: Active, reader: EventReader) -> None:
+    async def _until_over(self, opened: Opened, active: Active) -> None:
         """Answer a cancelled send within the client's patience, even when what it started takes longer to end."""
-        await unless(active.overdue(), self._stream_turn(opened, active, reader))
+        await unless(active.overdue(), self._stream_turn(opened, active))
 
-    async def _stream_turn(self, opened: Opened, active: Active, reader: EventReader) -> None:
-        while batch := await reader.batch():
-            payloads = self._take_in(opened, active, batch)
-            if payloads:
+    async def _stream_turn(self, opened: Opened, active: Active) -> None:
+        while batch := await active.served.batch():
+            for event in batch:
+                if type(event) is not TextDelta:
+                    self._notice(opened, active, event)
+            if payloads := active.out.translate(batch):
                 self._events(opened, active, payloads)
-            if active.ended:
-                return
-            await self._out.room()
-
-    def _take_in(self, opened: Opened, active: Active, events: list[AnyEvent]) -> list[AnyPayload]:
-        for event in events:
-            if type(event) is not TextDelta:
-                self._notice(opened, active, event)
-        opened.seen = events[-1].seq
-        ours = [event for event in events if event.turn == active.turn]
-        for event in ours:
-            active.totals.add(event)
-        return active.out.translate(ours)
+            if active.served.ended is None:
+                await self._out.room()
 
     def _notice(self, opened: Opened, active: Active, event: AnyEvent) -> None:
-        if isinstance(event, Warned):
+        if isinstance(event, Warned) and not opened.config.asked("warnings"):
             self._warn(event.message)
         elif isinstance(event, ModelRouted):
             opened.routed = event.model
-        elif isinstance(event, Asked):
-            self._unanswered.add(event.request)
-            if self._heard_all:
-                self._deny_question(event.request)
-        elif isinstance(event, Answered):
-            self._unanswered.discard(event.request)
-        elif isinstance(event, TurnEnded) and event.turn == active.turn:
-            active.ended = True
+        elif isinstance(event, Asked) and self._heard_all:
+            self._deny_question(active.served, event.request)
 
-    def _deny_question(self, request: str) -> None:
-        async def answer(session: Session) -> None:
-            why = "the client has closed the connection, so no one can answer"
-            with contextlib.suppress(TreadleError):  # it was answered in this moment
-                await session.answer(request, Answer(decision="deny", text=why, by="nobody"))
-
-        if self._opened is not None:
-            self._help(answer(self._opened.session))
+    def _deny_question(self, served: ServedTurn, request: str) -> None:
+        why = "the client has closed the connection, so no one can answer"
+        self._help(served.answer(request, Answer(decision="deny", text=why, by="nobody")))
 
     def _events(self, opened: Opened, active: Active, payloads: Iterable[AnyPayload]) -> None:
         send, (session, task, worker) = active.id, opened.ids.values()
@@ -714,8 +695,7 @@ class Worker:
         active.cancel()
         if opened.version >= (0, 5):
             self._events(opened, active, [TurnState("cancelling")])
-        if active.turn is not None:
-            self._help(opened.session.interrupt(active.turn, "cancelled"))
+        self._help(active.served.interrupt("cancelled"))
 
     def _call_all_off(self) -> None:
         """End every send that runs or waits as cancelled."""
@@ -732,7 +712,7 @@ class Worker:
 
     def _running(self, send: str) -> str | None:
         """The turn of that send, if it is the current one."""
-        return self._active.turn if self._active is not None and self._active.id == send else None
+        return self._active.served.id or None if self._active is not None and self._active.id == send else None
 
     async def _answer(self, session: Session, request: AnswerRequest) -> None:
         answer = Answer(

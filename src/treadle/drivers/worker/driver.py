@@ -67,6 +67,7 @@ def init_config(spec: SessionSpec) -> InitConfig:
     asks = {
         "answers": spec.answers,
         "steer": True,
+        "warnings": True,
         "cwd": True,
         "approval_mode": spec.mode is not None,
         "permissions": rules != Rules(),

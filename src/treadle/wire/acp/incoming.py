@@ -18,10 +18,11 @@ from treadle.events import (
     ToolStarted,
     TurnStarted,
     Usage,
+    Warned,
 )
 from treadle.session import Access, CommandInfo
 from treadle.wire.acp.connection import text_of
-from treadle.wire.acp.tools import ToolRecord, UsageMeter, parent_of
+from treadle.wire.acp.tools import WARNING, ToolRecord, UsageMeter, parent_of
 
 _INSTRUCTIONS = re.compile(r"\A(<instructions>\n.*?\n</instructions>\n\n)+", re.S)
 """Matches what `instructed` puts in front of a first prompt."""
@@ -118,6 +119,9 @@ class AcpIncoming:
         text = text_of(update.get("content"))
         if not text:
             return []
+        meta = update.get("_meta")
+        if isinstance(meta, dict) and isinstance(code := meta.get(WARNING), str):
+            return [Warned(message=text, code=code)]
         if (parent := parent_of(update)) is not None:
             return [ThinkingDelta(text=text, parent=parent)]
         found = self._flush_text()

@@ -19,10 +19,11 @@ from treadle.events import (
     ToolStarted,
     TurnEnded,
     TurnStarted,
+    Warned,
 )
 from treadle.session import CommandInfo
 from treadle.wire.acp.connection import image_block, text_block
-from treadle.wire.acp.tools import DENIED
+from treadle.wire.acp.tools import DENIED, WARNING
 from treadle.wire.common.tasks import LIST_TOOLS, tasks_of
 
 Update = dict[str, Any]
@@ -84,6 +85,8 @@ class AcpOutgoing:
                 return self._ended(event)
             case ToolDenied():
                 return self._denied(event)
+            case Warned():
+                return [{**_chunk("thinking", event.message), "_meta": {WARNING: event.code}}]
         return []
 
     def replayed(self, events: Iterable[Event]) -> list[Update]:

@@ -164,6 +164,9 @@ _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _NAME_IN_ID = re.compile(r"([a-z]+(?:_[a-z]+)*)__")
 DENIED = "tool_denied"
 """In the `_meta` of a client's capabilities: it understands this name in that of a call, which then was denied."""
+WARNING = "warning"
+"""In the `_meta` of a thought: it is a warning with this code. The protocol has no message for one, and a thought is
+shown to a person without being part of the answer."""
 DIFF_LINES = 20_000
 """Texts with more lines are not compared: the time grows with the product of their lengths."""
 

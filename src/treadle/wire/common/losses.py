@@ -58,10 +58,12 @@ WIRES: dict[str, dict[str, Loss]] = {
         "ToolStarted": emulated("with --verbose"),
         "ToolEnded": emulated("with --verbose"),
         "ToolDenied": emulated("with --verbose, and in the result"),
+        "Warned": emulated("with --verbose, and a line on stderr"),
         "Asked": emulated("with --permission-prompt-tool stdio"),
     },
     "worker": {
-        **dict.fromkeys(("ThinkingDelta", "ToolOutput", "FileChanged", "CommandRun", "Warned"), _NO_EVENT),
+        **dict.fromkeys(("ThinkingDelta", "ToolOutput", "FileChanged", "CommandRun"), _NO_EVENT),
+        "Warned": emulated("when both ends have the extension `warnings`; otherwise a line on stderr"),
         **dict.fromkeys(("TaskChanged", "TaskGroupChanged", "Retrying", "Answered"), _NO_EVENT),
         **dict.fromkeys(("CommandRun.exit_code", "Answered.text", "ToolStarted.kind"), _NO_EVENT),
         "Asked": emulated("when both ends have the extension `answers`; otherwise a denial that says so"),
@@ -82,7 +84,8 @@ WIRES: dict[str, dict[str, Loss]] = {
     "acp": {
         **dict.fromkeys(("ContextPruned", "ContextCompacted", "ContextHandoff", "Retrying", "ModelRouted"), _NO_EVENT),
         **dict.fromkeys(("TaskChanged", "TaskGroupChanged", "CommandRun", "TurnStarted", "Answered"), _NO_EVENT),
-        **dict.fromkeys(("CommandRun.exit_code", "Answered.text", "Warned"), _NO_EVENT),
+        **dict.fromkeys(("CommandRun.exit_code", "Answered.text"), _NO_EVENT),
+        "Warned": emulated("a thought that is marked as a warning"),
         "Message": emulated("what was not streamed is sent as one chunk"),
         "FileChanged": emulated("a diff in the update of the tool call"),
         "ToolDenied": emulated("a tool call that failed"),

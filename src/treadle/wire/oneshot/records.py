@@ -459,15 +459,11 @@ def interrupted_line(session_id: str, tools: bool) -> Record:
 
 def blocked_line(reason: str, session_id: str) -> Record:
     """A prompt that a hook blocked."""
-    return {
-        "type": "system",
-        "subtype": "informational",
-        "content": reason,
-        "level": "warning",
-        "prevent_continuation": True,
-        "session_id": session_id,
-        "uuid": new_uuid(),
-    }
+    return _line("informational", session_id, content=reason, level="warning", prevent_continuation=True)
+
+
+def warning_line(message: str, session_id: str) -> Record:
+    return _line("informational", session_id, content=message, level="warning")
 
 
 def replayed(text: str, uuid: str, session_id: str) -> Record:

@@ -83,9 +83,10 @@ def counts(usage: Any, version: tuple[int, int]) -> dict[str, Any]:
 class WorkerOutgoing:
     """Our events as a client of this version may see them. One per send: it remembers what was streamed."""
 
-    def __init__(self, version: tuple[int, int], *, answers: bool = False) -> None:
+    def __init__(self, version: tuple[int, int], *, answers: bool = False, warnings: bool = False) -> None:
         self._version = version
         self._answers = answers
+        self._warnings = warnings
         self._streamed = False
 
     def translate(self, events: Iterable[Event]) -> list[wire.AnyPayload]:
@@ -197,6 +198,7 @@ _WRITERS: dict[type, Callable[[WorkerOutgoing, Any], tuple[wire.AnyPayload, ...]
     ContextCompacted: lambda self, event: (wire.ContextCompact(),),
     ContextHandoff: lambda self, event: (wire.HandoffPayload(),),
     ModelRouted: WorkerOutgoing._routed,
+    Warned: lambda self, event: (wire.WarningPayload(event.message, event.code),) if self._warnings else (),
 }
 
 # From the worker's events to ours.
@@ -295,6 +297,7 @@ _READERS: dict[type, Callable[[WorkerIncoming, Any], tuple[Event, ...]]] = {
     wire.PermissionDenied: WorkerIncoming._denied,
     wire.UsageEvent: WorkerIncoming._usage,
     wire.PermissionRequest: WorkerIncoming._asked,
+    wire.WarningPayload: lambda self, payload: (Warned(message=payload.message, code=payload.code),),
     wire.ErrorPayload: lambda self, payload: (Failed(error=error_info(payload), provider=payload.provider),),
     wire.PlanComplete: lambda self, payload: (Asked(request=payload.request_id or "", kind="plan", text=payload.plan),),
     wire.ContextPrune: lambda self, payload: (

@@ -204,6 +204,13 @@ class TurnState(Payload, frozen=True, tag="turn_state"):
     state: Literal["queued", "running", "cancelling", "completed"]
 
 
+class WarningPayload(Payload, frozen=True, tag="warning"):
+    """Extension `warnings`"""
+
+    message: str
+    code: str = ""
+
+
 AnyPayload: TypeAlias = (
     ContentDelta
     | ToolStart
@@ -219,6 +226,7 @@ AnyPayload: TypeAlias = (
     | Heartbeat
     | RoutedModel
     | TurnState
+    | WarningPayload
 )
 
 # Responses...

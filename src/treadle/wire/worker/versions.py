@@ -19,7 +19,7 @@ Version = tuple[int, int]
 BASE: Version = (0, 2)
 NEWEST: Version = (0, 5)
 
-EXTENSIONS = ("answers", "steer", "approval_mode", "permissions", "budget", "cwd", "resume")
+EXTENSIONS = ("answers", "steer", "approval_mode", "permissions", "budget", "cwd", "resume", "warnings")
 
 
 def parse_version(text: str) -> Version | None:
