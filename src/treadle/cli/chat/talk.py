@@ -33,8 +33,9 @@ from treadle.events import (
 from treadle.io.files import append_lines, write_atomic
 from treadle.io.process.child import Tail, start
 from treadle.io.tasks import start_held
-from treadle.session import Answer, Change, CommandResult, EventReader, Mode, Prompt, Session
-from treadle.sessions.totals import Totals, TurnTotals
+from treadle.session import Answer, Change, CommandResult, Mode, Prompt, Session
+from treadle.sessions.served import ServedTurn
+from treadle.sessions.totals import Totals
 from treadle.terminal.reports import compose
 from treadle.terminal.settings import STATE_FILE_VARIABLE
 from treadle.wire.oneshot.records import command_of
@@ -569,13 +570,9 @@ class Talk:
         self.page.progress.begin()
         self.view.print(self.page.waits())
         self.view.changed()
-        reader = self.session.events(after=-1)
-        try:
-            turn = await self.session.prompt(Prompt(text=prompt))
-        except BaseException:
-            reader.close()
-            raise
-        await self._follow(reader, turn)
+        async with ServedTurn(self.session, left="the person left") as served:
+            await served.prompt(Prompt(text=prompt))
+            await self._follow(served)
 
     async def _shell(self, command: str) -> None:
         self.page.progress.begin("your command")
@@ -612,14 +609,11 @@ class Talk:
             if chosen is None:
                 return
             args = chosen
-        reader = self.session.events(after=-1)
-        try:
+        async with ServedTurn(self.session, left="the person left") as served:
             result = await self._until_answered(name, args)
             if result is not None and result.turn is not None:
-                await self._follow(reader, result.turn)
-                return
-        finally:
-            reader.close()
+                served.adopt(result.turn)
+                return await self._follow(served)
         if result is None:
             raise NotFound(f"unknown command /{name}", hint="/help lists them")
         if result.ok:
@@ -654,24 +648,20 @@ class Talk:
             while not self._fresh.empty():
                 self.waiting.append(self._fresh.get_nowait())
 
-    async def _follow(self, reader: EventReader, turn: str) -> None:
-        totals = TurnTotals()
-        self._turn = turn
+    async def _follow(self, served: ServedTurn) -> None:
+        self._turn = served.id
         try:
-            async for event in reader:
-                if event.turn != turn:
+            async for event in served:
+                if not event.turn:
                     continue
-                totals.add(event)
                 self._show(event)
                 if isinstance(event, Asked) and not await self._ask(event) and event.parent is not None:
                     self._put_aside(event)  # the turn is over, but the task that asks still runs
-                if isinstance(event, TurnEnded):
-                    self.last_text = event.text
-                    break
         finally:
             self._turn = None
-            reader.close()
-        self.view.print(self.page.total(totals.summary()))
+        if served.ended is not None:
+            self.last_text = served.ended.text
+        self.view.print(self.page.total(served.totals.summary()))
 
     def _show(self, event: AnyEvent) -> None:
         self.status.feed(event)
