@@ -119,6 +119,7 @@ def test_a_second_machine_joins_with_a_code_and_takes_what_asks_for_it(
     assert "no credentials" in fleet("remove", "second", code=1)
 
 
+TRAIN = {"oldest": 0.0, "paused": "", "delayed": "slow", "back": 0, "asking": 0, "landed": 0}
 UP: dict[str, Any] = {
     "url": "nats://127.0.0.1:1",
     "private": True,
@@ -136,8 +137,8 @@ UP: dict[str, Any] = {
     "nodes_here": [{"name": "n1", "pid": 9}],
     "orders": {"running": 2, "asking": 1},
     "trains": [
-        {"branch": "main", "waiting": 2, "oldest": 0.0, "paused": "", "back": 1, "asking": 3, "landed": 4},
-        {"branch": "next", "waiting": 1, "oldest": 1.0, "paused": "red", "back": 0, "asking": 0, "landed": 0},
+        {**TRAIN, "branch": "main", "waiting": 2, "back": 1, "asking": 3, "landed": 4},
+        {**TRAIN, "branch": "next", "waiting": 1, "oldest": 1.0, "paused": "red"},
     ],
     "problem": "no room",
 }
@@ -158,7 +159,7 @@ def test_what_is_up_is_shown_line_by_line_and_what_is_not_is_left_out(capsys: py
         "node       n1: 1 of 4 slots; free",
         "node       n2: gone; not heard",
         "orders     1 asking, 2 running",
-        "train      main: 2 waiting, 1 sent back, 3 asking, 4 landed",
+        "train      main: 2 waiting, 1 sent back, 3 asking, 4 landed; delayed: slow",
         f"train      next: 1 waiting, the oldest for {old}, 0 sent back, 0 asking, 0 landed; stands still: red",
         "problem    no room",
     ]

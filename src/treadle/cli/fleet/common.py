@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
+from treadle.cli.as_json import json_option, show_json
 from treadle.cli.render import one_line, short_time
 from treadle.io.process.loop import run_async
 
@@ -43,6 +45,49 @@ def with_order(name: str, work: Callable[[Bus, str], Awaitable[T]]) -> T:
         return await work(bus, await resolve(bus, name))
 
     return with_bus(resolved)
+
+
+Resolve: TypeAlias = Callable[["Bus", str], Awaitable[str]]
+
+
+async def order_named(bus: Bus, name: str) -> str:
+    from treadle.fleet.client import resolve
+
+    return await resolve(bus, name)
+
+
+def fleet_command(
+    name: str, show: Callable[[Any], object] | None = None, of: Resolve | None = None, metavar: str = ORDER
+) -> Callable[[Callable[..., Awaitable[Any]]], click.Command]:
+    """Declare a command that is one coroutine: it is given the bus, what `of` makes of a first argument, and the rest.
+
+    What it returns is printed as JSON with `--json`, and by `show` without; nothing is, if there is no `show`.
+    """
+
+    def declared(work: Callable[..., Awaitable[Any]]) -> click.Command:
+        @wraps(work)
+        def run(as_json: bool, **given: Any) -> None:
+            async def resolved(bus: Bus) -> Any:
+                first = [await of(bus, given.pop("name"))] if of is not None else []
+                return await work(bus, *first, **given)
+
+            found = with_bus(resolved)
+            if as_json:
+                show_json(found)
+            elif show is not None:
+                show(found)
+
+        command = click.command(name)(json_option(run))
+        command.params.append(command.params.pop(0))  # --json is the last one
+        if of is not None:
+            command.params.insert(0, click.Argument(["name"], metavar=metavar))
+        return command
+
+    return declared
+
+
+def echo_id(given: Any) -> None:
+    click.echo(given.id)
 
 
 def exit_code(state: str) -> int:

@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.fleet.common import FAILED, age, money, table, with_bus
+from treadle.cli.fleet.common import FAILED, age, fleet_command, money, table, with_bus
 from treadle.errors import ConfigError, TreadleError
 from treadle.io.files import read, write_atomic
 from treadle.io.process.loop import run_async
@@ -24,19 +24,14 @@ if TYPE_CHECKING:
 
 # Goals that are carried out: `treadle goal plan|run|ls|show|explain|report|change|pause|resume|stop|retry|say`.
 
-T = TypeVar("T")
 ASKED_SECONDS = 1.0
 BUDGET = ("tokens", "usd", "hours", "orders")
 
 
-def with_goal(name: str, work: Callable[[Bus, str], Awaitable[T]]) -> T:
-    """Call `work` for the goal that this name means, which may be shortened."""
+async def goal_named(bus: Bus, name: str) -> str:
     from treadle.goals.store import resolve
 
-    async def resolved(bus: Bus) -> T:
-        return await work(bus, await resolve(bus, name))
-
-    return with_bus(resolved)
+    return await resolve(bus, name)
 
 
 @click.command("run")
@@ -134,19 +129,7 @@ class _GoalNews:
             await asyncio.sleep(ASKED_SECONDS)
 
 
-@click.command("ls")
-@json_option
-def ls(as_json: bool) -> None:
-    """List the goals, the latest first."""
-
-    async def work(bus: Bus) -> list[GoalRecord]:
-        from treadle.goals import commands
-
-        return list((await commands.goals(bus)).values())
-
-    found = with_bus(work)
-    if as_json:
-        return show_json(found)
+def _show_goals(found: list[GoalRecord]) -> None:
     rows = [["GOAL", "STATE", "LANDED", "ORDERS", "USED", "AGE", "WHAT"]]
     for each in found:
         counts = [sum(step.state in ("landed", "answered") for step in each.steps.values()), len(each.steps)]
@@ -155,6 +138,12 @@ def ls(as_json: bool) -> None:
             [each.id, state, f"{counts[0]} of {counts[1]}", str(each.placed), _used(each), age(each.began), each.goal]
         )
     table(rows)
+
+
+@fleet_command("ls", _show_goals)
+async def ls(bus: Bus) -> Any:
+    """List the goals, the latest first."""
+    return list((await _commands().goals(bus)).values())
 
 
 def _used(record: GoalRecord) -> str:
@@ -235,17 +224,15 @@ def report(name: str, as_html: bool, out: str, as_json: bool) -> None:
         click.echo(out)
 
 
-@click.command("change")
-@click.argument("name", metavar="ID")
-@click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False))
-@json_option
-def change(name: str, path: str, as_json: bool) -> None:
-    """Replace the plan of a goal that runs by the one in FILE. Orders that were placed must be in it as they were."""
-    text = text_of(path)
-    record = with_goal(name, lambda bus, found: _commands().change(bus, found, text))
-    if as_json:
-        return show_json(record)
+def _show_version(record: GoalRecord) -> None:
     click.echo(f"goal {record.id} has version {record.plan} of its plan, {len(record.steps)} orders")
+
+
+@fleet_command("change", _show_version, of=goal_named, metavar="ID")
+@click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False))
+async def change(bus: Bus, goal: str, path: str) -> Any:
+    """Replace the plan of a goal that runs by the one in FILE. Orders that were placed must be in it as they were."""
+    return await _commands().change(bus, goal, text_of(path))
 
 
 @click.command("plan")
@@ -334,77 +321,55 @@ async def _planned(bus: Bus, goal: str, source: str, options: Any) -> Any:
     return await planner.plan(bus, goal, **given, budget=budget, source=source)
 
 
-@click.command("explain")
-@click.argument("name", metavar="ID")
-@json_option
-def explain(name: str, as_json: bool) -> None:
+def _show_steps(found: dict[str, str]) -> None:
+    for step, what in found.items():
+        click.echo(f"  {step}: {what}" if step else what)
+
+
+@fleet_command("explain", _show_steps, of=goal_named, metavar="ID")
+async def explain(bus: Bus, goal: str) -> Any:
     """Say what a goal and each of its orders does or waits for now."""
-
-    async def work(bus: Bus) -> dict[str, str]:
-        from treadle.goals import commands
-
-        return await commands.explain(bus, name)
-
-    found = with_bus(work)
-    if as_json:
-        return show_json(found)
-    click.echo(found.pop(""))
-    for step, why in found.items():
-        click.echo(f"  {step}: {why}")
+    return await _commands().explain(bus, goal)
 
 
-@click.command("pause")
-@click.argument("name", metavar="ID")
+@fleet_command("pause", of=goal_named, metavar="ID")
 @click.option("--why", default="", metavar="TEXT", help="The reason, for others.")
 @click.option("--now", is_flag=True, help="Hold also what is at work, at its next step.")
-@json_option
-def pause(name: str, why: str, now: bool, as_json: bool) -> None:
+async def pause(bus: Bus, goal: str, why: str, now: bool) -> Any:
     """Place nothing more of a goal until `resume`. Time in which it is paused does not count."""
-    _shown(with_goal(name, lambda bus, found: _commands().pause(bus, found, why=why, now=now)), as_json)
+    return await _commands().pause(bus, goal, why=why, now=now)
 
 
-@click.command("resume")
-@click.argument("name", metavar="ID")
-@json_option
-def resume(name: str, as_json: bool) -> None:
+@fleet_command("resume", of=goal_named, metavar="ID")
+async def resume(bus: Bus, goal: str) -> Any:
     """Let a goal go on that was paused, or that paused itself."""
-    _shown(with_goal(name, lambda bus, found: _commands().resume(bus, found)), as_json)
+    return await _commands().resume(bus, goal)
 
 
-@click.command("stop")
-@click.argument("name", metavar="ID")
+@fleet_command("stop", of=goal_named, metavar="ID")
 @click.option("--why", default="", metavar="TEXT", help="The reason, for others.")
-@json_option
-def stop(name: str, why: str, as_json: bool) -> None:
+async def stop(bus: Bus, goal: str, why: str) -> Any:
     """End a goal: cancel what is at work. What has landed stays on the branch."""
-    _shown(with_goal(name, lambda bus, found: _commands().stop(bus, found, why=why)), as_json)
+    return await _commands().stop(bus, goal, why=why)
 
 
-@click.command("retry")
-@click.argument("name", metavar="ID")
+@fleet_command("retry", of=goal_named, metavar="ID")
 @click.argument("step", metavar="ORDER")
-@json_option
-def retry(name: str, step: str, as_json: bool) -> None:
+async def retry(bus: Bus, goal: str, step: str) -> Any:
     """Try an order of the plan again that was dropped, from the branch as it is now."""
-    _shown(with_goal(name, lambda bus, found: _commands().retry(bus, found, step)), as_json)
+    return await _commands().retry(bus, goal, step)
 
 
-def _shown(record: Any, as_json: bool) -> None:
-    if as_json:
-        show_json(record)
-
-
-@click.command("say")
-@click.argument("name", metavar="ID")
-@click.argument("text", metavar="TEXT")
-@json_option
-def say(name: str, text: str, as_json: bool) -> None:
-    """Tell all agents of a goal something: those at work now, and those that begin later."""
-    outcomes = with_goal(name, lambda bus, found: _commands().say(bus, found, text))
-    if as_json:
-        return show_json(outcomes)
+def _show_outcomes(outcomes: dict[str, str]) -> None:
     for step, outcome in outcomes.items():
         click.echo(f"{step}: {outcome}")
+
+
+@fleet_command("say", _show_outcomes, of=goal_named, metavar="ID")
+@click.argument("text", metavar="TEXT")
+async def say(bus: Bus, goal: str, text: str) -> Any:
+    """Tell all agents of a goal something: those at work now, and those that begin later."""
+    return await _commands().say(bus, goal, text)
 
 
 def _commands() -> Any:

@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.fleet.common import age, table, with_bus
+from treadle.cli.fleet.common import age, fleet_command, table, with_bus
 from treadle.errors import ConfigError
 from treadle.io.process.loop import run_async
 
@@ -318,15 +318,7 @@ def node(slots: int, labels: tuple[str, ...], agents: tuple[str, ...], limits: t
     run_async(nodes.serve(settings, [Conductor()]))
 
 
-@click.command("nodes")
-@json_option
-def nodes(as_json: bool) -> None:
-    """List the nodes, also those that are gone, and why each takes nothing more."""
-    from treadle.fleet import client
-
-    found = with_bus(client.nodes)
-    if as_json:
-        return show_json(found)
+def _show_nodes(found: list[Any]) -> None:
     rows = [["NODE", "STATE", "SLOTS", "LABELS", "VERSION", "SAYS"]]
     for each in found:
         state = "up" if each.alive else "gone"
@@ -337,26 +329,27 @@ def nodes(as_json: bool) -> None:
     table(rows)
 
 
-@click.command("drain")
+@fleet_command("nodes", _show_nodes)
+async def nodes(bus: Bus) -> Any:
+    """List the nodes, also those that are gone, and why each takes nothing more."""
+    from treadle.fleet import client
+
+    return await client.nodes(bus)
+
+
+@fleet_command("drain")
 @click.argument("name", metavar="NODE")
 @click.option("--undo", is_flag=True, help="Let it take orders again.")
 @click.option("--why", default="", metavar="TEXT", help="Stored with it.")
 @click.option("--wait", is_flag=True, help="Wait until nothing is at work there.")
-@json_option
-def drain(name: str, undo: bool, why: str, wait: bool, as_json: bool) -> None:
+async def drain(bus: Bus, name: str, undo: bool, why: str, wait: bool) -> Any:
     """Let a node finish what it has and take nothing more."""
     from treadle.fleet import client
 
-    async def work(bus: Bus) -> None:
-        await client.drain(bus, name, why=why, undo=undo)
-        while wait and not undo:
-            if not any(each.at_work for each in await client.nodes(bus) if each.name == name):
-                return
-            await asyncio.sleep(0.2)
-
-    with_bus(work)
-    if as_json:
-        show_json({"node": name, "drained": not undo})
+    await client.drain(bus, name, why=why, undo=undo)
+    while wait and not undo and any(each.at_work for each in await client.nodes(bus) if each.name == name):
+        await asyncio.sleep(0.2)
+    return {"node": name, "drained": not undo}
 
 
 @click.command("add")

@@ -18,11 +18,12 @@ from treadle.cli.fleet.common import (
     ORDER,
     age,
     exit_code,
+    fleet_command,
     money,
+    order_named,
     table,
     tell_asking,
     with_bus,
-    with_order,
 )
 from treadle.cli.render import colourful, one_line, printable
 from treadle.errors import ConfigError, TimedOut
@@ -31,24 +32,8 @@ from treadle.io.tasks import end_tasks
 # `treadle fleet search` and `phone`: find old work again, and be reached when away.
 
 
-@click.command("search")
-@click.argument("words", nargs=-1, required=True)
-@click.option("--kind", type=click.Choice(["task", "turn", "command", "file"]), help="Only in these texts.")
-@click.option("-n", "--count", default=25, show_default=True, help="How many.")
-@json_option
-def search(words: tuple[str, ...], kind: str | None, count: int, as_json: bool) -> None:
-    """Search what orders were asked, what was said and run in them, and the files they touched. Best hits first."""
-    from treadle.fleet.find.index import up_to_date
-
-    async def work(bus: Any) -> Any:
-        async with up_to_date(bus) as index:
-            return index.search(" ".join(words), count=count, kind=kind or "")
-
-    hits, total = with_bus(work)
-    if as_json:
-        return show_json({"hits": hits, "total": total})
-    import sys
-
+def _show_hits(found: dict[str, Any]) -> None:
+    hits, total = found["hits"], found["total"]
     bold, plain = ("\x1b[1m", "\x1b[0m") if colourful(sys.stdout) else ("", "")
     for hit in hits:
         click.echo(f"{hit.order}  {hit.state:9}  {hit.kind:7}  {one_line(hit.title)[:60]}")
@@ -58,6 +43,19 @@ def search(words: tuple[str, ...], kind: str | None, count: int, as_json: bool) 
         click.echo(f"{total} texts match; these are the best of each order", err=True)
     elif not hits:
         click.echo("Nothing that was said, run or touched matches.", err=True)
+
+
+@fleet_command("search", _show_hits)
+@click.argument("words", nargs=-1, required=True)
+@click.option("--kind", type=click.Choice(["task", "turn", "command", "file"]), help="Only in these texts.")
+@click.option("-n", "--count", default=25, show_default=True, help="How many.")
+async def search(bus: Any, words: tuple[str, ...], kind: str | None, count: int) -> Any:
+    """Search what orders were asked, what was said and run in them, and the files they touched. Best hits first."""
+    from treadle.fleet.find.index import up_to_date
+
+    async with up_to_date(bus) as index:
+        hits, total = index.search(" ".join(words), count=count, kind=kind or "")
+        return {"hits": hits, "total": total}
 
 
 @click.command("phone")
@@ -150,16 +148,7 @@ def _table(orders: list[Any]) -> None:
     table(rows)
 
 
-@click.command("show")
-@click.argument("name", metavar=ORDER)
-@json_option
-def show(name: str, as_json: bool) -> None:
-    """Show an order: what was asked for, where it stands, its attempts, what came of it."""
-    from treadle.fleet import client
-
-    found = with_order(name, client.show)
-    if as_json:
-        return show_json(found)
+def _show_order(found: dict[str, Any]) -> None:
     spec, order = found["spec"], found["order"]
     click.echo(f"{order['id']}  {order['state']}" + (f": {order['why']}" if order.get("why") else ""))
     click.echo(f"task      {printable(spec['task'])}")
@@ -186,6 +175,14 @@ def show(name: str, as_json: bool) -> None:
     waits = (found.get("why") or {}).get("waits")
     if waits:
         click.echo(f"waits     {waits['text']}")
+
+
+@fleet_command("show", _show_order, of=order_named)
+async def show(bus: Any, order: str) -> Any:
+    """Show an order: what was asked for, where it stands, its attempts, what came of it."""
+    from treadle.fleet import client
+
+    return await client.show(bus, order)
 
 
 def _plain(value: Any) -> str:
@@ -274,19 +271,20 @@ class _Shown:
             click.echo(one_line(str(seen.event)))
 
 
-@click.command("explain")
-@click.argument("name", metavar=ORDER)
-@json_option
-def explain(name: str, as_json: bool) -> None:
+def _show_why(found: Any) -> None:
+    from treadle.fleet.schedule import liveness
+
+    for line in liveness.as_lines(found):
+        click.echo(line)
+
+
+@fleet_command("explain", _show_why, of=order_named)
+async def explain(bus: Any, order: str) -> Any:
     """Say why an order waits, or what it does now, on what evidence, and what happens next."""
     from treadle.fleet import client
     from treadle.fleet.schedule import liveness
 
-    found = liveness.judged(with_order(name, client.why))
-    if as_json:
-        return show_json(found)
-    for line in liveness.as_lines(found):
-        click.echo(line)
+    return liveness.judged(await client.why(bus, order))
 
 
 @click.command("wait")

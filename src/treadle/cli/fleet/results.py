@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.fleet.common import ORDER, table, with_bus, with_order
+from treadle.cli.fleet.common import ORDER, fleet_command, order_named, table, with_bus, with_order
 from treadle.cli.render import one_line, printable
 
 
@@ -105,40 +105,33 @@ def merge(names: tuple[str, ...], into: str, verify: str, anyway: bool, as_json:
     sys.exit(0 if len(steps) == len(names) and all(step.merged for step in steps) else 3)
 
 
-@click.command("discard")
+@fleet_command("discard")
 @click.argument("names", metavar="ORDER...", nargs=-1, required=True)
-@json_option
-def discard(names: tuple[str, ...], as_json: bool) -> None:
+async def discard(bus: Any, names: tuple[str, ...]) -> Any:
     """Throw the work of orders away: their branches go; receipts and patches stay."""
-    from treadle.fleet import client, results
-
-    async def work(bus: Any) -> list[str]:
-        orders = [await client.resolve(bus, name) for name in names]
-        for order in orders:
-            await results.discard(bus, order)
-        return orders
-
-    orders = with_bus(work)
-    if as_json:
-        show_json([{"id": order, "discarded": True} for order in orders])
-
-
-@click.command("compare")
-@click.argument("name", metavar=ORDER)
-@json_option
-def compare(name: str, as_json: bool) -> None:
-    """Compare the orders of a race: verified first, then the smallest change, then the lowest cost."""
     from treadle.fleet import results
 
-    rows = with_order(name, results.standings)
-    if as_json:
-        return show_json(rows)
+    orders = [await order_named(bus, name) for name in names]
+    for order in orders:
+        await results.discard(bus, order)
+    return [{"id": order, "discarded": True} for order in orders]
+
+
+def _show_standings(rows: list[dict[str, Any]]) -> None:
     lines = [["PLACE", "ORDER", "STATE", "AGENT", "VERIFIED", "FILES", "TOKENS"]]
     for number, row in enumerate(rows, 1):
         verified = {True: "yes", False: "no", None: "-"}[row["verified"]]
         cells = [str(number), row["order"], row["state"], row["agent"], verified, str(row["files"])]
         lines.append([*cells, str(row["tokens"])])
     table(lines)
+
+
+@fleet_command("compare", _show_standings, of=order_named)
+async def compare(bus: Any, order: str) -> Any:
+    """Compare the orders of a race: verified first, then the smallest change, then the lowest cost."""
+    from treadle.fleet import results
+
+    return await results.standings(bus, order)
 
 
 @click.command("receipt")

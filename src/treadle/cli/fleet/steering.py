@@ -6,7 +6,7 @@ from typing import Any, get_args
 import click
 
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.fleet.common import ORDER, age, table, with_bus, with_order
+from treadle.cli.fleet.common import ORDER, age, echo_id, fleet_command, order_named, table, with_bus, with_order
 from treadle.cli.render import one_line, printable
 from treadle.errors import ConfigError
 
@@ -37,23 +37,17 @@ def cancel(names: tuple[str, ...], why: str, wait: bool, as_json: bool) -> None:
         show_json(found)
 
 
-@click.command("pause")
+@fleet_command("pause")
 @click.argument("scope", default="fleet")
 @click.option("--now", is_flag=True, help="Hold also what runs, at its next step.")
 @why_option
-@json_option
-def pause(scope: str, now: bool, why: str, as_json: bool) -> None:
+async def pause(bus: Any, scope: str, now: bool, why: str) -> Any:
     """Start nothing more: in the whole fleet, or SCOPE such as order:ID, label:L, agent:A, credential:C, node:N."""
     from treadle.fleet import client
 
-    async def work(bus: Any) -> str:
-        whole = await _whole(bus, scope)
-        await client.pause(bus, whole, why=why, now=now)
-        return whole
-
-    whole = with_bus(work)
-    if as_json:
-        show_json({"scope": whole, "paused": True})
+    whole = await _whole(bus, scope)
+    await client.pause(bus, whole, why=why, now=now)
+    return {"scope": whole, "paused": True}
 
 
 async def _whole(bus: Any, scope: str) -> str:
@@ -64,32 +58,23 @@ async def _whole(bus: Any, scope: str) -> str:
     return f"order:{await client.resolve(bus, name)}" if kind == "order" and name else scope
 
 
-@click.command("resume")
+@fleet_command("resume")
 @click.argument("scope", default="fleet")
-@json_option
-def resume(scope: str, as_json: bool) -> None:
+async def resume(bus: Any, scope: str) -> Any:
     """Undo a pause of the same scope."""
     from treadle.fleet import client
 
-    async def work(bus: Any) -> str:
-        whole = await _whole(bus, scope)
-        await client.resume(bus, whole)
-        return whole
-
-    whole = with_bus(work)
-    if as_json:
-        show_json({"scope": whole, "paused": False})
+    whole = await _whole(bus, scope)
+    await client.resume(bus, whole)
+    return {"scope": whole, "paused": False}
 
 
-@click.command("retry")
-@click.argument("name", metavar=ORDER)
-@json_option
-def retry(name: str, as_json: bool) -> None:
+@fleet_command("retry", echo_id, of=order_named)
+async def retry(bus: Any, order: str) -> Any:
     """Give an order that has ended again, as a new one. What comes after the old one then comes after the new one."""
     from treadle.fleet import client
 
-    given = with_order(name, client.retry)
-    show_json(given) if as_json else click.echo(given.id)
+    return await client.retry(bus, order)
 
 
 @click.command("send-back")
@@ -108,30 +93,24 @@ def send_back(name: str, comments: str | None, path: str | None, as_json: bool) 
     show_json(given) if as_json else click.echo(given.id)
 
 
-@click.command("requeue")
+def _show_titles(orders: list[Any]) -> None:
+    for each in orders:
+        click.echo(f"{each.id}  {one_line(getattr(each, 'title', ''))}".rstrip())
+
+
+@fleet_command("requeue", _show_titles)
 @click.option("--state", default="failed", show_default=True, metavar="S", help="Orders that ended like this.")
 @click.option("--agent", default="", metavar="NAME", help="Only this agent's.")
 @click.option("--label", default="", metavar="L", help="Only with this label.")
 @click.option("--project", default="", metavar="NAME", help="Only of this project.")
 @click.option("--dry-run", is_flag=True, help="Only list them.")
-@json_option
-def requeue(state: str, agent: str, label: str, project: str, dry_run: bool, as_json: bool) -> None:
+async def requeue(bus: Any, state: str, dry_run: bool, **filters: Any) -> list[Any]:
     """Retry all orders that failed, or those that the filters leave. One that was retried before is left out."""
     from treadle.fleet import client
 
-    async def work(bus: Any) -> list[Any]:
-        found = await client.list_orders(bus, count=100_000, states=[state], agent=agent, label=label, project=project)
-        orders = [order for order, _ in found if not order.retried_as]
-        if dry_run:
-            return orders
-        return [await client.retry(bus, order.id) for order in orders]
-
-    done = with_bus(work)
-    if as_json:
-        show_json(done)
-    else:
-        for each in done:
-            click.echo(f"{each.id}  {one_line(getattr(each, 'title', ''))}".rstrip())
+    found = await client.list_orders(bus, count=100_000, states=[state], **filters)
+    orders = [order for order, _ in found if not order.retried_as]
+    return orders if dry_run else [await client.retry(bus, order.id) for order in orders]
 
 
 @click.command("set")
@@ -161,15 +140,7 @@ def set_(name: str, priority: int | None, why: str, as_json: bool, **limits: Any
         show_json({"id": order, "priority": priority, "limits": given})
 
 
-@click.command("approvals")
-@json_option
-def approvals(as_json: bool) -> None:
-    """List what waits for an answer, the nearest deadline first."""
-    from treadle.fleet import client
-
-    asks = with_bus(client.approvals)
-    if as_json:
-        return show_json(asks)
+def _show_approvals(asks: list[Any]) -> None:
     if not asks:
         click.echo("Nothing waits for an answer.", err=True)
     for ask in asks:
@@ -181,25 +152,26 @@ def approvals(as_json: bool) -> None:
         click.echo(f"    treadle fleet answer {ask.order} allow|deny   ({ask.default} by itself in {left:.0f} s)")
 
 
-@click.command("answer")
-@click.argument("name", metavar=ORDER)
+@fleet_command("approvals", _show_approvals)
+async def approvals(bus: Any) -> list[Any]:
+    """List what waits for an answer, the nearest deadline first."""
+    from treadle.fleet import client
+
+    return await client.approvals(bus)
+
+
+@fleet_command("answer", of=order_named)
 @click.argument("decision", type=click.Choice(["allow", "deny"]))
 @click.option("--text", default="", metavar="TEXT", help="Sent to the agent.")
 @click.option(
     "--scope", type=click.Choice(["once", "session", "always"]), default="once", help="For how long it holds."
 )
-@json_option
-def answer(name: str, decision: str, text: str, scope: str, as_json: bool) -> None:
+async def answer(bus: Any, order: str, decision: str, text: str, scope: str) -> Any:
     """Answer what an order asks. Only the first answer counts; a later one is told who gave it."""
     from treadle.fleet import client
 
-    async def work(bus: Any, order: str) -> str:
-        await client.answer(bus, order, decision, text=text, scope=scope)
-        return order
-
-    order = with_order(name, work)
-    if as_json:
-        show_json({"id": order, "decision": decision})
+    await client.answer(bus, order, decision, text=text, scope=scope)
+    return {"id": order, "decision": decision}
 
 
 @click.command("say")
@@ -267,24 +239,21 @@ def budget(scope: str, usd: float | None, tokens: int | None, share: float | Non
     table(rows)
 
 
-@click.command("limit")
+@fleet_command("limit")
 @click.argument("scope")
 @click.argument("most", type=int, required=False)
-@json_option
-def limit(scope: str, most: int | None, as_json: bool) -> None:
+async def limit(bus: Any, scope: str, most: int | None) -> Any:
     """Let at most MOST orders run at once for SCOPE (agent:A, credential:C, repo:PATH); without MOST, any number."""
     from treadle.fleet import client
 
-    with_bus(lambda bus: client.set_limit(bus, scope, most))
-    if as_json:
-        show_json({"scope": scope, "most": most})
+    await client.set_limit(bus, scope, most)
+    return {"scope": scope, "most": most}
 
 
-@click.command("weight")
+@fleet_command("weight")
 @click.argument("project")
 @click.argument("turns", type=click.FloatRange(0, 1000, min_open=True))
-@json_option
-def weight(project: str, turns: float, as_json: bool) -> None:
+async def weight(bus: Any, project: str, turns: float) -> Any:
     """Give a project more turns, or fewer, than the others: 2 is twice as many orders started while both have some.
 
     Projects take turns within a priority, and within a project those who submit. Orders without a project count
@@ -292,9 +261,8 @@ def weight(project: str, turns: float, as_json: bool) -> None:
     """
     from treadle.fleet import client
 
-    with_bus(lambda bus: client.set_weight(bus, project, turns))
-    if as_json:
-        show_json({"project": project, "weight": turns})
+    await client.set_weight(bus, project, turns)
+    return {"project": project, "weight": turns}
 
 
 COMMANDS = (cancel, pause, resume, retry, send_back, requeue, set_, approvals, answer, say, budget, limit, weight)
