@@ -1,7 +1,6 @@
 """The registry of agents: the copy that ships, and a newer one in the form in which it is published."""
 
 import json
-import os
 import re
 from typing import Any
 
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from treadle.drivers.card import cards
 from treadle.drivers.registry import COPY, OWN, ListedAgent, published, refresh, registry
 from treadle.errors import ConfigError
-from treadle.io.paths import state_dir
 
 ODD: dict[str, Any] = {"name": "odd", "title": "Odd"}
 
@@ -85,16 +83,6 @@ def test_the_copy_has_names_to_type_titles_to_read_and_an_order() -> None:
         COPY.find("nobody")
     assert "auggie, claude-acp" in (unknown.value.hint or "") and "amp-acp" not in (unknown.value.hint or "")
     assert COPY.find("auggie").arguments == ("--acp",) and COPY.find("cline").package == "cline"
-
-
-def test_a_registry_of_ours_that_is_damaged_says_what_to_do() -> None:
-    refresh(told(npx={"package": "odd@1.2.3"}), "2030-01-01")
-    place = os.path.join(state_dir(), "agents", "registry.json")
-    with open(place, "wb") as file:
-        file.write(b"{")
-    with pytest.raises(ConfigError, match="registry.json is damaged") as damaged:
-        registry()
-    assert "agents refresh FILE" in (damaged.value.hint or "")
 
 
 @pytest.mark.parametrize(

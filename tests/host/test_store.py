@@ -264,7 +264,9 @@ def test_what_was_found_is_said_in_words(store: ReceiptStore) -> None:
     ]
     assert said(lines[0], lines[1], {**lines[2], "sequence": 2})[0] == "number 2 comes after 2"
     assert said(lines[0], lines[1], {**lines[2], "previous": "x"})[0] == "it does not follow the one before it"
-    assert said(*lines[:2], {**lines[2], "format": 99})[0].startswith(f"{chain(store)} was written by a newer treadle")
+    assert said(*lines[:2], {**lines[2], "format": 99})[0].startswith(
+        f"a line of {chain(store)} was written by a newer treadle"
+    )
     assert said(*lines) == []
     with pytest.raises(StorageError, match="has a receipt already .it is /"):
         store.add(replace(SAMPLE_RECEIPT, meta=replace(SAMPLE_RECEIPT.meta, run_id=ids[0])))

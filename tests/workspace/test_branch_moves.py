@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import need
 from tests.io.process.trees import in_copy
 from tests.workspace.repositories import git, make
-from treadle.errors import Busy, StorageError, WorkspaceError
+from treadle.errors import Busy, WorkspaceError
 from treadle.workspace import branch_moves, user_repository
 from treadle.workspace.branch_moves import BranchMove, BranchMoved
 from treadle.workspace.changes import TreeEntry
@@ -222,15 +222,3 @@ def test_a_lock_that_is_not_ours_any_more_is_not_touched(moves: Moves, monkeypat
         branch_moves.recover(moves.user)
         assert lock.read_text() == "theirs" and left_over(moves) == []
         lock.unlink()
-
-
-def test_a_record_that_cannot_be_read_or_is_newer_is_said(moves: Moves, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = begin(moves, monkeypatch, moved=True)
-    record = msgspec.json.decode(path.read_bytes(), type=BranchMove)
-    path.write_bytes(msgspec.json.encode(msgspec.structs.replace(record, format=branch_moves.FORMAT + 1)))
-    with pytest.raises(StorageError, match="was written by a newer treadle") as newer:
-        branch_moves.recover(moves.user)
-    path.write_bytes(b"{")
-    with pytest.raises(StorageError, match=r"\.json cannot be read") as broken:
-        branch_moves.recover(moves.user)
-    assert newer.value.hint == broken.value.hint == "upgrade treadle"

@@ -129,17 +129,6 @@ def test_a_link_is_kept_as_a_link(tmp_path: Path) -> None:
     assert journal.fingerprint(str(root / "link")) == before and os.readlink(root / "link") == "a"
 
 
-def test_a_journal_of_a_newer_version_or_a_torn_one_is_left_alone(tmp_path: Path) -> None:
-    place = tmp_path / "apply.json"
-    place.write_text('{"format":99,"target":"/","beside":"/x","state":"committed"}')
-    with pytest.raises(StorageError, match="newer"):
-        journal.settle(str(place))
-    place.write_text("{")
-    with pytest.raises(StorageError, match="cannot be read"):
-        journal.settle(str(place))
-    assert place.exists()
-
-
 # Against an agent that works in the same directory...
 
 

@@ -28,8 +28,8 @@ from treadle.agent.tasks import Assignment
 from treadle.errors import LineTooLong, LocalError, NotFound, PeerClosed, StorageError
 from treadle.events import FINISHED, ErrorInfo, Event, Task, TaskChanged, TaskGroup, TaskGroupChanged, decode, encode
 from treadle.io import files, paths
-from treadle.io.files import read_if_there
 from treadle.io.process.tree import detach
+from treadle.io.records import FileRecord
 from treadle.io.streams import FdStream, connect_unix
 from treadle.session import AgentInfo, Confinement, Instructions, Limits, Mode, Rules, SessionSpec, Start, Toolset
 from treadle.wire.common.framing import LineSplitter
@@ -83,6 +83,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+PLAN = FileRecord(Plan, format=FORMAT, sync=False)
+
+
 def root() -> str:
     return os.path.join(paths.state_dir(), "tasks")
 
@@ -119,7 +122,7 @@ async def start(session: Starter, members: Sequence[Assignment]) -> tuple[TaskGr
     await asyncio.to_thread(_forget_old)
     plan = _plan(session, members)
     directory = paths.private_dir(os.path.join(root(), plan.group))
-    files.write_atomic(os.path.join(directory, "plan.json"), msgspec.json.encode(plan), sync=False)
+    PLAN.save(os.path.join(directory, "plan.json"), plan)
     env = {**session.configuration.env, **{name: os.environ[name] for name in ENVIRONMENT if name in os.environ}}
     argv = [sys.executable, "-P", "-m", "treadle.agent.detached_runner", directory]
     log = os.path.join(directory, "runner.log")
@@ -306,16 +309,9 @@ def is_stored(event: Event) -> bool:
 
 def _read_plan(directory: str) -> Plan:
     path = os.path.join(directory, "plan.json")
-    data = read_if_there(path)
-    if data is None:
+    if (plan := PLAN.load(path)) is None:
         raise NotFound(f"no group in {directory}")
-    try:
-        found = msgspec.json.decode(data).get("format")
-        if found != FORMAT:
-            raise StorageError(f"{path} has format {found}, which this version does not read", hint="upgrade treadle")
-        return msgspec.json.decode(data, type=Plan)
-    except (msgspec.MsgspecError, AttributeError) as error:
-        raise StorageError(f"{path} is damaged: {error}") from error
+    return plan
 
 
 def _event(line: bytes) -> Event | None:

@@ -18,6 +18,7 @@ from treadle.io.files import (
 from treadle.io.paths import here
 from treadle.light import Any
 from treadle.wire.common.jsontext import dumps, loads
+from treadle.wire.common.records import Damaged, Newer
 
 # Keeps live state in git's common directory, with links in `.planning` where other tools look for it.
 #
@@ -347,7 +348,7 @@ class Document:
             raise self._unusable("it is not an object")
         major = str(document.get("version", self.version)).split(".")[0]
         if major.isdecimal() and int(major) > int(self.version.split(".")[0]):
-            raise StorageError(f"{self.path} has the newer format {document['version']}", hint="upgrade treadle")
+            raise Newer(self.path)
         return document
 
     def _inside(self, document: dict[str, Any]) -> dict[str, Any]:
@@ -357,6 +358,4 @@ class Document:
         return inside
 
     def _unusable(self, why: str) -> StorageError:
-        return StorageError(
-            f"{self.path} cannot be used: {why}", hint="it is left as it is; fix it by hand or take it from git"
-        )
+        return Damaged(self.path, why, "it is left as it is; fix it by hand or take it from git")

@@ -29,11 +29,12 @@ from treadle.drivers.card import Card, cards
 from treadle.errors import ConfigError, Denied, TreadleError
 from treadle.events import Event, Warned
 from treadle.io import files
-from treadle.io.files import read_at_most, read_if_there, write_atomic
+from treadle.io.files import read_at_most, read_if_there
 from treadle.io.machine import DISK
 from treadle.io.paths import config_file, private_dir, state_dir
 from treadle.io.peer import Peer
 from treadle.io.process.child import Child
+from treadle.io.records import FileRecord
 from treadle.io.sandbox import methods, places
 from treadle.io.sandbox.proxy import Reaching
 from treadle.policy.network import host_of, is_host, permitted, refusal, shown
@@ -181,6 +182,9 @@ def in_environment(env: Mapping[str, str]) -> list[str]:
     return _hosts(value for variable, value in env.items() if variable.endswith(VARIABLES))
 
 
+KNOWN_HOSTS = FileRecord(list[str])
+
+
 def in_settings(files: Sequence[str], chosen: Sequence[str]) -> NamedHosts:
     """`chosen`: what a person lists now."""
     counted: list[str] = []
@@ -188,10 +192,10 @@ def in_settings(files: Sequence[str], chosen: Sequence[str]) -> NamedHosts:
     for path in files:
         there = _hosts(_urls(_read(path)))
         record = os.path.join(private_dir(os.path.join(state_dir(), "driven", "base-urls")), _key(path))
-        before = read_if_there(record)
-        known = there if before is None else msgspec.json.decode(before, type=list[str])
+        before = KNOWN_HOSTS.load(record)
+        known = there if before is None else before
         known = [*known, *(host for host in there if host not in known and permitted(tuple(chosen), *_pair(host)))]
-        write_atomic(record, msgspec.json.encode(known))
+        KNOWN_HOSTS.save(record, known)
         counted += [host for host in there if host in known]
         new += [host for host in there if host not in known]
     return NamedHosts(tuple(dict.fromkeys(counted)), tuple(dict.fromkeys(new)))

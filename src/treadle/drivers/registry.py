@@ -15,10 +15,10 @@ from typing import Any, Literal
 import msgspec
 
 from treadle.errors import ConfigError, LocalError, NotFound
-from treadle.io import files
 from treadle.io.files import read_if_there
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.process.programs import find_outside, run_program
+from treadle.io.records import FileRecord
 
 DATE = "2026-08-20"
 
@@ -189,27 +189,26 @@ OWN = {"qwen-code": "qwen", "github-copilot-cli": "copilot", "amp-acp": "amp"}
 """Agents of the registry that have a card of ours under another name."""
 
 
+REGISTRY = FileRecord(
+    AgentRegistry,
+    hint="`treadle agents refresh FILE` writes it anew; without it, the one that came with this release holds",
+)
+
+
 def _path() -> str:
     return os.path.join(state_dir(), "agents", "registry.json")
 
 
 def registry() -> AgentRegistry:
     """The newest that we have: the person's own, or the one that came with this release."""
-    text = read_if_there(_path())
-    if text is None:
-        return COPY
-    try:
-        return msgspec.json.decode(text, type=AgentRegistry)
-    except msgspec.DecodeError as error:
-        hint = "`treadle agents refresh FILE` writes it anew; without it, the one that came with this release holds"
-        raise ConfigError(f"{_path()} is damaged: {error}", hint=hint) from None
+    return REGISTRY.load(_path()) or COPY
 
 
 def refresh(text: bytes, date: str) -> AgentRegistry:
     """Keep what the registry publishes now (`registry.json`)."""
     made = AgentRegistry(date=date, agents=published(text))
     private_dir(os.path.dirname(_path()))
-    files.write_atomic(_path(), msgspec.json.encode(made))
+    REGISTRY.save(_path(), made)
     return made
 
 

@@ -38,6 +38,7 @@ from treadle.io.files import locked, read, write_atomic
 from treadle.io.process import child, table, warm
 from treadle.io.process.loop import hold_secrets, run_async
 from treadle.io.process.tree import detach
+from treadle.io.records import FileRecord
 from treadle.io.tasks import start_held
 from treadle.settings import config
 from treadle.settings.config import AgentSettings
@@ -99,6 +100,9 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     role: str = "admin"
     schedule: bool = True
     """Whether it stands for election as the scheduler."""
+
+
+SETTINGS = FileRecord(NodeSettings, format=FORMAT)
 
 
 class Node:
@@ -477,11 +481,11 @@ def directory_of(name: str) -> str:
 
 
 def save_settings(settings: NodeSettings) -> None:
-    write_atomic(os.path.join(directory_of(settings.name), "node.json"), msgspec.json.encode(settings))
+    SETTINGS.save(os.path.join(directory_of(settings.name), "node.json"), settings)
 
 
 def load_settings(name: str) -> NodeSettings:
-    return msgspec.json.decode(read(os.path.join(directory_of(name), "node.json")), type=NodeSettings)
+    return SETTINGS.get(os.path.join(directory_of(name), "node.json"))
 
 
 async def serve(settings: NodeSettings, passengers: Sequence[RidesAlong] = ()) -> None:

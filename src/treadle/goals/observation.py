@@ -18,7 +18,7 @@ from treadle.landing.sending import FOLLOWED
 from treadle.policy.protected import is_protected
 from treadle.wire.fleet import keys
 from treadle.wire.fleet.records import NOT_HERE, Budget, Order, Used
-from treadle.wire.fleet.train import LandedRecord, TrainRecord
+from treadle.wire.fleet.train import TrainRecord
 from treadle.wire.goal.plan import GoalPlan, PlannedOrder
 from treadle.wire.goal.records import OVER, GoalRecord
 from treadle.wire.goal.verdicts import AddedTest, V, checked, in_words, is_test
@@ -54,7 +54,7 @@ async def look(bus: Bus, record: GoalRecord, plan: GoalPlan, *, sure: bool = Fal
             continue
         order = read_order(entry)
         proof = found.get(keys.LANDED(name, train))
-        landed = msgspec.json.decode(proof.value, type=LandedRecord).commit if proof is not None else ""
+        landed = keys.LANDED.read(proof.value, proof.key).commit if proof is not None else ""
         spec = read_spec(found[keys.SPEC(name)].value)
         seen[name] = _seen(order, spec.agent == PERSON, landed, riding)
         if allowed is not None and spec.agent != PERSON:

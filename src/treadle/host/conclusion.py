@@ -11,15 +11,17 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.errors import Busy, LocalError, StorageError, TreadleError
-from treadle.host.job import CANCEL, FORMAT, MAKING, PENDING, RunRecord, runs_directory
+from treadle.host.job import CANCEL, MAKING, PENDING, RUN, RunRecord, runs_directory
 from treadle.host.store import ReceiptStore
 from treadle.io.descriptors import remove_tree
 from treadle.io.files import iter_lines, locked, read_if_there, write_atomic
 from treadle.io.paths import state_dir
+from treadle.io.records import FileRecord
 from treadle.receipts.statement import repository_url
 from treadle.receipts.trace import Observed
 from treadle.redact import Redactor
 from treadle.settings import config
+from treadle.wire.common.records import Newer
 from treadle.wire.sidecar.connection import WorkOrder
 from treadle.wire.sidecar.receipts import AnyAgentEvent, Receipt, decode_exact, encode
 from treadle.wire.sidecar.repair import Deviation
@@ -195,16 +197,16 @@ def recover(store: ReceiptStore, warn: Callable[[str], None] = log.warning, *, a
     return Recovered(receipts=done, failed=failed)
 
 
+FAILED = FileRecord(dict[str, str], sync=False)
+
+
 def _newly_failed(failed: dict[str, str]) -> set[str]:
     """The directories that did not fail before for this reason; from now on they did."""
     place = os.path.join(state_dir(), NOT_RECOVERED)
-    try:
-        before = msgspec.json.decode(read_if_there(place) or b"{}", type=dict[str, str])
-    except msgspec.MsgspecError:
-        before = {}
+    before = FAILED.load_whole(place) or {}
     if failed != before:
         with contextlib.suppress(TreadleError):
-            write_atomic(place, msgspec.json.encode(failed), sync=False)
+            FAILED.save(place, failed)
     return {directory for directory, why in failed.items() if before.get(directory) != why}
 
 
@@ -228,7 +230,7 @@ class RetainedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     def discard(self) -> None:
         if self.newer:
-            raise StorageError(f"{self.directory} was written by a newer treadle", hint="upgrade treadle")
+            raise Newer(self.directory)
         workspace = open_workspace(self.directory)
         if workspace is not None:
             workspace.discard()
@@ -327,14 +329,7 @@ def _is_old(directory: str) -> bool:
 
 
 def _read(directory: str) -> RunRecord | None:
-    data = read_if_there(os.path.join(directory, "run.json"))
-    try:
-        record = msgspec.json.decode(data or b"", type=RunRecord)
-    except msgspec.MsgspecError:
-        return None
-    if record.format > FORMAT:
-        raise StorageError(f"{directory} was written by a newer treadle", hint="upgrade treadle")
-    return record
+    return RUN.load_whole(os.path.join(directory, "run.json"))
 
 
 def _look_at(observed: Observed, workspace: Workspace | None, directory: str, order_path: str | None) -> None:

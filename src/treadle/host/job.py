@@ -15,8 +15,9 @@ import msgspec
 
 from treadle.drivers.sidecar.peer import Timing
 from treadle.errors import NotFound, StorageError
-from treadle.io.files import follow_lines, is_locked, read_if_there, write_atomic
+from treadle.io.files import follow_lines, is_locked, write_atomic
 from treadle.io.paths import state_dir
+from treadle.io.records import FileRecord
 from treadle.receipts.trace import Enforced, Walls
 from treadle.session import Agent, Confinement
 from treadle.wire.common.connection import CAP
@@ -90,6 +91,9 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """`Observed.enforcement`, once it is known."""
 
 
+RUN = FileRecord(RunRecord, format=FORMAT, sync=False)
+
+
 def runs_directory() -> str:
     return os.path.join(state_dir(), "host")
 
@@ -130,8 +134,10 @@ def running() -> list[RunUnderWay]:
     for name in os.listdir(base) if os.path.isdir(base) else []:
         directory = os.path.join(base, name)
         try:
-            record = msgspec.json.decode(read_if_there(os.path.join(directory, "run.json")) or b"", type=RunRecord)
-        except (StorageError, msgspec.MsgspecError):
+            record = RUN.load(os.path.join(directory, "run.json"))
+        except StorageError:
+            continue
+        if record is None:
             continue
         found.append(
             RunUnderWay(

@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from treadle.drivers.sidecar.peer import ENVIRONMENT
@@ -49,6 +48,7 @@ from treadle.host.job import (
     FORMAT,
     MAKING,
     PENDING,
+    RUN,
     Backend,
     Job,
     RunRecord,
@@ -225,7 +225,7 @@ class HostRun:
             walls=self.observed.walls,
             enforced=self.observed.enforcement,
         )
-        write_atomic(os.path.join(self.directory, "run.json"), msgspec.json.encode(record), sync=False)
+        RUN.save(os.path.join(self.directory, "run.json"), record)
 
     async def stop(self, why: TreadleError) -> None:
         """Ask the executor to stop, for this reason; what it says within its grace period still counts."""

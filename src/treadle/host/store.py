@@ -35,6 +35,7 @@ from treadle.io.files import (
 from treadle.io.paths import private_dir, state_dir
 from treadle.redact import MARK, Redactor
 from treadle.wire.common.jsontext import repaired
+from treadle.wire.common.records import Record
 from treadle.wire.sidecar import receipts
 from treadle.wire.sidecar.connection import WorkOrder
 from treadle.wire.sidecar.receipts import Receipt
@@ -50,6 +51,9 @@ class ChainLink(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     sha256: str
     previous: str | None
+
+
+LINK = Record(ChainLink, format=FORMAT)
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -228,13 +232,7 @@ class ReceiptStore:
             yield self._link(line)
 
     def _link(self, line: bytes) -> ChainLink:
-        try:
-            link = msgspec.json.decode(line, type=ChainLink)
-        except msgspec.MsgspecError as error:
-            raise StorageError(f"a line of {self._chain} cannot be read: {line[:80]!r}: {error}") from error
-        if link.format > FORMAT:
-            raise StorageError(f"{self._chain} was written by a newer treadle", hint="upgrade treadle")
-        return link
+        return LINK.read(line, f"a line of {self._chain}")
 
     def _last(self) -> ChainLink | None:
         """The last link, without reading all of them: there may be many. A torn last line is cut off."""

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from treadle.errors import LocalError, NotFound, TreadleError
@@ -23,7 +22,7 @@ from treadle.landing.returned import Helper, HelpStart
 from treadle.wire.fleet import keys
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Order
-from treadle.wire.fleet.train import LandedRecord, QueuedChange, ReturnedChange, TrainRecord
+from treadle.wire.fleet.train import QueuedChange, ReturnedChange, TrainRecord
 
 ANSWER_SECONDS = 14 * 86400.0
 TITLES = 8
@@ -62,7 +61,7 @@ class SendingBack:
 
     async def _has_landed(self, entry: ReturnedChange) -> bool:
         found = await self.bus.get(keys.LANDED(entry.first, self.name), latest=True)
-        return found is not None and msgspec.json.decode(found.value, type=LandedRecord).at > entry.at
+        return found is not None and keys.LANDED.read(found.value, found.key).at > entry.at
 
     async def _latest(self, name: str) -> Order:
         """An order, or its latest retry: a person may have tried it again."""

@@ -46,7 +46,7 @@ async def fate(bus: Bus, name: str, record: TrainRecord, order: str) -> str:
     if any(each.order == order for each in record.queue):
         return "waits"
     proof = await bus.get(keys.LANDED(order, name), latest=True)
-    return f"landed as {msgspec.json.decode(proof.value, type=LandedRecord).commit[:10]}" if proof else "not here"
+    return f"landed as {keys.LANDED.read(proof.value, proof.key).commit[:10]}" if proof else "not here"
 
 
 async def explained(bus: Bus, order: str) -> list[dict[str, Any]]:
@@ -54,7 +54,7 @@ async def explained(bus: Bus, order: str) -> list[dict[str, Any]]:
     found = []
     for name, record in (await train.trains(bus)).items():
         proof = await bus.get(keys.LANDED(order, name), latest=True)
-        landed = msgspec.json.decode(proof.value, type=LandedRecord) if proof is not None else None
+        landed = keys.LANDED.read(proof.value, proof.key) if proof is not None else None
         back = returned.of(record, order)
         out = [each for each in record.left_out if each.order == order]
         queued = [each for each in record.queue if order in (each.order, each.first)]

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from treadle.errors import Busy, LocalError, TimedOut, TreadleError, WorkspaceError
 from treadle.io import files, scratch
 from treadle.io.descriptors import remove_tree
-from treadle.io.files import locked, read_at_most, read_if_there
+from treadle.io.files import locked, read_at_most
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.sandbox import methods
 from treadle.io.sandbox.start import start
@@ -22,7 +22,7 @@ from treadle.io.tasks import at_most, within
 from treadle.policy.environment import reduced
 from treadle.session import Confinement, Mount
 from treadle.workspace import index_file
-from treadle.workspace.in_place import LOCK, OWNED, RECORD, Inside, PlaceRecord, Takeover, recalled
+from treadle.workspace.in_place import LOCK, OWNED, PLACE, RECORD, Inside, PlaceRecord, Takeover, recalled
 from treadle.workspace.private_git import STATES, BadListing, ref_files
 from treadle.workspace.store import LONG, lacks, receive_bundle
 from treadle.workspace.user_repository import ID, UserRepository, forget
@@ -332,9 +332,9 @@ def find(*, living: bool = False) -> list[Leftover]:
 def _places(home: str) -> list[Leftover]:
     found = []
     for name in sorted(os.listdir(home)):
-        data = read_if_there(os.path.join(home, name, RECORD)) if name.isdigit() else None
-        if data is not None:
-            found.append(Leftover(home, os.path.join(home, name), msgspec.json.decode(data, type=PlaceRecord)))
+        record = PLACE.load(os.path.join(home, name, RECORD)) if name.isdigit() else None
+        if record is not None:
+            found.append(Leftover(home, os.path.join(home, name), record))
     return found
 
 

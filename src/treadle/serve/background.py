@@ -17,6 +17,7 @@ from treadle.io.files import read_if_there, write_atomic
 from treadle.io.process import table
 from treadle.io.process.loop import run_async
 from treadle.io.process.tree import detach, say_ready
+from treadle.io.records import FileRecord
 from treadle.policy.environment import inherited
 from treadle.serve.tokens import Right, Tokens, directory
 
@@ -43,6 +44,9 @@ class ServerNote(msgspec.Struct, frozen=True, kw_only=True):
     """The directory whose terminals it shows; empty for those of `treadle ls`."""
 
 
+NOTE = FileRecord(ServerNote)
+
+
 def _path() -> str:
     return os.path.join(directory(), "server.json")
 
@@ -60,7 +64,7 @@ def noted(address: str, unix: str, *, background: bool = False, moved: str = "",
         moved=moved,
         terminals=terminals,
     )
-    write_atomic(_path(), msgspec.json.encode(note))
+    NOTE.save(_path(), note)
     try:
         yield
     finally:
@@ -70,11 +74,7 @@ def noted(address: str, unix: str, *, background: bool = False, moved: str = "",
 
 def find() -> ServerNote | None:
     """The server that runs here, or None."""
-    data = read_if_there(_path())
-    try:
-        note = msgspec.json.decode(data, type=ServerNote) if data else None
-    except msgspec.MsgspecError:
-        return None
+    note = NOTE.load_whole(_path())
     process = table.look(note.pid) if note else None
     return note if note and process is not None and process.start == note.start else None
 

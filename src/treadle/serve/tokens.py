@@ -22,9 +22,9 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
-from treadle.errors import ConfigError, NotFound, StorageError
-from treadle.io.files import locked, read_if_there, write_atomic
+from treadle.errors import ConfigError, NotFound
 from treadle.io.paths import private_dir, state_dir
+from treadle.io.records import FileRecord
 
 FORMAT = 2
 """In format 1, the cookie of a page was a token like any other, so its devices are not taken over."""
@@ -97,6 +97,14 @@ class TokenFile(msgspec.Struct, frozen=True, kw_only=True):
     """Signed links that were used, kept until they would have expired anyway."""
 
 
+TOKENS = FileRecord(
+    TokenFile,
+    format=FORMAT,
+    older={1: lambda tree: {**tree, "format": 2, "devices": []}},  # its devices had no rights of their own
+    hint="remove it: all devices sign in anew",
+)
+
+
 def directory() -> str:
     return private_dir(os.path.join(state_dir(), "web"))
 
@@ -114,26 +122,15 @@ class Tokens:
             return TokenFile()
         mark = (found.st_mtime_ns, found.st_ino)
         if self._seen is None or self._seen[0] != mark:
-            data = read_if_there(self.path)
-            try:
-                stored = TokenFile() if data is None else msgspec.json.decode(data, type=TokenFile)
-            except msgspec.MsgspecError as error:
-                raise StorageError(
-                    f"{self.path} is damaged: {error}", hint="remove it: all devices sign in anew"
-                ) from None
-            if stored.format == 1:
-                stored = replace(stored, format=FORMAT, devices=())
-            if stored.format != FORMAT:
-                raise StorageError(f"{self.path} has format {stored.format}, and this program knows {FORMAT}")
-            self._seen = (mark, stored)
+            self._seen = (mark, TOKENS.load(self.path) or TokenFile())
         return self._seen[1]
 
     def _change(self, change: Callable[[TokenFile], tuple[TokenFile, T]]) -> T:
         """Read, change and write under one lock: of two changes at once, by the page and a command, none is lost. Who
         only reads needs no lock, because the file is replaced as a whole."""
-        with locked(f"{self.path}.lock"):
+        with TOKENS.locked(self.path):
             stored, result = change(self.read())
-            write_atomic(self.path, msgspec.json.encode(stored))
+            TOKENS.save(self.path, stored)
             self._seen = None
         return result
 

@@ -13,8 +13,9 @@ from typing import Any
 import msgspec
 
 from treadle.errors import ConfigError, StorageError
-from treadle.io.files import locked, read_at_most, read_if_there, storage_error, write_atomic
+from treadle.io.files import read_at_most, storage_error
 from treadle.io.paths import private_dir, state_dir
+from treadle.io.records import FileRecord
 
 FORMAT = 1
 MAX_FILES = 1000
@@ -28,6 +29,21 @@ class TrustEntry(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[str, ...] = ()
     changed: bool = False
     """Whether the files differ from those that were trusted."""
+
+
+class TrustRegister(msgspec.Struct, frozen=True, kw_only=True):
+    format: int = FORMAT
+    trusted: dict[str, dict[str, Any]]
+    """By path: the hash, and when it was trusted."""
+
+
+TRUSTED = FileRecord(
+    TrustRegister,
+    format=FORMAT,
+    pretty=True,
+    lock="trust.lock",
+    hint="remove it and trust your projects again",
+)
 
 
 def up_to_top(cwd: str) -> Iterator[str]:
@@ -145,11 +161,10 @@ def _changing() -> Iterator[dict[str, Any]]:
     """Read, changed and written under one lock, so that of two people who trust something at once both are heard.
     Readers take no lock: the file is replaced as a whole."""
     private_dir(state_dir())
-    with locked(os.path.join(state_dir(), "trust.lock")):
+    with TRUSTED.locked(register()):
         entries = _read()
         yield entries
-        content = msgspec.json.encode({"format": FORMAT, "trusted": entries})
-        write_atomic(register(), msgspec.json.format(content) + b"\n")
+        TRUSTED.save(register(), TrustRegister(trusted=entries))
 
 
 def register() -> str:
@@ -158,15 +173,5 @@ def register() -> str:
 
 
 def _read() -> dict[str, Any]:
-    data = read_if_there(register())
-    if data is None:
-        return {}
-    try:
-        content = msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
-        hint = "remove it and trust your projects again"
-        raise StorageError(f"{register()} is damaged: {error}", hint=hint) from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT or not isinstance(content.get("trusted"), dict):
-        raise StorageError(f"{register()} was written by another version of treadle", hint="upgrade treadle")
-    trusted: dict[str, Any] = content["trusted"]
-    return trusted
+    found = TRUSTED.load(register())
+    return {} if found is None else found.trusted

@@ -11,11 +11,11 @@ import time
 from collections.abc import Sequence
 
 from treadle.errors import StorageError
-from treadle.io.files import try_remove, write_atomic
-from treadle.terminal.history import Log
+from treadle.io.files import try_remove
+from treadle.terminal.history import EXIT, Log
 from treadle.terminal.lock import Lock
 from treadle.terminal.places import Place
-from treadle.wire.common.jsontext import dumps, repaired, timestamp
+from treadle.wire.common.jsontext import timestamp
 
 LOCK = 3
 """The first descriptor after the standard streams: the reaper passes the lock on as this one."""
@@ -66,7 +66,7 @@ def _leave_record(place: Place, command: list[str]) -> None:
     }
     try:
         if not os.path.exists(place.exit):
-            write_atomic(place.exit, f"{dumps(repaired(record))}\n".encode(), sync=False)
+            EXIT.save(place.exit, record)
     except StorageError:
         pass
     for path in (place.sock, place.state, place.summary):

@@ -9,11 +9,13 @@ import stat
 import time
 
 from treadle.errors import NotFound, StorageError
-from treadle.io.files import is_locked, opened, read_if_there, rename, try_remove, write_atomic
+from treadle.io.files import is_locked, rename, try_remove
 from treadle.io.process import table
+from treadle.io.records import FileRecord
 from treadle.light import Any
 from treadle.terminal.places import Place
-from treadle.wire.common.jsontext import dumps, loads, repaired, timestamp
+from treadle.wire.common.jsontext import dumps, repaired, timestamp
+from treadle.wire.common.records import plain_object, plain_text
 
 # A summary of each terminal in a file, so that listing hundreds of terminals need not wake as many processes.
 #
@@ -24,6 +26,9 @@ from treadle.wire.common.jsontext import dumps, loads, repaired, timestamp
 FORMAT = 2
 PAUSE = 1.0
 """Seconds between two summaries that differ only in the last line."""
+SUMMARY = FileRecord(dict[str, Any], format=FORMAT, sync=False, decode=plain_object, encode=plain_text)
+EXIT = FileRecord(dict[str, Any], format=1, sync=False, decode=plain_object, encode=plain_text)
+"""How a terminal ended."""
 
 
 def write(place: Place, detail: dict[str, Any], idle_ms: int) -> None:
@@ -47,7 +52,7 @@ def write(place: Place, detail: dict[str, Any], idle_ms: int) -> None:
         },
     }
     try:
-        write_atomic(place.summary, f"{dumps(repaired(record))}\n".encode(), sync=False)
+        SUMMARY.save(place.summary, record)
     except StorageError:
         try_remove(place.summary)  # an old one would be trusted
 
@@ -55,8 +60,7 @@ def write(place: Place, detail: dict[str, Any], idle_ms: int) -> None:
 def read(place: Place) -> dict[str, Any] | None:
     """A terminal's row for a list; None when its supervisor has to be asked."""
     try:
-        text = read_if_there(place.summary)
-        record = loads(text) if text else None
+        record = SUMMARY.load(place.summary)
         if not record or record["format"] != FORMAT or not is_locked(place.pid):
             return None
         found = table.look(record["supervisor"])
@@ -163,27 +167,15 @@ class Log:
 
 def keep_exit(path: str, record: dict[str, Any], output: Rotated) -> None:
     """Keep how a terminal ended. On a full disk it matters more than old output."""
-    data = f"{dumps(repaired(record))}\n".encode()
     try:
-        write_atomic(path, data, sync=False)
+        EXIT.save(path, record)
     except StorageError:
         output.give_back(GIVEN_BACK)
-        write_atomic(path, data, sync=False)
+        EXIT.save(path, record)
 
 
 def exit_record(path: str) -> dict[str, Any]:
     """How a terminal ended, as its supervisor or its reaper recorded it."""
-    import json
-
-    try:
-        with opened(path) as file:
-            record = json.load(file)
-    except FileNotFoundError:
-        raise NotFound(
-            "it left no exit record", hint="its supervisor, or the machine, stopped without writing one"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise StorageError(f"the exit record {path} cannot be read: {error}") from None
-    if not isinstance(record, dict) or record.get("format") != 1:
-        raise StorageError(f"the exit record {path} was written by another version", hint="use that one to read it")
+    if (record := EXIT.load(path)) is None:
+        raise NotFound("it left no exit record", hint="its supervisor, or the machine, stopped without writing one")
     return record

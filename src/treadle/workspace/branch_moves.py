@@ -15,10 +15,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from treadle.errors import Busy, StorageError, WorkspaceError
+from treadle.errors import Busy, WorkspaceError
 from treadle.io import scratch
-from treadle.io.files import place_new, read, read_if_there, rename, write, write_atomic
+from treadle.io.files import place_new, read, read_if_there, rename, write
 from treadle.io.paths import private_dir, state_dir
+from treadle.io.records import FileRecord
 from treadle.workspace import checkouts, journal
 from treadle.workspace.checkouts import CheckoutChange
 from treadle.workspace.store import Store, give
@@ -55,6 +56,9 @@ class BranchMove(msgspec.Struct, frozen=True, kw_only=True):
     old: str
     new: str
     checkouts: tuple[ChangedCheckout, ...] = ()
+
+
+MOVE = FileRecord(BranchMove, format=FORMAT)
 
 
 def tip(user: UserRepository, ref: str) -> str:
@@ -128,7 +132,7 @@ class _Moving:
                 for number, (change, index) in enumerate(zip(changes, indexes, strict=True))
             ),
         )
-        write_atomic(self.place, msgspec.json.encode(record))
+        MOVE.save(self.place, record)
         try:
             for change, index, noted in zip(changes, indexes, record.checkouts, strict=True):
                 _lock_index(change, index)
@@ -196,13 +200,8 @@ def _recover(common: str) -> None:
     for name in sorted(os.listdir(place)):
         if name.endswith(".json"):
             path = os.path.join(place, name)
-            try:
-                record = msgspec.json.decode(read(path), type=BranchMove)
-            except msgspec.MsgspecError as error:
-                raise StorageError(f"{path} cannot be read: {error}", hint="upgrade treadle") from error
-            if record.format > FORMAT:
-                raise StorageError(f"{path} was written by a newer treadle", hint="upgrade treadle")
-            _settle(path, record)
+            if (record := MOVE.load(path)) is not None:
+                _settle(path, record)
 
 
 def _settle(path: str, record: BranchMove) -> tuple[bool, list[str]]:

@@ -18,6 +18,7 @@ import msgspec
 from treadle.errors import TimedOut, TreadleError, WorkspaceError
 from treadle.io import scratch
 from treadle.io.files import read_if_there, write, write_atomic
+from treadle.io.records import FileRecord
 from treadle.io.sandbox.places import is_under
 from treadle.io.tasks import limited
 from treadle.session import Mount
@@ -454,6 +455,9 @@ class PlaceRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The user's objects, and where the private repository expects them."""
 
 
+PLACE = FileRecord(PlaceRecord, format=FORMAT, sync=False)
+
+
 class InPlace(Takeover):
     def __init__(self, user: UserRepository, directory: str, name: str, number: int = 0) -> None:
         """`directory` is ours and becomes the home of the private repository; `number` tells several of them apart."""
@@ -479,7 +483,7 @@ class InPlace(Takeover):
         self._keep_base()
         self.mounts = tuple(self._mounts())
         record = PlaceRecord(format=FORMAT, top=user.top, session=name, objects=tuple(self._objects()))
-        write(os.path.join(directory, RECORD), msgspec.json.encode(record))
+        PLACE.save(os.path.join(directory, RECORD), record)
         self.problem = self._keep_commit()
         """What the user should know from the beginning."""
         self._seen = self._private_state()

@@ -13,7 +13,8 @@ import msgspec
 from treadle.errors import WorkspaceError
 from treadle.io import files, scratch
 from treadle.io.descriptors import copy_file
-from treadle.io.files import read, read_if_there, write_atomic
+from treadle.io.files import read, read_if_there
+from treadle.io.records import FileRecord
 from treadle.workspace.private_git import Staged, read_entries
 from treadle.workspace.user_repository import UserRepository
 
@@ -149,6 +150,9 @@ class LockNote(msgspec.Struct, frozen=True, kw_only=True):
     """What moves with it, all or none of them."""
 
 
+LOCK_NOTE = FileRecord(LockNote, sync=False)
+
+
 class HeldIndex:
     def __init__(self, user: UserRepository, directory: str, note: str, lock_note: LockNote) -> None:
         self._user = user
@@ -199,7 +203,7 @@ class HeldIndex:
         self._keep(beside=os.fsencode(self._beside), head=os.fsencode(head), refs=moved)
 
     def _keep(self, **known: Any) -> None:
-        write_atomic(self._note, msgspec.json.encode(msgspec.structs.replace(self._lock_note, **known)), sync=False)
+        LOCK_NOTE.save(self._note, msgspec.structs.replace(self._lock_note, **known))
 
     def _write_beside(self) -> None:
         self._beside = f"{self._index}.{secrets.token_hex(8)}"
@@ -264,8 +268,7 @@ def release(user: UserRepository, note: str) -> bool:
     If the branches had moved, HEAD and the index follow them first: while the lock is there, no git of the user has
     committed, switched or staged.
     """
-    data = read_if_there(note)
-    lock_note = msgspec.json.decode(data, type=LockNote) if data else None
+    lock_note = LOCK_NOTE.load_whole(note)
     lock, beside = (os.fsdecode(lock_note.lock), os.fsdecode(lock_note.beside)) if lock_note is not None else ("", "")
     if lock_note is None or read_if_there(lock) != lock_note.mark:
         return False

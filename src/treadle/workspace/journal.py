@@ -25,7 +25,8 @@ import msgspec
 from treadle.errors import StorageError
 from treadle.io import descriptors
 from treadle.io.descriptors import remove_tree
-from treadle.io.files import opened, read_if_there, storage_error, write_atomic
+from treadle.io.files import opened, storage_error
+from treadle.io.records import FileRecord
 from treadle.workspace.git import is_forbidden
 
 FORMAT = 2
@@ -66,6 +67,9 @@ class Journal(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[Step, ...] = ()
 
 
+JOURNAL = FileRecord(Journal, format=FORMAT)
+
+
 def fingerprint(place: str) -> str | None:
     """The file in one word: its kind, whether it is executable, its content. None when nothing is there."""
     try:
@@ -103,13 +107,13 @@ def stage(path: str, target: str, writes: Mapping[str, Callable[[str], None]], d
     beside = os.path.join(os.path.realpath(os.path.dirname(path)), f"{BESIDE}{secrets.token_hex(4)}")
     journal = Journal(format=FORMAT, target=target, beside=beside, state="staging")
     try:
-        _write(path, journal)
+        JOURNAL.save(path, journal)
         try:
             os.mkdir(beside, 0o700)
             with _Places(journal) as places:
                 steps = tuple(places.staged(writes, deletes))
             journal = msgspec.structs.replace(journal, state="committed", steps=steps)
-            _write(path, journal)
+            JOURNAL.save(path, journal)
         except BaseException:
             _clear(path, journal)
             raise
@@ -128,17 +132,14 @@ def finish(path: str, journal: Journal) -> None:
 
 def abandon(path: str) -> None:
     """Forget what was staged and not yet begun."""
-    data = read_if_there(path)
-    if data is not None:
-        _clear(path, _read(path, data))
+    if (journal := JOURNAL.load(path)) is not None:
+        _clear(path, journal)
 
 
 def settle(path: str) -> Literal["finished", "undone"] | None:
     """Finish or undo what the journal at `path` says is under way; None when there is no journal."""
-    data = read_if_there(path)
-    if data is None:
+    if (journal := JOURNAL.load(path)) is None:
         return None
-    journal = _read(path, data)
     try:
         if journal.state == "staging" or _is_disturbed(journal):
             _undo(path, journal)
@@ -151,20 +152,6 @@ def settle(path: str) -> Literal["finished", "undone"] | None:
             raise storage_error(error, error.filename2 or error.filename or journal.target, "write") from error
         return "undone"
     return "finished"
-
-
-def _read(path: str, data: bytes) -> Journal:
-    try:
-        journal = msgspec.json.decode(data, type=Journal)
-    except msgspec.MsgspecError as error:
-        raise StorageError(f"{path} cannot be read: {error}") from error
-    if journal.format > FORMAT:
-        raise StorageError(f"{path} was written by a newer treadle", hint="upgrade treadle")
-    return journal
-
-
-def _write(path: str, journal: Journal) -> None:
-    write_atomic(path, msgspec.json.encode(journal))
 
 
 def _is_disturbed(journal: Journal) -> bool:

@@ -23,11 +23,12 @@ from typing import IO, Literal, TypeAlias, TypedDict
 
 import msgspec
 
-from treadle.errors import NotFound, StorageError, WorkspaceError
+from treadle.errors import NotFound, WorkspaceError
 from treadle.io import scratch, tasks
 from treadle.io.files import created, read_if_there, rename, storage_error, write
 from treadle.io.paths import private_dir
 from treadle.io.process.programs import Finished, reading_program, run_program
+from treadle.io.records import FileRecord
 from treadle.workspace.changes import KINDS, Delta, PathChange, TreeEntry
 from treadle.workspace.git import OPTIONS, TIMEOUT, environment, is_forbidden
 from treadle.workspace.user_repository import UserRepository
@@ -68,6 +69,9 @@ class StoreRecord(msgspec.Struct, frozen=True, kw_only=True):
     format: int = 0
     algorithm: Algorithm = "sha1"
     lenders: tuple[str, ...] = ()
+
+
+STORE = FileRecord(StoreRecord, format=FORMAT)
 
 
 class Lending(TypedDict):
@@ -114,7 +118,7 @@ class Store:
             _write(directory, "config", f"[core]\n\trepositoryFormatVersion = {version}\n\tbare = true\n")
             _write(directory, "info/attributes", _NO_ATTRIBUTES)
             _write(directory, "HEAD", "ref: refs/heads/none\n")
-            _write(directory, "store.json", msgspec.json.encode(record).decode())
+            _write(directory, "store.json", STORE.written(record).decode())
         except OSError as error:
             raise storage_error(error, directory, "make a store in") from error
         return cls(directory, record)
@@ -123,15 +127,8 @@ class Store:
     def open(cls, directory: str) -> Store:
         """The store that was made there. Raises NotFound; StorageError for one of a newer treadle."""
         path = os.path.join(directory, "store.json")
-        data = read_if_there(path)
-        if data is None:
+        if (record := STORE.load(path)) is None:
             raise NotFound(f"there is no store in {directory}")
-        try:
-            record = msgspec.json.decode(data, type=StoreRecord)
-        except msgspec.MsgspecError as error:
-            raise StorageError(f"{path} cannot be read: {error}") from error
-        if record.format > FORMAT:
-            raise StorageError(f"{directory} was written by a newer treadle", hint="upgrade treadle")
         return cls(directory, record)
 
     def seal(self) -> str:

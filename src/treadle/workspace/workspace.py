@@ -17,10 +17,10 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from treadle.errors import Denied, StorageError, TreadleError, WorkspaceError
+from treadle.errors import Denied, TreadleError, WorkspaceError
 from treadle.io.descriptors import remove_tree
-from treadle.io.files import read_if_there, write_atomic
 from treadle.io.process.programs import distrust
+from treadle.io.records import FileRecord
 from treadle.policy.protected import is_protected
 from treadle.workspace import private_git
 from treadle.workspace.changes import PathChange, TreeEntry, status_lines
@@ -91,17 +91,13 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
         return UserRepository.around(self.origin.top if self.origin is not None else self.source)
 
 
+PREPARED = FileRecord(Prepared, format=FORMAT, sync=False)
+
+
 def read_record(directory: str) -> Prepared | None:
     """What was prepared in `directory`; None when the preparation did not finish. Raises StorageError for what a newer
     treadle has prepared."""
-    path = os.path.join(directory, RECORD)
-    try:
-        place = msgspec.json.decode(read_if_there(path) or b"", type=Prepared)
-    except msgspec.MsgspecError:
-        return None
-    if place.format > FORMAT:
-        raise StorageError(f"{path} was written by a newer treadle", hint="upgrade treadle")
-    return place
+    return PREPARED.load_whole(os.path.join(directory, RECORD))
 
 
 STORE = "store.git"
@@ -411,7 +407,7 @@ def prepare(
         abandon(directory)
         raise
     made._watched = watched
-    write_atomic(os.path.join(directory, RECORD), msgspec.json.encode(made.place), sync=False)
+    PREPARED.save(os.path.join(directory, RECORD), made.place)
     if made.place.commit is not None and (user := made.place.repository()) is not None:
         made.notes += filter(None, [keep(user, directory, made.place.commit)])
     return made

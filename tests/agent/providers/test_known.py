@@ -1,13 +1,11 @@
 """Windows, prices and families of models: the table that ships, what was refreshed, and what stays unknown."""
 
-from pathlib import Path
-
 import pytest
 
 from treadle.agent.providers import known
 from treadle.agent.providers.known import Figures, Price, Refreshed, cost, keep, listed, price, window
 from treadle.agent.providers.names import ModelSettings, real_name, resolve
-from treadle.errors import ConfigError, StorageError
+from treadle.errors import ConfigError
 from treadle.events import Usage
 
 KEY = {"ANTHROPIC_API_KEY": "k"}
@@ -80,25 +78,6 @@ def test_a_price_of_nothing_is_a_price_and_half_of_one_is_none() -> None:
     found = listed(body)
     assert found["a/free"].price == Price(input=0, output=0)
     assert found["a/half"].price is found["a/other"].price is found["openai/gpt-4.1"].price is None
-
-
-@pytest.mark.parametrize(
-    ("content", "said", "hint"),
-    [
-        ("{", "is damaged", "`treadle models refresh` writes it anew"),
-        ('{"format": 9, "at": "", "source": "", "models": {}}', "was written by another version", "upgrade treadle"),
-    ],
-)
-def test_a_file_of_figures_that_cannot_be_read_is_an_error(content: str, said: str, hint: str) -> None:
-    place = Path(keep(Refreshed(at="", source="", models={})))
-    assert place.stat().st_mode & 0o777 == 0o600 and place.read_bytes().endswith(b"\n")
-    place.write_text(content)
-    known._read.cache_clear()
-    with pytest.raises(StorageError, match=said) as caught:
-        window("m")
-    assert caught.value.hint == hint
-    place.unlink()
-    known._read.cache_clear()
 
 
 def test_an_unknown_price_is_not_free() -> None:

@@ -8,7 +8,6 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fleet.conftest import spec
-from treadle.errors import StorageError
 from treadle.fleet.orders import begun
 from treadle.fleet.run import runs
 from treadle.io.files import locked
@@ -31,16 +30,6 @@ def test_a_runner_reads_what_the_node_has_written_and_no_password_is_in_it(
     assert path == runs.directory("a", 1) and runs.read_job(path) == job()
     assert os.stat(path).st_mode & 0o077 == 0
     assert "password" not in Path(path, "job.json").read_text()
-
-
-def test_a_job_that_is_missing_damaged_or_newer_is_told(state_home: Path) -> None:
-    path = runs.prepare(job())
-    for data, says in ((b"{", "cannot be read"), (msgspec.json.encode(replace(job(), format=9)), "format 9")):
-        Path(path, "job.json").write_bytes(data)
-        with pytest.raises(StorageError, match=says):
-            runs.read_job(path)
-    with pytest.raises(StorageError, match="cannot be read"):
-        runs.read_job(runs.directory("b", 1))
 
 
 def test_a_runner_lives_while_it_holds_the_lock_and_is_the_process_that_it_says(state_home: Path) -> None:

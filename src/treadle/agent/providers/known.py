@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 
 from treadle.agent.messages import Provider
-from treadle.errors import ConfigError, StorageError
+from treadle.errors import ConfigError
 from treadle.events import Usage
-from treadle.io.files import read_if_there, write_atomic
 from treadle.io.paths import private_dir, state_dir
+from treadle.io.records import FileRecord
 
 # The parts of the profile, and the models it is used for.
 
@@ -223,6 +223,9 @@ class Refreshed(msgspec.Struct, frozen=True, kw_only=True):
     models: dict[str, Figures]
 
 
+REFRESHED = FileRecord(Refreshed, format=FORMAT, pretty=True, hint="`treadle models refresh` writes it anew")
+
+
 def window(model: str) -> int | None:
     """The context window: as refreshed, else by the longest known prefix; a vendor's name before it is ignored."""
     if (found := _refreshed(model)) is not None and found.window is not None:
@@ -246,7 +249,7 @@ def refreshed_file() -> str:
 def keep(refreshed: Refreshed) -> str:
     """Write what was fetched; returns where."""
     private_dir(state_dir())
-    write_atomic(refreshed_file(), msgspec.json.format(msgspec.json.encode(refreshed)) + b"\n")
+    REFRESHED.save(refreshed_file(), refreshed)
     _read.cache_clear()
     return refreshed_file()
 
@@ -263,16 +266,7 @@ def _refreshed(model: str) -> Figures | None:
 
 @cache
 def _read(path: str) -> Refreshed | None:
-    data = read_if_there(path)
-    if data is None:
-        return None
-    try:
-        stored = msgspec.json.decode(data, type=Refreshed)
-    except msgspec.MsgspecError as error:
-        raise StorageError(f"{path} is damaged: {error}", hint="`treadle models refresh` writes it anew") from error
-    if stored.format != FORMAT:
-        raise StorageError(f"{path} was written by another version of treadle", hint="upgrade treadle")
-    return stored
+    return REFRESHED.load(path)
 
 
 def _undated(model: str) -> str:

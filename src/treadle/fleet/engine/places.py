@@ -22,8 +22,9 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.errors import MissingExtra, NotFound, StorageError
-from treadle.io.files import locked, read, read_if_there, write_atomic
+from treadle.io.files import locked, read
 from treadle.io.paths import private_dir, state_dir
+from treadle.io.records import FileRecord
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -209,6 +210,9 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+FLEET = FileRecord(Fleet, format=FORMAT, pretty=True, lock="users.lock")
+
+
 def root() -> str:
     return os.path.join(state_dir(), "fleet")
 
@@ -219,21 +223,13 @@ def inside(*parts: str) -> str:
 
 
 def load() -> Fleet:
-    path = os.path.join(root(), "fleet.json")
-    data = read_if_there(path)
-    if data is None:
+    if (fleet := FLEET.load(os.path.join(root(), "fleet.json"))) is None:
         raise NotFound("this machine belongs to no fleet", hint="`treadle fleet up` makes one")
-    try:
-        number = msgspec.json.decode(data).get("format")
-        if number != FORMAT:
-            raise StorageError(f"{path} has format {number}, which this version does not read", hint="upgrade treadle")
-        return msgspec.json.decode(data, type=Fleet)
-    except (msgspec.MsgspecError, AttributeError) as error:
-        raise StorageError(f"{path} is damaged: {error}") from error
+    return fleet
 
 
 def save(fleet: Fleet) -> None:
-    write_atomic(os.path.join(inside(), "fleet.json"), msgspec.json.format(msgspec.json.encode(fleet), indent=2))
+    FLEET.save(os.path.join(inside(), "fleet.json"), fleet)
 
 
 def _password(url: str) -> str:
@@ -242,7 +238,7 @@ def _password(url: str) -> str:
 
 def changing() -> locked:
     """Held by who reads this machine's file of the fleet and writes it changed."""
-    return locked(os.path.join(inside(), "users.lock"), 30)
+    return FLEET.locked(os.path.join(inside(), "fleet.json"), 30)
 
 
 def session_key() -> str:

@@ -30,7 +30,6 @@ from treadle.io.files import (
     opened,
     pieces,
     read,
-    read_if_there,
     storage_error,
     write_all,
     write_atomic,
@@ -39,6 +38,7 @@ from treadle.io.paths import private_dir
 from treadle.io.process import table
 from treadle.io.process.programs import run_program
 from treadle.io.process.tree import detach
+from treadle.io.records import FileRecord
 from treadle.policy.environment import reduced
 from treadle.wire.fleet import keys
 from treadle.wire.fleet.messages import FleetStatus
@@ -220,6 +220,9 @@ def directory() -> str:
     return places.inside("engine")
 
 
+SERVER = FileRecord(RunningServer)
+
+
 def lock_path() -> str:
     return os.path.join(directory(), "lock")
 
@@ -231,11 +234,8 @@ def is_up() -> bool:
 
 def running() -> RunningServer | None:
     """The server of this store, if it lives."""
-    try:
-        noted = msgspec.json.decode(read(os.path.join(directory(), "server.json")), type=RunningServer)
-    except (StorageError, msgspec.MsgspecError):
-        return None
-    return noted if table.lives(noted.pid, noted.start) else None
+    noted = SERVER.load_whole(os.path.join(directory(), "server.json"))
+    return noted if noted is not None and table.lives(noted.pid, noted.start) else None
 
 
 def free_port() -> int:
@@ -298,7 +298,7 @@ def start(fleet: places.Fleet, *, sync: str = "") -> bool:
     finally:
         os.close(holding.fd)
     note = RunningServer(pid=pid, start=table.start_time(pid), started=time.time(), version=program.version)
-    write_atomic(os.path.join(directory(), "server.json"), msgspec.json.encode(note))
+    SERVER.save(os.path.join(directory(), "server.json"), note)
     return True
 
 
@@ -426,7 +426,7 @@ async def backup(bus: Bus, directory: str, *, say: Progress = lambda text: None)
         say(f"saved   {stream}: {about['state']['messages']} messages, {size / 1e6:.1f} MB")
         total += size
     # Written last, so that a directory with this file is complete.
-    write_atomic(os.path.join(directory, "fleet.json"), msgspec.json.encode(places.load()))
+    places.FLEET.save(os.path.join(directory, "fleet.json"), places.load())
     return total
 
 
@@ -474,13 +474,13 @@ async def restore(directory: str, *, say: Progress = lambda text: None) -> None:
 
     No node or runner may be at work: they would not match the older orders of the backup.
     """
-    known = read_if_there(os.path.join(directory, "fleet.json"))
+    known = places.FLEET.load(os.path.join(directory, "fleet.json"))
     if known is None:
         raise NotFound(f"{directory} holds no whole backup", hint="`treadle fleet backup DIR` makes one")
     try:
         fleet = places.load()
     except NotFound:
-        fleet = msgspec.json.decode(known, type=places.Fleet)
+        fleet = known
         places.save(fleet)
     started = fleet.private and await asyncio.to_thread(start, fleet)
     try:

@@ -19,7 +19,8 @@ from treadle.errors import ConfigError, Denied, LocalError, TreadleError
 from treadle.fleet.engine import places, server
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
-from treadle.io.files import read_if_there, write_atomic
+from treadle.io.files import read_if_there
+from treadle.io.records import FileRecord
 from treadle.wire.fleet.messages import EnrolAnswer
 
 FORMAT = 2
@@ -102,13 +103,15 @@ def _path() -> str:
     return os.path.join(places.inside(), "invitations.json")
 
 
+OPEN = FileRecord(dict[str, Open])
+
+
 def _open() -> dict[str, Open]:
-    data = read_if_there(_path())
-    return {} if data is None else msgspec.json.decode(data, type=dict[str, Open])
+    return OPEN.load(_path()) or {}
 
 
 def _keep(invitations: dict[str, Open]) -> None:
-    write_atomic(_path(), msgspec.json.encode(invitations))
+    OPEN.save(_path(), invitations)
 
 
 def _set_users(fleet: places.Fleet, users: dict[str, str]) -> places.Fleet:

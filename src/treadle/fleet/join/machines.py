@@ -24,8 +24,9 @@ from treadle import __version__
 from treadle.errors import ConfigError, LocalError
 from treadle.fleet.engine import places
 from treadle.fleet.join import invitations
-from treadle.io.files import read, read_if_there, write_atomic
+from treadle.io.files import read
 from treadle.io.process.programs import command_words, run_program
+from treadle.io.records import FileRecord
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -283,17 +284,19 @@ def _path() -> str:
     return os.path.join(places.inside(), "tunnels.json")
 
 
+TUNNELS = FileRecord(list[Tunnel])
+
+
 def tunnels() -> list[Tunnel]:
-    data = read_if_there(_path())
-    return [] if data is None else msgspec.json.decode(data, type=list[Tunnel])
+    return TUNNELS.load(_path()) or []
 
 
 def _keep_tunnel(tunnel: Tunnel) -> None:
     others = [each for each in tunnels() if each.name != tunnel.name]
-    write_atomic(_path(), msgspec.json.encode([*others, tunnel]))
+    TUNNELS.save(_path(), [*others, tunnel])
 
 
 def remove(name: str) -> bool:
     """Remove a machine with its credentials and its tunnel."""
-    write_atomic(_path(), msgspec.json.encode([each for each in tunnels() if each.name != name]))
+    TUNNELS.save(_path(), [each for each in tunnels() if each.name != name])
     return invitations.remove(name)

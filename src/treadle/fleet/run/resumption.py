@@ -20,9 +20,10 @@ from treadle.fleet.engine import places, streams
 from treadle.fleet.engine.bus import Bus, Unreachable
 from treadle.fleet.run import runs, trees
 from treadle.fleet.run.attempt import RunningAttempt
-from treadle.io.files import locked, read, read_if_there, write_atomic
+from treadle.io.files import locked, read, write_atomic
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.process import table
+from treadle.io.records import FileRecord
 from treadle.redact import MARK, SHORTEST, is_secret_name
 
 # Finds the files in which an agent keeps a session, and puts them where the agent looks for them on another machine.
@@ -113,6 +114,9 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     session: str = ""
 
 
+STATE = FileRecord(RunState, format=FORMAT)
+
+
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     format: int = CHECKPOINT
     agent: str
@@ -166,11 +170,7 @@ def _opened(data: bytes, name: str, key: bytes | None) -> Checkpoint | None:
 
 
 def read_state(directory: str) -> RunState | None:
-    data = read_if_there(os.path.join(directory, "state.json"))
-    try:
-        return None if data is None else msgspec.json.decode(data, type=RunState)
-    except msgspec.MsgspecError:
-        return None
+    return STATE.load_whole(os.path.join(directory, "state.json"))
 
 
 class Checkpoints:
@@ -204,7 +204,7 @@ class Checkpoints:
         if session != self.session and session and tree is not None:
             self.session = session
             state = RunState(agent=self._attempt.spec.agent, tree=tree, session=session)
-            write_atomic(os.path.join(self._attempt.directory, "state.json"), msgspec.json.encode(state))
+            STATE.save(os.path.join(self._attempt.directory, "state.json"), state)
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._keep_on())

@@ -4,10 +4,10 @@ import os
 
 import msgspec
 
-from treadle.errors import StorageError
 from treadle.fleet.engine import places
-from treadle.io.files import is_locked, read, write_atomic
+from treadle.io.files import is_locked
 from treadle.io.process import table
+from treadle.io.records import FileRecord
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Order
 
@@ -34,6 +34,10 @@ class RunnerNote(msgspec.Struct, frozen=True, kw_only=True):
         return table.lives(self.pid, self.start)
 
 
+JOB = FileRecord(RunJob, format=FORMAT, sync=False)
+RUNNER = FileRecord(RunnerNote, sync=False)
+
+
 def directory(order: str, attempt: int) -> str:
     return os.path.join(places.root(), "runs", f"{order}.{attempt}")
 
@@ -41,18 +45,12 @@ def directory(order: str, attempt: int) -> str:
 def prepare(job: RunJob) -> str:
     """Make the directory with the job in it."""
     path = places.inside("runs", f"{job.spec.id}.{job.order.attempt}")
-    write_atomic(os.path.join(path, "job.json"), msgspec.json.encode(job), sync=False)
+    JOB.save(os.path.join(path, "job.json"), job)
     return path
 
 
 def read_job(path: str) -> RunJob:
-    try:
-        job = msgspec.json.decode(read(os.path.join(path, "job.json")), type=RunJob)
-    except (StorageError, msgspec.MsgspecError) as error:
-        raise StorageError(f"the job in {path} cannot be read: {error}") from error
-    if job.format != FORMAT:
-        raise StorageError(f"the job in {path} has format {job.format}", hint="upgrade treadle")
-    return job
+    return JOB.get(os.path.join(path, "job.json"))
 
 
 def lock_of(path: str) -> str:
@@ -61,18 +59,15 @@ def lock_of(path: str) -> str:
 
 def note_runner(path: str) -> None:
     note = RunnerNote(pid=os.getpid(), start=table.start_time(os.getpid()))
-    write_atomic(os.path.join(path, "runner.json"), msgspec.json.encode(note), sync=False)
+    RUNNER.save(os.path.join(path, "runner.json"), note)
 
 
 def runner_of(path: str) -> RunnerNote | None:
     """The runner of an attempt, if it lives."""
     if not is_locked(lock_of(path)):
         return None
-    try:
-        note = msgspec.json.decode(read(os.path.join(path, "runner.json")), type=RunnerNote)
-    except (StorageError, msgspec.MsgspecError):
-        return None
-    return note if note.alive else None
+    note = RUNNER.load_whole(os.path.join(path, "runner.json"))
+    return note if note is not None and note.alive else None
 
 
 def all_here() -> list[tuple[str, int, str]]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 
 from treadle.errors import StorageError
 from treadle.light import TYPE_CHECKING, Any
-from treadle.wire.common.jsontext import dumps, loads
+from treadle.wire.common.jsontext import dumps, loads, repaired
 
 if TYPE_CHECKING:
     from typing import Generic, TypeVar
@@ -52,7 +52,7 @@ class Record(Generic[T]):
 
     def __init__(
         self,
-        kind: Any,
+        kind: type[T],
         *,
         format: int = 1,
         older: Mapping[int, Callable[[Any], Any]] | None = None,
@@ -106,6 +106,18 @@ class Record(Generic[T]):
         self._decode = self._decode or decode
         self._encode = self._encode or msgspec.json.Encoder().encode
         return self._decode
+
+
+def plain_object(data: bytes) -> dict[str, Any]:
+    """For records of small commands: an object of JSON, unchecked inside but for its format."""
+    found = loads(data)
+    if not isinstance(found, dict) or type(found.get("format")) is not int:
+        raise ValueError("it is no object with a format")
+    return found
+
+
+def plain_text(value: dict[str, Any]) -> bytes:
+    return f"{dumps(repaired(value))}\n".encode()
 
 
 def _number(found: Any, default: int) -> int:

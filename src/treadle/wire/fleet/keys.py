@@ -10,7 +10,7 @@ of the wire are made from the rows. A record of the whole fleet's state is moved
 """
 
 import sys
-from typing import Any
+from typing import Any, cast
 
 from treadle.wire.common.records import Record, T
 from treadle.wire.fleet import records, train
@@ -28,7 +28,7 @@ class Key(Record[T]):
     `worker` only where NODE is itself. `lives` says when it goes.
     """
 
-    def __init__(self, pattern: str, kind: Any, lives: str, by: tuple[str, ...] = (), format: int = FORMAT) -> None:
+    def __init__(self, pattern: str, kind: type[T], lives: str, by: tuple[str, ...] = (), format: int = FORMAT) -> None:
         super().__init__(kind, format=format)
         self.pattern, self.lives, self.by = pattern, lives, by
         self.word, *self._names = pattern.split(".")
@@ -52,16 +52,16 @@ class Key(Record[T]):
 
 WITH_ORDER = "with its order"
 FOR_GOOD = "for good"
-SPEC: Key[Spec] = Key("spec.ID", Spec, f"{WITH_ORDER}, and its id is never free again", ("submit",))
-ORDER: Key[records.Order] = Key("order.ID", records.Order, "90 days after its end or up to 8 GB, as `control` says")
-ACTIVE: Key[records.ActiveRecord] = Key("active.ID", records.ActiveRecord, "until the order ends")
-RECEIPT: Key[records.OrderReceipt] = Key("receipt.ID", records.OrderReceipt, WITH_ORDER)
-WORK: Key[records.WorkRecord] = Key("work.NODE.ID", records.WorkRecord, "while the order is placed on the node")
-ASK: Key[records.AskRecord] = Key("ask.ID.NUMBER", records.AskRecord, WITH_ORDER)
-ANSWER: Key[records.AnswerRecord] = Key("answer.ID.NUMBER", records.AnswerRecord, WITH_ORDER, ("submit",))
-TAKEN: Key[records.TakenRecord] = Key("taken.ID.NUMBER.REVISION", records.TakenRecord, WITH_ORDER, ("submit", "worker"))
-SAY: Key[records.SayRecord] = Key("say.ID.NUMBER", records.SayRecord, WITH_ORDER, ("submit", "worker"))
-NODE: Key[records.NodeRecord] = Key(
+SPEC = Key("spec.ID", Spec, f"{WITH_ORDER}, and its id is never free again", ("submit",))
+ORDER = Key("order.ID", records.Order, "90 days after its end or up to 8 GB, as `control` says")
+ACTIVE = Key("active.ID", records.ActiveRecord, "until the order ends")
+RECEIPT = Key("receipt.ID", records.OrderReceipt, WITH_ORDER)
+WORK = Key("work.NODE.ID", records.WorkRecord, "while the order is placed on the node")
+ASK = Key("ask.ID.NUMBER", records.AskRecord, WITH_ORDER)
+ANSWER = Key("answer.ID.NUMBER", records.AnswerRecord, WITH_ORDER, ("submit",))
+TAKEN = Key("taken.ID.NUMBER.REVISION", records.TakenRecord, WITH_ORDER, ("submit", "worker"))
+SAY = Key("say.ID.NUMBER", records.SayRecord, WITH_ORDER, ("submit", "worker"))
+NODE = Key(
     # A node of a newer version is listed, with what to do about it.
     "node.NODE",
     records.NodeRecord,
@@ -69,17 +69,13 @@ NODE: Key[records.NodeRecord] = Key(
     ("worker",),
     format=sys.maxsize,
 )
-LEASE: Key[records.LeaseRecord] = Key("lease.scheduler", records.LeaseRecord, "seconds, unless it is renewed")
-CONTROL: Key[records.Control] = Key("control", records.Control, FOR_GOOD)
-TRAIN: Key[train.TrainRecord] = Key("train.TRAIN", train.TrainRecord, FOR_GOOD, format=train.TRAIN_FORMAT)
-DRIVES: Key[train.DriverRecord] = Key("drives.TRAIN", train.DriverRecord, "seconds, unless it is renewed")
-BOARDS: Key[train.Boarding] = Key(
-    "boards.ID", train.Boarding, "until its work is queued", ("submit",), format=train.TRAIN_FORMAT
-)
-STEERS: Key[train.TrainRequest] = Key(
-    "steers.TRAIN", train.TrainRequest, "until it is done", ("submit",), format=train.TRAIN_FORMAT
-)
-LANDED: Key[train.LandedRecord] = Key(
+LEASE = Key("lease.scheduler", records.LeaseRecord, "seconds, unless it is renewed")
+CONTROL = Key("control", records.Control, FOR_GOOD)
+TRAIN = Key("train.TRAIN", train.TrainRecord, FOR_GOOD, format=train.TRAIN_FORMAT)
+DRIVES = Key("drives.TRAIN", train.DriverRecord, "seconds, unless it is renewed")
+BOARDS = Key("boards.ID", train.Boarding, "until its work is queued", ("submit",), format=train.TRAIN_FORMAT)
+STEERS = Key("steers.TRAIN", train.TrainRequest, "until it is done", ("submit",), format=train.TRAIN_FORMAT)
+LANDED = Key(
     # Who may submit may merge by hand, too, and writes what has landed by that.
     "landed.ID.TRAIN",
     train.LandedRecord,
@@ -87,12 +83,10 @@ LANDED: Key[train.LandedRecord] = Key(
     ("submit",),
     format=train.TRAIN_FORMAT,
 )
-GOAL: Key[GoalRecord] = Key("goal.GOAL", GoalRecord, FOR_GOOD, format=GOAL_FORMAT)
-GOAL_PLAN: Key[GoalPlan] = Key("goalplan.GOAL.NUMBER", GoalPlan, FOR_GOOD, format=PLAN_FORMAT)
-GOAL_LOG: Key[AnyGoalEvent] = Key("goallog.GOAL.NUMBER", AnyGoalEvent, FOR_GOOD, format=GOAL_FORMAT)
-GOAL_REQUEST: Key[GoalRequest] = Key(
-    "goalrequest.REQUEST", GoalRequest, "until it is done", ("submit",), format=GOAL_FORMAT
-)
+GOAL = Key("goal.GOAL", GoalRecord, FOR_GOOD, format=GOAL_FORMAT)
+GOAL_PLAN = Key("goalplan.GOAL.NUMBER", GoalPlan, FOR_GOOD, format=PLAN_FORMAT)
+GOAL_LOG: Key[AnyGoalEvent] = Key("goallog.GOAL.NUMBER", cast(Any, AnyGoalEvent), FOR_GOOD, format=GOAL_FORMAT)
+GOAL_REQUEST = Key("goalrequest.REQUEST", GoalRequest, "until it is done", ("submit",), format=GOAL_FORMAT)
 KEYS: tuple[Key[Any], ...] = (
     *(SPEC, ORDER, ACTIVE, RECEIPT, WORK, ASK, ANSWER, TAKEN, SAY, NODE, LEASE, CONTROL),
     *(TRAIN, DRIVES, BOARDS, STEERS, LANDED, GOAL, GOAL_PLAN, GOAL_LOG, GOAL_REQUEST),

@@ -22,9 +22,10 @@ from treadle.agent.providers.local.serve import WITHOUT
 from treadle.errors import ConfigError, LocalError, MissingExtra, ProviderError, StorageError
 from treadle.io import downloads, files
 from treadle.io.downloads import PIECE, Progress, append, finish, partial, size_of
-from treadle.io.files import locked, read_if_there, try_remove, write_atomic
+from treadle.io.files import locked, try_remove
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.process.child import Child, start
+from treadle.io.records import FileRecord
 
 # Which local models there are: those we know, those that were fetched, and any GGUF file by its path.
 #
@@ -102,6 +103,9 @@ def file_of(name: str) -> str:
     return os.path.join(folder(), name + ENDING)
 
 
+MODEL = FileRecord(ModelRecord)
+
+
 def record_of(name: str) -> str:
     return os.path.join(folder(), name + ".json")
 
@@ -116,10 +120,10 @@ def fetched() -> list[ModelRecord]:
 
 
 def _record(name: str) -> ModelRecord | None:
+    record = MODEL.load_whole(record_of(name))
     try:
-        record = msgspec.json.decode(read_if_there(record_of(name)) or b"", type=ModelRecord)
-        return record if os.path.getsize(file_of(record.name)) == record.size else None
-    except (msgspec.DecodeError, OSError):
+        return record if record is not None and os.path.getsize(file_of(record.name)) == record.size else None
+    except OSError:
         return None
 
 
@@ -178,7 +182,7 @@ async def pull_address(url: str, sha256: str, progress: Progress, name: str = ""
 
 
 def _recorded(record: ModelRecord) -> ModelRecord:
-    write_atomic(record_of(record.name), msgspec.json.encode(record))
+    MODEL.save(record_of(record.name), record)
     return record
 
 
