@@ -117,7 +117,7 @@ async def test_a_node_on_another_machine_is_sent_what_it_checks(bus: Bus, reposi
 def test_the_same_commit_check_and_try_are_one_order_and_any_other_is_another() -> None:
     record = TrainRecord(repository="/r", branch="main", verify="make", setup="make deps")
     car = Car(orders=("a", "b"), on="1" * 40, commit="2" * 40, tree="3" * 40)
-    made = train._spec("t", record, car, ("x",), 0)
+    made = train._spec("t", record, car, [Spec(id="a", task="x", bring=("x",))], 0)
     assert made == Spec(
         id=made.id,
         task="Check a, b on main of /r",
@@ -127,6 +127,7 @@ def test_the_same_commit_check_and_try_are_one_order_and_any_other_is_another() 
         verify="make",
         setup="make deps",
         bring=("x",),
+        judge="1" * 40,
         priority=9,
         by=TRAIN,
     )
@@ -138,8 +139,9 @@ def test_the_same_commit_check_and_try_are_one_order_and_any_other_is_another() 
         train._spec("t", record, replace(car, commit="4" * 40), (), 0),
         train._spec("t", record, replace(car, reds=1), (), 0),
         train._spec("t", record, car, (), 1),
+        train._spec("t", record, car, [Spec(id="a", task="x", may_change=("tests/**",))], 0),
     ]
-    assert len({made.id, *(each.id for each in others)}) == 7
+    assert len({made.id, *(each.id for each in others)}) == 8
 
 
 async def test_a_verdict_is_what_the_order_came_to_and_without_one_it_is_asked_again(

@@ -93,7 +93,7 @@ class WaitingVerify:
     async def begun(self) -> Path:
         """Where it runs."""
         async with asyncio.timeout(60):
-            while not (found := list(self._temp.glob("treadle-tmp-car-*/car/begun"))):
+            while not (found := list(self._temp.glob("treadle-tmp-check-*/tree/begun"))):
                 await asyncio.sleep(0.02)
         return found[0].parent
 

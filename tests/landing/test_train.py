@@ -104,7 +104,7 @@ async def test_a_commit_made_meanwhile_stays_and_what_was_built_is_checked_again
     verify = "test -e person.txt && exit 0; touch begun; while ! test -e go; do sleep 0.02; done"
     task = asyncio.create_task(run(bus, repository, one, verify=verify))
     async with asyncio.timeout(60):
-        while not (begun := list((tmp_path / "temp").glob("treadle-tmp-car-*/car/begun"))):
+        while not (begun := list((tmp_path / "temp").glob("treadle-tmp-check-*/tree/begun"))):
             await asyncio.sleep(0.02)
     (repository / "person.txt").write_text("mine\n")
     git(repository, "add", "-A")

@@ -400,6 +400,12 @@ host.add_command(schema)
     "--fallback", multiple=True, metavar="BACKEND", help="If it fails, give the order to this one. Again for more."
 )
 @click.option("--verify", metavar="CMD", help="Run this afterwards, in a fresh directory with the result: did it work?")
+@click.option(
+    "--may-change",
+    multiple=True,
+    metavar="GLOB",
+    help="For --verify, tests and configuration that the work may change: 'tests/**'. Again for more.",
+)
 @click.option("--setup", metavar="CMD", help="Run this there first, such as an installation without the network.")
 @click.option(
     "--bring",
@@ -463,6 +469,7 @@ async def _run(options: dict[str, Any]) -> int:
         timeout=options["timeout"],
         check=options["verify"],
         setup=options["setup"],
+        may_change=options["may_change"],
         bring=options["bring"] or None,
         apply=options["apply_"],
         anyway=options["anyway"],

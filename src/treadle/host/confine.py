@@ -2,6 +2,7 @@
 confines its own commands.
 """
 
+import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 from treadle.drivers.confined import Enclosure, networked
 from treadle.errors import ConfigError
 from treadle.host.order import policy_of
+from treadle.io import scratch
 from treadle.io.process import child as children
 from treadle.io.sandbox import limits, methods
 from treadle.io.sandbox.places import Matches
@@ -23,7 +25,9 @@ from treadle.receipts.trace import Check, Covers, Enforced, Walls, best_effort
 from treadle.sandboxed.confining import Confining, settled
 from treadle.session import Confinement, Limits, SessionSpec
 from treadle.settings import config
+from treadle.verification.checking import Checking
 from treadle.wire.sidecar.connection import PolicyProfile, WorkOrder
+from treadle.workspace.store import Store
 
 # Runs the person's command that checks the work.
 
@@ -245,3 +249,40 @@ async def confined_check(
         return await run_check(command, cwd, confinement=confining.now() if setup else confining.for_command())
     finally:
         confining.close()
+
+
+async def verified_check(
+    store: Store,
+    base: str,
+    work: str,
+    command: str,
+    write: Callable[[str, str], str],
+    *,
+    setup: str = "",
+    shown: Sequence[str] = (),
+    network: str = "",
+    inside: str = "",
+    may_change: Sequence[str] = (),
+    plain: bool = False,
+) -> Check:
+    """Check what the tree `work` changes of the tree `base`, by the judge of the base, outside of any run. `plain`: run
+    the command on `work` once, and nothing else.
+
+    `write` writes a tree into a directory that does not exist yet and returns the directory to run in; it blocks. The
+    rest is as for `confined_check`.
+    """
+
+    async def run(tree: str) -> Check:
+        with scratch.directory("check") as directory:
+            here = await asyncio.to_thread(write, os.path.join(directory, "tree"), tree)
+            for each in filter(None, (setup, command)):
+                done = await confined_check(each, here, shown=shown, setup=each != command, network=network)
+                if not done.ok:
+                    break
+            return done
+
+    if plain:
+        return await run(work)
+    checking = Checking(store, command, run, inside=inside, may_change=may_change)
+    verified = await checking.verify(base, work)
+    return replace(verified.main, evidence=verified.evidence)

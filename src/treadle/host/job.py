@@ -57,6 +57,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     mode: WorkspaceMode = "staged"
     timeout: float | None = None
     check: str | None = None
+    may_change: tuple[str, ...] = ()
+    """Patterns of the tests and configuration that the work may change and still be checked with."""
     setup: str | None = None
     """Run before the check, in the same fresh directory."""
     bring: tuple[str, ...] | None = None

@@ -93,7 +93,7 @@ async def verify(job: Job, workspace: Workspace, cage: Cage | None, directory: s
     async def run(tree: str) -> Check:
         return await _check_tree(job, workspace, cage, f"{directory}-{next(numbers)}", tree)
 
-    checking = Checking(workspace.store, job.check, run, inside=workspace.inside)
+    checking = Checking(workspace.store, job.check, run, inside=workspace.inside, may_change=job.may_change)
     result = await asyncio.to_thread(workspace.result_tree)
     base = await asyncio.to_thread(workspace.base_tree)
     verified = await checking.verify(base, result)

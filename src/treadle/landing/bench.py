@@ -10,7 +10,6 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 import msgspec
 
@@ -21,6 +20,7 @@ from treadle.io.paths import private_dir, state_dir
 from treadle.landing.forge.branch import RequestedBranch, branch_of
 from treadle.policy.protected import is_protected
 from treadle.receipts.trace import Check
+from treadle.verification.judge import divide, judge_for
 from treadle.wire.fleet.train import Car, QueuedChange
 from treadle.workspace import branch_merges, remotes
 from treadle.workspace.changes import Delta
@@ -216,6 +216,11 @@ class Bench:
     def _commit(self, tree: str, parents: Sequence[str], message: str) -> str:
         return self.store.commit(tree, parents, message, who=branch_merges.fixed_identity(self.store, parents))
 
+    def _doubtful(self, before: str, after: str, verify: str, may_change: Sequence[str]) -> Mapping[str, str]:
+        """What a change does to its judge beyond adding tests."""
+        judge = judge_for(self.store, before, verify, may_change=may_change)
+        return divide(self.store, before, after, judge).doubtful
+
     def _must_not_land(self, before: str, after: str, change: QueuedChange, verify: str) -> str:
         """Why a change that merges cleanly is kept out: what no check sees, or what changes the check itself."""
         if change.base and (more := branch_merges.unstated(self.store, before, after, change.base, change.commit)):
@@ -235,18 +240,41 @@ class Bench:
             return f"it changes {touched[0]}, by which it is checked; {agree}"
         if touched := sorted(filter(is_protected, _paths(deltas))):
             return f"it changes {', '.join(touched[:5])}, which other programs obey; {agree}"
+        if verify and not self.by_hand and (doubtful := self._doubtful(before, after, verify, change.may_change)):
+            path, why = next(iter(doubtful.items()))
+            return f"it changes {path}, which {why}; {agree}"
         return ""
 
     # Checking...
 
-    async def check(self, commit: str, verify: str, setup: str, bring: Sequence[str]) -> Check:
-        """Check a car in a fresh directory, confined."""
-        with scratch.directory("car") as directory:
-            here = os.path.join(directory, "car")
-            on = await asyncio.to_thread(self.tip)
-            empty = await asyncio.to_thread(branch_merges.check_out, self.store, self.user, self.ref, commit, on, here)
-            done = await _check_in(here, self.user, verify, setup=setup, bring=bring)
-            return done if done.ok else msgspec.structs.replace(done, output_tail=_empty(empty) + done.output_tail)
+    async def check(
+        self,
+        commit: str,
+        verify: str,
+        setup: str,
+        bring: Sequence[str],
+        *,
+        on: str = "",
+        may_change: Sequence[str] = (),
+    ) -> Check:
+        """Check a commit in fresh directories, confined. `on`: only what it changes of that one, by its judge."""
+        from treadle.host.confine import verified_check
+
+        tip = await asyncio.to_thread(self.tip)
+        base, work = [(await asyncio.to_thread(self.store.borrow_tree, each))[0] for each in (on or commit, commit)]
+        empty: dict[str, str] = {}
+
+        def write(here: str, tree: str) -> str:
+            wanted = commit if tree == work else self.store.loose_commit(tree, [on])
+            empty.update(branch_merges.check_out(self.store, self.user, self.ref, wanted, tip, here))
+            bring_files(self.user.top, here, bring, linked=True)
+            return here
+
+        shown = self.user.object_places()
+        done = await verified_check(
+            self.store, base, work, verify, write, setup=setup, shown=shown, may_change=may_change, plain=not on
+        )
+        return done if done.ok else msgspec.structs.replace(done, output_tail=_empty(empty) + done.output_tail)
 
     # Landing...
 
@@ -266,19 +294,6 @@ class Bench:
         """Let go of what has landed or was left out."""
         for name in refs:
             self.store.git("update-ref", "-d", f"refs/train/{name}", check=False)
-
-
-async def _check_in(here: str, user: UserRepository, command: str, *, setup: str, bring: Sequence[str]) -> Check:
-    """Run a check, confined, in a fresh directory of the user's repository, with what is brought along from there."""
-    from treadle.host.confine import confined_check
-
-    await asyncio.to_thread(partial(bring_files, user.top, here, bring, linked=True))
-    shown = user.object_places()
-    if setup:
-        done = await confined_check(setup, here, shown=shown, setup=True)
-        if not done.ok:
-            return done
-    return await confined_check(command, here, shown=shown)
 
 
 def _empty(submodules: Mapping[str, str]) -> str:

@@ -222,6 +222,7 @@ async def change_of(bus: Bus, order: Order, *, anyway: bool = False) -> QueuedCh
         receipt=receipt.sha256 if receipt is not None else "",
         at=time.time(),
         anyway=anyway,
+        may_change=spec.may_change,
     )
 
 

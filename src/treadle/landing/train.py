@@ -60,12 +60,12 @@ TRIES = 3
 """How often it is asked again when no verdict came: its node was lost, or an earlier train called it off."""
 
 
-async def check(bus: Bus, bench: Bench, name: str, record: TrainRecord, car: Car, bring: tuple[str, ...]) -> Check:
+async def check(bus: Bus, bench: Bench, name: str, record: TrainRecord, car: Car, specs: Sequence[Spec]) -> Check:
     """The verdict on this car. The same commit, check and try have one verdict, no matter who asks for it and when."""
     await asyncio.to_thread(bench.lend, car.commit, record.tip)
     try:
         for number in range(TRIES):
-            order = await _ended(bus, _spec(name, record, car, bring, number))
+            order = await _ended(bus, _spec(name, record, car, specs, number))
             if order.result.get("verified") is not None or order.state == "failed":
                 break
         ok = order.result.get("verified") is True
@@ -75,8 +75,20 @@ async def check(bus: Bus, bench: Bench, name: str, record: TrainRecord, car: Car
         await asyncio.to_thread(bench.take_back, car.commit)
 
 
-def _spec(name: str, record: TrainRecord, car: Car, bring: tuple[str, ...], number: int) -> Spec:
-    key = "\0".join((name, car.commit, record.verify, record.setup, str(car.reds), str(number)))
+def _brought(specs: Sequence[Spec]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for spec in specs for name in spec.bring))
+
+
+def _may_change(record: TrainRecord, specs: Sequence[Spec]) -> tuple[str, ...]:
+    """What the orders of a car may change of its judge: all of it, where a person has agreed to that."""
+    agreed = {change.order for change in record.queue if change.anyway}
+    allowed = [("**",) if spec.id in agreed else spec.may_change for spec in specs]
+    return tuple(dict.fromkeys(pattern for patterns in allowed for pattern in patterns))
+
+
+def _spec(name: str, record: TrainRecord, car: Car, specs: Sequence[Spec], number: int) -> Spec:
+    may_change = _may_change(record, specs)
+    key = "\0".join((name, car.on, car.commit, record.verify, record.setup, *may_change, str(car.reds), str(number)))
     return Spec(
         id=new_id(f"check\0{key}"),
         task=f"Check {', '.join(car.orders)} on {record.branch} of {record.repository}",
@@ -85,7 +97,9 @@ def _spec(name: str, record: TrainRecord, car: Car, bring: tuple[str, ...], numb
         base=car.commit,
         verify=record.verify,
         setup=record.setup,
-        bring=bring,
+        bring=_brought(specs),
+        judge=car.on,
+        may_change=may_change,
         priority=9,
         by=TRAIN,
     )
@@ -535,10 +549,13 @@ class Train(Drive):
     async def _check(self, car: Car) -> Check:
         record = self.record
         specs = [await client.get_spec(self.bus, order) for order in car.orders]
-        bring = tuple(dict.fromkeys(name for spec in specs for name in spec.bring))
         if record.checks_on == "nodes":
-            return await check(self.bus, self.bench, self.name, record, car, bring)
-        return await self.bench.check(car.commit, record.verify, record.setup, bring)
+            return await check(self.bus, self.bench, self.name, record, car, specs)
+        on = "" if self.bench.by_hand else car.on
+        may_change = _may_change(record, specs)
+        return await self.bench.check(
+            car.commit, record.verify, record.setup, _brought(specs), on=on, may_change=may_change
+        )
 
     async def _take_verdict(self) -> bool:
         for commit, task in list(self._checks.items()):

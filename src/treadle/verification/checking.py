@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from treadle.verification import canary
@@ -36,12 +36,20 @@ class Checking(Generic[R]):
     tree. `inside` is the directory that the command runs in, relative to the top."""
 
     def __init__(
-        self, store: Store, command: str, run: Callable[[str], Awaitable[R]], *, inside: str = "", prove: bool = False
+        self,
+        store: Store,
+        command: str,
+        run: Callable[[str], Awaitable[R]],
+        *,
+        inside: str = "",
+        may_change: Sequence[str] = (),
+        prove: bool = False,
     ) -> None:
         self._store = store
         self._command = command
         self._run = run
         self._inside = inside
+        self._may_change = may_change
         self._prove = prove
         self._corners: list[CornerResult] = []
 
@@ -52,7 +60,7 @@ class Checking(Generic[R]):
         if divided.judge:
             own = await self._corner("work", work)
             shown = own if main.ok and not own.ok else main
-            if main.ok and own.ok:
+            if main.ok and own.ok and divided.with_tests:
                 await self._corner("old product", divided.judged)
         canaries: list[CanaryResult] = []
         if main.ok:
@@ -68,7 +76,8 @@ class Checking(Generic[R]):
             why=why,
             product=divided.product,
             judge=divided.judge,
-            changed_judge=divided.changed,
+            allowed=divided.allowed,
+            doubtful=divided.doubtful,
             corners=tuple(self._corners),
             canaries=tuple(canaries),
             not_checked=tuple(self._not_checked(canaries)),
@@ -76,7 +85,7 @@ class Checking(Generic[R]):
         return Verified(evidence, shown)
 
     def _divide(self, base: str, work: str) -> Divided:
-        judge = judge_for(self._store, base, self._command, inside=self._inside)
+        judge = judge_for(self._store, base, self._command, inside=self._inside, may_change=self._may_change)
         return divide(self._store, base, work, judge)
 
     async def _corner(self, corner: Corner, tree: str) -> R:

@@ -1,6 +1,6 @@
 """What was checked and how it ended: one record, with one word that follows from it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -11,7 +11,7 @@ Word: TypeAlias = Literal["proven", "tested", "passed", "weak", "judge changed",
 """From the best to the worst:
 
     proven          the branch's own tests were red on the base, and are green
-    tested          a test that came with the work was red on the base's product, and is green
+    tested          with the tests of the work, it is red on the base's product and green on that of the work
     passed          the branch's check passes on the product of the work
     weak            it passes, and would also pass if a test failed
     judge changed   it passes only with the judge that the work changed
@@ -55,8 +55,10 @@ class CheckEvidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     why: str
     product: tuple[str, ...] = ()
     judge: tuple[str, ...] = ()
-    changed_judge: tuple[str, ...] = ()
-    """Of `judge`, what the base has: changed or removed, not only added."""
+    allowed: tuple[str, ...] = ()
+    """Files of the judge that the work may change, and that were checked as part of it."""
+    doubtful: Mapping[str, str] = {}
+    """Of `judge`, what does more than add tests, and why it is judge."""
     corners: tuple[CornerResult, ...] = ()
     canaries: tuple[CanaryResult, ...] = ()
     not_checked: tuple[str, ...] = ()
@@ -87,7 +89,7 @@ def word_for(corners: Sequence[CornerResult], canaries: Sequence[CanaryResult]) 
     if (base := by.get("base")) is not None and base.ended == "red":
         return "proven", "the check failed on the base and passes now"
     if (older := by.get("old product")) is not None and older.ended == "red":
-        return "tested", "the check passes, and the work's own tests fail without its product"
+        return "tested", "the check passes with the tests of the work, and fails with them without its product"
     return "passed", "the check of the branch passes on the product of the work"
 
 

@@ -28,13 +28,18 @@ Role = Literal["product", "judge", "mixed"]
 INTERPRETERS = r"(?:env\s+)?(?:ba|da|z|k|fi)?sh|python[\d.]*|node|deno run|bun|ruby|perl|php|pwsh"
 _RUN = re.compile(rf"(?:^|[\s;&|(@`])(?:{INTERPRETERS})\s+((?:-[\w-]+\s+)*)([^\s;&|)'\"`]+)", re.M)
 _PROGRAM = re.compile(r"(?:^|[\s;&|(@`'\"])(\.{1,2}/[^\s;&|)'\"`]+)", re.M)
-_GIVEN = re.compile(r"(?:^|\s)--?[\w-]+[=\s]([^\s;&|)'\"`]+)", re.M)
+_GIVEN = re.compile(
+    r"(?:^|\s)--?(?:c|f|config|config-file|configfile|rcfile|settings|file|makefile)[=\s]"
+    r"([^\s;&|)'\"`]+\.(?:ini|cfg|toml|json|jsonc|js|cjs|mjs|ts|mts|yml|yaml|xml|mk|conf))(?=$|[\s;&|)])",
+    re.M,
+)
 _PATH = re.compile(r"\bPATH=([^\s;&|]+)")
 _IMPORT = re.compile(r"^\s*(?:from\s+([\w]+)[\w.]*\s+import|import\s+([\w., \t]+))", re.M)
 _RUST_TESTS = re.compile(r"#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*mod\s+\w+\s*\{")
 _HEADER = re.compile(r"^\s*\[+\s*([^\]]+?)\s*\]+\s*(?:[#;].*)?$")
 SCRIPTS_DEEP = 5
 """A check may run a script that runs a script: so many are followed."""
+TESTS = "is a test, or data or a helper of tests"
 READ_MOST = 400
 """So many of the base's sources are read for what they import."""
 
@@ -70,12 +75,20 @@ def settings_of(text: str | None) -> JudgeSettings:
 class Judge:
     """`files` are the paths of the base, `text` gives that of one of them, or None where it is not text.
 
-    `inside` is the directory that the check runs in, relative to the top.
+    `inside` is the directory that the check runs in, relative to the top. `may_change` are patterns of judge files
+    that a person has allowed the work to change.
     """
 
     def __init__(
-        self, command: str, files: Mapping[str, object], text: Callable[[str], str | None], *, inside: str = ""
+        self,
+        command: str,
+        files: Mapping[str, object],
+        text: Callable[[str], str | None],
+        *,
+        inside: str = "",
+        may_change: Sequence[str] = (),
     ) -> None:
+        self.may_change = tuple(may_change)
         self._files = files
         self._text = text
         self._inside = inside
@@ -171,14 +184,20 @@ class Divided(NamedTuple):
 
     product: tuple[str, ...]
     judge: tuple[str, ...]
-    changed: tuple[str, ...]
-    """Of `judge`, what the base has: changed or removed."""
-    why: Mapping[str, str]
+    allowed: tuple[str, ...]
+    """Judge files that the work may change: they count as product."""
+    doubtful: Mapping[str, str]
+    """Of `judge`, what does more than add tests, and why it is judge: somebody else should look at it."""
     checked: str
     judged: str
 
+    @property
+    def with_tests(self) -> bool:
+        """Whether tests were added or changed, and not only how they are run."""
+        return any(self.doubtful.get(path, TESTS) == TESTS for path in self.judge)
 
-def judge_for(store: Store, base: str, command: str, *, inside: str = "") -> Judge:
+
+def judge_for(store: Store, base: str, command: str, *, inside: str = "", may_change: Sequence[str] = ()) -> Judge:
     """The judge of a tree. Blocks."""
     files = store.files(base)
 
@@ -186,30 +205,42 @@ def judge_for(store: Store, base: str, command: str, *, inside: str = "") -> Jud
     def text(path: str) -> str | None:
         return _text(store, files.get(path))
 
-    return Judge(command, files, text, inside=inside)
+    return Judge(command, files, text, inside=inside, may_change=may_change)
 
 
 def divide(store: Store, base: str, work: str, judge: Judge) -> Divided:
     """Divide what differs between two trees. Blocks."""
     old, new = store.files(base), store.files(work)
-    product, judges, why = [], [], {}
+    product, judges, allowed, doubtful = list[str](), list[str](), list[str](), dict[str, str]()
     checked, judged = dict(old), dict(new)
     for path in sorted(path for path in old.keys() | new.keys() if old.get(path) != new.get(path)):
-        verdict = judge.of(path)
+        role, why = judge.of(path)
         before, after = old.get(path), new.get(path)
-        mixed = _mixed(store, path, before, after) if verdict.role == "mixed" else None
-        if verdict.role == "mixed" and mixed is None:
-            verdict = FileRole("judge", verdict.why)
-        if verdict.role != "judge":
+        if role != "product" and any(patterns.match(one, path) for one in judge.may_change):
+            role = "product"
+            allowed.append(path)
+        mixed = _mixed(store, path, before, after) if role == "mixed" else None
+        if role == "product" or mixed is not None:
             product.append(path)
             _set(checked, path, mixed or after)
             _set(judged, path, before)
-        if verdict.role == "judge" or (mixed is not None and mixed != after):
+        if role == "judge" or (role == "mixed" and mixed != after):
             judges.append(path)
-            why[path] = verdict.why
-    changed = tuple(path for path in judges if path in old)
+            if why != TESTS or not _only_adds(store, before, after):
+                doubtful[path] = why
     trees = store.put_files(checked), store.put_files(judged)
-    return Divided(tuple(product), tuple(judges), changed, why, *trees)
+    return Divided(tuple(product), tuple(judges), tuple(allowed), doubtful, *trees)
+
+
+def _only_adds(store: Store, before: TreeEntry | None, after: TreeEntry | None) -> bool:
+    """Whether a file is new, or has all its lines of before, in their order, and others between them."""
+    if before is None or after is None:
+        return before is None
+    old, new = _text(store, before), _text(store, after)
+    if old is None or new is None:
+        return False
+    left = iter(new.splitlines())
+    return all(line in left for line in old.splitlines())
 
 
 def _set(files: dict[str, TreeEntry], path: str, entry: TreeEntry | None) -> None:

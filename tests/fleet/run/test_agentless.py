@@ -59,8 +59,8 @@ class Commands:
     async def set_up(self) -> None:
         self.called.append("setup")
 
-    async def run_command(self, command: str, doing: str) -> Check:
-        self.called.append(f"{doing}: {command}")
+    async def run_check(self) -> Check:
+        self.called.append(f"verify: {self.spec.verify}")
         if self.check is None:
             self.attempt.stopping.set()
             await asyncio.Event().wait()

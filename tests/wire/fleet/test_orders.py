@@ -40,7 +40,7 @@ def test_what_an_order_does_not_have_is_refused_with_its_place(wrong: dict[str, 
 
 
 def test_what_is_set_when_an_order_is_submitted_cannot_be_given() -> None:
-    assert {"format", "id", "asked", "answer", "bundle", "series", "retry_of", "by", "created"} == OURS
+    assert {"format", "id", "asked", "answer", "bundle", "judge", "series", "retry_of", "by", "created"} == OURS
 
 
 def test_a_stored_order_is_read_although_a_later_version_added_to_it() -> None:

@@ -329,7 +329,7 @@ class CommandsRun(Protocol):
 
     async def prepare(self) -> None: ...
     async def set_up(self) -> None: ...
-    async def run_command(self, command: str, doing: str) -> Check: ...
+    async def run_check(self) -> Check: ...
     async def keep_finished(self, result: dict[str, Any]) -> str: ...
     async def take(self, event: AnyEvent) -> None: ...
 
@@ -339,14 +339,14 @@ async def run(execution: CommandsRun) -> Ended:
     if not spec.setup and not spec.verify:
         return await null.run(attempt, execution.take)
     await execution.prepare()
-    if spec.setup and not execution.before.restored:
+    if spec.setup and not spec.judge and not execution.before.restored:
         await unless(attempt.stopping.wait(), execution.set_up())
     ended = await null.run(attempt, execution.take)
     if ended.outcome != "done":
         return ended
     result: dict[str, Any] = {"verified": None}
     if spec.verify:
-        done = await unless(attempt.stopping.wait(), execution.run_command(spec.verify, "verify"))
+        done = await unless(attempt.stopping.wait(), execution.run_check())
         if done is None:
             return null.stopped(attempt)
         result = {"verified": done.ok, "says": done.output_tail.strip()[-OUTPUT_MAX:]}
@@ -735,6 +735,7 @@ class Execution:
                 backend=agent,
                 mode=mode,
                 check=self.spec.verify or None,
+                may_change=self.spec.may_change,
                 confinement=replace(walls, use="off") if self.spec.mode == "yolo" else walls,
                 origin=taker.origin if taker is not None else None,
             ),
@@ -762,6 +763,28 @@ class Execution:
         shown = self.attempt.taker.shown() if self.attempt.taker is not None else ()
         setup, network = doing == "setup", self.spec.network
         return await confined_check(command, self.attempt.root, shown=shown, setup=setup, network=network)
+
+    async def run_check(self) -> Check:
+        """Check the commit that an order without an agent starts from, by the judge of the one that it names."""
+        from treadle.host.confine import verified_check
+
+        taker = self.attempt.taker
+        if not self.spec.judge or taker is None:
+            return await self.run_command(self.spec.verify, "verify")
+        self._do("verify")
+        base, _ = await asyncio.to_thread(taker.store.borrow_tree, self.spec.judge)
+        return await verified_check(
+            taker.store,
+            base,
+            taker.start_tree,
+            self.spec.verify,
+            taker.write_tree,
+            setup=self.spec.setup,
+            shown=taker.shown(),
+            network=self.spec.network,
+            inside=taker.origin.inside,
+            may_change=self.spec.may_change,
+        )
 
     def _adjusted(self, spec: SessionSpec) -> SessionSpec:
         limits = replace(spec.limits, max_tokens=None, max_cost_usd=None)  # the meter enforces these

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import itertools
 import logging
 import os
 import secrets
@@ -10,8 +9,6 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, TypeAlias
-
-from msgspec.structs import replace
 
 from treadle.errors import LocalError, NotFound, TreadleError
 from treadle.fleet.engine.bus import Bus, Unreachable, is_relayed
@@ -21,7 +18,6 @@ from treadle.fleet.run.attempt import OUTPUT_MAX, VERIFY, Ended, RunningAttempt,
 from treadle.fleet.run.questions import Questions
 from treadle.fleet.run.resumption import read_state
 from treadle.io import sockets
-from treadle.io.descriptors import remove_tree
 from treadle.io.process import child
 from treadle.io.process.programs import run_program
 from treadle.io.tasks import end_tasks, start_held
@@ -429,32 +425,24 @@ async def run(attempt: RunningAttempt, words: str, seen: Seen, questions: Questi
 
 async def _check(attempt: RunningAttempt) -> Check:
     """The order's check of the result, by the judge of the commit that it starts from."""
-    from treadle.host.confine import confined_check
-    from treadle.verification.checking import Checking
+    from treadle.host.confine import confined_check, verified_check
 
     spec, taker = attempt.spec, attempt.taker
     if taker is None:  # there is no repository, or the order is to work in place
         return await confined_check(spec.verify, attempt.root, network=spec.network)
-    numbers = itertools.count(1)
-
-    async def run(tree: str) -> Check:
-        directory = os.path.join(attempt.directory, f"verify-{next(numbers)}")
-        try:
-            here = await asyncio.to_thread(taker.write_tree, directory, tree)
-            for command in filter(None, (spec.setup, spec.verify)):
-                done = await confined_check(
-                    command, here, shown=taker.shown(), setup=command != spec.verify, network=spec.network
-                )
-                if not done.ok:
-                    break
-            return done
-        finally:
-            await asyncio.to_thread(remove_tree, directory)
-
     result = (await asyncio.to_thread(taker.files)).tree
-    checking = Checking(taker.store, spec.verify, run, inside=taker.origin.inside)
-    verified = await checking.verify(taker.start_tree, result)
-    return replace(verified.main, evidence=verified.evidence)
+    return await verified_check(
+        taker.store,
+        taker.start_tree,
+        result,
+        spec.verify,
+        taker.write_tree,
+        setup=spec.setup,
+        shown=taker.shown(),
+        network=spec.network,
+        inside=taker.origin.inside,
+        may_change=spec.may_change,
+    )
 
 
 async def _type(place: Place, words: str) -> None:

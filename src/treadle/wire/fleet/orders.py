@@ -110,6 +110,10 @@ class OrderRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         Literal["author", "reconciler", "person", "drop"],
         means("Who helps first when its work is red or in conflict with the branch.", "--on-red"),
     ] = "author"
+    may_change: Annotated[
+        tuple[str, ...],
+        means("Tests and configuration of its check that it may change.", "--may-change", "GLOB"),
+    ] = ()
     bring: Annotated[
         tuple[str, ...], means("Files that git ignores and it gets too: .env, node_modules.", "--bring", "PATH")
     ] = ()
@@ -207,6 +211,8 @@ class Spec(OrderRequest, frozen=True, kw_only=True):
     """The object that holds the repository at `base`, for nodes without a copy of it."""
     series: str = ""
     """The first order of a repeated series."""
+    judge: str = ""
+    """Without an agent: the commit whose tests and configuration judge what `base` changes of it."""
     retry_of: str = ""
     answer: str = ""
     """What it answers with by a tool, one of `wire.goal.verdicts.FORMS`; empty: words alone."""

@@ -37,6 +37,8 @@ class QueuedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """The end of the row that it conflicts with. It is tried again when the row ends in another commit."""
     anyway: bool = False
     """It may change the files that its check is made of and those that other programs obey: a person said so."""
+    may_change: tuple[str, ...] = ()
+    """Patterns of the files of its judge that it may change, as its order says."""
     first: str = ""
     """The order that it all began with, when this is that one's work after it was sent back."""
     tries: int = 0

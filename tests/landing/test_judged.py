@@ -1,0 +1,66 @@
+"""What a change does to its own tests does not let it land."""
+
+import sys
+from pathlib import Path
+
+from tests.fleet.repositories import git
+from tests.landing.test_merging import Finished, clean
+from tests.landing.trains import empty, run
+from tests.verification.test_cheats import BASE, FIXED, TEST
+from treadle.fleet.engine.bus import Bus
+from treadle.landing import train
+from treadle.landing.train import Train
+
+UNITTEST = f"{sys.executable} -m unittest -q"
+SKIPPED = TEST.replace("    def test_adds(", "    @unittest.skip('later')\n    def test_adds(")
+RENAMED = TEST.replace("test_adds_nothing", "test_adds_zero")
+
+
+def project(repository: Path, finished: Finished) -> None:
+    """The branch gets a program with a test, which fails."""
+    for path, text in BASE.items():
+        (repository / path).parent.mkdir(exist_ok=True)
+        (repository / path).write_text(text)
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "a program")
+    git(finished.clone, "fetch", "-q", "origin")
+    finished.base = git(repository, "rev-parse", "HEAD")
+
+
+async def test_work_that_turns_its_check_green_does_not_land_and_work_that_fixes_the_program_does(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    project(repository, finished)
+    more = TEST.replace("Adding", "AddingMore")
+    cheats = {
+        "skips": {"test_calc.py": SKIPPED},
+        "shadows": {"unittest.py": "import sys\nsys.exit(0)\n"},
+        "ends": {"calc.py": "import os\n\n\ndef add(a, b):\n    os._exit(0)\n"},
+    }
+    names = [await finished.order(name, dict(files)) for name, files in cheats.items()]
+    honest = await finished.order("honest", {**FIXED, "test_more.py": more})
+    record = await run(bus, repository, *names, honest, verify=UNITTEST)
+    out = {each.order: each for each in record.left_out}
+    assert record.landed == 1 and (repository / "test_more.py").exists() and clean(repository)
+    assert {name: each.kind for name, each in out.items()} == {"skips": "red", "shadows": "refused", "ends": "red"}
+    assert "would be loaded in place of unittest" in out["shadows"].why
+
+
+async def test_a_test_that_is_changed_lands_when_its_order_allows_it_or_a_person_agrees(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    project(repository, finished)
+    asked = await finished.order("asked", {**FIXED, "test_calc.py": RENAMED})
+    record = await run(bus, repository, asked, verify=UNITTEST)
+    [out] = record.left_out
+    assert record.landed == 0 and out.why.startswith("it changes test_calc.py, which is a test")
+    name = train.name_of(str(repository / ".git"), "main")
+    await train.board(bus, name, [asked], anyway=True)
+    loaded, _ = await train.load(bus, name)
+    assert (await Train(bus, name, loaded).run(empty)).landed == 1
+
+    fields: dict[str, object] = {"may_change": ("test_*.py",)}
+    finished.base = git(repository, "rev-parse", "HEAD")
+    git(finished.clone, "fetch", "-q", "origin")
+    allowed = await finished.order("allowed", {"test_calc.py": TEST}, **fields)
+    assert (await run(bus, repository, allowed, verify=UNITTEST)).landed == 2
