@@ -17,7 +17,6 @@ from treadle.wire.goal.records import (
     GoalOver,
     GoalRecord,
     GoalStep,
-    PlanChanged,
     QuestionPut,
     StepAgain,
     StepDropped,
@@ -50,21 +49,6 @@ def test_what_needs_a_dropped_order_is_dropped_with_the_reason() -> None:
     assert world.record.steps["cli"].why == "it needs model, which was dropped"
 
 
-def test_an_author_has_two_more_tries_and_then_a_person_is_asked() -> None:
-    world = World(plan(order=(replace(ORDERS[0], accept=()),)), 1)
-    for _ in range(3):
-        while (
-            not world.record.steps["model"].state == "working" or world.record.steps["model"].order not in world.orders
-        ):
-            next_ = next(moves(world.record, world.plan, world.seen()))
-            world._do(next_)
-        world.orders[world.record.steps["model"].order] = OrderSeen(ended=True, ok=False, why="red")
-        world._do(next(moves(world.record, world.plan, world.seen())))
-    asked = next(moves(world.record, world.plan, world.seen()))
-    assert isinstance(asked, deciding.Happened) and "Try again?" in getattr(asked.event, "title", "")
-    assert len(world.record.steps["model"].orders) == 3
-
-
 def test_at_a_limit_of_its_budget_it_asks_and_no_means_stop() -> None:
     world = World(plan(budget=GoalBudget(orders=1)), 1, kind=True)
     while not world.record.questions:
@@ -92,27 +76,6 @@ def test_hours_and_tokens_are_limits_too() -> None:
     assert deciding.over_budget(replace(record, raised=1), counted, GoalSeen(now=1, spent_usd=1.2)) == ""
 
 
-def test_what_the_train_gave_up_is_dropped_and_what_it_refused_goes_back_to_the_author() -> None:
-    for given_up, state in ((True, "dropped"), (False, "red")):
-        world = World(plan(order=(replace(ORDERS[0], accept=()),)), 1, kind=True)
-        while world.record.steps["model"].state != "landing":
-            world.turn()
-        first = world.record.steps["model"].order
-        world.orders[first] = replace(world.orders[first], landed="", left_out="it conflicts", given_up=given_up)
-        world._do(next(moves(world.record, world.plan, world.seen())))
-        assert (world.record.steps["model"].state, world.record.steps["model"].why) == (state, "it conflicts")
-
-
-def test_an_order_that_people_tried_again_is_followed() -> None:
-    world = World(plan(order=(replace(ORDERS[0], accept=()),)), 1, kind=True)
-    world.turn()
-    world.turn()
-    first = world.record.steps["model"].order
-    world.orders[first] = OrderSeen(ended=True, retried_as="other")
-    world._do(next(moves(world.record, world.plan, world.seen())))
-    assert world.record.steps["model"].orders == (first, "other")
-
-
 def test_what_no_node_can_begin_is_asked_about_at_once() -> None:
     world = World(plan(order=(replace(ORDERS[0], accept=()),)), 1, kind=True)
     world.turn()
@@ -133,16 +96,6 @@ def test_a_goal_that_is_stopped_takes_its_questions_back() -> None:
     assert [*moves(world.record, world.plan, world.seen())] == [
         deciding.CancelOpen(orders=(question,), why="the goal g1 is over")
     ]
-
-
-def test_a_plan_that_is_changed_while_it_is_asked_about_is_asked_about_as_it_is_now() -> None:
-    world = World(plan(gates=("plan",)), 1)
-    world._do(next(moves(world.record, world.plan, world.seen())))
-    (before,) = world.record.questions.values()
-    world.happen(PlanChanged(at=9.0, plan=2, steps=tuple(world.record.steps)))
-    assert world.record.questions == {} and world.record.void == (before,)
-    world._do(next(moves(world.record, world.plan, world.seen())))
-    assert list(world.record.questions) == ["plan"] and before not in world.record.questions.values()
 
 
 def test_a_round_that_is_judged_again_is_judged_by_another_order() -> None:

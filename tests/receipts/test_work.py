@@ -11,10 +11,10 @@ from tests.doors.sidecar.test_door import WRITES, order, script
 from tests.drivers.test_session import replayed
 from treadle.agents import find_agent
 from treadle.drivers.card import cards
-from treadle.errors import NotFound, PolicyNotEnforceable, ProviderError
+from treadle.errors import PolicyNotEnforceable, ProviderError
 from treadle.events import AnyEvent, TextDelta, TurnEnded, Usage
 from treadle.receipts.work import AgentWork, as_uuid
-from treadle.session import AgentInfo, Answer, SessionSpec
+from treadle.session import AgentInfo, SessionSpec
 from treadle.testing.sessions import ScriptedAgent
 from treadle.wire.sidecar.connection import NO_POLICY
 from treadle.wire.sidecar.receipts import AnyAgentEvent, ErrorMet, RunCompleted, UsageTotals, normal, receipt_hash
@@ -40,13 +40,6 @@ async def test_one_that_is_cancelled_before_it_began_does_nothing(tmp_path: Path
     await done.cancel("not needed")
     assert [batch async for batch in done.events()] == []
     assert done.receipt().outcome == "partial" and not (tmp_path / "made.txt").exists()
-
-
-async def test_nobody_can_speak_to_one_that_has_no_session(tmp_path: Path) -> None:
-    done = work(tmp_path, tmp_path)
-    assert await done.steer("hello") is False
-    with pytest.raises(NotFound):
-        await done.answer("request", Answer(decision="allow"))
 
 
 async def test_an_agent_without_guards_is_refused_a_policy(tmp_path: Path) -> None:
@@ -92,15 +85,6 @@ async def test_what_is_said_next_is_a_turn_of_the_same_run(tmp_path: Path) -> No
     assert kinds.count("RunCompleted") == 1 and kinds.count("RunStarted") <= 1
     assert "one" in str(events) and "two" in str(events)
     assert done.receipt().outcome == "complete" and await done.say_next("too late") is False
-
-
-async def test_one_that_is_cancelled_stops_in_its_own_way_and_takes_nothing_more(tmp_path: Path) -> None:
-    done = scripted(tmp_path, ScriptedAgent([TextDelta(text="one"), asyncio.Event()]))
-    async for _ in done.events():
-        await done.cancel("enough")
-        assert await done.say_next("more") is False
-    receipt = done.receipt()
-    assert receipt.outcome == "partial" and isinstance(receipt.trace[-1], RunCompleted) and done.session is None
 
 
 async def test_a_message_that_cannot_wait_ends_the_turn_that_runs(tmp_path: Path) -> None:

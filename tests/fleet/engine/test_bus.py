@@ -98,6 +98,12 @@ async def test_a_batch_is_written_whole_or_not_at_all(bus: Bus) -> None:
     assert (first.revision, second.revision) == (last - 2, last - 1)
 
 
+async def test_a_batch_is_refused_whole_when_it_holds_too_much(bus: Bus) -> None:
+    with pytest.raises(ValueError, match="1001 writes are more than one batch can hold"):
+        await bus.batch([Write("a")] * (BATCH_MAX + 1))
+    assert await bus.get("a") is None and await bus.batch([Write("a", b"1", 0)]) > 0
+
+
 async def test_a_purged_key_is_gone_and_can_be_created_again(bus: Bus) -> None:
     await bus.put("work.n.a", b"1")
     await bus.purge("work.n.a")
@@ -269,60 +275,6 @@ async def test_a_worker_cannot_have_the_engine_send_its_instructions_to_others(f
 # Without an engine: what is sent, and what each answer means...
 
 
-ROLLUP, EXPECTED, TTL = "Nats-Rollup", "Nats-Expected-Last-Subject-Sequence", "Nats-TTL"
-
-
-@pytest.mark.parametrize(
-    ("write", "headers"),
-    [
-        (Write("k"), {ROLLUP: "sub"}),
-        (Write("k", b"v", 0), {EXPECTED: "0"}),
-        (Write("k", b"v", 7, 3), {ROLLUP: "sub", EXPECTED: "7", TTL: "3"}),
-        (Write("k", purge=True), {ROLLUP: "sub", "KV-Operation": "PURGE", TTL: "2"}),
-        (Write("k", ttl=-1, purge=True), {ROLLUP: "sub", "KV-Operation": "PURGE"}),
-        (Write("k", ttl=9, purge=True), {ROLLUP: "sub", "KV-Operation": "PURGE", TTL: "9"}),
-    ],
-)
-def test_a_write_says_what_it_replaces_and_how_long_it_lasts(write: Write, headers: dict[str, str]) -> None:
-    assert write.headers() == headers
-
-
-async def test_each_write_goes_to_its_key_with_its_headers(client: ScriptedClient) -> None:
-    bus = client.bus()
-    client.answers = [{"seq": number} for number in range(5, 10)]
-    assert await bus.put("a", b"1", expect=4, ttl=2) == 5
-    await bus.purge("b", expect=3)
-    assert await bus.batch([Write("c", b"3", 0)]) == 7 and await bus.batch([]) == 0
-    assert [(sent.subject, sent.data, sent.headers) for sent in client.sent] == [
-        (f"$KV.fleet.{write.key}", write.value, write.headers())
-        for write in (Write("a", b"1", 4, 2), Write("b", b"", 3, purge=True), Write("c", b"3", 0))
-    ]
-    client.sent.clear()
-    assert await bus.batch([Write("a", b"1", 0), Write("b", b"2"), Write("c", purge=True)]) == 8
-    names = {(sent.headers or {}).pop("Nats-Batch-Id") for sent in client.sent}
-    assert len(names) == 1 and len(names.pop()) == 22
-    assert [(sent.subject, sent.data, sent.headers) for sent in client.sent] == [
-        ("$KV.fleet.a", b"1", {EXPECTED: "0", "Nats-Batch-Sequence": "1"}),
-        ("$KV.fleet.b", b"2", {ROLLUP: "sub", "Nats-Batch-Sequence": "2"}),
-        (
-            "$KV.fleet.c",
-            b"",
-            {**Write("c", purge=True).headers(), "Nats-Batch-Sequence": "3", "Nats-Batch-Commit": "1"},
-        ),
-    ]
-    assert await bus.batch([Write("a")] * BATCH_MAX) == 9
-    with pytest.raises(ValueError, match="1001 writes are more than one batch can hold"):
-        await bus.batch([Write("a")] * (BATCH_MAX + 1))
-    client.fails = nats.errors.ConnectionClosedError()
-    with pytest.raises(Unreachable, match="the engine at nats://there:4222 is away"):
-        await bus.batch([Write("a"), Write("b")])
-    with pytest.raises(Unreachable, match=r"the engine at nats://there:4222 is away \(ConnectionClosedError\)"):
-        await bus.tell("fleet.x", b"1")
-    client.fails = None
-    await bus.tell("fleet.x", b"1")
-    assert client.sent[-1][:2] == ("fleet.x", b"1") and bus.connected
-
-
 @pytest.mark.parametrize(
     ("error", "kind", "says"),
     [
@@ -441,20 +393,6 @@ def test_what_the_engine_sends_out_of_a_stream_is_known_by_its_marks(client: Scr
     assert is_relayed(client.message(b"x", reply="$JS.ACK.x"))
     for name in ("Nats_Stream", "Nats_Sequence", "Nats_Msg_Size", "Status", "Nats_Pending_Messages"):
         assert is_relayed(client.message(b"x", **{name: 1})), name
-
-
-async def test_a_key_holds_nothing_when_it_is_not_there_or_was_removed(client: ScriptedClient) -> None:
-    bus = client.bus()
-
-    async def got(**headers: object) -> Entry | None:
-        client.answers = [client.message(b"v", **headers)]
-        return await bus.get("a")
-
-    assert await got(Nats_Sequence=7) == Entry("a", b"v", 7)
-    assert client.sent[0].subject == f"$JS.API.DIRECT.GET.{STATE}.$KV.fleet.a"
-    assert await got(Status=404) is None
-    assert await got(Nats_Sequence=7, KV_Operation="PURGE") is None
-    assert await got(Nats_Sequence=7, Nats_Marker_Reason="MaxAge") is None
 
 
 @pytest.mark.parametrize(

@@ -107,20 +107,6 @@ def test_an_order_without_a_project_takes_turns_with_its_repository() -> None:
     assert project_of(Spec(id="a", task="t", root="/r", project="p")) == "p"
 
 
-def test_turns_go_to_who_was_served_least_and_who_comes_later_has_no_arrears() -> None:
-    turns = Turns()
-    turns.comes("a")
-    turns.served("a", 1.0)
-    turns.served("a", 1.0)
-    assert turns.at("a") == 2.0 and turns.at("new") == 1.0
-    turns.comes("b")
-    assert turns.at("b") == 1.0, "as much as the least that was served before"
-    turns.comes("a")
-    assert turns.at("a") == 2.0, "who comes back keeps what it was served"
-    turns.served("c", 0.5)
-    assert turns.at("c") == 1.5
-
-
 def test_who_waits_for_nothing_and_owes_nothing_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("treadle.fleet.schedule.book.FORGET", 2)
     turns = Turns()

@@ -513,15 +513,3 @@ async def test_what_is_said_goes_to_its_stream_or_to_who_listens_and_no_answer_i
     ]
     assert there.keys["answer.a.1"][1] == b"a person's" and there.keys["answer.b.1"][1] == b"deny"
     assert lead.book.says == [] and lead.book.unanswered == []
-
-
-async def test_it_waits_until_it_is_woken_and_not_for_ever(lead: scheduler.Scheduler) -> None:
-    lead.lease = 3600.0
-    waits = asyncio.create_task(lead._wait())
-    await asyncio.sleep(0)
-    assert not waits.done()
-    lead.wake.set()
-    await asyncio.wait_for(waits, 60)
-    lead.lease = 0.0
-    lead.wake.clear()
-    await asyncio.wait_for(lead._wait(), 60)
