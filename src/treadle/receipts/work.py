@@ -2,7 +2,6 @@
 claims at the end. The host reads this directly; the door of a sidecar writes it on its wire.
 """
 
-import contextlib
 import os
 import re
 import time
@@ -30,6 +29,7 @@ from treadle.session import (
     Session,
     SessionSpec,
 )
+from treadle.sessions.served import ServedTurn
 from treadle.sessions.totals import Totals, TurnTotals
 from treadle.wire.common.losses import Row, really_lost
 from treadle.wire.sidecar.connection import PolicyProfile, WorkOrder
@@ -205,7 +205,7 @@ class AgentWork:
         self._info = info
         self._adjust = adjust
         self._sink = sink
-        self._turn: str | None = None
+        self._served: ServedTurn | None = None
         self._next: list[str] = []
         """What to say when the turn has ended, each in a turn of its own."""
         self._turns = 0
@@ -228,17 +228,19 @@ class AgentWork:
         spec = session_spec(self.order)
         self.session = await self._agent.open(self._adjust(spec) if self._adjust is not None else spec)
         self.reaches = self.session.info.reaches
-        reader = self.session.events(after=0)  # warnings from while it opened count too
+        await self._say(prompt_of(self.order))
         last: list[AnyAgentEvent] | None = None
-        with contextlib.closing(reader):
-            self._turn = await self.session.prompt(Prompt(text=prompt_of(self.order)))
-            if self._reason is not None:
-                await self.session.interrupt(self._turn, self._reason)
-            while last is None and (batch := await reader.batch()):
+        if self._reason is not None:
+            await self.cancel(self._reason)
+        try:
+            while last is None and self._served is not None and (batch := await self._served.batch()):
                 made, last = await self._translated(batch)
                 if made:
                     self._trace.extend(made)
                     yield made
+        finally:
+            if self._served is not None:
+                self._served.leave()
         # Close before anybody hears that we are done: they may then kill us.
         await self.close()
         if last is None:
@@ -261,8 +263,6 @@ class AgentWork:
         """The batch in the contract's terms; the second part is set when the turn has ended."""
         made: list[AnyAgentEvent] = []
         for event in batch:
-            if event.turn not in ("", self._turn):
-                continue
             if self._sink is not None:
                 await self._sink(event)
             self._totals.add(event)
@@ -281,8 +281,15 @@ class AgentWork:
         if not self._next or self._reason is not None or self.session is None:
             return False
         self._turns += 1
-        self._turn = await self.session.prompt(Prompt(text=self._next.pop(0)))
+        await self._say(self._next.pop(0))
         return True
+
+    async def _say(self, text: str) -> None:
+        """Begin a turn, reading on from the one before; warnings from while it was opened count too."""
+        assert self.session is not None
+        after = 0 if self._served is None else self._served.seen
+        self._served = ServedTurn(self.session, after=after, beside=True)
+        await self._served.prompt(Prompt(text=text))
 
     def _ended(self) -> list[AnyAgentEvent]:
         """Settle the outcome. A failed run shows an error; most agents have reported theirs already."""
@@ -298,22 +305,20 @@ class AgentWork:
     async def cancel(self, reason: str) -> None:
         """Let it stop in its own way; `events` then ends as usual."""
         self._reason = reason
-        if self.session is not None and self._turn is not None:
-            await self.session.interrupt(self._turn, reason)
+        if self._served is not None:
+            await self._served.interrupt(reason)
 
     async def steer(self, text: str) -> bool:
         """Give the agent text at its next step. False when there is none any more."""
-        if self.session is None or self._turn is None:
-            return False
-        return await self.session.steer(self._turn, text)
+        return self.session is not None and self._served is not None and await self._served.steer(text)
 
     async def say_next(self, text: str, *, now: bool = False) -> bool:
         """Send this in a turn of its own when the running one has ended; with `now`, that one is ended for it."""
-        if self.session is None or self._turn is None or self._reason is not None:
+        if self.session is None or self._served is None or self._reason is not None:
             return False
         self._next.append(text)
         if now:
-            await self.session.interrupt(self._turn, "a person has a message")
+            await self._served.interrupt("a person has a message")
         return True
 
     async def answer(self, request: str, answer: Answer) -> None:

@@ -33,18 +33,20 @@ class ServedTurn:
         after: int = -1,
         ask: Ask | None = None,
         left: str = "the client stopped listening",
-        totals: TurnTotals | None = None,
+        beside: bool = False,
     ) -> None:
+        """With `beside`, all that belongs to no turn is among its events, such as what background tasks report."""
         self.session = session
         self.id: TurnId = ""
         self.seen = max(after, 0)
         """The number of the last event that was taken."""
         self.questions: dict[str, Asked] = {}
         """Those that are open, the oldest first."""
-        self.totals = TurnTotals() if totals is None else totals
+        self.totals = TurnTotals()
         self.ended: TurnEnded | None = None
         self._ask = ask
         self._left = left
+        self._beside = beside
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._next: list[AnyEvent] = []
         self._reader = session.events(after=after)
@@ -69,7 +71,11 @@ class ServedTurn:
             await end_tasks(*self._asking.values())
 
     async def prompt(self, prompt: Prompt) -> TurnId:
-        self.id = await self.session.prompt(prompt)
+        try:
+            self.id = await self.session.prompt(prompt)
+        except BaseException:
+            self.leave()  # the session must not wait for who will not read
+            raise
         return self.id
 
     def adopt(self, turn: TurnId) -> None:
@@ -104,7 +110,7 @@ class ServedTurn:
             return False
         self.seen = event.seq or self.seen
         if event.turn != self.id:
-            return type(event) is Warned and not event.turn and event.code != "gap"
+            return not event.turn and (self._beside or type(event) is Warned and event.code != "gap")
         self.totals.add(event)
         if type(event) is Asked:
             self.questions[event.request] = event
@@ -117,6 +123,7 @@ class ServedTurn:
         elif type(event) is TurnEnded:
             self.ended = event
             self.questions.clear()
+            self.leave()
         return True
 
     async def _put(self, ask: Ask, asked: Asked) -> None:

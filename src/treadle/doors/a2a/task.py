@@ -187,11 +187,7 @@ class ServedTask:
         )
 
     async def begin(self, prompt: Prompt) -> None:
-        try:
-            await self._served.prompt(prompt)
-        except BaseException:
-            await self._served.close()
-            raise
+        await self._served.prompt(prompt)
 
     async def follow(self) -> None:
         """Read the events of its turn until that has ended."""

@@ -152,11 +152,7 @@ class AgentRun:
         if self.busy:
             raise Busy(f"the run {self.id} is at work", hint="wait for it with `read`, or `cancel` it")
         served = ServedTurn(self.session, after=self._served.seen if self._served is not None else 0)
-        try:
-            await served.prompt(Prompt(text=text))
-        except BaseException:
-            await served.close()
-            raise
+        await served.prompt(Prompt(text=text))
         self._served, self.status = served, "running"
         self._following = asyncio.create_task(self._follow(served), name=f"events of {self.id}")
 
