@@ -23,7 +23,7 @@ from treadle.agent.hooks import ProgramTool
 from treadle.agent.messages import Provider, ToolSchema
 from treadle.agent.providers.known import small_tools
 from treadle.agent.tasks import AgentType
-from treadle.agent.tools import BUILTIN, INSTEAD, MODULES
+from treadle.agent.tools import BUILTIN, INSTEAD, TOOLS
 from treadle.agent.tools.base import AnyArgs, AnyTool, ToolContext
 from treadle.agent.tools.files import cut_character, show
 from treadle.errors import ConfigError, NotFound, StorageError, ToolError, TreadleError
@@ -294,8 +294,8 @@ __all__ = ["Registry", "builtin", "decode", "load", "note_of", "parameters", "pl
 
 
 def load(name: str) -> AnyTool:
-    module = importlib.import_module(f"treadle.agent.tools.{MODULES[name]}")
-    tool: AnyTool = getattr(module, name.upper())
+    module, _, constant = TOOLS[name].partition(":")
+    tool: AnyTool = getattr(importlib.import_module(module), constant)
     return tool
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.agent.tools.workspace import Workspace
 from treadle.agent import toolbox
-from treadle.agent.tools import BUILTIN, MODULES
+from treadle.agent.tools import BUILTIN, TOOLS
 from treadle.agent.tools.base import AnyArgs, ToolContext
 from treadle.errors import ToolError
 from treadle.session import Access
@@ -19,7 +19,7 @@ from treadle.session import Access
 def test_every_tool_is_listed_with_its_module() -> None:
     texts = [path.read_text() for path in (Path(toolbox.__file__).parent / "tools").glob("*.py")]
     tools = {name.lower() for text in texts for name in re.findall(r"^([A-Z_]+): Tool\[", text, re.M)}
-    assert tools == {*MODULES} and {toolbox.load(name).name for name in MODULES} == tools
+    assert tools == {*TOOLS} and {toolbox.load(name).name for name in TOOLS} == tools
 
 
 @pytest.mark.parametrize("name", BUILTIN)

@@ -1,23 +1,23 @@
 """The native agent's tools. This module is light: naming the tools imports none of them."""
 
-MODULES = {
-    "read_file": "file_tools",
-    "write_file": "file_tools",
-    "edit_file": "file_tools",
-    "multi_edit": "file_tools",
-    "glob": "search",
-    "grep": "search",
-    "bash": "bash",
-    "web_fetch": "web_fetch",
-    "ask_user": "session_tools",
-    "task": "session_tools",
-    "todo": "session_tools",
-    "skill": "session_tools",
-    "apply_patch": "apply_patch",
-    "tool_search": "tool_search",
+TOOLS = {
+    "read_file": "treadle.agent.tools.file_tools:READ_FILE",
+    "write_file": "treadle.agent.tools.file_tools:WRITE_FILE",
+    "edit_file": "treadle.agent.tools.file_tools:EDIT_FILE",
+    "multi_edit": "treadle.agent.tools.file_tools:MULTI_EDIT",
+    "glob": "treadle.agent.tools.search:GLOB",
+    "grep": "treadle.agent.tools.search:GREP",
+    "bash": "treadle.agent.tools.bash:BASH",
+    "web_fetch": "treadle.agent.tools.web_fetch:WEB_FETCH",
+    "ask_user": "treadle.agent.tools.session_tools:ASK_USER",
+    "task": "treadle.agent.tools.session_tools:TASK",
+    "todo": "treadle.agent.tools.session_tools:TODO",
+    "skill": "treadle.agent.tools.session_tools:SKILL",
+    "apply_patch": "treadle.agent.tools.apply_patch:APPLY_PATCH",
+    "tool_search": "treadle.agent.tools.tool_search:TOOL_SEARCH",
 }
-"""Every tool and its module here, in which it is the constant of its name: `READ_FILE`."""
+"""Every tool, and the object that is it."""
 INSTEAD = ("apply_patch",)
 """Offered in the place of others, by the model."""
-BUILTIN = tuple(MODULES)[:-2]
+BUILTIN = tuple(TOOLS)[:-2]
 """All but the last two, which are offered on conditions of their own."""

@@ -1,4 +1,4 @@
-"""What a tool is. Each is one object, whose module is named in `MODULES`.
+"""What a tool is. Each is one object, named in `TOOLS`.
 
 A tool declares what it will touch (`access`) before it may run (`run`); the loop asks the guard in between. A failure
 that the model should read and react to is a raised ToolError; any other exception is a bug.
