@@ -331,13 +331,6 @@ async def test_another_user_is_cut_off_and_the_next_of_our_own_is_served(tmp_pat
     listener.close()
 
 
-async def test_connecting_where_nobody_listens_says_so(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="no one listens"):
-        await connect_unix(str(tmp_path / "none"))
-    with pytest.raises(StorageError, match="listen at|lock"):
-        listen_unix(str(tmp_path / "no" / "dir"))
-
-
 async def test_a_full_queue_is_waited_for(tmp_path: Path) -> None:
     listener = listen_unix(str(tmp_path / "s"), backlog=1)
     clients = [asyncio.create_task(connect_unix(str(tmp_path / "s"))) for _ in range(10)]
@@ -536,18 +529,6 @@ def test_a_listening_socket_is_private_and_replaces_a_dead_one(tmp_path: Path, o
         sock.close()
 
 
-@pytest.mark.skipif(not another_user.ROOT, reason=another_user.REASON)
-def test_another_user_is_told_from_this_one(tmp_path: Path) -> None:
-    listener = sockets.listen(str(tmp_path / "s"))
-    listener.settimeout(60)
-    other = subprocess.Popen(another_user.connecting(str(tmp_path / "s")))
-    accepted, _ = listener.accept()
-    assert sockets.peer_uid(accepted) == another_user.UID and not sockets.same_user(accepted)
-    accepted.close()
-    listener.close()
-    assert other.wait(60) == 0
-
-
 def test_one_that_is_served_is_not_replaced(tmp_path: Path) -> None:
     path = str(tmp_path / "s")
     with sockets.listen(path):
@@ -600,16 +581,6 @@ def test_who_finds_the_file_can_connect(tmp_path: Path) -> None:
     for listener in listeners:
         listener.close()
     assert sorted(os.listdir(tmp_path)) == sorted(map(os.path.basename, paths))
-
-
-def test_a_listener_does_not_block_is_private_from_the_first_and_clears_what_a_killed_one_left(tmp_path: Path) -> None:
-    (tmp_path / "one.soc~").touch()
-    with sockets.listen(str(tmp_path / "one.sock")) as listener:
-        assert listener.gettimeout() == 0.0 and sockets.peer_pid(listener) == os.getpid()
-        with pytest.raises(BlockingIOError):
-            listener.accept()
-    assert sorted(os.listdir(tmp_path)) == ["one.sock", "one.sock.lock"]
-    assert not sockets.is_served(str(tmp_path / "one.sock")) and not sockets.is_served(str(tmp_path / "none"))
 
 
 def test_why_no_one_could_be_reached_is_told() -> None:

@@ -16,7 +16,7 @@ from tests.scripts import calls, says
 from treadle.agent.providers.script import Cue, ErrorLine, parse
 from treadle.errors import ConfigError
 from treadle.testing import faults
-from treadle.testing.formats import anthropic, chat, gemini, responses, text_of
+from treadle.testing.formats import anthropic, chat, gemini, responses
 from treadle.testing.server import ModelServer
 
 PATHS = ["/v1/chat/completions", "/v1/responses", "/v1/messages"]
@@ -190,9 +190,6 @@ EVENTS = [b"data: 1\n\n", b"data: 2\n\n", "data: \u00e9\u00e8\n\n".encode(), b"d
 BODY, HALF, REST = b"".join(EVENTS), b"".join(EVENTS[:2]), b"".join(EVENTS[2:])
 
 
-EVERY = [chat, responses, anthropic, gemini]
-
-
 def test_a_failure_has_the_name_that_each_service_gives_it() -> None:
     for form in (chat, responses):
         assert form.failure(429, "no")["error"]["message"] == "no"
@@ -234,14 +231,3 @@ def test_in_chat_all_since_the_last_reply_is_new_and_instructions_are_no_part_of
     ]
     assert chat.asked({"messages": [*said, *more]}) == Cue(last="a\nb", turn=2, system="dev\ns")
     assert anthropic.asked({"messages": said}) == Cue(last="old", turn=2)
-
-
-@pytest.mark.parametrize("form", EVERY)
-@pytest.mark.parametrize("body", [{}, {"messages": None, "input": None}, {"messages": [{}, 5], "input": ["text"]}])
-def test_a_request_with_little_in_it_is_understood(form: Any, body: dict[str, Any]) -> None:
-    assert form.asked(body).turn == 1
-
-
-def test_text_is_found_in_parts_of_parts() -> None:
-    assert text_of([{"type": "tool_result", "content": [{"type": "text", "text": "a"}]}, {"text": "b"}, 5]) == "a\nb"
-    assert (text_of("a"), text_of(None), text_of([{"text": ""}, {"content": "c"}, {}])) == ("a", "", "c")

@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from tests.waiting import until
 from treadle.errors import ProviderError
 from treadle.events import Asked, Event, Failed, Message, TextDelta, TurnEnded
 from treadle.session import Answer, Prompt, SessionSpec
@@ -30,13 +29,6 @@ Played: TypeAlias = Callable[..., tuple[int, list[Any]]]
 
 def lines_of(*entries: Any) -> str:
     return "".join(json.dumps(entry) + "\n" for entry in entries)
-
-
-def outside(tmp_path: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    """The program as a host starts it."""
-    (tmp_path / "r.jsonl").write_text(lines_of(CALL, ANSWER, MORE))
-    argv = [sys.executable, "-m", "treadle.testing.replay", str(tmp_path / "r.jsonl"), *words]
-    return subprocess.run(argv, input=lines_of(CALL["line"]), capture_output=True, text=True, cwd=tmp_path, timeout=60)
 
 
 @pytest.fixture
@@ -67,28 +59,6 @@ def test_it_answers_by_the_ids_and_in_the_directory_of_now(tmp_path: Path, playe
     assert rest == [MORE["line"]] * 2 and sys.stdin.read() == ""
 
 
-def test_ids_are_learned_at_any_depth_and_nothing_else_is(tmp_path: Path, played: Played) -> None:
-    asked = {"id": 1, "method": "turn/start", "params": {"sessionId": "s", "text": "s", "n": {"uuid": True}}}
-    now = {"id": "1", "method": "turn/start", "params": {"sessionId": "S", "text": "t", "n": {"uuid": 5}}}
-    told = {"id": 1, "text": "s", "threadId": ["s", 2], "x": [{"session_id": "s", "uuid": True}], "request_id": "1"}
-    places = {"a": "/w", "b": "in /w/x", "c": "/web", "d": "a/w", "e": "/w.txt", "f": 7, "é": "é"}
-    _, found = played(now, lines=({"dir": "in", "line": asked}, {"dir": "out", "line": {**told, **places}}))
-    assert found == [
-        {
-            **{"id": "1", "text": "s", "threadId": ["S", 2], "x": [{"session_id": "S", "uuid": True}]},
-            **{"request_id": "1", "a": f"{tmp_path}", "b": f"in {tmp_path}/x"},
-            **{"c": "/web", "d": "a/w", "e": "/w.txt", "f": 7, "é": "é"},
-        }
-    ]
-
-
-def test_what_the_host_says_early_is_kept_and_lines_without_a_side_are_passed_over(played: Played) -> None:
-    other = {"dir": "in", "line": {"type": "other"}}
-    lines = ({"dir": "in", "line": "no object"}, CALL, other, {"dir": "note"}, {"dir": "out", "line": "plain text"})
-    assert played(other["line"], CALL["line"], lines=lines) == (0, [b"plain text"])
-    assert played(CALL["line"], lines=lines) == (0, [])
-
-
 def test_it_says_nothing_before_it_was_asked_and_ends_with_its_host(played: Played) -> None:
     assert played({"id": 1, "method": "something/else"}) == (0, [])
 
@@ -99,24 +69,6 @@ def test_an_answer_that_must_be_exact_is_waited_for(played: Played) -> None:
     assert played(CALL["line"], {"id": 5, "result": "no"}, lines=lines) == (0, [])
     assert len(played(CALL["line"], {"id": 5, "result": "no"}, {"id": 5, "result": "yes"}, lines=lines)[1]) == 2
     assert len(played(CALL["line"], {"id": 5, "result": "no"}, lines=(CALL, {**reply, "exact": False}, MORE))[1]) == 2
-
-
-async def test_a_crash_has_a_code_and_last_words_and_its_child_a_session_of_its_own(tmp_path: Path) -> None:
-    done = outside(tmp_path, "--fault", "crash", "--child", "echo $$ $(cut -d' ' -f6 /proc/$$/stat) > child")
-    assert (done.returncode, done.stderr, done.stdout.count("\n")) == (3, "it went wrong\n", 1)
-    await until(lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text().endswith("\n"))
-    pid, session = (tmp_path / "child").read_text().split()
-    assert pid == session
-
-
-def test_a_line_can_be_cut(tmp_path: Path) -> None:
-    done = outside(tmp_path, "--fault", "cut")
-    assert done.returncode == 1 and done.stdout.splitlines()[1] == json.dumps(MORE["line"])[:-3]
-
-
-def test_it_says_the_version_that_was_recorded(tmp_path: Path, played: Played) -> None:
-    assert played(words=("--version",), lines=({"dir": ""}, {"version": "1.2", "dir": ""})) == (0, [1.2])
-    assert played(words=("--version",)) == (0, [b"0.0.0"])
 
 
 AGENT = """

@@ -46,12 +46,6 @@ def test_an_index_of_every_version_is_read_as_git_reads_it(repository: Path, ver
     assert known == (found.st_mtime_ns, found.st_ctime_ns, found.st_ino & 0xFFFFFFFF, found.st_size)
 
 
-def test_an_index_in_two_parts_is_refused_with_what_to_do(repository: Path) -> None:
-    git(repository, "update-index", "--split-index")
-    with pytest.raises(WorkspaceError, match="no-split-index"):
-        index_file.parse((repository / ".git/index").read_bytes(), 20)
-
-
 @given(st.binary(max_size=200))
 def test_a_damaged_index_is_an_error_and_nothing_else(data: bytes) -> None:
     for start in (b"", b"DIRC\0\0\0\2\0\0\0\2", b"DIRC\0\0\0\4\0\0\0\3"):

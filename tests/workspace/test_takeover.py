@@ -421,15 +421,6 @@ async def test_when_head_cannot_move_its_branches_go_back(top: Path, tmp_path: P
     assert git(top, "symbolic-ref", "HEAD") == "refs/heads/main" and git(top, "status", "--porcelain") == "M file.txt"
 
 
-async def test_what_was_only_staged_is_not_kept_when_the_user_staged_too(top: Path, direct: Direct) -> None:
-    (top / "new.txt").write_text("of the agent\n")
-    direct.git("add", "new.txt")
-    (top / "mine.txt").write_text("mine\n")
-    git(top, "add", "mine.txt")
-    assert await direct.take() == ["you staged something meanwhile: what the agent staged was not taken over"]
-    assert git(top, "ls-files").split() == ["file.txt", "mine.txt"] and git(top, "branch", "--list", "treadle/*") == ""
-
-
 async def test_a_stash_and_a_deleted_branch_are_said_once_and_refs_of_its_own_never(top: Path, direct: Direct) -> None:
     at = git(top, "rev-parse", "HEAD")
     for name in ("bisect/bad", "rewritten/x", "worktree/y"):

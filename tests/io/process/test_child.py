@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.descriptors import opened
 from tests.io.process.hostile import SELF, left
 from tests.waiting import until
-from treadle.errors import LocalError, NotFound
+from treadle.errors import NotFound
 from treadle.io.process import table, tree
 from treadle.io.process.child import OUTPUT_CAP, Child, Consulted, Tail, consult, start
 
@@ -127,15 +127,6 @@ async def test_output_written_before_the_stop_can_still_be_read(tmp_path: Path) 
         data += chunk
     child.close()
     assert data == b"one\ntwo\n"
-
-
-async def test_a_child_whose_reaper_was_killed_is_ended_and_said_to_be_lost(mark: str) -> None:
-    async with await hostile("daemon") as child:
-        os.kill(child.tree.reaper, signal.SIGKILL)
-        with pytest.raises(LocalError, match="from outside"):
-            await child.wait()
-        await child.stop()
-        assert left(mark) == []
 
 
 async def test_the_keeper_is_let_go_a_while_after_the_last_child_and_the_next_one_has_another(

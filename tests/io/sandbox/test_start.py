@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -207,19 +206,6 @@ if by_bubblewrap:
         await sh(room(workspace), f"echo x > {other}/planted", workspace)
         assert not (other / "planted").exists()
 
-    async def test_sockets_outside_cannot_be_reached(tmp_path: Path) -> None:
-        workspace = tmp_path / "w"
-        workspace.mkdir()
-        talk = "python3 -c 'import socket,sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1]); print(\"reached\")' "
-        # In a place that the sandbox shows, which /tmp is not.
-        with tempfile.TemporaryDirectory(dir=shown_place()) as home, socket.socket(socket.AF_UNIX) as listener:
-            path = f"{home}/s"
-            listener.bind(path)
-            listener.listen()
-            assert "reached" in (await sh(None, talk + path, workspace)).text
-            assert "refused" in (await sh(room(workspace), talk + path, workspace)).text
-            assert "reached" in (await sh(room(workspace, sockets=(path,)), talk + path, workspace)).text
-
     async def test_a_socket_that_vanishes_while_the_sandbox_is_made_does_no_harm(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -228,27 +214,6 @@ if by_bubblewrap:
         with vanishing_socket(tmp_path) as path:
             monkeypatch.setenv("PATH", path)
             assert (await sh(room(workspace), "exit 3", workspace)).code == 3
-
-    async def test_without_the_network_nothing_is_reached_not_even_this_machine(tmp_path: Path) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            command = f"exec 9<>/dev/tcp/127.0.0.1/{listener.getsockname()[1]} && echo reached"
-            assert "reached" in (await sh(room(tmp_path), command, tmp_path)).text
-            assert "reached" not in (await sh(room(tmp_path, network="off"), command, tmp_path)).text
-
-    async def test_what_the_kernel_lets_root_set_is_read_only(tmp_path: Path) -> None:
-        """Opened but not written: a hole here would change the machine."""
-        tried = " ".join(
-            ["/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/sys/power/state", "/proc/1/oom_adj"]
-        )
-        done = await sh(
-            room(tmp_path), f"for f in {tried}; do (exec 9>>$f) 2>/dev/null && echo open $f; done", tmp_path
-        )
-        assert [line for line in done.text.splitlines() if "oom_adj" not in line] == []
-
-    async def test_no_key_of_ours_is_seen_in_any_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("SOME_API_KEY", "canary-in-our-environment")
-        done = await sh(room(tmp_path), "cat /proc/*/environ; ps axe; env", tmp_path)
-        assert "HOME=" in done.text and "canary" not in done.text
 
     async def test_only_the_three_standard_streams_are_open(tmp_path: Path) -> None:
         done = await sh(room(tmp_path), "ls /proc/self/fd /proc/1/fd", tmp_path)
