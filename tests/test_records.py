@@ -17,7 +17,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.house import names
+from tests.house import SRC, names
 from treadle.errors import Busy, StorageError
 from treadle.io.records import FileRecord
 from treadle.wire.common.records import Damaged, Newer, Record
@@ -180,3 +180,19 @@ def test_no_key_of_the_bucket_is_written_down_outside_of_its_table() -> None:
         if path.name != "keys.py" and KEY_TEXT.search(line)
     ]
     assert wrong == [], "keys.py has a function for it"
+
+
+NO_RECORDS = {
+    "goals/trail.py": "a message in a format of heimdall's",
+    "drivers/confined.py": "settings for the agent",
+    "host/conclusion.py": "a receipt",
+    "host/store.py": "an order as it was given",
+    "fleet/engine/server.py": "what the engine says of a stream",
+}
+"""What is written as JSON in a form that is not ours to declare."""
+
+
+def test_what_is_stored_as_json_is_a_declared_record() -> None:
+    by_hand = re.compile(r"write_atomic\([^\n]*json\.(encode|format)")
+    found = {path for path in names().values() if by_hand.search(path.read_text())}
+    assert {str(path.relative_to(SRC / "treadle")) for path in found} == {*NO_RECORDS}

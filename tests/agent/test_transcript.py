@@ -97,7 +97,7 @@ def test_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> None:
     header = msgspec.json.decode(path.read_bytes().splitlines()[0])
     path.write_bytes(msgspec.json.encode({**header, "format": 99, "version": "9.9"}) + b"\n")
     content = path.read_bytes()
-    with pytest.raises(StorageError, match="newer format"):
+    with pytest.raises(StorageError, match="newer treadle"):
         Transcript.open(transcript.header.id)
     assert path.read_bytes() == content
 

@@ -29,6 +29,7 @@ from treadle.events import ImageFile, Usage
 from treadle.io import descriptors, files, paths, scratch
 from treadle.io.files import opened, read
 from treadle.wire.common.jsonline import json_line
+from treadle.wire.common.records import Newer
 
 # The records of a session's history: one per line, distinguished by `type`.
 
@@ -504,10 +505,7 @@ def _load(path: str) -> tuple[list[Record], int]:
     records = decode(lines)
     skipped = len(lines) - len(records) + bool(torn)
     if records and isinstance(records[0], Header) and records[0].format > FORMAT:
-        raise StorageError(
-            f"{path} was written by treadle {records[0].version}, in a newer format than this version reads",
-            hint="upgrade treadle; the file was not touched",
-        )
+        raise Newer(path)
     return records, skipped
 
 

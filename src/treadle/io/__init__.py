@@ -16,6 +16,7 @@ handle to a tree, or messages. Nothing calls up: this room knows no session, no 
 
 Promises, and who keeps each:
     A file is replaced whole or not at all; a log gains whole lines, even with many writers.    files
+    What a newer version stored is refused and left as it is; what is damaged is said.          records
     A path is opened as it was resolved: a link that was swapped in is an error.                descriptors
     No process outlives its owner, unless it was detached.                    process/keeper, process/reaper
     A signal never hits a process that has reused a pid.                                        process/table

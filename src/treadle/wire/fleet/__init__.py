@@ -8,5 +8,6 @@ and runners report. Specification: docs/reference/fleet.md.
     states.py      the states of an order, an attempt and a question, as tables
     messages.py    reports, requests, beats, answers
     train.py       what is stored of a train
+    keys.py        the keys of the bucket: what each holds, who writes it, when it goes
     connection.py  which subject carries what, and who may say it
 """
