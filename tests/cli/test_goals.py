@@ -17,14 +17,14 @@ from tests.fleet.conftest import give, spec
 from tests.fleet.conftest import nothing_left as nothing_left
 from tests.fleet.conftest import repository as repository
 from tests.fleet.repositories import git
-from treadle.cli.fleet.goal import _GoalNews, _source, budget_words
+from treadle.cli.fleet.goal import _GoalNews, _source
 from treadle.cli.root import treadle
 from treadle.errors import ConfigError
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import begun, encode
 from treadle.goals import commands, store
 from treadle.wire.fleet.records import AskRecord, Used
-from treadle.wire.goal.plan import GoalBudget, read
+from treadle.wire.goal.plan import read
 from treadle.wire.goal.records import GoalRecord, GoalStep
 
 PLAN = """goal = "Export"
@@ -230,12 +230,6 @@ def test_what_changed_is_said_once_and_a_pause_each_time(capsys: pytest.CaptureF
     pause = "paused: no money; `treadle goal resume g1`\n"
     asks = "asks about plan: `treadle fleet answer q1 allow|deny`\n"
     assert [err for _, err in said] == ["", "", asks, "", pause, "", "", pause]
-
-
-def test_a_budget_is_said_in_its_units() -> None:
-    assert budget_words(None) == "none"
-    assert budget_words(GoalBudget(tokens=1_000_000, usd=2.5)) == "1,000,000 tokens, 2.5 USD"
-    assert budget_words(GoalBudget(hours=0.5, orders=0)) == "0.5 h, 0 orders"
 
 
 HEAD = 'goal = "Export"\ndone = "true"\nverify = "true"\n'

@@ -48,11 +48,6 @@ def test_options_reach_the_session() -> None:
     assert (spec.limits.max_iterations, spec.limits.max_cost_usd, spec.limits.max_seconds) == (3, 0.5, 9)
 
 
-def test_a_copy_may_be_given_its_id() -> None:
-    spec = RunOptions(session_id="n", resume="x", fork_session=True).spec(answers=False, default_mode="suggest")
-    assert (spec.start.id, spec.start.resume, spec.start.fork) == ("n", "x", True)
-
-
 def test_thinking_servers_and_bareness_reach_the_session(tmp_path: Path) -> None:
     (tmp_path / "servers.json").write_text('{"mcpServers": {"shop": {"command": "sell"}}}')
     options = RunOptions(
@@ -110,6 +105,7 @@ def test_by_default_nothing_is_limited_named_or_left_out() -> None:
         ({"resume": "x", "resume_session_at": "u"}, "start.at", "u"),
         ({"continue_last": True}, "start.resume", ""),
         ({"session_id": "s", "name": "n"}, "start.id", "s"),
+        ({"session_id": "s", "resume": "x", "fork_session": True}, "start.id", "s"),
         ({"session_id": "s", "name": "n"}, "start.name", "n"),
         ({"dangerously_skip_permissions": True, "permission_mode": "plan"}, "mode", "yolo"),
         ({"small": True}, "extra", {"small": "on"}),

@@ -157,26 +157,28 @@ def agent_program(shell: Shell, code: str) -> None:
     shell("wait", "x", "--state", "idle", "--timeout", "50")
 
 
+VANISH = 'os.write(1, b"\\x1b[2J\\x1b[Hwhat now"); os.read(0, 9)'
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (QUICK.replace('letter == "\\r"', "False"), "still stands in its input box"),
+        (QUICK.replace('asked, text = ["', f'{VANISH}; asked, text = ["'), "has vanished"),
+    ],
+)
+def test_an_enter_of_which_nothing_comes_is_no_success(
+    shell: Shell, code: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent_program(shell, code)
+    monkeypatch.setenv("TREADLE_SUBMIT_SECONDS", "0.5")
+    done = shell.run("send", "x", "tidy up", "--enter")
+    assert done.returncode == 4 and says in done.stderr
+
+
 def test_a_turn_that_is_over_before_anybody_sees_it_run_was_submitted(shell: Shell) -> None:
     agent_program(shell, QUICK)
     shell("send", "x", "tidy up", "--wait-idle", "--timeout", "50")
-
-
-def test_a_text_that_still_stands_in_the_box_after_enter_was_not_submitted(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    agent_program(shell, QUICK.replace('letter == "\\r"', "False"))
-    monkeypatch.setenv("TREADLE_SUBMIT_SECONDS", "0.5")
-    done = shell.run("send", "x", "tidy up", "--enter")
-    assert done.returncode == 4 and "still stands in its input box" in done.stderr
-
-
-def test_an_enter_that_takes_the_input_box_away_is_not_a_success(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    vanish = 'os.write(1, b"\\x1b[2J\\x1b[Hwhat now"); os.read(0, 9)'
-    agent_program(shell, QUICK.replace('asked, text = ["', f'{vanish}; asked, text = ["'))
-    monkeypatch.setenv("TREADLE_SUBMIT_SECONDS", "0.5")
-    done = shell.run("send", "x", "tidy up", "--enter")
-    assert done.returncode == 4 and "has vanished" in done.stderr
 
 
 @pytest.mark.slow
