@@ -287,6 +287,7 @@ def test_one_too_many_is_refused_until_another_leaves(stage: Stage) -> None:
     place = stage.start("cat", clients_max=2, log_level="debug")
     with connected(place) as first:
         second = Client(place.sock)
+        assert first.status().alive and second.status().alive
         with socket.socket(socket.AF_UNIX) as third:
             third.connect(place.sock)
             third.settimeout(WAIT)

@@ -38,6 +38,26 @@ def test_stripping_does_not_depend_on_where_the_reads_were_cut(parts: list[bytes
     assert cut.replace(b"\r", b"") == Stripper().feed(data).replace(b"\r", b"")
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"a\x1b]0;t\x1b]52;c;ZXZpbA==\x07b",
+        b"a\x1b]0;t\x1b[31mb",
+        b"a\x1bP1$q\x1b]0;x\x1b\\b",
+        "a\x9b31mb".encode(),
+        "a\x9d0;title\x07b".encode(),
+        b"a\x9bb",
+        "a\x85b".encode(),
+        b"a\x1b\x1b[31mb",
+    ],
+)
+def test_no_terminal_acts_on_what_is_stripped(data: bytes) -> None:
+    for cut in range(len(data) + 1):
+        pieces = Stripper()
+        text = pieces.feed(data[:cut]) + pieces.feed(data[cut:])
+        assert text in (b"ab", b"a31mb", b"a0;titleb"), "what stands in a C1 sequence may be left as text"
+
+
 def test_text_is_left_and_everything_else_goes() -> None:
     data = b"\x1b[1;31mred\x1b[0m\tplain\r\n\x1b]0;title\x07\x1bP+q544e\x1b\\\x1b(B\x07\x08done"
     assert Stripper().feed(data) == b"red\tplain\ndone"

@@ -594,7 +594,11 @@ def test_a_signal_to_the_supervisor_ends_everything_in_order(stage: Stage, numbe
 
 def test_one_client_more_than_allowed_is_refused_and_the_others_stay(stage: Stage) -> None:
     place = stage.start("sleep", "60", clients_max=3)
+    silent = [plain(place) for _ in range(9)]
     clients = [Client(place.sock) for _ in range(3)]
+    assert all(client.status().alive for client in clients), "who says nothing gives way"
+    for sock in silent:
+        sock.close()
     with socket.socket(socket.AF_UNIX) as fourth:
         fourth.settimeout(50)
         fourth.connect(place.sock)

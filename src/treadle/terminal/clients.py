@@ -174,6 +174,8 @@ class Clients:
             self.loop.at("accept", time.monotonic() + ACCEPT_PAUSE, self._listen)
             return
         uid = sockets.peer_uid(sock)
+        if len(self.every) >= self.session.settings.clients_max and (silent := self._silent()):
+            self._drop(silent, "it has said nothing, and another needs its place")
         if uid not in (os.geteuid(), 0) or len(self.every) >= self.session.settings.clients_max:
             self.session.log("warn", "refused a connection", uid=uid, clients=len(self.every))
             sock.close()
@@ -184,6 +186,10 @@ class Clients:
         client.ready = lambda events: self._ready(client, events)
         self.every[client.number] = client
         self._reply(client, wire.Mode(wire.BINARY))
+
+    def _silent(self) -> ConnectedClient | None:
+        """The one that has been connected longest of those that have never said anything."""
+        return next((client for client in self.every.values() if not client.spoke), None)
 
     def _drop(self, client: ConnectedClient, why: str) -> None:
         if self.every.pop(client.number, None):
@@ -213,6 +219,7 @@ class Clients:
                 self._drop(client, "left")
 
     def _received(self, client: ConnectedClient, data: bytes) -> None:
+        client.spoke = True
         if (typed := client.wire.sole(wire.INPUT, data)) is not None:
             return self._input(client, typed)
         for message in client.wire.receive(data):

@@ -100,6 +100,7 @@ class ConnectedClient:
         self.wants = 0
         self.start = 0
         self.types = False
+        self.spoke = False
         self.size: tuple[int, int] | None = None
         self.cursor = -1  # the next offset of output to send; -1 while not subscribed
         self.ended = False  # EXIT is queued

@@ -80,15 +80,29 @@ def _unfinished(data: bytes) -> int:
 
 
 class Stripper:
-    """Removes escape sequences and control characters; keeps text, tabs and line ends."""
+    """Removes escape sequences and control characters; keeps text, tabs and line ends.
 
-    _controls = re.compile(rb"[\x00-\x08\x0b-\x0c\x0e-\x1a\x1c-\x1f\x7f]|\r+(?=\n)")
+    A string that another sequence interrupts ends there, as in terminals, so its beginning goes too. Some terminals
+    also act on C1 controls, as single bytes or as UTF-8.
+    """
+
+    _broken = re.compile(rb"\x1b[\]PX^_][^\x07\x1b]*(?=\x1b|\Z)")
+    _c1 = re.compile(
+        rb"\xc2[\x90\x98\x9d-\x9f][^\x07\n]*?(?:\x07|\xc2\x9c)|\xc2\x9b[0-?]*[ -/]*[@-~]|\xc2[\x80-\x9f]"
+        rb"|(?<=[\x00-\x7f])[\x80-\x9f]+"
+    )
+    _controls = re.compile(rb"[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f]|\r+(?=\n)")
 
     def __init__(self) -> None:
         self._whole = Whole()
+        self._held, self._before = b"", b"\n"  # half of a C1 control, and the byte before what comes
 
     def feed(self, data: bytes) -> bytes:
-        return self._controls.sub(b"", SEQUENCE.sub(b"", self._whole.feed(data)))
+        data = self._held + SEQUENCE.sub(b"", self._broken.sub(b"", self._whole.feed(data)))
+        data, self._held = (data[:-1], b"\xc2") if data.endswith(b"\xc2") else (data, b"")
+        text = self._c1.sub(b"", self._before + data)[1:]
+        self._before = data[-1:] or self._before
+        return self._controls.sub(b"", text)
 
 
 class QueryFilter:

@@ -138,10 +138,14 @@ def test_it_attaches_unless_it_was_told_not_to(arguments: list[str], attaches: b
     assert start.attaches(arguments) is attaches
 
 
+def test_where_there_is_no_terminal_to_attach_it_is_started_and_named(here: Here) -> None:
+    name = here("run", "--", "sleep", "60").strip()
+    assert "alive:   true" in here("status", name)
+
+
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (("cat",), 2, "there is no terminal to attach here: say --detach or --foreground"),
         (("--detach", "--cols", "1.5", "cat"), 2, "--cols must be a whole number, not '1.5'"),
         (("--detach", "--env", "=x", "cat"), 2, "--env wants NAME=VALUE, not '=x'"),
         (("--detach", "--env", "x", "cat"), 2, "--env wants NAME=VALUE, not 'x'"),

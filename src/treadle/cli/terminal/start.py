@@ -57,7 +57,7 @@ RUN_HELP = """Run a program in a terminal that outlives this one.
 Starts it in the background and attaches to it; Ctrl-\\ detaches, and it goes on.
 
   --id ID               its name; the program's name when not given
-  --detach              do not attach: print the id when its socket answers
+  --detach              do not attach: print the id when its socket answers. So too where there is no terminal
   --foreground          stay here as its supervisor, for systemd; with --linger 0 end with it
   --workdir DIR         where it runs (here)
   --worktree            it works in a directory of its own, written from the commit that is checked out here, with its
@@ -89,9 +89,7 @@ Starts it in the background and attaches to it; Ctrl-\\ detaches, and it goes on
 
 @small(RUN_HELP, OPTIONS, "--detach --foreground --bar --worktree --own-pids", "--env", stop=True)
 def run_command(given: Arguments) -> int:
-    attaching = not given.flags & {"--detach", "--foreground"}
-    if attaching and not os.isatty(0):
-        raise UsageError("there is no terminal to attach here: say --detach or --foreground")
+    attaching = not given.flags & {"--detach", "--foreground"} and os.isatty(0)
     settings = _settings(given)
     if "--id" in given.values:
         from treadle.terminal.places import check_id
