@@ -80,34 +80,12 @@ def test_killing_the_reaper_makes_the_supervisor_end_the_program_in_order(stage:
     assert json.loads(Path(place.exit).read_text())["code"] == 143
 
 
-def test_killing_the_reaper_of_a_hostile_tree_leaves_nothing_of_it(stage: Stage) -> None:
-    _, reaper, supervisor, members = hostile(stage)
-    os.kill(reaper, signal.SIGKILL)
-    until(lambda: gone(members) and not alive(supervisor))
-
-
 def test_killing_the_child_is_an_exit_like_any_other(stage: Stage) -> None:
     place = stage.start("sleep", "60")
     with connected(place) as client:
         os.kill(place.pids()[1], signal.SIGKILL)
         assert list(client.output(50)) == []
         assert client.exit_code == 137
-
-
-def test_killing_a_client_is_felt_by_nobody(stage: Stage) -> None:
-    place = stage.start("sh", "-c", "while :; do echo x; done")
-    pid = os.fork()
-    if pid == 0:
-        with connected(place) as client:
-            for _ in client.output(50):
-                pass
-        os._exit(0)
-    with connected(place) as client:
-        until(lambda: any(other["subscribed"] for other in client.detail()["clients"]))
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        until(lambda: len(client.detail()["clients"]) == 1)
-        assert client.status().alive == 1
 
 
 def test_a_hostile_tree_is_ended_by_stop_with_a_report(stage: Stage) -> None:
@@ -184,9 +162,3 @@ def test_a_lock_that_is_no_pid_file_leaves_the_id_as_it_was_given(
     assert aftermath._current("old") == "old"
     os.close(fd)
     assert aftermath._current("old") == "old"
-
-
-def test_the_program_is_told_where_it_is_and_whose_end_it_records(tmp_path: Path) -> None:
-    argv = aftermath.program(Place(str(tmp_path), "x"), "/x.log", ["sh", "-c", "true"])
-    assert argv[1:4] == ["-I", "-S", "-c"] and Path(argv[5], "treadle", "terminal", "aftermath.py").exists()
-    assert argv[6:] == [str(tmp_path), "x", "/x.log", "sh", "-c", "true"]

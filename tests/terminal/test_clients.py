@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -56,15 +55,6 @@ def test_the_policy_decides_whose_size_counts(
         until(lambda: sum(bool(entry["terminal"]) for entry in asker.detail()["clients"]) == 1)
         assert size_of(asker) == left
         second.status()
-
-
-def test_a_plain_subscriber_that_tells_its_size_counts_as_a_terminal(stage: Stage) -> None:
-    place = stage.start("sleep", "60")
-    with plain(place) as sock, connected(place) as asker:
-        sock.sendall(b"\x04\x00\x00\x00\x04\x00\x5a\x00\x1e" + b"\x02\x00\x00\x00\x00" + b"\x03\x00\x00\x00\x00")
-        assert receive_frame(sock)[0] == 0x82
-        assert size_of(asker) == (90, 30)
-        assert [entry["leads"] for entry in asker.detail()["clients"]] == [True, False]
 
 
 def test_an_order_to_resize_is_obeyed_also_when_the_size_is_fixed(stage: Stage) -> None:
@@ -256,23 +246,6 @@ def logged(place: Place, event: str) -> list[dict[str, Any]]:
     return [line for line in log_lines(place) if line["event"] == event]
 
 
-def test_one_who_only_watches_is_told_so_and_may_ask(stage: Stage) -> None:
-    place = stage.start("cat", id="x")
-    with connected(place) as client:
-        client.hello(wire.READ_ONLY)
-        assert client.type_in(b"1")["why"] == client.type_in(b"1", wire.ANYWAY)["why"] == "read only"
-        assert client.rename("y") == {"id": "x", "why": "read only"}
-        assert client.prompt(b"hi", wire.AT_ANY_TIME) == {
-            "number": 0,
-            "stage": "refused",
-            "why": "read only",
-            "state": {},
-        }
-        client.send(wire.CancelPrompt(1))
-        assert client.explain()["state"] and client.detail()["output"]["end"] == 0
-        assert not any(isinstance(message, wire.Prompted) for message in client.waiting())
-
-
 def test_an_ended_program_gets_nothing_typed_and_is_ended_again_without_a_word(stage: Stage) -> None:
     place = stage.start("sh", "-c", "exit 3", linger=60.0)
     until(lambda: os.path.exists(place.exit))
@@ -281,24 +254,6 @@ def test_an_ended_program_gets_nothing_typed_and_is_ended_again_without_a_word(s
         assert client.stop(5) == {"code": 3, "ended": [], "survivors": [], "unseen": False}
     until(lambda: not os.path.exists(place.pid))
     assert not os.path.exists(place.sock)
-
-
-def test_one_too_many_is_refused_until_another_leaves(stage: Stage) -> None:
-    place = stage.start("cat", clients_max=2, log_level="debug")
-    with connected(place) as first:
-        second = Client(place.sock)
-        assert first.status().alive and second.status().alive
-        with socket.socket(socket.AF_UNIX) as third:
-            third.connect(place.sock)
-            third.settimeout(WAIT)
-            assert third.recv(1) == b""
-        assert logged(place, "refused a connection")[0]["clients"] == 2
-        second.close()
-        until(lambda: len(first.detail()["clients"]) == 1)
-        (left,) = logged(place, "client left")
-        assert (left["client"], left["why"], left["missed"]) == (2, "left", 0)
-        with connected(place) as again:
-            assert [entry["number"] for entry in again.detail()["clients"]] == [1, 3]
 
 
 def test_a_frame_that_is_none_ends_the_connection_and_an_unknown_one_does_not(stage: Stage) -> None:

@@ -70,15 +70,6 @@ def test_a_child_that_outlived_its_supervisor_gets_no_twin(tmp_path: Path) -> No
     lock.take(place).remove()
 
 
-def test_a_session_that_only_lingers_makes_room_for_a_new_one(stage: Stage) -> None:
-    place = stage.start("sh", "-c", "exit 3", id="again", linger=60.0)
-    until(lambda: os.path.exists(place.exit))
-    stage.start("sleep", "60", id="again")
-    with connected(place) as client:
-        assert client.status().alive == 1
-    assert not os.path.exists(place.exit)
-
-
 def test_the_lock_is_on_the_file_that_is_there_now(tmp_path: Path) -> None:
     place = Place(str(tmp_path), "x")
     held = lock.take(place)
@@ -127,25 +118,6 @@ def test_a_pid_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=rf"cannot write {place.pid}"):
         lock.Lock(place, fd).write(1)
     os.close(fd)
-
-
-def test_a_pid_file_is_only_made_again_when_it_was_removed(tmp_path: Path) -> None:
-    tmp_path.chmod(0o700)
-    place = Place(str(tmp_path / "d"), "x")
-    os.mkdir(place.directory, 0o700)
-    held = lock.take(place)
-    held.write(11, 12)
-    assert not held.restore(21, 22) and place.pids() == (11, 12) and not held.replaced
-    os.unlink(place.pid)
-    os.rmdir(place.directory)
-    assert held.restore(21, 22) and place.pids() == (21, 22) and not held.replaced
-    with pytest.raises(Busy):
-        lock.take(place)
-    os.unlink(place.pid)
-    other = lock.take(place)
-    assert held.replaced
-    os.close(other.fd)
-    os.close(held.fd)
 
 
 def test_files_move_to_another_id_and_those_of_an_earlier_one_are_gone(tmp_path: Path) -> None:

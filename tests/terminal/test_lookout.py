@@ -21,28 +21,6 @@ def until_told(client: Client, state: str) -> None:
             return
 
 
-def test_a_person_is_notified_once_for_each_wait(stage: Stage, tmp_path: Path) -> None:
-    told = tmp_path / "told"
-    notify = f'echo "$TREADLE_ID $TREADLE_STATE $TREADLE_DIR" >> {told}'
-    script = f"{ASKS}read a; {WORKS}read b; {ASKS}sleep 60"
-    place = stage.start("sh", "-c", script, notify=notify, workdir=str(tmp_path))
-    line = f"{place.id} permission {tmp_path}"
-    until(lambda: told.exists() and told.read_text().splitlines() == [line])
-    with connected(place) as client:
-        client.hello(wire.WANT_STATES)
-        client.input(b"\n")
-        until_told(client, "thinking")
-        client.input(b"\n")
-        until(lambda: told.read_text().splitlines() == [line, line])
-
-
-def test_a_command_for_notices_that_cannot_be_run_is_told_in_the_log_or_nowhere_and_harms_nothing(stage: Stage) -> None:
-    place = stage.start("sh", "-c", f"{ASKS}sleep 60", notify="/no/such/command")
-    with connected(place) as client:
-        until(lambda: client.detail()["state"]["name"] == "permission")
-        assert client.status().alive
-
-
 @pytest.mark.parametrize("pause", ["", "sleep 0.01; "])
 def test_a_prompt_is_seen_when_the_output_before_it_has_ended(stage: Stage, pause: str) -> None:
     script = f"for i in 1 2 3 4 5 6 7 8 9; do echo line $i; {pause}done; PS1='sh$ ' exec sh -i"

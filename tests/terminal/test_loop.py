@@ -4,21 +4,6 @@ import time
 from treadle.terminal.loop import READ, WRITE, Loop
 
 
-def test_what_is_due_at_a_descriptor_is_done_until_it_is_forgotten() -> None:
-    loop, (read, write), seen = Loop(), os.pipe(), []
-    loop.watch(read, READ, lambda events: seen.append(os.read(read, 10)))
-    os.write(write, b"x")
-    loop.turn()
-    loop.watch(read, 0, lambda events: None)
-    os.write(write, b"y")
-    loop.at("end", time.monotonic() + 0.01, lambda: seen.append(b"end"))
-    while b"end" not in seen:
-        loop.turn()
-    assert seen == [b"x", b"end"]
-    os.close(read)
-    os.close(write)
-
-
 def test_a_hang_up_is_reported_as_what_was_asked_for() -> None:
     loop, (read, write), seen = Loop(), os.pipe(), []
     loop.watch(read, READ, seen.append)
@@ -66,15 +51,6 @@ def test_times_come_in_order_can_be_moved_and_cancelled() -> None:
     assert seen == ["b", "later"]
 
 
-def test_times_that_are_all_past_come_in_order_too() -> None:
-    loop, seen, now = Loop(), [], time.monotonic()
-    loop.at("second", now - 1, lambda: seen.append("second"))
-    loop.at("first", now - 2, lambda: seen.append("first"))
-    loop.turn()
-    assert seen == ["first", "second"]
-    assert 1000 <= loop.late_ms < 2000, "that of the last"
-
-
 def test_a_time_that_is_years_away_keeps_nothing_from_happening() -> None:
     loop, seen = Loop(), []
     read, write = os.pipe()
@@ -96,31 +72,6 @@ def test_a_time_that_another_moves_does_not_come_at_once() -> None:
     assert seen == ["third"] and loop.has("second")
 
 
-def test_a_turn_that_comes_for_a_time_that_was_moved_or_cancelled_finds_the_next_one() -> None:
-    loop, seen, now = Loop(), [], time.monotonic()
-    loop.at("gone", now, lambda: seen.append("wrong"))
-    loop.at("moved", now, lambda: seen.append("wrong"))
-    loop.cancel("gone")
-    loop.at("moved", now + 0.02, lambda: seen.append("moved"))
-    assert loop.has("moved") and not loop.has("gone")
-    while not seen:
-        loop.turn()
-    assert seen == ["moved"] and not loop.has("moved")
-
-
-def test_what_is_watched_again_is_watched_for_what_was_asked_last() -> None:
-    loop, (read, write), seen = Loop(), os.pipe(), []
-    loop.watch(write, READ, lambda events: seen.append("wrong"))
-    loop.watch(write, WRITE, lambda events: seen.append("replaced"))
-    loop.watch(write, WRITE, lambda events: seen.append("last"))
-    loop.turn()
-    assert seen == ["last"]
-    loop.forget(write)
-    loop.forget(write)
-    os.close(read)
-    os.close(write)
-
-
 def test_one_that_is_watched_anew_by_another_in_the_same_turn_waits_for_the_next() -> None:
     loop, seen = Loop(), []
     pipes = [os.pipe() for _ in range(2)]
@@ -139,11 +90,3 @@ def test_one_that_is_watched_anew_by_another_in_the_same_turn_waits_for_the_next
     for pair in pipes:
         for fd in pair:
             os.close(fd)
-
-
-def test_a_time_comes_when_it_is_reached_and_not_before() -> None:
-    loop, seen = Loop(), []
-    loop.at("five", 5.0, lambda: seen.append(5))
-    loop.at("six", 6.0, lambda: seen.append(6))
-    loop._due(5.0)
-    assert seen == [5] and loop.has("six") and loop.late_ms == 0

@@ -58,17 +58,6 @@ def test_it_has_a_screen_of_its_own_while_it_is_open(desk: Desk, panel: Panel) -
     assert desk.written() == "?é"
 
 
-def test_lines_fill_the_screen_with_the_chosen_one_in_sight_and_marked(desk: Desk, panel: Panel) -> None:
-    lines = [f"line {number}" for number in range(12)]
-    panel.draw(lines, "the end")
-    assert marked(desk) == ([*lines[:9], "the end"], [9])
-    for chosen, first in ((0, 0), (8, 0), (9, 1), (11, 3)):
-        panel.draw(lines, "", chosen=chosen)
-        assert marked(desk) == ([*lines[first : first + 9], ""], [chosen - first, 9])
-    panel.draw(["one"], "foot")
-    assert marked(desk) == (["one", *[""] * 8, "foot"], [9])
-
-
 @pytest.mark.parametrize(
     ("number", "key", "gone"),
     [
@@ -141,13 +130,3 @@ def test_a_line_is_chosen_by_arrows_or_by_its_number(
     desk.written()
     assert panel.choose(["one", "two"], "foot") == 0
     assert marked(desk) == (["one", "two", *[""] * 7, "foot"], [0, 9])
-
-
-def test_something_is_shown_until_a_key_is_pressed(desk: Desk, panel: Panel) -> None:
-    desk.signalled(signal.SIGWINCH)
-    desk.types(b"x")
-    panel.tell(["", "  look"])
-    assert marked(desk) == (["", "  look", *[""] * 7, "any key: back"], [9])
-    desk.signalled(signal.SIGTERM)
-    panel.tell(["look"])
-    assert panel.gone

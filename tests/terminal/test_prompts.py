@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import termios
 import time
 import tty
 from collections.abc import Callable, Iterator
@@ -285,21 +284,6 @@ def test_enter_is_pressed_when_the_text_is_seen_and_still_and_each_stage_is_told
     assert terminal.logged() == [("info", "over", "")]
 
 
-def test_a_text_is_pasted_where_the_program_supports_it_and_reads_keys(made: Make) -> None:
-    for mode, canonical, keys in (
-        ("\x1b[?2004h", False, b"\x1b[200~tidy up\x1b[201~"),
-        ("\x1b[?2004h", True, b"tidy up"),
-        ("", False, b"tidy up"),
-    ):
-        terminal = made().idle(box() + mode)
-        if canonical:
-            flags = termios.tcgetattr(terminal.pty.slave)
-            flags[3] |= termios.ICANON
-            termios.tcsetattr(terminal.pty.slave, termios.TCSANOW, flags)
-        terminal.add()
-        assert terminal.keys() == keys
-
-
 def test_what_cannot_be_typed_is_refused_with_the_state_or_waits_for_it(made: Make) -> None:
     terminal = made().idle()
     terminal.shows(WORKING, 3000)
@@ -326,14 +310,6 @@ def test_a_state_that_is_changing_is_waited_for_but_not_for_ever(made: Make) -> 
     terminal.now = 4000
     terminal.watch.typed(4000)  # its answer, which is not seen yet
     assert terminal.add() == [("queued", None), ("refused", "permission")]
-
-
-def test_a_stopped_program_is_waited_for_a_while(made: Make) -> None:
-    terminal, state = made().idle(), "T"
-    terminal.watch.pulse.processes = lambda: [table.Process(7, 1, 0, state, 0, "x")]
-    assert terminal.add() == [("queued", None)] and terminal.prompts.listed()[0]["waits_for"] == "stopped"
-    assert terminal.step(1999 + SETTLE_MAX) == []
-    assert terminal.step(2000 + SETTLE_MAX) == [("refused", "stopped")] and terminal.keys() == b""
 
 
 def test_a_text_in_the_box_is_kept_or_replaced_line_by_line(made: Make) -> None:
@@ -387,30 +363,6 @@ def test_another_text_can_be_given_to_a_turn_that_runs(made: Make) -> None:
     assert terminal.prompts.queue[0].stage == "taken"
     assert terminal.add(b"more") == [("queued", None), ("refused", "thinking")], "it was asked first, and not the queue"
     assert terminal.add(b"more", wire.AT_ANY_TIME)[-1] == ("typing", None)
-
-
-def test_what_waits_can_be_cancelled_and_what_is_typed_cannot(made: Make) -> None:
-    terminal = made().idle()
-    terminal.add()
-    terminal.add(b"second", wire.WHEN_IDLE)
-    terminal.stages()
-    terminal.prompts.cancel(terminal.me, 2)
-    assert terminal.stages() == [("cancelled", None), ("cancelled", None)]
-    for number, stage in ((1, "typing"), (2, "gone"), (9, "gone")):
-        terminal.prompts.cancel(terminal.me, number)
-        assert terminal.told == [{"number": number, "stage": stage, "why": "too late"}]
-        terminal.told.clear()
-    assert [one["number"] for one in terminal.prompts.listed()] == [1]
-
-
-def test_who_has_left_is_told_nothing_and_others_are(made: Make) -> None:
-    terminal = made().idle()
-    terminal.add()
-    terminal.prompts.left(terminal.me)
-    terminal.add(b"second", wire.WHEN_IDLE)
-    terminal.stages()
-    terminal.code = 3
-    assert terminal.step() == [("dead", None)] and len(terminal.logged()) == 2
 
 
 def test_a_dialog_that_comes_before_enter_ends_it_or_sends_it_back_to_the_queue(made: Make) -> None:
@@ -481,32 +433,6 @@ def test_an_enter_alone_submits_what_is_in_the_box_or_nothing(made: Make) -> Non
     terminal = made().idle(box(typed="my draft"))
     assert terminal.add(b"")[-1] == ("entered", None) and terminal.watch.submission is not None
     assert terminal.watch.submission.data == b"my draft"
-
-
-@pytest.mark.parametrize(
-    ("screen", "why"), [(box(typed="tidy up"), "in the box"), (box(), "no work"), ("nothing at all", "no box")]
-)
-def test_what_nothing_came_of_is_told_with_where_the_text_is(made: Make, screen: str, why: str) -> None:
-    terminal = made().idle()
-    terminal.add(patience=5000)
-    terminal.shows(box(typed="tidy up"), 2100)
-    assert terminal.step(3000) == [("entered", None)]
-    terminal.shows(screen, 3100)
-    assert terminal.step(7999) == [] and terminal.step(9000) == [("unsubmitted", why)]
-
-
-def test_a_turn_that_asks_is_told_and_goes_on(made: Make) -> None:
-    terminal = made().idle()
-    terminal.add()
-    terminal.shows(box(typed="tidy up"), 2100)
-    terminal.step(3000)
-    terminal.shows(WORKING, 3100)
-    terminal.step()
-    terminal.shows(DIALOG, 7000)
-    assert terminal.step(8000) == [("taken", "permission")] and terminal.step(8100) == []
-    terminal.shows(box("❯ tidy up", "● API Error"), 9000)
-    terminal.state()
-    assert terminal.step(10_000) == [("over", None)]
 
 
 def test_a_program_that_no_table_describes_gets_enter_when_it_has_drawn_the_text(made: Make) -> None:

@@ -40,16 +40,6 @@ def test_a_session_is_recorded_with_its_size_changes_and_its_exit(stage: Stage, 
     assert all(event[0] >= 0 for event in events)  # type: ignore[index]
 
 
-def test_times_are_relative_and_a_character_cut_in_two_is_whole(tmp_path: Path) -> None:
-    path = tmp_path / "x.cast"
-    out = recorder(path)
-    out.output("€\n".encode()[:2], 1.0)
-    out.output("€\n".encode()[2:], 1.02)
-    out.output(b"\xff\n", 3.5)
-    out.close(0, 4.0)
-    assert lines(path)[1:] == [[1.02, "o", "€\n"], [2.48, "o", "\ufffd\n"], [0.5, "x", "0"]]
-
-
 def test_a_secret_is_taken_out_also_when_it_comes_in_pieces(tmp_path: Path) -> None:
     path = tmp_path / "x.cast"
     out = recorder(path)
@@ -130,12 +120,3 @@ def test_a_recording_that_cannot_be_made_is_said_with_its_place(tmp_path: Path) 
         CastRecorder(settings, 0.0)
     with pytest.raises(StorageError, match=f"cannot read {tmp_path}/none: "):
         play(str(tmp_path / "none"), lambda text: None, lambda seconds: None)
-
-
-def test_comments_and_strange_codes_are_passed_over(tmp_path: Path) -> None:
-    (tmp_path / "c").write_text('{"version": 3}\n# comment\n\n[0, "m", "mark"]\n[1.0, "o", "x"]\n[0, "x", "odd"]\n')
-    written: list[str] = []
-    slept: list[float] = []
-    assert play(str(tmp_path / "c"), written.append, slept.append) == 1 and written == ["x"] and slept == [1.0]
-    (tmp_path / "c").write_text('{"version": 3}\n[1.0, "o", "x"]\n')
-    assert play(str(tmp_path / "c"), written.append, slept.append) == 0

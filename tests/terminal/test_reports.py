@@ -115,14 +115,3 @@ def test_subtasks_are_counted_apart_and_gone_with_their_program(tmp_path: Path) 
     assert "t0" not in announced.tasks and len(announced.tasks) == TASKS_MAX - 1
     announced.reported("state=clear", 4)
     assert announced.tasks == {} and announced.report is None
-
-
-def test_the_file_is_looked_at_no_more_often_than_said(tmp_path: Path) -> None:
-    announced = Announcements(str(tmp_path / "s"), 100)
-    (tmp_path / "s").write_text("idle")
-    assert not announced.look_at_file(149, 50) and announced.report is None
-    assert announced.look_at_file(150, 50) and announced.report and announced.report.state == "idle"
-    (tmp_path / "s").unlink()
-    assert not announced.look_at_file(160) and announced.report.state == "idle", "the last report counts on"
-    (tmp_path / "s").write_text("working")
-    assert not announced.look_at_file(209, 50) and announced.look_at_file(210, 50)

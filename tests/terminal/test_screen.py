@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.terminal.recordings import NAMES, load
-from tests.terminal.support import Stage, connected, until, watch
+from tests.terminal.support import Stage, connected, until
 from treadle.terminal.client import Client
 from treadle.terminal.places import Place
 from treadle.terminal.viewers.screen import (
@@ -20,7 +20,6 @@ from treadle.terminal.viewers.screen import (
     UNDERLINED,
     Screen,
     Story,
-    colour,
     palette,
     replayed,
     snapshot,
@@ -98,38 +97,6 @@ def test_a_screen_of_more_output_than_one_file_holds_is_still_shown(stage: Stage
     place = stage.start("sh", "-c", f"{BULK}; seq 1 6; printf last; read x", scrollback_bytes=1000, cols=20, rows=5)
     until(lambda: snapshot(place)["lines"] == ["3", "4", "5", "6", "last"])
     assert os.path.exists(f"{place.out}.1")
-
-
-def test_the_story_of_a_session_that_said_nothing_is_an_empty_screen(stage: Stage) -> None:
-    place = stage.start("sleep", "60", cols=10, rows=2)
-    with story(place).screen() as screen:
-        assert screen.lines() == ["", ""]
-    assert watch(stage.start("true"))[0] == b""
-
-
-@pytest.mark.parametrize(
-    ("number", "value"),
-    [
-        (0, (0, 0, 0)),
-        (15, (255, 255, 255)),
-        (16, (0, 0, 0)),
-        (17, (0, 0, 95)),
-        (22, (0, 95, 0)),
-        (52, (95, 0, 0)),
-        (232, (8,) * 3),
-        (255, (238,) * 3),
-        (196, (255, 0, 0)),
-        (231, (255,) * 3),
-        (244, (128,) * 3),
-    ],
-)
-def test_the_palette_is_the_usual_one(number: int, value: tuple[int, int, int]) -> None:
-    assert palette(number) == value
-
-
-def test_a_colour_is_none_a_number_or_three() -> None:
-    assert colour(None) is None
-    assert colour(("palette", 196)) == colour(("rgb", (255, 0, 0))) == (255, 0, 0)
 
 
 def test_a_row_is_given_in_pieces_of_one_style_each() -> None:

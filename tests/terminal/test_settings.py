@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from treadle.errors import ConfigError
-from treadle.terminal.settings import POLICIES, AttachOptions, TerminalSettings, child_environment
+from treadle.terminal.settings import POLICIES, TerminalSettings, child_environment
 
 
 def settings(**values: object) -> TerminalSettings:
@@ -83,24 +83,3 @@ def test_the_working_directory_is_the_real_one_and_choices_are_named(
         settings(classifier="x").check()
     for policy in POLICIES:
         settings(resize_policy=policy).check()
-
-
-def test_what_no_one_has_said_is_as_the_documents_say() -> None:
-    usual, joined = TerminalSettings(), AttachOptions()
-    assert usual.kill_process_group is True and usual.bar is False and usual.linger == 3.0
-    assert (usual.cols, usual.rows, usual.classifier, usual.resize_policy) == (220, 50, "simple", "latest")
-    assert (joined.read_only, joined.bar, joined.until_answered) == (False, False, False)
-    assert (joined.detach_key, joined.prefix_key) == (usual.detach_key, usual.prefix_key) == (0x1C, 0x1D)
-    given = AttachOptions(read_only=True, bar=True, until_answered=True, detach_key=1, prefix_key=2)
-    assert (given.read_only, given.bar, given.until_answered, given.detach_key, given.prefix_key) == (
-        True,
-        True,
-        True,
-        1,
-        2,
-    )
-
-
-def test_a_terminal_without_a_name_of_its_own_gets_the_usual_one() -> None:
-    assert child_environment(settings(), {})["TERM"] == "xterm-256color"
-    assert child_environment(settings(), {"TERM": "unknown"})["TERM"] == "xterm-256color"

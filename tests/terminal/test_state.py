@@ -231,14 +231,6 @@ def test_a_turn_counts_once_also_when_its_work_was_never_told() -> None:
     assert turns == [0, 1, 2, 2, 2, 2, 3]
 
 
-def test_child_records_are_counted_and_change_nothing_else() -> None:
-    watch = watcher()
-    say(watch, "\x1b]7501;state=idle:app=claude-code\x07\x1b]7501;state=working:id=a1:title=eA==\x07", 0)
-    assert (watch.detail(1)["name"], watch.detail(1)["tasks"]) == ("idle", 1)
-    say(watch, "\x1b]7501;state=clear:id=a1\x07", 2)
-    assert watch.detail(3)["tasks"] == 0
-
-
 def test_an_ordinary_shell_title_is_no_evidence() -> None:
     watch = watcher("simple")
     say(watch, "\x1b]0;user@host: ~/work\x07$ ", 0)
@@ -270,15 +262,6 @@ def test_the_state_file_of_an_agents_hooks_counts_and_the_newest_word_wins(tmp_p
         path.write_text(nonsense)
         os.utime(path, ns=(99, hash(nonsense) % 10**9))
         assert watch.detail(400)["name"] == "thinking"
-
-
-def test_the_time_in_a_state_counts_from_its_change() -> None:
-    watch = watcher("simple")
-    say(watch, "x", 1000)
-    assert watch.state(1500) == (wire.ACTIVE, 1000)
-    say(watch, "x", 2000)
-    assert watch.state(2500) == (wire.ACTIVE, 1000)
-    assert watch.state(9000) == (wire.IDLE, 5000)
 
 
 @given(st.lists(st.binary(max_size=200) | st.sampled_from([b"\x1b]7501;", b"\x1b[?1049h", b"state=idle", b"\x07"])))
@@ -515,31 +498,6 @@ def test_an_agent_known_by_sight_that_left_its_title_is_a_shell_once_a_prompt_is
         assert watch.detail(4000)["name"] == name
 
 
-def test_all_that_the_judgement_is_based_on_is_explained() -> None:
-    watch = watcher("simple")
-    say(watch, "\x1b]9;4;1;50\x07\x1b]7501;state=working:app=mine\x07x", 100)
-    found = watch.explain(150)
-    assert (found["state"], found["why"]["source"], found["agent"], found["known_by"]) == (
-        "thinking",
-        "osc 7501",
-        None,
-        None,
-    )
-    assert (found["progress"], found["report"], found["quiet_ms"], found["rhythm"], found["turns"], found["table"]) == (
-        "1",
-        "state=working:app=mine",
-        50,
-        "active",
-        1,
-        None,
-    )
-    assert found["submitted"] is None and "box_seen" not in found
-    quiet = watcher("none").explain(0)
-    assert (quiet["progress"], quiet["report"], quiet["title"], quiet["state"]) == (None, None, "", "starting")
-    known = idle_agent().explain(2500)
-    assert known["known_by"] == "command" and known["box_seen"] and known["age_ms"] == 2500
-
-
 def test_the_last_line_is_what_the_agent_said_or_the_last_with_a_word_in_it() -> None:
     watch = watcher("none")
     assert watch.last_line() == ""
@@ -563,24 +521,6 @@ def test_a_screen_that_moves_for_long_without_a_pause_moves_by_itself() -> None:
         for at in times:
             say(watch, "x", at)
         assert watch._restless(now) is restless, (times, now)
-
-
-def test_modes_are_those_that_the_program_has_set() -> None:
-    watch = watcher("none")
-    assert watch.modes() == {"alternate": False, "set": "", "paste": False} and not watch.full_screen
-    say(watch, "\x1b[?2004h", 0)
-    assert (watch.modes()["paste"], watch.modes()["alternate"], watch.full_screen) == (True, False, False)
-    say(watch, "\x1b[?2004l\x1b[?1049h", 0)
-    assert (watch.modes()["paste"], watch.modes()["alternate"], watch.full_screen) == (False, True, True)
-    assert "1049" in watch.modes()["set"]
-
-
-def test_what_it_asks_its_terminal_is_answered_unless_a_persons_terminal_does() -> None:
-    watch = watcher("none")
-    assert say(watch, "x\x1b", 0) == b"" and say(watch, "[6n", 0) == b"\x1b[1;2R"
-    assert watch.output(b"\x1b[6n", 0, answered=True) == b""
-    watch.resized(100, 30)
-    assert watch.stale and watch.view.size == (100, 30)
 
 
 def test_a_prompt_counts_only_where_the_cursor_is_behind_it() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.terminal.support import Stage, connected, until
+from tests.terminal.support import Stage, until
 from tests.waiting import stop
 from treadle.io import files
 from treadle.terminal import history
@@ -16,28 +16,6 @@ from treadle.terminal.places import Place
 
 def of(place: Place) -> dict[str, object]:
     return history.read(place) or {}
-
-
-def test_it_says_what_the_supervisor_says(stage: Stage) -> None:
-    place = stage.start("sh", "-c", "echo hello; PS1='sh$ ' exec sh -i", workdir="/")
-    until(lambda: of(place).get("state") == "idle" and of(place).get("last_line") == "sh$")
-    with connected(place) as client:
-        detail = client.detail()
-    row = of(place)
-    assert row["pid"] == detail["pid"] == place.pids()[1]
-    assert [row[key] for key in ("command", "workdir", "started")] == [
-        detail[key] for key in ("command", "workdir", "started")
-    ]
-    assert row["alive"] is True and row["id"] == place.id
-    assert isinstance(row["state_ms"], int) and isinstance(row["idle_ms"], int)
-
-
-def test_the_summary_follows_the_state(stage: Stage) -> None:
-    place = stage.start("sh", "-c", "PS1='sh$ ' exec sh -i")
-    until(lambda: of(place).get("state") == "idle")
-    with connected(place) as client:
-        client.input(b"printf '\\033]7501;state=blocked:kind=permission\\033\\\\'; sleep 60\n")
-        until(lambda: of(place).get("state") == "permission")
 
 
 def test_that_of_a_supervisor_that_is_stopped_is_not_believed(stage: Stage) -> None:

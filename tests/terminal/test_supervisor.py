@@ -10,7 +10,6 @@ import sys
 import termios
 import threading
 import time
-import tty
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,13 +29,11 @@ from tests.terminal.support import (
 from tests.waiting import stop
 from treadle.errors import Busy
 from treadle.io.process import table
-from treadle.io.process.tree import TreeEnd
 from treadle.terminal import history
 from treadle.terminal.client import Client
-from treadle.terminal.loop import READ, WRITE
+from treadle.terminal.loop import READ
 from treadle.terminal.places import TITLE, Place
-from treadle.terminal.supervisor import INPUT_MAX, Supervisor
-from treadle.terminal.viewers.record import CastRecorder
+from treadle.terminal.supervisor import Supervisor
 from treadle.wire.terminal import frames as wire
 
 # The connection...
@@ -121,15 +118,6 @@ def test_junk_in_a_type_that_the_protocol_does_not_use_is_ignored(stage: Stage) 
                 assert found > wire.EXIT  # our answer to what looked like a question
 
 
-def test_an_unknown_frame_is_ignored_before_and_after_subscribing(stage: Stage) -> None:
-    place = stage.start("sleep", "60")
-    with plain(place) as sock:
-        for _ in range(2):
-            sock.sendall(b"\x7e\x00\x00\x00\x02??" + b"\x03\x00\x00\x00\x00")
-            assert receive_frame(sock)[0] == 0x82
-            sock.sendall(b"\x02\x00\x00\x00\x00")
-
-
 def test_half_a_frame_and_a_hang_up_are_forgotten(stage: Stage) -> None:
     place = stage.start("sleep", "60")
     for cut in (1, 4, 5, 7):
@@ -156,10 +144,6 @@ def test_a_frame_of_a_mebibyte_is_taken(stage: Stage) -> None:
 
 def test_output_and_an_ordinary_exit_code_arrive(stage: Stage) -> None:
     assert watch(stage.start("sh", "-c", "echo hello; exit 3")) == (b"hello\r\n", 3)
-
-
-def test_a_silent_child_gives_exit_zero_and_nothing_else(stage: Stage) -> None:
-    assert watch(stage.start("true")) == (b"", 0)
 
 
 def test_a_child_that_ends_in_a_millisecond_still_gives_its_output_and_code(stage: Stage) -> None:
@@ -765,110 +749,6 @@ def test_a_new_size_is_noted_with_its_place_in_the_output_and_the_same_one_is_se
     assert len(supervisor.sizes) == 2 and termios.tcgetwinsize(supervisor.pty.master) == (30, 100)
 
 
-def test_a_recording_has_the_output_the_sizes_and_the_end(alone: Alone, tmp_path: Path) -> None:
-    supervisor = alone(record=str(tmp_path / "x.cast"), linger=0.0)
-    supervisor.recorder = CastRecorder(supervisor.settings, time.monotonic())
-    draw(supervisor, b"hello\n")
-    supervisor.resize(100, 30)
-    hang_up(supervisor)
-    supervisor._exited(3)
-    lines = [json.loads(line) for line in (tmp_path / "x.cast").read_text().splitlines()[1:]]
-    assert [line[1:] for line in lines] == [["o", "hello\r\n"], ["r", "100x30"], ["x", "3"]]
-
-
-@pytest.mark.parametrize(("status", "code"), [(3, 3), (0, 0), (-9, 137)])
-def test_its_end_is_recorded_told_and_final(alone: Alone, status: int, code: int) -> None:
-    supervisor = alone(linger=60.0, kill_process_group=False, classifier="none")
-    draw(supervisor, b"hello")
-    supervisor.reason = "a reason"
-    hang_up(supervisor)
-    supervisor._exited(status)
-    supervisor._exited(99)
-    record = json.loads(Path(supervisor.place.exit).read_text())
-    assert record.pop("started") <= record.pop("ended")
-    assert record == {
-        "format": 1,
-        "id": "x0",
-        "code": code,
-        "reason": "a reason",
-        "command": ["sh"],
-        "workdir": "/",
-        "pid": 0,
-        "output_bytes": 5,
-        "output_lost": 0,
-        "sizes": [[0, 80, 24]],
-    }
-    assert supervisor.exit_frame == wire.encode(wire.Exit(code)) and events(supervisor)[-1] == ("info", "exited")
-    assert not supervisor.ending and supervisor.loop.has("linger") and not supervisor.loop.has("drain")
-    assert (supervisor.status().alive, supervisor.status().state) == (0, wire.DEAD)
-    assert supervisor.detail()["state"]["name"] == "dead"
-    supervisor._output(b"late")
-    assert supervisor.scrollback.end == 5, "nothing follows the end"
-    supervisor.type(b"too late")
-    assert supervisor.pty.input_queued == 0
-    supervisor._linger_over()
-    assert supervisor.done and supervisor.run() == code and not os.path.exists(supervisor.place.pid)
-
-
-def test_what_follows_the_end_waits_until_all_processes_are_gone(alone: Alone) -> None:
-    supervisor = alone(linger=60.0)
-    hang_up(supervisor)
-    supervisor._exited(0)
-    assert supervisor.ending and supervisor.loop.has("ending")
-    supervisor._linger_over()
-    assert not supervisor.done and supervisor.loop.has("linger")
-    supervisor._report = TreeEnd([(7, "sleep", signal.SIGTERM)], left=[(8, "stuck")])
-    supervisor._ended()
-    assert not supervisor.ending
-    (line,) = [line for line in log_lines(supervisor.place) if line["event"] == "ended"]
-    assert line["processes"] == [{"pid": 7, "name": "sleep", "by": "SIGTERM"}]
-    supervisor._report = TreeEnd()
-    supervisor._ended()
-    assert [event for _, event in events(supervisor)].count("ended") == 1, "nothing to say"
-
-
-def test_an_end_that_cannot_be_recorded_is_logged(alone: Alone) -> None:
-    supervisor = alone(kill_process_group=False)
-    os.unlink(supervisor.place.pid)
-    Path(supervisor.place.pid).write_text("1\n2")
-    hang_up(supervisor)
-    supervisor._exited(0)
-    assert not os.path.exists(supervisor.place.exit) and ("warn", "exit record not saved") in events(supervisor)
-    other = alone(kill_process_group=False)
-    os.mkdir(other.place.exit)
-    hang_up(other)
-    other._exited(0)
-    assert ("error", "exit record not saved") in events(other) and other.exit_frame
-
-
-def test_while_another_process_keeps_the_terminal_the_end_waits_for_silence(alone: Alone) -> None:
-    supervisor = alone(kill_process_group=False)
-    supervisor._exited(0)
-    assert supervisor.exit_frame is None and supervisor.loop.has("drain")
-    os.write(supervisor.pty.slave, b"last words")
-    while supervisor.exit_frame is None:
-        supervisor.loop.turn()
-    assert supervisor.scrollback.end == 10
-    flooded = alone(kill_process_group=False)
-    flooded.code, flooded._died = 0, time.monotonic()
-    flooded._drain(time.monotonic())
-    assert flooded.exit_frame is not None, "the time is over"
-
-
-def test_a_program_that_could_not_be_started_is_said_where_its_output_would_be(alone: Alone) -> None:
-    supervisor = alone(kill_process_group=False)
-    hang_up(supervisor)
-    supervisor._failed("no such program")
-    assert (supervisor.code, supervisor.reason) == (127, "no such program (in /)")
-    assert Path(supervisor.place.out).read_bytes() == b"treadle: no such program (in /)\r\n"
-    assert supervisor.cannot_run(60.0) == "no such program (in /)" and not supervisor.loop.has("exec")
-    assert ("error", "not started") in events(supervisor) and supervisor.detail()["reason"] == supervisor.reason
-    running = alone()
-    assert running.cannot_run(0.0) == ""
-    running.pid = 7
-    assert running.cannot_run(60.0) == ""
-
-
 def test_a_terminal_that_all_have_closed_is_read_again_later(alone: Alone) -> None:
     supervisor = alone()
     slave = os.ttyname(supervisor.pty.slave)
@@ -886,24 +766,6 @@ def test_a_terminal_that_all_have_closed_is_read_again_later(alone: Alone) -> No
     supervisor.loop.at("hold", 0.0, lambda: None)
     supervisor.read_on()
     assert supervisor.loop._acts[supervisor.pty.master][0] == READ and not supervisor.loop.has("hold")
-
-
-def test_what_does_not_fit_is_typed_when_the_program_reads(alone: Alone) -> None:
-    supervisor = alone()
-    tty.setraw(supervisor.pty.slave)
-    supervisor.type(b"k")
-    assert os.read(supervisor.pty.slave, 10) == b"k" and supervisor.pty.master not in supervisor.loop._acts
-    supervisor.type(bytes(INPUT_MAX + (1 << 16)))
-    queued = supervisor.pty.input_queued
-    assert supervisor.input_full and supervisor.loop._acts[supervisor.pty.master][0] == READ | WRITE
-    supervisor.pty.input_queued = INPUT_MAX
-    assert not supervisor.input_full
-    supervisor.pty.input_queued = queued
-    os.read(supervisor.pty.slave, 1 << 16)
-    supervisor._terminal_ready(WRITE)
-    assert supervisor.pty.input_queued < queued and supervisor.loop._acts[supervisor.pty.master][0] == READ | WRITE
-    supervisor._exited(0)
-    assert supervisor.pty.input_queued == 0
 
 
 def test_the_state_is_judged_by_all_that_was_written_unless_that_is_too_much(alone: Alone) -> None:
@@ -945,36 +807,6 @@ def test_files_that_cannot_be_made_again_are_logged_and_tried_again(alone: Alone
     supervisor._look_at_socket()
     assert events(supervisor) == [("warn", "the files are gone")] and supervisor.loop.has("socket")
     os.unlink(supervisor.place.pid)
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_that_ends_it_is_logged_and_leaves_no_time(alone: Alone, number: int) -> None:
-    supervisor = alone(linger=60.0)
-    supervisor._signalled(bytes([signal.SIGCHLD]))
-    assert not supervisor.ending and events(supervisor) == []
-    supervisor._signalled(bytes([signal.SIGCHLD, number]))
-    (line,) = log_lines(supervisor.place)
-    assert (line["event"], line["number"]) == ("signal", number)
-    assert supervisor.ending and supervisor.settings.linger == 0.0 and not supervisor.loop.has("linger")
-    supervisor.exit_frame, supervisor.ending = b"", False
-    supervisor.leave()
-    assert supervisor.loop.has("linger") and not supervisor.ending
-
-
-def test_what_it_leaves_is_its_record_its_output_and_its_log(alone: Alone, tmp_path: Path) -> None:
-    supervisor = alone(kill_process_group=False, linger=0.0)
-    draw(supervisor, b"hello")
-    Path(supervisor.settings.state_file).touch()
-    Path(supervisor.place.renamed).touch()
-    supervisor._markers.append(supervisor.place.renamed)
-    hang_up(supervisor)
-    supervisor._exited(4)
-    assert supervisor.run() == 4
-    left = {path.suffix for path in tmp_path.iterdir()}
-    assert {".exit", ".out", ".log"} <= left and not left & {".pid", ".sock", ".state", ".renamed"}
-    stopped = alone()
-    stopped.done = True
-    assert stopped.run() == 1, "it never had a program"
 
 
 def test_another_id_is_taken_with_all_files_and_its_title(stage: Stage) -> None:

@@ -12,10 +12,8 @@ from treadle.terminal.client import Client
 from treadle.terminal.keyboard import (
     LINE_MAX,
     accepted,
-    answer,
     check_lines,
     patience,
-    settle,
     submit,
     type_text,
 )
@@ -67,17 +65,6 @@ def seen(client: Client, text: str) -> None:
     until(lambda: text in (client.detail()["last_line"] or ""))
 
 
-def test_a_program_that_takes_pastes_gets_one_unless_enter_is_in_it(stage: Stage) -> None:
-    with started(stage, r"stty raw -echo; printf '\033[?2004hready'; exec cat -v", "ready") as client:
-        assert client.detail()["modes"]["paste"]
-        assert type_text(client, client.detail(), b"hello", False, False) is None
-        seen(client, "ready^[[200~hello^[[201~")
-        assert type_text(client, client.detail(), b"x", False, False) is None
-        seen(client, "^[[201~x")
-        assert type_text(client, client.detail(), b"two\r", False, True) is None
-        seen(client, "xtwo^M")
-
-
 def test_a_program_that_reads_lines_gets_no_line_that_would_be_cut(stage: Stage) -> None:
     with started(stage, "stty -echo; printf ready; exec cat", "ready") as client:
         assert client.detail()["canonical"]
@@ -91,21 +78,3 @@ def test_a_program_that_reads_lines_gets_no_line_that_would_be_cut(stage: Stage)
         assert refused and refused["why"] in ("unknown", "starting")
         assert type_text(client, client.detail(), b"more", True, True) is None
         seen(client, "more")
-
-
-def test_a_question_is_answered_with_one_key_and_nothing_else(stage: Stage) -> None:
-    asks = r"stty raw -echo; printf '\033]7501;state=blocked:kind=question\007ready'; exec cat -v"
-    with started(stage, asks, "ready") as client:
-        until(lambda: client.detail()["state"]["name"] == "question")
-        dialog = client.detail()["state"]["dialog"]
-        refused = answer(client, b"yes", dialog)
-        assert refused and refused["why"] == "no key"
-        refused = type_text(client, client.detail(), b"yes", False, False)
-        assert refused and refused["why"] == "question"
-        refused = type_text(client, client.detail(), b"y", False, False)
-        assert refused and refused["why"] == "question"
-        assert answer(client, b"y", dialog) is None
-        seen(client, "readyy")
-        assert type_text(client, client.detail(), b"no", False, True) is None
-        seen(client, "readyyno")
-        settle(client)
