@@ -18,8 +18,7 @@ from treadle.io.process import table as process_table
 from treadle.io.process.table import Process
 from treadle.light import TYPE_CHECKING
 from treadle.terminal import detectors, judge, states
-from treadle.terminal import judge as submissions
-from treadle.terminal.judge import Submission
+from treadle.terminal.judge import Submission, Verdict
 from treadle.terminal.reports import Announcements
 from treadle.terminal.settings import TerminalSettings
 from treadle.terminal.states import (
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
 
     from treadle.terminal.detectors.table import Detector
     from treadle.terminal.grid import Grid
-    from treadle.terminal.judge import Verdict
     from treadle.terminal.sequences import Modes, Whole
 
 
@@ -605,7 +603,7 @@ class Watch:
     def entered(self, data: bytes, now: int, limit: int) -> None:
         """We pressed Enter after this text: until the program shows what came of it, it is not idle."""
         lines, detector = self.view.lines(), self.agent.detector
-        above = submissions.transcript(detector, lines) if detector else []
+        above = judge.transcript(detector, lines) if detector else []
         self.submission = Submission(
             data,
             now,
@@ -657,9 +655,7 @@ class Watch:
             self.turns += 1
 
     def _works_by_title(self, title: str) -> bool:
-        from treadle.terminal.judge import says
-
-        return self.agent.detector is not None and says(self.agent.detector, "title", title.strip(), "working")
+        return self.agent.detector is not None and judge.says(self.agent.detector, "title", title.strip(), "working")
 
     # The judgement...
 
@@ -692,8 +688,6 @@ class Watch:
 
     def _legal(self, verdict: Verdict) -> Verdict:
         """What cannot follow is not believed: see `states`."""
-        from treadle.terminal.judge import Verdict
-
         if may_follow(self._accepted.state, verdict.state):
             return verdict
         return Verdict(UNKNOWN, verdict.source, f"{verdict.words}: {verdict.state} after {self._accepted.state}")
@@ -727,7 +721,6 @@ class Watch:
         return not self.pulse.stopped and now - self._accepted.candidate_since >= most
 
     def _judge(self, now: int) -> Verdict:
-
         grid = self.view.grid() if self.view.drawn else None
         lines = self.view.lines()
         quiet = now - self._at.output
@@ -745,7 +738,6 @@ class Watch:
         return verdict
 
     def _agents_verdict(self, grid: Grid | None, lines: list[str], now: int) -> Verdict:
-
         agent, announced = self.agent, self._announced
         assert agent.detector
         evidence = judge.Evidence(
@@ -761,7 +753,7 @@ class Watch:
         if verdict.state in AT_WORK:
             self._at.moving_since = now
         elif verdict.state == "idle" and not verdict.sure and self._restless(now):
-            verdict = judge.Verdict(UNKNOWN, MOVING, "an input box, but the screen moves on by itself")
+            verdict = Verdict(UNKNOWN, MOVING, "an input box, but the screen moves on by itself")
         if verdict.state == UNKNOWN and agent.by == "sight":
             verdict = (grid and self._prompt(grid, lines)) or verdict
         agent.box_seen = agent.box_seen or judge.find_box(agent.detector.box, lines) is not None
@@ -769,8 +761,6 @@ class Watch:
 
     def _doubted(self, verdict: Verdict, now: int) -> Verdict:
         """Idle is what a screen shows on which nothing happens. It is only believed if we and the program could act."""
-        from treadle.terminal.judge import Verdict
-
         if self.behind:
             return Verdict(UNKNOWN, PROCESS, "it has written more than we have read")
         if now < self._at.late_until:
@@ -783,18 +773,16 @@ class Watch:
 
     def _after_enter(self, verdict: Verdict, now: int) -> Verdict:
         """The verdict, in the light of what we have submitted."""
-        from treadle.terminal.judge import Verdict
-
         mine = self.submission
         if mine is None:
             return verdict
         grid = self.view.grid()
         lines, quiet = self.view.lines(), now - self._at.output
-        seen = submissions.AfterEnter(verdict, lines, (grid.x, grid.y), quiet, self.view.total)
-        mine.outcome = submissions.outcome(mine, seen, self.turns, self.agent.detector, self._announced.report)
+        seen = judge.AfterEnter(verdict, lines, (grid.x, grid.y), quiet, self.view.total)
+        mine.outcome = judge.outcome(mine, seen, self.turns, self.agent.detector, self._announced.report)
         if mine.outcome:
             self.submission = None
-            if mine.outcome == submissions.ENDED:
+            if mine.outcome == judge.ENDED:
                 self.turns = max(self.turns, mine.turn)
                 return Verdict("thinking", TYPED, "the turn was over before it was seen to run")
             return verdict
@@ -814,8 +802,6 @@ class Watch:
 
     def _prompt(self, grid: Grid, lines: list[str]) -> Verdict | None:
         """A prompt at the cursor, with nothing after it, means a shell or an interpreter."""
-        from treadle.terminal.judge import Verdict
-
         line = lines[grid.y]
         before = "".join(grid.buffer.rows[grid.y][: grid.x])
         if not (line.strip() and line == before.rstrip() and PROMPT.match(before)) or NO_PROMPT.search(before):
@@ -831,10 +817,9 @@ class Watch:
         return Verdict("idle", "prompt", line.strip()[-80:])
 
     def _unknown(self, lines: list[str], now: int) -> Verdict:
-
         if not any(lines) and now - self._at.started < FIRST_SCREEN:
-            return judge.Verdict(STARTING, "screen", "nothing is drawn yet")
-        return judge.Verdict(UNKNOWN, "rhythm", "this program is not one of those that are known")
+            return Verdict(STARTING, "screen", "nothing is drawn yet")
+        return Verdict(UNKNOWN, "rhythm", "this program is not one of those that are known")
 
     def _current(self, now: int) -> Verdict:
         accepted = self._accepted
