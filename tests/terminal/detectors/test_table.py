@@ -10,7 +10,7 @@ from tests.terminal.recordings import NAMES as RECORDINGS
 from tests.terminal.recordings import load
 from treadle.io import paths
 from treadle.terminal.detectors import NAMES, alone, by_app, by_command, by_sight, named
-from treadle.terminal.detectors.table import COMMON_DIALOGS, Box, Detector, Sign
+from treadle.terminal.detectors.table import COMMON_DIALOGS, Detector, Sign
 from treadle.terminal.grid import Grid
 
 
@@ -97,27 +97,6 @@ def test_a_persons_own_table_counts_although_ours_of_that_name_was_read_before(s
     code = "from treadle.terminal import detectors as d; d.preload(); print(d.named('pi').name, d.named('kimi').name)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.split() == ["mine", "kimi"]
-
-
-def test_what_a_table_does_not_say_is_not_looked_for() -> None:
-    box = Box("", "first", "")
-    assert box.above is box.below is box.over is box.under is None and box.cursor is False
-    assert not box.unless.match("anything")
-    box = Box("above", "first", "below", unless="u", over="o", under="^n", cursor=True)
-    patterns = (box.above, box.first, box.below, box.unless, box.over, box.under)
-    assert [found and found.pattern for found in patterns] == ["above", "first", "below", "u", "o", "^n"] and box.cursor
-    assert box.under and box.under.search("a\nn"), "anywhere below it"
-    detector = Detector("x", known_by=["a", "b$"], box=box, signs=[], block="k")
-    assert detector.ready is detector.placeholder is detector.box_note is None
-    assert (detector.settle_ms, detector.suggests, detector.alone, detector.signs) == (0, False, [], ())
-    assert detector.known_by.search("b\nc") and not detector.end.match("") and not detector.skip.match("x")
-    more = {"prompt": "p", "skip": "s", "end": "e", "ready": "r", "placeholder": "h", "box_note": "n"}
-    detector = Detector(
-        "x", known_by=["a"], box=box, signs=[], block="k", settle_ms=5, suggests=True, alone=("w",), **more
-    )
-    found = (detector.prompt, detector.skip, detector.end, detector.ready, detector.placeholder, detector.box_note)
-    assert [each and each.pattern for each in found] == ["p", "s", "e", "r", "h", "n"]
-    assert (detector.settle_ms, detector.suggests, detector.alone) == (5, True, ["w"])
 
 
 def test_a_dialog_that_no_table_knows_is_a_question() -> None:

@@ -74,27 +74,19 @@ class Box:
     """
 
     def __init__(
-        self,
-        above: str,
-        first: str,
-        below: str,
-        *,
-        unless: str = NEVER,
-        over: str = "",
-        under: str = "",
-        cursor: bool = False,
-        more: str = "",
-        modes: dict[str, str] | None = None,
+        self, first: str, *, cursor: bool = False, modes: dict[str, str] | None = None, **patterns: str
     ) -> None:
-        self.above = re.compile(above) if above else None
         self.first = re.compile(first)
-        self.below = re.compile(below) if below else None
-        self.unless = re.compile(unless)
-        self.over = re.compile(over) if over else None
-        self.under = re.compile(under, re.MULTILINE) if under else None
         self.cursor = cursor
-        self.more = re.compile(more) if more else None
         self.modes = modes or {}
+        self.unless = re.compile(patterns.get("unless", NEVER))
+        self.above, self.below = _maybe(patterns.get("above")), _maybe(patterns.get("below"))
+        self.over, self.under = _maybe(patterns.get("over")), _maybe(patterns.get("under"))
+        self.more = _maybe(patterns.get("more"))
+
+
+def _maybe(pattern: str | None) -> re.Pattern[str] | None:
+    return re.compile(pattern, re.MULTILINE) if pattern else None
 
 
 class Detector:
@@ -120,31 +112,23 @@ class Detector:
         known_by: Sequence[str],
         box: Box,
         signs: Sequence[Sign],
-        block: str,
-        prompt: str = NEVER,
-        skip: str = NEVER,
-        end: str = NEVER,
-        ready: str = "",
         settle_ms: int = 0,
-        placeholder: str = "",
         suggests: bool = False,
-        box_note: str = "",
         alone: Sequence[str] = (),
+        **patterns: str,
     ) -> None:
         self.name = name
         self.alone = list(alone)
         self.known_by = re.compile("|".join(known_by), re.MULTILINE)
         self.box = box
         self.signs = tuple(signs)
-        self.prompt = re.compile(prompt)
-        self.block = re.compile(block)
-        self.skip = re.compile(skip)
-        self.end = re.compile(end)
-        self.ready = re.compile(ready) if ready else None
         self.settle_ms = settle_ms
-        self.placeholder = re.compile(placeholder) if placeholder else None
         self.suggests = suggests
-        self.box_note = re.compile(box_note) if box_note else None
+        self.prompt, self.block, self.skip, self.end = (
+            re.compile(patterns.get(part, NEVER)) for part in ("prompt", "block", "skip", "end")
+        )
+        self.ready, self.box_note = _maybe(patterns.get("ready")), _maybe(patterns.get("box_note"))
+        self.placeholder = _maybe(patterns.get("placeholder"))
 
 
 COMMON_DIALOGS = tuple(
@@ -241,8 +225,7 @@ def _box(box: dict[str, Any]) -> Box:
             _pattern(f"box.{key}", value)
     if "first" not in box:
         raise _Wrong("box.first is missing")
-    given = {key: box[key] for key in ("unless", "over", "under", "cursor", "more", "modes") if key in box}
-    return Box(box.get("above", ""), box["first"], box.get("below", ""), **given)
+    return Box(**box)
 
 
 def _checked(where: str, value: Any, kind: type) -> None:
