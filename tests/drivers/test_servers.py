@@ -14,7 +14,7 @@ from tests.drivers.scenarios import DONE, Scenario, go_through
 from tests.drivers.test_session import HERE, RECORDED, replayed
 from treadle.drivers.card import Card
 from treadle.drivers.confined import addresses, in_a_file, programs, settled_servers
-from treadle.errors import ConfigError, Unsupported
+from treadle.errors import ConfigError
 from treadle.events import Asked, ToolDenied, ToolEnded
 from treadle.session import Answer, Rules, SessionSpec, Toolset
 
@@ -82,11 +82,6 @@ async def test_a_rule_can_forbid_a_tool_of_a_server(card: Card, tmp_path: Path) 
     finally:
         await session.close()
     assert [(event.name, event.by) for event in played.of(ToolDenied)] == [("mcp__notes__recall", "rule")]
-
-
-async def test_an_agent_that_takes_no_servers_refuses_the_session(tmp_path: Path) -> None:
-    with pytest.raises(Unsupported, match="pi takes no MCP servers"):
-        await replayed(RECORDED["pi"], "text").open(given(cwd=str(tmp_path), notes=NOTES))
 
 
 def test_what_is_started_and_what_is_connected_to_are_told_apart() -> None:

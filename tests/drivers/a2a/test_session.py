@@ -29,7 +29,7 @@ from treadle.errors import (
     Unsupported,
 )
 from treadle.events import AnyEvent, Asked, Message, TextDelta, TurnEnded, Warned
-from treadle.session import Answer, Confinement, Limits, Prompt, Session, SessionSpec
+from treadle.session import Answer, Limits, Prompt, Session, SessionSpec
 from treadle.sessions.session import run_turn
 from treadle.wire.a2a.messages import A2aPart
 
@@ -116,13 +116,6 @@ async def test_a_task_that_fails_is_a_turn_that_fails_with_its_reason(tmp_path: 
     async with driven(tmp_path, [RemoteError("the disk is full")]) as session:
         ended = end_of(await played(session))
         assert ended.outcome == "failed" and ended.error is not None and "the disk is full" in ended.error.message
-
-
-@pytest.mark.parametrize("spec", [{"model": "m"}, {"confinement": Confinement(use="on")}], ids=["a model", "a sandbox"])
-async def test_what_it_cannot_be_asked_for_is_refused(spec: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(Unsupported):
-        async with driven(tmp_path, **spec):
-            pass
 
 
 async def test_its_token_comes_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -190,7 +190,6 @@ class A2aSession(BaseSession):
         )
         patience = QUESTION_SECONDS if spec.answer_seconds is None else spec.answer_seconds
         super().__init__(new_id("a2a"), info, answers=spec.answers, question_seconds=patience)
-        self._spec = spec
         self._client = client
         self._context = ""
         self._task = ""
