@@ -36,6 +36,7 @@ from treadle.wire.common import jsonrpc, rpc
 from treadle.wire.common.connection import Connection
 from treadle.wire.common.jsonrpc import Fault
 from treadle.wire.goal import plan, verdicts
+from treadle.wire.heimdall import messages as heimdall
 from treadle.wire.mcp import connection as mcp
 from treadle.wire.mcp import revisions
 from treadle.wire.oneshot import arguments, content
@@ -221,6 +222,7 @@ TRANSLATORS: dict[str, tuple[Any, str]] = {
     "mcp revisions": (revisions, ""),
     "mcp names": (mcp, ""),
     "goal plan": (plan, ""),
+    "heimdall messages": (heimdall, ""),
     "goal verdicts": (Verdicts, ""),
     "sidecar receipts": (Receipts, ""),
     "worker connection": (
