@@ -182,10 +182,10 @@ def man(words: tuple[str, ...], directory: str | None) -> None:
 
 def page(path: tuple[str, ...], command: click.Command) -> str:
     """A page in the language of man(7): the help as it is, in which nothing is read as a request."""
-    told = [(" ".join(path), command)]
+    pages = [(" ".join(path), command)]
     if path == ("treadle",):  # without a command it takes those of a run
-        told.append(("treadle -p", load("treadle.cli.oneshot:oneshot")))
-    contexts = [click.Context(one, info_name=name, terminal_width=80, help_option_names=HELP) for name, one in told]
+        pages.append(("treadle -p", load("treadle.cli.oneshot:oneshot")))
+    contexts = [click.Context(one, info_name=name, terminal_width=80, help_option_names=HELP) for name, one in pages]
     text = "\n\n".join(context.command.get_help(context) for context in contexts)
     name, summary = "-".join(path), command.get_short_help_str(1000)
     return (

@@ -187,7 +187,7 @@ class Divided(NamedTuple):
     allowed: tuple[str, ...]
     """Judge files that the work may change: they count as product."""
     doubtful: Mapping[str, str]
-    """Of `judge`, what does more than add tests, and why it is judge: somebody else should look at it."""
+    """Of `judge`, what does more than add tests, and why it is judge: someone else should look at it."""
     checked: str
     judged: str
 
@@ -279,9 +279,9 @@ def with_sections_of(name: str, old: str, new: str) -> str | None:
             return new
         if name.endswith(".json"):
             return _json_with(old, new, sections)
-        kept = [block for header, block in _blocks(new) if not _is_one(header, sections)]
-        kept += [block for header, block in _blocks(old) if _is_one(header, sections)]
-        made = "".join(kept)
+        blocks = [block for header, block in _blocks(new) if not _is_one(header, sections)]
+        blocks += [block for header, block in _blocks(old) if _is_one(header, sections)]
+        made = "".join(blocks)
         same = _runner_part(name, made, sections) == _runner_part(name, old, sections)
         return made if same and _rest(name, made, sections) == _rest(name, new, sections) else None
     except (ValueError, configparser.Error, TypeError, AttributeError):
@@ -290,8 +290,8 @@ def with_sections_of(name: str, old: str, new: str) -> str | None:
 
 def _json_with(old: str, new: str, sections: Sequence[str]) -> str:
     before, after = json.loads(old or "{}"), json.loads(new)
-    kept = {key: value for key, value in after.items() if key not in sections}
-    return json.dumps({**kept, **{key: before[key] for key in sections if key in before}}, indent=2) + "\n"
+    product = {key: value for key, value in after.items() if key not in sections}
+    return json.dumps({**product, **{key: before[key] for key in sections if key in before}}, indent=2) + "\n"
 
 
 def _blocks(text: str) -> Iterator[tuple[str, str]]:
