@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from treadle.agent.mcp import ServersChanged
 from treadle.agent.native import NativeAgent
+from treadle.agent.toolbox import ServersChanged
 from treadle.doors.oneshot.greeting import Adaptable, facts_of, judge_of
 from treadle.doors.oneshot.hooks import HostHooks
 from treadle.doors.oneshot.requests import HostRequests
