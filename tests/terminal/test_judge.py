@@ -1,5 +1,7 @@
 """How a screen is judged: what replaces the input box counts; what is only quoted above it does not."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,6 +67,12 @@ def test_a_dialog_is_seen_whatever_title_and_report_say(name: str) -> None:
         for state in ("idle", "done", "working", None):
             report = Report("osc 7501", state, "", 0) if state else None
             assert judge(named(agent), Evidence(lines, title, report)).state == "permission"
+
+
+@pytest.mark.parametrize("name", [name for name in RECORDINGS if "perm" in name])
+def test_a_permission_names_the_command_that_it_is_asked_for(name: str) -> None:
+    lines, agent = screen_at(name, "permission")
+    assert re.search(r"\b(touch|mkdir -p|sleep) \S", judge(named(agent), Evidence(lines)).message)
 
 
 @pytest.mark.parametrize("agent", NAMES)
