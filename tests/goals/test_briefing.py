@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from treadle.coordination.planning import Planning
 from treadle.coordination.table import Blackboard
-from treadle.fleet.orders import PERSON
 from treadle.goals import briefing
 from treadle.goals.deciding import GoalSeen
 from treadle.goals.imported import to_toml
@@ -144,42 +143,6 @@ def test_reviewers_and_judges_may_not_write(tmp_path: Path) -> None:
     assert review.limits.seconds == judge.limits.seconds == briefing.LOOK_SECONDS
     assert "  test -e one\n" in review.task and review.task.count(briefing.ANSWER) == 1
     assert (review.agent, review.model, judge.agent) == ("native", None, "native")
-
-
-def test_a_diff_is_cut_only_where_it_is_too_long_and_what_has_no_commands_says_so(tmp_path: Path) -> None:
-    reviewed = record(tmp_path, steps={"two": GoalStep(state="reviewing", orders=("g-two",), review="r1")})
-    roles = {"reviewer": "codex gpt-5", "judge": "claude"}
-    plan = replace(PLAN, roles=roles)
-    exact, longer = (
-        briefing.review(reviewed, plan, "two", "c1", "c0", "x" * size, GoalSeen(now=100.0))
-        for size in (briefing.DIFF_MAX, briefing.DIFF_MAX + 1)
-    )
-    assert "the rest with the command above" not in exact.task and "the rest with the command above" in longer.task
-    assert "  (no commands)" in exact.task and (exact.agent, exact.model) == ("codex", "gpt-5")
-    done = record(tmp_path, done=DoneSeen(tip="c2", ok=True), judge="j1")
-    judge = briefing.judge(done, plan, GoalSeen(now=100.0))
-    assert "`d` passes there:\n(no output)" in judge.task and "- one: working\n- two: working" in judge.task
-    assert (judge.id, judge.agent, judge.model) == ("j1", "claude", None)
-    failed = record(tmp_path, done=DoneSeen(tip="c2", ok=False, output="red"), judge="j1")
-    assert "`d` fails there:\nred" in briefing.judge(failed, plan, GoalSeen(now=100.0)).task
-
-
-@pytest.mark.parametrize(
-    ("step", "words"),
-    [
-        (GoalStep(state="landed", commit="abcdef0123456", why="x"), "landed as abcdef0123"),
-        (GoalStep(state="dropped", why="no"), "dropped (no)"),
-        (GoalStep(state="answered"), "answered"),
-    ],
-)
-def test_what_became_of_an_order_is_told_in_a_few_words(step: GoalStep, words: str) -> None:
-    assert briefing.outcome_of(step) == words
-
-
-def test_a_question_is_for_a_person_and_waits_a_day(tmp_path: Path) -> None:
-    asked = briefing.question(record(tmp_path), "q1", "t" * 400, "Really?")
-    assert (asked.id, asked.title, asked.task, asked.agent) == ("q1", "t" * 300, "Really?", PERSON)
-    assert (asked.answer_seconds, asked.root, asked.project) == (briefing.QUESTION_SECONDS, str(tmp_path), "g")
 
 
 def test_who_continues_is_told_all_that_was_said_and_is_checked_by_the_reviewer_s_tests_once(tmp_path: Path) -> None:

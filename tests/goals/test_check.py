@@ -6,9 +6,8 @@ import pytest
 
 from treadle.coordination.planning import Planning
 from treadle.coordination.table import Blackboard
-from treadle.goals.check import CAPSULE_TOKENS, before, check, placed
+from treadle.goals.check import CAPSULE_TOKENS, check
 from treadle.sessions.tokens import estimate
-from treadle.wire.goal.plan import GoalPlan, PlannedOrder
 
 PLAN = """goal = "Export"
 done = "true"
@@ -117,20 +116,3 @@ def test_what_may_not_go_together_is_told_and_facts_count_for_each_brief(project
     both = check(PLAN.replace('["b.py"]', '["a.py"]'), str(project))
     assert [(each.first, each.second) for each in both.overlaps] == [("a", "b")] and len(both.waves) == 3
     assert all(now.own > old.own + 20 for now, old in zip(both.briefs, plain.briefs, strict=True))
-
-
-def test_an_order_builds_on_all_that_those_before_it_build_on() -> None:
-    links = {"a": (), "b": ("a",), "c": ("a", "b"), "d": ("c",), "e": ()}
-    plan = GoalPlan(goal="g", order=tuple(PlannedOrder(id=one, task="t", after=after) for one, after in links.items()))
-    assert {one: before(plan, one) for one in links} == {
-        "a": set(),
-        "b": {"a"},
-        "c": {"a", "b"},
-        "d": {"a", "b", "c"},
-        "e": set(),
-    }
-
-
-def test_what_is_found_later_gets_the_line_of_its_place() -> None:
-    (found,) = placed(PLAN, [("order[1].accept[0]", "it passes", "write another")])
-    assert (found.line, found.place, found.what, found.hint) == (17, "order[1].accept[0]", "it passes", "write another")

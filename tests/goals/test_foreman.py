@@ -492,17 +492,6 @@ def away() -> Bus:
     return StoringClient().bus()
 
 
-def test_a_goal_that_is_over_is_looked_at_for_a_while_and_once_if_something_of_it_is_open() -> None:
-    riding, now = foreman.Foreman(), time.time()
-    runs = GoalRecord(id="a")
-    assert not riding._is_closed(runs) and riding._driven == {"a"}
-    over = GoalRecord(id="b", ended=now - foreman.CLOSED_SECONDS - 1)
-    assert riding._is_closed(over) and riding._driven == {"a"}
-    assert not riding._is_closed(replace(over, ended=now - foreman.CLOSED_SECONDS + 30))
-    left = replace(over, questions={"plan": "q1"})
-    assert not riding._is_closed(left) and riding._is_closed(left), "what was open was called off by then"
-
-
 async def test_the_goals_of_this_machine_that_are_not_over_are_carried_on(away: Bus, repository: Path) -> None:
     drive = await begun(away, repository)
     there, _ = await store.load(away, drive.name)
@@ -527,13 +516,6 @@ async def test_what_cannot_be_got_over_pauses_a_goal_once_and_what_passes_is_in_
     record, _ = await store.load(away, drive.name)
     paused = [each for each in await store.history(away, drive.name) if isinstance(each, GoalPaused)]
     assert (record.state, record.why) == ("paused", "no branch") and [each.by for each in paused] == ["goal"]
-
-
-async def test_a_request_that_cannot_be_read_is_removed(away: Bus, caplog: pytest.LogCaptureFixture) -> None:
-    await away.put("goalrequest.x", b"{}")
-    await foreman.take_up(away)
-    assert "goalrequest.x is damaged" in caplog.text and "it is removed" in caplog.text
-    assert await away.get("goalrequest.x") is None
 
 
 async def test_the_latest_question_about_something_is_put(away: Bus, repository: Path) -> None:
@@ -614,18 +596,6 @@ async def test_an_order_that_is_sent_back_has_the_answer_of_the_person_and_what_
     assert all(words in again.comments for words in ("it is wrong", "try the other way", "be quick"))
 
 
-async def test_a_plan_is_read_once_for_each_version(away: Bus, repository: Path) -> None:
-    drive = await begun(away, repository)
-    record, _ = await store.load(away, drive.name)
-    first = await drive._planned(record)
-    sent = away.client.sent  # type: ignore[attr-defined]
-    sent.clear()
-    assert await drive._planned(record) is first and sent == []
-    await commands.change(away, drive.name, ONE + '[[order]]\nid = "two"\ntask = "t"\n', by="ana")
-    record, _ = await store.load(away, drive.name)
-    assert [each.id for each in (await drive._planned(record)).order] == ["one", "two"]
-
-
 async def test_the_proof_is_tried_on_the_tip_and_a_result_that_comes_late_is_dropped(
     away: Bus, repository: Path
 ) -> None:
@@ -651,20 +621,3 @@ def test_the_judges_orders_are_added_and_one_whose_name_is_taken_gets_another() 
         ("two", "y", ("one-3", "three")),
     ]
     assert foreman._order_of(grown, "two").task == "y"
-
-
-async def test_a_goal_that_is_over_is_left_when_nothing_long_goes_on(
-    away: Bus, repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drive = await begun(away, repository, GoalOver(at=1.0, met=True, why="done"))
-    looks: list[Any] = [True, Stale("goal"), False]
-
-    async def step() -> bool:
-        found = looks.pop(0)
-        if isinstance(found, Exception):
-            raise found
-        return bool(found)
-
-    monkeypatch.setattr(drive, "step", step)
-    await asyncio.wait_for(drive.run(), 60)
-    assert looks == []

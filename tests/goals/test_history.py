@@ -40,15 +40,6 @@ def test_every_goal_ends_or_asks_whatever_happens_and_its_history_gives_its_reco
         assert record.why, "every ending has a reason"
 
 
-def test_doing_again_what_was_decided_gives_the_same_orders() -> None:
-    """Two at once, or one after a crash: the same record leads to the same ids."""
-    one, two = World(plan(), 3), World(plan(), 3)
-    for _ in range(40):
-        one.turn()
-        two.turn()
-        assert [*moves(one.record, one.plan, one.seen())] == [*moves(two.record, two.plan, two.seen())]
-
-
 def test_where_there_is_more_to_do_after_all_what_was_asked_about_the_end_is_taken_back_and_judged_anew() -> None:
     world = World(plan(order=(replace(ORDERS[0], accept=()),)), 1, kind=True)
     while not world.record.judge:

@@ -53,24 +53,6 @@ async def test_a_program_begins_a_goal_watches_it_and_reads_its_report(
         assert "# g" in await goals.markdown(begun.id)
 
 
-async def test_a_script_steers_a_goal_without_an_event_loop(bus: Bus, start_node: Start, repository: Path) -> None:
-    await start_node()
-
-    def script() -> str:
-        assert treadle.goals.read_plan(PLAN.replace("true", "", 1), str(repository)).mistakes
-        begun = treadle.goals.begin(PLAN, str(repository))
-        assert treadle.goals.pause(begun.id, why="lunch").state == "paused"
-        changed = treadle.goals.change(begun.id, PLAN.replace('after = ["one"]', ""))
-        assert changed.plan == 2 and treadle.goals.resume(begun.id).state == "running"
-        assert treadle.goals.say(begun.id, "be careful") == {}
-        treadle.goals.stop(begun.id, why="enough")
-        return [record.why for record in treadle.goals.watch(begun.id)][-1]
-
-    assert (await asyncio.to_thread(script)).endswith(": enough")
-    with pytest.raises(LocalError, match="treadle.goals.connect"):
-        treadle.goals.ls()
-
-
 def test_importing_it_loads_nothing_of_the_fleet() -> None:
     look = "import sys, treadle.goals; print([name for name in sys.modules if name.startswith(('nats', 'asyncio'))])"
     assert subprocess.run([sys.executable, "-c", look], capture_output=True, text=True).stdout.strip() == "[]"
@@ -105,6 +87,8 @@ async def test_a_script_looks_at_goals_by_the_beginning_of_their_ids(bus: Bus, r
         return treadle.goals.wait(short, 60).why
 
     assert (await asyncio.to_thread(script)).endswith(": enough")
+    with pytest.raises(LocalError, match="treadle.goals.connect"):
+        treadle.goals.ls()
     assert (await bus.api("STREAM.INFO.FLEET_IN", {"subjects_filter": ">"}))["state"]["subjects"] == {
         "fleet.in.wish.pause": 1,
         "fleet.in.wish.resume": 2,

@@ -121,17 +121,3 @@ def test_one_round_one_brief_a_refusal_and_a_total_are_told_as_such() -> None:
     assert "| worker | 3 | 3 | 4 | 0.2500 |" in text and "| together | 13 | 3 | 4 | 0.7500 |" in text
     assert "1 brief took 120 tokens" in text and "120 against 320" in text
     assert "- land:one:0: no, by ben\n" in text and "- two:" not in text
-
-
-def test_words_in_bold_and_code_and_lines_of_a_page_are_told_apart() -> None:
-    body = page("para\n\n- a\n| x |\n|---|\nend `c` **b**", "t").partition("</style>\n")[2]
-    assert body.splitlines() == [
-        "<p>para</p>",
-        "<ul>",
-        "<li>a</li>",
-        "</ul><table>",
-        "<tr><td>x</td></tr>",
-        "</table>",
-        "<p>end <code>c</code> <b>b</b></p>",
-        "</html>",
-    ]

@@ -117,12 +117,6 @@ def test_what_names_no_issue_is_a_file(source: str) -> None:
     assert not imported.is_issue(source)
 
 
-def test_an_address_names_an_issue() -> None:
-    assert imported.is_issue("https://github.com/shop/web/issues/12")
-    assert imported.is_issue("https://forge.example/shop/web/issues/12/")
-    assert imported.is_issue("https://gitlab.com/shop/team/web/-/issues/12") and imported.is_issue("gitlab#12")
-
-
 def test_a_directory_of_tasks_gives_each_under_its_name(tmp_path: Path) -> None:
     found = imported.tasks("todo", {"b.md": "Second.\n", "a.md": "# First\n"})
     assert found == "All that the tasks in todo ask for\n\na.md:\n\n# First\n\nb.md:\n\nSecond."

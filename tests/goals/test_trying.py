@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from tests.fleet.repositories import git
-from treadle.goals.check import check, claimed, tried
-from treadle.wire.goal.plan import GoalPlan, PlannedOrder
+from treadle.goals.check import check, tried
 
 PLAN = """goal = "g"
 done = "test -e a.txt"
@@ -40,17 +39,6 @@ async def test_what_passes_already_fails_now_or_cannot_run_is_told_with_its_line
     assert "passes already" in notes[2][2] and "cannot be run" in notes[3][2]
     assert notes[4][2] == "tests/test_lost.py is not there, and neither two nor what it comes after claims it"
     assert git(repository, "status", "--porcelain") == ""
-
-
-def test_a_file_is_claimed_by_an_order_or_by_what_it_comes_after() -> None:
-    orders = (
-        PlannedOrder(id="a", task="t", claims=("tests/**",)),
-        PlannedOrder(id="b", task="t", after=("a",)),
-        PlannedOrder(id="c", task="t", claims=("x.py",)),
-    )
-    plan = GoalPlan(goal="g", order=orders)
-    asked = [claimed(plan, name, path) for name in "abc" for path in ("tests/test_x.py", "x.py")]
-    assert asked == [True, False, True, False, False, True]
 
 
 async def test_a_plan_without_a_fault_in_its_commands_has_none_told(repository: Path, nothing_left: None) -> None:
