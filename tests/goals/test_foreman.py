@@ -321,7 +321,7 @@ async def test_acceptance_that_passes_before_is_asked_about_and_what_weakens_it_
     (repository / "check.sh").write_text("grep -q new a.txt\n")
     git(repository, "add", "-A")
     git(repository, "commit", "-qm", "check")
-    writer = script(tmp_path, "writer", "YOUR TASK weak => echo true > check.sh; echo x > c.txt", "Done.")
+    writer = script(tmp_path, "writer", "YOUR TASK weak => echo true > check.sh; echo new > a.txt", "Done.")
     plan = (
         HEAD
         + f"""

@@ -98,7 +98,8 @@ FILES = {
     ".treadle/config.toml": "[verify]\njudge = ['golden/**']\nproduct = ['tests/support/**']\n",
     **dict.fromkeys(("checks/__main__.py", "conf/ci.ini"), ""),
 }
-COMMAND = "bash tools/all.sh && python3 -m checks && tool --config conf/ci.ini && PATH=scripts:$PATH run"
+COMMAND = """test -e tests/test_new.py && bash tools/all.sh && python3 -m checks && tool --config conf/ci.ini
+PATH=scripts:$PATH run"""
 
 
 @pytest.mark.parametrize(
@@ -112,6 +113,7 @@ COMMAND = "bash tools/all.sh && python3 -m checks && tool --config conf/ci.ini &
         ("web/app.test.tsx", "judge"),
         ("pkg/calc_test.go", "judge"),
         ("tests/support/server.py", "product"),
+        ("tests/test_new.py", "product"),
         ("golden/out.txt", "judge"),
         ("tools/all.sh", "judge"),
         ("tools/each.py", "judge"),

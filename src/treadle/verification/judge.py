@@ -94,6 +94,8 @@ class Judge:
         self._inside = inside
         self.settings = settings_of(text(".treadle/config.toml") if ".treadle/config.toml" in files else None)
         self._named, self._directories = self._named_by(command)
+        words = re.split(r"[\s;&|()'\"`=]+", command)
+        self._wanted = {os.path.normpath(os.path.join(inside, word)) for word in words if word} - files.keys()
         self._outside: frozenset[str] | None = None
 
     def of(self, path: str) -> FileRole:
@@ -102,6 +104,8 @@ class Judge:
             return FileRole("product", "is product by [verify] of the branch")
         if any(patterns.match(one, path) for one in self.settings.judge):
             return FileRole("judge", "is judge by [verify] of the branch")
+        if path in self._wanted:
+            return FileRole("product", "is named by the check, and the branch has no such file")
         if path in self._named:
             return FileRole("judge", "is run by the check")
         if any(f"{path}/".startswith(one) for one in self._directories):
