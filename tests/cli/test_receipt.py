@@ -35,7 +35,7 @@ from treadle.errors import ConfigError, NotFound
 from treadle.host.job import runs_directory
 from treadle.host.signing import Signer
 from treadle.host.store import ReceiptStore
-from treadle.receipts.statement import PAYLOAD, PROVENANCE, STATEMENT, key_id, statement
+from treadle.receipts.expecting import PAYLOAD, PROVENANCE, STATEMENT, key_id, statement
 from treadle.testing import bad_sidecar
 from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
 from treadle.wire.sidecar import receipts

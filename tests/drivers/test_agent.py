@@ -18,7 +18,7 @@ from treadle.io.process import table
 from treadle.session import Limits, Rules, SessionSpec
 from treadle.sessions.abilities import ABILITIES
 from treadle.sessions.session import BaseSession
-from treadle.wire.codex.events import CodexOutput
+from treadle.wire.codex.translation import CodexOutput
 
 
 class Never(DrivenAgent):

@@ -43,7 +43,7 @@ from treadle.io.sandbox.proxy import Reaching
 from treadle.session import Change, Confinement, Instructions, Limits, SessionSpec, Toolset
 from treadle.sessions.session import run_turn
 from treadle.testing.server import ModelServer
-from treadle.wire.codex.events import CodexOutput
+from treadle.wire.codex.translation import CodexOutput
 
 SCRIPT = """
 [[reply]]

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.machines import no_bubblewrap as no_bubblewrap
+from treadle.drivers import confined as following
+from treadle.drivers.confined import FollowedClaims
 from treadle.io.process.child import Child
 from treadle.io.sandbox import methods
 from treadle.io.sandbox.start import start
-from treadle.sandboxed import claims as following
-from treadle.sandboxed.claims import FollowedClaims
 from treadle.sandboxed.confining import Confining
 from treadle.session import Confinement
 

@@ -15,7 +15,7 @@ from treadle.io.peer import Patience, Peer
 from treadle.session import Access, SessionSpec
 from treadle.sessions.abilities import ABILITIES
 from treadle.sessions.session import Turn, run_turn
-from treadle.wire.codex.events import CodexOutput
+from treadle.wire.codex.translation import CodexOutput
 
 CARD = Card(
     name="told",

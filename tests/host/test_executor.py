@@ -17,9 +17,8 @@ from tests.scripts import calls, says
 from treadle.agents import find_agent
 from treadle.errors import Cancelled, NotFound, TimedOut
 from treadle.events import AnyEvent, Asked, ToolStarted, TurnEnded
-from treadle.host.executor import AgentExecutor
 from treadle.host.job import Job
-from treadle.host.run import HostRun
+from treadle.host.run import AgentExecutor, HostRun
 from treadle.host.store import ReceiptStore
 from treadle.session import AgentInfo, Answer, Confinement, SessionSpec
 from treadle.wire.sidecar.connection import NO_POLICY, Requirement, Requirements, WorkOrder

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from treadle.receipts import differences
+from treadle.receipts import trace
 from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
 from treadle.wire.sidecar import receipts
 from treadle.workspace.changes import PathChange
@@ -31,10 +31,10 @@ def command(text: str, ts: str = T) -> receipts.AnyAgentEvent:
 
 def test_a_receipt_of_another_run_order_or_program_is_named() -> None:
     backend = SAMPLE_RECEIPT.backend.id
-    assert list(differences.about_identity(SAMPLE_RECEIPT, RUN.upper(), ORDER, backend)) == []
+    assert list(trace.about_identity(SAMPLE_RECEIPT, RUN.upper(), ORDER, backend)) == []
     about = replace(SAMPLE_RECEIPT.meta, run_id=OTHER, work_order_id="nonsense")
     lie = replace(SAMPLE_RECEIPT, meta=about, backend=receipts.BackendIdentity(id="better"))
-    assert list(differences.about_identity(lie, RUN, ORDER, backend)) == [
+    assert list(trace.about_identity(lie, RUN, ORDER, backend)) == [
         f"its receipt is about the run {OTHER}, and this is {RUN}",
         f"its receipt is about the order nonsense, and this is {ORDER}",
         f"its receipt is by better, and {backend} said hello",
@@ -63,20 +63,20 @@ def test_a_receipt_of_another_run_order_or_program_is_named() -> None:
     ],
 )
 def test_its_trace_is_compared_with_what_it_sent(claimed: Any, sent: Any, says: list[str]) -> None:
-    assert list(differences.about_trace(replace(SAMPLE_RECEIPT, trace=claimed), sent, 2)) == says
+    assert list(trace.about_trace(replace(SAMPLE_RECEIPT, trace=claimed), sent, 2)) == says
 
 
 def test_files_are_compared_both_ways_unless_not_all_that_it_said_is_known() -> None:
-    assert list(differences.about_files({"one.txt"}, SEEN, complete=True)) == []
-    assert list(differences.about_files({"two"}, SEEN, complete=True)) == [
+    assert list(trace.about_files({"one.txt"}, SEEN, complete=True)) == []
+    assert list(trace.about_files({"two"}, SEEN, complete=True)) == [
         "said that it changed two, which did not change",
         "changed one.txt and did not say so",
     ]
-    (unknown,) = differences.about_files(set(), SEEN, complete=False)
+    (unknown,) = trace.about_files(set(), SEEN, complete=False)
     assert unknown == "it reported so many files that 1 changed ones could not be compared with its word"
-    assert list(differences.about_files({"one.txt"}, SEEN, complete=False)) == []
+    assert list(trace.about_files({"one.txt"}, SEEN, complete=False)) == []
     moved = replace(SEEN, changes=(PathChange(kind="renamed", path="new", old_path="old"),))
-    assert list(differences.about_files({"new"}, moved, complete=True)) == ["changed old and did not say so"]
+    assert list(trace.about_files({"new"}, moved, complete=True)) == ["changed old and did not say so"]
 
 
 @pytest.mark.parametrize(
@@ -94,11 +94,11 @@ def test_files_are_compared_both_ways_unless_not_all_that_it_said_is_known() -> 
 )
 def test_its_own_patch_is_compared_with_ours(patch: str | None, says: list[str]) -> None:
     claim = replace(SAMPLE_RECEIPT, verification=receipts.Verification(harness_ok=True, git_diff=patch))
-    assert list(differences.about_patch(claim, SEEN)) == says
+    assert list(trace.about_patch(claim, SEEN)) == says
 
 
 def test_what_it_says_is_recorded_with_whether_its_hash_fits() -> None:
-    said = differences.claims(SAMPLE_RECEIPT, ["f"] * 201, ["c"] * 201)
+    said = trace.claims(SAMPLE_RECEIPT, ["f"] * 201, ["c"] * 201)
     assert said == {
         "outcome": "complete",
         "run_id": RUN,
@@ -118,10 +118,10 @@ def test_what_it_says_is_recorded_with_whether_its_hash_fits() -> None:
         (SAMPLE_RECEIPT, "0" * 64, False),
         (nonsense, good, False),
     ):
-        said = differences.claims(replace(claim, receipt_sha256=sha256), [], [])
+        said = trace.claims(replace(claim, receipt_sha256=sha256), [], [])
         assert (said["sha256"], said["sha256_matches"]) == (sha256, matches)
-    assert list(differences.about_identity(SAMPLE_RECEIPT, RUN, ORDER, None)) == []
+    assert list(trace.about_identity(SAMPLE_RECEIPT, RUN, ORDER, None)) == []
 
 
 def test_paths_are_relative_to_the_workspace() -> None:
-    assert differences.relative(["/w/a", "./b", "c/../a", "/x"], "/w") == ["a", "b", "../x"]
+    assert trace.relative(["/w/a", "./b", "c/../a", "/x"], "/w") == ["a", "b", "../x"]

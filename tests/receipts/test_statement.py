@@ -11,7 +11,7 @@ from securesystemslib.exceptions import VerificationError
 from securesystemslib.signer import SSlibKey
 
 from treadle.host.signing import Signer
-from treadle.receipts.statement import (
+from treadle.receipts.expecting import (
     PREDICATE,
     PROVENANCE,
     envelope,

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from treadle.events import ImageFile, Message, TextDelta, ToolEnded, ToolOutput, ToolStarted
 from treadle.policy.guess import access_of
 from treadle.wire.acp.connection import as_list, as_table, diffs_in, prompt_text, text_of, texts_in
-from treadle.wire.acp.incoming import AcpIncoming
-from treadle.wire.acp.outgoing import SHOWN, TAIL, AcpOutgoing
 from treadle.wire.acp.tools import DIFF_LINES, ToolRecord, UsageMeter, read_counts, unified
+from treadle.wire.acp.translation import SHOWN, TAIL, AcpIncoming, AcpOutgoing
 
 WORDS = st.sampled_from(["type", "text", "content", "resource", "uri", "name", "path", "terminalId", "amount", "data"])
 JSON = st.recursive(

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from treadle.errors import RemoteProtocolError
 from treadle.policy.guess import access_of
-from treadle.wire.claude.connection import past, prompt_of, title
-from treadle.wire.claude.records import decode
+from treadle.wire.claude.connection import decode, past, prompt_of, title
 
 
 @given(

@@ -9,8 +9,7 @@ from hypothesis import strategies as some
 from tests.wire.common.test_losses import SAMPLES
 from treadle.errors import InvalidJson, LineTooLong
 from treadle.events import Asked, Event, TurnEnded
-from treadle.wire.codex.events import CodexOutput
-from treadle.wire.codex.outgoing import AppServerOutgoing, Notification
+from treadle.wire.codex.translation import AppServerOutgoing, CodexOutput, Notification
 
 
 def test_each_line_is_a_record_or_an_error_in_its_place() -> None:

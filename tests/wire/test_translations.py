@@ -23,15 +23,14 @@ from treadle.session import Access
 from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
 from treadle.wire.a2a import messages as a2a
 from treadle.wire.acp import connection as acp_content
-from treadle.wire.acp import outgoing as acp_outgoing
-from treadle.wire.acp.incoming import AcpIncoming, HistoryReplay
-from treadle.wire.acp.outgoing import AcpOutgoing
+from treadle.wire.acp import translation as acp_outgoing
 from treadle.wire.acp.tools import ToolRecord, UsageMeter
+from treadle.wire.acp.translation import AcpIncoming, AcpOutgoing, HistoryReplay
 from treadle.wire.claude import connection as claude
-from treadle.wire.claude import records as claude_records
-from treadle.wire.codex import events as codex_items
-from treadle.wire.codex import outgoing as codex_outgoing
-from treadle.wire.codex.outgoing import AppServerOutgoing, ExecRecords
+from treadle.wire.claude import connection as claude_records
+from treadle.wire.codex import translation as codex_items
+from treadle.wire.codex import translation as codex_outgoing
+from treadle.wire.codex.translation import AppServerOutgoing, ExecRecords
 from treadle.wire.common import jsonrpc, rpc
 from treadle.wire.common.connection import Connection
 from treadle.wire.common.jsonrpc import Fault

@@ -21,7 +21,7 @@ from treadle.host.signing import TrustedKey, TrustedKeys, load_signer, make_key,
 from treadle.host.store import ReceiptStore, Wanted, moment, row_of, signature_problems
 from treadle.io.files import read, read_if_there, write_atomic
 from treadle.receipts import expecting
-from treadle.receipts.statement import (
+from treadle.receipts.expecting import (
     PREDICATE,
     PROVENANCE,
     envelope,

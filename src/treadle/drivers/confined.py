@@ -37,15 +37,68 @@ from treadle.io.process.child import Child
 from treadle.io.records import FileRecord
 from treadle.io.sandbox import methods, places
 from treadle.io.sandbox.proxy import Reaching
+from treadle.io.sandbox.start import RunningSandbox
 from treadle.policy.network import host_of, is_host, permitted, refusal, shown
 from treadle.policy.rules import RuleSet
-from treadle.sandboxed.claims import FollowedClaims
 from treadle.sandboxed.confining import Confining, settled
 from treadle.session import Confinement, Mode, SessionSpec
 from treadle.sessions.session import BaseSession
 from treadle.settings import config, trust
 from treadle.settings.config import McpServer, given_servers
 from treadle.wire.acp.connection import transport
+
+# The sandbox of a driven agent follows the claims: what others take while it runs becomes read-only, what they
+# release is given back.
+
+SECONDS = 0.25
+"""Between two looks at the claims."""
+log = logging.getLogger(__name__)
+
+
+class FollowedClaims:
+    def __init__(self, confining: Confining, child: Child, begun: Confinement) -> None:
+        """`begun`: the confinement that `child` was started with."""
+        self._confining = confining
+        self._held = dict(begun.held)
+        self._sandbox = RunningSandbox(child, begun.write)
+        self._news: list[str] = []
+        self._looking = asyncio.Lock()
+        """Held from reading the claims until the sandbox has them: what `_held` says is what the program meets."""
+        self._task: asyncio.Task[None] | None = None
+        if methods.available().method == "bubblewrap":
+            self._task = asyncio.create_task(self._follow(), name="claims of others")
+
+    async def news(self) -> list[str]:
+        """What a person should know since the last time."""
+        async with self._looking:  # what the program has already noticed is reported, too
+            news, self._news = self._news, []
+        return news
+
+    async def _follow(self) -> None:
+        try:
+            while True:
+                await asyncio.sleep(SECONDS)
+                await self.look()
+        except (TreadleError, OSError) as error:
+            log.info("claims are not followed any more: %s", error)
+            self._news.append(f"what others claim from now on is not protected from this agent: {error}")
+
+    async def look(self) -> None:
+        async with self._looking:
+            held = await asyncio.to_thread(self._confining.held)
+            if held.keys() == self._held.keys():
+                return
+            new = [path for path in held if path not in self._held]
+            failed = await self._sandbox.change(new, [path for path in self._held if path not in held])
+            self._news += [f"read-only for this agent from now on: {held[path]}" for path in new if path not in failed]
+            self._news += [f"{path} is not protected from this agent: {why}" for path, why in failed.items()]
+            self._held = dict(held)
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        self._sandbox.close()
+
 
 # The MCP servers that a session's owner gives to a driven agent, besides those of the agent's own settings.
 
@@ -107,8 +160,6 @@ def addresses(spec: SessionSpec) -> list[str]:
 #
 # The program and its commands are one to us, so who wants to reach a host is not known: it may be a command of the
 # model, or the program itself, for a service of its own.
-
-log = logging.getLogger(__name__)
 
 
 class HostGate:

@@ -17,7 +17,7 @@ from treadle.io.descriptors import remove_tree
 from treadle.io.files import iter_lines, locked, read_if_there, write_atomic
 from treadle.io.paths import state_dir
 from treadle.io.records import FileRecord
-from treadle.receipts.statement import repository_url
+from treadle.receipts.expecting import repository_url
 from treadle.receipts.trace import Observed
 from treadle.redact import Redactor
 from treadle.settings import config

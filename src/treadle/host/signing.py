@@ -14,7 +14,7 @@ from treadle.errors import ConfigError, MissingExtra, StorageError
 from treadle.io.files import read, read_if_there, write_atomic
 from treadle.io.paths import config_file, private_dir, state_dir
 from treadle.io.process.programs import run_program
-from treadle.receipts.statement import key_id
+from treadle.receipts.expecting import key_id
 
 COMMAND_SECONDS = 60.0
 

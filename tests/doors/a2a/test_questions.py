@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.doors.a2a.task import answer_of, parts_of
+from treadle.doors.a2a.door import answer_of, parts_of
 from treadle.events import Asked
 from treadle.session import Answer
 from treadle.wire.a2a.messages import A2aMessage, A2aPart, Malformed

@@ -8,7 +8,7 @@ import pytest
 
 from tests.doors.a2a.callers import ASK, opened, state_of, text_of
 from tests.waiting import until
-from treadle.doors.a2a.task import ServedTask
+from treadle.doors.a2a.door import ServedTask
 from treadle.errors import ProviderError
 from treadle.events import (
     Asked,
@@ -256,7 +256,7 @@ async def test_questions_come_one_after_the_other_and_those_that_are_over_are_no
 
 
 async def test_a_watcher_that_is_too_far_behind_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("treadle.doors.a2a.task.BEHIND", 2)
+    monkeypatch.setattr("treadle.doors.a2a.door.BEHIND", 2)
     task, session, _ = await served()
     watching = task.watch(through=True)
     for text in ("a", "b", "c", "d"):

@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from treadle.doors.codex.thread import APPROVE, KEEP_PLANNING, Decided, put
+from treadle.doors.codex.door import APPROVE, KEEP_PLANNING, Decided, put
 from treadle.errors import RemoteError
 from treadle.events import Asked
 from treadle.session import Answer
-from treadle.wire.codex import outgoing
+from treadle.wire.codex import translation
 
 WHERE = {"threadId": "t", "turnId": "u"}
-COMMAND = outgoing.command_item("c", "ls", "/w")
-FILE = outgoing.file_change("c", [])
-TOOL = outgoing.tool_call("c", "mcp__notes__read", {"n": 1})
+COMMAND = translation.command_item("c", "ls", "/w")
+FILE = translation.file_change("c", [])
+TOOL = translation.tool_call("c", "mcp__notes__read", {"n": 1})
 
 
 async def asked(item: dict[str, Any], reply: Any, **more: Any) -> tuple[str, dict[str, Any], Decided]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from treadle.doors.codex.thread import effort, not_used, prompt_of, refuse, spec_of, terms
+from treadle.doors.codex.door import effort, not_used, prompt_of, refuse, spec_of, terms
 from treadle.session import Reasoning, SessionSpec
 from treadle.wire.common.jsonrpc import Fault
 

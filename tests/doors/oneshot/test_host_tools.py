@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from treadle.doors.oneshot import requests
-from treadle.doors.oneshot.requests import MOST_PAGES, HostServer
+from treadle.doors.oneshot import input
+from treadle.doors.oneshot.input import MOST_PAGES, HostServer
 from treadle.errors import RemoteError, ToolError
 from treadle.session import OwnTool, ShownResult
 
@@ -104,7 +104,7 @@ async def test_a_server_hears_who_greets_it_and_where_the_next_page_begins() -> 
     (tool,) = await host.tools()
     assert tool.description == "does a"
     greeting = host.sent[0]["params"]
-    assert greeting["protocolVersion"] == requests.PROTOCOL and greeting["clientInfo"]["name"] == "treadle"
+    assert greeting["protocolVersion"] == input.PROTOCOL and greeting["clientInfo"]["name"] == "treadle"
     assert [message["params"] for message in host.sent[2:]] == [{}, {"cursor": "p2"}]
     assert all(message["jsonrpc"] == "2.0" for message in host.sent)
 
@@ -118,8 +118,8 @@ async def test_a_server_that_is_silent_is_not_waited_for_without_end(monkeypatch
         await asyncio.Event().wait()
         return {}
 
-    monkeypatch.setattr(requests, "START_SECONDS", 0.001)
-    monkeypatch.setattr(requests, "CALL_SECONDS", 0.001)
+    monkeypatch.setattr(input, "START_SECONDS", 0.001)
+    monkeypatch.setattr(input, "CALL_SECONDS", 0.001)
     with pytest.raises(RemoteError, match="'calc' of the host did not answer in time"):
         await HostServer("calc", silent, str).tools()  # type: ignore[arg-type]
     monkeypatch.setattr(Host, "__call__", lambda self, request: silent(request))

@@ -8,7 +8,7 @@ import pytest
 
 from treadle.agent.native import NativeAgent
 from treadle.agent.session import NativeSession
-from treadle.doors.oneshot.requests import Inquiries
+from treadle.doors.oneshot.input import Inquiries
 from treadle.errors import ConfigError, NotFound
 from treadle.session import Rules, SessionSpec
 

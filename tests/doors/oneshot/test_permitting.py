@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from treadle.agent.native import NativeAgent
-from treadle.doors.oneshot.input import apply, put_to_tool
-from treadle.doors.oneshot.requests import Inquiries
+from treadle.doors.oneshot.input import Inquiries, apply, put_to_tool
 from treadle.errors import RemoteError
 from treadle.events import Answered, Asked, TextDelta
 from treadle.session import Change, Prompt, SessionSpec

@@ -10,7 +10,7 @@ from treadle.agent.native import NativeAgent
 from treadle.agent.toolbox import ServersChanged
 from treadle.doors.oneshot.greeting import Adaptable, facts_of, judge_of
 from treadle.doors.oneshot.hooks import HostHooks
-from treadle.doors.oneshot.requests import HostRequests
+from treadle.doors.oneshot.input import HostRequests
 from treadle.doors.oneshot.run import OneShot
 from treadle.errors import NotFound, TreadleError, Unsupported
 from treadle.session import Change, Instructions, Reasoning, SessionSpec

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from treadle.drivers.acp.files import MOST, Files
+from treadle.drivers.acp.driver import MOST, Files
 from treadle.drivers.acp.options import NOT_FOUND
 from treadle.errors import Denied
 from treadle.events import Event, FileChanged

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.drivers.acp.test_files import Host
-from treadle.drivers.acp.files import Terminals
+from treadle.drivers.acp.driver import Terminals
 from treadle.wire.common.jsonrpc import Fault
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from treadle.drivers.claude.gate import ControlRequests
 from treadle.errors import PeerClosed, RemoteError
-from treadle.wire.claude.records import ControlRequest
+from treadle.wire.claude.connection import ControlRequest
 
 
 class Peer:

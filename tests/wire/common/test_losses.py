@@ -7,8 +7,8 @@ import pytest
 from tests.test_docs import ROOT, made
 from treadle import events
 from treadle.drivers.card import cards
-from treadle.wire.acp.outgoing import AcpOutgoing
-from treadle.wire.codex.outgoing import AppServerOutgoing, ExecRecords
+from treadle.wire.acp.translation import AcpOutgoing
+from treadle.wire.codex.translation import AppServerOutgoing, ExecRecords
 from treadle.wire.common.losses import NAMES, NOTHING, WIRES, really_lost, rows
 from treadle.wire.sidecar.events import SidecarOutgoing
 from treadle.wire.worker.events import WorkerOutgoing

@@ -50,8 +50,8 @@ from treadle.wire.acp.connection import (
     prompt_text,
     text_block,
 )
-from treadle.wire.acp.outgoing import AcpOutgoing, Update, commands_update, stop_reason
 from treadle.wire.acp.tools import DENIED
+from treadle.wire.acp.translation import AcpOutgoing, Update, commands_update, stop_reason
 from treadle.wire.common.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Fault
 from treadle.wire.common.rpc import RpcNotice
 

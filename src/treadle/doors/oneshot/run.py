@@ -45,7 +45,7 @@ from treadle.wire.oneshot.connection import READY, Connection
 from treadle.wire.oneshot.records import OutputFormat, Record, RunResult
 
 if TYPE_CHECKING:
-    from treadle.wire.codex.outgoing import ExecRecords
+    from treadle.wire.codex.translation import ExecRecords
 
 
 # How a run ended, as an exit code and as its final record.
@@ -665,7 +665,7 @@ class OneShot:
 
 
 def _exec_records(session: str) -> ExecRecords:
-    from treadle.wire.codex.outgoing import ExecRecords
+    from treadle.wire.codex.translation import ExecRecords
 
     return ExecRecords(session)
 

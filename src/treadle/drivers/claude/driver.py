@@ -55,8 +55,8 @@ from treadle.session import (
 )
 from treadle.sessions.abilities import changed_effort, effort_of
 from treadle.sessions.session import Turn
+from treadle.wire.claude import connection
 from treadle.wire.claude import connection as reading
-from treadle.wire.claude import records
 from treadle.wire.claude.connection import Connection, past, title
 from treadle.wire.oneshot.records import image_block
 
@@ -252,7 +252,9 @@ class ClaudeSession(GatedSession):
             text = [{"type": "text", "text": content}] if content.strip() else []  # the service refuses an empty block
             content = [*text, *map(image_block, turn.prompt.images)]
         message = {"role": "user", "content": content}
-        await self.peer.say(records.User(message=message, uuid=self._prompt_id, client_composed=turn.prompt.verbatim))
+        await self.peer.say(
+            connection.User(message=message, uuid=self._prompt_id, client_composed=turn.prompt.verbatim)
+        )
 
     async def _stop(self, turn: Turn) -> None:
         self._stopping = True
@@ -265,28 +267,28 @@ class ClaudeSession(GatedSession):
             return False
         id = str(uuid.uuid4())
         self._steering.add(id)
-        await self.peer.say(records.User(message={"role": "user", "content": text}, uuid=id))
+        await self.peer.say(connection.User(message={"role": "user", "content": text}, uuid=id))
         return True
 
-    def _hear(self, message: records.AnyRecord) -> None:
+    def _hear(self, message: connection.AnyRecord) -> None:
         match message:
-            case records.StreamEvent():
+            case connection.StreamEvent():
                 self._piece(message)
-            case records.Assistant():
+            case connection.Assistant():
                 self._block(message)
-            case records.User():
+            case connection.User():
                 self._results(message)
-            case records.System():
+            case connection.System():
                 self._system_record(message)
-            case records.ClaudeResult():
+            case connection.ClaudeResult():
                 self._ended(message)
-            case records.ControlResponse(response=response):
+            case connection.ControlResponse(response=response):
                 self._control.answered(response)
-            case records.ControlRequest():
+            case connection.ControlRequest():
                 self._asks(message)
-            case records.ControlCancel(request_id=id):
+            case connection.ControlCancel(request_id=id):
                 self._control.taken_back(id)
-            case records.UnknownRecord(record=record):
+            case connection.UnknownRecord(record=record):
                 self._later(record)
 
     def _later(self, record: dict[str, Any]) -> None:
@@ -298,7 +300,7 @@ class ClaudeSession(GatedSession):
         self._steering.discard(id)
         self._begun = self._begun or id == self._prompt_id
 
-    def _piece(self, record: records.StreamEvent) -> None:
+    def _piece(self, record: connection.StreamEvent) -> None:
         event, parent = record.event, record.parent_tool_use_id
         match event.get("type"):
             case "content_block_delta":
@@ -338,7 +340,7 @@ class ClaudeSession(GatedSession):
             if usage.prompt_tokens or usage.output_tokens:
                 self.spend(usage)
 
-    def _block(self, record: records.Assistant) -> None:
+    def _block(self, record: connection.Assistant) -> None:
         parent, model = record.parent_tool_use_id, str(record.message.get("model") or "")
         for block in record.message.get("content") or []:
             match block.get("type"):
@@ -354,7 +356,7 @@ class ClaudeSession(GatedSession):
                 case "tool_use":
                     self.calls[block["id"]] = Call(block["name"], block.get("input"), parent)
 
-    def _results(self, record: records.User) -> None:
+    def _results(self, record: connection.User) -> None:
         if record.isReplay:
             self._taken_up(record.uuid)
             return
@@ -363,7 +365,7 @@ class ClaudeSession(GatedSession):
             if isinstance(block, dict) and block.get("type") == "tool_result":
                 self._result(block, record)
 
-    def _result(self, block: dict[str, Any], record: records.User) -> None:
+    def _result(self, block: dict[str, Any], record: connection.User) -> None:
         id = block["tool_use_id"]
         call = self.calls.pop(id, None) or Call("", None, record.parent_tool_use_id)
         if id in self._denied:
@@ -380,7 +382,7 @@ class ClaudeSession(GatedSession):
             self.emit(msgspec.structs.replace(change, parent=call.parent))
         self.tool_ended(id, text, not failed, call.parent)
 
-    def _system_record(self, record: records.System) -> None:
+    def _system_record(self, record: connection.System) -> None:
         match record.subtype:
             case "init":
                 self._init(record)
@@ -411,7 +413,7 @@ class ClaudeSession(GatedSession):
     def starter_of(self, agent: Any) -> str | None:
         return self._tasks.starters.get(str(agent))
 
-    def _init(self, record: records.System) -> None:
+    def _init(self, record: connection.System) -> None:
         if record.session_id:
             self._id = record.session_id
         if record.model and (record.model,) != self._info.models:
@@ -446,7 +448,7 @@ class ClaudeSession(GatedSession):
         if self._adopted is not None:
             await self._adopted_begins.wait()
 
-    def _ended(self, result: records.ClaudeResult) -> None:
+    def _ended(self, result: connection.ClaudeResult) -> None:
         if (last := self._last_call) is not None:
             window = reading.context_window(result, last.model)
             used = last.prompt_tokens + last.output_tokens
@@ -480,7 +482,7 @@ class ClaudeSession(GatedSession):
 
     # What it asks
 
-    def _asks(self, record: records.ControlRequest) -> None:
+    def _asks(self, record: connection.ControlRequest) -> None:
         task = asyncio.create_task(self._guarded(self._around_tools.answer(record)))
         self._control.asked[record.request_id] = task
         self._jobs.add(task)

@@ -30,7 +30,7 @@ from treadle.session import (
     Subagent,
 )
 from treadle.wire.acp.connection import image_block, transport
-from treadle.wire.claude.records import AnyRecord, ControlRequest, ControlResponse
+from treadle.wire.claude.connection import AnyRecord, ControlRequest, ControlResponse
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, Fault
 from treadle.wire.mcp.revisions import dispatch, welcome
 from treadle.wire.oneshot.arguments import THEIRS

@@ -41,9 +41,16 @@ from treadle.session import Access, AgentInfo, Answer, Change, Mode, ModelMenu, 
 from treadle.sessions import abilities
 from treadle.sessions.abilities import changed_effort, effort_of
 from treadle.sessions.session import BaseSession, Turn, new_id
-from treadle.wire.codex import events as reading
+from treadle.wire.codex import translation as reading
 from treadle.wire.codex.connection import Connection
-from treadle.wire.codex.events import CodexOutput, as_item, as_usage, listed_thread, offered_models, past
+from treadle.wire.codex.translation import (
+    CodexOutput,
+    as_item,
+    as_usage,
+    listed_thread,
+    offered_models,
+    past_events,
+)
 from treadle.wire.common.images import data_url
 from treadle.wire.common.jsonrpc import METHOD_NOT_FOUND, Fault
 from treadle.wire.common.rpc import RpcCall, RpcMessage, RpcNotice
@@ -271,7 +278,7 @@ class CodexSession(DrivenSession):
         return [listed_thread(one) for one in threads or [] if isinstance(one, dict) and one.get("id")]
 
     def history(self) -> list[events.Event]:
-        return past(self._turns, self._about)
+        return past_events(self._turns, self._about)
 
     async def menu(self) -> ModelMenu:
         try:

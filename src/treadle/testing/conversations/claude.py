@@ -1,6 +1,6 @@
 """Sample conversations with Claude Code."""
 
-from treadle.wire.claude.records import (
+from treadle.wire.claude.connection import (
     Assistant,
     ClaudeResult,
     ControlCancel,
