@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Generic, Literal, Protocol, TypeVar, get_args
+from typing import Literal, Protocol, get_args
 
 import msgspec
 
@@ -35,33 +35,61 @@ from treadle.events import FINISHED, Task, TaskGroup
 from treadle.io.files import append_lines
 from treadle.session import (
     NOT_SEALED,
-    AgentInfo,
     Change,
     CommandInfo,
     CommandResult,
     Instructions,
     Mode,
     Prompt,
-    SessionSpec,
     TurnId,
     parse_mode,
 )
 from treadle.sessions.totals import Totals
 
 # What a slash command is: a name, its arguments, one line of help, and what it does to a session.
-#
-# Each group of commands declares in its own Protocol what it needs of a session, and knows nothing else about it.
-
-S = TypeVar("S", contravariant=True)
-"""What the command needs of a session."""
 
 
-class SlashCommand(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
+class CommandedSession(detached.Starter, Protocol):
+    """What commands need of a session; they know nothing else about it."""
+
+    @property
+    def busy(self) -> bool: ...
+    @property
+    def context(self) -> Context: ...
+    @property
+    def groups(self) -> Groups: ...
+    @property
+    def permissions(self) -> Permissions: ...
+    @property
+    def spent(self) -> Totals: ...
+    @property
+    def tasks(self) -> Tasks: ...
+    @property
+    def tools(self) -> Registry: ...
+    @property
+    def transcript(self) -> Transcript: ...
+    def add_rule(self, verdict: str, rule: str) -> None: ...
+    def alone(self) -> AbstractAsyncContextManager[None]:
+        """Holds back turns meanwhile."""
+        ...
+
+    def clear(self) -> None: ...
+    async def compact(self, keep: str) -> bool: ...
+    async def configure(self, change: Change) -> None: ...
+    async def expanding(self, name: str, args: str, kind: str) -> None: ...
+    async def move_to(self, transcript: Transcript) -> None: ...
+    async def prompt(self, prompt: Prompt) -> TurnId: ...
+    def read_project(self) -> None: ...
+    def rewind(self, turn: str, *, restore_files: bool = True) -> list[str]: ...
+    def system(self) -> str: ...
+
+
+class SlashCommand(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     usage: tuple[str, ...] = ("",)
     """The forms its arguments can have."""
     help: str
-    run: Callable[[S, str], Awaitable[CommandResult]]
+    run: Callable[[CommandedSession, str], Awaitable[CommandResult]]
     """(session, the text after the name, unchanged) -> result."""
     alone: Literal["never", "with arguments", "always"] = "never"
     """When it cannot run during a turn, nor a turn during it."""
@@ -292,16 +320,7 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= 40 else text[:39] + "…")
 
 
-class Delegating(detached.Starter, Protocol):
-    """What these commands need of a session."""
-
-    @property
-    def tasks(self) -> Tasks: ...
-    @property
-    def groups(self) -> Groups: ...
-
-
-async def _agent(session: Delegating, args: str) -> CommandResult:
+async def _agent(session: CommandedSession, args: str) -> CommandResult:
     verb, rest = _verb(args)
     if verb == "run":
         return await _run(session, parse_run(rest))
@@ -314,7 +333,7 @@ async def _agent(session: Delegating, args: str) -> CommandResult:
     return await _run(session, parse_run(args))
 
 
-async def _background(session: Delegating, args: str) -> CommandResult:
+async def _background(session: CommandedSession, args: str) -> CommandResult:
     verb, rest = _verb(args)
     if verb in ("", "list") and not rest.strip():
         return await _list(session, None)
@@ -332,7 +351,7 @@ def _verb(args: str) -> tuple[str, str]:
 # Starting...
 
 
-async def _run(session: Delegating, request: TaskRequest) -> CommandResult:
+async def _run(session: CommandedSession, request: TaskRequest) -> CommandResult:
     [work] = request.members
     if request.detach:
         return await _detach(session, request)
@@ -353,7 +372,7 @@ async def _run(session: Delegating, request: TaskRequest) -> CommandResult:
     return CommandResult(message=text + worktree_note(task, "\n\n"), ok=ok, data={"task": task.id})
 
 
-async def _parallel(session: Delegating, request: TaskRequest) -> CommandResult:
+async def _parallel(session: CommandedSession, request: TaskRequest) -> CommandResult:
     if request.detach:
         return await _detach(session, request)
     group = session.groups.start(request.members)
@@ -363,7 +382,7 @@ async def _parallel(session: Delegating, request: TaskRequest) -> CommandResult:
         return _group_result(await session.groups.stop(group.id, "the command that started it was interrupted"))
 
 
-async def _detach(session: Delegating, request: TaskRequest) -> CommandResult:
+async def _detach(session: CommandedSession, request: TaskRequest) -> CommandResult:
     group, tasks = await detached.start(session, request.members)
     jobs = [f"{task.label}: {task.id}" for task in tasks]
     message = "\n".join(["Started agent jobs:", *jobs, f"They run on by themselves: /agent wait {group.id}"])
@@ -377,7 +396,7 @@ def _group_result(group: TaskGroup) -> CommandResult:
 # Dealing with what runs...
 
 
-async def _wait(session: Delegating, rest: str) -> CommandResult:
+async def _wait(session: CommandedSession, rest: str) -> CommandResult:
     wanted = _one(rest, "which group?")
     found = None if wanted in session.groups else detached.find(wanted)
     if wanted not in session.groups and (found is None or found.group.id != wanted):
@@ -388,7 +407,7 @@ async def _wait(session: Delegating, rest: str) -> CommandResult:
         return _group_result(detached.Detached(found.directory).group if found else session.groups.get(wanted))
 
 
-async def _list(session: Delegating, kind: str | None) -> CommandResult:
+async def _list(session: CommandedSession, kind: str | None) -> CommandResult:
     groups = await asyncio.to_thread(detached.every)
     ours = [(task, "") for task in session.tasks.list()]
     rows = ours + [(task, f" in {group.group.id}") for group in groups for task in group.tasks]
@@ -404,7 +423,7 @@ def _action(task: Task) -> str:
     return f"  ({task.current_action})" if task.current_action else ""
 
 
-async def _read(session: Delegating, rest: str) -> CommandResult:
+async def _read(session: CommandedSession, rest: str) -> CommandResult:
     words = rest.split()
     if not 1 <= len(words) <= 2 or not all(word.isdigit() for word in words[1:]):
         raise WrongUse("which task, and from which byte on?")
@@ -416,7 +435,7 @@ async def _read(session: Delegating, rest: str) -> CommandResult:
     return reply(f"{head}\n\n{text.rstrip()}{more}".rstrip())
 
 
-async def _send(session: Delegating, rest: str) -> CommandResult:
+async def _send(session: CommandedSession, rest: str) -> CommandResult:
     wanted, text = _verb(rest)
     if not wanted or not text.strip():
         raise WrongUse("to which agent, and what?")
@@ -426,7 +445,7 @@ async def _send(session: Delegating, rest: str) -> CommandResult:
     return reply(f"{task.id} hears it at its next step." if heard else f"{task.id} is {task.status}", ok=heard)
 
 
-async def _stop(session: Delegating, rest: str) -> CommandResult:
+async def _stop(session: CommandedSession, rest: str) -> CommandResult:
     wanted, reason = _verb(rest)
     if not wanted:
         raise WrongUse("which one?")
@@ -440,7 +459,7 @@ async def _stop(session: Delegating, rest: str) -> CommandResult:
     return reply(f"{wanted} was told to stop")
 
 
-async def _close(session: Delegating, rest: str) -> CommandResult:
+async def _close(session: CommandedSession, rest: str) -> CommandResult:
     wanted = _one(rest, "which one?")
     if session.tasks.has(wanted):
         await session.tasks.forget(wanted)
@@ -457,7 +476,7 @@ def _one(rest: str, question: str) -> str:
     return words[0]
 
 
-def _find(session: Delegating, wanted: str) -> Task:
+def _find(session: CommandedSession, wanted: str) -> Task:
     if session.tasks.has(wanted):
         return session.tasks.get(wanted)
     found = _detached(wanted)
@@ -474,7 +493,7 @@ def _detached(wanted: str) -> detached.Detached:
     return found
 
 
-_Verb = Callable[[Delegating, str], Awaitable[CommandResult]]
+_Verb = Callable[[CommandedSession, str], Awaitable[CommandResult]]
 _BACKGROUND_VERBS: dict[str, _Verb] = {
     **dict.fromkeys(("read", "log", "open"), _read),
     **dict.fromkeys(("cancel", "stop"), _stop),
@@ -521,31 +540,12 @@ AGENT_COMMANDS = (
 # Commands that change the session: its conversation, model, mode, permissions and memory.
 
 
-class Controlled(Protocol):
-    """What these commands need of a session."""
-
-    @property
-    def spec(self) -> SessionSpec: ...
-    @property
-    def info(self) -> AgentInfo: ...
-    @property
-    def context(self) -> Context: ...
-    @property
-    def permissions(self) -> Permissions: ...
-    def clear(self) -> None: ...
-    async def compact(self, keep: str) -> bool: ...
-    async def configure(self, change: Change) -> None: ...
-    async def prompt(self, prompt: Prompt) -> TurnId: ...
-    def add_rule(self, verdict: str, rule: str) -> None: ...
-    def read_project(self) -> None: ...
-
-
-async def _clear(session: Controlled, args: str) -> CommandResult:
+async def _clear(session: CommandedSession, args: str) -> CommandResult:
     session.clear()
     return reply("The conversation starts afresh. /rewind still goes back to what was before.")
 
 
-async def _compact(session: Controlled, args: str) -> CommandResult:
+async def _compact(session: CommandedSession, args: str) -> CommandResult:
     before = session.context.tokens()
     if not session.context.messages:
         return reply("There is nothing to compact yet.")
@@ -554,14 +554,14 @@ async def _compact(session: Controlled, args: str) -> CommandResult:
     return reply(f"Compacted: about {before:,} tokens are now {session.context.tokens():,}.")
 
 
-async def _model(session: Controlled, args: str) -> CommandResult:
+async def _model(session: CommandedSession, args: str) -> CommandResult:
     if not args.strip():
         return reply(f"The model is {', '.join(session.info.models)}. `treadle models` lists what there is.")
     await session.configure(Change(model=args.strip()))
     return reply(f"The model is now {args.strip()}.")
 
 
-async def _mode(session: Controlled, args: str) -> CommandResult:
+async def _mode(session: CommandedSession, args: str) -> CommandResult:
     permissions = session.permissions
     if not args.strip():
         rows = [(f"{'*' if mode == permissions.mode else ' '} {mode}", means) for mode, means in MEANS.items()]
@@ -579,14 +579,14 @@ MEANS: dict[Mode, str] = {
 }
 
 
-async def _plan(session: Controlled, args: str) -> CommandResult:
+async def _plan(session: CommandedSession, args: str) -> CommandResult:
     await session.configure(Change(mode="plan"))
     if not args.strip():
         return reply("In plan mode nothing is changed; say what is to be planned. /mode MODE leaves it.")
     return CommandResult(message="", turn=await session.prompt(Prompt(text=args)))
 
 
-async def _permissions(session: Controlled, args: str) -> CommandResult:
+async def _permissions(session: CommandedSession, args: str) -> CommandResult:
     if args.strip():
         verdict, _, rule = args.strip().partition(" ")
         if verdict not in ("allow", "ask", "deny") or not rule.strip():
@@ -600,7 +600,7 @@ async def _permissions(session: Controlled, args: str) -> CommandResult:
     return reply(f"mode: {permissions.mode or 'none'}\n" + (columns(rows) if rows else "No rules."))
 
 
-async def _memory(session: Controlled, args: str) -> CommandResult:
+async def _memory(session: CommandedSession, args: str) -> CommandResult:
     verb, _, text = args.strip().partition(" ")
     if not verb:
         spec = session.spec
@@ -618,7 +618,7 @@ async def _memory(session: Controlled, args: str) -> CommandResult:
     return reply(f"Added to {path}")
 
 
-async def _exit(session: Controlled, args: str) -> CommandResult:
+async def _exit(session: CommandedSession, args: str) -> CommandResult:
     return reply("bye")
 
 
@@ -662,20 +662,7 @@ CONTROL = (
 SHOWN = 20
 
 
-class RecordedSession(Protocol):
-    """What these commands need of a session."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def spec(self) -> SessionSpec: ...
-    @property
-    def transcript(self) -> Transcript: ...
-    async def move_to(self, transcript: Transcript) -> None: ...
-    def rewind(self, turn: str, *, restore_files: bool = True) -> list[str]: ...
-
-
-async def _sessions(session: RecordedSession, args: str) -> CommandResult:
+async def _sessions(session: CommandedSession, args: str) -> CommandResult:
     entries = await asyncio.to_thread(list_sessions, session.spec.cwd)
     rows = []
     for entry in entries[:SHOWN]:
@@ -687,7 +674,7 @@ async def _sessions(session: RecordedSession, args: str) -> CommandResult:
     return reply((columns(rows) or "No session of this directory is saved.") + more)
 
 
-async def _resume(session: RecordedSession, args: str) -> CommandResult:
+async def _resume(session: CommandedSession, args: str) -> CommandResult:
     if not args.strip():
         shown = await _sessions(session, "")
         return reply(f"{shown.message}\n\n/resume ID goes on with one.")
@@ -698,7 +685,7 @@ async def _resume(session: RecordedSession, args: str) -> CommandResult:
     return reply(f"Now in session {session.id}{_title(session)}: {len(session.transcript.turns())} turns so far.")
 
 
-async def _fork(session: RecordedSession, args: str) -> CommandResult:
+async def _fork(session: CommandedSession, args: str) -> CommandResult:
     old = session.transcript
     copy = Transcript.create(
         cwd=session.spec.cwd,
@@ -712,7 +699,7 @@ async def _fork(session: RecordedSession, args: str) -> CommandResult:
     return reply(f"Now in session {session.id}, a copy of {original}, which stays as it was.")
 
 
-async def _rename(session: RecordedSession, args: str) -> CommandResult:
+async def _rename(session: CommandedSession, args: str) -> CommandResult:
     name = " ".join(args.split())
     if not name:
         raise WrongUse("a session needs a name")
@@ -720,7 +707,7 @@ async def _rename(session: RecordedSession, args: str) -> CommandResult:
     return reply(f"This session is now called {name!r}: treadle --resume {_quoted(name)}")
 
 
-async def _rewind(session: RecordedSession, args: str) -> CommandResult:
+async def _rewind(session: CommandedSession, args: str) -> CommandResult:
     words = args.split()
     keep = "--keep-files" in words
     words = [word for word in words if word != "--keep-files"]
@@ -746,7 +733,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())[:60]
 
 
-def _title(session: RecordedSession) -> str:
+def _title(session: CommandedSession) -> str:
     return f" ({session.transcript.name})" if session.transcript.name else ""
 
 
@@ -776,34 +763,10 @@ HISTORY = (
 # Commands that only look: they answer at once, also while a turn runs.
 
 
-class SeenSession(Protocol):
-    """What these commands need of a session."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def spec(self) -> SessionSpec: ...
-    @property
-    def info(self) -> AgentInfo: ...
-    @property
-    def busy(self) -> bool: ...
-    @property
-    def transcript(self) -> Transcript: ...
-    @property
-    def context(self) -> Context: ...
-    @property
-    def spent(self) -> Totals: ...
-    @property
-    def tasks(self) -> Tasks: ...
-    @property
-    def tools(self) -> Registry: ...
-    def system(self) -> str: ...
-
-
 _SEALED = {True: "yes", False: f"no: {NOT_SEALED}", None: "nothing was started yet; commands are to be confined"}
 
 
-async def _status(session: SeenSession, args: str) -> CommandResult:
+async def _status(session: CommandedSession, args: str) -> CommandResult:
     running = sum(task.status not in FINISHED for task in session.tasks.list())
     rows = [
         ("treadle", __version__),
@@ -821,7 +784,7 @@ async def _status(session: SeenSession, args: str) -> CommandResult:
     return reply(columns(rows))
 
 
-async def _cost(session: SeenSession, args: str) -> CommandResult:
+async def _cost(session: CommandedSession, args: str) -> CommandResult:
     spent = session.spent
     rows = [
         ("cost", _dollars(spent.cost_usd, spent.calls)),
@@ -842,7 +805,7 @@ def _dollars(cost: float | None, calls: int) -> str:
     return "unknown: no price is known for this model" if cost is None else f"${cost:.4f}"
 
 
-async def _context(session: SeenSession, args: str) -> CommandResult:
+async def _context(session: CommandedSession, args: str) -> CommandResult:
     context = session.context
     kinds = {"by you": 0, "by the model": 0, "from tools": 0}
     for message in context.messages:
@@ -857,12 +820,12 @@ async def _context(session: SeenSession, args: str) -> CommandResult:
     return reply(columns(rows))
 
 
-def _filled(session: SeenSession) -> str:
+def _filled(session: CommandedSession) -> str:
     used, window = session.context.tokens(), session.context.window
     return f"{used:,} of {window:,} tokens ({100 * used / window:.0f}%)"
 
 
-async def _tools(session: SeenSession, args: str) -> CommandResult:
+async def _tools(session: CommandedSession, args: str) -> CommandResult:
     if not len(session.tools):
         return reply("No tools are offered in this session.")
     return reply(columns([(f"{tool.name} ({tool.kind})", _sentence(tool.description)) for tool in session.tools]))
@@ -872,7 +835,7 @@ def _sentence(text: str) -> str:
     return " ".join(text.split()).split(". ")[0].rstrip(".") + "."
 
 
-async def _skills(session: SeenSession, args: str) -> CommandResult:
+async def _skills(session: CommandedSession, args: str) -> CommandResult:
     found = await asyncio.to_thread(project.skills, session.spec.cwd, session.spec.instructions)
     if not found:
         return reply("There are no skills here. A skill is a folder with a SKILL.md in .treadle/skills.")
@@ -891,15 +854,7 @@ STATUS = (
 # The table of all commands, and how one is run.
 
 
-class Commanded(SeenSession, Controlled, RecordedSession, Delegating, Protocol):
-    """A session with slash commands: what each group of them needs, and a way to hold back turns meanwhile."""
-
-    def alone(self) -> AbstractAsyncContextManager[None]: ...
-
-    async def expanding(self, name: str, args: str, kind: str) -> None: ...
-
-
-async def run(session: Commanded, name: str, args: str) -> CommandResult | None:
+async def run(session: CommandedSession, name: str, args: str) -> CommandResult | None:
     """Run `/name args`; None when there is no such command. An error is a failed result."""
     command = COMMANDS.get(name)
     try:
@@ -916,11 +871,11 @@ async def run(session: Commanded, name: str, args: str) -> CommandResult | None:
         return reply(str(error), ok=False)
 
 
-def _usage(command: SlashCommand[Commanded]) -> str:
+def _usage(command: SlashCommand) -> str:
     return "\n".join(f"{'usage:' if at == 0 else '      '} {form}" for at, form in enumerate(command.forms))
 
 
-async def _start_turn(session: Commanded, name: str, args: str) -> CommandResult | None:
+async def _start_turn(session: CommandedSession, name: str, args: str) -> CommandResult | None:
     """A command that the project or the person has written, or a skill: text for the model."""
     cwd, instructions = session.spec.cwd, session.spec.instructions
     found = project.commands(cwd, instructions).get(name)
@@ -952,7 +907,7 @@ def every(cwd: str, instructions: Instructions) -> list[CommandInfo]:
     return list(found.values())
 
 
-async def _help(session: Commanded, args: str) -> CommandResult:
+async def _help(session: CommandedSession, args: str) -> CommandResult:
     name = args.strip().removeprefix("/")
     cwd, instructions = session.spec.cwd, session.spec.instructions
     own, skills = project.commands(cwd, instructions), project.skills(cwd, instructions)
@@ -972,7 +927,7 @@ async def _help(session: Commanded, args: str) -> CommandResult:
     return reply("\n\n".join(parts))
 
 
-COMMANDS: dict[str, SlashCommand[Commanded]] = {
+COMMANDS: dict[str, SlashCommand] = {
     command.name: command
     for command in (
         SlashCommand(name="help", usage=("[NAME]",), help="List all commands, or say how one is used.", run=_help),
