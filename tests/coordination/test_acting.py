@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from treadle.coordination import identity
 from treadle.coordination.bindings import IdentityBindings, acting
 from treadle.coordination.identity import root
 from treadle.coordination.planning import Planning
-from treadle.errors import ConfigError, Denied
+from treadle.errors import Denied
 
 AGENT = """
 import json, os, subprocess, sys
@@ -166,37 +165,6 @@ def test_what_a_program_holds_for_itself_is_its_as_long_as_it_runs(project: Path
         program.communicate(b"")
     assert "holder not connected since" in heimdall("claim", "list").stdout
     assert heimdall("claim", "claim", "docs", "--task", "T", HEIMDALL_HAID=ann, HEIMDALL_PROCESS="x:y").returncode == 0
-
-
-def test_a_session_has_a_name_of_its_own_before_it_holds_anything(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    planning = Planning(project=str(project))
-    mine = root(planning.project)
-    assert acting(planning) == acting(planning, enter=True) == mine
-    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s1")
-    assert acting(planning) == f"{mine}/claude-code-{sha256(b'claude:s1').hexdigest()[:8]}"
-    assert not list(IdentityBindings(planning, "").all()), "asking who acts binds nothing"
-    monkeypatch.setenv("CLAUDE_PID", str(os.getpid()))
-    assert acting(planning, enter=True) == acting(planning) == f"{mine}/claude-code"
-    (bound,) = IdentityBindings(planning, "").all()
-    assert (bound.key, bound.process) == ("claude:s1", identity.key_of(os.getpid()))
-
-
-def test_a_declared_identity_is_checked_and_noted_with_its_process_when_it_enters(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    planning, ann = Planning(project=str(project)), "haid:ann.box-0001/coder"
-    monkeypatch.setenv("HEIMDALL_HAID", "nobody")
-    with pytest.raises(ConfigError):
-        acting(planning)
-    monkeypatch.setenv("HEIMDALL_HAID", ann)
-    assert acting(planning, enter=True) == ann and not list(IdentityBindings(planning, "").all())
-    monkeypatch.setenv("HEIMDALL_PROCESS", "7:9")
-    assert acting(planning) == ann and not list(IdentityBindings(planning, "").all())
-    assert acting(planning, enter=True) == ann
-    (bound,) = IdentityBindings(planning, "").all()
-    assert (bound.haid, bound.process) == (ann, (7, 9))
 
 
 def test_a_session_acts_as_its_own_and_its_sub_agents_and_as_what_is_over_but_not_as_another(

@@ -35,38 +35,12 @@ def test_an_agent_releases_anothers_claim_only_with_a_code_that_works_once(
     assert heimdall(*release).returncode == 0, "a person needs none"
 
 
-def test_a_code_ends(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = bindings.grant(Planning(project=str(project), clock=lambda: 1000.0), 1)
-    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s1")
-    monkeypatch.setenv("HEIMDALL_ALLOW", given)
-    with pytest.raises(Denied, match="may not do that"):
-        bindings.require(Planning(project=str(project), clock=lambda: 1061.0), "do that")
-
-
 def test_an_agent_passes_the_guard_only_with_a_code(heimdall: Run, project: Path, claims: Claims) -> None:
     heimdall("claim", "guard", "install")
     change(project)
     bypass = {**AGENT, "HEIMDALL_GUARD_BYPASS": "because"}
     assert attempt(project, "commit", "-qm", "no", **bypass).returncode
     assert attempt(project, "commit", "-qm", "yes", **bypass, HEIMDALL_ALLOW=code(heimdall)).returncode == 0
-
-
-def test_an_agent_does_not_act_as_another_living_session(heimdall: Run, project: Path) -> None:
-    assert heimdall("claim", "claim", "src", "--task", "T", CLAUDE_CODE_SESSION_ID="s1").returncode == 0
-    assert heimdall("claim", "claim", "docs", "--task", "T", CLAUDE_CODE_SESSION_ID="s2").returncode == 0
-    planning = Planning(project=str(project))
-    first, second = (Claims(planning, str(project)).bindings.find_key(f"claude:{one}") for one in ("s1", "s2"))
-    assert first is not None and second is not None
-    with Claims(planning, str(project)).planning.lock(Path(first_lock(first.haid)).name):  # as its server has it
-        refused = heimdall("claim", "release", CLAUDE_CODE_SESSION_ID="s2", HEIMDALL_HAID=first.haid)
-        assert refused.returncode == 2 and "may not act as" in refused.stderr
-        assert heimdall("claim", "release", CLAUDE_CODE_SESSION_ID="s2", HEIMDALL_HAID=second.haid).returncode == 0
-
-
-def first_lock(haid: str) -> str:
-    from treadle.coordination.bindings import file_name
-
-    return f"seats-{file_name(haid)}"
 
 
 def test_an_agent_cannot_allow_itself(heimdall: Run, project: Path) -> None:

@@ -12,27 +12,8 @@ from treadle.coordination import identity
 from treadle.coordination.bindings import GONE_SECONDS, IdentityBindings
 from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
-from treadle.io.process import table
 
 ROOT = "haid:ann.box-0001"
-
-
-def test_the_second_of_a_name_gets_a_number_and_the_first_keeps_its_own(planning: Planning) -> None:
-    first, second, third = (IdentityBindings(planning, ROOT) for _ in range(3))
-    assert first.haid("Claude Code") == f"{ROOT}/claude-code"
-    assert second.haid("claude-code") == f"{ROOT}/claude-code-2"
-    assert first.haid("claude-code") == f"{ROOT}/claude-code"
-    assert third.haid("cursor") == f"{ROOT}/cursor"
-    first.leave()
-    assert third.haid("claude-code") == f"{ROOT}/claude-code"
-    second.leave()
-    third.leave()
-
-
-def test_a_name_of_nothing_plain_is_a_client_all_the_same(planning: Planning) -> None:
-    bindings = IdentityBindings(planning, f"{ROOT}/spawned")
-    assert bindings.haid("!!!") == f"{ROOT}/mcp-client"
-    bindings.leave()
 
 
 def test_a_killed_server_frees_its_identity(planning: Planning) -> None:
@@ -102,33 +83,3 @@ def test_sessions_that_ended_long_ago_are_forgotten_unless_they_hold_something(t
     now[0] += GONE_SECONDS + 60
     assert IdentityBindings(planning, ROOT, remote=True).enter("claude", "claude:s1", None)
     assert sorted(binding.name for binding in bindings.all()) == ["claude-code", "cursor"]
-
-
-def test_an_identity_is_noted_with_its_process_once_and_again_when_that_is_another(planning: Planning) -> None:
-    bindings = IdentityBindings(planning, ROOT)
-    mine = table.start_time(os.getpid())
-    for process in ((os.getpid(), mine), (os.getpid(), mine), (os.getpid(), mine + 1)):
-        bindings.note(f"{ROOT}/coder", process)
-        found = [each for each in bindings.all() if each.haid == f"{ROOT}/coder"]
-        assert [(each.process, each.name, each.of) for each in found] == [(process, "coder", "")]
-    assert bindings.family(f"{ROOT}/coder") == {f"{ROOT}/coder"}
-
-
-def test_a_session_that_writes_itself_again_keeps_since_when_it_is_here(tmp_path: Path) -> None:
-    now = [1_781_179_647.0]
-    planning = Planning(str(tmp_path / ".planning"), project=str(tmp_path), clock=lambda: now[0])
-    bindings = IdentityBindings(planning, ROOT, remote=True)
-    haid = bindings.enter("claude", "claude:s1", None)
-    first = bindings.of(haid)
-    assert first is not None and first.fields["since"] == first.fields["seen"] and first.fields["cwd"] == str(tmp_path)
-    assert "pid" not in first.fields and "of" not in first.fields and first.process is None
-    now[0] += 60
-    mine = (os.getpid(), table.start_time(os.getpid()))
-    assert bindings.enter("claude", "claude:s1", mine) == haid
-    again = bindings.of(haid)
-    assert again is not None and again.fields["since"] == first.fields["since"]
-    bindings.note(f"{ROOT}/coder", mine)
-    assert bindings.of(f"{ROOT}/none") is None
-    (tmp_path / ".planning" / "seats").mkdir(exist_ok=True)
-    Path(again.path).write_text("{")
-    assert bindings.of(haid) is None, "one that is damaged is none"

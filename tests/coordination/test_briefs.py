@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.coordination.briefs import anchors, build, indented, invariants_fault, reference_fault, section
+from treadle.coordination.briefs import anchors, build, section
 from treadle.coordination.capsules import Capsules
 from treadle.coordination.planning import Planning
 from treadle.coordination.table import Symbols
@@ -48,19 +48,6 @@ def test_an_unknown_capsule_always_refuses(planning: Planning) -> None:
     assert "\tbrief\trefused\t" in Path(planning.path("protocol.log")).read_text()
 
 
-def test_every_brief_and_every_refusal_is_in_the_log(planning: Planning) -> None:
-    build(planning, "1", "spec", "F12", "w2")
-    for symbols, capsules in (("F99", ""), ("", "w9")):
-        with pytest.raises(NotFound):
-            build(planning, "2", "spec", symbols, capsules, strict=True)
-    rows = [line.split("\t")[-3:] for line in Path(planning.path("protocol.log")).read_text().splitlines()]
-    assert [row for row in rows if row[0] == "brief"] == [
-        ["brief", "build", "task=1 symbols=F12 capsules=w2"],
-        ["brief", "refused", "task=2 symbols=F99 capsules= unresolved=symbol F99"],
-        ["brief", "refused", "task=2 symbols= capsules=w9 no such capsule: w9"],
-    ]
-
-
 def test_a_spec_that_names_a_section_is_that_section(planning: Planning, tmp_path: Path) -> None:
     text = "# One\nfirst\n## Part\nof it\n### Deeper\nx\n## Next\ny\n# Two\nlast"
     (tmp_path / "SPEC.md").write_text(text)
@@ -93,28 +80,3 @@ def test_a_brief_without_a_task_or_a_spec_is_refused(planning: Planning) -> None
 def test_headings_are_named_as_github_names_them() -> None:
     text = "# One: *two* (three)\n## Same\n## Same\n```\n# not one\n```\n### Same ##\n####### seven\n#no\n"
     assert anchors(text) == {"one-two-three", "same", "same-1", "same-2"}
-
-
-def test_headings_that_are_alike_are_numbered_past_those_that_have_that_name() -> None:
-    assert anchors("# A\n# A\n# A-1\n") == {"a", "a-1", "a-1-1"}
-    assert anchors("~~~\n# no\n~~~\n# yes\n#\n# \n###### six\n") == {"yes", "six"}
-    assert anchors("#\tno\n # no\n#yes no\n") == set()
-
-
-def test_what_is_unresolved_and_not_strict_is_marked_and_a_reference_says_what_is_missing(
-    planning: Planning, tmp_path: Path
-) -> None:
-    (tmp_path / "INV.md").write_text("# Rules\n")
-    assert reference_fault(str(tmp_path), "INV.md") is None and reference_fault(str(tmp_path), "INV.md#rules") is None
-    assert reference_fault(str(tmp_path), "INV.md#x") == "heading #x in INV.md"
-    assert reference_fault(str(tmp_path), ".") == "file ."
-    assert invariants_fault(str(tmp_path), "NO.md") == "invariants file NO.md"
-    assert invariants_fault(str(tmp_path), "INV.md#x") == "heading #x in INV.md"
-    assert invariants_fault(str(tmp_path), "INV.md#rules") is None
-    brief = build(planning, "1", "spec", "F99", "", "NO.md")
-    assert "F99 = <UNRESOLVED>" in brief and "INVARIANTS REF: NO.md" in brief
-    with pytest.raises(NotFound, match=r"task 1 would be incomplete: symbol F99, invariants file NO.md"):
-        build(planning, "1", "spec", "F99", "", "NO.md", strict=True)
-    whole = build(planning, "1", "spec", "", "w2", budget=10_000)
-    assert "did one" in whole and "more" not in whole
-    assert indented("a\n\nb\n\n") == "  a\n\n  b\n"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from treadle.coordination.capsules import Capsules, _in_order, depends_of, split_ids, within
 from treadle.coordination.planning import Planning
-from treadle.errors import ConfigError, NotFound
+from treadle.errors import ConfigError
 from treadle.sessions.tokens import estimate
 
 
@@ -35,23 +35,6 @@ def test_ten_lines_pass_and_eleven_are_refused_before_anything_is_touched(capsul
     assert capsules.show("w1") == before
 
 
-def test_what_is_refused_or_missing_is_in_the_trail_too(capsules: Capsules) -> None:
-    capsules.write("w1", "one", depends="lost")
-    for attempt in (
-        lambda: capsules.write("w2", "1\n2\n3\n4\n5\n6"),
-        lambda: capsules.show("nowhere"),
-        lambda: capsules.hydrate(["w1"]),
-    ):
-        with pytest.raises((ConfigError, NotFound)):
-            attempt()
-    trail = Path(capsules.planning.path("protocol.log")).read_text().splitlines()
-    assert [line.split("\t")[2:] for line in trail[1:]] == [
-        ["refuse", "w2 lines=11"],
-        ["miss", "nowhere"],
-        ["miss", "lost"],
-    ]
-
-
 @pytest.mark.parametrize("what", ["", " \n"])
 def test_a_capsule_must_say_what_was_done(capsules: Capsules, what: str) -> None:
     with pytest.raises(ConfigError, match="what was done"):
@@ -75,21 +58,6 @@ def test_an_id_that_could_leave_the_directory_is_refused(capsules: Capsules, nam
         capsules.hydrate([name])
 
 
-def test_a_chain_is_hydrated_prerequisites_first(capsules: Capsules) -> None:
-    capsules.write("w1", "one")
-    capsules.write("w2", "two", depends="w1")
-    capsules.write("w3", "three")
-    assert capsules.deps("w2") == ["w1", "w2"]
-    assert capsules.hydrate(["w2"]) == capsules.show("w1") + "\n" + capsules.show("w2")
-
-
-def test_a_diamond_is_in_dependency_order(capsules: Capsules) -> None:
-    capsules.write("base", "b")
-    capsules.write("L", "l", depends="base")
-    capsules.write("T", "t", depends="base,L")
-    assert capsules.deps("T") == ["base", "L", "T"]
-
-
 def test_a_circle_is_broken_the_same_way_every_time(capsules: Capsules) -> None:
     capsules.write("a", "a", depends="b")
     capsules.write("b", "b", depends="c")
@@ -98,21 +66,6 @@ def test_a_circle_is_broken_the_same_way_every_time(capsules: Capsules) -> None:
     assert capsules.deps("b") == ["a", "c", "b"]
     capsules.write("self", "s", depends="self")
     assert capsules.deps("self") == ["self"]
-
-
-def test_what_is_missing_is_named_with_who_needs_it(capsules: Capsules) -> None:
-    capsules.write("w2", "two", depends="gone,lost")
-    with pytest.raises(NotFound, match=r"gone \(needed by w2\), lost \(needed by w2\)"):
-        capsules.hydrate(["w2"])
-    with pytest.raises(NotFound, match="gone"):
-        capsules.deps("w2")
-
-
-def test_a_chain_of_thousands_needs_no_recursion(capsules: Capsules) -> None:
-    capsules.write("c0", "x")
-    for number in range(1, 2000):
-        capsules.write(f"c{number}", "x", depends=f"c{number - 1}")
-    assert capsules.deps("c1999") == [f"c{number}" for number in range(2000)]
 
 
 NODES = "abcdef"

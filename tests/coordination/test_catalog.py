@@ -5,7 +5,6 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from treadle.coordination.claim import MOST_SHOWN
 from treadle.coordination.claims import Catalog, CatalogEntry, Claims, Collision
 from treadle.coordination.planning import Planning
 from treadle.coordination.surfaces import Surface
-from treadle.io.files import state_numbers
 
 HAIDS = [f"haid:p{number}.box-{number:04x}" for number in range(30)]
 
@@ -84,29 +82,6 @@ def test_a_file_that_comes_or_is_replaced_or_goes_changes_the_date_and_is_notice
     noticed(first.unlink, "docs/0.md", 0)
 
 
-def test_between_two_looks_at_every_file_what_is_not_changed_is_not_looked_at(claims: Claims) -> None:
-    """A change made inside an existing file is seen at the next check of all files."""
-    claims.catalog.trusted = 3600.0
-    second = sorted(Path(claims.directory).glob("*.json"))[1]
-    os.utime(claims.directory, (0, claims.planning.clock() - 3600))
-    assert holders(claims, "moved") == []
-    second.write_text(json.dumps({**json.loads(second.read_text()), "claimed_surfaces": ["moved"]}))
-    assert holders(claims, "moved") == []
-    claims.catalog.trusted = 0.0
-    assert len(holders(claims, "moved")) == 1
-
-
-def test_what_we_write_needs_no_look_at_every_file(claims: Claims) -> None:
-    """A hidden edit shows whether the files were checked."""
-    claims.catalog.trusted = 3600.0
-    second = sorted(Path(claims.directory).glob("*.json"))[1]
-    second.write_text(json.dumps({**json.loads(second.read_text()), "claimed_surfaces": ["moved"]}))
-    claims.claim("haid:x.box-ffff", ["new"], "T")
-    assert holders(claims, "moved") == [] and holders(claims, "docs/7.md") == [HAIDS[7]]
-    claims.release("haid:x.box-ffff")  # this did not check first whether the index was right
-    assert len(holders(claims, "moved")) == 1
-
-
 def test_a_claim_that_ends_is_removed_and_one_whose_time_is_over_is_not_listed(claims: Claims) -> None:
     now = claims.planning.clock()
     claims.planning.clock = lambda: now + 91 * 60
@@ -133,18 +108,6 @@ def test_an_index_without_claims_says_that_there_are_none(claims: Claims) -> Non
     assert claims.listed() == [] and claims.unseen() == [] and holders(claims, "docs/7.md") == []
     assert claims.claim(HAIDS[0], ["new"], "T").fence == len(HAIDS) + 1
     assert len(claims.listed()) == 1
-
-
-def test_a_command_that_asks_several_things_looks_once(claims: Claims, tmp_path: Path) -> None:
-    once = Claims(claims.planning, str(tmp_path), once=True)
-    once.few = 3
-    once.catalog.trusted = 0.0
-    before = len(once.listed())
-    first = sorted(Path(claims.directory).glob("*.json"))[0]
-    (first.parent / "haid_y.json").write_text(first.read_text())
-    assert len(once.listed()) == before and once.unseen() == []
-    once.release("haid:x.box-ffff")
-    assert len(once.listed()) == before + 1
 
 
 NAMES = st.sampled_from(["a", "b", "ab", "a-", "a0", "*", "**", "?"])
@@ -243,74 +206,3 @@ class Few:
 def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Few:
     monkeypatch.setattr(catalog, "SETTLED_SECONDS", 0.0)
     return Few(tmp_path)
-
-
-def test_the_index_says_what_ended_what_is_broken_and_how_each_is_listed(few: Few) -> None:
-    for now, over, valid in ((14.9, ["b.json"], "a"), (15.0, [], "ab"), (19.9, [], "ab"), (20.0, ["a.json"], "b")):
-        assert few.ask(lambda rows, now=now: rows.over(now)) == over
-        for as_json, form in ((True, "json"), (False, "text")):
-            shown = few.ask(lambda rows, now=now, as_json=as_json: rows.shown(now, as_json=as_json))
-            assert shown == {f"{name}.json": f"{form} {name}" for name in valid}
-    assert few.ask(lambda rows: (rows.broken(), rows.fence())) == (["c.json"], 7)
-    assert few.ask(lambda rows: rows.near(["src/a/b"])) == ["a.json"]
-    assert few.ask(lambda rows: rows.near(["**"])) == ["a.json", "b.json"]
-    assert few.ask(lambda rows: rows.near(["**"], lambda path: path == "src/a")) == ["b.json"]
-    assert few.ask(lambda rows: rows.near(["docs/x"], lambda path: True)) == ["b.json"], "it is no plain path"
-
-
-def test_there_is_no_index_of_few_claims_and_it_is_not_made_by_what_is_told(few: Few) -> None:
-    assert few.ask(lambda rows: 1, few=3) is None and not few.index.exists()
-    few.catalog.tell("a.json", current=True)
-    assert not few.index.exists() and few.read == []
-    assert few.ask(lambda rows: 1) == 1 and few.index.exists()
-    assert few.ask(lambda rows: 1, few=3) is None, "when there are few by now"
-    assert few.ask(lambda rows: 1, few=3, look=False) == 1
-
-
-def test_only_what_changed_is_read_again(few: Few) -> None:
-    assert few.reads() == ["a.json", "b.json", "c.json"] and few.reads() == []
-    few.entries["a.json"] = CatalogEntry("haid:a", 10.0, 20.0, 3, ["lib"], ("", ""))
-    (few.place / "a.json").write_text("changed, and longer")
-    assert few.reads() == ["a.json"] and few.reads() == []
-    assert few.ask(lambda rows: (rows.near(["src/a"]), rows.near(["lib/x"]))) == ([], ["a.json"])
-    (few.place / "d.json").write_text("d")
-    few.entries["d.json"] = few.entries["a.json"]
-    (few.place / "b.json").unlink()
-    assert few.reads() == ["d.json"]
-    assert few.ask(lambda rows: (rows.near(["docs"]), sorted(rows.shown(15.0, as_json=True)))) == (
-        [],
-        ["a.json", "d.json"],
-    )
-    few.catalog.tell("d.json", current=False)
-    few.catalog.tell("never.json", current=False)
-    (few.place / "d.json").unlink()
-    few.catalog.tell("d.json", current=False)
-    few.ask(lambda rows: 1, few=0, look=False)
-    files = state_numbers(str(few.place), catalog.ENDING)
-    with closing(sqlite3.connect(few.index)) as connection:
-        ((seen, dated),) = connection.execute("select seen, dated from total")
-        assert dict(connection.execute("select name, seen from files")) == files
-    assert seen == sum(files.values()) & catalog._MASK and dated == catalog._UNSETTLED
-
-
-def test_what_was_just_written_is_read_again(few: Few, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalog, "SETTLED_SECONDS", 3600.0)
-    assert few.reads() == few.reads() == ["a.json", "b.json", "c.json"]
-
-
-def test_a_directory_that_has_not_changed_is_not_looked_at_for_a_while(few: Few) -> None:
-    few.catalog.trusted = 3600.0
-    few.reads()
-    (few.place / "a.json").write_text("changed, and longer")
-    assert few.reads() == []
-    few.catalog.tell("b.json", current=True)
-    assert few.reads() == [], "what we write ourselves changes nothing else"
-    few.catalog.tell("b.json", current=False)
-    assert few.reads() == ["a.json"]
-
-
-@pytest.mark.parametrize("look", [True, False])
-def test_a_damaged_index_is_replaced_by_a_whole_one(few: Few, look: bool) -> None:
-    few.index.write_bytes(b"garbage" * 1000)
-    assert few.ask(lambda rows: rows.near(["**"]), look=look) == ["a.json", "b.json"]
-    assert few.ask(lambda rows: rows.broken(), look=False) == ["c.json"]

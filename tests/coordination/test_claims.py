@@ -15,10 +15,8 @@ import pytest
 from tests.coordination.conftest import Clock, at_once
 from treadle.coordination.claims import Claims, Collision
 from treadle.coordination.planning import Planning
-from treadle.coordination.surfaces import Surface
 from treadle.errors import Busy, ConfigError, Denied, NotFound
 from treadle.io.files import locked
-from treadle.io.process import table
 
 ANN, BOB = "haid:ann.box-0001", "haid:bob.box-0002"
 
@@ -98,13 +96,6 @@ def test_a_surface_outside_of_the_repository_is_refused(claims: Claims, text: st
         claims.claim(ANN, [text], "T")
 
 
-def test_a_surface_that_stands_for_no_file_is_named(claims: Claims, tmp_path: Path) -> None:
-    (tmp_path / "src" / "a").mkdir(parents=True)
-    (tmp_path / "src" / "a" / "b.ts").write_text("x")
-    good = ["src/a/**", "src/a/b.ts", "src", "**/*.ts", "src/a/b.ts#f", "{lib,src}/**"]
-    assert claims.without_files([*good, "scr/**", "src/a/c.ts", "**/*.py"]) == ["scr/**", "src/a/c.ts", "**/*.py"]
-
-
 def test_a_claim_from_a_clock_ahead_holds_no_longer_than_its_ttl(claims: Claims, tmp_path: Path) -> None:
     ahead = Planning(str(tmp_path / ".planning"), project=str(tmp_path), clock=lambda: time.time() + 36_000)
     path = Claims(ahead, str(tmp_path)).claim(BOB, ["src"], "T-1", 90).path
@@ -122,35 +113,6 @@ def test_a_heartbeat_from_a_clock_behind_ends_nothing(claims: Claims, tmp_path: 
     assert claims.of(ANN).expires_at == before  # type: ignore[union-attr]
 
 
-def test_who_was_refused_waits_and_the_holder_can_see_it(claims: Claims) -> None:
-    claims.claim(ANN, ["src"], "T-1")
-    for _ in range(2):
-        with pytest.raises(Collision):
-            claims.claim(BOB, ["src/a"], "T-2")
-    (wait,) = claims.waits.on(ANN)
-    assert (wait["haid"], wait["surfaces"], wait["holders"]) == (BOB, ["src/a"], [ANN])
-    claims.release(ANN)
-    claims.claim(BOB, ["src/a"], "T-2")
-    assert claims.waits.all() == []
-
-
-def test_a_claim_file_that_cannot_be_read_is_named(claims: Claims) -> None:
-    claims.claim(ANN, ["src"], "T-1")
-    assert claims.unseen() == []
-    (Path(claims.directory) / "haid_bob.json").write_text("{")
-    assert len(claims.active()) == 1 and "haid_bob.json is not a claim" in claims.unseen()[0]
-
-
-def test_shared_claims_go_together_and_keep_writers_out(claims: Claims) -> None:
-    claims.claim(ANN, ["src"], "read", shared=True)
-    claims.claim(BOB, ["src/a"], "read too", shared=True)
-    with pytest.raises(Collision):
-        claims.claim("haid:carl.box-0003", ["src/a/x"], "write")
-    claims.release(BOB)
-    with pytest.raises(Collision):
-        claims.claim(BOB, ["src/a"], "write")
-
-
 def test_a_claim_ends_by_itself_and_a_heartbeat_renews_it(claims: Claims, clock: Clock) -> None:
     claims.claim(ANN, ["src"], "T-1", 10)
     clock.now += 599
@@ -162,13 +124,6 @@ def test_a_claim_ends_by_itself_and_a_heartbeat_renews_it(claims: Claims, clock:
     assert f"auto-release (TTL/heartbeat expired)\n\nThe claim of `{ANN}` (task `T-1`)" in decisions(claims)
     with pytest.raises(NotFound):
         claims.heartbeat(ANN)
-
-
-def test_a_claim_that_ran_out_untaken_is_renewed_with_a_new_fence(claims: Claims, clock: Clock) -> None:
-    before = claims.claim(ANN, ["src"], "T-1", 1).fence
-    clock.now += 61
-    assert claims.heartbeat(ANN).fence == before + 1
-    assert claims.of(ANN)
 
 
 def test_a_claim_that_ran_out_is_not_renewed_over_one_that_came_meanwhile(claims: Claims, clock: Clock) -> None:
@@ -207,13 +162,6 @@ def test_only_its_holder_or_its_checkout_may_release_a_claim(claims: Claims) -> 
             claims.heartbeat(caller, f"{ANN}/coder")
     assert claims.release(ANN, f"{ANN}/coder")
     assert claims.release(ANN, f"{ANN}/coder") is None
-
-
-def test_a_forced_release_keeps_its_reason(claims: Claims) -> None:
-    claims.claim(ANN, ["src"], "T-1")
-    assert claims.release(BOB, ANN, force=True, reason="ann is on leave")
-    assert f"`{BOB}` released the claim of `{ANN}` (task `T-1`): ann is on leave" in decisions(claims)
-    assert claims.active() == []
 
 
 def test_a_revoked_identity_can_neither_claim_nor_renew_nor_release(claims: Claims) -> None:
@@ -409,28 +357,3 @@ def test_a_lock_that_a_dead_original_left_is_broken_when_it_is_old(claims: Claim
     os.makedirs(directory)
     os.utime(directory, (time.time() - 31, time.time() - 31))
     claims.claim(ANN, ["src"], "T-1")
-
-
-def test_who_gives_up_what_it_holds_waits_for_nothing_and_writes_nothing(claims: Claims, tmp_path: Path) -> None:
-    mine = (os.getpid(), table.start_time(os.getpid()))
-    claims.claim(ANN, ["src"], "T")
-    with pytest.raises(Collision):
-        claims.claim(BOB, ["src"], "T")
-    claims.claim(BOB, ["docs", "lib"], "T")
-    claims.waits.put(BOB, ["src"], "T", [ANN])
-    claims.leases.take(BOB, {BOB}, [str(tmp_path / "x.txt")], mine)
-    released = claims.release(BOB, surfaces=["docs"])
-    assert released is not None and claims.leases.active() and not claims.waits.is_waiting(BOB)
-    claims.release(BOB)
-    assert claims.leases.active() == [] and claims.of(BOB) is None and claims.release(BOB) is None
-
-
-def test_a_path_is_seen_as_it_is_written_and_where_its_links_lead(claims: Claims, tmp_path: Path) -> None:
-    (tmp_path / "src").mkdir()
-    (tmp_path / "link").symlink_to("src")
-    assert [one.pattern for one in claims.surfaces_at(str(tmp_path / "link" / "a"))] == ["link/a", "src/a"]
-    assert [one.pattern for one in claims.surfaces_at(str(tmp_path / "src" / "a"))] == ["src/a"]
-    assert claims.surfaces_at("/etc/passwd") == [] and claims.surfaces_at(claims.planning.path("x")) == []
-    (glob,) = claims.surfaces_at(str(tmp_path / "*.ts"), glob=True)
-    (plain,) = claims.surfaces_at(str(tmp_path / "*.ts"))
-    assert glob.overlaps(Surface("a.ts")) and not plain.overlaps(Surface("a.ts"))

@@ -82,17 +82,3 @@ def test_an_alias_of_an_alias_is_followed_a_few_times_and_then_in_doubt(project:
     assert judged(claims, project, "git a2").overlaps
     deep = judged(claims, project, "git a0")
     assert not deep.overlaps and "what git a" in deep.unseen
-
-
-def test_what_a_command_names_to_be_written_is_known_and_each_overlap_is_met_once(
-    project: Path, claims: Claims
-) -> None:
-    judge = judged(claims, project, "echo > made.txt; rm src/a/b.ts; rm src/a/b.ts; touch src")
-    assert str(project / "made.txt") in judge.written and str(project / "src") not in judge.written
-    assert len([one for one in judge.overlaps if one.asked == "src/a/b.ts"]) == 1
-    assert judged(claims, project, "").overlaps == []
-    staged = CommandJudge(claims, ANN, str(project), staged=["src/a/b.ts"])
-    staged.judge("git commit -m x")
-    assert [one.asked for one in staged.overlaps] == ["src/a/b.ts"]
-    claims.release("haid:bob.box-0002")
-    assert judged(claims, project, "rm src/a/b.ts").overlaps == []

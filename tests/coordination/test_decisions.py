@@ -67,17 +67,6 @@ def test_the_same_conflict_on_the_same_day_is_refused_and_the_record_stays(plann
     assert trail(planning) == [["decision", "append", "conflict c1 raised"]]
 
 
-def test_intents_are_told_by_whose_they_are_and_a_conflict_needs_a_title(planning: Planning) -> None:
-    made = capsules.raise_conflict(
-        planning, "c2", " t ", ["a"], ANN, overriding_intent=" mine ", displaced_intent=" theirs ", via="by x"
-    )
-    record = Path(made["conflict_file"]).read_text()
-    assert "**Overriding:** mine\n" in record and "**Displaced:** theirs\n" in record and "- t\n" not in record
-    assert text(planning).endswith("(conflicts/2026-06-11-c2.md): t\n\n_by x_\n")
-    with pytest.raises(ConfigError, match="needs a title"):
-        capsules.raise_conflict(planning, "c3", "  ", ["a"], ANN)
-
-
 @pytest.mark.parametrize("name", ["../x", "", "a b"])
 def test_a_conflict_id_cannot_leave_its_directory(planning: Planning, name: str) -> None:
     with pytest.raises(ConfigError):

@@ -132,12 +132,6 @@ def test_one_malformed_line_made_every_report_fail(heimdall: Run, project: Path)
     assert heimdall("ledger", "delta").returncode == 0
 
 
-def test_a_run_was_the_whole_file_for_ever(heimdall: Run) -> None:
-    for run, tokens in (("a", "1"), ("b", "2")):
-        heimdall("ledger", "log", "--role", "r", "--kind", "k", "--tokens", tokens, "--run", run)
-    assert "TOTAL: 2 tokens" in heimdall("ledger", "report", "--run", "b").stdout
-
-
 # Places and identities...
 
 

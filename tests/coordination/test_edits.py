@@ -119,12 +119,3 @@ def test_an_entry_is_cut_out_with_what_is_empty_without_it(before: object, after
     assert json.loads(entry.put(None)) == {"hooks": {"Pre": [ENTRY]}} == json.loads(entry.put(" "))
     again = json.loads(entry.put(json.dumps({"hooks": {"Pre": [{"x": "ours"}, {"y": 1}]}})))
     assert again == {"hooks": {"Pre": [{"y": 1}, ENTRY]}}, "an older one of ours is replaced"
-
-
-def test_what_cannot_be_changed_says_what_to_put_where() -> None:
-    with pytest.raises(ConfigError, match=r"not plain JSON .* at servers.heimdall: ..command"):
-        JsonEntry("x", ["servers", "heimdall"], {"command": "c"}).put("{")
-    with pytest.raises(ConfigError, match="x is not a JSON object"):
-        JsonEntry("x", ["a"], 1).put("[]")
-    with pytest.raises(ConfigError, match="'hooks' in x is not what it should be"):
-        JsonEntry("x", ["hooks", "Pre"], 1).put('{"hooks": []}')

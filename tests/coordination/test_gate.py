@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.coordination.conftest import trail
 from treadle.coordination.messages import to_message
 from treadle.coordination.planning import Planning
 from treadle.errors import ConfigError, NotFound
@@ -58,35 +57,3 @@ def test_what_is_no_report_is_neither_pass_nor_fail(tmp_path: Path, report: Any)
 def test_a_missing_report_is_said_to_be_missing(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match=r"no report at .*none.json \(a gate that left no report has not passed"):
         to_message(Planning(str(tmp_path / ".planning")), str(tmp_path / "none.json"), "s", "g1")
-
-
-@pytest.mark.parametrize(
-    ("report", "why"),
-    [
-        ("[]", "it names no gate_id"),
-        ({"gate_id": "g", "status": "error"}, "neither pass nor fail"),
-        ("{", "is not a report"),
-    ],
-)
-def test_what_is_wrong_with_a_report_is_said(tmp_path: Path, report: Any, why: str) -> None:
-    with pytest.raises(ConfigError, match=why):
-        made(tmp_path, report)
-
-
-def test_who_sent_it_and_what_it_says_are_in_the_message_and_in_the_trail(
-    tmp_path: Path, planning: Planning, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "report.json").write_text(json.dumps({**REPORT, "wave": [1]}))
-    message = to_message(planning, "report.json", "sentinel", "g1")
-    assert message == {
-        "type": "gate_report",
-        "from": "sentinel",
-        "msg_id": "g1",
-        "ts": "2026-06-11T12:07:27Z",
-        "gate_id": "g",
-        "status": "fail",
-        "report_ref": str(tmp_path / "report.json"),
-    }
-    assert trail(planning) == [["gate", "to-message", f"g/fail ref={tmp_path}/report.json"]]
-    assert made(tmp_path, {**REPORT, "status": "pass", "wave": 1.5})["wave"] == "1.5"

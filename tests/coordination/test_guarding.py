@@ -1,6 +1,5 @@
 """The git hooks come with the first claim, and everyone is told when they are gone."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,10 +7,7 @@ import pytest
 
 from tests.coordination.conftest import Run, git
 from tests.coordination.test_hooks import attempt, change
-from treadle.coordination import installed_hooks
-from treadle.coordination.claims import Claims
 from treadle.coordination.hooks import HOOKS
-from treadle.coordination.planning import Planning
 
 BOB = "haid:bob.box-0002"
 
@@ -30,16 +26,6 @@ def test_the_first_claim_installs_the_hooks_and_says_so(heimdall: Run, project: 
     assert attempt(project, "commit", "-qm", "no").returncode != 0
     assert claim(heimdall, "src") == ""
     assert heimdall("claim", "list").stderr == heimdall("claim", "who").stderr == ""
-
-
-def test_a_claim_over_mcp_installs_them_too(heimdall: Run, project: Path) -> None:
-    calls = [
-        {"method": "initialize", "params": {"clientInfo": {"name": "cursor"}}},
-        {"method": "tools/call", "params": {"name": "make_claim", "arguments": {"surfaces": ["src/a"], "task": "T"}}},
-    ]
-    lines = "\n".join(json.dumps({"jsonrpc": "2.0", "id": number, **call}) for number, call in enumerate(calls))
-    assert "git hooks were installed" in heimdall("ledger-mcp", stdin=lines).stdout
-    assert "absent" not in heimdall("claim", "guard", "status").stdout
 
 
 def overwritten(project: Path) -> None:
@@ -85,39 +71,3 @@ def test_before_the_first_claim_and_in_a_directory_of_its_own_nothing_is_install
     (tmp_path / "apart").mkdir()
     claim(heimdall, "src/a", HEIMDALL_PLANNING_DIR=str(tmp_path / "apart"))
     assert not any((project / ".git/hooks" / hook).exists() for hook in HOOKS)
-
-
-def test_hooks_are_wanted_until_they_are_turned_off_and_again_when_on(project: Path) -> None:
-    planning = Planning(project=str(project))
-    installed_hooks.turn(planning, on=True)
-    assert not Path(planning.live_path("guard-off")).exists()
-    installed_hooks.turn(planning, on=False)
-    installed_hooks.turn(planning, on=False)
-    assert Path(planning.live_path("guard-off")).exists() and installed_hooks.begin(planning) == []
-    assert not any((project / ".git/hooks" / hook).exists() for hook in HOOKS)
-    installed_hooks.turn(planning, on=True)
-    assert installed_hooks.begin(planning) == [
-        "git hooks were installed: commits and pushes of what others hold are refused"
-    ]
-    assert installed_hooks.begin(planning) == [], "they are there already"
-    assert all((project / ".git/hooks" / hook).exists() for hook in HOOKS)
-    text = (project / ".git/hooks" / HOOKS[0]).read_text()
-    assert "heimdall-guard" in text and installed_hooks.warnings(planning) == [], "nothing is claimed yet"
-
-
-def test_what_might_point_git_elsewhere_is_looked_at(
-    project: Path, claims: Claims, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    planning = Planning(project=str(project))
-    installed_hooks.begin(planning)
-    assert installed_hooks.warnings(planning) == []
-    settings = project / "settings"
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
-    settings.write_text("[include]\n\tpath = nowhere\n")
-    assert installed_hooks.warnings(planning) == []
-    (project / ".git/hooks" / HOOKS[1]).unlink()
-    (told,) = installed_hooks.warnings(planning)
-    assert "(pre-push)" in told and "guard install" in told
-    (project / ".git/hooks" / HOOKS[0]).chmod(0o644)
-    (told,) = installed_hooks.warnings(planning)
-    assert "pre-push" in told

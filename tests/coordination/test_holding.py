@@ -51,19 +51,6 @@ def test_a_link_leads_to_what_it_stands_for(project: Path, claims: Claims) -> No
     assert list(held(project)) == ["src/a"]
 
 
-def test_up_to_so_many_files_are_held_one_by_one_and_what_has_no_directory_stays(project: Path, claims: Claims) -> None:
-    for place, count in (("many", MOST - 1), (".", MOST)):
-        (project / place).mkdir(exist_ok=True)
-        for number in range(count):
-            (project / place / f"{number}.txt").touch()
-    claims.claim(BOB, ["many/*.txt"], "T-2")
-    assert len(held(project)) == MOST and "many/0.txt" in held(project)
-    claims.claim(BOB, ["*.txt"], "T-2")
-    found = held(project)
-    assert len(found) == MOST + 2 and "0.txt" in found
-    assert found["many"].startswith(f"{MOST - 1} paths in it are held, for example: many/")
-
-
 def test_what_lies_in_what_is_held_is_not_named_and_nothing_outside_is(
     project: Path, claims: Claims, tmp_path: Path
 ) -> None:

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.coordination.conftest import BIN, Run, git, trail
+from tests.coordination.conftest import Run, git
 from treadle.coordination import hooks
-from treadle.coordination.claims import Claims, Collision
-from treadle.coordination.planning import Planning
-from treadle.errors import ConfigError, Denied
+from treadle.coordination.claims import Claims
 
 ANN, BOB = "haid:ann.box-0001", "haid:bob.box-0002"
 
@@ -305,65 +303,6 @@ def test_the_holders_of_two_symbols_of_one_file_both_commit_it_and_a_third_does_
     assert attempt(project, "commit", "-qm", "x", HEIMDALL_HAID="haid:carl.box-0003").returncode
 
 
-def test_a_judgement_is_in_the_trail_and_renews_what_is_held(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [1_781_179_647.0]
-    planning = Planning(project=str(project), clock=lambda: now[0])
-    claims = Claims(planning, str(project))
-    before = claims.claim(BOB, ["src/a/**"], "T-1").ends
-    now[0] += 600.0
-    assert hooks.judge(claims, "pre-commit", BOB, "block", [("", ["src/a/b.ts"])]) == []
-    held = claims.of(BOB)
-    assert held is not None and held.ends > before
-    assert ["guard", "pre-commit", f"{BOB} clear"] in trail(planning)
-    changed = [("", ["src/a/b.ts", "src/a/c.ts", "docs/x"]), (BOB, ["src/a/d.ts"])]
-    with pytest.raises(Collision, match="cannot commit what"):
-        hooks.judge(claims, "pre-commit", ANN, "block", changed)
-    assert trail(planning)[-1] == ["guard", "block", f"{ANN} pre-commit src/a/b.ts, src/a/c.ts"]
-    with pytest.raises(Collision, match="cannot push what"):
-        hooks.judge(claims, "pre-push", ANN, "block", changed)
-    assert [one.asked for one in hooks.judge(claims, "pre-push", ANN, "warn", changed)] == ["src/a/b.ts", "src/a/c.ts"]
-    assert trail(planning)[-1] == ["guard", "warn", f"{ANN} pre-push src/a/b.ts, src/a/c.ts"]
-    monkeypatch.setenv(hooks.BYPASS, " it burns ")
-    assert hooks.judge(claims, "pre-push", ANN, "block", changed) == []
-    assert trail(planning)[-1] == ["guard", "bypass", f"{ANN} src/a/b.ts, src/a/c.ts reason=it burns"]
-    said = (project / ".planning/ledger/decisions.md").read_text()
-    assert "pre-push guard bypassed" in said and f"`{ANN}` changed src/a/b.ts, src/a/c.ts under another" in said
-    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s1")
-    with pytest.raises(Denied, match="an agent may not push what another holds"):
-        hooks.judge(claims, "pre-push", ANN, "block", changed)
-
-
-def test_what_cannot_be_seen_is_refused_by_a_guard_that_blocks_and_not_by_one_that_warns(
-    project: Path, claims: Claims
-) -> None:
-    broken = Path(claims.directory) / "haid_carl.box-0003.json"
-    broken.write_text("{")
-    with pytest.raises(Denied, match=f"cannot be seen: {broken} is not a claim") as refused:
-        hooks.judge(claims, "pre-commit", ANN, "block", [("", ["docs/x"])])
-    assert refused.value.hint == "fix or remove that first"
-    assert hooks.judge(claims, "pre-commit", ANN, "warn", [("", ["docs/x"])]) == []
-
-
-def test_a_person_passes_what_they_hold_under_a_role_outside_of_a_session(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    claims = Claims(Planning(project=str(project)), str(project))
-    claims.claim(f"{ANN}/docs", ["docs"], "T")
-    claims.claim(f"{BOB}/docs", ["src"], "T")
-    assert hooks.judge(claims, "pre-commit", ANN, "block", [("", ["docs/x"])]) == []
-    with pytest.raises(Collision):
-        hooks.judge(claims, "pre-commit", ANN, "block", [("", ["src/x"])])
-    with pytest.raises(Collision):
-        hooks.judge(claims, "pre-commit", f"{ANN}/other", "block", [("", ["docs/x"])])
-    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s1")
-    with pytest.raises(Collision):
-        hooks.judge(claims, "pre-commit", ANN, "block", [("", ["docs/x"])])
-    monkeypatch.delenv("CLAUDE_CODE_SESSION_ID")
-    claims.bindings.note(f"{ANN}/docs", (7, 9))
-    with pytest.raises(Collision):
-        hooks.judge(claims, "pre-commit", ANN, "block", [("", ["docs/x"])])
-
-
 def test_what_a_push_brings_is_what_no_remote_has(project: Path, tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "--bare", str(tmp_path / "remote.git"))
     git(project, "remote", "add", "origin", str(tmp_path / "remote.git"))
@@ -387,28 +326,6 @@ def test_what_a_push_brings_is_what_no_remote_has(project: Path, tmp_path: Path)
     assert pushed(line(zeros, commits[1]), "three words only", "") == []
     change(project, "three")
     assert hooks.changed(str(project), "pre-commit", [line(commits[2], zeros)]) == [("", ["three"])]
-
-
-def test_where_hooks_are_installed_and_what_is_left_of_them(project: Path, tmp_path: Path) -> None:
-    place = project / ".git" / "hooks"
-    written = hooks.install(str(project), "block")
-    assert written == [str(place / "pre-commit"), str(place / "pre-push")]
-    commit, push = ((place / name).read_text() for name in ("pre-commit", "pre-push"))
-    assert commit.endswith('\n"$program" guard pre-commit --mode block\n') and "said=" not in commit
-    assert push.endswith('\nprintf %s "${said%.}" | "$program" guard pre-push --mode block\n')
-    assert f"program={BIN / 'heimdall-claim'}\n" in commit
-    assert hooks.status(str(project)) == {"pre-commit": "block", "pre-push": "block"}
-    (place / "pre-push").chmod(0o644)
-    assert hooks.status(str(project))["pre-push"] == "absent", "git would not run it"
-    assert "another program has put its own in their place" in hooks.why_absent(str(project))
-    git(project, "config", "core.hooksPath", str(tmp_path))
-    assert f"git takes hooks from {tmp_path} (core.hooksPath was changed since)" in hooks.why_absent(str(project))
-    git(project, "config", "--unset", "core.hooksPath")
-    assert hooks.uninstall(str(project)) == written and hooks.uninstall(str(project)) == []
-    assert hooks.why_absent(str(project)) == ""
-    with pytest.raises(ConfigError) as refused:
-        hooks.status(str(tmp_path))
-    assert refused.value.hint == "git init makes one"
 
 
 @pytest.mark.parametrize("name", [".gitconfig", "included"])

@@ -1,10 +1,9 @@
 """The index leaves nothing out: with it and without it, the same overlaps are found."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.coordination.surfaces import Index, Surface, literal_start
+from treadle.coordination.surfaces import Index, Surface
 
 TEXTS = (
     st.lists(
@@ -23,22 +22,3 @@ def test_whatever_overlaps_is_among_the_candidates(held: list[str], asked: str) 
     near = set(index.near(Surface(asked).pattern))
     assert near <= set(held)
     assert {text for text in held if Surface(text).overlaps(Surface(asked))} <= near
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("src/a/b.ts", ["src", "a", "b.ts"]),
-        ("./src//a/**", ["src", "a"]),
-        ("src/a*/b", ["src"]),
-        ("lib/x.ts#foo", ["lib", "x.ts"]),
-        ("*.md", []),
-        ("src/../b", []),
-        ("/etc", []),
-        (r"a\*b", []),
-        ("sr{c,d}/x", []),
-        (".", []),
-    ],
-)
-def test_the_literal_start_is_where_everything_begins(text: str, names: list[str]) -> None:
-    assert literal_start(text) == names

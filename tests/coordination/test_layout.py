@@ -9,7 +9,7 @@ import pytest
 
 from tests.coordination.conftest import Run, git
 from treadle.coordination.claims import Claims
-from treadle.coordination.planning import MOVED, Planning, link, moved
+from treadle.coordination.planning import Planning, moved
 
 ANN, BOB = "haid:ann.box-0001", "haid:bob.box-0002"
 
@@ -203,25 +203,6 @@ def _forbid_writing(live: Path) -> None:
     (live / ".locks").write_text("")
     (live / "protocol.log").unlink()
     (live / "protocol.log").mkdir()
-
-
-def test_each_name_that_other_tools_read_leads_to_the_live_file_and_one_that_is_there_stays(tmp_path: Path) -> None:
-    root, live = tmp_path / ".planning", tmp_path / "live"
-    (live / "ledger" / "claims").mkdir(parents=True)
-    (live / "protocol.log").write_text("log")
-    (root / "ledger").mkdir(parents=True)
-    (root / "ledger" / "agents.json").write_text("theirs")
-    (live / "ledger" / "agents.json").write_text("ours")
-    link(str(root), str(live))
-    assert os.readlink(root / "protocol.log") == "../live/protocol.log"
-    assert os.readlink(root / "ledger" / "claims") == "../../live/ledger/claims"
-    assert (root / "protocol.log").read_text() == "log" and (root / "ledger" / "agents.json").read_text() == "theirs"
-    assert not os.path.lexists(root / "protocol" / "ledger.jsonl"), "there is none yet"
-    assert "/ledger/claims" in (root / ".gitignore").read_text() and (live / MOVED).exists()
-    (root / ".gitignore").write_text("mine")
-    (root / "protocol.log").unlink()
-    link(str(root), str(live))
-    assert (root / ".gitignore").read_text() == "mine" and (root / "protocol.log").is_symlink()
 
 
 def test_what_an_older_version_left_is_moved_once_and_what_is_newer_stays(tmp_path: Path) -> None:

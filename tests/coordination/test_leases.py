@@ -235,22 +235,3 @@ def test_two_agents_that_never_claim_notice_each_other_by_their_hooks(project: P
         one.communicate(timeout=60)
         assert "is free now: src" in asks(two, project, "s2", "Write", file_path="src/a/b.ts")
         two.communicate(timeout=60)
-
-
-def test_leases_can_be_turned_off_and_one_who_leaves_ends_its_own(leases: Leases, other: identity.Key) -> None:
-    assert take(leases, BOB, "a.txt", process=other) == [] and take(leases, ANN, "b.txt", process=mine()) == []
-    assert sorted(lease.haid for lease in leases.active()) == sorted([ANN, BOB])
-    leases.turn(on=False)
-    assert not leases.are_on() and leases.active() == []
-    assert take(leases, ANN, "a.txt", process=mine()) == [], "no one is kept out"
-    leases.turn(on=True)
-    leases.turn(on=True)
-    assert leases.are_on() and len(leases.active()) == 2
-    leases.drop(BOB)
-    (left,) = leases.active()
-    assert left.haid == ANN
-    for text in ("{", "{}", '{"process": [1, "x"], "worktree": "/"}', "[]"):
-        (Path(leases.directory) / "odd.json").write_text(text)
-        assert [each.haid for each in leases.active()] == [ANN]
-    assert take(leases, BOB, "..", ".git/config", "src", process=other) == [], "no lease is for these"
-    assert len(list(Path(leases.directory).glob("*.json"))) == 2

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.coordination.conftest import Run, trail
+from tests.coordination.conftest import Run
 from treadle.coordination import ledger as module
 from treadle.coordination.ledger import Ledger, LedgerTotals, change_percent, delta_text
 from treadle.coordination.planning import Planning
@@ -44,13 +44,6 @@ def test_a_number_must_say_where_it_is_from(ledger: Ledger) -> None:
     ledger.log("r", "k", 1, source="counted")
     ledger.log("r", "k", 2, source="measured")
     assert ledger.report().sources == {"counted": 1, "measured": 2}
-
-
-def test_runs_can_be_told_apart(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    ledger.log("r", "k", 1, run="a")
-    monkeypatch.setenv("HEIMDALL_RUN", "b")
-    ledger.log("r", "k", 2)
-    assert (ledger.report().total, ledger.report("a").total, ledger.report("b").total) == (3, 1, 2)
 
 
 def test_the_run_of_the_environment_is_what_is_reported(heimdall: Run) -> None:
@@ -180,47 +173,3 @@ def test_totals_that_were_kept_are_used_only_while_what_they_count_is_as_it_was(
         module._add_plain(path.read_bytes().split(b"\n"), plain, "")
         found = ledger.totals()
         assert (found.roles, found.sources, found.unreadable) == (plain.roles, plain.sources, plain.unreadable)
-
-
-def test_the_totals_of_a_big_ledger_are_kept_and_those_of_a_run_are_counted(ledger: Ledger) -> None:
-    ledger.small = 100
-    for number in range(8):
-        ledger.log("r", "k", 1, run=f"run-{number % 2}")
-    assert ledger.totals().total == 8 and ledger.totals("run-1").total == 4
-    kept = json.loads(Path(ledger.planning.live_path("ledger.totals")).read_text())
-    assert (kept["roles"], kept["length"]) == ({"r": [8, 8]}, os.path.getsize(ledger.path))
-    ledger.log("r", "k", 1)
-    assert ledger.totals().total == 9
-
-
-def test_it_is_where_the_original_tools_look_and_what_is_written_is_in_the_trail(
-    ledger: Ledger, tmp_path: Path
-) -> None:
-    assert ledger.path == str(tmp_path / ".planning" / "protocol" / "ledger.jsonl")
-    assert ledger.report().total == 0 and ledger.delta() == []
-    for role, kind in (("", "k"), ("r", "")):
-        with pytest.raises(ConfigError, match="needs a role and a kind"):
-            ledger.log(role, kind, 1)
-    with pytest.raises(ConfigError, match="a baseline needs a role"):
-        ledger.baseline("", 1)
-    with pytest.raises(ConfigError, match=r"'guessed' is not a source .*measured"):
-        ledger.log("r", "k", 1, source="guessed")
-    ledger.log("r", "k", 7)
-    ledger.baseline("r", "10")
-    ledger.baseline("a", 4)
-    assert [row["role"] for row in ledger.delta()] == ["a", "r"]
-    assert ledger.delta("none") == [{"role": "none", "baseline": None, "measured": 0, "percent": None}]
-    rows = [row[1:] for row in trail(ledger.planning) if row[0] == "ledger"]
-    assert ["log", "r/k=7"] in rows and ["baseline", "r=10"] in rows and ["delta", "none"] in rows
-    assert ["report", "total=0"] in rows and ["delta", "all"] in rows
-
-
-@pytest.mark.parametrize(
-    "line", ["{", "[]", '{"role": 3, "tokens": 1}', '{"role": "r", "tokens": true}', '{"role": "r"}', '{"tokens": 1}']
-)
-def test_a_line_that_is_none_is_counted_as_unreadable_and_no_other(ledger: Ledger, line: str) -> None:
-    ledger.log("r", "k", 5)
-    with open(ledger.path, "a") as file:
-        file.write(f"{line}\n\n" + '{"role": "r", "tokens": 2, "source": 3}\n')
-    found = ledger.totals()
-    assert (found.unreadable, found.total, found.sources) == (1, 7, {"declared": 7})

@@ -20,16 +20,6 @@ def planning(project: Path) -> Planning:
     return Planning(project=str(project))
 
 
-def test_initialize_is_answered_as_published(connect: Any) -> None:
-    answer = connect().handle("initialize", {"protocolVersion": "2024-11-05", "clientInfo": {"name": "cursor"}})
-    assert answer.pop("instructions")
-    assert answer == {
-        "protocolVersion": "2024-11-05",
-        "capabilities": {"tools": {"listChanged": False}},
-        "serverInfo": {"name": "heimdall-ledger-mcp", "version": "1.0.0"},
-    }
-
-
 @pytest.mark.parametrize(
     ("asked", "given"),
     [
@@ -125,33 +115,6 @@ def test_what_a_connected_client_holds_is_renewed(connect: Any, planning: Planni
     assert json.loads(file.read_text())["heartbeat"] >= fields["heartbeat"]
 
 
-def test_a_subscriber_and_one_who_waits_are_told_of_changes(connect: Any) -> None:
-    server, holder = modern(connect), connect("copilot")
-    server.handle("resources/subscribe", {"uri": "heimdall://claims"})
-    call(holder, "make_claim", surfaces=["src/a/**"], task="T-1")
-    (updated,) = server.news()
-    assert updated["method"] == "notifications/resources/updated" and updated["params"]["uri"] == "heimdall://claims"
-    assert server.news() == []
-    fails(server, "make_claim", surfaces=["src/a/b.ts"], task="T-2")
-    assert server.watches() and server.news() == []
-    call(holder, "release_claim")
-    updated, free = server.news()
-    assert free["method"] == "notifications/message" and free["params"]["data"]["free"] == ["src/a/b.ts"]
-    assert server.news() == []
-    server.handle("resources/unsubscribe", {"uri": "heimdall://claims"})
-    call(server, "make_claim", surfaces=["src/a/b.ts"], task="T-2")
-    assert not server.watches() and server.news() == []
-
-
-def test_one_who_wants_only_warnings_is_not_told_what_is_free(connect: Any) -> None:
-    server, holder = modern(connect), connect("copilot")
-    server.handle("logging/setLevel", {"level": "warning"})
-    call(holder, "make_claim", surfaces=["src/a/**"], task="T-1")
-    fails(server, "make_claim", surfaces=["src/a/b.ts"], task="T-2")
-    call(holder, "release_claim")
-    assert server.news() == []
-
-
 def test_a_host_may_say_who_its_client_is_and_a_person_has_no_role(
     connect: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,22 +142,6 @@ def test_a_server_of_live_state_offers_what_leaves_the_worktree_alone(planning: 
         assert entry is not None and (entry["tool"], entry["tool_version"]) == ("x", "2")
     finally:
         server.close()
-
-
-def test_what_is_wrong_with_a_call_is_told_without_a_command_to_type(connect: Any) -> None:
-    server = modern(connect)
-    unknown = fails(server, "fly")
-    assert unknown["error"] == "unknown tool: fly" and "there are read_claims" in unknown["detail"]
-    wrong = fails(server, "make_claim", surfaces="src")
-    assert wrong["error"] == "make_claim: the arguments are not right" and wrong["detail"]
-    with pytest.raises(Fault, match="needs the name of a tool"):
-        server.handle("tools/call", {"name": 3})
-    other = connect("copilot")
-    call(server, "make_claim", surfaces=["src"], task="T")
-    refused = fails(other, "make_claim", surfaces=["src/a"], task="T")
-    assert refused["error"].startswith("COLLISION") and refused["data"] and "--" not in refused["detail"]
-    waiting = call(server, "read_claims")["waiting"]
-    assert [one["haid"] for one in waiting] == [refused["haid"]]
 
 
 def test_a_client_is_told_of_changes_that_it_asked_for_and_of_what_is_free_once(connect: Any) -> None:

@@ -89,21 +89,6 @@ def test_an_id_that_is_no_number_of_json_costs_its_own_line_only(answers: Answer
     assert found[-1] == {"jsonrpc": "2.0", "id": 2, "result": {}} and len(found) == 2
 
 
-def test_the_round_trip_of_the_protocol_document(answers: Answers, heimdall: Run) -> None:
-    found = answers(
-        line(id=1, method="initialize", params={"clientInfo": {"name": "cursor"}})
-        + line(
-            id=3,
-            method="tools/call",
-            params={"name": "make_claim", "arguments": {"surfaces": ["src/a/**"], "task": "T-9"}},
-        ),
-    )
-    haid = found[1]["result"]["structuredContent"]["haid"]
-    assert haid.endswith("/cursor")
-    listed = heimdall("claim", "list").stdout
-    assert haid in listed and f"T-9 (via heimdall-ledger-mcp:{haid})" in listed and "src/a/**" in listed
-
-
 def test_it_serves_the_project_it_is_told_from_any_directory(heimdall: Run, project: Path, tmp_path: Path) -> None:
     call = {"name": "make_claim", "arguments": {"surfaces": ["x"], "task": "T"}}
     heimdall("ledger-mcp", "--project", str(project), cwd=tmp_path, stdin=line(id=1, method="tools/call", params=call))

@@ -56,13 +56,6 @@ def test_a_process_that_is_given_on_is_read_back_and_nonsense_is_none() -> None:
     assert identity.declared_process({"OPENCODE_PID": str(os.getpid())}, "opencode") == mine
 
 
-def test_our_ancestors_are_the_parent_and_its_parents_and_not_we() -> None:
-    found = list(identity.ancestors())
-    assert found[0] == identity.key_of(os.getppid()) and identity.key_of(os.getpid()) not in found
-    assert found[0] in (identity.starter(), *found) and len(set(found)) == len(found)
-    assert not [pid for pid, _ in found if pid <= 1]
-
-
 CODE = "from treadle.coordination.identity import ancestors, starter; print(starter(), list(ancestors()))"
 
 

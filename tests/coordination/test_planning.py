@@ -18,10 +18,8 @@ from treadle.coordination.planning import (
     Planning,
     one_line,
     places,
-    read_newer,
     seconds_of,
     timestamp,
-    write_both,
 )
 from treadle.errors import StorageError
 
@@ -32,11 +30,6 @@ def document(planning: Planning) -> Document:
 
 
 # The trail...
-
-
-def test_an_action_is_one_line_of_four_columns(planning: Planning) -> None:
-    planning.log("validate", "accept", "m1")
-    assert Path(planning.path("protocol.log")).read_text() == "2026-06-11T12:07:27Z\tvalidate\taccept\tm1\n"
 
 
 @given(st.text())
@@ -103,60 +96,7 @@ def test_a_directory_elsewhere_says_when_claims_are_not_seen_from_it(
     assert same.blind() == "" and same.live == str(project / ".git" / "heimdall"), "it is where it would be anyway"
 
 
-def test_what_only_reads_is_noted_without_touching_the_worktree_and_where_nothing_can_be_written(
-    project: Path, tmp_path: Path
-) -> None:
-    planning = Planning(project=str(project))
-    planning.note("claim", "list")
-    assert not (project / ".planning").exists() and (project / ".git/heimdall/protocol.log").exists()
-    planning.log("claim", "take", "x")
-    assert (project / ".planning/protocol.log").is_symlink()
-    assert len((project / ".planning/protocol.log").read_text().splitlines()) == 2
-    assert planning.copy_path("a", "b") == str(project / ".git/heimdall/kept/a/b")
-    assert not planning.claimed()
-    (tmp_path / "file").write_text("")
-    nowhere = Planning(str(tmp_path / "file" / "x"), project=str(tmp_path))
-    nowhere.note("claim", "list")
-    with pytest.raises(StorageError, match="make the directory"):
-        nowhere.log("claim", "list")
-    assert nowhere.copy_path("a") == "" and nowhere.live == nowhere.root
-
-
-def test_locks_are_kept_out_of_git_and_stand_beside_those_of_the_original_tools(planning: Planning) -> None:
-    with planning.lock("things"):
-        assert Path(planning.live_path(".locks", ".gitignore")).read_text() == "*\n"
-    with planning.lock_beside("agents", "ledger", "agents.json.lock"):
-        assert os.path.isdir(planning.live_path("ledger", "agents.json.lock"))
-    assert not os.path.exists(planning.live_path("ledger", "agents.json.lock"))
-
-
-def test_of_a_record_and_its_copy_the_newer_is_read_and_both_are_written(tmp_path: Path) -> None:
-    path, copy = str(tmp_path / "a" / "record"), str(tmp_path / "b" / "copy")
-    assert read_newer(path, copy) is None and read_newer(path, "") is None
-    write_both(path, copy, "one")
-    assert Path(path).read_text() == Path(copy).read_text() == "one"
-    Path(copy).write_text("two")
-    os.utime(path, (1, 1))
-    os.utime(copy, (2, 2))
-    assert read_newer(path, copy) == "two" and read_newer(path, "") == "one"
-    os.utime(copy, (1, 1))
-    assert read_newer(path, copy) == "one", "of two of one time, the record itself"
-    os.unlink(path)
-    assert read_newer(path, copy) == "two"
-    write_both(path, "", "three")
-    assert Path(path).read_text() == "three" and Path(copy).read_text() == "two"
-
-
 # Documents...
-
-
-def test_it_is_first_one_line_and_then_indented(document: Document) -> None:
-    document.create()
-    assert Path(document.path).read_text() == '{"version":"2.0.0","things":{}}\n'
-    document.change(lambda things: things.update(b="1", a="2"))
-    assert Path(document.path).read_text() == (
-        '{\n  "version": "2.0.0",\n  "things": {\n    "b": "1",\n    "a": "2"\n  }\n}\n'
-    )
 
 
 def test_what_others_added_to_it_stays(document: Document) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.coordination.conftest import here
 from treadle.coordination.claims import Claims
-from treadle.coordination.pretool import PROGRAMS, HookAnswer, OutsideCall, answer, patched
+from treadle.coordination.pretool import PROGRAMS, OutsideCall
 
 BOB = "haid:bob.box-0002"
 PATCH = "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: src/a/b.ts\n@@\n-x\n+y\n*** End Patch\nEOF"
@@ -136,15 +136,6 @@ def test_the_file_tools_of_mcp_servers_are_bound_too(
     assert ask(project, "claude", "mcp__files__read_file", {"path": "src/a/b.ts"}) is None
 
 
-def test_each_program_gets_the_answer_in_its_own_form() -> None:
-    assert answer("claude", "E", HookAnswer()) is None and answer("cursor", "E", HookAnswer()) == {}
-    refused = {"permission": "deny", "user_message": "no", "agent_message": "no"}
-    assert answer("cursor", "E", HookAnswer("no")) == refused
-    assert patched("*** Add File: a\n*** Move to: b\n *** Delete File: c d\nx") == ["a", "b", "c d"]
-    call = OutsideCall("cursor", {"workspace_roots": ["/w"], "conversation_id": "c", "tool_name": "Write"})
-    assert (call.cwd, call.session, call.writes()) == ("/w", "c", [])
-
-
 @pytest.mark.parametrize(
     ("given", "cwd", "session", "tool", "command", "writes"),
     [
@@ -198,12 +189,3 @@ def test_a_revoked_agent_may_do_nothing_and_a_note_is_for_those_who_read_it(proj
     claims.agents.revoke(binding.haid)
     said = ask(project, "gemini", "Read", {"file_path": "x"}, "g1")
     assert said is not None and said["reason"] == f"{binding.haid} is revoked and may do nothing"
-
-
-def test_what_was_waited_for_is_told_when_it_is_free(project: Path, claims: Claims) -> None:
-    assert ask(project, "claude", "Write", {"file_path": "src/a/b.ts"}) is not None
-    claims.release(BOB)
-    told = ask(project, "claude", "Read", {"file_path": "x"})
-    assert told is not None and "is free now: src/a/b.ts" in told["hookSpecificOutput"]["additionalContext"]
-    assert told["hookSpecificOutput"]["hookEventName"] == "E"
-    assert ask(project, "claude", "Read", {"file_path": "x"}) is None

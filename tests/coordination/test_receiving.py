@@ -14,14 +14,6 @@ def verdicts(planning: Planning, *lines: bytes) -> list[tuple[int, bool, bool]]:
     return [(attempts, state == ACCEPTED, bool(faults)) for state, attempts, faults in receive(planning, lines)]
 
 
-def test_receipt_stops_at_the_first_valid_line_and_skips_blank_ones(planning: Planning) -> None:
-    good = json.dumps(GOOD).encode() + b"\n"
-    unread = iter([b"\n", b"  \n", good, b"never looked at"])
-    assert [state for state, _, _ in receive(planning, unread)] == [ACCEPTED]
-    assert next(unread) == b"never looked at"
-    assert trail(planning) == [["validate", "accept", "attempt=1"]]
-
-
 def test_an_invalid_message_gets_one_retry_then_escalates(planning: Planning) -> None:
     good = json.dumps(GOOD).encode()
     assert verdicts(planning, b"x\n", good) == [(1, False, True), (2, True, False)]

@@ -61,15 +61,6 @@ def test_what_has_a_field_too_many_or_too_few_is_refused_by_name(parse: Any, lin
         parse(json.dumps(line).encode())
 
 
-def test_what_is_not_given_is_not_sent() -> None:
-    assert json.loads(RelayRequest("/", "claim", ["list"]).line()) == {
-        "top": "/",
-        "command": "claim",
-        "arguments": ["list"],
-    }
-    assert json.loads(RelayRequest("/", "claim", [], b"", []).line())["changed"] == []
-
-
 @pytest.fixture
 def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[bytes]]]:
     """Our process outside: takes one request, and says this in pieces."""

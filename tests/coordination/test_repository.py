@@ -106,16 +106,3 @@ def test_what_only_looks_like_a_repository_is_none(tmp_path: Path) -> None:
     assert find(str(tmp_path / "file")) is None
     inside = find(str(top / ".git" / "objects"))
     assert inside is not None and inside.top == str(top / ".git")
-
-
-def test_a_repository_elsewhere_names_its_worktree(tmp_path: Path) -> None:
-    elsewhere = tmp_path / "modules" / "lib"
-    (elsewhere / "objects").mkdir(parents=True)
-    (elsewhere / "HEAD").write_text("ref: x\n")
-    for text, main in (
-        ('[core]\n\tWorkTree = "../../lib"\n', tmp_path / "lib"),
-        ("[core]\n\tbare = true\n", elsewhere),
-    ):
-        (elsewhere / "config").write_text(text)
-        found = find(str(elsewhere))
-        assert found is not None and found.main == str(main)

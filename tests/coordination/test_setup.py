@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.coordination.conftest import BIN, Run, trail
+from tests.coordination.conftest import Run, trail
 from treadle.coordination.hosts import command, init, write_mcp_config
 from treadle.coordination.planning import Planning
 from treadle.coordination.table import Symbols
@@ -63,13 +63,6 @@ def test_a_file_of_another_kind_is_left_alone(project: Path, text: str) -> None:
     assert (project / ".mcp.json").read_text() == text
 
 
-def test_what_was_written_for_hosts_is_in_the_trail(project: Path) -> None:
-    planning = Planning(project=str(project))
-    init(planning)
-    path = write_mcp_config(planning)
-    assert trail(planning)[-1] == ["protocol", "init-mcp", path] and path == str(project / ".mcp.json")
-
-
 def test_outside_of_a_repository_the_project_is_the_top_and_it_is_in_the_trail(tmp_path: Path) -> None:
     planning = Planning(str(tmp_path / "plans"), project=str(tmp_path))
     init(planning)
@@ -77,12 +70,3 @@ def test_outside_of_a_repository_the_project_is_the_top_and_it_is_in_the_trail(t
     assert write_mcp_config(planning) == str(tmp_path / ".mcp.json")
     (entry,) = json.loads((tmp_path / ".mcp.json").read_text())["mcpServers"].values()
     assert entry == {"command": command("heimdall-ledger-mcp"), "args": ["--project", str(tmp_path)]}
-
-
-def test_a_command_is_taken_beside_python_or_from_path_or_by_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "tool").touch(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert command("heimdall-claim") == str(BIN / "heimdall-claim")
-    assert command("tool") == str(tmp_path / "tool") and command("nowhere") == "nowhere"

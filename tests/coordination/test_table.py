@@ -10,39 +10,6 @@ from treadle.coordination.table import Blackboard, Symbols
 from treadle.errors import ConfigError, NotFound
 
 
-def test_values_are_kept_in_order_and_the_last_writer_wins(planning: Planning) -> None:
-    symbols = Symbols(planning)
-    symbols.set("b", "1")
-    symbols.set("a", "same")
-    symbols.set("c", "same")
-    symbols.set("b", "2")
-    assert symbols.all() == {"b": "2", "a": "same", "c": "same"}
-
-
-def test_every_action_leaves_a_line_also_those_that_find_nothing(planning: Planning) -> None:
-    board = Blackboard(planning)
-    board.set("k", "v")
-    board.get("k")
-    with pytest.raises(NotFound):
-        board.get("nothing")
-    board.delete("k")
-    board.delete("k")
-    board.all()
-    assert trail(planning) == [
-        ["blackboard", "set", "k=v"],
-        ["blackboard", "get", "k"],
-        ["blackboard", "miss", "nothing"],
-        ["blackboard", "del", "k"],
-        ["blackboard", "del", "k"],
-        ["blackboard", "list", "0"],
-    ]
-
-
-def test_an_empty_value_is_a_value(planning: Planning) -> None:
-    Blackboard(planning).set("k", "")
-    assert Blackboard(planning).get("k") == ""
-
-
 @pytest.mark.parametrize("key", ["", "a\tb", "a\nb"])
 def test_a_key_that_would_break_a_list_is_refused(planning: Planning, key: str) -> None:
     with pytest.raises(ConfigError):

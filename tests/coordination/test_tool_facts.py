@@ -8,10 +8,8 @@ import pytest
 
 from tests.coordination.clients import call, modern
 from treadle.coordination.capsules import Capsules
-from treadle.coordination.mcp import FACTS, ToolFacts
 from treadle.coordination.planning import Planning
 from treadle.coordination.table import Symbols
-from treadle.wire.common.schema import TEXT
 
 
 @pytest.fixture
@@ -67,24 +65,3 @@ def test_results_are_as_their_output_schemas_say(connect: Any) -> None:
     assert calls.keys() == schemas.keys()
     for name, arguments in calls.items():
         jsonschema.validate(call(server, name, **arguments), schemas[name])
-
-
-def test_what_a_tool_may_change_is_said_of_those_that_change_something() -> None:
-    plain = ToolFacts("T", {"a": TEXT})
-    assert plain.annotations(reads=True) == {"title": "T", "readOnlyHint": True, "openWorldHint": False}
-    assert plain.annotations(reads=False) == {
-        "title": "T",
-        "readOnlyHint": False,
-        "openWorldHint": False,
-        "destructiveHint": False,
-        "idempotentHint": False,
-    }
-    assert plain.output["required"] == ["haid", "a"] and "waiting" in plain.output["properties"]
-    changing = {name: facts.annotations(reads=False) for name, facts in FACTS.items()}
-    assert {name for name, said in changing.items() if said["destructiveHint"]} == {"release_claim", "set_fact"}
-    assert {name for name, said in changing.items() if said["idempotentHint"]} == {
-        "release_claim",
-        "heartbeat",
-        "read_messages",
-        "set_fact",
-    }

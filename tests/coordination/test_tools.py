@@ -7,12 +7,9 @@ from typing import Any
 import pytest
 
 from tests.coordination.clients import call, fails
-from tests.coordination.conftest import trail
 from treadle.coordination.capsules import Capsules
 from treadle.coordination.claims import Claims
 from treadle.coordination.identity import root
-from treadle.coordination.mcp import ALL, SIX, LedgerTool
-from treadle.coordination.messages import EVERYBODY
 from treadle.coordination.planning import Planning
 from treadle.wire.common.jsonrpc import Fault
 
@@ -228,94 +225,3 @@ def test_the_first_claim_installs_the_guards_and_a_later_one_warns_where_they_ar
     hook.unlink()
     (warning,) = call(client, "make_claim", surfaces=["src/a/b.ts"], task="T")["warnings"]
     assert "not refused here (pre-commit)" in warning
-
-
-def test_which_tools_only_read_and_which_need_no_records() -> None:
-    found = {tool.name: f"{'r' * tool.reads}{'l' * tool.live}" for tool in ALL}
-    live = ("make_claim", "release_claim", "heartbeat", "post_message", "read_messages")
-    reads = ("read_capsules", "get_fact", "resolve", "hydrate", "brief")
-    others = ("append_decision", "raise_conflict_pr", "set_fact")
-    expected = [("rl", ["read_claims"]), ("l", live), ("r", reads), ("", others)]
-    assert found == {name: how for how, names in expected for name in names}
-    assert ALL[: len(SIX)] == SIX and len(SIX) == 6
-    for tool in ALL:
-        assert tool.schema["additionalProperties"] is False and "client_identity" in tool.schema["properties"]
-    bare = LedgerTool("get_fact", "d", dict)
-    assert not bare.reads and not bare.live
-
-
-@pytest.mark.parametrize(
-    ("revision", "more"),
-    [
-        ("2024-11-05", set()),
-        ("2025-03-26", {"annotations"}),
-        ("2025-06-17", {"annotations"}),
-        ("2025-06-18", {"annotations", "title", "outputSchema"}),
-    ],
-)
-def test_a_newer_client_is_told_more_of_a_tool(revision: str, more: set[str]) -> None:
-    for tool in ALL:
-        listed = tool.listed(revision)
-        assert listed.keys() == {"name", "description", "inputSchema"} | more
-        if more:
-            assert listed["annotations"]["readOnlyHint"] is tool.reads
-
-
-def test_what_was_read_is_in_the_trail_and_pages_begin_where_they_are_told(connect: Any, planning: Planning) -> None:
-    server = connect("cursor")
-    haid = call(server, "read_claims")["haid"]
-    assert trail(planning)[-1] == ["mcp", "read_claims", f"{haid} count=0"]
-    completed = Path(planning.path("ledger", "completed"))
-    completed.mkdir(parents=True)
-    for name in ("b.md", "a.md", "notes.txt"):
-        (completed / name).write_text(f"did {name}")
-    Capsules(planning).write("a", "one")
-    page = call(server, "read_capsules", limit=1)
-    assert trail(planning)[-1] == ["mcp", "read_capsules", f"{haid} count=1"]
-    path = str(completed / "a.md")
-    first = {"id": "a", "source": "completed", "path": path, "body": "did a.md"}
-    assert page == {**page, "capsules": [first], "count": 1, "total": 3, "next": "completed/a"}
-    after = call(server, "read_capsules", after="completed/a")
-    assert [row["id"] for row in after["capsules"]] == ["b", "a"] and "next" not in after and "total" not in after
-    assert call(server, "read_capsules", after="protocol/b")["count"] == 3, "there is none: from the beginning"
-    assert [row["source"] for row in call(server, "read_capsules", id="a")["capsules"]] == ["completed", "protocol"]
-
-
-def test_a_claim_says_how_much_was_claimed_and_who_is_writing_there(connect: Any, planning: Planning) -> None:
-    server = connect("cursor")
-    made = call(server, "make_claim", surfaces=["src", "src", "docs"], task="T")
-    assert made["result"] == f"claimed 2 surface(s) for {made['haid']} until {made['expires_at']}"
-    assert made["surfaces"] == ["src", "docs"] and made["warnings"] == ["docs matches no file"]
-    assert made["fence"] == 1 and Claims(planning).active()[0].fields["ttl_minutes"] == 90
-    given = call(server, "release_claim", haid=made["haid"])
-    assert given["result"] == f"released claim for {made['haid']}" and given["released_haid"] == made["haid"]
-    again = call(server, "release_claim")
-    assert (again["released"], again["given_up"], again["held"]) == (False, [], [])
-
-
-def test_what_is_asked_for_with_a_budget_or_for_everybody_is_given_so(connect: Any) -> None:
-    ann, bob = connect("ann", extended=True), connect("bob", extended=True)
-    capsules = Capsules(ann.planning)
-    capsules.write("w1", "one " * 200)
-    capsules.write("w2", "two", depends="w1")
-    assert "WHAT: one" in call(ann, "hydrate", ids=["w2"])["text"]
-    short = call(ann, "hydrate", ids=["w2"], budget=60)
-    assert short["ids"] == ["w2"] and "WHAT: one" not in short["text"] and "w1" in short["text"]
-    told = call(ann, "brief", task="1", spec="do", capsules=["w2"], symbols=["F9"], budget=60)
-    assert told["task"] == "1" and "WHAT: one" not in told["brief"], "what is not known is left open"
-    message = {"type": "question", "from": "ann", "msg_id": "q1", "question": "why?"}
-    assert call(ann, "post_message", message=message)["to"] == EVERYBODY
-    assert call(bob, "read_messages")["acked"] == []
-    call(bob, "read_messages", ack=["q1"])
-    assert call(bob, "read_messages")["count"] == 0
-    assert call(ann, "set_fact", key="k", value="v") == {**call(ann, "get_fact", key="k")}
-    assert "either" in fails(bob, "resolve", id="F1", value="x")["error"]
-    call(ann, "make_claim", surfaces=["a"], task="T")
-    assert call(ann, "heartbeat")["claim"]["claimed_surfaces"] == ["a"]
-    raised = call(
-        ann, "raise_conflict_pr", id="c1", title="the title", surfaces=["src"], displaced_haid="haid:bob.b-0002",
-        overriding_intent="ship it", displaced_intent="mend it",
-    )  # fmt: skip
-    text = Path(raised["conflict_file"]).read_text()
-    assert all(part in text for part in ("the title", "src", "haid:bob.b-0002", raised["haid"]))
-    assert text.index("ship it") != text.index("mend it")

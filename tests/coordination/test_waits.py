@@ -1,6 +1,5 @@
 """Who waits for whom."""
 
-import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,31 +23,6 @@ def test_a_wait_is_remembered_since_it_began_and_forgotten_when_nobody_asks_any_
     assert wait_text(wait) == f"{BOB} waits for src/a since 2026-06-11T12:07:27Z (task T-2)"
     assert waits.on(BOB) == []
     now[0] += WAIT_SECONDS
-    assert waits.all() == []
-
-
-def test_one_who_asks_for_something_else_waits_anew_and_a_holder_is_told_once(tmp_path: Path) -> None:
-    now = [1_781_179_647.0]
-    waits = Waits(Planning(str(tmp_path), project=str(tmp_path), clock=lambda: now[0]))
-    waits.put(BOB, ["src/a"], "T-2", [ANN])
-    assert waits.is_waiting(BOB) and not waits.is_waiting(ANN)
-    (wait,) = waits.all()
-    assert wait["since"] == wait["asked"] and wait["holders"] == [ANN] and "told" not in wait
-    waits.mark_notified(wait, ANN)
-    now[0] += 60
-    waits.put(BOB, ["src/a"], "T-2", [ANN, "haid:cat.box-0003"])
-    (again,) = waits.all()
-    assert again["since"] == wait["since"] != again["asked"] and again["told"] == [ANN]
-    waits.mark_notified(again, "haid:cat.box-0003")
-    assert waits.all()[0]["told"] == [ANN, "haid:cat.box-0003"]
-    waits.put(BOB, ["docs"], "T-2", [ANN])
-    (other,) = waits.all()
-    assert other["since"] == other["asked"] and "told" not in other
-    now[0] += WAIT_SECONDS - 1
-    assert waits.all() == [other]
-    now[0] += 1
-    assert waits.all() == [] and waits.is_waiting(BOB), "it is not asked for any more, and its file stays"
-    (tmp_path / "waits" / "notes.txt").write_text(json.dumps({**other, "asked": waits.planning.now()}))
     assert waits.all() == []
 
 

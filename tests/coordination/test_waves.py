@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.coordination.conftest import trail
 from treadle.coordination.briefs import WaveTask, build_wave
 from treadle.coordination.capsules import Capsules
 from treadle.coordination.planning import Planning
@@ -60,30 +59,3 @@ def test_what_leads_nowhere_refuses_the_whole_wave(planning: Planning) -> None:
 def test_a_budget_keeps_the_nearest_capsules_and_names_the_rest(planning: Planning) -> None:
     shared = build_wave(planning, TASKS, budget=50).shared
     assert "built on it" in shared and "laid the ground" not in shared and "1 more" in shared
-
-
-def test_a_wave_that_needs_nothing_has_only_its_tasks_and_each_is_in_the_trail(planning: Planning) -> None:
-    wave = build_wave(planning, [WaveTask("1", "do it"), WaveTask("2", "do that")])
-    assert wave.brief("1").endswith("\n\nYOUR TASK 1:\n  do it\n") and wave.shared.count("\n") == 2
-    with pytest.raises(NotFound, match=r"no task 3 in this wave \(it has 1, 2\)"):
-        wave.brief("3")
-    with pytest.raises(NotFound, match=r"incomplete: symbol F9, file NONE.md|incomplete: symbol F9, invariants"):
-        build_wave(planning, [WaveTask("1", "x", "F9")], "NONE.md")
-    said = [row for row in trail(planning) if row[0] == "brief"]
-    assert (
-        said[0] == ["brief", "wave", "tasks=1,2"]
-        and said[1][1] == "refused"
-        and said[1][2].startswith("wave the briefs")
-    )
-    for wrong in ([WaveTask("", "x")], [WaveTask("1", "x"), WaveTask("1", "y")]):
-        with pytest.raises(ConfigError, match="each with an id of its own"):
-            build_wave(planning, wrong)
-
-
-def test_what_several_tasks_need_is_told_once_and_a_budget_that_is_enough_leaves_nothing_out(
-    planning: Planning,
-) -> None:
-    tasks = [WaveTask("1", "x", "F1, F1", "w1,w2"), WaveTask("2", "y", "F1", "w1")]
-    shared = build_wave(planning, tasks, budget=10_000).shared
-    assert shared.count("F1 = ") == shared.count("laid the ground") == 1 and "more" not in shared
-    assert "INVARIANTS" not in shared and "SYMBOLS:\n" in shared and "CONTEXT CAPSULES" in shared
