@@ -11,7 +11,7 @@ import pytest
 
 from tests.streams import pair
 from treadle.doors.acp.door import AcpDoor
-from treadle.errors import AuthFailed, MaxIterations, NotFound, ProviderError
+from treadle.errors import AuthFailed, NotFound
 from treadle.events import Asked, ImageFile, TextDelta, ToolEnded, Usage
 from treadle.io.link import Link
 from treadle.io.rpc import CallFailed, Rpc
@@ -189,36 +189,6 @@ async def test_an_editor_that_leaves_in_mid_turn_leaves_nothing_running(tmp_path
         prompt.cancel()
         await asyncio.gather(prompt, return_exceptions=True)
     assert agent.sessions[0].closed
-
-
-@pytest.mark.parametrize(
-    ("error", "code", "words"),
-    [(ProviderError("overloaded"), -32603, "overloaded"), (AuthFailed("no key"), -32000, "no key")],
-)
-async def test_a_failed_turn_is_an_error_with_its_reason(
-    tmp_path: Path, error: Exception, code: int, words: str
-) -> None:
-    async with opened(ScriptedAgent([error]), tmp_path) as editor:
-        session = await new(editor, tmp_path)
-        with pytest.raises(CallFailed, match=words) as failed:
-            await editor.call("session/prompt", sessionId=session, prompt=said("hi"))
-    assert failed.value.rpc_code == code
-
-
-async def test_a_limit_is_a_stop_reason_and_a_sentence(tmp_path: Path) -> None:
-    async with opened(ScriptedAgent([MaxIterations("3 calls")]), tmp_path) as editor:
-        session = await new(editor, tmp_path)
-        result = await editor.call("session/prompt", sessionId=session, prompt=said("hi"))
-    assert result["stopReason"] == "max_turn_requests" and "3 calls" in editor.texts()
-
-
-async def test_audio_in_a_prompt_is_refused_and_not_left_out(tmp_path: Path) -> None:
-    async with opened(ScriptedAgent(), tmp_path) as editor:
-        session = await new(editor, tmp_path)
-        with pytest.raises(CallFailed, match="cannot contain audio"):
-            await editor.call(
-                "session/prompt", sessionId=session, prompt=[*said("hi"), {"type": "audio", "data": "aGk="}]
-            )
 
 
 async def test_two_sessions_run_side_by_side(tmp_path: Path) -> None:

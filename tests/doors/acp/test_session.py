@@ -166,17 +166,6 @@ async def test_a_limit_is_told_in_the_conversation_and_what_was_used_with_the_en
     assert editor.session.closed
 
 
-async def test_images_with_a_command_and_sound_in_a_prompt_are_refused() -> None:
-    editor = Editor([TextDelta(text="a")])
-    picture = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
-    with pytest.raises(Fault, match="images came with the command /say"):
-        await editor.served.prompt([{"type": "text", "text": "/say x"}, picture])
-    with pytest.raises(Fault, match="cannot contain audio"):
-        await editor.served.prompt([{"type": "text", "text": "x"}, {"type": "audio", "data": ""}])
-    assert "usage" not in await editor.served.prompt([{"type": "text", "text": "x"}])
-    await editor.served.close()
-
-
 async def test_what_another_turn_says_is_not_passed_on_and_its_warnings_are_but_for_gaps() -> None:
     async def beside(session: ScriptedSession, turn: Turn) -> None:
         session.emit(Warned(message="of no turn"), turn="")

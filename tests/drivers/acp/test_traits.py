@@ -28,7 +28,3 @@ def test_sessions_are_loaded_and_titles_run_only_where_that_was_seen_to_work() -
     assert [name for name, traits in TRAITS.items() if not traits.loads] == ["gemini-cli"]
     assert [name for name, traits in TRAITS.items() if traits.title_is_command] == ["gemini-cli"]
     assert not UNKNOWN.title_is_command and all(traits.known for traits in TRAITS.values())
-
-
-def test_every_known_agent_has_a_mode_in_which_it_asks() -> None:
-    assert [name for name, traits in TRAITS.items() if not traits.asking_mode] == []
