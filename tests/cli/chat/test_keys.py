@@ -1,6 +1,5 @@
 """What the keys do, on a real terminal, and which answer they make of a question."""
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,9 +11,7 @@ from tests.cli.chat.typing import typing
 from tests.waiting import until
 from treadle.cli.chat import keys as chat_keys
 from treadle.cli.chat import screen as chat_screen
-from treadle.cli.chat.keys import check_keys, key_of
 from treadle.cli.chat.question import Question
-from treadle.errors import ConfigError
 from treadle.events import Asked
 from treadle.session import Answer
 
@@ -167,18 +164,6 @@ async def test_ctrl_c_says_what_the_next_one_does_and_only_a_quick_one_leaves(mo
         await until(lambda: me.screen.hint == "")
 
 
-def test_only_what_exists_is_put_on_a_key_that_exists() -> None:
-    check_keys({"mode": "c-t", "rewind": "escape f2"})
-    with pytest.raises(ConfigError, match="'fly', which is nothing to do") as refused:
-        check_keys({"fly": "c-t"})
-    assert "one of mode, unfold" in str(refused.value.hint)
-    with pytest.raises(ConfigError, match="mode = 'ctrl\\+t' is no key") as refused:
-        check_keys({"mode": "ctrl+t"})
-    assert "written as c-t" in str(refused.value.hint)
-    assert key_of("rewind", {}) == ["escape", "escape"] and key_of("mode", {"mode": "c-t"}) == ["c-t"]
-    assert key_of("mode", {"mode": ""}) == ["s-tab"]
-
-
 ASKED = Asked(
     request="r",
     kind="permission",
@@ -235,26 +220,6 @@ async def test_escape_goes_back_to_the_keys_and_then_interrupts(at_once: None) -
             await answering
 
 
-async def test_a_key_that_comes_with_the_question_is_typed() -> None:
-    async with typing() as me:
-        answering = await me.asked(ASKED)
-        me.types("y")
-        await me.holds("y")
-        assert not answering.done()
-        answering.cancel()
-
-
-async def test_options_are_chosen_with_the_arrows(at_once: None) -> None:
-    async with typing() as me:
-        answering = await me.asked(Asked(request="r", kind="question", text="?", options=("red", "green", "grey")))
-        me.types("\x1b[B\x1b[B\x1b[A\r")
-        assert (await answering).text == "green"
-        choosing = asyncio.create_task(me.screen.choose("Which?", [("1", "one"), ("2", "two")]))
-        await until(lambda: me.screen.question is not None)
-        me.types("\x03")
-        assert await choosing is None and me.done.did == []
-
-
 COMMAND = Asked(
     request="r", kind="permission", text="?", name="bash", args={"command": "ls", "timeout": 3}, command="ls",
     always=("Bash(ls)",), changeable=True,
@@ -289,31 +254,9 @@ def test_other_arguments_are_changed_as_json_and_a_mistake_is_said() -> None:
     )
 
 
-def test_what_can_be_pressed_is_said_for_each_kind() -> None:
-    assert asked().keys == "y yes · n no, and why · s for this session · a always · e change it first"
+def test_a_plan_is_not_allowed_for_longer_nor_changed() -> None:
     plan = asked(Asked(request="r", kind="plan", text="x", always=("A",), changeable=True))
-    assert plan.keys == "y go ahead · n not like this" and plan.rule == ""
     assert [plan.press(key) for key in "sae"] == [None] * 3 and plan.press("y") == Answer(decision="allow")
-    assert plan.press("n") is None and plan.want == "reason"
-    words = Asked(request="r", kind="question", text="x")
-    assert asked(words).keys == "your answer" and asked(words).begin() == ""
-    assert asked(msgspec.structs.replace(words, options=("a",))).keys == "arrows and Enter choose, or type an answer"
-    assert asked(msgspec.structs.replace(words, request="", options=("a",))).keys.endswith("Esc leaves it")
-    question = asked()
-    question.press("n")
-    assert question.keys.startswith("why not?") and question.rule == "" and question.back()
-    question.press("e")
-    assert question.keys.startswith("change it, Enter runs it") and question.enter("x") is not None
-    assert asked(msgspec.structs.replace(COMMAND, always=())).rule == ""
-
-
-def test_a_mistake_is_forgotten_when_one_goes_back() -> None:
-    question = asked(WRITE)
-    question.press("e")
-    question.enter("{")
-    assert question.back() and question.problem == "" and question.want == "keys"
-    words = asked(Asked(request="r", kind="question", text="?"))
-    assert not words.back() and words.want == "words"
 
 
 def test_numbers_and_arrows_stay_within_the_options() -> None:

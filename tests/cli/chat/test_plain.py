@@ -11,13 +11,11 @@ import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
 import pytest
 
-from tests.cli.chat.typing import Done
 from tests.installed import TREADLE
 from tests.scripts import calls, says
 from treadle.cli.chat.command import Lines
@@ -113,22 +111,7 @@ def test_a_person_talks_allows_interrupts_and_leaves(terminal: Terminal, tmp_pat
     terminal.type("/exit")
     terminal.until("treadle --resume")
     assert terminal.process.wait(timeout=60) == 0
-
-
-@pytest.mark.slow
-def test_ctrl_c_takes_back_a_question_with_its_turn(terminal: Terminal, tmp_path: Path) -> None:
-    terminal.type("make it")
-    terminal.until("allow? [y]es")
-    terminal.key(CTRL_C)
-    terminal.until("interrupted")
-    terminal.until("\n> ")
-    terminal.type("still there?")
-    terminal.until("Yes, I am.")
-    assert not (tmp_path / "work" / "made.txt").exists()
-    terminal.until("\n> ")
-    terminal.key(CTRL_D)
-    terminal.until("treadle --resume")
-    assert terminal.process.wait(timeout=60) == 0
+    assert termios.tcgetattr(terminal.master)[3] & termios.ECHO
 
 
 def test_a_background_agent_asks_when_the_person_has_the_word(terminal: Terminal, tmp_path: Path) -> None:
@@ -250,17 +233,6 @@ def test_what_is_typed_while_the_agent_works_comes_next_and_then_ctrl_d(terminal
     assert terminal.process.wait(60) == 0
 
 
-@pytest.mark.slow
-def test_lines_pasted_at_once_are_prompts_one_after_the_other(terminal: Terminal) -> None:
-    terminal.key(b"talk\rstill there?\rtalk\rst")
-    terminal.until("nine ten")
-    terminal.until("Yes, I am.")
-    terminal.until("nine ten")
-    terminal.until("> st")
-    terminal.type("ill there?")
-    terminal.until("Yes, I am.")
-
-
 def test_a_line_begun_while_the_agent_works_waits_for_its_end(terminal: Terminal) -> None:
     terminal.key(b"talk\rstill th")  # in one write: the rest is there before the turn is
     terminal.until("nine ten")
@@ -376,14 +348,3 @@ async def test_options_are_numbered_and_answered_in_words(capsys: pytest.Capture
     assert capsys.readouterr().out.endswith("  1. red\n  2. gre\ufffden\n")
     assert (await made.ask(Question(Asked(request="r", kind="question", text="?"), "/"))).decision == "deny"
     assert made.pickers(cast(Any, None), "/") == {} and not made.vim() and made.plain and made.glance == 0.0
-
-
-async def test_lines_are_prompts_until_the_input_ends() -> None:
-    made, person = lines("one", "two")
-    done = Done()
-    made.connect(cast(Any, SimpleNamespace(page=made._page)))
-    made.actions = done
-    await made.run()
-    assert done.did == ["queue one", "queue two", "leave"] and {prompt for prompt, _ in person.asked} == {"\n> "}
-    await made.close()
-    assert person.closed and made.shown.is_set()

@@ -17,7 +17,6 @@ from tests.cli.chat.typing import typing
 from tests.waiting import until
 from treadle.cli.chat import screen as chat_screen
 from treadle.cli.chat.page import Folded
-from treadle.cli.chat.screen import wrapped
 from treadle.events import Asked
 
 Chat = Callable[..., ChatTerminal]
@@ -171,12 +170,6 @@ def test_resume_is_a_picker(chat: Chat) -> None:
     again.until("Now in session .*: 1 turns so far")
 
 
-def test_what_stands_below_wraps_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
-    words = "denied in 4:58 · scripted · suggest · 393 in context · 694 tokens"
-    assert wrapped(words).split("\n") == ["denied in 4:58 · scripted · suggest ·", "393 in context · 694 tokens"]
-
-
 def test_a_chat_in_which_nothing_was_said_is_not_kept(chat: Chat, state_home: Path) -> None:
     terminal = chat()
     terminal.keys(CTRL_D)
@@ -212,24 +205,6 @@ def test_a_signal_to_leave_gives_the_terminal_back(chat: Chat, signum: signal.Si
     assert termios.tcgetattr(terminal.master)[3] & termios.ECHO
 
 
-async def test_the_lower_part_shows_what_is_queued_asked_and_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    async with typing() as me:
-        me.types("words")
-        assert (await me.sees("> words")).endswith("the status")
-        me.done.waiting = [f"prompt {number}" for number in range(6)] + ["w" * 80]
-        seen = await me.sees(f"  next: {'w' * 49}…")
-        assert "next: prompt 2" in seen and "next: prompt 1" not in seen
-        me.done.waiting = []
-        me.screen.progress.begin()
-        await me.sees("waiting for the model 0:00")
-        me.screen.progress.end()
-        me.types("\x1b\r" * 9)
-        assert "lines typed" not in await me.sees("the status")
-        me.types("\x1b\r")
-        await me.sees("11 lines typed · the status")
-
-
 async def test_a_question_shows_its_keys_its_rule_and_what_is_wrong(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -253,32 +228,6 @@ async def test_a_question_shows_its_keys_its_rule_and_what_is_wrong(
         answering.cancel()
         await asyncio.wait([answering])
         assert me.screen.question is None
-
-
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [
-        (
-            Asked(request="r", kind="permission", text="?", name="bash", args={}, command="ls x", confined=""),
-            ["  ls x\n", "  in /work\n", "names no file", "not confined: it can do anything"],
-        ),
-        (
-            Asked(request="r", kind="permission", text="?", name="bash", args={}, command="ls", confined="to /w"),
-            ["confined to /w"],
-        ),
-        (Asked(request="r", kind="permission", text="?", name="read", args={}, paths=("a", "b")), ["  read: a, b\n"]),
-        (Asked(request="r", kind="plan", text="1. do it"), ["? "]),
-    ],
-)
-async def test_everything_that_would_happen_is_printed_first(
-    asked: Asked, words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    async with typing() as me:
-        answering = await me.asked(asked, "/work")
-        shown = capsys.readouterr().out
-        assert all(word in shown for word in words), shown
-        assert ("confined" in shown) == (asked.confined is not None) and ("in /work" in shown) == bool(asked.command)
-        answering.cancel()
 
 
 async def test_of_many_options_those_near_the_chosen_one_are_shown() -> None:
@@ -336,11 +285,3 @@ async def test_vim_is_switched_on_by_the_settings_or_the_person() -> None:
         me.types("ab\x1bx")
         await me.holds("a")
         assert not me.screen.vim()
-
-
-async def test_without_an_image_the_person_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
-    async with typing() as me:
-        me.types("\x16")
-        await until(lambda: "the clipboard cannot be read here" in me.screen.hint)
-        assert me.screen.input.text == ""

@@ -11,9 +11,8 @@ from tests.waiting import until
 from treadle.cli.chat.page import Page
 from treadle.cli.chat.question import Question
 from treadle.cli.chat.talk import Attention, Reporter, Status, Talk
-from treadle.errors import ConfigError
-from treadle.events import Answered, Asked, Task, TaskChanged, TextDelta
-from treadle.session import AgentInfo, Answer, Change, CommandResult, EventReader, Prompt, SessionSpec
+from treadle.events import Asked, Task, TaskChanged, TextDelta
+from treadle.session import Answer, CommandResult, SessionSpec
 from treadle.sessions.session import Turn
 from treadle.terminal.settings import STATE_FILE_VARIABLE
 from treadle.testing.sessions import ScriptedSession, Step
@@ -91,16 +90,6 @@ async def test_a_question_is_taken_back_when_its_turn_is_interrupted(tmp_path: P
         assert view.open == []
 
 
-async def test_an_answer_reaches_the_agent(tmp_path: Path) -> None:
-    async with talking(tmp_path, [asked(), TextDelta(text="thanks")], answer=Answer(decision="allow")) as (
-        talk,
-        view,
-        _,
-    ):
-        talk.enter("go")
-        await until(lambda: "thanks" in view.text)
-
-
 async def test_leaving_waits_for_what_is_queued_and_quitting_does_not(tmp_path: Path) -> None:
     async with talking(tmp_path) as (talk, view, _):
         talk.queue("one")
@@ -137,20 +126,6 @@ async def test_what_a_background_task_asks_waits_for_an_empty_line(tmp_path: Pat
         assert "state=blocked" in out.getvalue(), "nothing else is reported while nothing runs"
         talk.enter("")
         assert (await asking).decision == "allow"
-
-
-async def test_the_person_sees_the_wait_before_the_agent_has_the_prompt(tmp_path: Path) -> None:
-    order: list[str] = []
-
-    async def taken(session: ScriptedSession, turn: object) -> None:
-        order.append("the agent has it")
-
-    async with talking(tmp_path, [taken]) as (talk, view, _):
-        view.changed = lambda: order.append(talk.page.progress.says()[2:])  # type: ignore[method-assign]
-        talk.enter("go")
-        await until(lambda: "the agent has it" in order)
-        seen = order[: order.index("the agent has it")]
-        assert any(re.fullmatch(r"waiting for the model 0:\d\d \(Esc interrupts\)", line) for line in seen)
 
 
 async def test_several_lines_that_begin_with_a_heading_are_a_prompt_and_no_note(tmp_path: Path) -> None:
@@ -247,36 +222,6 @@ async def test_commands_of_the_chat_of_the_agent_and_of_nobody(tmp_path: Path) -
         assert "never" not in view.text or list(talk.queued) == []
 
 
-async def test_a_turn_of_a_command_is_followed_and_its_answer_kept(tmp_path: Path) -> None:
-    async with talking(tmp_path, [TextDelta(text="an answer")]) as (talk, view, session):
-
-        async def command(name: str, args: str) -> CommandResult:
-            return CommandResult(message="", turn=await session.prompt(Prompt(text=args)))
-
-        session._command = command  # type: ignore[method-assign, assignment]
-        talk.enter("/plan it")
-        await until(lambda: "an answer" in view.text and talk.last_text == "an answer")
-        assert re.search(r"\d\.\d s · 1 model call · 0 tools", view.text)
-
-
-async def test_the_mode_goes_round_and_a_refusal_is_said(tmp_path: Path) -> None:
-    async with talking(tmp_path) as (talk, view, session):
-        asked: list[str | None] = []
-
-        async def configure(change: Change) -> None:
-            asked.append(change.mode)
-            if len(asked) == 4:
-                raise ConfigError("not now")
-            session._info = AgentInfo(name="x", mode=change.mode)
-
-        session.configure = configure  # type: ignore[method-assign]
-        for count in range(4):
-            talk.next_mode()
-            await until(lambda count=count: len(asked) == count + 1)
-        assert asked == ["suggest", "auto-edit", "plan", "suggest"]
-        await until(lambda: "not now" in view.text)
-
-
 async def test_a_task_that_ended_beside_is_told_and_a_question_answered_elsewhere_is_forgotten(tmp_path: Path) -> None:
     async with talking(tmp_path) as (talk, view, session):
         for _ in range(9):
@@ -296,28 +241,6 @@ async def test_a_task_that_ended_beside_is_told_and_a_question_answered_elsewher
         await session.answer("q", Answer(decision="allow"))
         await until(lambda: not talk.waiting)
         await asking
-
-
-async def test_one_who_leaves_at_a_question_refuses_it(tmp_path: Path) -> None:
-    async with talking(tmp_path, [asked()]) as (talk, view, session):
-
-        async def leaves(question: Question) -> Answer:
-            raise EOFError
-
-        view.ask = leaves  # type: ignore[method-assign]
-        events = session.events(after=-1)
-        talk.enter("go")
-        await talk.rest()
-        answered = [event async for event in aiter_until(events)]
-        assert answered[0].decision == "deny"
-    assert talk._leaving
-
-
-async def aiter_until(events: EventReader) -> AsyncIterator[Answered]:
-    async for event in events:
-        if isinstance(event, Answered):
-            yield event
-            return
 
 
 async def test_the_state_is_reported_and_the_person_called(tmp_path: Path) -> None:

@@ -1,11 +1,6 @@
 """What a person types: lines, what comes early, history, completion, the clipboard, commands of their own."""
 
-import asyncio
-import os
 import subprocess
-import sys
-import termios
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,8 +10,7 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from tests.cli.choosing.conftest import typed
-from tests.waiting import until
-from treadle.cli.chat.command import MOST_LINES, Early, Typed
+from treadle.cli.chat.command import Typed
 from treadle.cli.chat.lines import TypedLines
 from treadle.cli.chat.question import touched
 from treadle.cli.chat.screen import PNG, ChatCompleter, save_image
@@ -24,88 +18,6 @@ from treadle.cli.chat.talk import REPORTED_BYTES, own_command
 from treadle.errors import ConfigError, NotFound
 from treadle.io.paths import state_dir
 from treadle.session import CommandInfo
-
-READING = """
-import asyncio, sys
-from treadle.cli.chat.lines import TypedLines
-
-async def main():
-    lines = TypedLines()
-    try:
-        print(f"<1 {await lines.line('one? ')!r}>", flush=True)
-        print("<pause>", flush=True)
-        await asyncio.to_thread(open(sys.argv[1]).read)
-        print(f"<2 {await lines.line('two? ')!r}>", flush=True)
-        print(f"<3 {await lines.line('three? ', fresh=True)!r}>", flush=True)
-        for _ in range(2):
-            try:
-                await lines.line('four? ')
-            except EOFError:
-                print("<end>", flush=True)
-    finally:
-        lines.close()
-
-asyncio.run(main())
-"""
-
-
-class Person:
-    def __init__(self, gate: str) -> None:
-        self._terminal, inner = os.openpty()
-        self.before = termios.tcgetattr(inner)
-        self._inner, self._gate = inner, gate
-        self.process = subprocess.Popen([sys.executable, "-c", READING, gate], stdin=inner, stdout=inner, stderr=inner)
-        self._seen = b""
-
-    def types(self, text: str) -> None:
-        os.write(self._terminal, text.encode())
-
-    def goes_on(self) -> None:
-        with open(self._gate, "w"):
-            pass
-
-    def sees(self, words: str) -> None:
-        while words.encode() not in self._seen:
-            self._seen += os.read(self._terminal, 4096)
-        self._seen = self._seen.partition(words.encode())[2]
-
-    def after(self) -> object:
-        assert self.process.wait(60) == 0
-        return termios.tcgetattr(self._inner)
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        os.close(self._inner)
-        os.close(self._terminal)
-
-
-@pytest.fixture
-def person(tmp_path: os.PathLike[str]) -> Iterator[Person]:
-    gate = os.path.join(tmp_path, "gate")
-    os.mkfifo(gate)
-    made = Person(gate)
-    yield made
-    made.close()
-
-
-def test_what_is_typed_ahead_is_the_next_line_unless_it_is_to_be_fresh(person: Person) -> None:
-    person.sees("one? ")
-    person.types("first\n")
-    person.sees("<1 'first'>")
-    person.sees("<pause>")
-    person.types("ahead\nalso ahead\nnot yet ent")
-    person.sees("not yet ent")
-    person.goes_on()
-    person.sees("<2 'ahead'>")
-    person.sees("three? ")
-    person.types("new\n")
-    person.sees("<3 'new'>")
-    person.sees("four? ")
-    person.types("\x04")
-    person.sees("<end>")
-    person.sees("<end>")
-    assert person.after() == person.before
 
 
 async def test_what_was_typed_before_is_taken_line_by_line_and_the_end_stays_the_end(
@@ -127,24 +39,6 @@ async def test_a_fresh_question_is_not_answered_by_what_was_typed_before() -> No
         assert await lines.line("one? ") == "yes"
         with pytest.raises(EOFError):
             await lines.line("sure? ", fresh=True)
-
-
-def test_what_is_typed_is_kept_in_order_and_the_last_can_be_taken_back() -> None:
-    early = Early(["first"])
-    early.enter("second")
-    early.queue("third")
-    assert early.unqueue() == "third" and early.typed == ["first", "second"]
-    assert Early([]).unqueue() is None
-
-
-async def test_nothing_runs_and_leaving_gives_up_the_start() -> None:
-    early, left = Early([]), []
-    early.gave_up = lambda: left.append("left")
-    assert not early.busy and not early.interrupt()
-    await early.rest()
-    early.quit()
-    early.leave()
-    assert left == ["left", "left"]
 
 
 def test_what_is_typed_is_there_in_the_next_chat_newest_first(tmp_path: Path) -> None:
@@ -174,23 +68,6 @@ def test_a_broken_line_and_a_missing_file_cost_nothing(tmp_path: Path) -> None:
 
 def test_a_disk_that_takes_nothing_does_not_end_the_chat(tmp_path: Path) -> None:
     Typed(str(tmp_path / "no" / "such" / "place"), {}).store_string("x")
-
-
-def test_without_a_path_it_is_in_the_persons_state_and_without_variables_those_of_this_process_are_secret(
-    state_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MY_API_KEY", "hush-hush-hush")
-    history = Typed()
-    history.store_string("kept")
-    history.store_string("hush-hush-hush")
-    assert (state_home / "treadle" / "typed.jsonl").read_text() == '"kept"\n'
-
-
-def test_of_a_long_history_the_newest_are_offered(tmp_path: Path) -> None:
-    path = tmp_path / "typed.jsonl"
-    path.write_text("".join(f'"{number}"\n' for number in range(MOST_LINES + 1)))
-    found = list(Typed(str(path), {}).load_history_strings())
-    assert (len(found), found[0], found[-1]) == (MOST_LINES, str(MOST_LINES), "1")
 
 
 COMMANDS = [CommandInfo(name="model", description="Change it.", arguments="[NAME]"), CommandInfo(name="mode")]
@@ -226,17 +103,6 @@ def test_files_that_came_later_are_found_by_the_next_at(tmp_path: Path) -> None:
     (tmp_path / "new.txt").write_text("")
     assert find("@new") == [], "a look at every key would be slow in a large repository"
     assert find("@") == ["new.txt"] and find("@new") == ["new.txt"]
-
-
-def test_a_command_is_offered_with_what_it_takes_and_does(tmp_path: Path) -> None:
-    completer = ChatCompleter(str(tmp_path), lambda: COMMANDS)
-    mode, model = completer.get_completions(Document("/mo"), CompleteEvent())
-    assert (model.text, model.start_position, model.display_text) == ("model", -2, "/model")
-    assert model.display_meta_text == "[NAME] Change it." and mode.display_meta_text == ""
-    assert offered(tmp_path, "/mo\n") == [] and offered(tmp_path, "/x") == []
-    (tmp_path / "file").write_text("")
-    (found,) = completer.get_completions(Document("see @fi"), CompleteEvent())
-    assert (found.text, found.start_position) == ("file", -2)
 
 
 @pytest.fixture
@@ -293,24 +159,6 @@ async def test_lines_are_shown_whole_however_they_come(tmp_path: Path) -> None:
 async def test_of_a_long_output_the_agent_is_told_the_end(tmp_path: Path) -> None:
     told = (await own_command("seq 100000", str(tmp_path), lambda text: None)).report
     assert told.endswith("100000\n") and len(told) <= 2 * REPORTED_BYTES
-
-
-async def test_cancelling_ends_the_command(tmp_path: Path, mark: str) -> None:
-    shown: list[str] = []
-    running = asyncio.create_task(own_command("echo begun; sleep 600", str(tmp_path), shown.append))
-    await until(lambda: shown)
-    running.cancel()
-    await asyncio.wait([running])
-    assert running.cancelled()
-
-
-async def test_the_persons_own_shell_runs_it_or_the_usual_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[str] = []
-    monkeypatch.setenv("SHELL", "/bin/echo")
-    assert (await own_command("echo hi", str(tmp_path), shown.append)).report == "-c echo hi\n"
-    monkeypatch.setenv("SHELL", "")
-    assert (await own_command("echo hi", str(tmp_path), shown.append)).report == "hi\n"
-    assert shown == ["-c echo hi\n", "hi\n"]
 
 
 @pytest.mark.parametrize(
