@@ -16,7 +16,7 @@ from treadle.agent.transcript import MessageRecord, Named, Transcript, TurnBegan
 from treadle.io.files import write_atomic
 from treadle.io.paths import private_dir
 from treadle.settings.claude import user_directory
-from treadle.wire.common.jsonline import json_line
+from treadle.wire.common.connection import json_line
 from treadle.wire.common.jsontext import timestamp
 from treadle.wire.oneshot.arguments import THEIRS, to_theirs
 from treadle.wire.oneshot.records import SPOKEN, LineIds

@@ -28,7 +28,7 @@ from treadle.errors import Busy, ConfigError, NotFound, StorageError
 from treadle.events import ImageFile, Usage
 from treadle.io import descriptors, files, paths, scratch
 from treadle.io.files import opened, read
-from treadle.wire.common.jsonline import json_line
+from treadle.wire.common.connection import json_line
 from treadle.wire.common.records import Newer
 
 # The records of a session's history: one per line, distinguished by `type`.

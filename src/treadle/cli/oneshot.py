@@ -25,7 +25,7 @@ from treadle.io.process.loop import hold_secrets, run_async
 from treadle.io.streams import FdStream, take_stdio
 from treadle.io.tasks import start_held, unless
 from treadle.session import EventReader, Session, SessionSpec
-from treadle.wire.common.jsonline import json_line
+from treadle.wire.common.connection import json_line
 from treadle.wire.oneshot.connection import Connection
 from treadle.wire.oneshot.records import OutputFormat
 

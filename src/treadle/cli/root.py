@@ -250,7 +250,7 @@ def _show_failure(error: TreadleError | OSError) -> None:
     """The result record of a run that could not begin."""
     from treadle.doors.oneshot.run import not_begun
     from treadle.io.streams import stdout_is_taken
-    from treadle.wire.common.jsonline import json_line
+    from treadle.wire.common.connection import json_line
 
     if stdout_is_taken():
         return  # the run has written its own

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.agent.pixels import gif, jpeg, png, webp
 from treadle.wire.common import jsontext
+from treadle.wire.common.connection import json_line
 from treadle.wire.common.images import data_url, decoded, encoded, media_type
-from treadle.wire.common.jsonline import json_line
 from treadle.wire.common.jsontext import amount, count, timestamp
 
 VALUES = st.recursive(

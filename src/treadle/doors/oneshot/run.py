@@ -37,7 +37,7 @@ from treadle.session import NOT_SEALED, CommandResult, EventReader, Prompt, Sess
 from treadle.sessions.abilities import can
 from treadle.sessions.session import error_info
 from treadle.sessions.totals import Totals, TurnSummary, TurnTotals
-from treadle.wire.common.jsonline import json_line
+from treadle.wire.common.connection import json_line
 from treadle.wire.common.losses import really_lost
 from treadle.wire.oneshot import records as wire
 from treadle.wire.oneshot.arguments import USED

@@ -22,8 +22,7 @@ from treadle.events import (
     Usage,
 )
 from treadle.session import Access
-from treadle.wire.common.connection import LineConnection, Transitions
-from treadle.wire.common.jsonline import json_line
+from treadle.wire.common.connection import LineConnection, Transitions, json_line
 from treadle.wire.common.jsontext import amount, count
 
 # The records of Claude Code's stream-json, with its control protocol: one JSON object per line, in both directions.

@@ -1,6 +1,6 @@
 """Who may call what in Codex's app-server protocol."""
 
-from treadle.wire.common.jsonline import json_line
+from treadle.wire.common.connection import json_line
 from treadle.wire.common.rpc import OPENER_SAYS, OTHER_SAYS, RpcConnection, RpcMessage, as_json
 
 SPEAKS = "0.166.0"

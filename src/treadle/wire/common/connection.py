@@ -8,8 +8,23 @@ kept elsewhere is checked with `treadle.testing.wires.check_protocol`. `docs/how
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
+import msgspec
+
 from treadle.errors import LocalProtocolError, RemoteProtocolError
 from treadle.wire.common.framing import LINE_CAP, LineSplitter
+from treadle.wire.common.jsontext import repaired
+
+# A message as one line of JSON, whatever characters its strings hold.
+
+_encoder = msgspec.json.Encoder()
+
+
+def json_line(message: Any) -> bytes:
+    try:
+        return _encoder.encode(message) + b"\n"
+    except UnicodeEncodeError:
+        return _encoder.encode(repaired(msgspec.to_builtins(message))) + b"\n"
+
 
 CAP = LINE_CAP
 """The longest line or frame that is taken, in bytes."""

@@ -11,9 +11,8 @@ from typing import Any, ClassVar, TypeAlias
 import msgspec
 
 from treadle.errors import InvalidJson, LineTooLong, RemoteProtocolError, Violation
-from treadle.wire.common.connection import CAP, Connection, Transitions
+from treadle.wire.common.connection import CAP, Connection, Transitions, json_line
 from treadle.wire.common.framing import LineSplitter
-from treadle.wire.common.jsonline import json_line
 from treadle.wire.common.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST
 
 CallKey: TypeAlias = int | str

@@ -9,7 +9,7 @@ import msgspec
 
 from treadle.errors import RemoteProtocolError
 from treadle.wire.common import connection as base
-from treadle.wire.common.jsonline import json_line
+from treadle.wire.common.connection import json_line
 from treadle.wire.common.records import without_unknown
 from treadle.wire.fleet import messages
 from treadle.wire.fleet.keys import BUCKET, KEYS

@@ -11,7 +11,7 @@ import msgspec
 
 from treadle.errors import InvalidJson
 from treadle.wire.common import connection as base
-from treadle.wire.common.jsonline import json_line
+from treadle.wire.common.connection import json_line
 from treadle.wire.oneshot.records import Record, RunResult
 
 PROMPT = "prompt"

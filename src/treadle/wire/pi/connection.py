@@ -9,8 +9,7 @@ import msgspec
 
 from treadle.errors import InvalidJson, Violation
 from treadle.events import ErrorInfo, ToolKind, Usage
-from treadle.wire.common.connection import LineConnection, Transitions
-from treadle.wire.common.jsonline import json_line
+from treadle.wire.common.connection import LineConnection, Transitions, json_line
 from treadle.wire.common.jsontext import amount, count
 
 QUESTION, ANSWER, RESPONSE = "extension_ui_request", "extension_ui_response", "response"
