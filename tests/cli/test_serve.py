@@ -34,6 +34,12 @@ def test_a_token_is_shown_once_and_only_what_it_may_is_listed() -> None:
     assert "never" in run("--devices").stdout and made["device"] in run("--devices").stdout
 
 
+@pytest.mark.parametrize("port", ["99999", "-1"])
+def test_a_port_that_cannot_be_is_refused_with_its_range(port: str) -> None:
+    refused = run("--port", port)
+    assert refused.exit_code == 2 and f"{port} is not in the range 0<=x<=65535" in refused.output
+
+
 def test_by_default_a_token_may_do_everything_and_a_wrong_right_is_refused() -> None:
     run("--token")
     assert devices()[0]["right"] == "all"

@@ -11,7 +11,7 @@ import pytest
 
 from tests.fleet.conftest import activity_of, give, make_fleet, runner_pid, spec, until_state
 from tests.fleet.conftest import nothing_left as nothing_left
-from treadle.errors import LocalError, NotFound
+from treadle.errors import ConfigError, LocalError, NotFound
 from treadle.fleet import client, node, up
 from treadle.fleet.engine import places, server
 from treadle.io.files import locked
@@ -94,6 +94,9 @@ def test_a_machine_s_fleet_is_made_once_and_another_s_is_not_taken_over(
     assert refused.value.hint == "`treadle fleet down --forget` first"
     os.unlink(os.path.join(places.root(), "fleet.json"))
     monkeypatch.chdir(state_home)
+    for wrong in ("nonsense", "http://there:4222", "nats://there,nonsense"):
+        with pytest.raises(ConfigError, match="is not the address of a NATS server"):
+            up._fleet(wrong, "", "", 1, 0.0)
     theirs = up._fleet("tls://me:word@there", "me.creds", "~/ca.pem", 3, 0.0)
     assert not theirs.private and theirs.users == {} and (theirs.lease, theirs.replicas) == (15.0, 3)
     assert theirs.creds == str(state_home / "me.creds") and theirs.ca == os.path.expanduser("~/ca.pem")

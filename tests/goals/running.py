@@ -1,16 +1,27 @@
 """Goals whose orders are done by stand-ins for agents."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from functools import reduce
 
 from treadle.fleet import client
 from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import Bus
-from treadle.goals import store
+from treadle.goals import commands, store
 from treadle.goals.foreman import Foreman
 from treadle.landing.train import Conductor
-from treadle.wire.goal.records import GoalRecord
+from treadle.wire.goal.records import AnyGoalEvent, GoalRecord
+
+
+def replayed(name: str, events: Iterable[AnyGoalEvent]) -> GoalRecord:
+    return reduce(store.applied, events, GoalRecord(id=name))
+
+
+async def over(bus: Bus, name: str) -> GoalRecord:
+    """The goal's last record."""
+    async with asyncio.timeout(300):
+        return [record async for record in commands.follow(bus, name)][-1]
 
 
 @asynccontextmanager

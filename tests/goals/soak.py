@@ -16,12 +16,12 @@ import tomlkit
 
 from tests.fleet.repositories import bash, git, says
 from tests.fleet.soak import Soak
+from tests.goals.running import replayed
 from treadle.errors import LocalError, TreadleError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import read_order
 from treadle.goals import commands, planner, store
-from treadle.goals.store import replayed
 from treadle.landing import train
 from treadle.wire.goal.plan import GoalPlan
 from treadle.wire.goal.records import GoalRecord

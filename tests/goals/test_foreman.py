@@ -16,7 +16,7 @@ from tests.fleet.conftest import Start, give, spec
 from tests.fleet.engine.buses import StoringClient
 from tests.fleet.engine.buses import pauses as pauses
 from tests.fleet.repositories import git
-from tests.goals.running import answering, carried, placed
+from tests.goals.running import answering, carried, over, placed, replayed
 from treadle.coordination.ledger import Ledger
 from treadle.coordination.messages import Inbox
 from treadle.coordination.planning import Planning
@@ -44,7 +44,6 @@ from treadle.goals.deciding import (
 )
 from treadle.goals.foreman import GoalDrive
 from treadle.goals.observation import look
-from treadle.goals.store import replayed
 from treadle.landing import queue, train
 from treadle.wire.fleet.records import Delay, Order, Used
 from treadle.wire.fleet.train import LeftOut
@@ -143,7 +142,7 @@ accept = ["test -e two.txt"]
         name, new = await commands.begin(bus, plan, str(repository), by="ana")
         assert new and await commands.begin(bus, plan, str(repository)) == (name, False), "it is begun once"
         person = asyncio.create_task(answering(bus))
-        record = await commands.wait(bus, name, timeout=300)
+        record = await over(bus, name)
         await tasks.end([person])
     assert (record.state, record.why) == ("met", "both files are there")
     assert record.answers.keys() == {"plan"}, "what it made itself and was sent back for is no acceptance of before"
@@ -342,7 +341,7 @@ on_red = "drop"
     async with carried(bus):
         name, _ = await commands.begin(bus, plan, str(repository), budget_required=False)
         person = asyncio.create_task(answering(bus, "deny"))
-        record = await commands.wait(bus, name, timeout=300)
+        record = await over(bus, name)
         await tasks.end([person])
     assert record.state == "stopped" and "test -e one.txt" in record.why
     assert record.answers.keys() == {"accept:there", "weaker:weak:0", "round:1"}
@@ -388,7 +387,7 @@ on_red = "drop"
     async with carried(bus):
         name, _ = await commands.begin(bus, plan, str(repository), budget_required=False)
         person = asyncio.create_task(answering(bus, "deny"))
-        record = await commands.wait(bus, name, timeout=300)
+        record = await over(bus, name)
         await tasks.end([person])
     assert record.answers.keys() == {"weaker:weak:0"} and record.state == "met"
     assert {name: step.state for name, step in record.steps.items()} == {"fine": "landed", "weak": "dropped"}
@@ -428,7 +427,7 @@ accept = ["test -e one.txt"]
     async with carried(bus):
         name, _ = await commands.begin(bus, plan, str(repository), budget_required=False)
         person = asyncio.create_task(answering(bus, "deny"))
-        record = await commands.wait(bus, name, timeout=300)
+        record = await over(bus, name)
         await tasks.end([person])
     assert record.state == "met" and record.answers.keys() == {"weaker:one:1"}, record
     assert git(repository, "show", "main:tests/test_one.sh") == test
@@ -460,7 +459,7 @@ async def test_an_order_whose_limit_no_longer_fits_is_asked_about_and_goes_on_wi
         spent = (await client.control(bus)).budgets[f"project:{name}"].spent_tokens
         assert list(record.questions) == ["budget:0"] and spent == 3030, "three of four fitted, 1500 reserved for each"
         person = asyncio.create_task(answering(bus))
-        record = await commands.wait(bus, name, timeout=300)
+        record = await over(bus, name)
         await tasks.end([person])
     assert record.state == "met" and record.raised == 1
     assert (await client.control(bus)).budgets[f"project:{name}"].tokens == 8000

@@ -4,10 +4,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.goals.running import replayed
 from tests.goals.worlds import ORDERS, World, plan
 from treadle.goals import deciding
 from treadle.goals.deciding import OrderSeen, moves
-from treadle.goals.store import replayed
 from treadle.wire.fleet.records import Used
 from treadle.wire.goal import records
 from treadle.wire.goal.plan import GoalBudget, PlannedOrder

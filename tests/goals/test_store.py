@@ -6,11 +6,11 @@ import time
 import pytest
 from msgspec.structs import replace
 
+from tests.goals.running import replayed
 from treadle.errors import ConfigError, LocalError, NotFound, StorageError
 from treadle.fleet.engine.bus import Bus, Stale, Write
 from treadle.fleet.orders import encode
 from treadle.goals import store
-from treadle.goals.store import replayed
 from treadle.wire.fleet.records import Used
 from treadle.wire.goal.plan import GoalPlan, PlannedOrder
 from treadle.wire.goal.records import (

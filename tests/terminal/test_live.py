@@ -17,6 +17,10 @@ from treadle.terminal.viewers.live import LiveScreen, Screens
 DRAWS = r"stty -echo; printf 'one\r\ntwo\033]0;its title\007'; read a; printf '\033[1;1Hnew'; read b; exit 3"
 
 
+def text(live: LiveScreen) -> list[str]:
+    return ["".join(run[0] for run in row) for row in live.frame()["rows"].values()]
+
+
 async def test_a_connection_that_nobody_waits_for_any_more_is_closed(stage: Stage) -> None:
     place = await asyncio.to_thread(stage.python, "input()")
     opening = asyncio.create_task(LiveScreen(place).open())
@@ -33,7 +37,7 @@ async def test_a_watcher_gets_the_whole_screen_once_and_then_the_rows_that_chang
     live = LiveScreen(place)
     await live.open()
     with connected(place) as person:
-        await until(lambda: live.text()[:2] == ["one", "two"])
+        await until(lambda: text(live)[:2] == ["one", "two"])
         whole = live.frame()
         assert (whole["id"], whole["full"], whole["cols"], whole["lines"]) == (place.id, True, 20, 4)
         assert (whole["cursor"], whole["title"], whole["ended"], whole["problem"]) == ([3, 1], "its title", None, "")
@@ -43,7 +47,7 @@ async def test_a_watcher_gets_the_whole_screen_once_and_then_the_rows_that_chang
         assert again["rows"] == {} and not again["full"]
         live.changed.clear()
         person.input(b"\n")
-        await until(lambda: live.text()[0] == "new")
+        await until(lambda: text(live)[0] == "new")
         assert live.changed.is_set()
         later = live.frame(whole["at"])
         assert later["rows"] == {0: [("new", "", "", 0)]} and later["at"] > whole["at"]
@@ -55,7 +59,7 @@ async def test_a_watcher_gets_the_whole_screen_once_and_then_the_rows_that_chang
         end = live.frame()
         assert (end["ended"], end["state"], end["problem"]) == (3, "dead", "")
     live.close()
-    assert live.text() == [] and live.frame() == {"id": place.id, "at": end["at"], "rows": {}}
+    assert text(live) == [] and live.frame() == {"id": place.id, "at": end["at"], "rows": {}}
 
 
 async def test_a_new_colour_is_seen_though_the_text_is_the_same_and_a_hidden_cursor_is_none(
@@ -65,7 +69,7 @@ async def test_a_new_colour_is_seen_though_the_text_is_the_same_and_a_hidden_cur
     place = stage.start("sh", "-c", r"stty -echo; printf red; read a; printf '\r\033[31mred\033[?25l'; cat", rows=2)
     live = LiveScreen(place)
     await live.open()
-    await until(lambda: live.text()[0] == "red")
+    await until(lambda: text(live)[0] == "red")
     at = live.frame()["at"]
     with connected(place) as person:
         person.input(b"\n")
@@ -95,7 +99,7 @@ async def test_one_that_has_ended_shows_its_last_screen(stage: Stage) -> None:
     blocked_until(lambda: not os.path.exists(place.pid))
     live = LiveScreen(place)
     await live.open()
-    assert live.text()[0] == "last words" and live.frame()["ended"] == 0 and live.frame()["state"] == "dead"
+    assert text(live)[0] == "last words" and live.frame()["ended"] == 0 and live.frame()["state"] == "dead"
     live.close()
 
 
@@ -120,7 +124,7 @@ async def test_two_who_watch_share_one_connection_until_both_have_left(
     screens.leave(one)
     screens.leave(one)
     other = await screens.watch("x")
-    assert other is not one and one.text() == [] and other.watchers == 1 and looked == ["x", "nobody", "x"]
+    assert other is not one and text(one) == [] and other.watchers == 1 and looked == ["x", "nobody", "x"]
     monkeypatch.undo()
     screens.leave(other)
     assert await screens.watch("x") is other, "it is followed for some time after its last watcher has left"
@@ -128,8 +132,8 @@ async def test_two_who_watch_share_one_connection_until_both_have_left(
     await until(lambda: other.problem)
     blocked_until(lambda: os.path.exists(place.exit) and not os.path.exists(place.pid))
     again = await screens.watch("x")
-    assert again is not other and again.ended == 0 and other.text() == []
+    assert again is not other and again.ended == 0 and text(other) == []
     screens.leave(again)
     assert await screens.watch("x") is not again, "one that has ended is read anew, as it may run again"
     screens.close()
-    assert again.text() == []
+    assert text(again) == []

@@ -123,10 +123,9 @@ def test_what_cannot_be_put_in_its_place_undoes_the_rest(tmp_path: Path) -> None
 def test_a_link_is_kept_as_a_link(tmp_path: Path) -> None:
     root = fill(tmp_path / "root", {"a": "1"})
     (root / "link").symlink_to("a")
-    before = journal.fingerprint(str(root / "link"))
     with pytest.raises(StorageError):
         journal.carry_out(f"{root}.json", str(root), {"link": partial(put, "x"), "a/b": partial(put, "y")}, [])
-    assert journal.fingerprint(str(root / "link")) == before and os.readlink(root / "link") == "a"
+    assert os.readlink(root / "link") == "a"
 
 
 # Against an agent that works in the same directory...

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.options import confinement, serving_options
+from treadle.cli.options import PORT, confinement, serving_options
 from treadle.cli.serving import serve, warner
 from treadle.cli.sidecar_entry import serve as serve_sidecar
 from treadle.cli.worker_entry import serve as serve_worker
@@ -22,7 +22,7 @@ from treadle.io.process.loop import run_async
 @click.option("--model", metavar="NAME", help="The model that its conversations use.")
 @click.option("--permission-mode", "mode", metavar="MODE", help="suggest, auto-edit, full-auto, plan or yolo.")
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen.")
-@click.option("--port", default=7475, show_default=True, metavar="N", help="0 takes any that is free.")
+@click.option("--port", type=PORT, default=7475, show_default=True, metavar="N", help="0 takes any that is free.")
 @click.option("--name", "names", multiple=True, metavar="NAME", help="A name that clients reach this server by.")
 @click.option("--tls-cert", default="", metavar="FILE", help="A certificate, for other addresses than loopback.")
 @click.option("--tls-key", default="", metavar="FILE", help="Its key, when that is in another file.")

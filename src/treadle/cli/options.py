@@ -134,6 +134,7 @@ PREFIXES = ("openrouter", "anthropic", "openai", "ollama", "chat", "local", "scr
 
 F = TypeVar("F", bound=Callable[..., Any])
 SANDBOX = "Confine commands to the working directory, or never; without it: in auto-edit and full-auto, where possible."
+PORT = click.IntRange(0, 65535)
 SMALL = "Use the profile for small models, or never; without it: by the model's name and context size."
 NETWORK = (
     "What confined commands may reach: on, off, or hosts and groups (npm, pypi, crates, go, registries), with commas; "

@@ -8,13 +8,14 @@ from typing import Any
 import click
 
 from treadle.cli.as_json import json_option, show_json
+from treadle.cli.options import PORT
 from treadle.errors import MissingExtra
 from treadle.io.process.loop import run_async
 
 
 @click.command("serve")
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen.")
-@click.option("--port", default=7474, show_default=True, metavar="N", help="0 takes any that is free.")
+@click.option("--port", type=PORT, default=7474, show_default=True, metavar="N", help="0 takes any that is free.")
 @click.option("--unix", default="", metavar="SOCKET", help="Listen on a Unix socket instead.")
 @click.option("--name", "names", multiple=True, metavar="NAME", help="A name that browsers reach this server by.")
 @click.option("--tls-cert", default="", metavar="FILE", help="A certificate, for other addresses than loopback.")

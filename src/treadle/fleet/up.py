@@ -3,6 +3,7 @@
 import asyncio
 import os
 import platform
+import re
 import secrets
 import signal
 import sys
@@ -12,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from treadle.errors import LocalError, NotFound, RemoteProtocolError, TreadleError
+from treadle.errors import ConfigError, LocalError, NotFound, RemoteProtocolError, TreadleError
 from treadle.fleet import node
 from treadle.fleet.engine import layout, places, server
 from treadle.fleet.engine.bus import Bus, Unreachable
@@ -28,6 +29,7 @@ Progress = Callable[[str], None]
 ROLES = ("admin", "submit", "watch")
 NODE = "treadle.fleet.node"
 """The module that is a node's process; one above may hand the scheduler passengers."""
+_SERVER = re.compile(r"(nats|tls|wss?)://[^\s/]+/?|[^\s/:]+:\d+")
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
 
@@ -101,6 +103,8 @@ def _fleet(url: str, creds: str, ca: str, replicas: int, lease: float) -> places
     except NotFound:
         pass
     if url:
+        if not all(_SERVER.fullmatch(each) for each in url.split(",")):
+            raise ConfigError(f"{shown(url)} is not the address of a NATS server", hint="such as nats://HOST:4222")
         # The node works in another directory than this one.
         creds, ca = (os.path.abspath(os.path.expanduser(path)) if path else "" for path in (creds, ca))
         made = places.Fleet(url=url, private=False, creds=creds, ca=ca, replicas=replicas, lease=lease or 15.0)

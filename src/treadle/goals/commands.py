@@ -320,15 +320,6 @@ def _explained(record: GoalRecord) -> str:
     return "being judged" if record.judge else "running"
 
 
-async def wait(bus: Bus, name: str, *, timeout: float | None = None) -> GoalRecord:
-    """Wait until the goal is over."""
-    async with asyncio.timeout(timeout):
-        async for record in follow(bus, name):
-            if record.ended:
-                return record
-    raise AssertionError("following ends with the goal")
-
-
 async def follow(bus: Bus, name: str) -> AsyncIterator[GoalRecord]:
     """The record, and then each time that it changes, until the goal is over."""
     start = await bus.last_revision() + 1

@@ -6,8 +6,7 @@ foremen who decide at once one finds its record stale, reads again and decides a
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import reduce
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, assert_never
 
 from msgspec.structs import replace
@@ -25,11 +24,6 @@ from treadle.wire.goal.records import AnyGoalEvent, GoalBegun, GoalRecord, PlanC
 # What a goal's record becomes by what happens. Pure: reading the happenings again, in order, gives the same record.
 
 ADDED_MAX = 20
-
-
-def replayed(name: str, events: Iterable[records.AnyGoalEvent]) -> records.GoalRecord:
-    """The record that these happenings lead to."""
-    return reduce(applied, events, records.GoalRecord(id=name))
 
 
 def applied(record: records.GoalRecord, event: records.AnyGoalEvent) -> records.GoalRecord:

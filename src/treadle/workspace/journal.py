@@ -70,16 +70,8 @@ class Journal(msgspec.Struct, frozen=True, kw_only=True):
 JOURNAL = FileRecord(Journal, format=FORMAT)
 
 
-def fingerprint(place: str) -> str | None:
-    """The file in one word: its kind, whether it is executable, its content. None when nothing is there."""
-    try:
-        with descriptors.directory(os.path.realpath(os.path.dirname(place))) as parent:
-            return _fingerprint(parent, os.path.basename(place))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
 def _fingerprint(parent: int, name: str) -> str | None:
+    """The file in one word: its kind, whether it is executable, its content. None when nothing is there."""
     try:
         mode = os.lstat(name, dir_fd=parent).st_mode
         if stat.S_ISDIR(mode):

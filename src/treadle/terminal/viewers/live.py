@@ -174,10 +174,6 @@ class LiveScreen:
         if colours:
             self._looked = now
 
-    def text(self) -> list[str]:
-        """The rows of the screen as they are now."""
-        return self._screen.lines() if self._screen is not None else []
-
     def frame(self, since: int = 0) -> dict[str, Any]:
         """The screen for a watcher who has it as of `since`; 0 means nothing yet."""
         self._look()
