@@ -44,18 +44,15 @@ def open_directory(path: str, *, make: bool = False) -> int:
         os.close(fd)
 
 
-def open_from(root: int, path: str, flags: int, mode: int = 0) -> int:
-    """Open this relative path in the directory `root`, refusing links anywhere in it. Raises OSError.
-
-    `mode` is that of a file which is created.
-    """
+def open_from(root: int, path: str, flags: int) -> int:
+    """Open this relative path in the directory `root`, refusing links anywhere in it. Raises OSError."""
     call = _openat2()
     if call is not None:
-        return call(root, path, flags | os.O_CLOEXEC, mode)
+        return call(root, path, flags | os.O_CLOEXEC)
     *names, last = [name for name in path.split("/") if name] or [""]
     parent = _walk(os.dup(root), names, make=False)
     try:
-        return _open_name(parent, last, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+        return _open_name(parent, last, flags | os.O_NOFOLLOW | os.O_CLOEXEC)
     finally:
         os.close(parent)
 
@@ -85,7 +82,7 @@ def _walk(fd: int, names: list[str], make: bool) -> int:
 
 
 @cache
-def _openat2() -> Callable[[int, str, int, int], int] | None:
+def _openat2() -> Callable[[int, str, int], int] | None:
     """A function that makes the system call; None where it is not available."""
     if sys.platform != "linux":
         return None
@@ -94,8 +91,8 @@ def _openat2() -> Callable[[int, str, int, int], int] | None:
     syscall = ctypes.CDLL(None, use_errno=True).syscall
     syscall.restype = ctypes.c_long
 
-    def call(root: int, path: str, flags: int, mode: int) -> int:
-        how = struct.pack("QQQ", flags, mode, _NO_LINKS)
+    def call(root: int, path: str, flags: int) -> int:
+        how = struct.pack("QQQ", flags, 0, _NO_LINKS)
         fd = int(syscall(_OPENAT2, root, os.fsencode(path), how, len(how)))
         if fd < 0:
             number = ctypes.get_errno()
@@ -104,7 +101,7 @@ def _openat2() -> Callable[[int, str, int, int], int] | None:
 
     root = os.open("/", _DIRECTORY)
     try:
-        os.close(call(root, ".", _DIRECTORY, 0))
+        os.close(call(root, ".", _DIRECTORY))
     except OSError:
         return None
     finally:
@@ -169,10 +166,10 @@ def _enter(fd: int, name: str, make: bool) -> int:
     return _open_name(fd, name, _DIRECTORY)
 
 
-def _open_name(fd: int, name: str, flags: int, mode: int = 0) -> int:
+def _open_name(fd: int, name: str, flags: int) -> int:
     """A link where a directory is wanted is ELOOP as openat2 says it: with O_DIRECTORY, open calls it ENOTDIR."""
     try:
-        return os.open(name, flags, mode, dir_fd=fd)
+        return os.open(name, flags, dir_fd=fd)
     except NotADirectoryError as error:
         if stat.S_ISLNK(os.lstat(name, dir_fd=fd).st_mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name) from error

@@ -133,7 +133,6 @@ class Workspace:
         store: Store,
         notes: Sequence[str] = (),
         look: Look | None = None,
-        watched: Watched | None = None,
     ) -> None:
         distrust(place.source, place.root)
         self.place = place
@@ -141,7 +140,7 @@ class Workspace:
         self.store = store
         self.notes = list(notes)
         self._look = look
-        self._watched = watched
+        self._watched: Watched | None = None
         self._difference: Difference | None = None
         self._seal = store.seal()
         self._refs: dict[str, str] | None = None
