@@ -135,15 +135,3 @@ def test_one_that_does_not_end_when_it_is_told_to_is_killed(state_home: Path, mo
         assert found is not None
         background.end(background.ServerNote(pid=process.pid, start=found.start, address=""))
         assert process.wait(60) == -signal.SIGKILL and set(pauses) == {0.02}
-
-
-def test_a_link_leads_to_the_server_that_runs_with_a_code_for_that_right(state_home: Path) -> None:
-    with background.noted("http://127.0.0.1:7", "/run/page", moved="it was taken", terminals="/tmp/t"):
-        note = background.find()
-        assert note is not None and (note.unix, note.background) == ("/run/page", False)
-        assert (note.moved, note.terminals) == ("it was taken", "/tmp/t")
-        address, _, code = background.link(Tokens(), "answer", "tab").partition("/#")
-        made = Tokens().exchange(code)
-        assert address == "http://127.0.0.1:7" and made is not None
-        assert (made[0].right, made[0].name) == ("answer", "tab")
-    assert background.find() is None

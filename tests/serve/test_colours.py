@@ -47,15 +47,3 @@ def test_what_is_no_text_to_read_is_shown_plain_and_says_so() -> None:
     assert "characters" in colours.shown(wide).plain
     long = "diff --git a/x.js b/x.js\n@@ -0,0 +1,20001 @@\n" + "+x\n" * 20001
     assert "20,000 lines" in colours.shown(long).plain
-
-
-def patch(*lines: str, name: str = "x.unknown") -> str:
-    return f"diff --git a/{name} b/{name}\n@@ -0,0 +1,{len(lines)} @@\n" + "".join(f"+{line}\n" for line in lines)
-
-
-def test_exactly_as_much_as_may_be_is_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(colours, "WIDEST", 20)
-    monkeypatch.setattr(colours, "LINES", 3)  # the line that begins a hunk is one of them
-    assert colours.shown(patch("x" * 20, "b")).plain == ""
-    assert "20 characters" in colours.shown(patch("x" * 21)).plain
-    assert "3 lines" in colours.shown(patch("a", "b", "c")).plain

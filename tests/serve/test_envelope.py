@@ -6,7 +6,6 @@ import msgspec
 import pytest
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
 
 from treadle import errors
 from treadle.fleet.engine.bus import Unreachable
@@ -70,27 +69,6 @@ def test_what_an_error_knows_is_in_the_problem_and_a_short_pause_is_a_second() -
     assert response.headers["retry-after"] == "1" and problem["retry_after_ms"] == 200
     refused = failure(RequestRefused(401, "unauthorized", "a token is needed"))
     assert refused.headers["www-authenticate"] == 'Bearer realm="treadle"' and "retry-after" not in refused.headers
-
-
-def test_what_was_read_before_is_not_sent_again_whatever_else_is_listed() -> None:
-    first = fitted(asked(), answer([1]))
-    etag = first.headers["etag"]
-    assert first.status_code == 200 and "accept-encoding" in first.headers["vary"]
-    for known in (etag, f'"other", {etag}'):
-        again = fitted(asked(if_none_match=known), answer([1]))
-        assert (again.status_code, again.body, again.headers["etag"]) == (304, b"", etag)
-        assert again.headers["vary"] == first.headers["vary"]
-    assert fitted(asked(if_none_match=etag), answer([2])).status_code == 200
-    assert fitted(asked("HEAD"), answer([1])).headers["etag"] == etag
-
-
-@pytest.mark.parametrize(
-    ("method", "response"),
-    [("POST", answer([1])), ("GET", answer([1], 201)), ("GET", Response("x", media_type="text/plain"))],
-)
-def test_only_json_that_is_read_is_fitted(method: str, response: Response) -> None:
-    before = dict(response.headers)
-    assert fitted(asked(method), response) is response and dict(response.headers) == before
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from websockets.typing import Subprotocol
 from tests.serve.conftest import Follow, StartWeb, Web
 from treadle.serve import gate
 from treadle.serve.envelope import RequestRefused
-from treadle.serve.tokens import Device, Right, Tokens
+from treadle.serve.tokens import Right, Tokens
 
 ANONYMOUS = {"authorization": ""}
 
@@ -156,34 +156,6 @@ def test_wrong_ones_are_counted_for_each_address_and_forgotten_after_a_minute(
         checks.note_failure("a", "the last")
 
 
-def test_a_device_saves_up_turns_and_loses_them_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    checks, now = gated(tmp_path), [1000.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    device, other = checks.tokens.make("a", "all")[0], checks.tokens.make("b", "all")[0]
-
-    def turns(of: Device) -> int:
-        for number in range(1000):
-            try:
-                checks._take_turn(of)
-            except RequestRefused:
-                return number
-        raise AssertionError("without end")
-
-    assert turns(device) == gate.BURST and turns(device) == 0 and turns(other) == gate.BURST
-    now[0] += 0.0625
-    assert turns(device) == 6
-    now[0] += 3600
-    assert turns(device) == gate.BURST, "no more than that is saved up"
-
-
-@pytest.mark.parametrize(
-    ("text", "host"),
-    [("x", "x"), ("x:80", "x"), ("[::1]:80", "::1"), ("[::1]", "::1"), ("x:", ""), ("x:123456", ""), ("a b", "")],
-)
-def test_a_host_is_a_name_or_an_address_with_a_port(text: str, host: str) -> None:
-    assert gate.host_of(text) == host
-
-
 @pytest.mark.parametrize(
     ("given", "token"),
     [
@@ -198,14 +170,6 @@ def test_a_host_is_a_name_or_an_address_with_a_port(text: str, host: str) -> Non
 )
 def test_a_token_comes_as_it_is_or_as_a_password(given: str, token: str) -> None:
     assert gate._token(given) == token
-
-
-def test_a_server_is_reached_by_its_names_and_not_by_those_of_all_addresses() -> None:
-    assert gate.own_names("127.0.0.1", ("a",)) == {"a", "localhost", "127.0.0.1", "::1"}
-    assert gate.own_names("10.0.0.1", ("a", "")) == {"a", "10.0.0.1"}
-    assert gate.own_names("0.0.0.0", ()) == gate.own_names("::", ()) == set()
-    assert gate.own_names("fleet.example", ()) == {"fleet.example"}
-    assert gate.address_of({"client": ("10.0.0.1", 5)}) == "10.0.0.1" and gate.address_of({}) == "local"
 
 
 async def test_without_a_token_there_is_only_the_page_itself(alone: Web) -> None:

@@ -55,13 +55,6 @@ def test_the_address_is_how_browsers_reach_it(
     assert ("localhost" in made.names) == ("0.0.0.0" not in options.values() or "unix" in options)
 
 
-def test_one_file_may_hold_certificate_and_key() -> None:
-    for cert, key, tls in (("c", "", ("c", "c")), ("c", "k", ("c", "k")), ("", "", None)):
-        made = Listening(port=0, tls_cert=cert, tls_key=key)
-        made.socket.close()
-        assert made.tls == tls
-
-
 def test_a_port_that_is_taken_is_said() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -87,27 +80,6 @@ def test_an_authority_of_this_machine_makes_the_certificate_unless_there_is_one(
     for wrong in ((str(tmp_path / "none"), made.tls[1]), (made.tls[1], made.tls[0])):
         with pytest.raises(ConfigError, match=f"the certificate {wrong[0]} cannot be used"):
             tls_context(*wrong)
-
-
-def test_a_socket_file_has_no_port_and_is_there(tmp_path: Path) -> None:
-    path = tmp_path / "page"
-    made = Listening(unix=str(path), names=("fleet.example",))
-    assert made.port == 0 and path.is_socket() and made.names == {"localhost", "fleet.example"}
-    with socket.socket(socket.AF_UNIX) as there:
-        there.connect(str(path))
-    made.socket.close()
-
-
-def test_it_listens_when_it_is_made_and_again_at_once_after_it_was_closed() -> None:
-    made = Listening(port=0)
-    with socket.create_connection(("127.0.0.1", made.port)) as there:
-        accepted, _ = made.socket.accept()
-        accepted.close()
-        assert there.recv(1) == b""
-    made.socket.close()
-    again = Listening(port=made.port)
-    again.socket.close()
-    assert again.port == made.port
 
 
 async def test_who_trusts_the_authority_trusts_the_server_and_its_page_explains_it(

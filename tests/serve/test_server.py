@@ -12,7 +12,6 @@ from typing import Any
 
 import httpx2
 import pytest
-import uvicorn
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from uvicorn.server import ServerState
@@ -21,7 +20,7 @@ from websockets.asyncio.client import connect
 from tests.serve.conftest import StartWeb, Web
 from treadle.serve import server
 from treadle.serve.listening import Listening
-from treadle.serve.server import BoundedConnection, SignalledServer, WebServer, make_config, run, served
+from treadle.serve.server import BoundedConnection, WebServer, make_config, run, served
 
 
 async def test_without_a_fleet_it_says_so_and_terminals_work(alone: Web) -> None:
@@ -228,18 +227,6 @@ async def test_the_server_says_no_word_too_many_and_believes_a_proxy_only_where_
         make_config(Slow(), listening)
 
 
-def test_of_two_signals_the_first_is_told_and_the_handlers_of_before_come_back() -> None:
-    server = SignalledServer(uvicorn.Config(Slow()))
-    before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
-    with server.capture_signals():
-        assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == [server.handle_exit] * 2
-        assert not server.should_exit
-        signal.raise_signal(signal.SIGTERM)
-        signal.raise_signal(signal.SIGINT)
-    assert (server.ended_by, server.should_exit) == (signal.SIGTERM, True)
-    assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == before
-
-
 WEB = Path(server.__file__).parent / "web"
 
 
@@ -288,12 +275,3 @@ def test_a_file_is_sent_as_it_is_asked_for(headers: dict[str, str], status: int,
     assert response.body == expected and gzip.decompress(file.packed) == file.plain == b"body {}" * 100
     assert status == 304 or response.headers["content-type"] == "text/css; charset=utf-8"
     assert server.WebFile("a.css", b"other").tag != file.tag
-
-
-def test_only_what_a_page_can_be_made_of_is_a_file_of_it_and_the_page_itself_is_the_root() -> None:
-    loaded = server.load()
-    assert loaded["/"].kind.startswith("text/html") and "/index.html" not in loaded
-    assert {path[1:] for path in loaded if path != "/"} == {
-        path.name for path in WEB.iterdir() if path.suffix[1:] in server.KINDS and path.name != "index.html"
-    }
-    assert not [path for path in loaded if path.endswith(".py")]

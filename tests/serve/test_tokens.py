@@ -8,14 +8,8 @@ import pytest
 
 from treadle.errors import ConfigError, NotFound
 from treadle.serve.tokens import (
-    LINK_SECONDS,
-    SHARE_MAX,
     USED_EVERY,
-    PushKeys,
-    PushSubscription,
-    TokenFile,
     Tokens,
-    may,
 )
 
 
@@ -51,12 +45,6 @@ def test_devices_of_the_time_when_a_cookie_was_a_token_sign_in_anew(tokens: Toke
     path.write_text(path.read_text().replace('"format":2', '"format":1'))
     old = Tokens(tokens.path)
     assert old.check(token) is None and old.read().devices == () and old.key() == key
-
-
-def test_rights_include_the_smaller_ones(tokens: Tokens) -> None:
-    watch, answer, all_ = (tokens.make(right, right)[0] for right in ("watch", "answer", "all"))  # type: ignore[arg-type]
-    assert may(watch, "watch") and not may(watch, "answer")
-    assert may(answer, "answer") and not may(answer, "all") and may(all_, "all")
 
 
 def test_a_link_works_once_and_not_after_its_time(tokens: Tokens) -> None:
@@ -125,62 +113,3 @@ def test_a_page_without_a_name_is_called_after_its_browser(tokens: Tokens, agent
     assert made is not None and made[0].name == name
     device, cookie, proof = made
     assert tokens.check_page(cookie, proof) and tokens.read().links == ()
-
-
-def test_a_link_that_is_used_or_over_leaves_the_others(tokens: Tokens) -> None:
-    first, over, second = tokens.link("a", "all"), tokens.link("b", "all", seconds=-1), tokens.link("c", "watch")
-    assert [link.name for link in tokens.read().links] == ["a", "c"]
-    assert tokens.exchange(over) is None and tokens.exchange(first)
-    assert [link.name for link in tokens.read().links] == ["c"]
-    expires = tokens.read().links[0].expires
-    assert 500 < expires - time.time() <= LINK_SECONDS and first not in Path(tokens.path).read_text()
-    assert tokens.exchange(second)
-
-
-def test_where_a_browser_is_reached_belongs_to_one_device(tokens: Tokens) -> None:
-    one, two = tokens.make("one", "all")[0], tokens.make("two", "all")[0]
-
-    def where() -> list[str]:
-        return [each.push.endpoint if each.push else "" for each in tokens.read().devices]
-
-    here, there = (PushSubscription(endpoint=name, keys=PushKeys(p256dh="", auth="")) for name in ("here", "there"))
-    tokens.set_push(one.id, here)
-    assert where() == ["here", ""]
-    tokens.set_push(two.id, there)
-    assert where() == ["here", "there"]
-    tokens.set_push(two.id, here)
-    assert where() == ["", "here"], "one browser is one device"
-    tokens.set_push(one.id, None)
-    assert where() == ["", "here"]
-    tokens.set_push(two.id, None)
-    assert where() == ["", ""]
-
-
-def test_a_terminal_is_shared_for_a_time_that_ends_and_can_be_taken_back(tokens: Tokens) -> None:
-    made, code = tokens.share("t1", "then", 10 * SHARE_MAX)
-    other, kept = tokens.share("t2", "then", 60.0)
-    assert SHARE_MAX - 60 < made.expires - made.created <= SHARE_MAX and other.expires - other.created == 60.0
-    assert [each.id for each in tokens.shares()] == [made.id, other.id]
-    found = tokens.watcher(code)
-    assert found is not None and (found.terminal, found.started) == ("t1", "then")
-    assert tokens.unshare(made.id) == made and tokens.watcher(code) is None and tokens.watcher(kept) == other
-    with pytest.raises(NotFound, match="treadle share --list"):
-        tokens.unshare(made.id)
-
-
-def test_each_key_is_made_once_and_a_use_is_remembered_until_it_would_be_over(tokens: Tokens) -> None:
-    key = tokens.key()
-    assert len(key) == 32 and Tokens(tokens.path).key() == key
-    assert tokens.push_key("first") == "first" and Tokens(tokens.path).push_key("second") == "first"
-    assert tokens.use("over", time.time() - 1) and tokens.use("over", time.time() + 60), "the first was over by then"
-    assert not tokens.use("over", time.time() + 60)
-    assert tokens.use("other", time.time() + 60) and set(tokens.read().answered) == {"over", "other"}
-
-
-def test_what_another_process_wrote_is_read_and_without_a_file_there_is_nothing(tokens: Tokens) -> None:
-    assert tokens.read() == TokenFile() and not os.path.exists(tokens.path)
-    other = Tokens(tokens.path)
-    made = other.make("laptop", "all")[0]
-    assert tokens.read().devices == (made,) and tokens.read() is tokens.read()
-    os.unlink(tokens.path)
-    assert tokens.read() == TokenFile()

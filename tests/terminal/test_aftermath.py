@@ -152,13 +152,3 @@ def test_another_terminal_that_has_the_id_by_now_keeps_its_files(died: Place) ->
     Path(died.pid).write_text("1\n2")
     clean_up(died, started_as="new")
     assert os.path.exists(died.sock) and os.path.exists(died.pid) and not os.path.exists(died.exit)
-
-
-def test_a_lock_that_is_no_pid_file_leaves_the_id_as_it_was_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fd = os.open(tmp_path / "other", os.O_RDWR | os.O_CREAT)
-    monkeypatch.setattr(aftermath, "LOCK", fd)
-    assert aftermath._current("old") == "old"
-    os.close(fd)
-    assert aftermath._current("old") == "old"

@@ -2,9 +2,7 @@ import re
 import subprocess
 from pathlib import Path
 
-import pytest
-
-from treadle.terminal.viewers.panel import EVERY, Bar, span
+from treadle.terminal.viewers.panel import Bar
 
 
 def shown(bar: Bar, cols: int, now: float) -> str:
@@ -28,27 +26,6 @@ def test_the_last_line_is_kept_out_of_reach_and_given_back() -> None:
     bar = Bar("x")
     assert bar.begin(80, 24) == b"\n\x1b[A\x1b7\x1b[1;23r\x1b8" and bar.begin(80, 1).endswith(b"\x1b[1;1r\x1b8")
     assert bar.end(80, 24) == b"\x1b7\x1b[r\x1b[24;1H\x1b[2K\x1b8"
-
-
-def test_it_is_painted_when_something_changed_and_otherwise_once_a_second() -> None:
-    bar = Bar("x")
-    assert bar.paint(40, 9).startswith(b"\x1b7\x1b[9;1H\x1b[0m\x1b[7;32m [treadle] x") and bar.paint(40, 9) == b""
-    assert 0 < bar.pause() <= EVERY
-    bar.fenced(b"plain", 40, 9)
-    assert bar.paint(40, 9) == b""
-    bar.fenced(b"\x1b[2J", 40, 9)
-    assert bar.paint(40, 9) != b"" and bar.paint(40, 9) == b""
-    bar.state({"name": "idle", "since_ms": 0})
-    assert b"idle 0s" in bar.paint(40, 9) and bar.paint(40, 9) == b""
-    bar.begin(40, 9)
-    assert bar.paint(40, 9) != b""
-    bar._painted -= 2 * EVERY
-    assert bar.pause() == 0.0 and bar.paint(40, 9) != b""
-
-
-@pytest.mark.parametrize(("seconds", "words"), [(0, "0s"), (59, "59s"), (60, "1m0s"), (125, "2m5s")])
-def test_a_span_in_minutes_and_seconds(seconds: int, words: str) -> None:
-    assert span(seconds) == words
 
 
 def test_keys_are_named_where_there_is_room_and_colours_say_the_state(tmp_path: Path) -> None:

@@ -45,18 +45,6 @@ def test_none_is_always_idle() -> None:
         assert nothing.state(now) == IDLE and nothing.next_change(now) is None
 
 
-def test_a_regular_small_spinner_is_thinking() -> None:
-    claude = Claude(0)
-    now = feed(claude, [(at, 80 + at % 7) for at in range(0, 2000, 100)])
-    assert claude.state(now) == THINKING
-
-
-def test_uneven_text_is_streaming() -> None:
-    claude = Claude(0)
-    now = feed(claude, [(at, 30 if at % 100 else 400) for at in range(0, 2000, 50)])
-    assert claude.state(now) == STREAMING
-
-
 def test_a_full_read_is_tool_use() -> None:
     claude = Claude(0)
     now = feed(claude, [(0, 10), (100, 4096), (350, 10)])

@@ -102,18 +102,6 @@ def test_a_supervisor_without_our_additions_is_told_apart_by_its_silence(tmp_pat
         thread.join(50)
 
 
-def test_stop_and_kill_both_end_the_program(stage: Stage) -> None:
-    place = stage.start("sleep", "60")
-    with Client(place.sock) as client:
-        report = client.stop(1)
-    assert report["code"] == 143 and report["survivors"] == []
-    other = stage.start("sleep", "60")
-    with Client(other.sock) as client:
-        client.kill()
-        assert list(client.output(50)) == []
-        assert client.exit_code == 143
-
-
 def test_a_supervisor_that_dies_ends_the_wait(stage: Stage) -> None:
     place = stage.start("sleep", "60")
     with Client(place.sock) as client:

@@ -256,16 +256,6 @@ def test_an_ended_program_gets_nothing_typed_and_is_ended_again_without_a_word(s
     assert not os.path.exists(place.sock)
 
 
-def test_a_frame_that_is_none_ends_the_connection_and_an_unknown_one_does_not(stage: Stage) -> None:
-    place = stage.start("cat")
-    with plain(place) as sock:
-        sock.sendall(b"\x70\x00\x00\x00\x01x" + b"\x03\x00\x00\x00\x00")
-        assert receive_frame(sock)[0] == 0x82
-        sock.sendall(b"\x04\x00\x00\x00\x01x")
-        assert sock.recv(100) == b""
-    assert len(logged(place, "unknown frame")) == 1 and len(logged(place, "malformed frame")) == 1
-
-
 def test_a_state_is_told_at_once_and_again_only_when_it_has_changed(stage: Stage) -> None:
     report = r"printf '\033]7501;state=%s\007' "
     place = stage.start(

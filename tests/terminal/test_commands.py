@@ -1,19 +1,12 @@
 """The keys after the prefix of `attach`, as a person presses them."""
 
 import os
-import re
 import subprocess
 from pathlib import Path
 
-import pytest
-
-from tests.terminal.support import Desk, Stage, alive, connected, until
+from tests.terminal.support import Stage, alive, connected, until
 from tests.terminal.tmux import Tmux, attach
 from treadle.terminal.listing import row
-from treadle.terminal.places import Place
-from treadle.terminal.settings import AttachOptions
-from treadle.terminal.viewers.attach import obey
-from treadle.terminal.viewers.panel import Panel
 
 ASKS = r"printf '\033]7501;state=blocked:kind=permission\033\\'"
 
@@ -132,22 +125,3 @@ def test_the_bar_names_the_branch_and_comes_and_goes_with_a_key(stage: Stage, tm
     tmux.type("me", "C-]", "b")
     until(lambda: "[treadle]" not in tmux.screen("me"))
     assert os.path.exists(place.sock)
-
-
-class Asked:
-    """What a command shows at a desk, and where it leads."""
-
-    def __init__(self, desk: Desk, here: Place) -> None:
-        self.desk, self.here = desk, here
-        self.options = AttachOptions()
-
-    def __call__(self, command: str, keys: bytes, before: Place | None = None) -> tuple[str, str]:
-        self.desk.types(keys)
-        found = obey(command, self.here, before, Panel(self.desk.signals), self.options)
-        return found.id, re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", self.desk.written())
-
-
-@pytest.fixture
-def asked(desk: Desk, stage: Stage) -> Asked:
-    desk.resize(100, 20)
-    return Asked(desk, stage.start("sh", "-c", "echo at home; exec cat", id="home"))

@@ -87,18 +87,6 @@ def test_the_log_says_when_it_started_and_how_it_ended(stage: Stage) -> None:
     assert log_lines(place)[1]["code"] == 3
 
 
-def test_a_full_file_gives_room_back(tmp_path: Path) -> None:
-    file = Rotated(str(tmp_path / "x"), 1000)
-    file.write(b"x" * 900)
-    file.give_back(500)
-    assert (tmp_path / "x").stat().st_size == file.size == 400
-    file.write(b"y" * 700)
-    file.write(b"z")
-    assert (tmp_path / "x.1").exists()
-    file.give_back(500)
-    assert not (tmp_path / "x.1").exists() and (tmp_path / "x").read_bytes() == b"z"
-
-
 FULL = """
 import json, os, sys, time
 from treadle.terminal.launch import launch

@@ -78,11 +78,6 @@ def test_a_state_file_has_a_word_fields_or_json(tmp_path: Path, text: str, found
         assert (report.source, report.at, report.words) == ("state file", 7, text.strip())
 
 
-def test_a_message_that_is_not_encoded_is_taken_as_it_is() -> None:
-    _, report = parse("state=idle:msg=x", "x", 0)
-    assert report and report.message == "x" and len(parse(f"state=idle:app={'y' * 300}", "x", 0)[1].words) == 200  # type: ignore[union-attr]
-
-
 def test_a_turn_begins_with_work_or_with_an_end_that_came_first(tmp_path: Path) -> None:
     announced = Announcements(str(tmp_path / "s"), 0)
     for body, begins in (

@@ -10,7 +10,6 @@ import pytest
 from tests.terminal.recordings import NAMES, load
 from tests.terminal.support import Stage, connected, until
 from treadle.terminal.client import Client
-from treadle.terminal.places import Place
 from treadle.terminal.viewers.screen import (
     BOLD,
     FAINT,
@@ -19,11 +18,9 @@ from treadle.terminal.viewers.screen import (
     STRUCK,
     UNDERLINED,
     Screen,
-    Story,
     palette,
     replayed,
     snapshot,
-    story,
 )
 from treadle.wire.terminal import frames as wire
 
@@ -126,34 +123,6 @@ def test_what_has_scrolled_away_is_kept_when_asked_for_and_wrapped_lines_are_joi
         screen.feed(b"abcdef\r\none\r\ntwo")
         assert screen.everything() == ["abcdef", "one", "two"] and screen.lines() == ["one", "two"]
         assert screen.size == (4, 2) and screen.title == ""
-
-
-def test_each_size_holds_from_its_place_in_the_output_on() -> None:
-    def shown(sizes: list[tuple[int, int, int]], start: int, *parts: bytes) -> tuple[tuple[int, int], list[str]]:
-        with Story(sizes, start, iter(parts)).screen() as screen:
-            return screen.size, screen.lines()
-
-    assert shown([(0, 3, 3)], 0, b"abcdef") == ((3, 3), ["abc", "def", ""])
-    assert shown([(0, 3, 2), (0, 9, 2)], 0, b"abc", b"def") == ((9, 2), ["abcdef", ""])
-    assert shown([(0, 9, 2), (3, 5, 2)], 0, b"abcdef") == ((5, 2), ["abcde", "f"])
-    assert shown([(0, 3, 2), (3, 9, 2)], 3, b"defghi") == ((9, 2), ["defghi", ""])
-    assert shown([(0, 9, 2), (6, 4, 2)], 0, b"abc", b"def") == ((4, 2), ["abcd", "ef"])
-    assert shown([(0, 9, 2), (7, 4, 2), (8, 2, 1)], 0, b"abc")[0] == (2, 1)
-
-
-def test_one_that_has_ended_is_read_from_its_files(tmp_path: Path) -> None:
-    place = Place(str(tmp_path), "x")
-    Path(place.exit).write_text('{"format": 1, "code": 0}')
-    found = snapshot(place)
-    assert (found["id"], found["cols"], found["rows"], found["lines"]) == ("x", 80, 24, [""] * 24)
-    assert (found["cursor"], found["alternate"], found["title"]) == ({"x": 0, "y": 0, "visible": True}, False, None)
-    Path(place.exit).write_text('{"format": 1, "sizes": [[0, 9, 3], [9, 5, 3]], "output_bytes": 11}')
-    Path(f"{place.out}.1").write_bytes(b"old\r\n")
-    Path(place.out).write_bytes(b"new\x1b]0;t\x07")
-    assert story(place).start == 0 and story(place).end == 11
-    assert snapshot(place)["lines"] == ["old", "new", ""] and snapshot(place)["title"] == "t"
-    Path(f"{place.out}.1").unlink()
-    assert snapshot(place)["cols"] == 5
 
 
 def test_a_peer_of_the_plain_protocol_may_take_its_time_before_its_output_and_not_after_it(

@@ -35,14 +35,6 @@ def test_one_that_lags_finds_what_he_needs_up_to_the_backlog(parts: list[bytes],
         cursor += len(kept.since(cursor, 100))
 
 
-def test_single_bytes_are_joined() -> None:
-    kept = Scrollback(100_000, 0)
-    for _ in range(50_000):
-        kept.append(b"x", kept.end)
-    assert len(kept._chunks) < 20
-    assert kept.since(0, 1 << 20) == b"x" * 50_000
-
-
 def test_what_is_no_longer_there_is_not_given_and_of_the_rest_as_much_as_asked_for() -> None:
     kept = Scrollback(100, 0)
     for letter in b"abc":

@@ -20,13 +20,10 @@ from treadle.terminal.state import Watch
 from treadle.terminal.states import (
     ANSWERING,
     AWAKE_MAX,
-    FILE_PAUSE,
     FIRST_AWAKE_MAX,
     FIRST_IDLE,
-    FIRST_SCREEN,
     HOLD,
     LOOK_LONGEST,
-    LOOK_PAUSE,
     QUIET,
     STALE,
 )
@@ -508,57 +505,11 @@ def test_the_last_line_is_what_the_agent_said_or_the_last_with_a_word_in_it() ->
     assert agent.last_line() == "● All done."
 
 
-def test_a_screen_that_moves_for_long_without_a_pause_moves_by_itself() -> None:
-    for times, now, restless in (
-        ((500, 1000, 1499), 1499, False),
-        ((500, 1000, 1500), 1500, True),
-        ((500, 1000, 1500), 2200, True),
-        ((500, 1000, 1500), 2201, False),
-        ((700, 1400, 1500), 1500, True),
-        ((701, 1400, 1500), 1500, False),
-    ):
-        watch = watcher("none", command="claude")
-        for at in times:
-            say(watch, "x", at)
-        assert watch._restless(now) is restless, (times, now)
-
-
 def test_a_prompt_counts_only_where_the_cursor_is_behind_it() -> None:
     for text, name in (("$ ", "idle"), ("$ make\x1b[1;3H", "unknown"), ("$ \r\n\r\n", "unknown"), ("\r\n", "starting")):
         watch = watcher("none")
         say(watch, text, 0)
         assert watch.detail(1000)["name"] == name, text
-
-
-def test_when_to_look_again_depends_on_what_may_change_by_itself() -> None:
-    watch = watcher("none")
-    watch.look(0)
-    assert watch.next_change(0, watched=False) == FIRST_SCREEN
-    assert watch.next_change(0) == 4 * FILE_PAUSE
-    say(watch, "x", 100)
-    assert watch.next_change(100, watched=False) == 100 + QUIET
-    say(watch, "x", 950)
-    assert watch.next_change(950, watched=False) == LOOK_LONGEST
-    assert watch.detail(2000)["name"] == "unknown" and watch.next_change(2000, watched=False) is None
-    simple = watcher("simple")
-    say(simple, "x", 0)
-    assert simple.detail(100)["name"] == "unknown" and simple.next_change(100, watched=False) == 3000
-    assert simple.next_change(3000, watched=False) is None
-    agent = idle_agent(2000)
-    say(agent, "x", 2030)
-    assert agent.stale and agent.next_change(2030, watched=False) == 2000 + LOOK_PAUSE
-    say(agent, "x", 2000 + LOOK_PAUSE)
-    assert not agent.stale
-    agent.died(3000)
-    assert agent.next_change(3000) is None and agent.detail(3500) == {
-        "name": "dead",
-        "wire": "dead",
-        "began": 3000,
-        "since_ms": 500,
-        "turns": 0,
-    }
-    agent.look(4000)
-    assert agent.accepted == "idle"
 
 
 # In the supervisor...
@@ -589,28 +540,6 @@ os.read(0, 1)
         got.find(mark) for mark in (b"treadle(", b"7501;?<BEL>", b"[?62;22c", b"[1;1R")
     )
     assert 0 <= version < status < attributes < cursor
-
-
-def test_a_watcher_is_told_of_every_change_of_state(stage: Stage) -> None:
-    place = stage.python(
-        "import sys\nfor s in ('working', 'blocked:kind=permission', 'done'):\n"
-        " sys.stdin.readline(); print(f'\\x1b]7501;state={s}:app=codex\\x07', flush=True)\nsys.stdin.readline()"
-    )
-    with connected(place) as client:
-        client.hello(wire.WANT_STATES)
-        told: list[str] = []
-        for expected in ("thinking", "permission", "done"):
-            client.input(b"\n")
-            for message in client.messages(50):
-                if isinstance(message, wire.StateFrame):
-                    told.append("done" if message.body.get("done") else message.body["name"])
-                    if told[-1] == expected:
-                        break
-    assert [state for state in told if state in ("thinking", "permission", "done")] == [
-        "thinking",
-        "permission",
-        "done",
-    ]
 
 
 def test_a_hook_in_the_program_can_tell_its_state_through_a_file(stage: Stage) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from treadle.terminal import states
 from treadle.terminal.detectors import named
-from treadle.terminal.judge import DIALOG, ENDED, PASSED, TURN, AfterEnter, Submission, Verdict, outcome, transcript
+from treadle.terminal.judge import DIALOG, ENDED, PASSED, TURN, AfterEnter, Submission, Verdict, outcome
 from treadle.terminal.reports import Report
 from treadle.terminal.states import COMMAND_TAKEN, QUIET
 
@@ -49,10 +49,6 @@ def test_where_no_prompt_is_seen_no_more_than_that_it_went_by_can_be_said() -> N
 @pytest.mark.parametrize(("state", "at", "found"), [("done", 1000, ENDED), ("idle", 1000, ENDED), ("done", 999, "")])
 def test_a_report_counts_from_the_moment_of_the_enter_on(state: str, at: int, found: str) -> None:
     assert outcome(submitted(), after(states.IDLE, output=50), 1, None, Report("state file", state, "", at)) == found
-
-
-def test_time_in_which_the_program_was_stopped_is_not_waited_for_it() -> None:
-    assert submitted().waited(5000, 100) == 4000 and submitted().waited(5000, 1600) == 2500
 
 
 @pytest.mark.parametrize(("text", "command"), [(b"/clear", True), (b"!ls", True), (b"clear", False), (b"", False)])
@@ -99,8 +95,3 @@ def test_an_agent_that_only_reports_to_be_idle_has_not_said_that_it_is_done() ->
         assert outcome(submitted(), after(states.IDLE, output=50), 1, named("claude"), report) == found
     for state, found in (("error", ENDED), ("working", "")):
         assert outcome(submitted(), after("unknown"), 1, None, Report("state file", state, "", 1000)) == found
-
-
-def test_the_transcript_is_what_stands_above_the_box() -> None:
-    assert transcript(named("claude"), [ASKED, ANSWERED, *EMPTY]) == [ASKED, ANSWERED]
-    assert transcript(named("claude"), [ASKED, ANSWERED]) == []

@@ -97,11 +97,3 @@ def test_it_is_trusted_only_with_its_lock_and_its_supervisor(tmp_path: Path, wri
     Path(free.summary).write_text(text)
     Path(free.pid).touch()
     assert of(free) == {}
-
-
-def test_one_that_cannot_be_written_takes_the_old_one_with_it(written: Place) -> None:
-    os.rename(written.summary, f"{written.summary}.old")
-    os.mkdir(written.summary)
-    files.try_remove(written.summary)  # it is no error that it stays
-    with pytest.raises(KeyError):
-        history.write(written, {}, 0)

@@ -142,10 +142,6 @@ def test_a_frame_of_a_mebibyte_is_taken(stage: Stage) -> None:
 # Output...
 
 
-def test_output_and_an_ordinary_exit_code_arrive(stage: Stage) -> None:
-    assert watch(stage.start("sh", "-c", "echo hello; exit 3")) == (b"hello\r\n", 3)
-
-
 def test_a_child_that_ends_in_a_millisecond_still_gives_its_output_and_code(stage: Stage) -> None:
     for code in range(5):
         assert watch(stage.start("sh", "-c", f"echo word {code}; exit {code}")) == (f"word {code}\r\n".encode(), code)
@@ -712,30 +708,6 @@ def draw(supervisor: Supervisor, text: bytes) -> None:
 def events(supervisor: Supervisor) -> list[tuple[str, str]]:
     path = Path(supervisor.place.log)
     return [(line["level"], line["event"]) for line in log_lines(supervisor.place)] if path.exists() else []
-
-
-def test_all_about_it_is_in_its_detail(alone: Alone, tmp_path: Path) -> None:
-    supervisor = alone(resize_policy="smallest")
-    draw(supervisor, b"hello")
-    found = supervisor.detail()
-    assert {key: found[key] for key in ("format", "id", "supervisor", "pid", "alive", "code", "reason", "command")} == {
-        "format": 1,
-        "id": "x0",
-        "supervisor": os.getpid(),
-        "pid": 0,
-        "alive": True,
-        "code": None,
-        "reason": None,
-        "command": ["sh"],
-    }
-    assert (found["workdir"], found["state_file"]) == ("/", str(tmp_path / "x0.state"))
-    assert found["size"] == {"cols": 80, "rows": 24, "policy": "smallest", "changes": [(0, 80, 24)]}
-    file = {"file": supervisor.place.out, "file_size": 5, "lost": 0}
-    assert found["output"] == {"start": 0, "end": 5, **file} and Path(supervisor.place.out).read_bytes() == b"hello"
-    assert (found["last_line"], found["canonical"], found["prompts"], found["clients"]) == ("hello", True, [], [])
-    assert found["state"]["name"] == "unknown" and 0 <= found["idle_ms"] < 50_000
-    status = supervisor.status()
-    assert (status.pid, status.alive, status.state) == (0, 1, wire.ACTIVE) and status.idle_ms < 50_000
 
 
 def test_a_new_size_is_noted_with_its_place_in_the_output_and_the_same_one_is_set_again(alone: Alone) -> None:

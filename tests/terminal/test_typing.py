@@ -13,11 +13,9 @@ from treadle.terminal.keyboard import (
     LINE_MAX,
     accepted,
     check_lines,
-    patience,
     submit,
     type_text,
 )
-from treadle.terminal.states import SUBMITTED_MAX
 from treadle.wire.terminal import frames as wire
 
 
@@ -46,13 +44,6 @@ def test_any_number_of_lines_may_be_typed_if_each_fits(lengths: list[int], end: 
 )
 def test_a_text_is_taken_only_when_the_program_was_seen_to_take_it(stage_of: dict[str, Any], taken: bool) -> None:
     assert accepted(stage_of) is taken
-
-
-def test_how_long_a_program_may_take_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TREADLE_SUBMIT_SECONDS", raising=False)
-    assert patience() == SUBMITTED_MAX / 1000
-    monkeypatch.setenv("TREADLE_SUBMIT_SECONDS", "2.5")
-    assert patience() == 2.5
 
 
 def started(stage: Stage, script: str, says: str) -> Client:

@@ -25,24 +25,3 @@ def test_of_a_flood_only_the_end_is_drawn_where_the_screen_does_not_matter() -> 
         view.output(b"end", matters=matters)
         assert view.lines()[0] == "end"
         assert ("before" in view.lines()[1]) == matters
-
-
-def test_a_flood_is_one_byte_more_than_is_kept() -> None:
-    for size, kept in ((UNREAD_MAX - 3, True), (UNREAD_MAX - 2, False)):
-        view = CharacterView(20, 2)
-        view.output(b"abc", matters=False)
-        view.output(b"\0" * size, matters=False)
-        assert (view.lines() == ["abc", ""]) == kept and view.total == size + 3
-
-
-def test_one_piece_is_drawn_however_large_and_lines_below_the_cursor_may_not_count() -> None:
-    view = CharacterView(20, 3)
-    view.output(b"x" + b"\0" * UNREAD_MAX, matters=False)
-    assert view.lines() == ["x", "", ""] and view.cursor() == (1, 0)
-    view.output(b"\x1b[2;20Hy", matters=False)
-    assert view.cursor() == (19, 1)
-    view.output(b"\x1b[3;1Hlow\x1b[2;1H", matters=False)
-    view.to_cursor = True
-    assert view.lines() == ["x", f"{' ' * 19}y"]
-    view.resize(5, 2)
-    assert view.size == (5, 2) and len(view.lines()) <= 2

@@ -33,11 +33,6 @@ def test_a_long_text_is_cut_wherever_it_is_and_its_length_is_told() -> None:
     assert made.event["text"] == made.event["args"]["a"][0] == "x" * CUT and "raw" not in made.event
 
 
-def test_a_text_that_fits_exactly_is_whole() -> None:
-    (made,) = unpacked(1, 1, {"events": [{"type": "message", "text": "x" * CUT}]})
-    assert made.cut == {} and made.n == 1 and len(made.event["text"]) == CUT
-
-
 @given(
     st.lists(
         st.builds(delta, st.text(max_size=3), st.sampled_from("tu"), st.sampled_from(["text_delta", "thinking_delta"]))

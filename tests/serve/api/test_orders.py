@@ -245,16 +245,6 @@ async def test_a_repository_has_branches_and_what_its_file_says_once_it_is_trust
     assert found["templates"] == {"fix": {"agent": "claude", "verify": "make test", "attempts": 2}}
 
 
-async def test_what_is_no_repository_here_has_nothing_to_choose(web: Web, tmp_path: Path) -> None:
-    for root in (str(tmp_path), "/not/there", "git@example.com:loom.git"):
-        assert (await web.get("/repository", params={"root": root}))["top"] == ""
-
-
-async def test_a_device_that_only_watches_is_not_shown_repositories(web: Web, repository: Path) -> None:
-    answer = await web.http.get("/api/v1/repository", params={"root": str(repository)}, headers=web.headers("watch"))
-    assert answer.status_code == 403
-
-
 def test_the_branch_that_is_checked_out_comes_first_and_a_bare_repository_has_no_file(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -153,22 +153,6 @@ async def test_a_run_is_told_from_its_end_and_then_live_without_a_gap(web: Web, 
     assert older["events"][-1]["n"] == seen[0] - 1
 
 
-async def test_a_board_that_is_as_it_was_is_not_sent_again(web: Web, bus: Bus) -> None:
-    (name,) = await give(bus, spec())
-    tab = SimpleNamespace(visible=True, wake=asyncio.Event())
-    topic = socket.make(web.server.site, tab, "board", {})
-    assert topic is not None
-    await topic.open()
-    async with asyncio.timeout(WAIT):
-        while (first := await topic.message()) is None or name not in first["rows"]:
-            await asyncio.sleep(0.02)
-    assert await topic.message() is None
-    web.server.site.board.counts = {"queued": 2}
-    changed = await topic.message()
-    assert changed is not None and changed["counts"] == {"queued": 2} and changed["rows"] == {}
-    topic.close()
-
-
 async def test_long_outputs_are_cut_and_say_how_long_they_are(web: Web, bus: Bus, follow: Follow) -> None:
     (name,) = await give(bus, spec())
     await write(bus, name, 1, 1, text="x" * 1_000_000)

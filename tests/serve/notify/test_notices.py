@@ -26,7 +26,7 @@ from treadle.fleet.orders import encode
 from treadle.serve.notify import notices
 from treadle.serve.notify.notices import TEXT_MAX, Notice, Notices, parse
 from treadle.serve.site import Site
-from treadle.serve.tokens import Device, Tokens
+from treadle.serve.tokens import Tokens
 from treadle.wire.fleet.records import AnswerRecord, AskRecord, Note
 from treadle.wire.fleet.train import TrainRecord
 
@@ -121,20 +121,6 @@ def _vapid(header: str) -> dict[str, Any]:
     both = encode_dss_signature(int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:], "big"))
     public.verify(both, f"{head}.{claims}".encode(), ec.ECDSA(SHA256()))
     return dict(msgspec.json.decode(base64.urlsafe_b64decode(claims + "==")))
-
-
-async def test_a_subscription_that_was_given_up_is_forgotten(alone: Web, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with receiving() as service:
-        service.status = "410 Gone"
-        _, subscription = browser(f"{service.url}/send/abc")
-        made, _ = alone.server.site.tokens.make("phone", "answer")
-        alone.server.site.tokens.set_push(made.id, subscription)
-
-        def device() -> Device:
-            return next(each for each in alone.server.site.tokens.read().devices if each.id == made.id)
-
-        await notices.send(alone.server.site, device(), {"tag": "x"}, seconds=1)
-        assert device().push is None
 
 
 def ask(name: str, deadline: float) -> Entry:
