@@ -80,13 +80,6 @@ async def test_a_part_that_the_agent_cannot_be_given_is_refused(part: Any, code:
         assert refused.value.code == code
 
 
-async def test_files_of_text_and_data_become_part_of_the_prompt(tmp_path: Path) -> None:
-    async with opened(ScriptedAgent(), tmp_path) as client:
-        file = {"raw": "aGk=", "mediaType": "text/plain", "filename": "a.txt"}
-        task = await client.send(parts=[{"text": "/Look:"}, file, {"data": {"a": 1}}])
-        assert text_of(task) == ['/Look:\n\na.txt:\nhi\n\n{"a":1}']
-
-
 async def test_the_same_over_0_3(tmp_path: Path) -> None:
     async with opened(ScriptedAgent([ASK, Message(text="Done.")], [ASK]), tmp_path) as client:
         old = Caller(client.door, "0.3")

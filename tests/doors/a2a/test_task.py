@@ -9,7 +9,6 @@ import pytest
 from tests.doors.a2a.callers import ASK, opened, state_of, text_of
 from tests.waiting import until
 from treadle.doors.a2a.door import ServedTask
-from treadle.errors import ProviderError
 from treadle.events import (
     Asked,
     ErrorInfo,
@@ -79,20 +78,6 @@ async def test_a_reply_that_is_no_answer_is_refused_and_the_question_stays(tmp_p
         assert state_of(await client.call("GetTask", id=task["id"])) == "INPUT_REQUIRED"
 
 
-async def test_several_questions_are_asked_one_after_the_other(tmp_path: Path) -> None:
-    async def both(session: Any, turn: Any) -> None:
-        second = Asked(request="r", kind="question", text="Which?", options=("red", "blue"))
-        answers = await asyncio.gather(session.ask(ASK), session.ask(second))
-        session.emit(Message(text=" ".join(f"{each.decision}:{each.text}" for each in answers)))
-
-    async with opened(ScriptedAgent([both]), tmp_path) as client:
-        task = await client.send()
-        task = await client.send("deny not now", taskId=task["id"])
-        assert state_of(task) == "INPUT_REQUIRED" and "2. blue" in task["status"]["message"]["parts"][0]["text"]
-        task = await client.send("2", taskId=task["id"])
-        assert text_of(task) == ["deny:not now allow:blue"]
-
-
 async def test_a_stream_ends_when_input_is_needed_and_a_subscription_goes_on(tmp_path: Path) -> None:
     async with opened(ScriptedAgent([ASK, Message(text="Done.")]), tmp_path) as client:
         events = await client.stream()
@@ -103,20 +88,6 @@ async def test_a_stream_ends_when_input_is_needed_and_a_subscription_goes_on(tmp
         await client.send("allow", taskId=name)
         seen = await following
         assert "task" in seen[0] and state_of(seen[-1].get("statusUpdate") or seen[-1]["task"]) == "COMPLETED"
-
-
-async def test_a_running_task_is_cancelled_and_an_ended_one_is_not(tmp_path: Path) -> None:
-    async with opened(ScriptedAgent([asyncio.Event()]), tmp_path) as client:
-        task = await client.send(now=True)
-        assert state_of(await client.call("CancelTask", id=task["id"])) == "CANCELED"
-        with pytest.raises(Fault) as again:
-            await client.call("CancelTask", id=task["id"])
-        assert again.value.code == messages.TASK_NOT_CANCELABLE
-        with pytest.raises(Fault) as more:
-            await client.send("More.", taskId=task["id"])
-        assert more.value.code == messages.UNSUPPORTED_OPERATION
-        with pytest.raises(Fault):
-            await client.stream("SubscribeToTask", id=task["id"])
 
 
 async def test_words_for_a_working_task_reach_an_agent_that_can_be_given_some(tmp_path: Path) -> None:
@@ -135,13 +106,6 @@ async def test_words_for_a_working_task_reach_an_agent_that_can_be_given_some(tm
             go.set()
             await client.until(task["id"], "COMPLETED")
             assert agent.sessions[0].steered == ([] if cannot else ["More."])
-
-
-async def test_a_turn_that_fails_is_a_failed_task_that_says_why(tmp_path: Path) -> None:
-    async with opened(ScriptedAgent([ProviderError("the model is down")]), tmp_path) as client:
-        task = await client.send()
-        assert state_of(task) == "FAILED"
-        assert "the model is down" in task["status"]["message"]["parts"][0]["text"]
 
 
 def message(text: str) -> messages.A2aMessage:

@@ -1,7 +1,6 @@
 """Runs: sessions that a client knows by an id."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -24,17 +23,6 @@ async def started(agent: ScriptedAgent, prompt: str = "go") -> tuple[Runs, Agent
     run = await made.open(agent=None)
     await run.prompt(prompt)
     return made, run
-
-
-async def test_a_run_goes_from_running_to_its_outcome_and_takes_another_prompt() -> None:
-    made, run = await started(ScriptedAgent([TextDelta(text="one")], [TextDelta(text="two")]))
-    assert run.busy and [one.id for one in made] == [run.id] and made.get(run.id) is run
-    await asyncio.wait_for(run.settled(), 60)
-    assert (run.status, run.summary().text) == ("completed", "one")
-    await run.prompt("again")
-    await asyncio.wait_for(run.settled(), 60)
-    assert run.summary().text == "two"
-    await made.close()
 
 
 async def test_a_run_at_work_takes_no_second_prompt() -> None:
@@ -68,18 +56,6 @@ async def test_questions_are_put_to_a_person_until_one_cannot_be() -> None:
 
     await asyncio.wait_for(ask_while(run, elicit), 60)
     assert asked == ["r1", "r2"] and list(run.questions) == ["r2"]
-    await made.close()
-
-
-async def test_watchers_see_every_event() -> None:
-    agent = ScriptedAgent([TextDelta(text="a")])
-    made = runs(agent)
-    run = await made.open(agent=None)
-    seen: list[Any] = []
-    run.watchers.append(seen.append)
-    await run.prompt("go")
-    await asyncio.wait_for(run.settled(), 60)
-    assert isinstance(seen[-1], TurnEnded)
     await made.close()
 
 

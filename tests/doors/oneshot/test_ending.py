@@ -3,93 +3,16 @@
 import msgspec
 import pytest
 
-from treadle.doors.oneshot.run import RunEnding, exit_code, failure, not_begun, refusals, result_of
+from treadle.doors.oneshot.run import RunEnding, not_begun, result_of
 from treadle.errors import ConfigError, NoModel
 from treadle.events import ErrorInfo, Outcome, ToolDenied, TurnEnded, Usage
 from treadle.sessions.totals import totals
 
-FAILED = RunEnding(error=ErrorInfo(code="provider_error", message="down"))
-LATE = RunEnding(error=ErrorInfo(code="timeout", message="too late"))
 DENIED = ToolDenied(call="c1", name="bash", args={"command": "rm"}, reason="no")
 
 
 def ended(outcome: Outcome = "completed", stop_reason: str | None = None) -> TurnEnded:
     return TurnEnded(outcome=outcome, stop_reason=stop_reason)
-
-
-@pytest.mark.parametrize(
-    ("ending", "events", "plain", "strict"),
-    [
-        (RunEnding(text="done", turn=True), [ended()], 0, 0),
-        (RunEnding(interrupted=True), [], 0, 130),
-        (RunEnding(turn=True), [ended("interrupted")], 0, 130),
-        (FAILED, [ended("failed")], 1, 1),
-        (FAILED, [ended("limited")], 1, 3),
-        (LATE, [ended("limited")], 1, 124),
-        (RunEnding(turn=True), [DENIED, ended()], 0, 4),
-        (RunEnding(turn=True), [ended(stop_reason="length")], 0, 4),
-        (RunEnding(turn=True), [ended(stop_reason="refusal")], 0, 4),
-    ],
-)
-def test_the_exit_code_tells_more_when_it_is_to_be_strict(
-    ending: RunEnding, events: list[TurnEnded | ToolDenied], plain: int, strict: int
-) -> None:
-    assert (exit_code(ending, totals(events), strict=False), exit_code(ending, totals(events), strict=True)) == (
-        plain,
-        strict,
-    )
-
-
-def test_the_record_has_the_totals_and_never_a_text_beside_an_error() -> None:
-    summary = totals([Usage(input_tokens=3, output_tokens=2, cost_usd=0.5, model="m"), DENIED, ended()])
-    good = result_of(RunEnding(text="hi", turn=True), summary, 0, msgspec.UNSET, session_id="s", milliseconds=7)
-    assert (good.result, good.subtype, good.is_error, good.session_id, good.duration_ms) == (
-        "hi",
-        "success",
-        False,
-        "s",
-        7,
-    )
-    assert (good.total_cost_usd, good.model_usage["m"]["inputTokens"]) == (0.5, 3)
-    assert good.permission_denials == [{"tool_name": "Bash", "tool_use_id": "c1", "tool_input": {"command": "rm"}}]
-    bad = result_of(
-        msgspec.structs.replace(FAILED, text="half"), summary, 1, msgspec.UNSET, session_id="s", milliseconds=7
-    )
-    assert (bad.result, bad.subtype, bad.errors, bad.error_code) == ("", "error", ["down"], "provider_error")
-
-
-def test_counts_that_were_only_estimated_are_marked_in_the_record() -> None:
-    for source in ("provider", "estimate"):
-        summary = totals([Usage(input_tokens=3, output_tokens=2, model="m", source=source), ended()])
-        record = result_of(RunEnding(text="", turn=True), summary, 0, msgspec.UNSET, session_id="s", milliseconds=7)
-        assert record.usage.get("estimated", False) is (source == "estimate")
-
-
-@pytest.mark.parametrize(
-    ("ending", "reason"),
-    [
-        (RunEnding(turn=True), "completed"),
-        (RunEnding(interrupted=True), "aborted_streaming"),
-        (RunEnding(interrupted=True, in_tools=True), "aborted_tools"),
-        (RunEnding(error=ErrorInfo(code="max_iterations", message="")), "max_turns"),
-        (RunEnding(error=ErrorInfo(code="budget_exceeded", message="")), "budget_exhausted"),
-        (RunEnding(error=ErrorInfo(code="rate_limited", message="")), "api_error"),
-        (RunEnding(error=ErrorInfo(code="strange", message="")), "error"),
-    ],
-)
-def test_the_record_says_in_one_word_why_it_ended(ending: RunEnding, reason: str) -> None:
-    made = result_of(ending, totals([]), 0, msgspec.UNSET, session_id="s", milliseconds=0)
-    assert made.terminal_reason == reason
-
-
-def test_an_interruption_is_no_failure_and_every_other_ending_is() -> None:
-    assert failure(ended()) is None and failure(ended("interrupted")) is None
-    told = failure(ended("limited"))
-    assert told is not None and "limited" in told.message
-
-
-def test_each_reason_for_a_refusal_is_told_once() -> None:
-    assert refusals([DENIED, DENIED]) == "treadle: not allowed: no\n"
 
 
 @pytest.mark.parametrize(

@@ -148,10 +148,6 @@ async def test_what_was_interrupted_before_anything_was_asked_can_be_told() -> N
     await runner.session.close()
 
 
-async def test_an_unknown_cost_is_null() -> None:
-    assert (await ran(Usage(model="m", input_tokens=5), *HELLO)).result["total_cost_usd"] is None
-
-
 @pytest.mark.parametrize("output_format", FORMATS)
 async def test_an_error_is_exit_1_with_its_message_where_it_belongs(output_format: OutputFormat) -> None:
     run = await ran(TextDelta(text="par"), ProviderError("401: bad key"), output_format=output_format)

@@ -165,33 +165,6 @@ async def test_init_says_what_the_session_has_now_in_claude_codes_words() -> Non
     assert (second["permissionMode"], second["model"]) == ("plan", "m2")
 
 
-async def test_partial_messages_frame_the_deltas_as_the_api_does() -> None:
-    steps: list[Step] = [ThinkingDelta(text="hm"), *HELLO, Message(text="Hello"), Usage(output_tokens=2)]
-    session = Commanded(steps)
-    extra = Verbose(session, cwd="/", lines=False, partial=True)
-    run = await Ran(session, "stream-json", extra=extra).go()
-    assert [record["event"]["type"] for record in run.out.records[:-1]] == [
-        "message_start",
-        "content_block_start",
-        "content_block_delta",
-        "content_block_stop",
-        "content_block_start",
-        "content_block_delta",
-        "content_block_delta",
-        "content_block_stop",
-        "message_delta",
-        "message_stop",
-    ]
-
-
-async def test_each_message_is_a_block_of_its_own_among_the_partial_ones() -> None:
-    steps: list[Step] = [*HELLO, Message(text="Hello"), TextDelta(text="more"), Message(text="more"), Usage()]
-    session = Commanded(steps)
-    run = await Ran(session, "stream-json", extra=Verbose(session, cwd="/", lines=False, partial=True)).go()
-    kinds = [record["event"]["type"] for record in run.out.records[:-1]]
-    assert kinds.count("content_block_start") == kinds.count("content_block_stop") == 2
-
-
 async def test_lines_of_a_subagent_say_whose_they_are() -> None:
     steps: list[Step] = [
         ToolDenied(call="c1", name="bash", reason="no", parent="agent_1"),

@@ -176,18 +176,6 @@ def test_the_environment_of_the_order_reaches_tools(tmp_path: Path) -> None:
     )
 
 
-def test_a_bad_line_is_answered_and_the_next_order_is_done(tmp_path: Path) -> None:
-    config = replace(order(tmp_path).config, model=script(tmp_path, WRITES))
-    process = subprocess.Popen([SIDECAR], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert process.stdin and process.stdout
-    process.stdin.write(b"nonsense\n\n")
-    process.stdin.flush()
-    kinds = [json.loads(process.stdout.readline())["t"] for _ in range(2)]
-    rest, _ = process.communicate(run_line(order(tmp_path, config=config)))
-    assert kinds == ["hello", "fatal"] and json.loads(rest.splitlines()[-1])["t"] == "final"
-    assert process.returncode == 0
-
-
 def test_no_process_is_left_when_final_is_written(tmp_path: Path) -> None:
     mark = f"86400.{os.getpid()}"
     leaves = calls("bash", {"command": f"setsid sleep {mark} >/dev/null 2>&1 & echo started"})
@@ -294,14 +282,6 @@ async def test_a_second_order_waits_for_the_first(talk: Talk, tmp_path: Path) ->
     assert (await talk.hear("final"))["receipt"]["meta"]["run_id"] == SECOND
 
 
-async def test_cancel_gives_a_partial_receipt_at_once(talk: Talk, tmp_path: Path) -> None:
-    await talk.order(tmp_path)
-    await talk.hear("assistant_delta")
-    await talk.say(CancelRun(ref_id=RUN, reason="enough"))
-    receipt = (await talk.hear("final"))["receipt"]
-    assert receipt["outcome"] == "partial" and talk.agent.opened[0].closed
-
-
 async def test_an_order_that_is_cancelled_while_it_waits_never_starts(talk: Talk, tmp_path: Path) -> None:
     await talk.order(tmp_path)
     await talk.order(tmp_path, SECOND)
@@ -337,15 +317,6 @@ async def test_a_bug_in_an_agent_is_a_fatal_and_the_next_order_is_done(talk: Tal
     await talk.hear("assistant_delta")
     talk.agent.opened[0].go.set()
     assert (await talk.hear("final"))["ref_id"] == SECOND
-
-
-async def test_when_the_host_goes_away_the_session_is_closed(talk: Talk, tmp_path: Path) -> None:
-    await talk.order(tmp_path)
-    await talk.hear("assistant_delta")
-    talk.host.close()
-    talk.agent.opened[0].go.set()
-    assert await talk.sidecar == 1
-    assert talk.agent.opened[0].closed
 
 
 async def test_an_id_that_is_no_uuid_still_gives_a_receipt(talk: Talk, tmp_path: Path) -> None:

@@ -88,12 +88,6 @@ async def test_an_error_event_and_its_result_are_one_failure() -> None:
     assert failed.provider == "openrouter" and failed.error.retryable
 
 
-async def test_usage_that_comes_only_with_the_result_counts() -> None:
-    usage = {"prompt_tokens": 7, "completion_tokens": 1, "total_tokens": 8}
-    async with session({"send": [{"result": {"status": "ok", "response": "x", "usage": usage}}]}) as opened:
-        assert totals(await turn(opened)).usage.total_tokens == 8
-
-
 async def test_a_result_without_its_newline_counts() -> None:
     result = '{"type":"result","id":"%s","status":"ok","response":"x","tool_calls_made":[],"iterations":1}'
     code = (
@@ -380,12 +374,6 @@ async def test_calls_are_counted_by_what_is_seen_of_a_worker_that_reports_no_usa
         events = await turn(opened)
     error = ending(events).error
     assert ending(events).outcome == "limited" and error is not None and error.code == "max_iterations"
-
-
-@pytest.mark.parametrize("seconds", [True, 0, -1, "9", None])
-def test_the_time_for_a_workers_first_answer_is_a_number_of_seconds(seconds: object) -> None:
-    with pytest.raises(ConfigError, match="handshake"):
-        launched(CARDS[0], Launch(argv=("w",), options={"handshake": seconds}))
 
 
 @pytest.mark.parametrize("seconds", [0, -1, True, "5", None])
