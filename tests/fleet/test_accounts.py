@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from tests.fleet.conftest import Start, give, until_state
 from tests.fleet.repositories import DONE, model, work
@@ -138,14 +137,6 @@ def test_a_limit_is_raised_by_what_was_given_at_first_and_none_stays_none() -> N
     assert control.raised(OrderLimits(usd=4.0), given) == OrderLimits(usd=6.0)
 
 
-def test_an_order_needs_of_a_budget_only_what_is_left_of_its_limit() -> None:
-    """One that was parked at its limit and was given more goes on in what is left."""
-    budget, limits = Budget(tokens=1000, spent_tokens=700), OrderLimits(tokens=600)
-    assert control.unfit(budget, limits, Used(input_tokens=350)) == ""
-    assert control.unfit(budget, limits, Used()) == "700 tokens spent and 0 reserved of 1000"
-    assert control.overspent(budget) == "" and "1001 of 1000" in control.overspent(replace(budget, spent_tokens=1001))
-
-
 @pytest.mark.parametrize(
     ("limits", "used", "call", "why"),
     [
@@ -237,8 +228,3 @@ def test_only_what_is_more_than_the_budget_is_overspent() -> None:
     assert control.overspent(Budget(usd=1.0, spent_usd=1.5, spent_tokens=5)) == "1.50 of 1.00 USD"
     assert control.overspent(Budget(tokens=5, spent_usd=1.5, spent_tokens=6)) == "6 of 5 tokens"
     assert control.overspent(Budget(spent_usd=1.5, spent_tokens=6)) == ""
-
-
-def test_an_amount_is_told_in_tokens_and_money() -> None:
-    told = [control.amount(OrderLimits(**each)) for each in ({}, {"tokens": 3}, {"usd": 0.5}, {"tokens": 3, "usd": 2})]  # type: ignore[arg-type]
-    assert told == ["none", "3 tokens", "0.5 USD", "3 tokens, 2 USD"]

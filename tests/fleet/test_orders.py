@@ -14,14 +14,12 @@ from treadle.fleet.orders import (
     begun,
     checked,
     encode,
-    is_id,
     new_id,
     read_answer,
     read_order,
     read_spec,
 )
 from treadle.fleet.orders import submitted as read_exactly
-from treadle.wire.fleet.orders import OrderLimits
 from treadle.wire.fleet.records import AgentQuestion, Attempt
 
 
@@ -126,46 +124,3 @@ def test_what_is_refused_says_what_to_do(wrong: dict[str, object], says: str, hi
 def test_what_is_possible_is_taken(fields: dict[str, object]) -> None:
     given = msgspec.structs.replace(spec(), **fields)
     assert checked(given) is given
-
-
-def test_an_order_begins_with_what_its_submitter_gave() -> None:
-    fields = {"title": "T", "project": "p", "priority": 7, "not_before": 9.0, "after": ("x",), "root": "/r"}
-    given = spec("codex", limits=OrderLimits(tokens=5), created=3.0, **fields)
-    made = begun(given, 5.0)
-    assert (made.title, made.project, made.priority, made.not_before, made.after) == ("T", "p", 7, 9.0, ("x",))
-    assert (made.agent, made.place, made.limits, made.created) == ("codex", "/r", OrderLimits(tokens=5), 3.0)
-    assert begun(msgspec.structs.replace(given, title="", task="x" * 150), 5.0).title == "x" * 100
-
-
-def test_what_is_stored_is_read_by_later_versions_and_what_is_damaged_is_named() -> None:
-    order = begun(spec(id="a"), 1.0)
-    newer = encode({**msgspec.to_builtins(order), "of_a_later_version": 1})
-    assert read_order(Entry("order.a", newer, 1)) == order == read_order(Entry("order.a", encode(order), 1))
-    given = spec(id="a")
-    assert read_exactly(encode(given)) == given
-    with pytest.raises(StorageError, match="an order as it was given is damaged"):
-        read_spec(b'{"id": 3}')
-    assert [is_id(name) for name in ("a-b_9", "", "A", "a" * 64, "a" * 65, "ä")] == [
-        True,
-        False,
-        False,
-        True,
-        False,
-        False,
-    ]
-    assert new_id("x") != new_id("y")
-
-
-def test_a_question_has_the_words_of_its_agent_and_an_answer_is_read_as_given() -> None:
-    given, order = spec("codex", id="a"), begun(spec(id="a", title="T"), 1.0)
-    stored = ask_record(given, order, AgentQuestion(command="make", options=["x"], why="w"), 1, 2.0)
-    assert (stored.command, stored.options, stored.why, stored.title, stored.agent) == (
-        "make",
-        ["x"],
-        "w",
-        "T",
-        "codex",
-    )
-    found = read_answer(b'{"decision": "allow", "by": "ana", "text": "go"}', "answer.a.1")
-    assert (found.decision, found.by, found.text) == ("allow", "ana", "go")
-    assert read_answer(b"{", "answer.a.1").by == "the runner"

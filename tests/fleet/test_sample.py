@@ -4,8 +4,6 @@ import os
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from treadle.fleet import sample
 
 
@@ -33,8 +31,3 @@ def test_the_first_order_gets_a_shop_of_its_own_and_replaces_none(tmp_path: Path
     first, second = (sample.first_order(str(tmp_path), by="me") for _ in range(2))
     assert [Path(str(each.root)).name for each in (first, second)] == ["shop-1", "shop-2"]
     assert first.title == "stock" and first.mode == "auto-edit" and first.by == "me" and first.id != second.id
-
-
-def test_an_order_that_is_not_there_is_none() -> None:
-    with pytest.raises(KeyError):
-        sample.spec_of("nothing", Path("/"))

@@ -19,6 +19,10 @@ task = "t"
 after = ["one"]
 already = true
 accept = ["test -e a.txt", "sh tests/test_new.py", "sh tests/test_lost.py"]
+[[order]]
+id = "three"
+task = "t"
+claims = ["tests/test_lost.py"]
 """
 
 

@@ -10,11 +10,9 @@ from tests.workspace.repositories import make
 from treadle.errors import StorageError
 from treadle.host.conclusion import (
     describe,
-    describe_error,
     make_receipt,
     redactor_of,
     settle,
-    with_workspace,
     write_copy,
 )
 from treadle.host.job import Job
@@ -158,20 +156,3 @@ def test_a_workspace_stays_if_work_would_be_lost_or_someone_wants_it(
     assert Path(workspace.root).exists() is stays and directory.exists() is stays
     assert (directory / "workspace.json").exists() is stays
     assert not (directory / "run.json").exists() and not (directory / "cancel").exists()
-
-
-def test_facts_can_be_added_to_a_receipt_and_what_was_there_stays(source: Path, store: ReceiptStore) -> None:
-    host = HostRun(Job(order=order(source), backend=scripted("good")), store)
-    host.observed.workspace = {"mode": "staged"}
-    made = make_receipt(host.observed)
-    changed = with_workspace(made, {"applied": Merged(written=("a",))})
-    assert more(changed)["workspace"]["mode"] == "staged" and [*more(changed)["workspace"]["applied"]["written"]] == [
-        "a"
-    ]
-    assert more(changed)["end"] == more(made)["end"] and more(made)["workspace"]["applied"] is None
-
-
-def test_an_error_that_was_not_expected_is_logged_and_named_by_its_kind(caplog: pytest.LogCaptureFixture) -> None:
-    assert describe_error(StorageError("full", hint="make room")) == "full (make room)" and not caplog.records
-    assert describe_error(KeyError("x")) == "KeyError: 'x'"
-    assert caplog.records[0].message == "a run could not be concluded as expected" and caplog.records[0].exc_info

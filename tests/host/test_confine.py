@@ -104,15 +104,6 @@ def test_a_program_that_lies_in_tmp_is_shown_with_what_lies_beside_it(source: Pa
     assert str(source.resolve()) in made.write
 
 
-def test_a_sandbox_that_nobody_wants_is_not_made(source: Path) -> None:
-    cage = Cage(Confinement(use="off"), order(source), "run", str(source))
-    assert (
-        cage.around("mine", ["true"], os.environ) is None
-        and cage.around_check(str(source)).now() is None
-        and cage.stated(covers="sidecar") is None
-    )
-
-
 async def test_without_being_asked_it_confines_the_sidecar_and_the_check(
     run: Runner, source: Path, tmp_path: Path
 ) -> None:

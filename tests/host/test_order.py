@@ -19,21 +19,6 @@ from treadle.wire.sidecar.connection import (
 )
 
 
-def test_an_order_has_everything_and_ids_of_its_own(tmp_path: Path) -> None:
-    one, other = make_order("t", str(tmp_path)), make_order("t", str(tmp_path))
-    assert one.id != other.id and one.policy == NO_POLICY and one.workspace.root == str(tmp_path)
-    assert one == WorkOrder(
-        id=one.id,
-        task="t",
-        lane="patch_first",
-        workspace=WorkspaceSpec(root=str(tmp_path), mode="staged", include=[], exclude=[]),
-        context=ContextPacket(files=[], snippets=[]),
-        policy=NO_POLICY,
-        requirements=Requirements(required=[]),
-        config=RuntimeConfig(model=None, vendor={}, env={}, max_turns=None, max_budget_usd=None),
-    )
-
-
 def test_what_is_asked_for_is_in_the_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     policy = replace(NO_POLICY, deny_read=["a"])

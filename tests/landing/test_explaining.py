@@ -6,7 +6,7 @@ from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.landing import views
 from treadle.wire.fleet.records import Note, Order
-from treadle.wire.fleet.train import Car, LandedRecord, LeftOut, QueuedChange, ReturnedChange, TrainRecord
+from treadle.wire.fleet.train import LandedRecord, LeftOut, QueuedChange, ReturnedChange, TrainRecord
 
 
 def change(name: str, **more: object) -> QueuedChange:
@@ -15,52 +15,6 @@ def change(name: str, **more: object) -> QueuedChange:
 
 PROOF = LandedRecord(order="a", train="t", branch="main", commit="1" * 40, tree="2" * 40, seq=1, at=123456.0)
 BACK = ReturnedChange(order="a2", first="a", commit="c", kind="red", why="its check failed twice", at=0.5)
-
-
-def test_what_landed_is_told_by_its_commit_and_the_tree_that_was_checked() -> None:
-    assert views._landed_lines(PROOF) == [
-        f"landed   as {'1' * 12} at 1970-01-02 10:17:36",
-        f"tree     {'2' * 12}, which was checked",
-    ]
-    assert views._landed_lines(replace(PROOF, by="h"))[0].endswith(" 10:17:36, as the work of h")
-
-
-def test_what_waits_says_its_place_who_paused_the_train_and_with_whom_it_is_checked() -> None:
-    car = Car(commit="d" * 40, on="e" * 40, orders=("a", "b"), tree="f" * 40)
-    paused = Note(by="ann", what="a freeze", at=1.0)
-    record = TrainRecord(repository="r", branch="main", queue=(change("a"), change("b")), row=(car,), paused=paused)
-    lines = views._waiting(record, "b")
-    assert lines[0] == "waits    2 of 2, the oldest first" and lines[1].startswith("paused   by ann since ")
-    assert lines[2] == f"car      {'d' * 12} on {'e' * 12}, together with a: not checked yet"
-
-
-def test_a_car_says_who_else_is_in_it_and_what_its_check_said() -> None:
-    def said(**car: object) -> list[str]:
-        made = Car(**{"commit": "d" * 40, "on": "e" * 40, "tree": "f" * 40, **car})  # type: ignore[arg-type]
-        rows = {"apart" if made.apart else "row": (made,)}
-        return views._waiting(TrainRecord(repository="r", branch="main", queue=(change("a"),), **rows), "a")[1:]  # type: ignore[arg-type]
-
-    begin = f"car      {'d' * 12} on {'e' * 12}"
-    assert said(orders=("a",), verdict="red") == [f"{begin}, alone: red"]
-    assert said(orders=("b", "a", "c")) == [f"{begin}, together with b, c: not checked yet"]
-    assert said(orders=("a", "b"), apart=True) == [f"{begin}, alone: not checked yet"]
-    assert said(orders=("b",)) == []
-
-
-def test_what_was_in_a_red_car_or_sent_back_says_so() -> None:
-    queue = (change("a", alone="must", tries=2, first="z"),)
-    lines = views._waiting(TrainRecord(repository="r", branch="main", queue=queue), "a")
-    assert lines[1:] == [
-        "alone    it was in a red car, so it is checked alone first",
-        "tries    2: it is z, after it was sent back",
-    ]
-
-
-def test_of_a_long_output_the_end_is_shown() -> None:
-    output = "\n".join(f"line {number}" for number in range(100))
-    lines = views._left_out_lines(LeftOut(order="a", kind="red", why="its check failed twice", at=1.0, output=output))
-    assert lines[0] == "left out its check failed twice" and len(lines) == 1 + views.LINES
-    assert lines[-1].strip() == "line 99"
 
 
 async def test_what_became_of_an_order_is_told_in_a_few_words(bus: Bus) -> None:

@@ -105,32 +105,6 @@ def back(*entries: ReturnedChange) -> TrainRecord:
     return TrainRecord(repository="r", branch="main", tip="t0", back=entries)
 
 
-def test_an_entry_has_all_of_the_change_and_of_why_it_was_left_out() -> None:
-    change = QueuedChange(order="b", commit="c", base="b0", at=2.0, first="a", tries=3, tried=("once",), files=("f",))
-    out = LeftOut(
-        order="b", kind="conflict", why="it conflicts", at=9.0, output="all of it", forge=True, files=("f", "g")
-    )
-    entry = returned.begun(change, out)
-    assert entry == ReturnedChange(
-        order="b",
-        first="a",
-        commit="c",
-        base="b0",
-        kind="conflict",
-        why="it conflicts",
-        output="all of it",
-        forge=True,
-        files=("f", "g"),
-        at=2.0,
-        tries=2,
-        tried=("once", "b: it conflicts"),
-    )
-    plain = QueuedChange(order="b", commit="c", tries=1)
-    entry = returned.begun(plain, replace(out, kind="red"))
-    assert (entry.first, entry.tries, entry.tried, entry.kind) == ("b", 1, (), "red")
-    assert returned.begun(plain, out).tries == 1, "it had not been helped out of a conflict"
-
-
 def test_what_a_helper_leaves_is_where_the_next_begins_and_a_person_starts_the_count_anew() -> None:
     other = replace(ENTRY, first="other", order="other")
     train = back(other, replace(ENTRY, to="author", by="h", tip="t1", words="before"))
@@ -180,22 +154,6 @@ def test_a_helpers_work_takes_the_place_of_what_was_sent_back() -> None:
         assert returned.taken_up(train, again) == (replace(train, back=(other,)), again)
     unknown = QueuedChange(order="new", commit="c3")
     assert returned.taken_up(train, unknown) == (train, unknown)
-
-
-def test_what_is_tried_as_it_is_keeps_its_place_and_its_count() -> None:
-    change = QueuedChange(order="b", commit="c9", title="kept", at=50.0)
-    made = returned.as_it_is(change, replace(ENTRY, tried=("once",)))
-    assert made == QueuedChange(
-        order="b",
-        commit="c0",
-        base="b0",
-        title="kept",
-        at=3.0,
-        first="a",
-        tries=1,
-        tried=("once", "a person had it tried as it is"),
-    )
-    assert returned.as_it_is(change, replace(ENTRY, first="b")).first == ""
 
 
 def test_of_those_that_conflict_in_one_file_again_one_at_a_time_is_helped() -> None:
@@ -253,69 +211,6 @@ What a did to it:
 Each side as a file: `git show {"1" * 12}:hot.txt` before both, `git show {"2" * 12}:hot.txt` on the branch, \
 `git show {"3" * 12}:hot.txt` by a."""
 INTENTS = {"x": "x was for this"}
-FILES = "The files here are main as it is now, with the work of a merged in"
-APART = ", except where the two conflict: there they are as on the branch. No merge is under way."
-
-
-def test_its_author_is_told_what_failed_or_both_sides_of_the_conflict() -> None:
-    entry = replace(ENTRY, output="the end of it", words="mind the gap")
-    assert returned.for_author(entry, "main", "make", [], INTENTS).split("\n\n") == [
-        "Your work did not land on main: it was red. It comes back to you.",
-        f"{FILES}.",
-        "A person says: mind the gap",
-        "`make` fails with it, and passes without it. The end of what it said:",
-        "the end of it",
-        "What landed since it was begun:\n- x was for this",
-        "It counts as done when `make` passes.",
-    ]
-    assert returned.for_author(replace(ENTRY, output="there", forge=True), "main", "make", [], {}).split("\n\n") == [
-        "Your work did not land on main: it was red. It comes back to you.",
-        f"{FILES}.",
-        "`make` passes with it, so it does not show this. What was said there:",
-        "there",
-        "It counts as done when `make` passes, and is then checked there again.",
-    ]
-    text = returned.for_author(ENTRY, "main", "make", [SIDE], INTENTS)
-    assert text == "\n\n".join(
-        [
-            "Your work did not land on main: it was red. It comes back to you.",
-            f"{FILES}{APART}",
-            "Bring what your work is for into these files, and keep what the others did there.",
-            IN_CONFLICT,
-            "It counts as done when `make` passes.",
-        ]
-    )
-
-
-def test_a_reconciler_is_told_what_each_side_was_for() -> None:
-    first = (
-        "The work of the order a cannot land on main: it was red. You wrote neither side; decide for both: what each "
-        "was for must still hold afterwards, and nothing else may change."
-    )
-    entry = replace(ENTRY, output="the end of it", words="mind the gap")
-    assert returned.for_reconciler(entry, "main", "make", "add it", [], INTENTS).split("\n\n") == [
-        first,
-        "What a was asked to do:",
-        "add it",
-        f"{FILES}.",
-        "A person says: mind the gap",
-        "`make` fails with it, and passes without it. The end of what it said:",
-        "the end of it",
-        "What landed since it was begun:\n- x was for this",
-        "End with what was wrong and what you decided.",
-        "It counts as done when `make` passes.",
-    ]
-    text = returned.for_reconciler(ENTRY, "main", "make", "add it", [SIDE], INTENTS)
-    assert text == "\n\n".join(
-        [
-            first,
-            "What a was asked to do:\n\nadd it",
-            f"{FILES}{APART}",
-            IN_CONFLICT,
-            "End with your decision for each: the file, which side you took, or how you joined them, and why.",
-            "It counts as done when `make` passes.",
-        ]
-    )
 
 
 def test_a_person_sees_on_one_screen_what_was_tried_and_what_an_answer_does() -> None:

@@ -417,34 +417,6 @@ def entry(client: ScriptedClient, key: str, revision: int, **more: object) -> Ms
     return client.message(b"v", Nats_Subject=f"$KV.fleet.{key}", Nats_Sequence=revision, **more)
 
 
-async def test_many_keys_are_read_in_parts_and_too_many_by_their_names(client: ScriptedClient) -> None:
-    bus, end = client.bus(), client.message(Status=204)
-    keys = [f"k{number}" for number in range(2001)]
-    client.replies = [[entry(client, f"k{number}", 1), end] for number in range(5)]
-    assert sorted(await bus.named(keys)) == ["k0", "k1", "k2", "k3", "k4"] and client.heard == {}
-    asked = [sent.value for sent in client.sent]
-    assert [len(each["multi_last"]) for each in asked] == [500, 500, 500, 500, 1]
-    assert asked[4] == {"multi_last": ["$KV.fleet.k2000"], "batch": ANSWER_MAX} and await bus.named([]) == {}
-    client.sent.clear()
-    client.replies = [[client.message(Status=413)], [entry(client, "a.1", 1), entry(client, "b", 2), end]]
-    client.answers = [{"state": {"subjects": {"$KV.fleet.a.1": 1, "$KV.fleet.a.2": 1}}, "total": 2}]
-    assert set(await bus.named(["a.*", "b"])) == {"a.1", "b"}
-    assert client.sent[1].value == {"subjects_filter": "$KV.fleet.a.*", "offset": 0}
-    assert client.sent[2].value["multi_last"] == ["$KV.fleet.a.1", "$KV.fleet.a.2", "$KV.fleet.b"]
-
-
-async def test_names_are_listed_page_by_page_until_all_are_there_or_one_is_empty(client: ScriptedClient) -> None:
-    bus = client.bus()
-    pages: list[list[str]] = [["a", "b"], ["c"]]
-    client.answers = [{"state": {"subjects": {f"$KV.fleet.{key}": 1 for key in page}}, "total": 3} for page in pages]
-    assert await bus.keys(">") == ["a", "b", "c"]
-    assert [sent.value["offset"] for sent in client.sent] == [0, 2]
-    client.answers = [{"state": {"subjects": {"$KV.fleet.a": 1}}, "total": 3}, {"state": {}, "total": 3}]
-    assert await bus.keys(">") == ["a"]
-    client.answers = [{"state": {"subjects": None}}]
-    assert await bus.keys(">") == []
-
-
 async def test_what_was_removed_is_left_out_of_a_long_answer_and_its_end_ends_it(
     client: ScriptedClient, pauses: list[float]
 ) -> None:
@@ -541,21 +513,6 @@ def connecting(monkeypatch: pytest.MonkeyPatch, pauses: list[float]) -> type[Con
 
 
 THERE = Address(url="nats://me:word@there", user="u", password="p")
-
-
-async def test_a_connection_is_tried_first_and_returns_for_ever_if_it_is_to_last(
-    connecting: type[Connecting], pauses: list[float]
-) -> None:
-    bus = await Bus.connect(THERE, name="mine")
-    _, made = connecting.tries
-    assert (made["name"], made["user"], made["max_reconnect_attempts"]) == ("mine", "u", -1)
-    assert "allow_reconnect" not in made and made["error_cb"] == bus._on_error and bus.url == "nats://there"
-    assert made["reconnected_cb"] == bus._on_return and connecting.closed == 1 and pauses == []
-    await bus.close()
-    assert connecting.closed == 2
-    await Bus.connect(THERE, lasting=False)
-    once = connecting.tries[-1]
-    assert once["allow_reconnect"] is False and "max_reconnect_attempts" not in once and once["name"] == "treadle"
 
 
 async def test_one_who_hangs_up_is_tried_again_for_a_while_and_others_are_told(

@@ -120,20 +120,6 @@ async def test_what_is_not_sent_in_time_or_is_enough_is_told(fleet: places.Fleet
             await asyncio.sleep(0.02)
 
 
-def test_the_end_of_an_attempt_has_the_number_after_its_last_event() -> None:
-    expected: dict[int, int] = {}
-    assert _unpack(2, 9, {"end": "superseded", "why": "gone"}, expected, True) == [
-        streams.Seen(at=9, attempt=2, n=1, end="superseded: gone")
-    ]
-    _unpack(2, 9, {"n": 1, "events": [{}, {}]}, expected, True)
-    (end,) = _unpack(2, 10, {"end": "lost"}, expected, True)
-    assert (end.n, end.end, end.gap) == (3, "lost: ", 0)
-    (late,) = _unpack(3, 11, {"n": 7, "events": [{}]}, expected, False)
-    assert (late.n, late.gap, late.at, late.event) == (7, 0, 11, {}), "from the middle, nothing is missing before it"
-    again = _unpack(3, 12, {"n": 5, "events": [{}]}, expected, False)
-    assert [each.gap for each in again] == [0]
-
-
 async def test_a_line_longer_than_a_message_goes_alone_and_readers_begin_where_they_ask(
     bus: Bus, tmp_path: Path
 ) -> None:

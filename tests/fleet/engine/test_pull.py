@@ -108,56 +108,6 @@ def asked(client: ScriptedClient) -> list[str]:
     return [sent.subject.rpartition(".")[2] for sent in client.sent if ".MSG.NEXT." in sent.subject]
 
 
-async def test_a_reader_makes_its_consumer_and_asks_again_when_it_has_got_all_it_asked_for(
-    client: ScriptedClient,
-) -> None:
-    client.answers = [{}]
-    arrived = asyncio.Event()
-    reader = Pull(client.bus(), EVENTS, filters=("a.>",), start=7, batch=3, arrived=arrived)
-    assert await reader.ready() == [] and not arrived.is_set()
-    create, ask = client.sent
-    (name,) = made(client)
-    assert create.subject == f"$JS.API.CONSUMER.CREATE.{EVENTS}.{name}" and name.startswith("r")
-    assert create.value == {
-        "stream_name": EVENTS,
-        "config": {
-            "name": name,
-            "deliver_policy": "by_start_sequence",
-            "opt_start_seq": 7,
-            "ack_policy": "none",
-            "replay_policy": "instant",
-            "inactive_threshold": 60_000_000_000,
-            "mem_storage": True,
-            "num_replicas": 1,
-            "filter_subject": "a.>",
-        },
-    }
-    assert ask.subject == f"$JS.API.CONSUMER.MSG.NEXT.{EVENTS}.{name}" and [*client.heard] == [ask.reply]
-    assert ask.value == {"batch": 3, "expires": 5_000_000_000}
-    hear = arrives(client)
-    await hear(client.message(Status=100))
-    assert not arrived.is_set(), "a sign of life is no message"
-    await hear(client.stored(7, name))
-    await hear(client.stored(7, "of-before"))
-    await hear(client.stored(9, name))
-    assert arrived.is_set() and numbers(await reader.ready()) == [7, 9] and reader.position == 10
-    assert await reader.ready() == [] and reader.position == 10 and len(asked(client)) == 1, "one of three is to come"
-    await hear(client.stored(10, name))
-    assert numbers(await reader.ready()) == [10] and asked(client) == [name, name] and made(client) == [name]
-
-
-async def test_what_is_read_is_one_subject_several_or_all(client: ScriptedClient) -> None:
-    client.answers = [{}, {}]
-    for filters in (("a", "b"), ()):
-        await Pull(client.bus(), EVENTS, filters=filters, start=0).ready()
-    several, every = [
-        sent.value["config"] for sent in client.sent if sent.subject.startswith("$JS.API.CONSUMER.CREATE")
-    ]
-    assert several["filter_subjects"] == ["a", "b"] and "filter_subject" not in several
-    assert not {"filter_subject", "filter_subjects"} & set(every) and every["opt_start_seq"] == 1
-    assert [sent.value["batch"] for sent in client.sent if sent.reply] == [256, 256]
-
-
 async def test_the_end_of_a_pull_is_followed_by_another_and_a_consumer_that_is_gone_by_a_new_one(
     client: ScriptedClient,
 ) -> None:
@@ -174,6 +124,8 @@ async def test_the_end_of_a_pull_is_followed_by_another_and_a_consumer_that_is_g
     assert numbers(await reader.ready()) == [5]
     _, second = made(client)
     assert second != first and asked(client)[-1] == second and len(client.heard) == 1
+    await arrives(client)(client.stored(6, first))
+    assert await reader.ready() == [], "the consumer of before counts no more"
     durable = Pull(client.bus(), INBOX, durable="inbox")
     client.heard.clear()
     await durable.ready()

@@ -43,19 +43,3 @@ def test_why_it_was_stopped_is_how_it_ends(error: TreadleError, outcome: str) ->
     one.stopped = error
     ended = null.stopped(one)
     assert (ended.outcome, ended.why, ended.reason) == (outcome, str(error), error.code)
-
-
-async def test_it_says_which_of_how_many_and_takes_its_time() -> None:
-    seen: list[Message] = []
-
-    async def take(message: Message) -> None:
-        seen.append(message)
-
-    ended = await asyncio.wait_for(null.run(attempt("null:0.02:2"), take), 60)
-    assert [message.text for message in seen] == ["1 of 2", "2 of 2"]
-    assert ended.result == {"says": "nothing was to be done"} and ended.why == ended.reason == ""
-    slow = asyncio.create_task(null.run(attempt("null:600"), take))
-    done, _ = await asyncio.wait({slow}, timeout=0.05)
-    assert not done and slow.cancel() and seen[2].text == "1 of 1"
-    bare = null.stopped(attempt("null"))
-    assert (bare.outcome, bare.why, bare.reason) == ("cancelled", "", "cancelled")

@@ -67,14 +67,6 @@ def test_what_is_no_run_is_left_as_it_is() -> None:
     ]
 
 
-def test_what_runs_is_told_with_what_it_does_where_and_what_comes_next() -> None:
-    told = Why(state="running", why="again", node="n1", verdict="working", next="it ends", evidence=["a", "b"])
-    lines = ["state     running: again", "doing     working: {}, on n1", "evidence  a; b", "next      it ends"]
-    assert as_lines(replace(told, activity=RunActivity(doing="tool"))) == [line.format("tool") for line in lines]
-    assert as_lines(replace(told, activity=RunActivity(doing=""))) == [line.format("?") for line in lines]
-    assert as_lines(replace(told, evidence=[]))[2] == "evidence  none yet"
-
-
 @pytest.mark.slow
 async def test_a_stalled_run_is_noted_and_interrupted_or_tried_again_as_was_asked_for(
     bus: Bus, start_node: Start, repository: Path, tmp_path: Path
@@ -124,24 +116,6 @@ def test_a_stall_begins_after_its_seconds_and_says_what_is_open() -> None:
     assert "in a row: ?" in stuck(replace(loops, doing="")) and stuck(replace(loops, repeats=LOOPS - 1)) == ""
     assert stuck(RunActivity(last_event=1.0)).startswith("stalled"), "at the present time"
     assert judged(found(last_event=1.0)).verdict == "stalled" and judged(found(heard=5.0), NOW).verdict != "lost"
-
-
-@pytest.mark.parametrize(
-    ("given", "then"),
-    [
-        (found(heard=6.0, more={"over_budget": "x"}), "another runner takes over"),
-        (found(more={"over_budget": "x"}, asks=1), "it goes on when that is raised: `treadle fleet budget`"),
-        (found(asks=1), "the deadline answers if no one does: `treadle fleet approvals`"),
-        (replace(found(), activity=RunActivity()), "another node takes over when this one is gone"),
-        (found(held="paused", last_event=1.0), "it goes on when that is over"),
-        (found(last_event=1.0), "what --on-stall said; or cancel it, say something, or wait"),
-        (found(open_tools=["x"]), "it goes on when the tool ends"),
-        (found(), "it goes on with the model's answer"),
-        (found(doing="setup"), "it goes on"),
-    ],
-)
-def test_each_verdict_says_what_happens_next(given: Why, then: str) -> None:
-    assert judged(given, NOW).next == then
 
 
 def test_evidence_has_only_what_was_seen() -> None:

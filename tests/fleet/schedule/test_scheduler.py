@@ -2,10 +2,9 @@
 
 import asyncio
 import time
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
-import nats.errors
 import pytest
 from msgspec.structs import replace
 from nats.aio.msg import Msg
@@ -249,20 +248,6 @@ async def test_the_lease_names_its_holder_and_is_given_back_when_it_resigns(
     await lead.resign()
     await scheduler.Scheduler(there.bus(), "n2", 0.5)._elect()
     assert pauses == [] and there.keys[scheduler.LEASE][2]["Nats-TTL"] == "1"
-
-
-async def test_an_engine_that_is_away_is_asked_again(there: StoringClient, pauses: list[float]) -> None:
-    one, put = scheduler.Scheduler(there.bus(), "n1", 2.0), there.request
-    fails = [nats.errors.NoRespondersError()]
-
-    async def request(subject: str, *more: Any, **named: Any) -> Msg:
-        if fails and subject.startswith("$KV."):
-            raise fails.pop()
-        return await put(subject, *more, **named)
-
-    there.request = request  # type: ignore[method-assign]
-    await one._elect()
-    assert pauses == [0.25] and one._held.revision == 1
 
 
 async def test_after_an_outage_everybody_counts_as_heard(lead: scheduler.Scheduler) -> None:
