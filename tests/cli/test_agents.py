@@ -6,7 +6,6 @@ import os
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -14,9 +13,7 @@ from click.testing import CliRunner
 from tests.drivers.test_install import npm as npm
 from tests.drivers.test_registry import told
 from tests.installed import treadle
-from treadle.cli.agents import FoundAgent, _answers, _line, _settings, agents, greeted, installed
-from treadle.drivers.acp.options import SignIn
-from treadle.drivers.registry import ListedAgent
+from treadle.cli.agents import agents, greeted, installed
 from treadle.io.paths import config_file, state_dir
 from treadle.settings.config import AgentSettings
 
@@ -94,14 +91,6 @@ def test_agents_that_say_nothing_have_one_time_together(monkeypatch: pytest.Monk
 
 
 @pytest.mark.usefixtures("settings")
-def test_our_own_agent_answers_and_only_what_is_named_is_looked_at() -> None:
-    done = CliRunner().invoke(agents, ["native", "--json"])
-    (own,) = json.loads(done.output)
-    assert (own["name"], own["answers"], own["path"], done.exit_code) == ("native", True, sys.executable, 0)
-    assert CliRunner().invoke(agents, ["look", "native"]).output == CliRunner().invoke(agents, ["native"]).output
-
-
-@pytest.mark.usefixtures("settings")
 async def test_only_agents_that_are_installed_are_greeted_and_asking_for_versions_greets_none(tmp_path: Path) -> None:
     found = {each.name: each for each in await greeted(str(tmp_path), 60.0)}
     assert found["claude"].answers is True and found["broken"].answers is False
@@ -109,43 +98,6 @@ async def test_only_agents_that_are_installed_are_greeted_and_asking_for_version
     known = {"mine": AgentSettings(speaks="claude", command=f"{sys.executable} -c 'print(7)'")}
     versions = {each.name: each for each in await asyncio.to_thread(installed, known)}
     assert versions["mine"].answers is None and versions["mine"].path == sys.executable and "native" not in versions
-
-
-FOUND: dict[str, Any] = {"name": "a", "title": "A", "how": "acp", "path": "/a", "version": "2", "recorded": ("1", "3")}
-
-
-@pytest.mark.parametrize(
-    ("agent", "line"),
-    [
-        (
-            {"path": None, "version": "", "error": "not installed: get it"},
-            "a          -          not installed: get it",
-        ),
-        ({"answers": True}, "a          2          answers"),
-        ({"answers": True, "account": ""}, "a          2          answers, not signed in"),
-        ({"answers": True, "account": "me", "models": ("x", "y")}, "a          2          answers, me; x, y"),
-        ({"answers": False, "error": "odd"}, "a          2          does not answer: odd"),
-        ({"answers": False}, "a          2          "),
-        ({"answers": True, "newer": True}, "a          2          (newer than our recordings: 3) answers"),
-        ({"answers": True, "older": True}, "a          2          (older than our recordings: 1) answers"),
-        ({"answers": True, "untested": "why"}, "a          2          (untested) answers"),
-    ],
-)
-def test_an_agent_is_one_line(agent: dict[str, Any], line: str) -> None:
-    assert " ".join(_line(FoundAgent(**{**FOUND, **agent}), whole=False).split()) == " ".join(line.split())
-
-
-def test_all_that_is_known_of_an_agent_is_shown_when_it_is_named() -> None:
-    able = {"tools": "native", "hooks": "unsupported", "undo": "native"}
-    found = FoundAgent(**FOUND, answers=True, capabilities=able, notes=("a note",), untested="why")  # type: ignore[arg-type]
-    assert _line(found, whole=True).splitlines()[1:] == [
-        "  /a",
-        "  driven by acp",
-        "  native       tools, undo",
-        "  unsupported  hooks",
-        "  a note",
-        "  why",
-    ]
 
 
 def run(*words: str) -> tuple[int, str]:
@@ -193,26 +145,3 @@ def test_a_damaged_copy_of_the_registry_is_named(tmp_path: Path) -> None:
     assert code != 0 and f"{path} is damaged" in out and "treadle agents refresh FILE" in out
     (tmp_path / "registry.json").write_bytes(told(npx={"package": "@a/odd@1.2.3"}))
     assert run("refresh", str(tmp_path / "registry.json"))[0] == 0 and run("add")[0] == 0
-
-
-def test_what_is_kept_of_an_agent_is_its_command_and_what_no_card_has() -> None:
-    listed = ListedAgent(
-        name="odd", title="Odd", version="1", source="npm", arguments=("x",), writes=("~/w",), sets={"A": "1"}
-    )
-    assert _settings(listed, "/a b") == {
-        "command": "'/a b'",
-        "speaks": "acp",
-        "arguments": ["x"],
-        "writes": ["~/w"],
-        "set": {"A": "1"},
-    }
-    bare = ListedAgent(name="odd", title="Odd", version="1", source="npm")
-    assert _settings(bare, "/a") == {"command": "/a", "speaks": "acp", "arguments": []}
-    known = ListedAgent(name="goose", title="Goose", version="1", source="npm", arguments=("x",))
-    assert _settings(known, "/a") == {"command": "/a"}
-
-
-def test_how_to_sign_in_is_said_only_where_there_is_a_way() -> None:
-    assert _answers("odd", ()) == "it answers; try: treadle -p --agent odd 'hello'"
-    signing = _answers("odd", (SignIn(id="k", name="Key"),))
-    assert signing == "it answers; `treadle agents login odd` shows how to sign in; try: treadle -p --agent odd 'hello'"

@@ -91,12 +91,6 @@ def test_what_is_needed_must_be_there_and_words_are_counted() -> None:
         parsed("a", "b").exactly(1, "one id")
 
 
-def test_without_an_option_all_words_are_the_rest_and_lists_are_there() -> None:
-    found = parsed("a", "b")
-    assert (found.rest, found.values, found.flags, found.lists) == (["a", "b"], {}, set(), {"--env": []})
-    assert parsed("a", "-f").flags == {"-f"}
-
-
 ENDS = """
 import sys
 from treadle.cli.arguments import exit_code

@@ -6,12 +6,10 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from click import UsageError, unstyle
+from click import UsageError
 
 from tests.installed import treadle as run
-from treadle.cli.conform import _absolute, _show, _tell, _variables
-from treadle.conform.kit import Ruling
-from treadle.conform.worker import KIT
+from treadle.cli.conform import _absolute, _variables
 
 WORKER = str(Path(sys.executable).parent / "treadle-worker")
 BAD = [sys.executable, "-m", "treadle.testing.faulty_worker"]
@@ -47,29 +45,6 @@ def test_a_program_of_this_directory_is_found_although_it_starts_in_another(tmp_
     script.write_text("from treadle.testing.faulty_worker import FaultyWorker\nFaultyWorker({}).run()\n")
     done = run("conform", "worker", "--only", LAST, "--", sys.executable, "./mine.py", cwd=tmp_path)
     assert done.returncode == 0, done.stdout
-
-
-RULINGS = [
-    Ruling(section="S", sentence="it is kept", outcome="kept", seen="", seconds=0),
-    Ruling(section="S", sentence="it is not", outcome="broken", seen="nothing", seconds=0),
-    Ruling(section="T", sentence="no one knows", outcome="untried", seen="no way", seconds=0),
-]
-
-
-def test_each_clause_has_a_mark_and_what_was_seen_where_it_is_not_kept(capsys: pytest.CaptureFixture[str]) -> None:
-    for ruling in RULINGS:
-        _tell(ruling)
-    assert unstyle(capsys.readouterr().out) == (
-        "ok S: it is kept\nNO S: it is not\n     nothing\n-- T: no one knows\n     no way\n"
-    )
-    _show(KIT, {"one": RULINGS}, as_json=False)
-    alone = capsys.readouterr().out
-    assert alone.startswith("\none: worker: 1 of 2 clauses kept") and "|" not in alone
-    _show(KIT, {"one": RULINGS, "two": RULINGS}, as_json=False)
-    both = capsys.readouterr().out
-    assert "| clauses kept | 1 of 2 | 1 of 2 |" in both and "\ntwo: worker: 1 of 2" in both
-    _show(KIT, {"one": RULINGS}, as_json=True)
-    assert json.loads(capsys.readouterr().out)["kept"] == 1
 
 
 def test_variables_have_a_value_and_programs_of_this_directory_whole_paths(

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import stat
-import sys
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,12 +14,9 @@ from click.testing import CliRunner
 
 from tests.agent.checkouts import Working, checkout
 from tests.agent.test_leftovers import MERGING
-from treadle import __version__
-from treadle.agent.providers.names import ModelSettings
 from treadle.agent.providers.script import parse
 from treadle.cli import doctor as areas
-from treadle.cli.agents import FoundAgent
-from treadle.cli.doctor import Finding, _configuration, _next, doctor
+from treadle.cli.doctor import _configuration, doctor
 from treadle.io.paths import config_file
 from treadle.io.sandbox import methods
 from treadle.testing.server import ModelServer
@@ -105,35 +101,6 @@ def test_in_a_pipe_it_says_what_may_take_long_before_it_waits(monkeypatch: pytes
     assert CliRunner().invoke(doctor, ["--offline"]).stderr == ""
 
 
-def finding(name: str, **fields: Any) -> Finding:
-    return Finding(**{"area": "a", "name": name, "ok": False, "says": "s", **fields})
-
-
-def test_what_is_needed_comes_first_and_what_is_well_is_not_repeated(capsys: pytest.CaptureFixture[str]) -> None:
-    later, first = finding("later", fix="later"), finding("first", fix="first\x1b", needed=True)
-    _next([later, finding("fine", ok=True, fix="never"), finding("none"), first])
-    assert capsys.readouterr().out == "\nNext:\n  first\ufffd\n  later\n"
-    _next([finding("fine", ok=True, fix="never"), finding("none")])
-    assert capsys.readouterr().out == (
-        "\nNothing to do. `treadle` opens a chat, `treadle -p PROMPT` runs one prompt.\n"
-    )
-
-
-def test_each_line_says_whether_it_is_well_needed_or_only_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def area(offline: bool) -> Iterator[Finding]:
-        assert offline
-        yield from (finding("well", ok=True), finding("missing"), finding("broken", needed=True))
-
-    monkeypatch.setattr("treadle.cli.doctor.AREAS", {"it": area})
-    done = CliRunner().invoke(doctor, ["--offline"])
-    assert done.exit_code == 1 and [line.split() for line in done.stdout.splitlines()[:3]] == [
-        ["ok", "a", "well", "s"],
-        ["-", "a", "missing", "s"],
-        ["NO", "a", "broken", "s"],
-    ]
-    assert len(json.loads(CliRunner().invoke(doctor, ["--offline", "--json"]).stdout)) == 3
-
-
 @pytest.fixture
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A PATH on which there is nothing."""
@@ -143,17 +110,6 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def found(area: str) -> dict[str, areas.Finding]:
     return {each.name: each for each in areas.AREAS[area](True)}
-
-
-def test_git_is_named_with_its_version_or_to_be_installed(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    missing = found("the machine")["git"]
-    assert not missing.ok and not missing.needed and missing.fix == "install git"
-    program = bare / "git"
-    program.write_text("#!/bin/sh\necho git version 7\n")
-    program.chmod(0o755)
-    assert found("the machine")["git"].says == f"git version 7 at {program}"
-    program.write_text("#!/bin/sh\nexit 1\n")
-    assert not found("the machine")["git"].ok
 
 
 def test_the_state_directory_is_tried_and_nothing_is_left_in_it(state_home: Path) -> None:
@@ -201,22 +157,6 @@ def test_while_the_settings_are_refused_no_model_is_claimed_to_work() -> None:
     assert settings.needed and not settings.ok and settings.fix.startswith("settings: ")
 
 
-def test_a_fleets_engine_is_named_with_where_it_came_from() -> None:
-    engine = found("the fleet")["nats-server"]
-    assert engine.ok and " at /" in engine.says
-
-
-def test_the_machine_is_said_with_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours = found("the machine")
-    assert (
-        ours["treadle"].ok and ours["treadle"].needed and ours["treadle"].says.startswith(f"{__version__} on Python ")
-    )
-    assert ours["Linux"].ok and ours["Linux"].says == "complete"
-    monkeypatch.setattr(sys, "platform", "darwin")
-    other = found("the machine")["Linux"]
-    assert not other.ok and not other.needed and "without the sandbox" in other.says
-
-
 @pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
 def test_what_a_session_left_is_named_with_what_takes_it_over(tmp_path: Path) -> None:
     top = checkout(tmp_path / "w")
@@ -232,86 +172,6 @@ def test_what_a_session_left_is_named_with_what_takes_it_over(tmp_path: Path) ->
     assert "(unfinished: MERGE_HEAD)" in left.says and left.fix.startswith(
         "treadle git adopt s1 (or treadle git drop s1"
     )
-
-
-def test_settings_are_said_with_their_files_and_what_is_odd_in_them(tmp_path: Path) -> None:
-    (fine,) = areas.settings(True)
-    assert fine.ok and fine.needed and fine.says == f"none at {config_file()}: defaults hold"
-    file = Path(config_file())
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("nonsense = 1\n")
-    areas._configuration.cache_clear()
-    here, warning = areas.settings(True)
-    assert here.ok and here.says == str(file)
-    assert (warning.name, warning.ok, warning.fix) == ("warning", False, "") and "nonsense" in warning.says
-
-
-def test_a_model_is_said_as_chosen_and_a_service_with_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TREADLE_MODEL", "chat:m")
-    monkeypatch.setenv("TREADLE_BASE_URL", "http://127.0.0.1:9/v1")
-    models = found("models")
-    assert models["chosen"].ok and models["chosen"].says == "chat:m"
-    assert models["chat"].says == "http://127.0.0.1:9/v1 (not contacted)" and set(models) == {"chosen", "chat"}
-    asked = {each.name: each for each in areas.models(False)}["chat"]
-    assert not asked.ok and asked.says.startswith("http://127.0.0.1:9/v1: ")
-    assert asked.fix == "chat: check that its server runs, then `treadle models chat`"
-
-
-def test_a_service_that_is_not_set_up_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    nowhere = areas._service("chat", [], ModelSettings(), offline=True)
-    assert not nowhere.ok and nowhere.fix and nowhere.area == "models"
-    unset = areas._service("openai", [], ModelSettings(), offline=False)
-    assert not unset.ok and unset.says == "there is no key for openai" and unset.fix.startswith("set OPENAI_API_KEY")
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    refused = areas._service("openai", ["OPENAI_API_KEY", "OPENAI_BASE_URL"], ModelSettings(), offline=False)
-    assert refused.says.startswith("http://127.0.0.1:9/v1, OPENAI_API_KEY, OPENAI_BASE_URL set: ")
-    assert refused.fix.startswith("openai: check OPENAI_API_KEY and OPENAI_BASE_URL, then ")
-
-
-AGENT: dict[str, Any] = {
-    "name": "a",
-    "path": "/a",
-    "version": "2",
-    "how": "acp",
-    "recorded": ("1", "3"),
-    "error": "odd",
-}
-
-
-@pytest.mark.parametrize(
-    ("agent", "ok", "says", "fix"),
-    [
-        ({"path": None}, False, "odd", ""),
-        ({"answers": None}, True, "2 at /a, driven by acp", ""),
-        ({"answers": True, "account": "me"}, True, "2 at /a, driven by acp; answers; me", ""),
-        ({"answers": True, "account": None}, True, "2 at /a, driven by acp; answers", ""),
-        (
-            {"answers": True, "account": ""},
-            False,
-            "2 at /a, driven by acp; answers; not signed in",
-            "sign in to a, or give it its key",
-        ),
-        (
-            {"answers": False, "newer": True},
-            False,
-            "2 at /a, driven by acp; newer than our recordings (3), so what is new in it is not known; "
-            "cannot be driven: odd",
-            "treadle agents a: odd",
-        ),
-        (
-            {"answers": None, "older": True},
-            True,
-            "2 at /a, driven by acp; older than our recordings (1), so it may lack what is declared",
-            "",
-        ),
-    ],
-)
-def test_an_agent_is_said_with_what_keeps_it_from_being_driven(
-    agent: dict[str, Any], ok: bool, says: str, fix: str
-) -> None:
-    found = areas.agent_finding(FoundAgent(**{"title": "A", **AGENT, **agent}))
-    assert (found.ok, found.says, found.fix, found.needed) == (ok, says, fix, False)
 
 
 @pytest.mark.parametrize(
@@ -331,15 +191,3 @@ def test_the_sandbox_is_said_with_what_runs_then_write_to(
     assert sandbox["git"].says.startswith("confined runs" if git else "runs are not sealed: ")
     assert ("`.git` is read-only" in sandbox["git"].says) is (ok and not git)
     assert ("limits" in sandbox) is ok and "bubblewrap" in sandbox["git"].fix and "cgroup" not in sandbox
-
-
-def test_what_the_sandbox_cannot_do_is_said_of_each() -> None:
-    tried = methods.Availability(method="bubblewrap", cannot=("fly",))
-    sandbox = {each.name: each for each in areas.sandboxing(tried, ("limit memory",), "/group")}
-    assert not sandbox["cannot"].ok and sandbox["cannot"].says == "fly"
-    assert sandbox["limits"].ok and sandbox["limits"].says.startswith("the disk is watched; it cannot limit memory: ")
-    assert sandbox["cgroup"].ok and sandbox["cgroup"].says.startswith("/group: ")
-    (limited,) = [each for each in areas.sandboxing(tried, (), None) if each.name == "limits"]
-    assert limited.says.startswith("memory, processes and the disk are limited")
-    here = found("the sandbox")
-    assert here["--sandbox"].ok is (methods.available().method is not None)

@@ -153,19 +153,6 @@ def test_clients_are_told_with_when_they_were_seen_and_programs_get_the_token(
     assert json.loads(out) == {"url": "http://x/"} and err == ""
 
 
-def test_what_is_given_several_times_is_taken_each_time() -> None:
-    words = ["--name", "a", "--name", "b", "--webhook-host", "h", "--webhook-host", "i", "--behind-proxy", "--no-token"]
-    found = a2a.make_context("x", words).params
-    assert (found["names"], found["webhooks"], found["behind_proxy"], found["no_token"]) == (
-        ("a", "b"),
-        ("h", "i"),
-        True,
-        True,
-    )
-    plain = a2a.make_context("x", []).params
-    assert (plain["host"], plain["port"], plain["behind_proxy"], plain["no_token"]) == ("127.0.0.1", 7475, False, False)
-
-
 def test_it_says_its_address_serves_the_card_and_ends_at_sigterm(tmp_path: Path) -> None:
     words = [TREADLE, "a2a", "--port", "0", "--agent", "native"]
     with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE) as server:

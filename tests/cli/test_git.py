@@ -3,7 +3,6 @@
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -11,10 +10,8 @@ from click.testing import CliRunner
 from tests.agent.checkouts import Working, checkout, git
 from tests.agent.test_leftovers import MERGING
 from treadle.cli.root import treadle
-from treadle.cli.sessions import _lines
 from treadle.errors import NotFound
 from treadle.io.sandbox import methods
-from treadle.sandboxed.repositories import GitLeft
 
 pytestmark = pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
 
@@ -74,28 +71,6 @@ def test_programs_get_what_was_done_for_each_session(top: Path) -> None:
     assert code == 1 and done["session"] == "s1" and done["whole"] is False and done["notes"]
     code, said = run("adopt")
     assert code == 1 and said.splitlines()[:-1] == done["notes"]
-
-
-@pytest.mark.parametrize(
-    ("left", "lines"),
-    [
-        ({}, ["nothing that you do not have", "treadle git adopt s1"]),
-        ({"at_work": True}, ["the session is at work: it can go on with this"]),
-        (
-            {"unfinished": ("MERGE_HEAD",), "conflicts": 2, "branches": ("a", "b"), "stashes": 1, "problem": "odd"},
-            [
-                "unfinished: MERGE_HEAD",
-                "files in conflict: 2",
-                "branches and tags: a, b",
-                "stashes: 1",
-                "more is not known: odd",
-                "treadle git adopt s1",
-            ],
-        ),
-    ],
-)
-def test_only_what_was_left_is_told(left: dict[str, Any], lines: list[str]) -> None:
-    assert _lines(GitLeft(session="s1", checkout="/c", repository="/r", **left)) == lines
 
 
 def test_what_a_session_at_work_has_is_not_taken_and_what_is_dropped_is_told(

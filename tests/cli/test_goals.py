@@ -17,7 +17,7 @@ from tests.fleet.conftest import give, spec
 from tests.fleet.conftest import nothing_left as nothing_left
 from tests.fleet.conftest import repository as repository
 from tests.fleet.repositories import git
-from treadle.cli.fleet.goal import _GoalNews, _source
+from treadle.cli.fleet.goal import _GoalNews
 from treadle.cli.root import treadle
 from treadle.errors import ConfigError
 from treadle.fleet.engine.bus import Bus
@@ -25,7 +25,7 @@ from treadle.fleet.orders import begun, encode
 from treadle.goals import commands, store
 from treadle.wire.fleet.records import AskRecord, Used
 from treadle.wire.goal.plan import read
-from treadle.wire.goal.records import GoalRecord, GoalStep
+from treadle.wire.goal.records import GoalStep
 
 PLAN = """goal = "Export"
 done = "make test"
@@ -125,25 +125,6 @@ def test_a_plan_is_printed_for_other_tools_and_a_broken_one_is_refused(plan: Pat
         run("check", "goal.toml")
 
 
-def test_each_order_is_told_with_what_it_waits_for_and_the_plan_with_who_is_asked(plan: Path) -> None:
-    more = 'gates = ["none"]\nverify = "make"\nbranch = "next"\n'
-    long = f'[[order]]\nid = "look"\ntask = """{"w" * 100}\nsecond"""\nland = false\n'
-    plan.write_text(PLAN.replace("[[order]]", f"{more}[[order]]", 1) + long)
-    code, said = run("check", "goal.toml")
-    assert code == 0 and "\nlands   on next, checked by make\n" in said and "\nasks    no one\n" in said
-    assert f"\n  look  {'w' * 90}\n        does not land\n" in said
-    assert "\n  rows  A type for a row.\n        claims rows.py\n" in said
-    assert "\nbriefs, in tokens (estimated)\n  rows  " in said and " + at most " in said
-    assert "overlapping claims, so the second goes a wave later" in said
-    plan.write_text(
-        'goal = "g"\ndone = "true"\nbudget = { orders = 1 }\n[[order]]\nid = "a"\ntask = "t"\naccept = ["true"]\n'
-    )
-    assert "overlapping" not in run("check", "goal.toml")[1]
-    plan.write_text("goal = 3\n")
-    code, said = run("check", "goal.toml", "--json")
-    assert code == 1 and json.loads(said)["mistakes"]
-
-
 def test_with_run_its_commands_are_tried_where_it_says(plan: Path, tmp_path: Path) -> None:
     repository = tmp_path / "repo"
     repository.mkdir()
@@ -205,31 +186,6 @@ async def test_a_report_is_markdown_or_the_facts_behind_it(bus: Bus, repository:
     assert (facts["goal"]["id"], facts["plan"]["order"][0]["id"]) == (name, "rows")
     assert [each["event"] for each in facts["history"]] == ["begun"]
     assert isinstance((await report("--json", "--html")).exception, ConfigError)
-
-
-def test_what_changed_is_said_once_and_a_pause_each_time(capsys: pytest.CaptureFixture[str]) -> None:
-    news = _GoalNews()
-    begun = GoalRecord(id="g1", steps={"a": GoalStep(), "b": GoalStep(state="working")})
-    red = GoalStep(state="red", why="first\nsecond")
-    asking = replace(begun, steps={**begun.steps, "a": red}, questions={"plan": "q1"})
-    paused = replace(asking, state="paused", why="no money")
-    said = []
-    for record in (begun, begun, asking, asking, paused, paused, begun, paused):
-        news(record)
-        said.append(capsys.readouterr())
-    assert [out for out, _ in said] == [
-        "  b: working\n",
-        "",
-        "  a: red: first\n",
-        "",
-        "",
-        "",
-        "  a: waiting\n",
-        "  a: red: first\n",
-    ]
-    pause = "paused: no money; `treadle goal resume g1`\n"
-    asks = "asks about plan: `treadle fleet answer q1 allow|deny`\n"
-    assert [err for _, err in said] == ["", "", asks, "", pause, "", "", pause]
 
 
 HEAD = 'goal = "Export"\ndone = "true"\nverify = "true"\n'
@@ -361,14 +317,3 @@ def test_a_plan_is_not_begun_without_what_it_needs(
     (tmp_path / "here").write_text("mine")
     done = CliRunner().invoke(treadle, ["goal", "plan", *words])
     assert done.exit_code == 1 and said in str(done.exception) and (tmp_path / "here").read_text() == "mine"
-
-
-def test_what_a_file_or_a_directory_asks_for_is_its_text(tmp_path: Path) -> None:
-    (tmp_path / "tasks").mkdir()
-    (tmp_path / "tasks" / "one.md").write_text("# One\n")
-    (tmp_path / "tasks" / "skip.txt").write_text("not this")
-    assert _source(f"{tmp_path}/tasks/", ".", "") == (
-        "tasks",
-        "All that the tasks in tasks ask for\n\none.md:\n\n# One",
-    )
-    assert _source(str(tmp_path / "tasks" / "one.md"), ".", "") == ("one.md", "# One\n")

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from tests.cli.chat.terminal import ChatTerminal
 from tests.installed import TREADLE, treadle
-from treadle.cli.project import _guide, check_command, init
+from treadle.cli.project import check_command, init
 from treadle.settings import config, trust
 
 
@@ -102,21 +102,6 @@ def test_a_project_without_a_known_check_is_not_said_to_have_settings(work: Path
     assert "AGENTS.md is here already" in said and "No command that tests this project was found" in said
 
 
-def test_the_guide_names_the_check_and_the_directories_that_are_no_secret(tmp_path: Path) -> None:
-    top = tmp_path / "shop"
-    for name in (".git", "_build", *(f"d{number:02}" for number in range(21))):
-        (top / name).mkdir(parents=True)
-    (top / "file").write_text("")
-    shown = ", ".join(f"`d{number:02}/`" for number in range(20))
-    small = "Keep changes small, and add a test for what you change.\n"
-    assert _guide(str(top), "make test") == (
-        "# shop\n\n- Run `make test` before you say that something is done; it must pass.\n\n"
-        f"Directories: {shown}.\n\n{small}"
-    )
-    (tmp_path / "empty").mkdir()
-    assert _guide(str(tmp_path / "empty"), "") == f"# empty\n\n{small}"
-
-
 def run(work: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> Result:
     monkeypatch.chdir(work)
     return CliRunner().invoke(init, words, catch_exceptions=False)
@@ -141,13 +126,6 @@ def test_only_what_is_new_is_proposed_and_programs_see_what_was_done(
     assert (work / "AGENTS.md").read_text().startswith("mine\n") and trust.is_trusted(str(work))
     again = run(work, monkeypatch)
     assert again.output == "Nothing to do: AGENTS.md and .treadle/config.toml are here already.\n"
-
-
-def test_what_was_written_is_told_at_the_end(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run(work, monkeypatch).output.endswith("Nothing was written. `treadle init --yes` writes all of it.\n")
-    said = run(work, monkeypatch, "--yes").output
-    assert said.endswith("Done; `git status` shows what was written. `treadle` opens a chat.\n")
-    assert "\nAGENTS.md: what every agent reads before it begins" in said and "\n    # shop\n" in said
 
 
 def test_an_agent_whose_files_cannot_be_read_is_left_to_its_own_command(

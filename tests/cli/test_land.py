@@ -2,13 +2,11 @@
 
 import asyncio
 import json
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from msgspec.structs import replace
 
 from tests.cli.fleet.commands import stored
 from tests.fleet.conftest import bus as bus
@@ -20,15 +18,13 @@ from tests.landing.blamed import costing
 from tests.landing.test_merging import Finished
 from tests.landing.test_merging import finished as finished
 from tests.landing.trains import run
-from treadle.cli.fleet.land import _origin_facts
 from treadle.cli.root import treadle
 from treadle.errors import ConfigError, NotFound
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.landing import train, views
-from treadle.landing.blame import LineOrigin
-from treadle.wire.fleet.records import Note, Used
-from treadle.wire.fleet.train import Car, LeftOut, QueuedChange, ReturnedChange, TrainRecord
+from treadle.wire.fleet.records import Used
+from treadle.wire.fleet.train import TrainRecord
 from treadle.wire.goal.records import GoalRecord, GoalStep
 
 CHECK = "! grep -qs bad *.txt"
@@ -125,75 +121,6 @@ async def test_explain_says_why_it_waits_who_helps_and_what_landed(
     assert "left out taken out by a person" in (await land("explain", bad))[1]
 
 
-def red(order: str, **more: Any) -> ReturnedChange:
-    return ReturnedChange(order=order, first=f"{order}0", commit="c", kind="red", why="red", at=1.0, **more)
-
-
-RECORD = TrainRecord(
-    repository="/shop",
-    branch="main",
-    verify="make",
-    tip="t" * 40,
-    landed=7,
-    slots=3,
-    checks=9,
-    flaky=2,
-    flaky_tests={f"test_{count}": count for count in range(1, 7)},
-    paused=Note(at=1.0, by="ann", what="lunch"),
-    queue=(
-        QueuedChange(order="a", commit="c", title="first", at=time.time() - 130),
-        QueuedChange(order="b", commit="c", title="second", at=time.time() - 7300),
-    ),
-    row=(Car(orders=("a", "x"), on="o" * 40, commit="c", tree="t"),),
-    apart=(Car(orders=("y",), on="p" * 40, commit="c", tree="t", verdict="green"),),
-    back=(red("d", to="author", by="helper"), red("e")),
-    left_out=(
-        *(LeftOut(order=f"old{number}", kind="red", why="old", at=1.0) for number in range(20)),
-        LeftOut(order="z", kind="red", why="bad", at=1.0, output="\n".join(map(str, range(7)))),
-    ),
-)
-
-
-async def test_a_train_is_shown_with_all_that_is_in_it_and_why(bus: Bus) -> None:
-    await bus.put("train.abcd", encode(RECORD))
-    await bus.put("train.efgh", encode(TrainRecord(repository="/other", branch="next")))
-    *rows, why = (await land("ls"))[1].splitlines()
-    assert why.startswith("abcd  paused   by ann since ") and why.endswith(": lunch")
-    assert [line.split() for line in rows] == [
-        ["TRAIN", "BRANCH", "WAITING", "OLDEST", "CHECKING", "LANDED", "LEFT", "OUT", "REPOSITORY"],
-        ["abcd", "main", "2", "2h", "paused", "7", "21", "/shop"],
-        ["efgh", "next", "0", "-", "0", "0", "0", "/other"],
-    ]
-    first, second = await as_json("ls")
-    assert (first["name"], first["checking"], first["waiting"], first["back"][1]["order"]) == (
-        "abcd",
-        1,
-        ["a", "b"],
-        "e",
-    )
-    assert (second["oldest"], second["checking"]) == (None, 0)
-    assert (await land("show", "ab"))[1].splitlines() == [
-        "train    abcd: main of /shop, at tttttttttt",
-        "check    make, 3 at once; 9 so far, 2 flaky",
-        *(f"flaky    test_{count}: {count} times" for count in range(6, 1, -1)),
-        why.removeprefix("abcd  "),
-        "row      a, x on oooooooooo: not checked yet",
-        "alone    y on pppppppppp: green",
-        "waits    b  second  for 2h",
-        "back     d0: red; with author helper",
-        "back     e0: red; waits for help in its turn",
-        *(f"left out old{number}: old" for number in range(1, 20)),
-        "left out z: bad",
-        *(f"           {number}" for number in range(2, 7)),
-    ]
-    assert (await land("show", "next"))[1].splitlines() == [
-        "train    efgh: next of /other, at not looked at yet",
-        "check    none, 2 at once; 0 so far, 0 flaky",
-    ]
-    found = await as_json("show", "abcd")
-    assert (len(found["row"]), len(found["apart"]), found["name"]) == (1, 1, "abcd")
-
-
 async def test_of_several_trains_the_one_of_this_checkout_is_meant(bus: Bus, repository: Path) -> None:
     for name, where in (("aa", "/other"), ("ab", "/third")):
         await bus.put(f"train.{name}", encode(TrainRecord(repository=where, branch="main")))
@@ -262,32 +189,6 @@ async def test_what_is_to_be_taken_back_is_named_once(bus: Bus, finished: Finish
         with pytest.raises(NotFound, match=f"the goal g1 has landed nothing on {where}") as nothing:
             await land("revert", "--goal", "g", *more)
         assert "`treadle goal show g1`" in str(nothing.value)
-
-
-LINE = LineOrigin(
-    file="a", line=1, text="x", commit="c" * 40, at=1.0, author="ann", subject="s", order="o1", goal="ex\nport",
-    agent="native", receipt="r" * 64, tree="t" * 40, proved=True, title="the title", task="the\ntask", verify="make",
-    first="o0", used=Used(input_tokens=900, usd=0.5),
-)  # fmt: skip
-BARE = LineOrigin(file="a", line=1, text="x", commit="c" * 40, at=1.0, author="ann", subject="s", order="o1")
-
-
-def test_what_is_known_of_a_line_is_told_and_the_rest_is_left_empty() -> None:
-    assert _origin_facts(LINE, "DAY") == {
-        "order": "o1, for o0, which had been sent back",
-        "goal": "ex port",
-        "why": "the task",
-        "agent": "native",
-        "cost": "900 0.50 USD",
-        "landed": "cccccccccccc of DAY",
-        "checked": "make, tree tttttttttttt",
-        "receipt": f"sha256 {'r' * 64}",
-    }
-    told = {name: value for name, value in _origin_facts(BARE, "DAY").items() if value}
-    assert told == {"order": "o1", "cost": "not known here", "landed": "cccccccccccc of DAY"}
-    odd = _origin_facts(replace(LINE, proved=False, task="", verify="", used=Used(usd=0.0)), "DAY")
-    assert odd["landed"] == "cccccccccccc of DAY, which the fleet did not record: someone else made this commit"
-    assert (odd["why"], odd["checked"], odd["cost"]) == ("the title", "yes, tree tttttttttttt", "nothing was measured")
 
 
 async def test_the_command_says_it_also_without_the_fleet(

@@ -77,16 +77,6 @@ def settings(text: str) -> None:
     path.write_text(text)
 
 
-def test_by_default_nothing_is_limited_named_or_left_out() -> None:
-    found = spec()
-    assert (found.instructions.project, found.instructions.commands, found.instructions.skills) == (True, True, None)
-    assert (found.tools.offered, found.tools.denied, found.tools.only_servers) == (None, (), False)
-    assert found.inherit_env and found.looks_freely and not found.answers and not found.trusted
-    assert (found.start.resume, found.start.fork, found.start.at, found.start.persist) == (None, False, "", True)
-    assert (found.extra, found.thinking, found.instructions.sources) == ({}, Reasoning(), None)
-    assert found.confinement == Confinement() and found.subagents == () and found.env == {}
-
-
 @pytest.mark.parametrize(
     ("options", "place", "value"),
     [

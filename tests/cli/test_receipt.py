@@ -22,8 +22,6 @@ from treadle.cli.receipt import (
     ReceiptCheck,
     _differences,
     _envelopes,
-    _finished,
-    _junit,
     _policy,
     _repeated,
     _short,
@@ -175,10 +173,6 @@ def test_what_differs_is_shown_old_before_new_and_ends_with_1(store: ReceiptStor
     assert _short("x" * 198) == f'"{"x" * 198}"' and _short("x" * 199) == f'"{"x" * 199}...'
 
 
-def test_a_chain_that_is_whole_is_not_repaired(store: ReceiptStore) -> None:
-    assert run("repair") == "there was nothing to repair\n" and json.loads(run("repair", "--json")) == []
-
-
 def test_a_receipt_is_exported_signed_or_for_who_signs_it(store: ReceiptStore, tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="an envelope needs a key"):
         run("export", FIRST)
@@ -321,17 +315,6 @@ def test_a_receipt_and_a_chain_are_valid_or_say_what_is_not(store: ReceiptStore,
         verified("--chain", "--store", str(tmp_path / "none"))
 
 
-@pytest.mark.parametrize(
-    ("wrong", "code"),
-    [([], 0), (["content"], 1), (["signature"], 10), (["signature", "content"], 1), (["commit", "repo"], 11)],
-)
-def test_the_code_is_that_of_the_first_thing_that_is_wrong(wrong: list[str], code: int) -> None:
-    made = ReceiptCheck(checked="x", checks={"content": [], "signature": []})
-    for name in wrong:
-        made.add(name, "odd")
-    assert made.exit_code == code
-
-
 def test_what_is_said_in_a_receipt_must_fit_together() -> None:
     def problems(**changed: object) -> list[str]:
         made = ReceiptCheck(checked="x")
@@ -372,29 +355,6 @@ def test_envelopes_are_found_one_or_one_in_each_line_and_nothing_else_is_one() -
     assert len(_envelopes(one)) == 1 and len(_envelopes(one + b"\n\n" + bundle + b"\n")) == 2
     for other in (b"{}", b"[]", b"nonsense", one + b"\n{}", b'"payloadType"'):
         assert _envelopes(other) == []
-
-
-@pytest.mark.parametrize(
-    ("statement", "moment"),
-    [
-        ({"predicate": {"meta": {"finished_at": "F"}, "runDetails": {"metadata": {"finishedOn": "O"}}}}, "F"),
-        ({"predicate": {"runDetails": {"metadata": {"finishedOn": "O"}}}}, "O"),
-        ({"predicate": {"runDetails": {}}}, "1970-01-01T00:00:00Z"),
-        ({}, "1970-01-01T00:00:00Z"),
-    ],
-)
-def test_a_statement_says_when_its_run_had_finished(statement: dict[str, object], moment: str) -> None:
-    assert _finished(statement) == moment
-
-
-def test_a_report_has_a_case_for_each_thing_that_was_looked_at() -> None:
-    made = ReceiptCheck(checked="x", checks={"content": [], "signature": ["one\x1b", "two"]})
-    suite = ElementTree.fromstring(_junit(made))
-    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
-    content, signature = suite
-    assert content.get("name") == "content" and content.find("failure") is None
-    failure = signature.find("failure")
-    assert failure is not None and failure.get("message") == "one\ufffd" and failure.text == "one\ufffd\ntwo"
 
 
 def test_what_was_exported_is_verified_with_ones_own_key_unless_another_counts(

@@ -107,21 +107,6 @@ def test_a_link_to_the_server_that_runs_has_the_right_that_was_typed(state_home:
     assert run("--token").stdout.strip() and run("--devices").stdout.splitlines()[1].split()[-1] != "-"
 
 
-def test_what_is_given_several_times_is_taken_each_time() -> None:
-    words = ["--name", "a", "--name", "b", "--notify", "n", "--notify", "o", "--behind-proxy", "--local-ca"]
-    found = serve.make_context("x", words).params
-    assert (found["names"], found["notify"], found["behind_proxy"], found["local_ca"]) == (
-        ("a", "b"),
-        ("n", "o"),
-        True,
-        True,
-    )
-    plain = serve.make_context("x", []).params
-    flags = ("behind_proxy", "local_ca", "link", "token", "devices")
-    assert (plain["host"], plain["port"], plain["right"]) == ("127.0.0.1", 7474, "all")
-    assert not any(plain[name] for name in flags)
-
-
 def test_the_page_is_served_until_ctrl_c_and_found_meanwhile(state_home: Any) -> None:
     with started("serve", "--port", "0", "--json", "--right", "watch") as process:
         assert process.stdout is not None

@@ -16,7 +16,7 @@ from treadle.events import Asked
 from treadle.session import Answer
 
 Chat = Callable[..., ChatTerminal]
-ESC, CTRL_C, CTRL_D, CTRL_G, CTRL_O, CTRL_R, TAB, UP = "\x1b", "\x03", "\x04", "\x07", "\x0f", "\x12", "\t", "\x1b[A"
+ESC, CTRL_C, CTRL_D, CTRL_G, TAB = "\x1b", "\x03", "\x04", "\x07", "\t"
 
 
 def test_a_paste_is_one_prompt_however_many_lines_it_has(chat: Chat) -> None:
@@ -218,6 +218,15 @@ async def test_escape_goes_back_to_the_keys_and_then_interrupts(at_once: None) -
         await me.did("leave")
         with pytest.raises(EOFError):
             await answering
+
+
+async def test_a_key_that_comes_with_the_question_is_typed() -> None:
+    async with typing() as me:
+        answering = await me.asked(ASKED)
+        me.types("y")
+        await me.holds("y")
+        assert not answering.done()
+        answering.cancel()
 
 
 COMMAND = Asked(

@@ -20,7 +20,7 @@ from treadle.cli.chat.page import Folded
 from treadle.events import Asked
 
 Chat = Callable[..., ChatTerminal]
-ESC, CTRL_C, CTRL_D, CTRL_G, CTRL_O, CTRL_R, TAB, UP = "\x1b", "\x03", "\x04", "\x07", "\x0f", "\x12", "\t", "\x1b[A"
+ESC, CTRL_D, CTRL_R = "\x1b", "\x04", "\x12"
 
 
 def test_the_change_is_seen_before_it_is_allowed_and_not_made_before(chat: Chat, work: Path) -> None:

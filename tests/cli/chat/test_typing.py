@@ -70,6 +70,16 @@ def test_a_disk_that_takes_nothing_does_not_end_the_chat(tmp_path: Path) -> None
     Typed(str(tmp_path / "no" / "such" / "place"), {}).store_string("x")
 
 
+def test_without_a_path_it_is_in_the_persons_state_and_without_variables_those_of_this_process_are_secret(
+    state_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_API_KEY", "hush-hush-hush")
+    history = Typed()
+    history.store_string("kept")
+    history.store_string("hush-hush-hush")
+    assert (state_home / "treadle" / "typed.jsonl").read_text() == '"kept"\n'
+
+
 COMMANDS = [CommandInfo(name="model", description="Change it.", arguments="[NAME]"), CommandInfo(name="mode")]
 
 

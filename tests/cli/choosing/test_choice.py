@@ -333,14 +333,6 @@ async def test_keys_move_and_choose_around_the_ends(screen: Screen, keys: str, c
     assert await choose_row("Which?", ROWS) == chosen
 
 
-async def test_the_row_that_is_chosen_is_marked_and_how_to_choose_is_said(screen: Screen) -> None:
-    screen.keys.send_text("q")
-    assert await choose_row("Which?", ["a", "b"]) is None
-    shown = screen.shown()
-    assert "Which?" in shown and "> 1  a" in shown and "  2  b" in shown
-    assert "arrows and Enter, or a number; q leaves" in shown
-
-
 @pytest.mark.parametrize(("keys", "chosen"), [("l", "l"), ("xi", "i"), ("q", None), ("\x03", None)])
 async def test_one_of_a_few_letters_is_enough(screen: Screen, keys: str, chosen: str | None) -> None:
     screen.keys.send_text(keys)

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import sys
-from contextlib import redirect_stderr
 from datetime import date
 from pathlib import Path
 
@@ -13,11 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from tests.cli.choosing.conftest import typed
-from tests.cli.conftest import Terminal
 from treadle import installation
 from treadle.agent.providers.known import refreshed_file
 from treadle.agent.providers.local.models import DEFAULT, KNOWN, ModelRecord, file_of, record_of
-from treadle.agent.providers.names import VENDORS
 from treadle.agent.providers.script import parse
 from treadle.cli import choice
 from treadle.cli.choice import DownloadBar, _before, fetch
@@ -94,18 +91,6 @@ def test_prices_that_cannot_be_fetched_leave_those_that_are_there(
     assert not Path(refreshed_file()).exists()
 
 
-def test_a_terminal_sees_each_step_once_and_then_a_line_of_its_own() -> None:
-    with redirect_stderr(Terminal()) as terminal:
-        bar = DownloadBar()
-        for size in (0, 1_000_000, 1_000_001, 500_000_000):
-            bar.show(size, 1_000_000_000)
-        bar.show(2_000_000, None)
-        bar.close()
-    steps = [part.removesuffix("\033[K") for part in terminal.getvalue().rstrip("\n").split("\r")[1:]]
-    assert steps == ["0 of 1,000 MB (0 %)", "1 of 1,000 MB (0 %)", "500 of 1,000 MB (50 %)", "2 MB"]
-    assert terminal.getvalue().endswith("\n")
-
-
 def test_a_log_has_a_line_for_every_tenth(capsys: pytest.CaptureFixture[str]) -> None:
     bar = DownloadBar()
     for size in range(0, 1_000_000_001, 1_000_000):
@@ -113,14 +98,6 @@ def test_a_log_has_a_line_for_every_tenth(capsys: pytest.CaptureFixture[str]) ->
     bar.close()
     lines = capsys.readouterr().err.splitlines()
     assert lines == [f"{100 * tenth:,} of 1,000 MB ({10 * tenth} %)" for tenth in range(11)]
-
-
-def test_a_log_has_a_line_for_every_hundred_megabytes_of_an_unknown_total(capsys: pytest.CaptureFixture[str]) -> None:
-    bar = DownloadBar()
-    for size in range(0, 250_000_001, 10_000_000):
-        bar.show(size, None)
-    bar.close()
-    assert capsys.readouterr().err.splitlines() == ["0 MB", "100 MB", "200 MB"]
 
 
 @pytest.mark.parametrize("name", sorted(KNOWN))
@@ -207,17 +184,3 @@ async def test_what_runs_local_models_is_installed_beside_and_must_be_there_then
     program.write_text("#!/bin/sh\nexit 0\n")
     await choice._install("local")
     assert capsys.readouterr().err.startswith("treadle: installing llama.cpp (34 MB), which runs it: ")
-
-
-def test_what_to_type_is_one_line_for_each_way_and_agents_that_are_here_are_left_out(nothing: Path) -> None:
-    text = choice.ways_in(())
-    for vendor in VENDORS.values():
-        assert not vendor.key or f"  export {vendor.key}=..." in text
-    assert "Claude Code; then run `claude` once and sign in" in text and "Nearly there" not in text
-    assert "  ollama serve  " in text and "export TREADLE_BASE_URL=http://..." in text and text.endswith("\n")
-    (nothing / "claude").write_text("#!/bin/sh\n")
-    (nothing / "claude").chmod(0o755)
-    nearly = choice.ways_in(("this is missing", "and that"))
-    assert "Claude Code" not in nearly and nearly.endswith("\n\nNearly there:\n  this is missing\n  and that\n")
-    columns = {line.index("a key for") for line in text.splitlines() if "a key for" in line}
-    assert len(columns) == 1

@@ -7,22 +7,18 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from tests.installed import TREADLE, started
 from tests.scripts import calls, says
 from tests.waiting import until
 from treadle.agent.stored_sessions import list_sessions
-from treadle.cli.fleet.demo import SECONDS, _check, _is_over, _Timed
+from treadle.cli.fleet.demo import SECONDS
 from treadle.fleet.sample import SHOP
 from treadle.io.process import table
-from treadle.wire.fleet.records import Note
-from treadle.wire.fleet.train import QueuedChange, ReturnedChange, TrainRecord
 
 
 @pytest.mark.slow
@@ -114,27 +110,6 @@ async def test_an_order_that_fails_ends_the_demo_with_its_reason(tmp_path: Path)
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=env)
     assert "the order greeting failed: cannot read the script" in done.stderr, done.stdout + done.stderr
     await nothing_left(scratch)
-
-
-def test_it_is_over_when_nothing_waits_any_more_or_nothing_can_go_on() -> None:
-    record = TrainRecord(repository="/r", branch="main")
-    change = QueuedChange(order="a", commit="c")
-    back = ReturnedChange(order="a", first="a", commit="c", kind="red", why="red", at=1.0)
-    assert _is_over(record)
-    assert not _is_over(msgspec.structs.replace(record, queue=(change,)))
-    assert not _is_over(msgspec.structs.replace(record, back=(back,)))
-    assert _is_over(msgspec.structs.replace(record, queue=(change,), paused=Note(at=1.0, by="train", what="red")))
-
-
-def test_the_check_is_told_by_its_last_line_and_each_line_with_its_time(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "check_shop.py").write_text("import sys; print('first', file=sys.stderr); print('OK', file=sys.stderr)")
-    assert _check(tmp_path) == "OK"
-    (tmp_path / "check_shop.py").write_text("")
-    assert _check(tmp_path) == "?"
-    _Timed(time.monotonic() - 12)("hello")
-    assert capsys.readouterr().out == " 12.0 s  hello\n"
 
 
 def demo(place: Path, *options: str) -> subprocess.CompletedProcess[str]:

@@ -7,13 +7,11 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.cli.fleet.commands import as_json, fleet, requested, stored, typed, typed_json
 from tests.installed import TREADLE
-from treadle.cli.fleet.machines import _show_status
 from treadle.fleet import up
 from treadle.fleet.engine import places, server
 from treadle.fleet.engine.bus import Bus
@@ -117,60 +115,6 @@ def test_a_second_machine_joins_with_a_code_and_takes_what_asks_for_it(
     gone()
     assert as_json("remove", "second") == {"node": "second", "removed": True}
     assert "no credentials" in fleet("remove", "second", code=1)
-
-
-TRAIN = {"oldest": 0.0, "paused": "", "delayed": "slow", "back": 0, "asking": 0, "landed": 0}
-UP: dict[str, Any] = {
-    "url": "nats://127.0.0.1:1",
-    "private": True,
-    "directory": "/d",
-    "engine": {"version": "2.12", "pid": 7, "started": 0.0},
-    "disk_bytes": 1_500_000,
-    "disk_free_bytes": 2_500_000_000,
-    "page": "http://127.0.0.1:2",
-    "scheduler": "n1",
-    "since": 0.0,
-    "nodes": [
-        {"name": "n1", "alive": True, "at_work": ["a"], "slots": 4, "says": "free"},
-        {"name": "n2", "alive": False, "at_work": [], "slots": 4, "says": "not heard"},
-    ],
-    "nodes_here": [{"name": "n1", "pid": 9}],
-    "orders": {"running": 2, "asking": 1},
-    "trains": [
-        {**TRAIN, "branch": "main", "waiting": 2, "back": 1, "asking": 3, "landed": 4},
-        {**TRAIN, "branch": "next", "waiting": 1, "oldest": 1.0, "paused": "red"},
-    ],
-    "problem": "no room",
-}
-
-
-def status(capsys: pytest.CaptureFixture[str], **changed: Any) -> list[str]:
-    _show_status({**UP, **changed})
-    return capsys.readouterr().out.splitlines()
-
-
-def test_what_is_up_is_shown_line_by_line_and_what_is_not_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    old = f"{time.time() / 86400:.0f}d"
-    assert status(capsys) == [
-        f"engine     nats://127.0.0.1:1: nats-server 2.12, process 7, up {old}",
-        "disk       1.5 MB in /d, 2.5 GB free",
-        "page       http://127.0.0.1:2 (`treadle serve --link` prints a link)",
-        f"scheduler  n1, for {old}",
-        "node       n1: 1 of 4 slots; free",
-        "node       n2: gone; not heard",
-        "orders     1 asking, 2 running",
-        "train      main: 2 waiting, 1 sent back, 3 asking, 4 landed; delayed: slow",
-        f"train      next: 1 waiting, the oldest for {old}, 0 sent back, 0 asking, 0 landed; stands still: red",
-        "problem    no room",
-    ]
-    nothing = {name: None for name in ("engine", "page", "scheduler", "orders", "trains", "nodes", "problem")}
-    assert status(capsys, **nothing)[::2] == ["engine     nats://127.0.0.1:1: down", "node       n1: process 9"]
-    here = [{"name": "n1", "pid": None}]
-    assert status(capsys, **nothing, private=False, nodes_here=here) == [
-        "engine     nats://127.0.0.1:1",
-        "node       n1: down",
-        "orders     none at work or waiting",
-    ]
 
 
 async def test_nodes_are_listed_also_when_they_are_gone_and_drained_as_typed(bus: Bus) -> None:

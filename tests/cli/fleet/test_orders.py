@@ -12,7 +12,7 @@ import tomlkit
 from click.testing import CliRunner
 from msgspec.structs import replace
 
-from tests.cli.fleet.commands import as_json, fleet, requested, stored, typed, typed_json
+from tests.cli.fleet.commands import as_json, fleet, stored, typed, typed_json
 from tests.conftest import need
 from tests.fleet.conftest import repository as repository
 from tests.fleet.repositories import git
@@ -26,7 +26,6 @@ from treadle.fleet.engine import places, streams
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.settings import trust
-from treadle.wire.fleet.records import Used
 
 
 def test_orders_come_from_files_and_lines(running: None, tmp_path: Path) -> None:
@@ -270,22 +269,6 @@ async def test_work_is_looked_at_and_sent_back_with_comments(bus: Bus, tmp_path:
     (tmp_path / "notes").write_text("\n")
     empty = await typed("review", "order1", "--comments", str(tmp_path / "notes"), code=1)
     assert f"{tmp_path / 'notes'} has no comments" in empty and "write PATH:LINE: TEXT" in empty
-
-
-async def test_a_race_is_shown_from_the_best_to_the_worst(bus: Bus) -> None:
-    for name, verified, files in (("none", None, 1), ("red", False, 2), ("best", True, 3)):
-        used = Used(input_tokens=files)
-        await stored(
-            bus, name, {"race": "r"}, agent=f"a{files}", result={"verified": verified, "files": files}, used=used
-        )
-    assert [line.split() for line in (await typed("compare", "red")).splitlines()] == [
-        ["PLACE", "ORDER", "STATE", "AGENT", "VERIFIED", "FILES", "TOKENS"],
-        ["1", "best", "done", "a3", "yes", "3", "3"],
-        ["2", "none", "done", "a1", "-", "1", "1"],
-        ["3", "red", "done", "a2", "no", "2", "2"],
-    ]
-    assert await typed("discard", "red", "best") == ""
-    assert [request["order"] for request in await requested(bus)] == ["red", "best"]
 
 
 @pytest.mark.slow

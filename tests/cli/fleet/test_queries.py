@@ -19,17 +19,16 @@ from tests.fleet.conftest import repository as repository
 from tests.fleet.repositories import edits
 from tests.installed import TREADLE
 from treadle.cli.fleet import fleet as group
-from treadle.cli.fleet.common import exit_code, money, with_bus, with_order
+from treadle.cli.fleet.common import money, with_bus, with_order
 from treadle.cli.fleet.queries import phone
 from treadle.cli.help import orders
 from treadle.errors import NotFound
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.orders import encode
 from treadle.host.store import ReceiptStore
 from treadle.serve import background
 from treadle.serve.listening import Listening
 from treadle.serve.tokens import Tokens
-from treadle.wire.fleet.records import Attempt, Note, OrderReceipt, SayRecord, Used
+from treadle.wire.fleet.records import Used
 
 
 def told_how_to_answer(*arguments: str) -> str:
@@ -93,71 +92,6 @@ def test_changes_are_told_as_they_happen_one_in_a_line(running: None) -> None:
             reading.kill()
 
 
-ENDED = {
-    "why": "it broke",
-    "attempts": (
-        Attempt(number=1, node="n1", placed=1.0, ended=3.5, outcome="handed_back", why="od\nd", resumed="session"),
-        Attempt(number=2, node="n2", placed=4.0, resumed="brief", output="\n".join(f"line\x1b {n}" for n in range(11))),
-        Attempt(number=3, node="n3", placed=4.0),
-    ),
-    "notes": (Note(at=3.0, by="ann", what="did\nit"),),
-    "result": {
-        **{"branch": "b1", "verified": True, "clean": False, "files": 3, "names": ["a", "b"], "stat": "x" * 301},
-        **{"capsule": "hidden", "base": "b0", "empty": "", "none": None, "list": []},
-    },
-}
-
-
-async def test_all_that_is_known_of_an_order_is_shown_and_nothing_empty(bus: Bus) -> None:
-    given = {"model": "m", "root": "/r", "base": "b0", "claims": ("c", "d"), "verify": "make", "labels": ("l",)}
-    name = await stored(bus, "order1", {**given, "after": ("x", "y")}, state="failed", **ENDED)
-    receipt = OrderReceipt(
-        order=name, outcome="failed", approvals=[{"decision": "allow", "by": "ann", "text": "fi\nne"}]
-    ).sealed()
-    await bus.put(f"receipt.{name}", encode(receipt))
-    await bus.put(f"say.{name}.1", encode(SayRecord(text="hi\nthere", by="bob", state="delivered")))
-    assert (await typed("show", "ord")).splitlines() == [
-        "order1  failed: it broke",
-        "task      do order1",
-        "agent     null",
-        "model     m",
-        "root      /r",
-        "base      b0",
-        "claims    c, d",
-        "verify    make",
-        "labels    l",
-        "after     x, y",
-        "attempt   1 on n1, in the session of the one before, handed back after 2.5 s: od d",
-        "attempt   2 on n2, with a brief of what was done",
-        *(f"          | line\ufffd {number}" for number in range(1, 11)),
-        "attempt   3 on n3",
-        f"note      {time.strftime('%H:%M:%S', time.localtime(3))} ann: did it",
-        "message   [delivered] bob: hi there",
-        "branch    b1",
-        "verified  yes",
-        "clean     no",
-        "files     3",
-        "names     a, b",
-        f"stat      {'x' * 300}",
-        "answered  allow by ann: fi ne",
-        f"receipt   sha256 {receipt.sha256}",
-    ]
-    found = await typed_json("show", name)
-    assert found["why"] == {} and found["receipt"]["sha256"] == receipt.sha256
-    await stored(bus, "young", state="queued")
-    assert (await typed("show", "young")).splitlines() == [
-        "young  queued",
-        "task      do young",
-        "agent     null",
-        "waits     no scheduler is up: `treadle fleet up`",
-    ]
-    assert await typed("explain", "young") == (
-        "state     queued\nwaits     no scheduler is up: `treadle fleet up` (scheduler)\n"
-    )
-    assert await typed("explain", name) == "state     failed: it broke\n"
-    assert (await typed_json("explain", name))["why"] == "it broke"
-
-
 async def test_orders_are_listed_latest_first_and_by_what_they_are(bus: Bus) -> None:
     assert await typed("ls", both=True) == "There are no such orders.\n" and await typed("ls") == ""
     await stored(bus, "one", state="failed", why="it\nbroke", agent="a" * 21, labels=("l",), title="t" * 71)
@@ -209,10 +143,6 @@ async def test_waiting_ends_with_how_the_worst_ended_or_gives_up(bus: Bus) -> No
     assert late == "treadle: the order ask has not ended within 0.1 s\n"
     assert [order["id"] for order in await typed_json("wait", "ask", "fine", "--or-asks")] == ["ask", "fine"]
     assert "asking!" in await typed("wait", "ask", "red", "--or-asks", code=3)
-
-
-def test_a_script_can_tell_how_an_order_ended() -> None:
-    assert [exit_code(state) for state in ("done", "failed", "cancelled", "skipped", "lost")] == [0, 3, 4, 4, 3]
 
 
 def test_what_was_used_is_never_taken_for_free() -> None:

@@ -11,7 +11,7 @@ from tests.cli.fleet.commands import as_json, fleet, requested, stored, typed, t
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
-from treadle.wire.fleet.records import AnswerRecord, AskRecord, Budget, Control
+from treadle.wire.fleet.records import AnswerRecord, AskRecord
 
 
 def test_what_is_cancelled_has_ended_when_that_was_waited_for(running: None) -> None:
@@ -83,20 +83,6 @@ async def test_what_is_typed_is_asked_of_the_scheduler_and_only_programs_are_tol
     for words, asked, told in ASKED:
         assert await typed(*words) == "" and await requested(bus) == [asked]
         assert await typed_json(*words) == told and await requested(bus) == [asked]
-
-
-async def test_budgets_are_shown_with_their_limits_and_what_was_spent(bus: Bus) -> None:
-    budgets = {
-        "fleet": Budget(usd=5, tokens=100, spent_usd=1.5, spent_tokens=7, unpriced_tokens=3),
-        "project:p": Budget(),
-    }
-    await bus.put("control", encode(Control(budgets=budgets)))
-    assert [line.split() for line in (await typed("budget")).splitlines()] == [
-        ["SCOPE", "MONEY", "TOKENS", "UNPRICED"],
-        ["fleet", "1.50", "of", "5.00", "USD", "7", "of", "100", "3"],
-        ["project:p", "0.00", "of", "-", "USD", "0", "of", "-", "0"],
-    ]
-    assert (await typed_json("budget"))["fleet"]["spent_tokens"] == 7 and await requested(bus) == []
 
 
 async def test_what_cannot_be_meant_is_not_asked_of_the_scheduler(bus: Bus) -> None:

@@ -27,7 +27,7 @@ from tests.fleet.conftest import (
 from tests.fleet.repositories import work
 from tests.terminal.conftest import stage
 from tests.terminal.support import Stage, until
-from treadle.cli.fleet.terminals import KEYS, _Carrier, _draw, _loop, _watch, lines, top
+from treadle.cli.fleet.terminals import KEYS, _Carrier, _loop, lines, top
 from treadle.errors import LocalError, NotFound
 from treadle.fleet import client
 from treadle.fleet.engine import layout, server
@@ -210,35 +210,6 @@ async def test_what_is_typed_is_said_and_only_a_yes_cancels(bus: Bus, orders: No
     say, cancel = f"say to {'t' * 30}: ", f"cancel {'t' * 30}? type yes: "
     assert screen.asked == [(say, len(say))] * 2 + [(cancel, len(cancel))] * 2 and echo == ["echo", "noecho"] * 4
     assert screen.done[:5] == [("move", 23, 0), "cleared", ("nodelay", False), "read", ("nodelay", True)]
-
-
-def test_the_chosen_one_is_in_view_however_small_the_terminal() -> None:
-    rows = [GlanceRow(id=f"o{number}", word="runs", title="t", changed=time.time(), now="") for number in range(20)]
-    glance = Glance(head="head\n", sections=[("Working", rows)])
-    for size in ((8, 40), (24, 40), (7, 34)):
-        screen = Screen(size=size)
-        _draw(screen, glance, "o15", "")
-        assert screen.chosen == ["o15"] and screen.bottom == [KEYS[: size[1] - 1]]
-        assert max(screen.frames[0]) == size[0] - 1 and screen.frames[0][0][0] == "head "
-    for size in ((1, 5), (0, 5)):
-        _draw(screen := Screen(size=size), glance, "o15", "")
-        assert len(screen.frames) == 1
-
-
-async def test_the_terminal_is_given_back_as_it_was(
-    bus: Bus, orders: None, echo: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    screen = Screen()
-
-    def cursor(shown: int) -> None:
-        assert shown == 0
-        raise curses.error
-
-    monkeypatch.setattr(curses, "initscr", lambda: screen)
-    monkeypatch.setattr(curses, "curs_set", cursor)
-    assert await _watch(bus, chosen="works", problem="") is None and screen.chosen == ["works"]
-    assert echo == ["noecho", "cbreak", "nocbreak", "echo", "endwin"]
-    assert screen.done == [("keypad", True), ("nodelay", True), ("keypad", False)]
 
 
 async def test_in_a_pipe_it_is_printed_once(bus: Bus, orders: None) -> None:

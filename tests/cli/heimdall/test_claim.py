@@ -11,12 +11,6 @@ from treadle.coordination.planning import Planning
 ANN, BOB = "haid:ann.box-0001", "haid:bob.box-0002"
 
 
-def test_a_check_and_the_guards_come_as_json_too(heimdall: Run) -> None:
-    assert json.loads(heimdall("claim", "check", "a", "--json").stdout) == {"clear": True, "overlaps": []}
-    status = {"pre-commit": "absent", "pre-push": "absent"}
-    assert json.loads(heimdall("claim", "guard", "status", "--json").stdout) == status
-
-
 @pytest.mark.parametrize("words", [["x"], ["x", "--task", "T", "--ttl", "soon"], ["x", "--task", "T", "--ttl", "٣"]])
 def test_what_is_typed_wrongly_changes_nothing_and_ends_with_2(heimdall: Run, project: Path, words: list[str]) -> None:
     done = heimdall("claim", "claim", *words, HEIMDALL_HAID=ANN)
@@ -102,15 +96,6 @@ def test_a_range_in_a_clone_without_claims_is_not_called_clear(heimdall: Run, pr
     assert told["clear"] is None and told["overlaps"] == [] and len(told["unseen"]) == 1
     nothing = heimdall("claim", "check", "x", HEIMDALL_HAID=BOB)
     assert nothing.stdout == "clear: no one has claimed anything in this clone\n" and nothing.stderr == ""
-
-
-def test_one_claim_is_shown_to_people_and_programs(heimdall: Run) -> None:
-    assert heimdall("claim", "show", "--haid", ANN).stdout == f"no active claim for {ANN}\n"
-    assert heimdall("claim", "show", "--haid", ANN, "--json").stdout == "null\n"
-    heimdall("claim", "claim", "src", "--task", "T-1", HEIMDALL_HAID=ANN)
-    assert ANN in heimdall("claim", "show", HEIMDALL_HAID=ANN).stdout
-    renewed = heimdall("claim", "heartbeat", HEIMDALL_HAID=ANN)
-    assert renewed.stdout.startswith(f"heartbeat {ANN} (expires_at 20") and renewed.stdout.endswith("\nheld: src\n")
 
 
 def test_branches_that_would_conflict_are_named_with_who_holds_their_files(heimdall: Run, project: Path) -> None:
@@ -229,19 +214,3 @@ def test_a_shared_remote_refuses_what_is_held_in_a_clone(heimdall: Run, project:
     assert refused.returncode == 3 and f"cannot push what {ANN}/coder holds" in refused.stderr
     assert 'must be signed: git commit --trailer "$(heimdall-haid trailer)"' in refused.stderr
     assert heimdall("claim", "guard", "pre-receive", str(project), stdin="", cwd=remote).returncode == 0
-
-
-def test_what_is_claimed_is_told_in_full_and_what_is_odd_about_it(heimdall: Run, project: Path) -> None:
-    made = heimdall("claim", "claim", "src", "src", "nowhere", "--task", "T\n1", "--ttl", "30", HEIMDALL_HAID=ANN)
-    first, *rest = made.stdout.splitlines()
-    assert first == f"claimed 2 surface(s) for {ANN} (task T\\n1, ttl 30m)" and rest[:2] == ["  src", "  nowhere"]
-    assert rest[2].startswith("exclusive, fence 1, expires_at 20") and "held in all" not in made.stdout
-    assert "warning: nowhere matches no file" in made.stderr and "warning: src matches" not in made.stderr
-    more = heimdall("claim", "claim", "src/a/b.ts", "--task", "T", HEIMDALL_HAID=ANN)
-    assert "held in all: " in more.stdout and "(task T, ttl " in more.stdout
-    some = heimdall("claim", "release", "nowhere", HEIMDALL_HAID=ANN)
-    assert some.stdout.startswith(f"released claim for {ANN}\ngiven up: nowhere\nstill held: ")
-    assert heimdall("claim", "release", HEIMDALL_HAID=BOB).stdout == f"no active claim for {BOB}\n"
-    role = heimdall("claim", "claim", "docs", "--task", "T", "--role", "Coder").stdout
-    assert "/coder (task T" in role
-    assert heimdall("claim", "reap").stdout == "reaped 0 expired claim(s); 2 active claim(s) remain\n"

@@ -7,11 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from tests.coordination.conftest import BIN, Run
-from treadle.cli.heimdall import COMMANDS, OF_TREADLE, hook
-from treadle.cli.project import coord
+from treadle.cli.heimdall import COMMANDS, hook
 
 
 def test_treadle_coord_is_the_same_commands(heimdall: Run, project: Path) -> None:
@@ -27,20 +25,6 @@ def test_treadle_coord_is_the_same_commands(heimdall: Run, project: Path) -> Non
     overview = coord()
     assert overview.returncode == 0 and all(name in overview.stdout for name in COMMANDS)
     assert coord("nonsense").returncode == 2
-
-
-def test_without_a_name_or_with_help_all_are_listed_and_a_wrong_one_is_told_which_there_are() -> None:
-    listed = CliRunner().invoke(coord).output
-    assert listed.startswith("Usage: treadle coord NAME ...\n\n") and listed.endswith("--help` says more.\n")
-    ours, theirs = listed.split("\nThe same as heimdall-NAME:\n\n")
-    assert [line.split()[0] for line in ours.splitlines()[2:]] == list(OF_TREADLE)
-    assert [line.split()[0] for line in theirs.splitlines() if line.startswith("  ")] == list(COMMANDS)
-    assert all(what in listed for what in (*OF_TREADLE.values(), *COMMANDS.values()))
-    for word in ("-h", "--help", "help"):
-        assert CliRunner().invoke(coord, [word]).output == listed
-    wrong = CliRunner().invoke(coord, ["nonsense"])
-    assert wrong.exit_code == 2 and "there is no 'nonsense'; there are " in " ".join(wrong.output.split())
-    assert all(name in wrong.output for name in (*OF_TREADLE, *COMMANDS))
 
 
 def files(top: Path) -> dict[str, bytes]:
@@ -81,18 +65,6 @@ def test_commits_are_checked_unless_that_is_not_wanted_and_then_it_says_so(heimd
     assert "(block)" in heimdall("setup", "claude").stdout and hook.exists()
 
 
-def test_the_difference_has_only_the_lines_that_change_and_says_which_files_are_new(
-    heimdall: Run, beside: Path
-) -> None:
-    shown = heimdall("setup", "codex", "--dry-run").stdout
-    assert f"--- {beside}/AGENTS.md\n+++ {beside}/AGENTS.md\n" in shown and "--- /dev/null\n+++ " in shown
-    assert "-# Ours" not in shown and " # Ours" in shown and "-Keep." in shown
-    done = heimdall("setup", "codex", "--no-guard").stdout
-    assert any(line.startswith("wrote ") for line in done.splitlines())
-    removed = heimdall("setup", "codex", "--remove").stdout.splitlines()
-    assert f"changed {beside}/AGENTS.md" in removed and any(line.startswith("removed ") for line in removed)
-
-
 def call(project: Path) -> str:
     said = {"session_id": "s", "cwd": str(project), "hook_event_name": "PreToolUse", "tool_name": "Write"}
     return json.dumps({**said, "tool_input": {"file_path": str(project / "src" / "a" / "b.ts")}})
@@ -126,12 +98,6 @@ def test_a_look_that_takes_too_long_refuses_the_write(
     os.mkfifo(project / ".git/heimdall/ledger/claims/haid_x.json")
     monkeypatch.setattr(hook, "SECONDS", 1)
     assert "could not be checked" in heimdall("hook", "claude", stdin=call(project)).stdout
-
-
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "ledger-mcp"])
-def test_help_may_be_asked_for_after_a_subcommand(heimdall: Run, name: str) -> None:
-    done = heimdall(name, "list", "--help")
-    assert (done.returncode, done.stderr) == (0, "") and done.stdout == heimdall(name, "--help").stdout
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])

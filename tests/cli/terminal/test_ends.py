@@ -217,17 +217,6 @@ def test_what_is_old_is_named_and_removed_only_when_asked(here: Here) -> None:
     assert sorted(map(str, here.directory.iterdir())) == sorted(kept)
 
 
-def test_files_are_counted_by_what_they_are(here: Here) -> None:
-    (alone,) = leave(here, "a.out")
-    assert here("clean", "--force") == f"removed {alone}\nCleaned 1 file, 5 bytes\n"
-    leave(here, "a.log", "a.log.1")
-    assert here("clean").endswith("\nWould clean 2 log files, 10 bytes; say --force to do it\n")
-    assert json.loads(here("clean", "--json", "--force"))["removed"] and list(here.directory.iterdir()) == []
-    os.rmdir(here.directory)
-    assert here("clean") == "Nothing to clean\n"
-    here.directory.mkdir()
-
-
 def test_work_that_was_not_brought_over_is_left_alone(here: Here, state_home: Path) -> None:
     workdir = Path(lock.base()) / "w-1" / "r"
     workdir.mkdir(parents=True)

@@ -7,15 +7,13 @@ import socket
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.cli.terminal.shells import Here, Shell, reporting
 from tests.terminal.support import connected, until
 from tests.waiting import stop
-from treadle.cli.terminal import connect, input
-from treadle.terminal.places import Place
+from treadle.cli.terminal import input
 
 
 def test_send_and_wait_make_a_program_scriptable(shell: Shell) -> None:
@@ -61,17 +59,6 @@ def test_a_send_ends_at_its_timeout_while_the_supervisor_is_stopped_and_nothing_
     assert done.returncode == 124 and "not within 1 s" in done.stderr, done
     shell("send", "x", "echo af''ter", "--wait", "--timeout", "50")
     assert "after" in shell.written("x") and "too late" not in shell.written("x")
-
-
-def test_the_timeout_alone_ends_a_send_that_has_no_other_limit(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    shell("run", "--detach", "--id", "x", "--", "cat")
-    supervisor = shell.place("x").pids()[0]
-    monkeypatch.setattr(connect, "__defaults__", (None, None))  # the connection would wait for ever
-    stop(supervisor)
-    try:
-        assert input.send_command(["x", "too late", "--timeout", "0.5", "--socket-dir", str(shell.directory)]) == 124
-    finally:
-        os.kill(supervisor, signal.SIGCONT)
 
 
 @pytest.mark.slow
@@ -292,64 +279,6 @@ def test_escapes_are_as_in_c(text: str, data: bytes) -> None:
     assert input.unescape(text) == data
 
 
-PEEK = "look with `treadle peek x`;"
-ANSWER_IT = "answer with a key, as in `treadle send x --answer 1 --to DIALOG`; --anyway types a text all the same"
-NOTHING, TYPED = ", so nothing was typed", "; the text was typed, but Enter was not pressed"
-
-
-@pytest.mark.parametrize(
-    ("answer", "code", "lines"),
-    [
-        ({"why": "dead"}, 1, ["treadle: x has ended"]),
-        (
-            {"why": "unseen"},
-            4,
-            [
-                "treadle: x: the text was typed but is not seen in its input box, so Enter was not pressed",
-                f"  {PEEK} `treadle send x --enter` presses Enter; `treadle send x --replace TEXT` types anew",
-            ],
-        ),
-        (
-            {"why": "permission", "state": {"message": "rm -rf", "why": {"said": "no"}}},
-            3,
-            [
-                f"treadle: x asks for a permission: rm -rf{NOTHING}",
-                f"  {PEEK} {ANSWER_IT}",
-            ],
-        ),
-        (
-            {"why": "question", "state": {"why": {"said": "which?"}}, "stage": "unseen"},
-            3,
-            [
-                f"treadle: x asks a question: which?{TYPED}",
-                f"  {PEEK} {ANSWER_IT}",
-            ],
-        ),
-        (
-            {"why": "thinking", "stage": "refused"},
-            3,
-            [
-                f"treadle: x works, and may ask something at any moment{NOTHING}",
-                f"  {PEEK} --when-idle types it when the turn is over; --anyway types it now",
-            ],
-        ),
-        (
-            {"why": "unknown", "state": None},
-            3,
-            [
-                f"treadle: it is not known what x is doing{NOTHING}",
-                f"  {PEEK} `treadle explain x` says why; --anyway types all the same",
-            ],
-        ),
-    ],
-)
-def test_what_was_not_typed_is_said_with_the_reason_and_what_to_do(
-    answer: dict[str, object], code: int, lines: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert input.refuse(Place(str(tmp_path), "x"), answer) == code
-    assert capsys.readouterr() == ("", "".join(f"{line}\n" for line in lines))
-
-
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
@@ -443,44 +372,6 @@ def test_of_several_the_first_that_gets_there_is_named(shell: Shell) -> None:
     shell("send", "asks", "\\n", "--escapes")
     assert shell("wait", "--any", "busy", "asks", "--timeout", "50") == "asks permission\n"
     shell("wait", "busy", "asks", "--state", "idle", code=2)
-
-
-@pytest.mark.parametrize(
-    ("state", "names"),
-    [
-        ({"name": "idle"}, {"idle"}),
-        ({"name": "idle", "done": True}, {"idle", "done"}),
-        ({"name": "permission"}, {"permission", "waiting"}),
-        ({"name": "question"}, {"question", "waiting"}),
-        ({"name": "thinking"}, {"thinking", "working"}),
-        ({"name": "active"}, {"active", "working"}),
-        ({"name": "unknown", "hint": "idle"}, {"unknown"}),
-        ({"name": "error"}, {"error"}),
-    ],
-)
-def test_a_state_has_its_own_name_and_general_ones(state: dict[str, Any], names: set[str]) -> None:
-    assert {name for name in input.STATES if input.matches(state, (name,))} == names
-    assert input.matches(state, input.STATES)
-
-
-@pytest.mark.parametrize(
-    ("state", "code", "out", "err"),
-    [
-        ({"name": "permission", "message": "rm"}, 3, "permission: rm\n", ""),
-        ({"name": "question", "message": None}, 3, "question: \n", ""),
-        ({"name": "error", "message": "401"}, 5, "error: 401\n", ""),
-        ({"name": "unknown", "hint": "idle"}, 3, "", "it cannot be told whether x is idle"),
-        ({"name": "unknown", "hint": "active"}, None, "", ""),
-        ({"name": "idle"}, None, "", ""),
-        ({"name": "thinking", "hint": "idle"}, None, "", ""),
-    ],
-)
-def test_what_will_not_become_idle_by_itself_has_an_exit_code(
-    state: dict[str, Any], code: int | None, out: str, err: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert input.instead_of_idle("x", state) == code
-    said = capsys.readouterr()
-    assert said.out == out and err in said.err and bool(err) == bool(said.err)
 
 
 REPORT = r"printf '\033]7501;state=%s:app=x\007' "

@@ -107,18 +107,6 @@ def test_the_end_is_shown_and_followed_whatever_became_of_the_terminal(here: Her
     assert here("tail", "x", "-f", code=1) == ""
 
 
-def test_older_output_is_in_the_file_before(here: Here) -> None:
-    place = here.ended("x")
-    Path(place.out).write_bytes(b"three\nfour")
-    Path(f"{place.out}.1").write_bytes(b"one\ntwo\n")
-    assert [here("tail", "x", "-n", str(count)) for count in (1, 2, 3)] == [
-        "four",
-        "three\nfour",
-        "two\nthree\nfour",
-    ]
-    assert status.last_lines(place, 5, 6) == b"one\ntwo\nthree\n"
-
-
 def test_peek_shows_the_screen(here: Here, tmp_path: Path) -> None:
     place = here.stage.start("sh", "-c", "printf '\\n\\033[31mred\\n \\n'; cat", id="x", cols=40, rows=6)
     with connected(place) as client:

@@ -12,70 +12,17 @@ import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from tests.cli.terminal.shells import Here, Shell
 from tests.installed import started
 from tests.terminal.recordings import load
 from tests.terminal.support import alive, connected, until
 from tests.waiting import stop
-from treadle.cli.arguments import TERMINAL
-from treadle.cli.terminal import listed, status
-from treadle.errors import ConfigError
 from treadle.io import files, paths
 from treadle.terminal.places import Place
 from treadle.wire.terminal import frames as wire
-
-ROW = {"id": "x", "alive": True, "state": "idle", "state_ms": 61_000, "pid": 7, "idle_ms": 5}
-
-
-@pytest.mark.parametrize(
-    ("row", "words"),
-    [
-        ({"alive": False, "code": 3}, "dead        code 3"),
-        ({"alive": False, "code": None, "reason": "gone"}, "dead        code None, gone"),
-        ({**ROW, "idle_ms": None, "reason": "why"}, "idle        pid 7, why"),
-        (ROW, "idle            1m  pid 7"),
-        (
-            {**ROW, "workdir": "~/w", "command": ["a", "b"], "message": "asks", "last_line": "said"},
-            "idle            1m  pid 7  ~/w  a b  asks",
-        ),
-        ({**ROW, "last_line": "said", "prompts": [{"stage": "typed"}]}, "idle            1m  pid 7  said"),
-        (
-            {**ROW, "prompts": [{"stage": "queued"}, {"stage": "typed"}, {"stage": "queued"}]},
-            "idle            1m  pid 7  2 queued",
-        ),
-        ({**ROW, "command": ["c" * 40]}, f"idle            1m  pid 7  {'c' * 40}"),
-        ({**ROW, "command": ["c" * 41]}, f"idle            1m  pid 7  {'c' * 39}…"),
-        ({**ROW, "message": "m" * 60}, f"idle            1m  pid 7  {'m' * 60}"),
-        ({**ROW, "message": "m" * 61}, f"idle            1m  pid 7  {'m' * 59}…"),
-    ],
-)
-def test_a_row_in_words(row: dict[str, Any], words: str) -> None:
-    assert status.words(row) == words
-
-
-@pytest.mark.parametrize(
-    ("milliseconds", "words"),
-    [(0, "0s"), (59_999, "59s"), (60_000, "1m"), (3_599_999, "59m"), (3_600_000, "1h"), (86_400_000, "1d")],
-)
-def test_a_span_is_in_its_largest_unit(milliseconds: int, words: str) -> None:
-    assert status.span(milliseconds) == words
-
-
-def test_those_that_have_ended_are_in_the_list_only_when_asked(here: Here) -> None:
-    os.rmdir(here.directory)
-    assert here("ls") == f"No sessions yet: there is no {here.directory}\n"
-    here.directory.mkdir()
-    assert here("ls") == here("ls", "--all") == "No active sessions\n" and here("ls", "--json") == "[]\n"
-    here.ended("a", code=3, reason="why")
-    here.ended("longer")
-    assert here("ls") == "No active sessions\n"
-    assert here("ls", "--all") == "Sessions:\n  a       dead        code 3, why\n  longer  dead        code 0\n"
-    assert [row["id"] for row in json.loads(here("ls", "--all", "--json"))] == ["a", "longer"]
 
 
 @pytest.mark.parametrize("tty", [False, True])
@@ -299,14 +246,6 @@ def test_one_that_runs_says_what_it_does_asks_and_has_queued(here: Here) -> None
     assert lines[5:] == [f"queued until it is idle: {n}  {text}" for n, text in enumerate(("first", "", "w" * 80), 1)]
 
 
-def test_of_one_that_nobody_recognises_the_rhythm_is_told(here: Here) -> None:
-    place = here.stage.start("sh", "-c", "echo x; exec cat")
-    with connected(place) as client:
-        until(lambda: client.detail()["state"].get("hint"))
-    state = here("status", place.id).splitlines()[4]
-    assert state.startswith("state:   unknown (") and state.endswith(" by its rhythm)")
-
-
 @pytest.fixture
 def asks(here: Here, tmp_path: Path) -> Place:
     """A terminal that shows how Gemini CLI asks for a permission."""
@@ -368,19 +307,6 @@ def test_the_screen_is_added_to_the_moments_of_its_table(here: Here, asks: Place
     assert tomllib.loads(own.read_text())["moment"][0]["state"] == "question"
 
 
-@pytest.mark.parametrize("name", TERMINAL)
-def test_each_has_its_first_sentence_and_takes_its_words_as_they_are(name: str) -> None:
-    command = getattr(listed, name)
-    assert command.name == name and command.help and "\n" not in command.help
-    done = CliRunner().invoke(command, ["--no-such-option"])
-    assert done.exit_code == 2, "its own parser refuses it"
-
-
-def test_what_is_no_command_is_no_attribute() -> None:
-    with pytest.raises(AttributeError):
-        _ = listed.dance
-
-
 TABLE = """
 name = "talker"
 known_by = ['^Talker v\\d']
@@ -436,43 +362,3 @@ def test_a_table_that_cannot_be_read_is_told_and_stops_no_other(shell: Shell, ta
     shell("wait", "c", "--state", "idle", "--timeout", "50")
     text = shell("explain", "c")
     assert "talker: " in text and "gone: " in text
-
-
-MOMENTS = """
-[[moment]]
-state = "idle"
-screen = ["* hello", "", "> "]
-
-[[moment]]
-state = "{}"
-screen = ["* hello", "", "> ", "busy"]
-"""
-
-
-def test_each_moment_is_judged_and_one_that_is_judged_otherwise_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path, beside = tmp_path / "talker.toml", tmp_path / "talker.moments.toml"
-    path.write_text(TABLE)
-    with pytest.raises(ConfigError, match="has no labelled moments in .*talker.moments.toml") as refused:
-        status.detectors_command(["test", str(path)])
-    assert "explain ID --record STATE --to FILE" in str(refused.value.hint)
-    beside.write_text(MOMENTS.format("working"))
-    assert status.detectors_command(["test", str(path)]) == 0
-    assert capsys.readouterr() == (f"{path}: 2 of 2 moments are judged as labelled\n", "")
-    assert status.detectors_command(["test", str(path), "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    assert [(row["labelled"], row["judged"]) for row in rows] == [("idle", "idle"), ("working", "working")]
-    assert "busy" in rows[1]["because"]
-    beside.write_text(MOMENTS.format("error"))
-    assert status.detectors_command(["test", "--json", str(path)]) == 1
-    capsys.readouterr()
-    assert status.detectors_command(["test", str(path), str(path)]) == 1
-    wrong = "moment 2: labelled error, judged working, because of screen: busy\n"
-    assert capsys.readouterr().out == f"{wrong}{path}: 1 of 2 moments are judged as labelled\n" * 2
-    beside.write_text("")
-    assert status.detectors_command(["test", str(path)]) == 1
-    assert capsys.readouterr() == (
-        f"{path}: 0 of 0 moments are judged as labelled\n",
-        f"treadle detectors: {beside} has no moments\n",
-    )

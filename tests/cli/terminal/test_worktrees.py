@@ -119,13 +119,6 @@ def test_what_an_ended_program_has_changed_is_brought_over_and_its_worktree_remo
     assert (code, out) == (1, "") and "the worktree of w was removed" in err
 
 
-def test_nothing_changed_is_said_in_each_way(here: Here, work: tuple[Path, Path]) -> None:
-    _, root = work
-    assert here("merge", "w", "--branch") == "nothing was changed\n" and root.exists()
-    assert json.loads(here("merge", "w", "--branch", "--json")) == {"outcome": "unchanged", "place": "", "changed": []}
-    assert here("merge", "w") == "nothing was changed\n" and not root.exists()
-
-
 def test_commits_of_its_own_keep_the_worktree_until_they_are_brought_or_thrown_away(
     here: Here, work: tuple[Path, Path]
 ) -> None:
