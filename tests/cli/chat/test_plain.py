@@ -111,7 +111,6 @@ def test_a_person_talks_allows_interrupts_and_leaves(terminal: Terminal, tmp_pat
     terminal.type("/exit")
     terminal.until("treadle --resume")
     assert terminal.process.wait(timeout=60) == 0
-    assert termios.tcgetattr(terminal.master)[3] & termios.ECHO
 
 
 def test_a_background_agent_asks_when_the_person_has_the_word(terminal: Terminal, tmp_path: Path) -> None:

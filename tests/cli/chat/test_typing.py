@@ -1,6 +1,10 @@
 """What a person types: lines, what comes early, history, completion, the clipboard, commands of their own."""
 
+import os
 import subprocess
+import sys
+import termios
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +22,88 @@ from treadle.cli.chat.talk import REPORTED_BYTES, own_command
 from treadle.errors import ConfigError, NotFound
 from treadle.io.paths import state_dir
 from treadle.session import CommandInfo
+
+READING = """
+import asyncio, sys
+from treadle.cli.chat.lines import TypedLines
+
+async def main():
+    lines = TypedLines()
+    try:
+        print(f"<1 {await lines.line('one? ')!r}>", flush=True)
+        print("<pause>", flush=True)
+        await asyncio.to_thread(open(sys.argv[1]).read)
+        print(f"<2 {await lines.line('two? ')!r}>", flush=True)
+        print(f"<3 {await lines.line('three? ', fresh=True)!r}>", flush=True)
+        for _ in range(2):
+            try:
+                await lines.line('four? ')
+            except EOFError:
+                print("<end>", flush=True)
+    finally:
+        lines.close()
+
+asyncio.run(main())
+"""
+
+
+class Person:
+    def __init__(self, gate: str) -> None:
+        self._terminal, inner = os.openpty()
+        self.before = termios.tcgetattr(inner)
+        self._inner, self._gate = inner, gate
+        self.process = subprocess.Popen([sys.executable, "-c", READING, gate], stdin=inner, stdout=inner, stderr=inner)
+        self._seen = b""
+
+    def types(self, text: str) -> None:
+        os.write(self._terminal, text.encode())
+
+    def goes_on(self) -> None:
+        with open(self._gate, "w"):
+            pass
+
+    def sees(self, words: str) -> None:
+        while words.encode() not in self._seen:
+            self._seen += os.read(self._terminal, 4096)
+        self._seen = self._seen.partition(words.encode())[2]
+
+    def after(self) -> object:
+        assert self.process.wait(60) == 0
+        return termios.tcgetattr(self._inner)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._inner)
+        os.close(self._terminal)
+
+
+@pytest.fixture
+def person(tmp_path: os.PathLike[str]) -> Iterator[Person]:
+    gate = os.path.join(tmp_path, "gate")
+    os.mkfifo(gate)
+    made = Person(gate)
+    yield made
+    made.close()
+
+
+def test_what_is_typed_ahead_is_the_next_line_unless_it_is_to_be_fresh(person: Person) -> None:
+    person.sees("one? ")
+    person.types("first\n")
+    person.sees("<1 'first'>")
+    person.sees("<pause>")
+    person.types("ahead\nalso ahead\nnot yet ent")
+    person.sees("not yet ent")
+    person.goes_on()
+    person.sees("<2 'ahead'>")
+    person.sees("three? ")
+    person.types("new\n")
+    person.sees("<3 'new'>")
+    person.sees("four? ")
+    person.types("\x04")
+    person.sees("<end>")
+    person.sees("<end>")
+    assert person.after() == person.before
 
 
 async def test_what_was_typed_before_is_taken_line_by_line_and_the_end_stays_the_end(
