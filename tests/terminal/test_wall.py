@@ -5,7 +5,6 @@ import re
 import shlex
 import signal
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -19,7 +18,7 @@ from treadle.terminal.listing import row
 from treadle.terminal.places import Place
 from treadle.terminal.viewers.panel import Panel, width
 from treadle.terminal.viewers.screen import Screen
-from treadle.terminal.viewers.wall import Tile, Wall, layout, order, painted
+from treadle.terminal.viewers.wall import Wall, layout, order, painted
 
 ASKS = r"printf '\033]7501;state=blocked:kind=permission\033\\'"
 WORKS = ASKS.replace("blocked:kind=permission", "working")
@@ -122,25 +121,6 @@ def test_keys_go_only_to_the_terminal_that_one_types_into(stage: Stage, tmux: Tm
 
 
 @pytest.mark.parametrize(
-    ("count", "cols", "lines", "areas"),
-    [
-        (0, 80, 24, []),
-        (1, 3, 24, []),
-        (1, 4, 1, []),
-        (1, 4, 2, [(0, 0, 4, 2)]),
-        (2, 100, 24, [(0, 0, 60, 24), (61, 0, 39, 24)]),
-        (2, 99, 24, [(0, 0, 99, 12), (0, 12, 99, 12)]),
-        (4, 100, 12, [(0, 0, 60, 12), (61, 0, 39, 4), (61, 4, 39, 4), (61, 8, 39, 4)]),
-        (9, 100, 11, [(0, 0, 60, 11), (61, 0, 39, 5), (61, 5, 39, 6)]),
-        (9, 80, 16, [(0, 0, 80, 8), (0, 8, 80, 4), (0, 12, 80, 4)]),
-        (2, 80, 3, [(0, 0, 80, 2), (0, 2, 80, 1)]),
-    ],
-)
-def test_who_has_which_place(count: int, cols: int, lines: int, areas: list[tuple[int, int, int, int]]) -> None:
-    assert layout(count, cols, lines) == areas
-
-
-@pytest.mark.parametrize(
     ("runs", "shown"),
     [
         ([], "\x1b[0m    "),
@@ -214,22 +194,6 @@ async def test_keys_choose_what_is_in_front_and_the_title_says_what_each_does(
     assert wall.typing == "" and wall.words == ""
     panel.shape = 40, 8
     assert drawn(wall)[0].startswith(" c  question") and not any("│" in line for line in drawn(wall))
-
-
-@pytest.mark.parametrize(
-    ("cursor", "place"),
-    [(None, ""), ((0, 0), "2;1"), ((39, 9), "7;40"), ((40, 9), ""), ((0, 4), "2;1"), ((0, 3), "2;1"), ((5, 8), "6;6")],
-)
-def test_the_cursor_is_shown_where_it_is_on_the_wall_and_nowhere_else(
-    tmp_path: Path, cursor: tuple[int, int] | None, place: str
-) -> None:
-    wall, tile = Wall(str(tmp_path), Paper(40, 8), 0x1C), Tile(cast(Any, None))
-    assert wall.cursor() == ""
-    tile.rows, tile.cursor = [[("x", "", "", 0)]] * 10, cursor
-    wall.found, wall.tiles = [{"id": "a", "state": "idle"}], {"a": tile}
-    assert wall.cursor() == "", "no one types into it"
-    wall.typing = "a"
-    assert wall.cursor() == (f"\x1b[{place}H\x1b[?25h" if place else "")
 
 
 def press(desk: Desk, wall: Wall, key: bytes) -> None:

@@ -20,7 +20,7 @@ from treadle.fleet.engine.bus import Bus
 from treadle.serve import gate
 from treadle.serve.api import terminals
 from treadle.serve.api.terminals import HEADER, STREAM
-from treadle.serve.tokens import Tokens
+from treadle.serve.tokens import SHARE_MAX, Tokens
 
 __all__ = ["stage"]
 
@@ -279,6 +279,8 @@ def test_an_expired_link_is_none() -> None:
     tokens = Tokens()
     _, code = tokens.share("a", "then", 0.0)
     assert tokens.watcher(code) is None and tokens.shares() == ()
+    longest, _ = tokens.share("b", "then", 10 * SHARE_MAX)
+    assert longest.expires - longest.created <= SHARE_MAX
     _, code = tokens.share("a", "then", 60.0)
     found = tokens.watcher(code)
     assert found is not None and found.terminal == "a" and code not in str(tokens.read())
