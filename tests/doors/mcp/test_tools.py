@@ -19,10 +19,6 @@ def test_the_instructions_name_tools_that_exist() -> None:
     assert {word.rstrip("`.,)") for word in named} - {"waiting"} <= set(TOOLS)
 
 
-def test_only_looking_is_called_harmless() -> None:
-    assert {name for name, tool in TOOLS.items() if tool["annotations"]["readOnlyHint"]} == {"status", "read"}
-
-
 @pytest.mark.parametrize("name", TOOLS)
 def test_a_tool_takes_what_it_says_and_nothing_else(name: str) -> None:
     tool = TOOLS[name]

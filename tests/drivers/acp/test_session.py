@@ -366,13 +366,6 @@ async def test_a_mode_that_is_gone_is_said(tmp_path: Path) -> None:
     assert any("no longer has the mode 'default'" in message for message in warned)
 
 
-async def test_settings_that_allow_everything_are_set_back(tmp_path: Path) -> None:
-    told = {"configOptions": [{"id": "allow_all", "currentValue": "on"}]}
-    lines = [*opening("Copilot", told), heard("session/set_config_option", "o"), returns("o", {})]
-    async with session(tmp_path, lines, "copilot"):
-        pass
-
-
 async def test_a_model_is_chosen_by_its_id_or_its_name(tmp_path: Path) -> None:
     lines = [*opening(session={"configOptions": MODELS}), heard("session/set_config_option", "o"), returns("o", {})]
     async with session(tmp_path, lines, model="Two") as opened:
