@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from tests.host.conftest import QUICK, left_running, order
 from tests.host.test_run import more
 from tests.scripts import calls, says
+from tests.verification.test_cheats import TEST
 from treadle.agents import find_agent
 from treadle.errors import Cancelled, NotFound, TimedOut
 from treadle.events import AnyEvent, Asked, ToolStarted, TurnEnded
@@ -63,6 +64,23 @@ async def test_an_agent_works_in_the_workspace_and_gets_the_same_receipt(
 async def test_its_work_is_applied_as_that_of_a_sidecar(tmp_path: Path, source: Path, store: ReceiptStore) -> None:
     receipt = await HostRun(job(scripted_order(tmp_path, source), apply=True, check="test -f made.txt"), store).run()
     assert receipt.verification.harness_ok and (source / "made.txt").read_text() == "made"
+
+
+async def test_a_check_that_the_work_turned_green_is_no_success_and_says_why(
+    tmp_path: Path, source: Path, store: ReceiptStore
+) -> None:
+    (source / "calc.py").write_text("def add(a, b):\n    return a - b\n")
+    (source / "test_calc.py").write_text(TEST)
+    ends = "import os\n\n\ndef add(a, b):\n    os._exit(0)\n"
+    work = scripted_order(tmp_path, source, calls("bash", {"command": f"printf '{ends}' > calc.py"}) + says("Fixed."))
+    check = f"{sys.executable} -m unittest -q"
+    receipt = await HostRun(job(work, apply=True, check=check), store).run()
+    found = more(receipt)["observed"]["check"]
+    assert receipt.outcome == "partial" and not receipt.verification.harness_ok and not found["ok"]
+    assert found["exit_code"] == 0 and found["output_tail"].startswith(
+        "treadle: the check passes also when a test fails"
+    )
+    assert "a - b" in (source / "calc.py").read_text(), "it was not applied"
 
 
 async def test_the_sink_gets_every_event_of_the_session(tmp_path: Path, source: Path, store: ReceiptStore) -> None:

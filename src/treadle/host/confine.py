@@ -285,4 +285,4 @@ async def verified_check(
         return await run(work)
     checking = Checking(store, command, run, inside=inside, may_change=may_change)
     verified = await checking.verify(base, work)
-    return replace(verified.main, evidence=verified.evidence)
+    return verified.main.proving(verified.evidence)

@@ -382,7 +382,7 @@ async def verify(job: Job, workspace: Workspace, cage: Cage | None, directory: s
     result = await asyncio.to_thread(workspace.result_tree)
     base = await asyncio.to_thread(workspace.base_tree)
     verified = await checking.verify(base, result)
-    return replace(verified.main, evidence=verified.evidence)
+    return verified.main.proving(verified.evidence)
 
 
 async def _check_tree(job: Job, workspace: Workspace, cage: Cage | None, directory: str, tree: str) -> Check:

@@ -237,6 +237,20 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     def ok(self) -> bool:
         return self.exit_code == 0 and (self.evidence is UNSET or self.evidence.good)
 
+    @property
+    def failure(self) -> str:
+        """What is wrong, for a person: the command failed, or it passed and that proves nothing. Empty if it is ok."""
+        if self.ok:
+            return ""
+        if self.evidence is UNSET or (self.exit_code != 0 and self.evidence.word == "failed"):
+            return f"{self.command} failed"
+        return f"{self.command}: {self.evidence.why}"
+
+    def proving(self, evidence: CheckEvidence) -> Check:
+        """The same with its evidence; where the command passed and proves nothing, its output says so."""
+        doubt = "" if evidence.good or self.exit_code != 0 else f"treadle: {evidence.why}\n"
+        return msgspec.structs.replace(self, evidence=evidence, output_tail=doubt + self.output_tail)
+
 
 Enforced: TypeAlias = Literal["kernel", "guard", "observed"]
 """How a policy was enforced: by the kernel, by asking before each act, or by judging what was seen. Best first."""

@@ -53,9 +53,9 @@ AGENT = {"interrupted": "interrupted", "limited": "limited", "failed": "agent_fa
 """The codes of the agent's own ends."""
 
 
-def not_verified(command: str) -> str:
+def not_verified(failure: str) -> str:
     advice = "`treadle fleet show` has what it printed; then `treadle fleet send-back`, or `retry`"
-    return f"its work was not verified: {command} failed: {advice}"
+    return f"its work was not verified: {failure}: {advice}"
 
 
 def of(stopped: TreadleError | None, problem: TreadleError | None, ended: TurnEnded | None, failure: str) -> str:

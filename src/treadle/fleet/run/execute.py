@@ -345,6 +345,7 @@ async def run(execution: CommandsRun) -> Ended:
     if ended.outcome != "done":
         return ended
     result: dict[str, Any] = {"verified": None}
+    done = None
     if spec.verify:
         done = await unless(attempt.stopping.wait(), execution.run_check())
         if done is None:
@@ -352,8 +353,8 @@ async def run(execution: CommandsRun) -> Ended:
         result = {"verified": done.ok, "says": done.output_tail.strip()[-OUTPUT_MAX:]}
     if problem := await execution.keep_finished(result):
         return Ended(outcome="failed", why=problem, reason="storage_error", fault="ours")
-    if result["verified"] is False:
-        why = not_verified(spec.verify)
+    if done is not None and not done.ok:
+        why = not_verified(done.failure)
         return Ended(
             outcome="failed", why=why, reason=VERIFY, fault="verify", output=result["says"], result=execution.result
         )
@@ -825,7 +826,7 @@ class Execution:
             stored = {"object": name}
         cancelled = self.attempt.stopped is not None and self.attempt.stopped.code == "cancelled"
         state = "done" if outcome == "complete" else "cancelled" if cancelled else "failed"
-        failure = not_verified(self.spec.verify) if verified is False else ""
+        failure = not_verified(observed.check.failure) if observed.check is not None and not verified else ""
         stopped = self.attempt.stopped or observed.stopped
         met = (stopped, observed.error, self._last_turn, failure)
         why, reason = ("", "") if state == "done" else (of(*met), code_of(*met))

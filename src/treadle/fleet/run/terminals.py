@@ -413,7 +413,7 @@ async def run(attempt: RunningAttempt, words: str, seen: Seen, questions: Questi
     if stopped is not None:
         outcome, why, reason = ("cancelled" if stopped.code == "cancelled" else "failed"), str(stopped), stopped.code
     elif check is not None and not check.ok:
-        why = not_verified(spec.verify)
+        why = not_verified(check.failure)
         output = check.output_tail[-OUTPUT_MAX:]
         return Ended(outcome="failed", why=why, reason=VERIFY, fault="verify", output=output, result=result)
     elif terminal.exit_code:
