@@ -102,4 +102,6 @@ def test_an_end_without_an_error_has_words_of_its_own_and_advice_is_given_once()
     advised = f"too long: {attempt.ADVICE['context_overflow']}"
     assert attempt.of_error(ErrorInfo(code="context_overflow", message=advised)) == advised
     assert attempt.of_error(ErrorInfo(code="odd", message="odd.")) == "odd."
-    assert attempt.not_verified("make test").startswith("its work was not verified: make test failed: `treadle fleet")
+    assert attempt.not_verified("make test failed").startswith(
+        "its work was not verified: make test failed: `treadle fleet"
+    )
