@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import need
 from tests.verification.projects import verified
 
 PYTHON = sys.executable
@@ -79,6 +80,28 @@ CHEATS = {
     "sitecustomize.py ends every Python": (UNITTEST, {"sitecustomize.py": "import os\nos._exit(0)\n"}),
     "a module of the standard library is replaced": (UNITTEST, {"traceback.py": "import os\nos._exit(0)\n"}),
 }
+
+
+SCRIPT_TEST = """\
+import test from "node:test";
+import assert from "node:assert";
+import { add } from "./calc.mjs";
+test("adds", () => assert.equal(add(2, 3), 5));
+"""
+SCRIPT = {"calc.mjs": "export const add = (a, b) => a - b;\n", "calc.test.mjs": SCRIPT_TEST}
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"calc.mjs": "export const add = (a, b) => a + b;\n"}, "passed"),
+        ({"calc.mjs": "export const add = () => process.exit(0);\n"}, "failed"),
+        ({"calc.test.mjs": SCRIPT_TEST.replace("test(", "test.skip(")}, "judge changed"),
+    ],
+)
+def test_a_change_to_a_script_has_its_word(change: dict[str, str], word: str, tmp_path: Path) -> None:
+    found = verified(tmp_path, SCRIPT, {**SCRIPT, **change}, f"{need('node')} --test")
+    assert found.word == word and found.corners[0].counts is not None, found
 
 
 def changed(change: dict[str, str | None]) -> dict[str, str]:
