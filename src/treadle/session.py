@@ -49,6 +49,8 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     args: Any = None
     outside: str = ""
     """Why a command should run outside the sandbox; empty when it need not."""
+    confined: bool = False
+    """Whether it runs in a sandbox: the kernel decides what it can write, whatever its text seems to write."""
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):

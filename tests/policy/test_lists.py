@@ -45,6 +45,9 @@ def test_a_neighbour_whose_name_begins_like_the_workspace_is_outside_of_it(tmp_p
     judge = policy(tmp_path / "work")
     for access in (write(path), write(str(tmp_path / "work" / path)), run(f"touch {path}"), run(f"echo > {path}")):
         assert judge(access).verdict == "deny" and "outside the workspace" in (judge(access).reason or "")
+    confined = Access(tool="bash", kind="execute", command=f"echo > {path}", confined=True)
+    assert judge(confined).verdict == "allow"  # the kernel decides what it can write
+    assert policy(tmp_path / "work", deny_write=[path])(confined).verdict == "deny"
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,54 @@ def test_a_redirection_is_judged_as_a_write(repo: Path) -> None:
     assert guard(repo, "full-auto")(bash("make > ~/x")).verdict == "ask"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("cd src; echo a > ../top.txt", "echo x > /tmp/y", "make > ~/x", "cat > /tmp/a <<E\nx\nE", "echo $X >> $Y"),
+        *("echo x > .git/hooks/post-commit", "tee ../b < a", "cp a ../b 2> ../log", "f() { x > /y; }; f"),
+    ],
+)
+def test_what_a_confined_command_seems_to_write_does_not_matter(repo: Path, command: str) -> None:
+    judge = Profile(str(repo), NO_RULES, "full-auto", confined=lambda: True, disk=DISK)
+    assert judge(bash(command)).verdict == "allow"
+    assert judge(Access(tool="bash", kind="execute", command=command, outside="the network")).verdict == "ask"
+    held = Profile(str(repo), Rules(deny=("Write",)), "full-auto", confined=lambda: True, disk=DISK)
+    assert held(bash("echo x > /tmp/y")).verdict == "deny"
+    seen = Profile(str(repo), Rules(allow=("Bash(echo *)",)), "suggest", confined=lambda: True, disk=DISK)
+    assert seen(bash("echo x > y")).verdict == "ask"
+
+
+TESTS = "python3 -m pytest"
+ORDINARY = (
+    *("{}", "{} -q", "{} tests/test_a.py -k name", "{} | tail -5", "{} 2>&1 | tail -5", "cd HERE && {}", "cd HERE; {}"),
+    *("cd HERE && {} -q 2>&1 | tail -20", "cd src && {}", "(cd HERE && {} -q)", "{} > /dev/null", "{} 2>/dev/null"),
+    *("{} &> /dev/null", "{} -q 2>&1 | head -50", "{} | grep -i failed", "{} 2>&1 | grep -E 'passed|failed' | tail"),
+    *("{}; echo $?", '{}; echo "exit: $?"', "{} && echo ok", "{} || true", "timeout 60 {} -q", "time {}", "{} | wc -l"),
+    *("{} --durations=5 | sort | uniq -c", "ls && {}", "CI=1 {}", "PYTHONDONTWRITEBYTECODE=1 {}", "{} | sed -n '1,9p'"),
+    *("set -o pipefail; {} 2>&1 | tail -5", "{} -q < /dev/null", "for i in 1 2 3; do {} -q; done", "bash -c '{} -q'"),
+    *("pwd && {} -q", "{} -q 2>&1 | cat", "if {} -q; then echo good; else echo bad; fi", "{} -q\necho done"),
+)
+
+
+@pytest.mark.parametrize("command", ORDINARY)
+def test_a_rule_for_tests_and_parts_that_only_look_combine(repo: Path, command: str) -> None:
+    judge = guard(repo, "suggest", allow=(f"Bash({TESTS}*)",))
+    assert judge(bash(command.format(TESTS).replace("HERE", str(repo)))).verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("{} | tee x", "cd /etc && {}", "cd .. && {}", "cd src/../.. && {}", "{} | sh", "{} > x", "{}; rm x"),
+        *("{} | tail -5 /etc/passwd", "{} $(rm x)", "PATH=. {}", "{} | xargs rm", "{}; cat ~/.ssh/id", "cd src && ls"),
+        *("echo $HOME; {}", "{}; echo `rm x`", "{}; sed -n '1,20w x' y", "sed -i s/a/b/ x && {}", "cd src/out && {}"),
+        *("{}; set -- x", "{} | sort -o x", "{}; echo \u202edaer", "{}; cat *", "echo $?"),
+    ],
+)
+def test_but_not_with_parts_that_do_more_or_look_elsewhere(repo: Path, command: str) -> None:
+    assert guard(repo, "suggest", allow=(f"Bash({TESTS}*)",))(bash(command.format(TESTS))).verdict == "ask"
+
+
 def test_what_a_person_allowed_for_the_session_is_not_asked_again(repo: Path) -> None:
     judge = guard(repo, "suggest", deny=("Bash(rm *)",))
     judge.remember(bash("make test"))

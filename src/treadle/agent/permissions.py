@@ -66,6 +66,7 @@ class Permissions:
             configuration.spec.guards.judge,
             self._readable(),
             lambda: self._confining.offline,
+            confined=lambda: self._confining.wanted,
             private=(state_dir(), config_file()),
             disk=DISK,
             looks_freely=configuration.spec.looks_freely,

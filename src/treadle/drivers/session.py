@@ -102,7 +102,7 @@ class DrivenSession(BaseSession):
         self.spec = spec
         self.peer = peer
         self.silence = SILENCE
-        self._guard = Profile(spec.cwd, spec.rules, spec.mode, spec.add_dirs, spec.guards.judge, disk=DISK)
+        self._guard = self._profile(spec)
         self._work: Work | None = None
         self._lost: TreadleError | None = None
         self._spent = Totals()
@@ -449,8 +449,12 @@ class DrivenSession(BaseSession):
         remembered = self._guard.remembered
         self.spec = spec = msgspec.structs.replace(self.spec, mode=mode)
         self._info = msgspec.structs.replace(self._info, mode=mode)
-        self._guard = Profile(spec.cwd, spec.rules, mode, spec.add_dirs, spec.guards.judge, disk=DISK)
+        self._guard = self._profile(spec)
         self._guard.remembered.update(remembered)
+
+    def _profile(self, spec: SessionSpec) -> Profile:
+        guard, sealed = spec.guards.judge, is_sealed(self.peer)
+        return Profile(spec.cwd, spec.rules, spec.mode, spec.add_dirs, guard, confined=lambda: sealed, disk=DISK)
 
     # Ending
 

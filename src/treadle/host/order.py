@@ -52,11 +52,13 @@ def policy_of(profile: PolicyProfile, root: str, disk: Disk = DISK) -> ListPolic
 class RunSupervisor:
     """`watch` returns why a run must be stopped, or None. A turn is what the agent says between two rounds of tools.
 
-    `asked`: approval is asked before anything happens, so whatever happens has been approved.
+    `asked`: approval is asked before anything happens, so whatever happens has been approved. `confined`: commands run
+    in a sandbox, so that what their text seems to write does not matter.
     """
 
-    def __init__(self, order: WorkOrder, *, asked: bool = False) -> None:
+    def __init__(self, order: WorkOrder, *, asked: bool = False, confined: bool = False) -> None:
         self._asked = asked
+        self._confined = confined
         self._disk = RememberingDisk()
         self._policy = policy_of(order.policy, order.workspace.root, self._disk)
         self._reads = bool(order.policy.deny_read)
@@ -94,7 +96,7 @@ class RunSupervisor:
     def _judge(self, event: AnyAgentEvent) -> Decision | None:
         match event:
             case ToolCalled():
-                access = access_of(event.tool_name, event.input)
+                access = replace(access_of(event.tool_name, event.input), confined=self._confined)
                 decision = self._policy(access)
                 if decision.verdict == "deny" or decision.verdict == "ask" and not self._asked:
                     return decision
@@ -106,7 +108,7 @@ class RunSupervisor:
                 changed = Access(tool="file_changed", kind="write", paths=(event.path,))
                 return self._policy.happened(changed, asked=self._asked)
             case CommandExecuted():
-                run = Access(tool="bash", kind="execute", command=event.command)
+                run = Access(tool="bash", kind="execute", command=event.command, confined=self._confined)
                 return self._policy.happened(run, asked=self._asked)
         return None
 

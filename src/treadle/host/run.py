@@ -684,7 +684,7 @@ class HostRun:
         observed.walls = self._stated(self._cage, executor)
         self._record()
         self._asked = executor.guards
-        supervisor = RunSupervisor(order, asked=executor.guards)
+        supervisor = RunSupervisor(order, asked=executor.guards, confined=observed.walls is not None)
         self._open_outputs()
         try:
             async with contextlib.aclosing(executor.run(order, self.run_id)) as batches:

@@ -122,7 +122,7 @@ class ListPolicy:
         if ruled is not None and ruled.verdict == "deny":
             return ruled
         writes = list(access.paths) if access.kind == "write" else []
-        if access.command is not None and not _plainly_writes_nothing(access.command):
+        if access.command is not None and not access.confined and not _plainly_writes_nothing(access.command):
             writes += written(shell.read(access.command))
         for path in writes:
             real = self._paths.places(path)[-1]

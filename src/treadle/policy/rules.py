@@ -133,9 +133,13 @@ def _plain(name: str) -> str:
 class RuleSet:
     """Rules prepared for one working directory."""
 
-    def __init__(self, rules: Rules, cwd: str, disk: Disk) -> None:
+    def __init__(
+        self, rules: Rules, cwd: str, disk: Disk, looks: Callable[[str, shell.Part], bool] = lambda command, part: False
+    ) -> None:
+        """`looks`: whether this part of a command only looks at what may be read, so that no rule need allow it."""
         self.cwd = cwd
         self._disk = disk
+        self._looks = looks
         self.allow = [parse_rule(text) for text in rules.allow]
         self.ask = [parse_rule(text) for text in rules.ask]
         self.deny = [parse_rule(text) for text in rules.deny]
@@ -242,7 +246,8 @@ class RuleSet:
             if self.names_command(access):
                 return True
             judged = [part for part in script.parts if not part.wrapper]
-            return script.understood and bool(judged) and all(_part_allowed(part, texts) for part in judged)
+            rest = [part for part in judged if not _part_allowed(part, texts)] if script.understood else judged
+            return len(rest) < len(judged) and all(self._looks(access.command or "", part) for part in rest)
         if access.paths:
             return all(any(self.path_matches(text, path) for text in texts) for path in access.paths)
         return access.url is not None and any(host_matches(text, access.url) for text in texts)
@@ -402,6 +407,7 @@ class Profile:
         readable: Iterable[str] = (),
         contained: Callable[[], bool] = lambda: False,
         *,
+        confined: Callable[[], bool] = lambda: False,
         private: Iterable[str] = (),
         disk: Disk,
         looks_freely: bool = False,
@@ -410,16 +416,18 @@ class Profile:
     ) -> None:
         """With `mode` None, whatever no rule forbids is allowed. `readable`: further directories that may only be read.
         `contained`: whether commands can reach only the workspace, so that the mode need not ask about them.
+        `confined`: whether they run in a sandbox, so that what their text seems to write does not matter.
         `unreachable`: why an address is not among those that this session reaches; a rule that allows it goes before.
         `configured`: why git runs a program in a directory because of that repository's own configuration.
         `private`: Treadle's own files. Without a mode, which would ask, they are denied unless a rule names them."""
         self.contained = contained
+        self.confined = confined
         self.looks_freely = looks_freely
         self.unreachable = unreachable
         self.configured = configured
         self.private = [*map(disk.real, private)]
         self.mode = mode
-        self.rules = RuleSet(rules, disk.real(cwd), disk)
+        self.rules = RuleSet(rules, disk.real(cwd), disk, self._only_looks)
         self.denying = RuleSet(Rules(deny=rules.deny), disk.real(cwd), disk) if rules.ask or rules.allow else self.rules
         """The deny rules alone, which hold in every mode."""
         self.inside = [disk.real(posixpath.join(cwd, directory)) for directory in (cwd, *add_dirs)]
@@ -428,11 +436,14 @@ class Profile:
         self.remembered: set[tuple[str, str]] = set()
 
     def __call__(self, access: Access) -> Decision:
+        if access.command is not None and not access.outside and self.mode not in ("plan", "suggest"):
+            access = msgspec.structs.replace(access, confined=self.confined())
         decision = self.judge(access)
         if decision.verdict == "ask" and self.was_allowed(access):
             decision = Decision(verdict="allow", by="person")
         if self.extra is not None:
-            decision = strictest(decision, *map(self.extra, (access, *_redirected(access))))
+            written = [] if access.confined else _redirected(access)
+            decision = strictest(decision, *map(self.extra, (access, *written)))
         return decision
 
     def judge(self, access: Access) -> Decision:
@@ -442,7 +453,8 @@ class Profile:
         ruled = self.rules.judge(access)
         decisions = [ruled or self.by_mode(access)]
         named = self.rules.names_command(access)
-        decisions += [one for one in map(self.judge, _redirected(access)) if not (named and one.by == "mode")]
+        written = map(self.rules.judge if access.confined else self.judge, _redirected(access))
+        decisions += [one for one in written if one is not None and not (named and one.by == "mode")]
         if self.mode == "plan":
             decisions.append(judge(access, "plan"))
         if access.url is not None and ruled is None and (why := self.unreachable(access.url)):
@@ -488,24 +500,31 @@ class Profile:
         """Whether a command only reads, in places that may be read; with `edits`, or only moves files about in the
         workspace. A file that a rule hides, or that a link leads out of the workspace, makes it one to ask about."""
         from treadle.policy import shell
-        from treadle.policy.writes import in_sight, looks_around, named, only_looks, only_organises
 
-        if not in_sight(command):
-            return False
         script = shell.read(command)
-        looks = only_looks(script)
-        if not looks and not (edits and only_organises(script)):
+        plain = bool(script.parts) and script.understood and not script.writes
+        return plain and all(self._only_looks(command, part, edits=edits) for part in script.parts)
+
+    def _only_looks(self, command: str, part: shell.Part, *, edits: bool = False) -> bool:
+        """The same for a part of a command."""
+        from treadle.policy import shell
+        from treadle.policy.writes import ORGANISERS, in_sight, looks, looks_around, named
+
+        words, script = named(part), shell.read(command)
+        organises = edits and part.certain and not part.assignments and part.words[0] in ORGANISERS
+        if words is None or not in_sight(command) or not (looks(part) or organises):
             return False
-        if looks_around(script) and self.rules.hidden_patterns():
+        if looks_around(part) and self.rules.hidden_patterns():
             return False
-        places = [*script.reads]
-        for part in script.parts:
-            if (words := named(part)) is None:
-                return False
-            if part.globs:
-                words += itertools.islice((path for glob in part.globs for path in self.rules.found(glob)), MOST_PLACES)
-            places += words
-        return len(places) < MOST_PLACES and all(map(self._in_sight, places)) and (looks or self._editable(places))
+        globs = (path for glob in shell.joined(script.bases, part.globs) for path in self.rules.found(glob))
+        places = [
+            *script.bases,
+            *script.reads,
+            *shell.joined(script.bases, words),
+            *itertools.islice(globs, MOST_PLACES),
+        ]
+        seen = len(places) < MOST_PLACES and all(map(self._in_sight, places))
+        return seen and (not organises or self._editable(places))
 
     def _in_sight(self, path: str) -> bool:
         at = self.rules.places(path)

@@ -504,7 +504,8 @@ _BACKTICKS = re.compile(r"\$\{[^}`]*`([^`]*)`")
 """Those in an expansion, which the grammar does not see."""
 _NOWHERE = re.compile(r"/dev/(null|stdout|stderr|tty|fd/\d+)|\d+|-")
 _HARMLESS = re.compile(
-    r"(LANG|LC_\w+|TZ|TERM|NO_COLOR|FORCE_COLOR|CI|DEBUG|NODE_ENV|RUST_(LOG|BACKTRACE)|PYTHONUNBUFFERED)"
+    r"(LANG|LC_\w+|TZ|TERM|NO_COLOR|FORCE_COLOR|CI|DEBUG|NODE_ENV|COLUMNS|RUST_(LOG|BACKTRACE)"
+    r"|PYTHON(UNBUFFERED|DONTWRITEBYTECODE|HASHSEED))"
 )
 
 

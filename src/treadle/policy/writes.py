@@ -46,6 +46,9 @@ _CHECKED: dict[str, Callable[[Sequence[str]], bool]] = {
     "sort": lambda words: not any(map(_SORT.fullmatch, words)),
     "uniq": _uniq,
     "date": lambda words: not any(word.startswith(("-s", "--set", "-f", "--file")) for word in words),
+    "sed": lambda words: words[:1] == ("-n",) and re.fullmatch(r"(\d+,)?(\d+|\$)p", "".join(words[1:2])) is not None,
+    "set": lambda words: all(re.fullmatch(r"[+-][eux]*o?|pipefail", word) for word in words),
+    "cd": lambda words: len(words) == 1,
 }
 _RECURSIVE = {"grep", "egrep", "fgrep", "rg", "find", "diff"}
 
@@ -56,19 +59,24 @@ def in_sight(command: str) -> bool:
     return all(character.isprintable() or character in "\n\t" for character in command)
 
 
+def looks(part: Part) -> bool:
+    """Whether it only reads: files that it names, those below them (`looks_around`), or its input. `$?` is a number."""
+    known = part.certain or part.words[0] == "echo" and not re.search(r"[`$*?{\[]", part.text.replace("$?", ""))
+    if not known or part.assignments:
+        return False
+    check = _CHECKED.get(part.words[0])
+    return check(part.words[1:]) if check is not None else part.words[0] in PLAIN
+
+
 def only_looks(script: ShellScript) -> bool:
-    """Whether every command in it only reads."""
-    return _simple(script) and all(map(_looks, script.parts))
+    """Whether every command in it only reads, where it starts."""
+    plain = script.understood and not script.writes and script.bases == ("",)
+    return plain and bool(script.parts) and all(map(looks, script.parts))
 
 
-def only_organises(script: ShellScript) -> bool:
-    """Whether every command in it only reads, or makes, moves and copies files."""
-    return _simple(script) and all(_looks(part) or part.words[0] in ORGANISERS for part in script.parts)
-
-
-def looks_around(script: ShellScript) -> bool:
-    """Whether a command in it reads more files than it names."""
-    return any(part.words[0] in _RECURSIVE for part in script.parts)
+def looks_around(part: Part) -> bool:
+    """Whether it reads more files than it names."""
+    return part.words[0] in _RECURSIVE
 
 
 def named(part: Part) -> list[str] | None:
@@ -80,18 +88,6 @@ def named(part: Part) -> list[str] | None:
         elif "/" in word or "~" in word or ".." in word or word.startswith("--files"):
             return None
     return found
-
-
-def _simple(script: ShellScript) -> bool:
-    parts = script.parts
-    usual = all(part.certain and part.plain and not part.assignments and part.words for part in parts)
-    return bool(parts) and script.understood and not script.writes and usual and script.bases == ("",)
-
-
-def _looks(part: Part) -> bool:
-    name = part.words[0]
-    check = _CHECKED.get(name)
-    return check(part.words[1:]) if check is not None else name in PLAIN
 
 
 class WriteTarget(msgspec.Struct, frozen=True):
