@@ -64,7 +64,7 @@ class RealAgent(Driven):
 
     def program(self, seed: int) -> list[str]:
         self.kind = self.wanted
-        env = {**environment(self.kind, self.home, self.server.url), "TERM": "xterm-256color"}
+        self.env = env = {**environment(self.kind, self.home, self.server.url), "TERM": "xterm-256color"}
         if self.kind == "claude":
             trust = {str(self.work): {"hasTrustDialogAccepted": True}}
             asked = {

@@ -54,6 +54,12 @@ BOXES: dict[str, tuple[str, Callable[[str, int, str], list[str]], list[str], lis
         ["", "  model default · /srv/work", "  ? for shortcuts"],
     ),
     "gemini": (">", between("▄", " M ", "   ", "▀"), ["─" * 30, " Shift+Tab to accept edits"], [" ~/x   no sandbox"]),
+    "gemini with few colours": (
+        ">",
+        between("", " M ", "   ", ""),
+        ["─" * 30, " Shift+Tab to accept edits", ""],
+        ["", " workspace (/directory)   sandbox", " ~/x   no sandbox"],
+    ),
     "copilot": ("❯", RULED, ["● Done.", ""], [" Interactive · Manual Approval"]),
     "qwen": (">", RULED, ["● Done.", ""], ["  ? for shortcuts"]),
     "kimi": (">", between("─", "│ M ", "│   ", "─", "│"), ["● Done.", ""], [" K2"]),

@@ -15,6 +15,7 @@ from tests.cli.terminal.shells import Shell
 from tests.terminal.boxed_agent import BOXES, shown
 from treadle.terminal import judge
 from treadle.terminal.detectors import named
+from treadle.terminal.detectors.table import Detector
 
 __all__ = ["shell"]
 
@@ -33,23 +34,27 @@ TEXTS = [
 WIDTHS = (40, 80, 200)
 
 
+def table(agent: str) -> Detector:
+    return named(agent.partition(" ")[0])
+
+
 @pytest.mark.parametrize("cols", WIDTHS)
 @pytest.mark.parametrize("agent", BOXES)
 def test_a_box_holds_exactly_the_text_that_was_typed(agent: str, cols: int) -> None:
     for text in TEXTS:
-        found = judge.content(named(agent), shown(agent, text, cols))
+        found = judge.content(table(agent), shown(agent, text, cols))
         assert judge.holds(found, text.encode()), (text, found)
-        assert not judge.mode(named(agent), shown(agent, text, cols)) or text[0] in "#!", text
+        assert not judge.mode(table(agent), shown(agent, text, cols)) or text[0] in "#!", text
         for other in (f"x{text}", f"{text} more", text[:-2] if len(text) < 150 else "y" + text):
-            assert not judge.holds(judge.content(named(agent), shown(agent, other, cols)), text.encode()), (text, other)
+            assert not judge.holds(judge.content(table(agent), shown(agent, other, cols)), text.encode()), (text, other)
 
 
 @pytest.mark.parametrize("cols", WIDTHS)
 @pytest.mark.parametrize("agent", [agent for agent in BOXES if agent != "pi"])
 def test_a_box_in_its_shell_mode_says_so(agent: str, cols: int) -> None:
     for text in ("", "touch x", "three\nshort\nlines"):
-        assert judge.mode(named(agent), shown(agent, text, cols, "!")) == "shell"
-        assert judge.mode(named(agent), shown(agent, text, cols)) == ""
+        assert judge.mode(table(agent), shown(agent, text, cols, "!")) == "shell"
+        assert judge.mode(table(agent), shown(agent, text, cols)) == ""
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from treadle.light import Any
 
 TERMINAL = {
     "run": ("start", "Run a program in a terminal that outlives this one."),
+    "restore": ("start", "Start terminals again that the machine or a killed supervisor has ended."),
     "attach": ("start", "Join a terminal: see what its program shows and type into it."),
     "wall": ("start", "Watch several terminals in one view, the one that asks in front, and type into any."),
     "ls": ("status", "List terminals."),

@@ -29,6 +29,10 @@ PAUSE = 1.0
 SUMMARY = FileRecord(dict[str, Any], format=FORMAT, sync=False, decode=plain_object, encode=plain_text)
 EXIT = FileRecord(dict[str, Any], format=1, sync=False, decode=plain_object, encode=plain_text)
 """How a terminal ended."""
+START = FileRecord(dict[str, Any], format=1, decode=plain_object, encode=plain_text)
+"""How a terminal was started, for as long as it runs: what is left of it can be restored."""
+NOT_STORED = ("id", "directory", "state_file", "env", "record")
+"""Settings that are made anew. The values of `env` may be secrets; a recording would be overwritten."""
 
 
 def write(place: Place, detail: dict[str, Any], idle_ms: int) -> None:
@@ -172,6 +176,15 @@ def keep_exit(path: str, record: dict[str, Any], output: Rotated) -> None:
     except StorageError:
         output.give_back(GIVEN_BACK)
         EXIT.save(path, record)
+
+
+def keep_start(place: Place, settings: dict[str, Any]) -> None:
+    """Write the start record. A terminal also runs without one, but cannot be restored then."""
+    stored = {name: value for name, value in settings.items() if name not in NOT_STORED}
+    try:
+        START.save(place.start, {"format": 1, "settings": stored, "env": [name for name, _ in settings["env"]]})
+    except StorageError:
+        pass
 
 
 def exit_record(path: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from treadle.io.standard_streams import forget
 from treadle.light import Any, NoReturn
 from treadle.terminal import lock as locks
 from treadle.terminal.detectors import alone
-from treadle.terminal.history import Log
+from treadle.terminal.history import Log, keep_start
 from treadle.terminal.lock import Lock
 from treadle.terminal.places import Place, default_directory, free_id
 from treadle.terminal.settings import TerminalSettings
@@ -134,6 +134,8 @@ def supervise(given: dict[str, Any], locked: int, tell: int) -> NoReturn:
                 lock.remove()
         else:
             reason = supervisor.cannot_run(EXEC_PATIENCE)
+            if not reason:
+                keep_start(place, vars(settings))
             os.write(tell, f"{reason or 'ok'}\n".encode(errors="replace"))
             os.close(tell)
             gc.freeze()
@@ -158,8 +160,8 @@ def _prepare(settings: TerminalSettings) -> tuple[Place, Lock]:
     settings.command = alone(settings.command)
     settings.id = settings.id or free_id(directory, settings.command[0])
     place = Place(directory, settings.id)
-    lock = _take(place)
-    for path in (place.exit, place.out, f"{place.out}.1", place.state, place.summary):
+    lock = _take(place, settings.workdir)
+    for path in (place.exit, place.out, f"{place.out}.1", place.state, place.summary, place.start):
         try:
             os.unlink(path)
         except FileNotFoundError:
@@ -172,16 +174,16 @@ def _prepare(settings: TerminalSettings) -> tuple[Place, Lock]:
     return place, lock
 
 
-def _take(place: Place) -> Lock:
+def _take(place: Place, workdir: str) -> Lock:
     try:
-        return locks.take(place)
+        return locks.take(place, workdir)
     except Busy:
         if not _dismiss(place):
             raise
     deadline = time.monotonic() + 2
     while True:
         try:
-            return locks.take(place)
+            return locks.take(place, workdir)
         except Busy:
             if time.monotonic() > deadline:
                 raise

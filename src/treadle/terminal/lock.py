@@ -15,7 +15,7 @@ from treadle.errors import Busy, ConfigError, NotFound, StorageError, TreadleErr
 from treadle.io import paths
 from treadle.io.files import move_if_there, storage_error, write_atomic
 from treadle.io.paths import state_dir
-from treadle.terminal.history import exit_record
+from treadle.terminal.history import START, exit_record
 from treadle.terminal.places import Place
 
 # Whether an ended terminal has left work in a worktree of its own. Light: every start of a terminal asks it.
@@ -40,14 +40,23 @@ def directory(workdir: str) -> str:
 
 def left_in(place: Place) -> str:
     """The worktree that an ended terminal has left, neither brought over nor thrown away."""
+    return directory(workdir_of(place))
+
+
+def workdir_of(place: Place) -> str:
+    """Where the program of an ended terminal worked, by its exit record or, if it was lost, by its start record."""
     try:
-        return directory(str(exit_record(place.exit).get("workdir") or ""))
+        return str(exit_record(place.exit).get("workdir") or "")
     except NotFound:
-        return ""
+        record = START.load(place.start)
+        return str(record["settings"].get("workdir") or "") if record else ""
 
 
-def check(place: Place) -> None:
-    """Refuse to give away an id whose last terminal has left work: its exit record is how that work is found."""
+def check(place: Place, workdir: str = "") -> None:
+    """Refuse to give away an id whose last terminal has left work: its records are how that work is found.
+
+    What is started in that worktree again goes on with it.
+    """
     try:
         left = left_in(place)
     except StorageError as error:
@@ -55,7 +64,7 @@ def check(place: Place) -> None:
             f"whether the last program in {place.id} has left work is not known: {error}",
             hint=f"use another id, or remove {place.exit} if you miss nothing",
         ) from error
-    if left:
+    if left and not os.path.realpath(workdir or "/").startswith(os.path.join(left, "")):
         raise ConfigError(
             f"the last program in {place.id} has left work in its worktree",
             hint=f"`treadle merge {place.id}` brings it over, --discard throws it away; or use another id",
@@ -122,6 +131,7 @@ def move(before: Place, after: Place) -> None:
         for old, new in ((before.out, after.out), (before.log, after.log)):
             for suffix in ("", ".1"):
                 move_if_there(old + suffix, new + suffix)
+        move_if_there(before.start, after.start)
         for path in (before.summary, before.sock):
             _unlink(path)
     finally:
@@ -135,7 +145,7 @@ def _unlink(path: str) -> None:
         pass
 
 
-def take(place: Place) -> Lock:
+def take(place: Place, workdir: str = "") -> Lock:
     """Take the lock. Raises Busy, naming the holder. What a dead supervisor left is taken over."""
     while True:
         try:
@@ -152,8 +162,8 @@ def take(place: Place) -> Lock:
         os.close(fd)  # its last holder removed it between our open and our lock
     try:
         _refuse_survivor(place)
-        if os.path.exists(place.exit):
-            check(place)
+        if os.path.exists(place.exit) or os.path.exists(place.start):
+            check(place, workdir)
     except TreadleError:
         os.close(fd)
         raise
@@ -184,10 +194,12 @@ def _refuse_survivor(place: Place) -> None:
     """Refuse to start a second copy of a program that outlived its supervisor.
 
     Pids are reused, but a supervisor's program leads its own session, which a process with a reused pid rarely does.
+    After a reboot many do: no process is older than the machine's start.
     """
     _, child = place.pids()
     try:
-        survives = child > 1 and os.getsid(child) == child
+        booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+        survives = child > 1 and os.getsid(child) == child and os.stat(place.pid).st_mtime > booted
     except OSError:
         return
     if survives:

@@ -40,6 +40,7 @@ class Place:
         self.exit = f"{base}.exit"
         self.state = f"{base}.state"
         self.summary = f"{base}.summary"
+        self.start = f"{base}.start"
         self.renamed = f"{base}.renamed"  # marks that the terminal started under this id now has another
 
     @property

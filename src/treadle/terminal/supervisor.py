@@ -206,6 +206,7 @@ class Supervisor:
         self._report: TreeEnd | None = None  # how the tree ended
         self._status: int | None = None  # the program's exit status, if its reaper died before it could report it
         self._died = 0.0
+        self._signalled_to_end = False  # by a signal, as when the machine shuts down: it can be restored
         self._markers: list[str] = []  # files that mark our earlier ids
 
     # Starting and running...
@@ -258,7 +259,8 @@ class Supervisor:
         self.clients.close()
         if self._tree:
             self._let_go(self._tree)
-        for path in (self.settings.state_file, *self._markers):
+        ended = [] if self._signalled_to_end or self.lock.replaced else [self.place.start]
+        for path in (self.settings.state_file, *self._markers, *ended):
             try_remove(path)
         self.lock.remove()
 
@@ -580,6 +582,7 @@ class Supervisor:
         for number in numbers:
             if number not in (signal.SIGCHLD, signal.SIGUSR1):
                 self.log("info", "signal", number=number)
+                self._signalled_to_end = True
                 self.leave()
 
     # Answers...

@@ -14,7 +14,6 @@ from treadle.io.descriptors import remove_tree
 from treadle.io.files import is_locked
 from treadle.io.paths import private_dir
 from treadle.terminal import lock
-from treadle.terminal.history import exit_record
 from treadle.terminal.listing import row
 from treadle.terminal.places import Place, default_directory
 from treadle.terminal.settings import TerminalSettings
@@ -67,7 +66,7 @@ def _workdir(place: Place) -> str:
     if found["alive"]:
         return str(found.get("workdir") or "")
     try:
-        return str(exit_record(place.exit).get("workdir") or "")
+        return lock.workdir_of(place)
     except TreadleError:
         return ""
 

@@ -90,6 +90,7 @@ def _tell(name: str, report: dict[str, Any]) -> None:
 def _kill_orphans(where: Place, grace: float) -> dict[str, Any]:
     """Supervisor and reaper were killed at the same moment. The processes are found by a variable in their environment:
     their pids may belong to others by now."""
+    from treadle.io.files import try_remove
     from treadle.io.process import registry, table
     from treadle.terminal.settings import STATE_FILE_VARIABLE
 
@@ -101,6 +102,7 @@ def _kill_orphans(where: Place, grace: float) -> dict[str, Any]:
         return [*({each.pid: each for pid in found for each in table.descendants(pid, every)} | found).values()]
 
     ended, left = registry.end(find, grace)
+    try_remove(where.start)  # a person ended it
     return {"code": None, "ended": _named(ended), "survivors": _left(left), "unseen": True, "lost": True}
 
 
@@ -147,7 +149,7 @@ def _from_outside(where: Place, grace: float) -> dict[str, Any]:
 
 # `treadle clean`.
 
-ENDINGS = (".exit", ".log", ".log.1", ".out", ".out.1", ".state", ".summary", ".renamed", ".pid", ".sock")
+ENDINGS = (".exit", ".log", ".log.1", ".out", ".out.1", ".state", ".summary", ".start", ".renamed", ".pid", ".sock")
 
 
 CLEAN_HELP = """Remove what terminals that have ended left: logs, output and exit records.

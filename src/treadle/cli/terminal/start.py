@@ -8,13 +8,14 @@ import time
 
 from treadle.cli.arguments import Arguments, UsageError, small
 from treadle.cli.terminal import WHERE, directory, duration, place, show, warn
-from treadle.errors import ConfigError, NotFound
+from treadle.errors import ConfigError, NotFound, TreadleError
 from treadle.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from treadle.terminal.places import Place
+    from treadle.terminal.restore import LostTerminal
     from treadle.terminal.settings import TerminalSettings
 
 
@@ -173,6 +174,69 @@ def _settings(given: Arguments) -> TerminalSettings:
         settings.env.append((name, value))
     settings.command = given.rest
     return settings
+
+
+# `treadle restore`.
+
+RESTORE_HELP = """Start terminals again that the machine or a killed supervisor has ended.
+
+    treadle restore ID... [--choose | --fresh] [--json]
+    treadle restore --all [--choose] [--json]
+
+`treadle ls --lost` lists them. Each is started as before, in its directory and with its settings; Claude Code, Codex,
+Gemini, opencode, Qwen and Copilot continue their last conversation there. Where several of one agent worked in one
+directory, you choose the conversation in it. A prompt that was on the command line is not sent again. The values that
+--env was given are not stored: they are taken from the environment of this command.
+
+  --all      every lost agent; other programs are started again only by name
+  --choose   let the agent offer its conversations
+  --fresh    the same command again, without a conversation
+"""
+
+
+@small(RESTORE_HELP, WHERE, "--all --choose --fresh --json", words="terminals")
+def restore_command(given: Arguments) -> int:
+    if bool(given.rest) == ("--all" in given.flags):
+        raise UsageError("expected ids, or --all")
+    if "--fresh" in given.flags and given.flags & {"--all", "--choose"}:
+        raise UsageError("--fresh is for ids, and without --choose")
+    from treadle.terminal import restore
+    from treadle.terminal.detectors import by_command
+
+    found = {each.place.id: each for each in restore.lost(directory(given))}
+    if missing := [name for name in given.rest if name not in found]:
+        raise NotFound(f"no lost terminal: {', '.join(missing)}", hint="`treadle ls --lost` lists them")
+    chosen = [each for name, each in found.items() if name in given.rest or not given.rest]
+    unclear = restore.ambiguous(list(found.values()))
+    done: list[dict[str, object]] = []
+    for each in chosen:
+        if not given.rest and not by_command(each.settings.command):
+            why = "not an agent: it is started again only by name"
+            done.append({"id": each.place.id, "restored": False, "note": why})
+            continue
+        how = restore.CHOOSE if "--choose" in given.flags or each.place.id in unclear else restore.LAST
+        done.append(_restore(each, restore.FRESH if "--fresh" in given.flags else how))
+    if "--json" in given.flags:
+        show(done)
+    elif not done:
+        sys.stdout.write("No terminal was lost\n")
+    else:
+        for row in done:
+            sys.stdout.write(f"{row['id']}: {'' if row['restored'] else 'not restored: '}{row['note']}\n")
+    failed = [row for row in done if not row["restored"] and (given.rest or row.get("command"))]
+    return 1 if failed else 0
+
+
+def _restore(lost: LostTerminal, how: str) -> dict[str, object]:
+    from treadle.terminal.launch import launch
+
+    row: dict[str, object] = {"id": lost.place.id, "restored": False, "command": list(lost.settings.command)}
+    try:
+        settings, note = lost.prepared(how, dict(os.environ))
+        launch(settings)
+    except TreadleError as error:
+        return row | {"note": error.message + (f" ({error.hint})" if error.hint else "")}
+    return row | {"restored": True, "note": note, "command": list(settings.command)}
 
 
 # `treadle attach`.

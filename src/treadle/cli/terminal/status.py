@@ -34,18 +34,22 @@ LEFT = "left by a dead supervisor, `treadle ls --repair` removes it"
 LS_HELP = """List terminals.
 
     treadle ls [--all] [--json] [--watch] [--repair]
+    treadle ls --lost [--json]
 
 Those that run, with their state, since when, where, how many texts are queued, what they run, and what they ask or
 said last; with --all also those that have ended, with their exit codes. --watch shows it again and again, until Ctrl-C.
 The socket of a dead supervisor is named. --repair removes it, and has a supervisor whose socket or directory was
 removed make it again at once, rather than within three seconds; nothing else is changed.
+--lost lists those that a reboot or a killed supervisor has ended; `treadle restore` starts them again.
 """
 
 
-@small(LS_HELP, WHERE, "--all --json --watch --repair")
+@small(LS_HELP, WHERE, "--all --json --watch --repair --lost")
 def ls_command(given: Arguments) -> int:
     given.exactly(0, "no arguments")
     where = directory(given)
+    if "--lost" in given.flags:
+        return _lost(where, "--json" in given.flags)
     if "--watch" in given.flags:
         return _watch(where, "--all" in given.flags)
     left = _repair(where) if "--repair" in given.flags else [f"{path}: {LEFT}" for path in stale(where)]
@@ -60,6 +64,28 @@ def ls_command(given: Arguments) -> int:
         _table(found)
     if left:
         warn("\n".join(f"treadle: {line}" for line in left))
+    return 0
+
+
+def _lost(where: str, as_json: bool) -> int:
+    import time
+
+    from treadle.terminal.restore import lost
+
+    found = lost(where)
+    rows = [{"id": e.place.id, "workdir": e.settings.workdir, "command": list(e.settings.command)} for e in found]
+    if as_json:
+        show([row | {"seen": each.seen, "env": each.variables} for row, each in zip(rows, found, strict=True)])
+        return 0
+    width = max((len(each.place.id) for each in found), default=0)
+    for row, each in zip(rows, found, strict=True):
+        ago = span(max(0, int((time.time() - each.seen) * 1000)))
+        words = " ".join(row["command"])
+        sys.stdout.write(f"  {row['id']:{width}}  seen {ago} ago  {at_home(each.settings.workdir)}  {words}\n")
+    last = (
+        "`treadle restore ID` starts one again, `treadle restore --all` every agent" if rows else "No terminal was lost"
+    )
+    sys.stdout.write(f"{last}\n")
     return 0
 
 

@@ -93,19 +93,19 @@ def by_command(command: Sequence[str]) -> str:
 
     Also recognises `npx @openai/codex` and `node /opt/gemini/bin/gemini.js`.
     """
-    return _agent(command)[0]
+    return position(command)[0]
 
 
 def alone(command: Sequence[str]) -> list[str]:
     """The command with arguments that keep it from sharing a background process, which would end with one session."""
-    name, at = _agent(command)
+    name, at = position(command)
     more = named(name).alone if name else []
     if set(more) <= set(command):
         return list(command)
     return [*command[: at + 1], *more, *command[at + 1 :]]
 
 
-def _agent(command: Sequence[str]) -> tuple[str, int]:
+def position(command: Sequence[str]) -> tuple[str, int]:
     """The agent, and which word of the command is its program."""
     names = files()
     for at, word in enumerate(command[:6]):

@@ -103,6 +103,8 @@ class Detector:
     - `placeholder`: what an empty input box shows; `suggests`: whether it shows a suggested prompt there, behind the
       cursor; `box_note`: a line inside of the box that is not typed text.
     - `alone`: arguments that keep it from starting background processes which other sessions would use too.
+    - `resume`: arguments that continue its `last` conversation in a directory, or let the person `choose` one; `marks`
+      are those with which a command line says by itself what it continues.
     """
 
     def __init__(
@@ -115,10 +117,12 @@ class Detector:
         settle_ms: int = 0,
         suggests: bool = False,
         alone: Sequence[str] = (),
+        resume: dict[str, list[str]] | None = None,
         **patterns: str,
     ) -> None:
         self.name = name
         self.alone = list(alone)
+        self.resume = resume or {}
         self.known_by = re.compile("|".join(known_by), re.MULTILINE)
         self.box = box
         self.signs = tuple(signs)
@@ -154,6 +158,7 @@ KINDS: dict[str, type] = {
     "settle_ms": int,
     "suggests": bool,
     "box": dict,
+    "resume": dict,
 }
 NEEDED = ("name", "known_by", "block", "signs", "box")
 PATTERNS = ("prompt", "block", "skip", "end", "ready", "placeholder", "box_note")
@@ -194,6 +199,10 @@ def _detector(table: dict[str, Any]) -> Detector:
         _pattern(f"known_by, entry {number}", pattern)
     for number, word in enumerate(table.get("alone", ()), 1):
         _checked(f"alone, entry {number}", word, str)
+    for key, words in table.get("resume", {"choose": [], "marks": []}).items():
+        _checked(f"resume.{key}", words, list)
+    if set(table.get("resume", ("choose", "marks"))) - {"last"} != {"choose", "marks"}:
+        raise _Wrong("resume has choose and marks, and may have last")
     signs = [_sign(f"signs, entry {number}", sign) for number, sign in enumerate(table["signs"], 1)]
     given = {key: value for key, value in table.items() if key not in ("name", "signs", "box")}
     return Detector(table["name"], box=_box(table["box"]), signs=(*signs, *COMMON_DIALOGS), **given)
