@@ -30,8 +30,13 @@ def store(tmp_path: Path) -> ReceiptStore:
     return ReceiptStore(str(tmp_path / "receipts"))
 
 
+def added(store: ReceiptStore, made: receipts.Receipt) -> receipts.Receipt:
+    """Of a run that was registered, so that the receipt is signed if the store has a key."""
+    return store.add(made, store.register(made.meta.run_id, None, None, key_in_reach=False))
+
+
 def fill(store: ReceiptStore, number: int = 4) -> list[str]:
-    return [store.add(receipt()).meta.run_id for _ in range(number)]
+    return [added(store, receipt()).meta.run_id for _ in range(number)]
 
 
 def only(signer: Signer) -> TrustedKeys:
@@ -191,15 +196,30 @@ def test_what_a_crash_interrupted_is_finished_by_the_next(store: ReceiptStore, m
     assert [link.run_id for link in store.links()] == [*ids, third.meta.run_id]
 
 
-def test_a_signed_receipt_vouches_for_those_before_it(tmp_path: Path) -> None:
+def test_an_unsigned_receipt_is_not_vouched_for_by_the_signed_ones_after_it(tmp_path: Path) -> None:
     signer = make_key(str(tmp_path / "k"))
     before = fill(ReceiptStore(str(tmp_path / "receipts")))
     store = ReceiptStore(str(tmp_path / "receipts"), signer)
-    assert len(store.check(trusted=only(signer))) == len(before)
-    store.add(receipt())
-    assert store.check(trusted=only(signer)) == []
-    edit(store, before[1], lambda tree: tree.update(outcome="failed"))
-    assert kinds(store, trusted=only(signer)) == {("edited", before[1])}
+    fill(store, 1)
+    assert kinds(store, trusted=only(signer)) == {("unsigned", run_id) for run_id in before}
+
+
+def test_only_a_run_that_this_key_has_registered_is_signed_and_with_its_statements(tmp_path: Path) -> None:
+    store = ReceiptStore(str(tmp_path), Signer(b"s" * 32))
+    made = receipt()
+    run = store.register(made.meta.run_id, None, None, key_in_reach=True)
+    assert run is not None
+    stranger = ReceiptStore(str(tmp_path), Signer(b"x" * 32)).register(made.meta.run_id, None, None, key_in_reach=True)
+    for other in (None, stranger, replace(run, pid=1), replace(run, base_tree="b" * 40)):
+        unsigned = receipt()
+        unsigned = replace(unsigned, meta=replace(unsigned.meta, work_order_id=made.meta.work_order_id))
+        kept = store.add(unsigned, other and replace(other, run_id=unsigned.meta.run_id))
+        assert kept.usage_raw["treadle"]["signature"] is None
+        assert not os.path.exists(store.statements_path(unsigned.meta.run_id))
+    assert store.add(receipt(), run).usage_raw["treadle"]["signature"] is None, "it is about another run"
+    block = store.add(made, run).usage_raw["treadle"]["signature"]
+    assert block["version"] == 2 and block["run"]["key_in_reach"] is True and block["run"]["pid"] == os.getpid()
+    assert len(Path(store.statements_path(made.meta.run_id)).read_text().splitlines()) == 1
 
 
 def test_signatures_are_checked_against_the_key(tmp_path: Path) -> None:
@@ -218,7 +238,7 @@ def test_signatures_are_checked_against_the_key(tmp_path: Path) -> None:
 def test_a_chain_that_no_longer_has_what_was_seen_in_it_was_cut(tmp_path: Path) -> None:
     signer = Signer(b"s" * 32)
     store = ReceiptStore(str(tmp_path), signer)
-    store.add(SAMPLE_RECEIPT)
+    added(store, SAMPLE_RECEIPT)
     seen = only(signer)
     last = store.get(SAMPLE_RECEIPT.meta.run_id).receipt_sha256
     assert store.check(trusted=replace(seen, seen=last)) == []
@@ -254,7 +274,7 @@ def test_a_store_has_a_place_of_its_own_and_another_has_the_same_key(state_home:
     store = ReceiptStore(signer=signer)
     assert store.directory == str(state_home / "treadle" / "receipts")
     elsewhere = store.at(str(tmp_path / "other"))
-    elsewhere.add(receipt())
+    fill(elsewhere, 1)
     assert elsewhere.check(trusted=only(signer)) == [] and elsewhere.directory == str(tmp_path / "other")
     assert os.stat(elsewhere.directory).st_mode & 0o777 == 0o700
 

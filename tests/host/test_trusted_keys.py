@@ -6,7 +6,7 @@ import pytest
 
 from treadle.errors import ConfigError, StorageError
 from treadle.host.signing import Signer, TrustedKeys, default_path, trusted_keys
-from treadle.receipts.expecting import key_id
+from treadle.receipts.statement import key_id
 
 ONE, OTHER = Signer(b"1" * 32), Signer(b"2" * 32)
 T = "2026-06-01T00:00:00Z"

@@ -11,7 +11,7 @@ from securesystemslib.exceptions import VerificationError
 from securesystemslib.signer import SSlibKey
 
 from treadle.host.signing import Signer
-from treadle.receipts.expecting import (
+from treadle.receipts.statement import (
     PREDICATE,
     PROVENANCE,
     envelope,
@@ -20,6 +20,7 @@ from treadle.receipts.expecting import (
     repository_url,
     same_repository,
     statement,
+    summary,
     unwrapped,
 )
 from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
@@ -32,10 +33,17 @@ BASE, TREE, COMMIT = "b" * 40, "c" * 40, "d" * 40
 
 def kept(**place: Any) -> Receipt:
     patch = {"kind": "patch", "path": "/runs/patch.diff", "kept": "/runs/patch.diff", "sha256": "ab" * 32, "bytes": 3}
+    named = {"kind": "patch", "path": "commit", "kept": "/runs/artifacts/0-commit", "sha256": "cd" * 32, "bytes": 3}
     gone = {"kind": "log", "path": "out.log", "kept": None, "sha256": None, "problem": "it is not there"}
     where = {"base_commit": BASE, "result_tree": TREE, "result_commit": COMMIT, "source": "/home/me/x", **place}
     order = {"task": "fix it", "agent": "native", "model": "a:b", "stored": "/state/orders/x.json"}
-    more = {"artifacts": [patch, gone], "workspace": where, "order": order, "host": "treadle 9", "confinement": None}
+    more = {
+        "artifacts": [named, patch, gone],
+        "workspace": where,
+        "order": order,
+        "host": "treadle 9",
+        "confinement": None,
+    }
     return sealed(replace(SAMPLE_RECEIPT, usage_raw={"treadle": more}))
 
 
@@ -102,7 +110,8 @@ def test_the_provenance_says_what_was_made_from_what_and_how() -> None:
                 **{"limits": {"max_turns": 3, "max_budget_usd": 1.5}, "source": source},
             },
             "internalParameters": {
-                **{"workspace": "staged", "confinement": {"method": "m"}, "enforced": {"deny_read": "kernel"}}
+                **{"workspace": "staged", "confinement": {"method": "m"}, "enforced": {"deny_read": "kernel"}},
+                "outcome": "complete",
             },
             "resolvedDependencies": [
                 source,
@@ -154,6 +163,21 @@ def test_what_nothing_vouches_for_has_no_statement() -> None:
         statement(replace(SAMPLE_RECEIPT, receipt_sha256=None))
     with pytest.raises(ValueError, match="what the run has made"):
         provenance(replace(SAMPLE_RECEIPT, usage_raw={}))
+    with pytest.raises(ValueError, match="the run is partial, and provenance is for what is complete"):
+        provenance(replace(kept(), outcome="partial"))
+    with pytest.raises(ValueError, match="no check ran"):
+        summary(kept())
+
+
+@pytest.mark.parametrize(
+    ("ok", "outcome", "result"), [(1, "complete", "PASSED"), (1, "failed", "FAILED"), (0, "complete", "FAILED")]
+)
+def test_the_summary_says_whether_the_check_and_the_run_went_well(ok: int, outcome: Any, result: str) -> None:
+    receipt = kept()
+    more = {**receipt.usage_raw["treadle"], "observed": {"check": {"command": "make", "ok": bool(ok)}}}
+    made = summary(replace(receipt, usage_raw={"treadle": more}, outcome=outcome))
+    assert made["predicate"]["verificationResult"] == result and digests(made) == RESULT
+    assert made["predicate"]["inputAttestations"] == [{"digest": {"sha256": receipt.receipt_sha256}}]
 
 
 @pytest.mark.parametrize(

@@ -14,28 +14,37 @@ import msgspec
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.host import WIDTH, show_receipt
 from treadle.cli.render import one_line, printable
-from treadle.errors import ConfigError, NotFound
+from treadle.errors import ConfigError, NotFound, StorageError
 from treadle.host.backends import find_backends
 from treadle.host.conclusion import retained_runs
 from treadle.host.signing import TrustedKey, TrustedKeys, load_signer, make_key, read_seed, trusted_keys
-from treadle.host.store import ReceiptStore, Wanted, moment, row_of, signature_problems
+from treadle.host.store import (
+    ReceiptStore,
+    Wanted,
+    moment,
+    read_strictly,
+    row_of,
+    signature_of,
+    signature_problems,
+)
 from treadle.io.files import read, read_if_there, write_atomic
 from treadle.receipts import expecting
-from treadle.receipts.expecting import (
+from treadle.receipts.statement import (
     PREDICATE,
     PROVENANCE,
+    STATEMENTS,
+    SUMMARY,
     envelope,
-    ours,
-    provenance,
-    statement,
+    statements,
     unwrapped,
 )
 from treadle.wire.sidecar import receipts
 from treadle.wire.sidecar.connection import repeated_name
 from treadle.wire.sidecar.receipts import Receipt
-from treadle.wire.sidecar.repair import Deviation, read_receipt
+from treadle.wire.sidecar.repair import read_receipt
 
-# How `treadle receipt` finds receipts: by path, by the run's id or its beginning, or the latest.
+# How `treadle receipt` finds receipts: by the run's id or its beginning, the latest, or by a path, which has a slash. A
+# file that an agent calls `latest` is never taken for the run.
 
 store_option = click.option("--store", metavar="DIR", help="Where receipts are kept. Default: yours.")
 
@@ -45,15 +54,15 @@ def open_store(directory: str | None) -> ReceiptStore:
 
 
 def find_path(name: str, store: ReceiptStore) -> str:
-    if os.path.exists(name):
+    if "/" in name:
         return name
     ids = [link.run_id for link in store.links()]
-    if name == "latest" and ids:
-        return store.path(ids[-1])
-    fitting = [run_id for run_id in ids if run_id.startswith(name.lower())]
+    fitting = ids[-1:] if name == "latest" else [run_id for run_id in ids if run_id.startswith(name.lower())]
     if len(fitting) != 1:
-        many = f"{len(fitting)} receipts begin with" if fitting else "there is no file and no receipt"
-        raise NotFound(f"{many} {name!r}", hint="treadle receipt list shows them")
+        many = f"{len(fitting)} receipts begin with" if fitting else "there is no receipt"
+        raise NotFound(
+            f"{many} {name!r}", hint=f"treadle receipt list shows them; a file is named with a slash: ./{name}"
+        )
     return store.path(fitting[0])
 
 
@@ -109,7 +118,7 @@ def verify(
 
     \b
     treadle receipt verify latest --expect confined=yes,verified=yes,differences=none
-    treadle receipt verify run.intoto.jsonl --trusted keys.toml --policy gate.toml --junit report.xml
+    treadle receipt verify ./run.intoto.jsonl --trusted keys.toml --policy gate.toml --junit report.xml
 
     Exits with 0, or with a code for what is wrong: 1 it is not as it was made, 2 the command was not understood,
     10 no trusted person has signed it, 11 repo, 12 base, 13 agent, 14 model, 15 outcome, 16 confined, sealed or
@@ -181,21 +190,30 @@ def _verify_file(path: str, name: str, keys: TrustedKeys | None, as_abp: bool) -
     if envelopes:
         _verify_envelopes(envelopes, keys, made)
         return made
-    notes: list[Deviation] = []
     try:
-        found = receipts.normal(read_receipt(data, notes, as_abp=as_abp))
+        found, refused, left_out = read_strictly(data, as_abp=as_abp)
     except (ValueError, msgspec.MsgspecError) as error:
         raise ConfigError(f"{path} is not a receipt: {error}") from error
-    made.notes += map(str, notes)
+    made.notes += left_out
     _verify_content(found, made)
-    made.add("content", *_repeated(data))
+    made.add("content", *refused, *_repeated(data))
     if keys is None:
         made.notes.append("it was not asked whose it is: name the keys that count with --key or --trusted")
-    made.add("signature", *(f"{kind}: {message}" for kind, message in signature_problems(found, keys)))
-    signature = ours(found).get("signature") or {}
-    if keys is not None and not made.checks["signature"]:
-        made.signed_by = keys.who(str(signature.get("public_key")))
+    _verify_signature(found, keys, made)
     return made
+
+
+def _verify_signature(found: Receipt, keys: TrustedKeys | None, made: ReceiptCheck) -> None:
+    made.add("signature", *(f"{kind}: {message}" for kind, message in signature_problems(found, keys)))
+    signature = signature_of(found)
+    if signature is None or made.checks["signature"]:
+        return
+    if "version" not in signature:
+        made.notes.append("its signature is of version 1, which does not say whether the run could read the key")
+    if made.facts.get("key") == "in reach":
+        made.notes.append("key in reach: the run was not kept from the key, so it could have signed this itself")
+    if keys is not None and not made.checks["content"]:
+        made.signed_by = keys.who(str(signature["public_key"]))
 
 
 def _repeated(data: bytes) -> Iterator[str]:
@@ -241,50 +259,85 @@ def _envelopes(data: bytes) -> list[Any]:
 
 
 def _verify_envelopes(envelopes: list[Any], keys: TrustedKeys | None, made: ReceiptCheck) -> None:
-    if keys is None and (own := load_signer()) is not None:
-        keys = TrustedKeys(key=(TrustedKey(public=own.public_key, who="you"),))
-    subjects: dict[str, list[Any]] = {}
+    keys = keys or _own_key()
+    found: dict[str, dict[str, Any]] = {}
     made.add("signature")
     made.add("content")
-    for at, found in enumerate(envelopes, 1):
+    for at, wrapped in enumerate(envelopes, 1):
         try:
-            statement, signed, signatures = unwrapped(found)
-            made.add("content", *_repeated(base64.b64decode(found.get("dsseEnvelope", found)["payload"])))
+            statement, signed, signatures = unwrapped(wrapped)
+            made.add("content", *_repeated(base64.b64decode(wrapped.get("dsseEnvelope", wrapped)["payload"])))
         except (ValueError, msgspec.MsgspecError) as error:
             made.add("content", f"envelope {at}: {error}")
             continue
-        kind = str(statement.get("predicateType"))
-        subjects[kind] = [one.get("digest") for one in statement["subject"] if isinstance(one, dict)]
-        when = _finished(statement)
         signer = keys.signer(signed, signatures) if keys is not None else None
         if signer is None:
             who = "no one who is trusted" if keys is not None else "no one: name the key with --key or --trusted"
             made.add("signature", f"envelope {at}: signed by {who}")
-        elif keys is not None and (problem := keys.problem(signer.public, when)):
+        elif keys is not None and (problem := keys.problem(signer.public, _finished(statement))):
             made.add("signature", f"envelope {at}: {problem}")
         else:
             made.signed_by = signer.who or signer.public
-        made.add("content", *_statement_problems(statement, kind, made))
-    if {PREDICATE, PROVENANCE} <= subjects.keys():
-        if any(one not in subjects[PREDICATE] for one in subjects[PROVENANCE]):
-            made.add("content", "the two statements are about different things")
+        kind = str(statement.get("predicateType"))
+        if kind in found:
+            made.add("content", f"envelope {at}: a second statement of the type {kind}")
+        found.setdefault(kind, statement)
+    _verify_statements(found, keys, made)
+    if made.exit_code:
+        made.signed_by = None
 
 
-def _statement_problems(statement: dict[str, Any], kind: str, made: ReceiptCheck) -> Iterator[str]:
-    predicate = statement.get("predicate")
-    if not isinstance(predicate, dict) or not statement["subject"]:
-        yield "a statement lacks its subject or its predicate"
-    elif kind == PREDICATE:
-        try:
-            found = receipts.normal(read_receipt(msgspec.json.encode(predicate), []))
-        except (ValueError, msgspec.MsgspecError) as error:
-            yield f"its predicate is not a receipt: {error}"
-            return
-        _verify_content(found, made)
-        if statement["subject"][0].get("digest") != {"sha256": found.receipt_sha256}:
-            yield "its first subject is not the receipt"
-    elif kind != PROVENANCE:
-        made.notes.append(f"only the signature of a statement of the type {kind} was checked")
+def _own_key() -> TrustedKeys | None:
+    own = load_signer()
+    return TrustedKeys(key=(TrustedKey(public=own.public_key, who="you"),)) if own is not None else None
+
+
+def _verify_statements(found: dict[str, dict[str, Any]], keys: TrustedKeys | None, made: ReceiptCheck) -> None:
+    """Whether they say the same. The receipt among them has its own signature: one that was made of another file, as
+    `export` once did, is not ours."""
+    receipt = None
+    for kind, statement in found.items():
+        if not isinstance(statement.get("predicate"), dict) or not statement["subject"]:
+            made.add("content", "a statement lacks its subject or its predicate")
+        elif kind == PREDICATE:
+            receipt = _stated_receipt(statement, keys, made)
+        elif kind not in (PROVENANCE, SUMMARY):
+            made.notes.append(f"only the signature of a statement of the type {kind} was checked")
+    if receipt is None:
+        made.notes.append("the receipt is not among the statements: only signatures were checked")
+        return
+    expected = statements(receipt)
+    for name, kind in (("provenance", PROVENANCE), ("summary", SUMMARY)):
+        if kind in found and not _same_facts(found[kind], expected.get(name)):
+            made.add("content", f"the {name} says another thing than the receipt")
+
+
+def _stated_receipt(statement: dict[str, Any], keys: TrustedKeys | None, made: ReceiptCheck) -> Receipt | None:
+    try:
+        found, refused, left_out = read_strictly(msgspec.json.encode(statement["predicate"]))
+    except (ValueError, msgspec.MsgspecError) as error:
+        made.add("content", f"its predicate is not a receipt: {error}")
+        return None
+    _verify_content(found, made)
+    made.add("content", *refused, *left_out)
+    made.add("signature", *(f"its receipt: {message}" for _, message in signature_problems(found, keys)))
+    if statement["subject"][0].get("digest") != {"sha256": found.receipt_sha256}:
+        made.add("content", "its first subject is not the receipt")
+    return found
+
+
+def _same_facts(given: dict[str, Any], expected: dict[str, Any] | None) -> bool:
+    """By subjects and, where both have it, run and result. An older version of this program may have said less."""
+    if expected is None:
+        return False
+    digests = [[one.get("digest") for one in each["subject"] if isinstance(one, dict)] for each in (given, expected)]
+    facts = [_run_and_result(each["predicate"]) for each in (given, expected)]
+    return all(one in digests[0] for one in digests[1]) and facts[0] == facts[1]
+
+
+def _run_and_result(predicate: dict[str, Any]) -> tuple[Any, Any]:
+    details = (predicate.get("runDetails") or {}).get("metadata") or {}
+    return details.get("invocationId"), predicate.get("verificationResult")
 
 
 def _finished(statement: dict[str, Any]) -> str:
@@ -309,7 +362,8 @@ def _junit(made: ReceiptCheck) -> bytes:
 
 @click.group()
 def receipt() -> None:
-    """Receipts of runs: list, show, compare, verify. FILE is a path, a run's id or its beginning, or `latest`."""
+    """Receipts of runs: list, show, compare, verify. FILE is a run's id or its beginning, `latest`, or a path with a
+    slash."""
 
 
 def _read(name: str, store: ReceiptStore) -> Receipt:
@@ -360,13 +414,20 @@ def list_receipts(
 @store_option
 @json_option
 def show(file: str, store: str | None, as_json: bool) -> None:
-    """Show a receipt."""
+    """Show a receipt, and whether it is what was signed. Exits with 1 when it is not."""
     stored = open_store(store)
-    found = _read(file, stored)
+    found, path = _read(file, stored), find_path(file, stored)
+    made = _verify_file(path, file, trusted_keys() or _own_key(), as_abp=False)
     if as_json:
         click.echo(receipts.encode(found))
     else:
-        show_receipt(found, find_path(file, stored))
+        show_receipt(found, path)
+        signer = f"signed by {made.signed_by}" if made.signed_by else "not signed by anyone who is trusted"
+        reach = ", with the key in reach of the run" if made.facts.get("key") == "in reach" else ""
+        click.echo(printable(f"  {signer}{reach}"))
+    for problem in made.checks["content"]:
+        click.echo(printable(f"treadle: not valid: {problem}"), err=True)
+    sys.exit(1 if made.checks["content"] else 0)
 
 
 @receipt.command("order")
@@ -445,45 +506,57 @@ def repair(store: str | None, as_json: bool) -> None:
         click.echo(printable(line))
 
 
-STATEMENTS = {"provenance": provenance, "receipt": statement}
-
-
 @receipt.command("export")
 @click.argument("file")
-@click.option("--only", type=click.Choice(list(STATEMENTS)), help="Only this one of the two statements.")
+@click.option("--only", type=click.Choice(list(STATEMENTS)), help="Only this one of the statements.")
 @click.option(
     "--form",
     type=click.Choice(["envelope", "statement", "predicate"]),
     default="envelope",
     show_default=True,
-    help="Signed with your key; or without a signature, for a program that signs it, whole or only what is stated.",
+    help="As it was signed when the run ended; or without a signature, whole or only what is stated.",
 )
 @click.option("--out", metavar="FILE", help="Write it there instead of to stdout.")
 @store_option
 def export(file: str, only: str | None, form: str, out: str | None, store: str | None) -> None:
-    """Print a receipt for other verifiers: in-toto statements in DSSE envelopes, signed with your key, one per line.
+    """Print a receipt for other verifiers: in-toto statements in DSSE envelopes, one per line, as they were signed when
+    the run ended. Nothing is signed now: a receipt from a file, or of a run without a key, has no signature.
 
-    The first is SLSA provenance of the result, the second has the whole receipt.
+    SLSA provenance of the result, if the run is complete; the whole receipt; a summary of the check, if one ran.
     """
-    signer = load_signer() if form == "envelope" else None
-    if signer is None and form == "envelope":
-        raise NotFound("an envelope needs a key to sign it with", hint="treadle receipt keygen makes one")
-    found = _read(file, open_store(store))
-    lines = []
-    for name, make in STATEMENTS.items():
+    stored = open_store(store)
+    found = _read(file, stored)
+    made = statements(found)
+    if (missing := only or "receipt") not in made:
         try:
-            made = make(found) if only in (None, name) else None
+            STATEMENTS[missing](found)
         except ValueError as error:
-            if only is not None or name == "receipt":
-                raise ConfigError(str(error)) from error
-            continue  # a run that made nothing has no provenance
-        if made is not None:
-            signed = made if signer is None else envelope(made, signer.sign, signer.public_key)
-            lines.append(msgspec.json.encode(signed["predicate"] if form == "predicate" else signed) + b"\n")
+            raise ConfigError(str(error)) from error
+    signed = _signed_envelopes(file, stored, found) if form == "envelope" else {}
+    if form == "envelope" and not signed:
+        click.echo(
+            "treadle: this receipt was not signed when its run ended, so its statements are not signed", err=True
+        )
+    lines = []
+    for name in made if only is None else [only]:
+        whole = signed.get(made[name]["predicateType"]) or envelope(made[name])
+        forms = {"envelope": whole, "statement": made[name], "predicate": made[name]["predicate"]}
+        lines.append(msgspec.json.encode(forms[form]) + b"\n")
     if out is None:
         click.echo(b"".join(lines), nl=False)
     else:
         write_atomic(out, b"".join(lines), 0o644)
+
+
+def _signed_envelopes(name: str, stored: ReceiptStore, found: Receipt) -> dict[str, Any]:
+    """By the type of what they state: those that were signed when the run ended. Raises StorageError when they are
+    about another receipt."""
+    data = read_if_there(stored.statements_path(found.meta.run_id)) if "/" not in name else None
+    wrapped = {str(unwrapped(one)[0]["predicateType"]): one for one in _envelopes(data or b"")}
+    whole = unwrapped(wrapped[PREDICATE])[0]["predicate"] if PREDICATE in wrapped else None
+    if whole is not None and whole.get("receipt_sha256") != found.receipt_sha256:
+        raise StorageError(f"what is signed of {found.meta.run_id} is about another receipt than the one in the store")
+    return wrapped
 
 
 @receipt.command("discard")

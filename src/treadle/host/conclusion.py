@@ -17,7 +17,7 @@ from treadle.io.descriptors import remove_tree
 from treadle.io.files import iter_lines, locked, read_if_there, write_atomic
 from treadle.io.paths import state_dir
 from treadle.io.records import FileRecord
-from treadle.receipts.expecting import repository_url
+from treadle.receipts.statement import repository_url
 from treadle.receipts.trace import Observed
 from treadle.redact import Redactor
 from treadle.settings import config
@@ -268,12 +268,12 @@ def _finish(directory: str, store: ReceiptStore, warn: Callable[[str], None]) ->
     known = store.has(record.run_id)  # true: it died after its receipt was stored, which may not have been copied yet
     ready = None if known else _pending(directory)
     if ready is not None:
-        receipt = store.add(_resumed(ready, workspace, directory, warn))
+        receipt = store.add(_resumed(ready, workspace, directory, warn), record.registered)
     else:
         journal.settle(os.path.join(directory, JOURNAL))
         stored = store.order_path(record.order.id)
         _look_at(observed, workspace, directory, stored if os.path.exists(stored) else None)
-        receipt = store.get(record.run_id) if known else store.add(make_receipt(observed))
+        receipt = store.get(record.run_id) if known else store.add(make_receipt(observed), record.registered)
     observed.merged = _merged(receipt)
     try:
         if record.out_path is not None:

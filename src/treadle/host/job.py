@@ -15,6 +15,7 @@ import msgspec
 
 from treadle.drivers.sidecar.peer import Timing
 from treadle.errors import NotFound, StorageError
+from treadle.host.signing import RunRegistration
 from treadle.io.files import follow_lines, is_locked, write_atomic
 from treadle.io.paths import state_dir
 from treadle.io.records import FileRecord
@@ -91,6 +92,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     walls: Walls | None = None
     enforced: dict[str, Enforced] | None = msgspec.field(name="kept", default=None)
     """`Observed.enforcement`, once it is known."""
+    registered: RunRegistration | None = None
+    """For the signature of its receipt; None while its agent has not started, or without a key."""
 
 
 RUN = FileRecord(RunRecord, format=FORMAT, sync=False)

@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import logging
 import os
+import shlex
 import threading
 import time
 import uuid
@@ -56,6 +57,7 @@ from treadle.host.job import (
     runs_directory,
 )
 from treadle.host.order import RunSupervisor
+from treadle.host.signing import RunRegistration, key_path
 from treadle.host.store import ReceiptStore
 from treadle.io.descriptors import remove_tree
 from treadle.io.files import locked, read, rename, write_atomic
@@ -469,6 +471,7 @@ class HostRun:
         self._outputs: list[EventFile] = []
         self._cage: Cage | None = None
         self._taken_out: Sequence[str] = ()
+        self._registered: RunRegistration | None = None
         self._asked = False
         """Whether approval was asked, where required, before anything happened."""
         self.not_copied: TreadleError | None = None
@@ -509,6 +512,7 @@ class HostRun:
             receipts=os.path.abspath(self._store.directory),
             walls=self.observed.walls,
             enforced=self.observed.enforcement,
+            registered=self._registered,
         )
         RUN.save(os.path.join(self.directory, "run.json"), record)
 
@@ -619,6 +623,7 @@ class HostRun:
         self.observed.notes += [Deviation(where="sandbox", problem=one) for one in self._cage.unenforced()]
         self._executor = self._made_executor(self._cage)
         self.observed.walls = self._stated(self._cage, self._executor)
+        await self._register(self._workspace, self._cage)
         self._record()
         try:
             self.observed.hello = await self._executor.hello(order)
@@ -626,6 +631,18 @@ class HostRun:
             await self._converse(self._executor, self.observed.hello, order)
         finally:
             await self._part(self._executor)
+
+    async def _register(self, workspace: Workspace, cage: Cage) -> None:
+        """Register the run with the signer, which looks from inside the sandbox whether the key's file can be read."""
+        if not self._store.signs:
+            return
+        walls, reach = cage.inside(), True
+        if walls is not None:
+            looked = await run_check(f"test -r {shlex.quote(key_path())}", workspace.root, confinement=walls)
+            reach = looked.exit_code != 1
+        self._registered = await asyncio.to_thread(
+            self._store.register, self.run_id, self.observed.order_path, workspace.place.before, key_in_reach=reach
+        )
 
     def _made_cage(self, workspace: Workspace, order: WorkOrder) -> Cage:
         # Not those in the workspace itself: there lies the agent's own git directory, in which it commits.
@@ -764,7 +781,10 @@ class HostRun:
         write_atomic(os.path.join(self.directory, PENDING), encode(made))
         if workspace is not None and plan is not None:
             made = await self._apply(workspace, plan, made)
-        receipt = await asyncio.to_thread(self._store.add, made)
+        if self._executor is None:  # no agent has started, so nothing that could read the key
+            base = workspace.place.before if workspace is not None else None
+            self._registered = self._store.register(self.run_id, observed.order_path, base, key_in_reach=False)
+        receipt = await asyncio.to_thread(self._store.add, made, self._registered)
         try:
             if self.job.out_path is not None:
                 write_copy(receipt, self.job.out_path)

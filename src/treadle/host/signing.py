@@ -1,6 +1,13 @@
 """Ed25519 signatures on receipts, and whose signatures count. Only its owner can read the private key's file; needs the
 extra `signing`.
+
+The signer is in the process that supervises the run, outside of every sandbox, and signs what that process has seen. A
+process of its own would add nothing: a program that can reach this one, of the same user and in no sandbox, can
+read the key's file, too. A run is registered before its agent starts, and only what is registered is signed, once.
+No command signs a file.
 """
+
+from __future__ import annotations
 
 import base64
 import os
@@ -9,12 +16,13 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from treadle.errors import ConfigError, MissingExtra, StorageError
 from treadle.io.files import read, read_if_there, write_atomic
 from treadle.io.paths import config_file, private_dir, state_dir
 from treadle.io.process.programs import run_program
-from treadle.receipts.expecting import key_id
+from treadle.receipts.statement import key_id
 
 COMMAND_SECONDS = 60.0
 
@@ -40,6 +48,35 @@ class Signer:
 
     def sign(self, data: bytes) -> str:
         return base64.b64encode(self._key.sign(data)).decode()
+
+    def register(self, run: RunRegistration) -> RunRegistration:
+        """Promise to sign the receipt of this run."""
+        return replace(run, value=self.sign(run.promised()))
+
+    def has_registered(self, run: RunRegistration) -> bool:
+        """Whether it was this key that made the promise: no other can have a run signed, also not a dead one."""
+        return verify(self.public_key, run.value, run.promised())
+
+
+class RunRegistration(msgspec.Struct, frozen=True, kw_only=True):
+    """A run whose receipt is to be signed, as it is known before its agent starts."""
+
+    run_id: str
+    order_sha256: str | None
+    """Of the order as it is stored."""
+    base_tree: str | None
+    pid: int
+    started: float
+    key_in_reach: bool
+    """Whether the run can read the key, and so sign whatever it wants."""
+    value: str = ""
+
+    def promised(self) -> bytes:
+        return b"treadle run 1\n" + msgspec.json.encode(replace(self, value=""), order="sorted")
+
+    def stated(self) -> dict[str, Any]:
+        """As in the signature of its receipt."""
+        return {name: value for name, value in msgspec.structs.asdict(self).items() if name not in ("run_id", "value")}
 
 
 def load_signer(path: str | None = None) -> Signer | None:
@@ -120,11 +157,19 @@ def verify(public_key: str, signature: str, data: bytes) -> bool:
     except ImportError as error:
         raise MissingExtra("checking signatures", "signing") from error
     try:
-        key = Ed25519PublicKey.from_public_bytes(base64.b64decode(public_key, validate=True))
-        key.verify(base64.b64decode(signature, validate=True), data)
+        key = Ed25519PublicKey.from_public_bytes(_decoded(public_key))
+        key.verify(_decoded(signature), data)
     except (InvalidSignature, ValueError):
         return False
     return True
+
+
+def _decoded(text: str) -> bytes:
+    """Raises ValueError also where the bits that base64 leaves over are used: one signature has one text."""
+    data = base64.b64decode(text, validate=True)
+    if base64.b64encode(data).decode() != text:
+        raise ValueError("it is not the base64 of its bytes")
+    return data
 
 
 # Whose signatures count: a file with public keys, who they belong to, and from when until when they are good.

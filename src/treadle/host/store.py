@@ -3,6 +3,7 @@ of a list.
 
     receipts/chain.jsonl      one line for each receipt: sequence, run_id, sha256, previous
     receipts/<run_id>.json    the receipt; its place in the chain is in usage_raw.treadle.chain
+    receipts/<run_id>.intoto.jsonl   if it is signed: its statements in signed envelopes, one per line
     receipts/pending.json     one that was being added when power failed: the next addition finishes it
 
 A run has one receipt: a second one for the same run is refused. `usage_raw` is hashed like everything else, so the link
@@ -16,12 +17,13 @@ import re
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from treadle.errors import ConfigError, NotFound, StorageError, TreadleError
-from treadle.host.signing import Signer, TrustedKeys, verify
+from treadle.host.signing import RunRegistration, Signer, TrustedKeys, verify
 from treadle.io.files import (
     append_line,
     changing,
@@ -29,10 +31,13 @@ from treadle.io.files import (
     locked,
     opened,
     rename,
+    sha256,
     storage_error,
     write_atomic,
 )
 from treadle.io.paths import private_dir, state_dir
+from treadle.receipts.statement import envelope, statements
+from treadle.receipts.trace import ours
 from treadle.redact import MARK, Redactor
 from treadle.wire.common.jsontext import repaired
 from treadle.wire.common.records import Record
@@ -42,6 +47,8 @@ from treadle.wire.sidecar.receipts import Receipt
 from treadle.wire.sidecar.repair import Deviation, read_receipt
 
 FORMAT = 1
+SIGNATURE = 2
+"""The version of the signature of a receipt. What is signed is the canonical text with `value` null."""
 _RUN_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -106,25 +113,58 @@ class ReceiptStore:
         write_atomic(path, msgspec.json.format(msgspec.json.encode(tree), indent=2) + b"\n")
         return path
 
-    def add(self, receipt: Receipt) -> Receipt:
-        """Add a receipt: link it into the chain, sign it if there is a key, hash and store it. Returns it as stored.
+    @property
+    def signs(self) -> bool:
+        return self._signer is not None
+
+    def register(
+        self, run_id: str, order_path: str | None, base_tree: str | None, *, key_in_reach: bool
+    ) -> RunRegistration | None:
+        """Register a run before its agent starts, so that its receipt can be signed. None when there is no key."""
+        if self._signer is None:
+            return None
+        return self._signer.register(
+            RunRegistration(
+                run_id=run_id,
+                order_sha256=sha256(order_path) if order_path is not None else None,
+                base_tree=base_tree,
+                pid=os.getpid(),
+                started=time.time(),
+                key_in_reach=key_in_reach,
+            )
+        )
+
+    def add(self, receipt: Receipt, run: RunRegistration | None = None) -> Receipt:
+        """Add a receipt: link it into the chain, sign it if its run is registered, hash and store it. Returns it as
+        stored.
 
         Three steps: the whole receipt is written as the pending one, the chain names it, and it gets its own name.
-        After a crash between any two, the next addition does what is missing, so no link is without its receipt.
+        After a crash between any two, the next addition does what is missing, so no link is without its receipt. Its
+        statements are written before that, and again with the receipt if that is made anew.
         """
         with self._lock():
             last = self._finish_pending()
             path = self.path(receipt.meta.run_id)
             if os.path.exists(path):
                 raise StorageError(f"the run {receipt.meta.run_id} has a receipt already", hint=f"it is {path}")
-            done = self._linked(receipt, last)
+            done = self._linked(receipt, last, self._signer_for(receipt, run), run)
             assert done.receipt_sha256 is not None
+            self._write_statements(done)
             write_atomic(self._pending, _pretty(done))
             self._append(last, done)
             rename(self._pending, path)
         return done
 
-    def _linked(self, receipt: Receipt, last: ChainLink | None) -> Receipt:
+    def _signer_for(self, receipt: Receipt, run: RunRegistration | None) -> Signer | None:
+        """The key, if it has promised to sign the receipt of this run."""
+        if self._signer is None or run is None or not self._signer.has_registered(run):
+            return None
+        base = (ours(receipt).get("workspace") or {}).get("base_tree")
+        return self._signer if run.run_id == receipt.meta.run_id and run.base_tree == base else None
+
+    def _linked(
+        self, receipt: Receipt, last: ChainLink | None, signer: Signer | None, run: RunRegistration | None
+    ) -> Receipt:
         raw = receipt.usage_raw if isinstance(receipt.usage_raw, dict) else {"claimed": receipt.usage_raw}
         more = dict(raw.get("treadle") or {})
         more["chain"] = {
@@ -132,15 +172,25 @@ class ReceiptStore:
             "previous_sha256": last.sha256 if last else None,
         }
         more["signature"] = None
-        unsigned = receipts.normal(replace(receipt, usage_raw={**raw, "treadle": more}, receipt_sha256=None))
-        if self._signer is None:
-            return receipts.sealed(unsigned)
-        more["signature"] = {
-            "algorithm": self._signer.algorithm,
-            "public_key": self._signer.public_key,
-            "value": self._signer.sign(receipts.canonical(unsigned)),
-        }
-        return receipts.sealed(replace(unsigned, usage_raw={**raw, "treadle": more}))
+        if signer is not None and run is not None:
+            about = {"algorithm": signer.algorithm, "public_key": signer.public_key, "run": run.stated()}
+            more["signature"] = {"version": SIGNATURE, **about, "value": None}
+        made = receipts.normal(replace(receipt, usage_raw={**raw, "treadle": more}, receipt_sha256=None))
+        if signer is not None:
+            made.usage_raw["treadle"]["signature"]["value"] = signer.sign(receipts.canonical(made))
+        return receipts.sealed(made)
+
+    def statements_path(self, run_id: str) -> str:
+        return self.path(run_id).removesuffix(".json") + ".intoto.jsonl"
+
+    def _write_statements(self, receipt: Receipt) -> None:
+        signer = self._signer
+        if signer is None or not ours(receipt)["signature"]:
+            return
+        made = [envelope(one, signer.sign, signer.public_key) for one in statements(receipt).values()]
+        write_atomic(
+            self.statements_path(receipt.meta.run_id), b"".join(msgspec.json.encode(one) + b"\n" for one in made)
+        )
 
     def _append(self, last: ChainLink | None, receipt: Receipt) -> None:
         link = ChainLink(
@@ -278,9 +328,6 @@ class ReceiptStore:
                 problems.append(Problem(kind="unreadable", run_id=None, message=str(error)))
                 continue
             found = [*_misplaced(link, links[-1] if links else None), *self._check_one(link, trusted)]
-            if trusted is not None and not found:
-                # A signed receipt holds the hash of the one before, so it vouches for all earlier ones.
-                problems = [problem for problem in problems if problem.kind != "unsigned"]
             problems += found
             links.append(link)
         if lines.torn:
@@ -306,16 +353,15 @@ class ReceiptStore:
         def problem(kind: str, message: str) -> list[Problem]:
             return [Problem(kind=kind, run_id=link.run_id, message=message)]
 
-        notes: list[Deviation] = []
         try:
             with opened(self.path(link.run_id)) as file:
-                receipt = receipts.normal(read_receipt(file.read(), notes))
+                receipt, refused, left_out = read_strictly(file.read())
         except FileNotFoundError:
             return problem("removed", f"receipt {link.sequence} is gone")
         except (OSError, ValueError, NotFound) as error:
             return problem("unreadable", str(error))
-        if notes:
-            return problem("edited", f"it is not as it was written: {notes[0]}")
+        if refused or left_out:
+            return problem("edited", f"it is not as it was written: {[*refused, *left_out][0]}")
         if receipts.receipt_hash(receipt) != link.sha256 or receipt.receipt_sha256 != link.sha256:
             return problem("edited", "the hash of its content differs from the one in the chain")
         chain = _chain_of(receipt)
@@ -346,25 +392,53 @@ def _place(chain: object) -> str:
 
 
 def _chain_of(receipt: Receipt) -> object:
-    raw = receipt.usage_raw
-    more = raw.get("treadle") if isinstance(raw, dict) else None
-    return more.get("chain") if isinstance(more, dict) else None
+    return ours(receipt).get("chain")
+
+
+class ReadReceipt(NamedTuple):
+    receipt: Receipt
+    """In normal form."""
+    refused: list[str]
+    """What of the file is not in it, or is not as it is there."""
+    left_out: list[str]
+    """What the contract does not know, in a receipt that is not signed; the contract has readers leave it out."""
+
+
+def read_strictly(data: bytes, *, as_abp: bool = False) -> ReadReceipt:
+    """A receipt to be verified: nothing is put right. Raises ValueError for what is no receipt."""
+    notes: list[Deviation] = []
+    found = receipts.normal(read_receipt(data, notes, as_abp=as_abp))
+    if signature_of(found) is None:
+        unknown = [note for note in notes if note.problem == "not in the contract"]
+        return ReadReceipt(found, [str(note) for note in notes if note not in unknown], [*map(str, unknown)])
+    written, made = msgspec.json.decode(data), msgspec.json.decode(receipts.encode(found))
+    changed = [name for name in made if name not in written or written[name] != made[name]] if not notes else []
+    return ReadReceipt(
+        found, [*map(str, notes), *(f"{name}: not in the form in which it is signed" for name in changed)], []
+    )
+
+
+def signature_of(receipt: Receipt) -> dict[str, Any] | None:
+    signature = ours(receipt).get("signature")
+    return signature if isinstance(signature, dict) else None
 
 
 def signature_problems(receipt: Receipt, trusted: TrustedKeys | None = None) -> list[tuple[str, str]]:
     """What is wrong with the signature of a receipt in normal form; where no keys are trusted, none is required."""
-    raw = receipt.usage_raw
-    more = raw.get("treadle") if isinstance(raw, dict) else None
-    signature = more.get("signature") if isinstance(more, dict) else None
-    if not isinstance(signature, dict):
+    signature = signature_of(receipt)
+    if signature is None:
         return [("unsigned", "it has no signature")] if trusted is not None else []
-    assert isinstance(raw, dict) and isinstance(more, dict)
     key, value = str(signature.get("public_key")), str(signature.get("value"))
     why = trusted.problem(key, receipt.meta.finished_at) if trusted is not None else None
     if why is not None:
         return [("bad_signature", why)]
-    unsigned = replace(receipt, usage_raw={**raw, "treadle": {**more, "signature": None}})
-    if not verify(key, value, receipts.canonical(unsigned)):
+    # Version 1 has no number, and does not cover its own words: it has these, and no other.
+    first = {"algorithm": Signer.algorithm, "public_key": key, "value": value}
+    if signature.get("version") not in (None, SIGNATURE) or ("version" not in signature and signature != first):
+        return [("bad_signature", "its signature is of no version that is known")]
+    unsigned = {**signature, "value": None} if "version" in signature else None
+    raw = {**receipt.usage_raw, "treadle": {**receipt.usage_raw["treadle"], "signature": unsigned}}
+    if not verify(key, value, receipts.canonical(replace(receipt, usage_raw=raw))):
         return [("bad_signature", "its signature does not match its content")]
     return []
 
@@ -405,7 +479,7 @@ def row_of(store: ReceiptStore, link: ChainLink) -> ListedRun:
             started_at="",
             sha256=link.sha256,
         )
-    more = _more(found)
+    more = ours(found)
     order, place = more.get("order") or {}, more.get("workspace") or {}
     return ListedRun(
         sequence=link.sequence,
@@ -418,12 +492,6 @@ def row_of(store: ReceiptStore, link: ChainLink) -> ListedRun:
         task=order.get("task"),
         source=place.get("source"),
     )
-
-
-def _more(receipt: Receipt) -> dict[str, dict[str, str]]:
-    raw = receipt.usage_raw
-    more = raw.get("treadle") if isinstance(raw, dict) else None
-    return more if isinstance(more, dict) else {}
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):

@@ -158,6 +158,15 @@ def _lines(patch: str) -> Counter[str]:
 
 
 FORMAT = 1
+
+
+def ours(receipt: Receipt) -> dict[str, Any]:
+    """Our part of a receipt; empty when it is not one of ours."""
+    raw = receipt.usage_raw if isinstance(receipt.usage_raw, dict) else {}
+    more = raw.get("treadle")
+    return more if isinstance(more, dict) else {}
+
+
 TRACE_EVENTS = 10_000
 TRACE_TAIL = 500
 TRACE_BYTES = 32 * 1024 * 1024

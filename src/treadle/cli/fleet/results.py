@@ -143,7 +143,7 @@ def receipt(name: str, out: str | None, as_json: bool) -> None:
 
     \b
     treadle fleet receipt ORDER --out run.json
-    treadle receipt verify run.json --trusted keys.toml --expect confined=yes,verified=yes
+    treadle receipt verify ./run.json --trusted keys.toml --expect confined=yes,verified=yes
 
     It is signed with the key of the person or machine that ran it, if there was one.
     """
