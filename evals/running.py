@@ -15,7 +15,7 @@ from treadle.agents import find_agent
 from treadle.errors import TreadleError
 from treadle.events import AnyEvent
 from treadle.session import Instructions, Limits, SessionSpec, Start
-from treadle.sessions.session import run_turn
+from treadle.sessions.served import run_turn
 from treadle.sessions.totals import TurnSummary, TurnTotals
 
 

@@ -15,7 +15,7 @@ _NAMES = {
     "treadle.agents": """
         find_agent
     """,
-    "treadle.sessions.session": """
+    "treadle.sessions.served": """
         run_turn
     """,
     "treadle.sessions.totals": """

@@ -33,7 +33,7 @@ from treadle.session import (
     Rules,
     SessionSpec,
 )
-from treadle.sessions.session import run_turn
+from treadle.sessions.served import run_turn
 from treadle.settings import config
 
 

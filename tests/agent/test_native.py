@@ -34,7 +34,8 @@ from treadle.events import (
 )
 from treadle.io import paths
 from treadle.session import Access, Answer, Change, Limits, OwnTool, Prompt, Rules, SessionSpec, Start
-from treadle.sessions.session import Turn, run_turn
+from treadle.sessions.served import run_turn
+from treadle.sessions.session import Turn
 
 
 async def test_no_model_is_one_error_that_says_what_to_set(tmp_path: Path) -> None:

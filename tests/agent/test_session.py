@@ -33,7 +33,7 @@ from treadle.events import (
 )
 from treadle.io.paths import config_file
 from treadle.session import Answer, Change, HookVerdict, OwnProgram, Prompt, Rules, Subagent
-from treadle.sessions.session import run_turn
+from treadle.sessions.served import run_turn
 
 
 async def test_words_for_a_turn_that_has_no_step_left_are_refused(opened: Opened) -> None:

@@ -14,7 +14,8 @@ from treadle.events import AnyEvent, ErrorInfo, Message, Usage
 from treadle.io.peer import Patience, Peer
 from treadle.session import Access, SessionSpec
 from treadle.sessions.abilities import ABILITIES
-from treadle.sessions.session import Turn, run_turn
+from treadle.sessions.served import run_turn
+from treadle.sessions.session import Turn
 from treadle.wire.codex.translation import CodexOutput
 
 CARD = Card(

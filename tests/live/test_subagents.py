@@ -12,7 +12,7 @@ from tests.drivers.test_subagents import PROMPT, check
 from tests.live.agents import agent, recording
 from treadle.agent.providers.script import CallLine, Script, ScriptedReply
 from treadle.session import SessionSpec
-from treadle.sessions.session import run_turn
+from treadle.sessions.served import run_turn
 from treadle.testing.server import ModelServer
 
 LOOK = {"description": "look", "prompt": "[[tool]]", "subagent_type": "general-purpose", "run_in_background": False}

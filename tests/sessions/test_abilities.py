@@ -23,7 +23,8 @@ from treadle.events import Answered, Asked, TaskChanged, ToolStarted, Warned
 from treadle.session import Answer, Change, Limits, Prompt, Reasoning, Rules, SessionSpec, Start, Subagent, Toolset
 from treadle.sessions import abilities
 from treadle.sessions.abilities import ABILITIES, can, check, gaps
-from treadle.sessions.session import BaseSession, run_turn
+from treadle.sessions.served import run_turn
+from treadle.sessions.session import BaseSession
 from treadle.testing.sessions import ScriptedAgent, ScriptedSession, Step
 
 ASKED = Asked(request="q", kind="permission", text="may I?", name="bash", args={"command": "rm -r build"})

@@ -42,9 +42,9 @@ STEPS = st.sampled_from(
 )
 
 
-@given(st.lists(st.lists(STEPS), min_size=1, max_size=4), st.booleans())
+@given(st.lists(st.lists(STEPS), min_size=1, max_size=4), st.booleans(), st.booleans())
 def test_every_event_of_its_turn_is_seen_once_and_in_order_and_none_of_another(
-    turns: list[list[Any]], whole: bool
+    turns: list[list[Any]], whole: bool, theirs: bool
 ) -> None:
     async def play() -> None:
         opened = session(*turns)
@@ -52,7 +52,7 @@ def test_every_event_of_its_turn_is_seen_once_and_in_order_and_none_of_another(
         seen = 0
         for number, steps in enumerate(turns):
             async with ServedTurn(opened, after=seen) as served:
-                turn = await served.prompt(Prompt(text="go"))
+                turn = await (opened if theirs else served).prompt(Prompt(text="go"))
                 events = await taken(served, whole=whole)
             before = ["Warned"] if number == 0 else []
             expected = [*before, "TurnStarted", *(type(step).__name__ for step in steps), "TurnEnded"]
@@ -78,7 +78,18 @@ async def test_who_leaves_before_the_end_has_interrupted_the_turn() -> None:
     assert ended.outcome == "interrupted" and ended.error is not None and ended.error.message == "gone"
 
 
-@pytest.mark.parametrize("by", ["client", "another", "no one"])
+async def test_what_belongs_to_no_turn_is_there_until_who_wants_it_leaves() -> None:
+    opened = session([Message(text="done")])
+    async with ServedTurn(opened, beside=True) as served:
+        opened.emit(Warned(message="before"))
+        await served.prompt(Prompt(text="go"))
+        events = await taken(served, whole=True)
+        opened.emit(Warned(message="after"))
+        assert [event.message for event in [events[0], *served.ready()]] == ["before", "after"]
+    await opened.close()
+
+
+@pytest.mark.parametrize("by", ["client", "client, and goes on", "another", "no one"])
 async def test_a_question_is_put_to_the_client_until_it_is_settled(by: str) -> None:
     opened, put, given_up = session([ASKED, Message(text="done")]), asyncio.Event(), asyncio.Event()
 
@@ -86,10 +97,14 @@ async def test_a_question_is_put_to_the_client_until_it_is_settled(by: str) -> N
         put.set()
         if by == "client":
             return YES
+        if by == "client, and goes on":
+            await served.answer("q", YES)
         try:
-            await asyncio.Event().wait()
-        finally:
+            while served.ended is None:
+                await asyncio.sleep(0)
+        except asyncio.CancelledError:
             given_up.set()
+            raise
         return None
 
     async with ServedTurn(opened, ask=ask) as served:
@@ -105,7 +120,7 @@ async def test_a_question_is_put_to_the_client_until_it_is_settled(by: str) -> N
     assert [event.decision for event in events if isinstance(event, Answered)] == [
         "deny" if by == "no one" else "allow"
     ]
-    assert given_up.is_set() is (by != "client")
+    assert given_up.is_set() is (not by.startswith("client"))
     await opened.close()
 
 

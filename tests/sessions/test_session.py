@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from treadle.errors import Busy, LocalError, NotFound, ProviderError
 from treadle.events import Answered, AnyEvent, Asked, Closed, Failed, TextDelta, TurnEnded, TurnStarted
 from treadle.session import AgentInfo, Answer, Change, CommandResult, Prompt
-from treadle.sessions.session import BaseSession, Turn, run_turn
+from treadle.sessions.served import run_turn
+from treadle.sessions.session import BaseSession, Turn
 
 Behaviour = Callable[["Playing", Turn], Awaitable[TurnEnded]]
 

@@ -15,7 +15,8 @@ import pytest
 from treadle.errors import ProviderError
 from treadle.events import Asked, Event, Failed, Message, TextDelta, TurnEnded
 from treadle.session import Answer, Prompt, SessionSpec
-from treadle.sessions.session import Turn, run_turn
+from treadle.sessions.served import run_turn
+from treadle.sessions.session import Turn
 from treadle.testing.clock import ManualClock
 from treadle.testing.record import HIDE
 from treadle.testing.replay import main

@@ -38,7 +38,8 @@ from treadle.events import (
 )
 from treadle.io.files import created, open_append, part, storage_error
 from treadle.session import Confinement, Mode, Session, SessionSpec, Start, Subagent, Toolset, Watching
-from treadle.sessions.session import error_info, run_turn
+from treadle.sessions.served import run_turn
+from treadle.sessions.session import error_info
 from treadle.sessions.totals import Totals, TurnSummary, TurnTotals
 
 if TYPE_CHECKING:

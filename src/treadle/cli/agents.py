@@ -29,7 +29,7 @@ from treadle.events import TurnEnded
 from treadle.io.paths import here
 from treadle.io.process.loop import run_async
 from treadle.session import SessionSpec
-from treadle.sessions.session import run_turn
+from treadle.sessions.served import run_turn
 from treadle.settings.config import AgentSettings
 from treadle.wire.common.losses import NOTHING, WIRES, Row, rows
 

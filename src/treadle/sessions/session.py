@@ -51,7 +51,6 @@ from treadle.session import (
     CommandResult,
     EventReader,
     Prompt,
-    Session,
     TurnId,
 )
 from treadle.sessions import abilities
@@ -664,17 +663,3 @@ async def settled(task: asyncio.Task[Any]) -> None:
             again = error
     if again is not None:
         raise again
-
-
-async def run_turn(session: Session, text: str, **more: Any) -> AsyncIterator[AnyEvent]:
-    """Prompt and iterate: the events of one turn, ending with its TurnEnded."""
-    reader = session.events(after=-1)
-    try:
-        turn = await session.prompt(Prompt(text=text, **more))
-        async for event in reader:
-            if event.turn == turn:
-                yield event
-                if isinstance(event, TurnEnded):
-                    return
-    finally:
-        reader.close()

@@ -17,7 +17,7 @@ from treadle.agent.tasks import Assignment
 from treadle.events import AnyEvent, TaskChanged, TaskGroupChanged, Usage, Warned
 from treadle.io.paths import state_dir
 from treadle.session import Limits, Prompt
-from treadle.sessions.session import run_turn
+from treadle.sessions.served import run_turn
 
 HELPERS = (
     says("there are three", when="count", usage={"input": 5, "output": 2}, times="always")

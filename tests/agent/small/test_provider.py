@@ -13,7 +13,7 @@ from treadle.agent.providers.script import parse
 from treadle.agent.providers.small import MOST_QUOTED, REPLY_TOKENS, WARM
 from treadle.events import AnyEvent, Message, ToolEnded, ToolStarted, TurnEnded, Usage
 from treadle.session import Mode, SessionSpec, Start
-from treadle.sessions.session import run_turn
+from treadle.sessions.served import run_turn
 from treadle.testing.server import ModelServer
 
 

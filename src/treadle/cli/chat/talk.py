@@ -610,9 +610,8 @@ class Talk:
                 return
             args = chosen
         async with ServedTurn(self.session, left="the person left") as served:
-            result = await self._until_answered(name, args)
+            result = await self._until_answered(served, name, args)
             if result is not None and result.turn is not None:
-                served.adopt(result.turn)
                 return await self._follow(served)
         if result is None:
             raise NotFound(f"unknown command /{name}", hint="/help lists them")
@@ -622,13 +621,13 @@ class Talk:
         else:
             self._complain(result.message or "interrupted")
 
-    async def _until_answered(self, name: str, args: str) -> CommandResult | None:
+    async def _until_answered(self, served: ServedTurn, name: str, args: str) -> CommandResult | None:
         """The command's result. While it runs, show what its tasks do and ask their questions."""
         self._busy = f"/{name}"
         self.page.progress.begin(f"/{name}")
         asking = asyncio.create_task(self._put_questions())
         try:
-            return await self.session.command(name, args)
+            return await served.command(name, args)
         finally:
             self._busy = None
             self.page.progress.end()

@@ -354,13 +354,11 @@ class Served:
         if text.lstrip().startswith("/") and any(command.name == name for command in self.session.commands()):
             if images:
                 raise Fault(INVALID_PARAMS, f"images came with the command /{name}, which takes none")
-            result = await self.session.command(name, args.strip())
+            result = await served.command(name, args.strip())
             if result is not None:
                 if result.turn is None:
                     await self.update({"sessionUpdate": "agent_message_chunk", "content": text_block(result.message)})
-                    return False
-                served.adopt(result.turn)
-                return True
+                return result.turn is not None
         await served.prompt(Prompt(text=text, images=images))
         return True
 

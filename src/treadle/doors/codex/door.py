@@ -17,7 +17,7 @@ from treadle import __version__
 from treadle.doors.approvals import other_input, proposed
 from treadle.doors.rpc import RpcDoor
 from treadle.errors import NotFound, RemoteError, TreadleError
-from treadle.events import Answered, AnyEvent, Asked, TurnEnded, TurnStarted, Usage, Warned
+from treadle.events import AnyEvent, Asked, TurnEnded, TurnStarted, Usage, Warned
 from treadle.io.files import read
 from treadle.io.paths import state_dir
 from treadle.io.rpc import Then
@@ -41,6 +41,7 @@ from treadle.session import (
     StoredSession,
 )
 from treadle.sessions.abilities import can
+from treadle.sessions.served import ServedTurn
 from treadle.settings import config
 from treadle.wire.acp.tools import unified
 from treadle.wire.codex import translation
@@ -350,7 +351,7 @@ class OpenThread:
         self._started.set()
         self._out: AppServerOutgoing | None = None
         self._spent = Usage()
-        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._served: ServedTurn | None = None
         self._listening: asyncio.Task[None] | None = None
 
     @property
@@ -454,10 +455,19 @@ class OpenThread:
     # What it is told
 
     async def _follow(self) -> None:
-        async for event in self.session.events(after=0):
-            if isinstance(event, TurnStarted):
-                await self._started.wait()
-            await self._pass_on(event)
+        """Each turn that begins, also one that the agent began by itself, and what happens between them."""
+        seen = 0
+        while True:
+            async with ServedTurn(
+                self.session, after=seen, ask=self._ask, left="the client left", beside=True
+            ) as self._served:
+                async for event in self._served:
+                    if isinstance(event, TurnStarted):
+                        await self._started.wait()
+                    await self._pass_on(event)
+            if self._served.ended is None:
+                return
+            seen = self._served.seen
 
     async def _pass_on(self, event: AnyEvent) -> None:
         match event:
@@ -465,11 +475,6 @@ class OpenThread:
                 await self._begin(event)
             case TurnEnded():
                 await self._end(event)
-            case Asked():
-                await self._ask(event)
-            case Answered():
-                if (asking := self._asking.pop(event.request, None)) is not None:
-                    asking.cancel()
             case Usage():
                 await self._used(event)
             case Warned() if event.code == "gap" or self._out is None:
@@ -524,7 +529,7 @@ class OpenThread:
     def _status(self) -> dict[str, Any]:
         if not self.turn:
             return {"type": "idle"}
-        return {"type": "active", "activeFlags": ["waitingOnApproval"] if self._asking else []}
+        return {"type": "active", "activeFlags": ["waitingOnApproval"] if self._questions else []}
 
     async def _tell_status(self, kind: str = "") -> None:
         status = {"type": kind} if kind else self._status()
@@ -542,48 +547,47 @@ class OpenThread:
 
     # What it is asked
 
-    async def _ask(self, asked: Asked) -> None:
-        if self._out is None:
-            return
+    @property
+    def _questions(self) -> dict[str, Asked]:
+        return {} if self._served is None else self._served.questions
+
+    async def _ask(self, asked: Asked) -> Answer | None:
+        if self._out is None or self._served is None:
+            return None
         if not self.terms.asks:
-            await self._settle(asked, Answer(decision="deny", text=NO_ONE, by="mode"))
-            return
+            return Answer(decision="deny", text=NO_ONE, by="mode")
         shown, item = (
             self._out.asked(asked) if asked.kind == "permission" else ([], {"id": asked.call or asked.request})
         )
         await self._say(shown)
-        self._asking[asked.request] = asyncio.create_task(self._put(asked, dict(item), self.turn))
         await self._tell_status()
+        decided = await self._put(asked, dict(item))
+        self._questions.pop(asked.request, None)
+        await self._tell_status()
+        await self._served.answer(asked.request, decided.answer)  # if its time has run out meanwhile, an event says so
+        if decided.stop:
+            await self.interrupt(asked.turn)
+        return None
 
-    async def _put(self, asked: Asked, item: translation.Item, turn: str) -> None:
-        where = {"threadId": self.id, "turnId": turn}
+    async def _put(self, asked: Asked, item: translation.Item) -> Decided:
         keys: list[CallKey] = []
 
         async def call(method: str, params: dict[str, Any]) -> Any:
             return await self._ask_client(method, params, keys.append)
 
         try:
-            decided = await put(call, where, asked, item)
+            return await put(call, {"threadId": self.id, "turnId": asked.turn}, asked, item)
         finally:
             for key in keys:  # also when it was settled otherwise: the client closes its question
                 await self._tell("serverRequest/resolved", {"threadId": self.id, "requestId": key})
-        self._asking.pop(asked.request, None)
-        await self._tell_status()
-        await self._settle(asked, decided.answer)
-        if decided.stop:
-            await self.interrupt(turn)
-
-    async def _settle(self, asked: Asked, answer: Answer) -> None:
-        with suppress(NotFound):  # its time has run out meanwhile
-            await self.session.answer(asked.request, answer)
 
     async def cancel(self) -> None:
-        if self.turn:
+        if self._served is not None:
             with suppress(TreadleError):
-                await self.session.interrupt(self.turn, "the client left")
+                await self._served.interrupt("the client left")
 
     async def close(self) -> None:
-        await end_tasks(*self._asking.values(), self._listening)
+        await end_tasks(self._listening)
         await self.session.close()
 
 

@@ -32,9 +32,10 @@ from treadle.events import (
     Warned,
 )
 from treadle.io.streams import Printing
-from treadle.io.tasks import start_held
-from treadle.session import NOT_SEALED, CommandResult, EventReader, Prompt, Session
+from treadle.io.tasks import end_tasks, start_held
+from treadle.session import NOT_SEALED, CommandResult, Prompt, Session
 from treadle.sessions.abilities import can
+from treadle.sessions.served import ServedTurn
 from treadle.sessions.session import error_info
 from treadle.sessions.totals import Totals, TurnSummary, TurnTotals
 from treadle.wire.common.connection import json_line
@@ -335,11 +336,7 @@ class OneShot:
         self._interrupted: str | None = None
         self._in_tools = False
         """Whether a tool was running when it was interrupted."""
-        self._turn_over: asyncio.Future[RunEnding]
-        self._ends: dict[str | None, TurnEnded] = {}
-        self._early: list[AnyEvent] = []
-        """Events of turns, from before we know which turn is ours."""
-        self._idle = asyncio.Event()
+        self._served: ServedTurn | None = None
         self._held: list[Any] = []
         """With json and further lines: the items of the single array."""
         self._between = Between()
@@ -393,15 +390,14 @@ class OneShot:
         """
         if self.hosting is not None:
             self.hosting.begin(uuid)
-        self._totals, self._turn, self._ends, self._early = TurnTotals(), None, {}, []
+        self._totals, self._turn = TurnTotals(), None
         self._images, self._documents, self._verbatim = images, documents, verbatim
         self._seen.clear()
         self._started = time.monotonic()
         self._interrupted, self._in_tools = None, False
         if self.wire.state == READY:  # the prompt did not come on the wire
             self.wire.prompted()
-        reader = self.session.events(after=-1)
-        try:
+        async with self._follow() as served:
             self._between.begin()
             if self._codex is not None:
                 self._codex = _exec_records(self.session.id)
@@ -416,10 +412,15 @@ class OneShot:
                 ]
                 await self._write([record for event in opening for record in self._records(event)])
             self._met = True
-            ending, structured = await self._answer(prompt, reader)
-        finally:
-            reader.close()
+            ending = await self._once(prompt, served)
+        ending, structured = await self._checked(ending)
         return await self._report(ending, structured)
+
+    def _follow(self) -> ServedTurn:
+        """Read on from the turn before, if this is the same run."""
+        after = -1 if self._turn is None or self._served is None else self._served.seen
+        self._served = ServedTurn(self.session, after=after, left="the run has ended", beside=True, totals=self._totals)
+        return self._served
 
     async def refuse(self, reason: str) -> int:
         """Answer a prompt that is not to be run with a failed result."""
@@ -445,8 +446,8 @@ class OneShot:
         """End what is under way; the run then ends with what there is."""
         if self._interrupted is None:
             self._interrupted, self._in_tools = reason, self._totals.in_tools
-        if self._turn is not None:
-            await self.session.interrupt(self._turn, reason)
+        if self._turn is not None and self._served is not None:
+            await self._served.interrupt(reason)
         elif self._command is not None and self._operation is not None:
             await self.session.interrupt(f"/{self._command}", reason)
             await asyncio.wait([self._operation], timeout=SETTLING)
@@ -455,16 +456,16 @@ class OneShot:
 
     # The work
 
-    async def _answer(self, prompt: str, reader: EventReader) -> tuple[RunEnding, Any]:
+    async def _checked(self, ending: RunEnding) -> tuple[RunEnding, Any]:
         """The ending, and the checked value if an answer of a certain form is wanted."""
-        ending = await self._once(prompt, reader)
         if self._check is None or not ending.turn or ending.error is not None or self._interrupted is not None:
             return ending, msgspec.UNSET
         for _ in range(self._check.retries):
             value, complaint = self._check.examine(ending.text)
             if complaint is None:
                 return ending, value
-            ending = await self._once(self._check.again(complaint), reader)
+            async with self._follow() as served:
+                ending = await self._once(self._check.again(complaint), served)
             if ending.error is not None or self._interrupted is not None:
                 return ending, msgspec.UNSET
         value, complaint = self._check.examine(ending.text)
@@ -473,38 +474,21 @@ class OneShot:
         error = ErrorInfo(code="schema_mismatch", message=f"the answer does not fit the schema: {complaint}")
         return RunEnding(error=error, turn=True), msgspec.UNSET
 
-    async def _once(self, prompt: str, reader: EventReader) -> RunEnding:
+    async def _once(self, prompt: str, served: ServedTurn) -> RunEnding:
         self._turn = self._command = None
-        self._turn_over = asyncio.get_running_loop().create_future()
-        operation = self._operation = asyncio.create_task(self._operate(prompt))
-        pump = asyncio.create_task(self._pump(reader))
+        operation = self._operation = asyncio.create_task(self._operate(prompt, served))
         try:
-            await asyncio.wait([pump, operation], return_when=asyncio.FIRST_COMPLETED)
-            ending = operation.result() if operation.done() else None
-            if ending is None:
-                either: list[asyncio.Future[Any]] = [pump, self._turn_over]
-                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-                ending = self._turn_over.result() if self._turn_over.done() else _broken(pump)
-            while not self._idle.is_set():  # when woken, the pump may already have taken the next events
-                await self._idle.wait()
-        finally:
-            for task in (pump, operation):
-                task.cancel()
-            await asyncio.wait([pump, operation])
-        await self._events(reader.ready())
-        return ending
-
-    async def _pump(self, reader: EventReader) -> None:
-        """Write events as they come. It is never stopped between taking some and having written them."""
-        self._idle.set()
-        while events := await reader.batch():
-            self._idle.clear()
-            try:
+            while events := await served.batch(operation):
                 await self._events(events)
-            finally:
-                self._idle.set()
+            ending = operation.result() if operation.done() else None
+            while ending is None and (events := await served.batch()):
+                await self._events(events)
+        finally:
+            await end_tasks(operation)
+        await self._events(served.ready())
+        return ending or _turn_ended(served.ended)
 
-    async def _operate(self, prompt: str) -> RunEnding | None:
+    async def _operate(self, prompt: str, served: ServedTurn) -> RunEnding | None:
         """Start the work. Returns the ending if there is one already, None when a turn decides."""
         try:
             if self._interrupted is not None:
@@ -517,18 +501,17 @@ class OneShot:
             if command is not None and (images or documents):
                 raise Unsupported(f"images or documents came with the command /{command[0]}, which takes none")
             if command is None:
-                self._turn = await self.session.prompt(
+                self._turn = await served.prompt(
                     Prompt(text=prompt, images=images, documents=documents, verbatim=self._verbatim)
                 )
             else:
                 self._command = command[0]
-                result = await self.session.command(*command)
+                result = await served.command(*command)
                 if result is None or result.turn is None:
                     return self._command_ended(command[0], result)
                 self._turn = result.turn
-            self._settle()
             if self._interrupted is not None:  # it was interrupted while the turn was being started
-                await self.session.interrupt(self._turn, self._interrupted)
+                await served.interrupt(self._interrupted)
             return None
         except asyncio.CancelledError:
             if self._interrupted is None:
@@ -547,33 +530,14 @@ class OneShot:
     async def _events(self, events: list[AnyEvent]) -> None:
         records: list[wire.Record] = []
         for event in events:
-            self._count(event)
+            self._seen.add(type(event).__name__)
             if isinstance(event, TaskChanged) and event.task is not None:
                 self._tasks[event.task_id] = event.task
             elif isinstance(event, TaskGroupChanged) and event.group.wait_policy == "detached":
                 self._detached.update(event.group.tasks)
-            if self.format != "text" and (self._turn is None or event.turn in ("", self._turn)):
+            if self.format != "text":
                 records += self._records(event)
         await self._write(records)
-        self._ends |= {event.turn: event for event in events if isinstance(event, TurnEnded)}
-        self._settle()
-
-    def _count(self, event: AnyEvent) -> None:
-        if event.turn in ("", self._turn):
-            self._totals.add(event)
-            self._seen.add(type(event).__name__)
-        elif self._turn is None:
-            self._early.append(event)
-
-    def _settle(self) -> None:
-        """The turn may have ended before we were told which one it is: a command can run one to its end."""
-        if self._turn is not None:
-            early, self._early = self._early, []
-            for event in early:
-                self._count(event)
-        if self._turn in self._ends and not self._turn_over.done():
-            ended = self._ends[self._turn]
-            self._turn_over.set_result(RunEnding(text=ended.text, error=failure(ended), turn=True))
 
     def _records(self, event: AnyEvent) -> list[wire.Record]:
         if self._codex is not None:
@@ -715,10 +679,10 @@ class Answers(Protocol):
         ...
 
 
-def _broken(pump: asyncio.Task[None]) -> RunEnding:
-    """Events stopped before the turn ended: no one reads what we write, or the session closed."""
-    pump.result()
-    return RunEnding(error=ErrorInfo(code="no_result", message="the session closed without an answer"))
+def _turn_ended(ended: TurnEnded | None) -> RunEnding:
+    if ended is None:
+        return RunEnding(error=ErrorInfo(code="no_result", message="the session closed without an answer"))
+    return RunEnding(text=ended.text, error=failure(ended), turn=True)
 
 
 # The runner under names that other hosts know: a headless runner, and a transport that gets its session later.
