@@ -80,6 +80,16 @@ def test_at_every_labelled_moment_the_state_is_the_true_one(name: str, by: str) 
             assert detail["wire"] == "idle" and detail["why"]["said"]
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if name.endswith(("-ask", "-perm-allow", "-perm-deny"))])
+def test_what_waits_for_a_person_names_the_question_or_the_command(name: str) -> None:
+    recording = load(name)
+    expected = ("Which colour",) if name.endswith("-ask") else ("touch", "sleep 4")
+    for moment, detail in judged(recording, recording.agent):
+        if detail["name"] == moment["truth"] and moment["truth"] in ("permission", "question"):
+            if "trust" not in detail["message"] and "ClinePass" not in detail["message"]:  # dialogs at its start
+                assert any(words in detail["message"] for words in expected), detail
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if name.endswith(("-quiet", "-turn"))])
 def test_work_in_words_that_the_table_does_not_know_is_unknown_and_not_idle(
     name: str, monkeypatch: pytest.MonkeyPatch

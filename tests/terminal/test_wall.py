@@ -120,6 +120,34 @@ def test_keys_go_only_to_the_terminal_that_one_types_into(stage: Stage, tmux: Tm
     assert alive(one.pids()[1])
 
 
+def test_a_key_answers_the_dialog_that_is_shown_and_no_later_one(stage: Stage, tmux: Tmux) -> None:
+    next_one = ASKS.replace("kind=permission", "kind=question:msg=bmV4dA==")
+    asks = shell(stage, "asks", f"echo go on?; {ASKS}; stty -icanon -echo; dd bs=1 count=1; {next_one}; exec cat")
+    until(lambda: row(asks)["state"] == "permission" and bool(row(asks)["dialog"]))
+    wall(stage, tmux)
+    until(lambda: titles(tmux) == ["asks"])
+    tmux.type("me", "a")
+    tmux.shows("me", f"the next key answers asks [{row(asks)['dialog']}]")
+    with connected(asks) as client:
+        client.input(b"y")  # another person is quicker
+    until(lambda: row(asks)["state"] == "question")
+    tmux.type("me", "y")
+    tmux.shows("me", "not answered: it asks something else now")
+    with connected(asks) as client:
+        assert client.detail()["state"]["name"] == "question" and "yy" not in (client.detail()["last_line"] or "")
+    tmux.shows("me", f"[{row(asks)['dialog']}] next")
+    tmux.type("me", "a")
+    tmux.shows("me", "the next key answers asks")
+    tmux.type("me", "C-\\")
+    tmux.shows("me", "Enter: join it")
+    tmux.type("me", "a")
+    tmux.shows("me", "the next key answers asks")
+    tmux.type("me", "z")
+    tmux.shows("me", "asks was answered")
+    tmux.type("me", "q")
+    tmux.shows("me", "code:0")
+
+
 @pytest.mark.parametrize(
     ("runs", "shown"),
     [

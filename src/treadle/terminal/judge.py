@@ -295,6 +295,7 @@ ORNAMENT = re.compile(r"[\s❯›▶→>●○◉☐☑█▌▐▄▀─━╌�
 """What a dialog can change without asking anything else: its marked option, its edges, where its lines break."""
 EDGE = re.compile(r" ?([─━]{8,}|[╭┌])")
 OPTION = re.compile(r"[ │┃|]*[❯›▶→●>]? ?(\[?\w[\].)] |Allow once\b)")
+FIRST_OPTION = re.compile(r"[ │┃|]*[❯›▶→●>]? ?\[?[1aA][\].)] ")
 LINES, LINE = 5, 120
 """How much of a dialog is told: lines above its first option, and characters of each."""
 
@@ -311,17 +312,25 @@ def asked_text(detector: Detector, lines: list[str], verdict: Verdict) -> str:
     if at < 0:
         return ""
     edge = lines[at].lstrip()[:1] if lines[at].lstrip()[:1] in "│┃" else ""
-    top = at
+    at = top = _above_options(lines, at)
     while top and not (
         EDGE.match(lines[top - 1])
         or detector.block.match(lines[top - 1])
-        and not detector.box.cursor
+        and not (detector.box.cursor or edge)
         or not lines[top - 1].lstrip().startswith(edge)
     ):
         top -= 1
     end = next((number for number in range(top, len(lines)) if OPTION.match(lines[number])), at + 1)
     shown = [spaced[number].strip(EDGES) for number in range(top, end) if not NO_TEXT.fullmatch(lines[number])]
     return " · ".join(line[:LINE] for line in shown[-LINES:] if line)
+
+
+def _above_options(lines: list[str], at: int) -> int:
+    """Where the question ends if this line only names keys: at the first of the options that stand above it."""
+    above = next((line for line in reversed(lines[:at]) if not NO_TEXT.fullmatch(line)), "")
+    if not OPTION.match(above):
+        return at
+    return next((number for number in range(at, -1, -1) if FIRST_OPTION.match(lines[number])), at)
 
 
 def asked(report: Report) -> str:

@@ -346,6 +346,7 @@ The terminal that has waited for a person the longest is in front; the others ar
 programs keep their sizes and are not notified.
 
   arrows, Tab   put another one in front         n      the next one that waits for a person
+  a             answer the one in front: the next key goes into the dialog that you see, and into no other
   i             type into the one in front;      Enter  join it with the whole screen, as `treadle attach` does;
                 Ctrl-\\ ends that                        Ctrl-\\ comes back
   Esc           whichever asks is in front       q      leave

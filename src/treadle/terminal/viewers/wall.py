@@ -18,6 +18,7 @@ from treadle.terminal.states import AT_WORK, WAITING
 from treadle.terminal.viewers.live import LiveScreen, Screens
 from treadle.terminal.viewers.panel import Panel, fitted, harmless, key_forms, keys_in, span, width
 from treadle.terminal.viewers.screen import BOLD, FAINT, INVERSE, ITALIC, STRUCK, UNDERLINED
+from treadle.wire.terminal.frames import ANSWERS
 
 LIST_EVERY = 1.0
 COLOURS_AFTER = 0.6
@@ -27,7 +28,13 @@ LEAST_ROWS = 4
 """A terminal beside the one in front gets at least so many rows, with its title."""
 WIDE = 100
 """Minimum width, in columns, for the side-by-side layout; below it, the others stand under the one in front."""
-KEYS = "arrows: choose   n: next that asks   i: type into it   Enter: join it   Esc: the one that asks   q: leave"
+KEYS = "arrows: choose   n: next that asks   a: answer it   i: type into it   Enter: join it   Esc: who asks   q: leave"
+NOT_TYPED = {
+    "changed": "it asks something else now",
+    "answered": "another answer was typed already",
+    "no question": "it asks nothing now",
+    "no key": "an answer is one key",
+}
 ATTRIBUTES = ((BOLD, 1), (FAINT, 2), (ITALIC, 3), (UNDERLINED, 4), (INVERSE, 7), (STRUCK, 9))
 Run = tuple[str, str, str, int]
 Area = tuple[int, int, int, int]
@@ -131,6 +138,8 @@ class Wall:
         self.chosen = chosen
         self.typing = ""
         """The id of the terminal that is typed into; it stays in front, whichever asks meanwhile."""
+        self.answering: tuple[str, str] | None = None
+        """The terminal and the dialog that the next key answers: that one and no other."""
         self.found: list[dict[str, Any]] = []
         self.tiles: dict[str, Tile] = {}
         self.words = ""
@@ -211,6 +220,8 @@ class Wall:
             parts += [f"\x1b[{line};{areas[0][2] + 1}H\x1b[2m│\x1b[0m" for line in range(1, lines)]
         more = f"{len(shown) - len(areas)} more   " if len(shown) > len(areas) else ""
         help_ = f"you type into {self.typing}; Ctrl-\\ ends that" if self.typing else KEYS
+        if self.answering:
+            help_ = "the next key answers {} [{}]; Ctrl-\\ answers nothing".format(*self.answering)
         parts.append(f"\x1b[{lines};1H\x1b[7m{fitted(f' {self.words or more + help_}', cols)}\x1b[0m")
         return parts
 
@@ -257,6 +268,8 @@ class Wall:
             data = b""
         if not data:
             self._over.set()
+        elif self.answering:
+            self._answer(data, *self.answering)
         elif self.typing:
             self._pass_on(data)
         else:
@@ -274,6 +287,19 @@ class Wall:
         except TreadleError as error:
             self.words, self.typing = f"{self.typing}: {error.message}", ""
 
+    def _answer(self, data: bytes, name: str, dialog: str) -> None:
+        self.answering = None
+        if data in self._leave:
+            return
+        try:
+            with Client(Place(self.directory, name).sock) as client:
+                reply = client.type_in(data, ANSWERS, dialog)
+        except TreadleError as error:
+            self.words = f"{name}: {error.message}"
+        else:
+            why = "" if reply["typed"] else NOT_TYPED.get(reply["why"], "it is just changing; try again")
+            self.words = f"{name}: not answered: {why}" if why else f"{name} was answered"
+
     def _command(self, key: str) -> None:
         self.words = ""
         names = sorted(row["id"] for row in self.found)
@@ -289,6 +315,11 @@ class Wall:
             asking = [row["id"] for row in order(self.found) if row["state"] in WAITING]
             after = asking[(asking.index(front) + 1) % len(asking)] if front in asking else (asking or [""])[0]
             self.chosen, self.words = after or self.chosen, "" if after else "no terminal waits for a person"
+        elif front and key == "a":
+            dialog = shown[0].get("dialog") if shown[0]["state"] in WAITING else None
+            self.answering = (front, dialog) if dialog else None
+            self.words = "" if dialog else f"{front} asks nothing that one key answers"
+            self.chosen = front
         elif front and key == "i":
             self.typing = self.chosen = front
         elif front and key == "enter":
