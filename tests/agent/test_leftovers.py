@@ -305,15 +305,6 @@ async def test_what_a_merge_names_must_be_a_commit(top: Path) -> None:
     assert not (top / ".git" / "MERGE_HEAD").exists()
 
 
-async def test_a_branch_that_adds_a_submodule_is_kept_until_a_person_asks_for_it(top: Path) -> None:
-    adds = "git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),sub && git commit -qm sub"
-    left = await left_by(top, f"git switch -qc links && {adds} && git switch -q main")
-    assert git(top, "branch", "--list", "links") == ""
-    notes, whole = await repositories.hand_over(left)
-    assert whole and git(top, "log", "-1", "--format=%s", "links") == "sub"
-    assert notes == ["look at links before you switch to it: it adds the submodule sub, which your git would enter"]
-
-
 async def test_a_session_that_lives_keeps_what_it_has(top: Path) -> None:
     agent = Working(top)
     await agent.run(MERGING)

@@ -213,10 +213,7 @@ def test_conflicts_in_a_file_are_counted_and_submodules_and_forbidden_paths_are_
     files = case.store.files(case.taken())
     after = case.store.put_files({**files, "sub": TreeEntry(mode="160000", blob="1" * 40)})
 
-    def forbidden(path: str) -> str:
-        return "is obeyed" if path == "b.txt" else ""
-
-    plan = plan_back(case.store, case.before, after, str(case.source), forbidden)
+    plan = plan_back(case.store, case.before, after, str(case.source), lambda deltas: {"b.txt": "is obeyed"})
     assert {each.path: each.reason for each in plan.merged.conflicts} == {
         "a.txt": "changed by the run and here, in the same lines, in 2 places",
         "c.txt": "b.txt is obeyed: look at the patch and change it yourself",

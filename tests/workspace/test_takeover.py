@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,18 +41,21 @@ def agent(top: Path) -> Iterator[Working]:
 
 
 @confined
-async def test_other_branches_and_tags_are_taken_over_and_nothing_is_deleted(top: Path, agent: Working) -> None:
+async def test_other_branches_and_tags_are_kept_apart_and_nothing_is_deleted(top: Path, agent: Working) -> None:
     git(top, "branch", "old")
     git(top, "tag", "v0")
+    before = refs(top)
     await agent.ok("git branch feature; git tag -am x v1; git branch -D old; git tag -d v0; git notes add -m n")
-    assert git(top, "branch", "--format=%(refname:short)").split() == ["feature", "main", "old"]
-    assert git(top, "tag").split() == ["v0", "v1"] and git(top, "cat-file", "-t", "v1") == "tag"
-    assert git(top, "notes", "show") == "n"
+    apart = "refs/treadle/from/s1"
+    assert [line for line in refs(top) if apart not in line] == before
+    assert git(top, "cat-file", "-t", f"{apart}/tags/v1") == "tag" and log(top, f"{apart}/heads/feature") == "one"
     assert agent.said == [
-        f"the agent deleted {name}; in your repository it is still there" for name in ("old", "tags/v0")
+        f"the agent made or moved feature, notes/commits, tags/v1: kept below {apart}/, your own refs are as they were"
+        f" (`git branch feature {apart}/heads/feature` uses it)",
+        *(f"the agent deleted {name}; in your repository it is still there" for name in ("old", "tags/v0")),
     ]
-    await agent.ok("git branch another")
-    assert len(agent.said) == 2 and "another" in git(top, "branch")
+    await agent.ok("git branch -f feature $(git commit-tree -m moved HEAD^{tree})")
+    assert len(agent.said) == 4 and log(top, f"{apart}/heads/feature") == "moved"
 
 
 @confined
@@ -66,9 +70,9 @@ async def test_switching_and_resetting_move_head_branch_and_index_together(top: 
         and log(top, "main") == "two\none"
     )
     assert git(top, "status", "--porcelain").split() == ["D", "file.txt", "A", "n"]
-    await agent.ok("git switch -qf main && git reset -q --hard HEAD~1")
-    assert log(top) == "one" and git(top, "status", "--porcelain") == "" and agent.said == []
-    await agent.ok("git checkout -q --detach && git commit -q --allow-empty -m loose")
+    await agent.ok("git switch -qf main && git commit -q --allow-empty -m more && git reset -q --hard HEAD~1")
+    assert log(top) == "two\none" and git(top, "status", "--porcelain") == "" and agent.said == []
+    await agent.ok("git checkout -q --detach HEAD~1 && git commit -q --allow-empty -m loose")
     assert git(top, "branch", "--show-current") == "" and log(top) == "loose\none" and agent.said == []
 
 
@@ -89,6 +93,7 @@ async def test_an_unfinished_merge_is_not_taken_over_and_can_go_on(top: Path, ag
         "git switch -q main; echo b > file.txt; git commit -qam b"
     )
     before = git(top, "rev-parse", "HEAD")
+    agent.said.clear()
     await agent.run("git merge a")
     [said] = agent.said
     assert said.startswith("unfinished in the agent's repository: MERGE_HEAD; your repository is unchanged.")
@@ -138,13 +143,14 @@ async def test_what_is_not_taken_over_is_kept(top: Path) -> None:
 
 
 @confined
-async def test_what_is_fetched_is_taken_over_as_refs_of_the_remote(tmp_path: Path, top: Path) -> None:
+async def test_what_is_fetched_is_kept_apart_until_it_is_merged(tmp_path: Path, top: Path) -> None:
     git(tmp_path, "clone", "-q", str(top), "upstream")
     git(tmp_path / "upstream", "commit", "-q", "--allow-empty", "-m", "theirs")
     git(top, "remote", "add", "origin", str(tmp_path / "upstream"))
     agent = Working(top, tmp_path / "upstream")
     await agent.ok("git fetch -q origin")
-    assert log(top, "refs/remotes/origin/main") == "theirs\none" and log(top) == "one" and agent.said == []
+    assert log(top, "refs/treadle/from/s1/remotes/origin/main") == "theirs\none" and log(top) == "one"
+    assert git(top, "for-each-ref", "refs/remotes") == "" and "`git log refs/treadle/from/s1/remotes/" in agent.said[0]
     await agent.ok("git merge -q --ff-only origin/main")
     assert log(top) == "theirs\none" and git(top, "status", "--porcelain") == ""
     agent.confining.close()
@@ -163,14 +169,18 @@ async def test_what_was_made_with_forged_objects_is_not_taken_over(top: Path, ag
 
 
 @confined
-async def test_refs_that_would_mislead_git_stay_with_the_agent(top: Path, agent: Working) -> None:
+async def test_refs_that_would_mislead_git_are_kept_apart_also_when_a_person_asks(top: Path, agent: Working) -> None:
     git(top, "branch", "feature")
     git(top, "update-ref", "refs/remotes/origin/main", "HEAD")
     before = refs(top)
     bad = ["heads/HEAD", "heads/-x", "tags/feature", "tags/main", "tags/origin/main", "remotes/origin/HEAD"]
     bad += ["heads/refs/heads/main", f"heads/{'a' * 40}", "tags/HEAD"]
     await agent.ok("".join(f"git update-ref refs/{name} HEAD\n" for name in bad))
-    assert refs(top) == before and len(agent.said) == len(bad)
+    assert [line for line in refs(top) if "refs/treadle/from/s1/" not in line] == before and len(agent.said) == 1
+    (place,) = agent.confining.sealing.begin()
+    inside = agent.confining.sealing._inside
+    assert "misleads git" in (await place.adopt(partial(inside, place)))[0]
+    assert [line for line in refs(top) if "refs/treadle/from/s1/" not in line] == before
     await agent.ok(
         "git update-ref refs/heads/-y $(git commit-tree -m y HEAD^{tree}); git symbolic-ref HEAD refs/heads/-y"
     )
@@ -312,12 +322,11 @@ async def test_a_merge_with_what_is_no_commit_is_not_shown(top: Path, direct: Di
 
 
 async def test_what_both_had_is_recalled_after_the_session_has_ended(top: Path, direct: Direct) -> None:
-    direct.git("branch", "new")
-    new = direct.commit("two")
+    new = direct.commit("two", "new")
     assert await direct.take() == []
     again = Takeover(direct.taking.user, str(direct.home), "s1")
     again.recall()
-    assert again.head == "refs/heads/main" and again.refs["refs/heads/main"] == new and "refs/heads/new" in again.refs
+    assert again.head == "refs/heads/new" and again.refs["refs/heads/new"] == new and "refs/heads/main" in again.refs
     assert again._entries == direct.taking._entries == index_file.entries(again.user) != {}
     (direct.home / BASE).write_text("0 refs/heads/main")
     with pytest.raises(WorkspaceError, match="s1 began with is not known: it was another release") as raised:
@@ -336,14 +345,15 @@ async def test_a_link_among_the_refs_is_not_followed(direct: Direct) -> None:
         await direct.take()
 
 
-async def test_a_new_submodule_is_refused_until_a_person_asks_for_it(top: Path, direct: Direct) -> None:
-    direct.git("branch", "side", direct.link("sub"))
-    (said,) = await direct.take()
-    link = "it adds the submodule sub, which your git would enter"
-    assert said.startswith(f"the agent's side stays in its own repository: {link}; after the session, ")
-    assert direct.taking._refused and git(top, "branch", "--list", "side") == "" and await direct.take() == []
-    assert await direct.adopt() == [f"look at side before you switch to it: {link}"]
-    assert git(top, "ls-tree", "side").startswith("160000 commit")
+async def test_on_request_other_refs_get_their_own_names_unless_the_gate_refuses_one(top: Path, direct: Direct) -> None:
+    side = direct.git("commit-tree", "-m", "side", "-p", "HEAD", "HEAD^{tree}")
+    direct.git("branch", "side", side)
+    assert len(await direct.take()) == 1 and git(top, "branch", "--list", "side") == "" and await direct.take() == []
+    assert await direct.adopt() == [] and git(top, "rev-parse", "side") == side
+    direct.git("branch", "link", direct.link("sub"))
+    (said,) = await direct.adopt()
+    assert said.endswith("your own refs are as they were (sub is a submodule, which your git would enter)")
+    assert git(top, "branch", "--list", "link") == ""
 
 
 async def test_a_submodule_that_the_user_has_is_no_new_one(top: Path, tmp_path: Path) -> None:
@@ -352,13 +362,13 @@ async def test_a_submodule_that_the_user_has_is_no_new_one(top: Path, tmp_path: 
     git(top, "commit", "-qm", "link")
     direct = Direct(top, tmp_path / "home")
     assert direct.taking.submodules() == [str(top / "sub")]
-    direct.git("branch", "-f", "side", direct.link("sub"))
     direct.git("update-index", "--cacheinfo", f"160000,{'2' * 40},sub")
     assert await direct.take() == [] and git(top, "ls-files", "-s", "sub").split()[1] == "2" * 40
-    assert log(top, "side").startswith("link\nlink")
+    direct.git("commit", "-qm", "moved")
+    assert await direct.take() == [] and log(top).startswith("moved\nlink")
     direct.git("update-index", "--add", "--cacheinfo", f"160000,{'2' * 40},other")
     (said,) = await direct.take()
-    assert said == ("it adds the submodule other, which your git would enter: what the agent staged was not taken over")
+    assert said == "other is a submodule, which your git would enter: what the agent staged was not taken over"
     assert "other" not in git(top, "ls-files")
 
 
@@ -371,7 +381,7 @@ async def test_the_first_commit_of_all_may_not_bring_one_either(tmp_path: Path) 
     direct.git("commit", "-qm", "first")
     direct.git("rm", "-q", "--cached", "sub")
     (said,) = await direct.take()
-    assert said.startswith("it adds the submodule sub, which your git would enter: the agent's commits are kept as")
+    assert said.startswith("sub is a submodule, which your git would enter: the agent's commits wait for you as ")
     assert git(top, "rev-parse", "--verify", "-q", "main", check=False) == ""
 
 
@@ -382,12 +392,9 @@ async def test_a_branch_that_is_checked_out_elsewhere_is_not_moved(top: Path, di
     before = git(top, "rev-parse", "side")
     new = direct.git("commit-tree", "-m", "moved", "-p", "HEAD", "HEAD^{tree}")
     direct.git("update-ref", "refs/heads/side", new)
-    (said,) = await direct.take()
-    assert said == (
-        "side of your repository was not moved (it is checked out in another worktree): the agent's commits are kept as"
-        " the branch treadle/s1-2, and nothing else was changed"
-    )
-    assert git(top, "rev-parse", "side") == before and log(top, "treadle/s1-2") == "moved\none"
+    (said,) = await direct.adopt()
+    assert said.endswith("your own refs are as they were (side is checked out in another worktree)")
+    assert git(top, "rev-parse", "side") == before and log(top, "refs/treadle/from/s1/heads/side") == "moved\none"
     assert await direct.take() == [], "said once"
     direct.git("symbolic-ref", "HEAD", "refs/heads/side")
     (said,) = await direct.take()

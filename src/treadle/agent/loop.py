@@ -52,6 +52,7 @@ from treadle.events import (
     TurnEnded,
     Warned,
 )
+from treadle.io.tasks import finished
 from treadle.session import Access, Calling, Decision, HookVerdict, Limits, Reasoning, Watching
 from treadle.sessions.session import Turn, error_info, settled
 from treadle.sessions.totals import Totals
@@ -572,11 +573,17 @@ class TurnLoop:
             if parts.ready is not None and unforeseen:
                 await parts.ready()
             check = await asyncio.to_thread(parts.watching) if parts.watching and unforeseen else None
-            text = await toolbox.run(tool, args, context)
-            if parts.settle is not None and unforeseen:
-                text += await parts.settle()
-            if check is not None:
-                await asyncio.to_thread(check)
+            done = False
+            try:
+                text = await toolbox.run(tool, args, context)
+                done = True
+            finally:  # what it has left passes the gate also when it failed or was interrupted
+                more, refused = await finished(self._leave(check, parts.settle if unforeseen else None))
+                if refused is not None and not done:
+                    parts.emit(Warned(message=str(refused), code="taken_out"))
+            text += more
+            if refused is not None:
+                raise refused
             ok = True
         except TreadleError as error:
             text = f"Error: {error}" if text == "[interrupted]" else f"{text}\nError: {error}"
@@ -595,6 +602,19 @@ class TurnLoop:
             self._unreported[call.id] = msgspec.structs.replace(self._unreported[call.id], result=text)
         await parts.room()
         return text, ok
+
+    @staticmethod
+    async def _leave(
+        check: Callable[[], None] | None, settle: Callable[[], Awaitable[str]] | None
+    ) -> tuple[str, TreadleError | None]:
+        """First the files, then the commits: one may have what is on the person's disk."""
+        refused = None
+        if check is not None:
+            try:
+                await asyncio.to_thread(check)
+            except TreadleError as error:
+                refused = error
+        return (await settle() if settle is not None else ""), refused
 
 
 def _joined(text: str, more: str) -> str:

@@ -38,6 +38,7 @@ from treadle.io.records import FileRecord
 from treadle.io.sandbox import methods, places
 from treadle.io.sandbox.proxy import Reaching
 from treadle.io.sandbox.start import RunningSandbox
+from treadle.io.tasks import finished
 from treadle.policy.network import host_of, is_host, permitted, refusal, shown
 from treadle.policy.rules import RuleSet
 from treadle.sandboxed.confining import Confining, settled
@@ -482,17 +483,17 @@ async def watched(
         with gate.turn(emit, session) if gate is not None else nullcontext():
             yield
     finally:
+        try:
+            if check is not None:
+                await finished(asyncio.to_thread(check))
+        except Denied as error:
+            emit(Warned(message=str(error), code="taken_out"))
         if enclosed is not None:
             await enclosed.finish(say)
         for note in await enclosed.news() if isinstance(enclosed, Enclosure) else ():
             emit(Warned(message=note, code="claims"))
         if exceeded := peer.child.exceeded(""):
             emit(Warned(message=f"{peer.name}: {exceeded} (limits of [sandbox] in the settings)", code="sandbox"))
-        if check is not None:
-            try:
-                await asyncio.to_thread(check)
-            except Denied as error:
-                emit(Warned(message=str(error), code="taken_out"))
 
 
 def expanded(place: str, env: Mapping[str, str]) -> str:

@@ -61,6 +61,16 @@ async def unless(other: Coroutine[Any, Any, object], work: Coroutine[Any, Any, T
         await end_tasks(doing, ending)
 
 
+async def finished(work: Coroutine[Any, Any, T]) -> T:
+    """The result of `work`, which goes on to its end also if this task is cancelled: that counts afterwards."""
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
+
+
 async def end_tasks(*tasks: asyncio.Future[Any] | None) -> None:
     """Cancel these, and wait until each has ended; their errors are dropped. None is one that was never started."""
     started = [task for task in tasks if task is not None]

@@ -18,14 +18,13 @@ from treadle.io import scratch
 from treadle.io.files import locked, write
 from treadle.io.paths import private_dir, state_dir
 from treadle.landing.forge.branch import RequestedBranch, branch_of
-from treadle.policy.protected import is_protected
 from treadle.receipts.trace import Check
 from treadle.verification.judge import divide, judge_for
 from treadle.wire.fleet.train import Car, QueuedChange
 from treadle.workspace import branch_merges, remotes
 from treadle.workspace.changes import Delta
 from treadle.workspace.directories import bring_files
-from treadle.workspace.obeyed import obeyed
+from treadle.workspace.gate import TreeGate, crossings, holds
 from treadle.workspace.store import Store, TreeMerge, lacks, lending
 from treadle.workspace.user_repository import UserRepository
 
@@ -229,16 +228,16 @@ class Bench:
         patch = self.store.patch(before, after)
         if re.search(rb"^\+<{7} ", patch, re.M) and re.search(rb"^\+>{7} ", patch, re.M):
             return "it adds conflict markers"
-        reason = obeyed(self.user)
-        if named := next((f"{path}, which {why}" for path in sorted(_paths(deltas)) if (why := reason(path))), ""):
-            return f"it changes {named}: merge it by hand"
+        gate, changes, has = TreeGate(self.user), crossings(deltas), holds(self.store, after)
+        for path, why in gate.refused(changes, agreed=True, has=has).items():
+            return f"it changes {path}, which {why}: merge it by hand"
         if change.anyway:
             return ""
         retry = "treadle fleet merge" if self.by_hand else "treadle land retry"
         agree = f"a person can agree with `{retry} {change.order} --anyway`"
         if not self.by_hand and (touched := sorted(judges(verify) & _paths(deltas))):
             return f"it changes {touched[0]}, by which it is checked; {agree}"
-        if touched := sorted(filter(is_protected, _paths(deltas))):
+        if touched := sorted(gate.refused(changes)):
             return f"it changes {', '.join(touched[:5])}, which other programs obey; {agree}"
         if verify and not self.by_hand and (doubtful := self._doubtful(before, after, verify, change.may_change)):
             path, why = next(iter(doubtful.items()))

@@ -88,6 +88,17 @@ NAMES = {
     *("bitbucket-pipelines.yml", ".drone.yml", ".woodpecker.yml", ".cirrus.yml", ".appveyor.yml", "appveyor.yml"),
 }
 ENDINGS = (".code-workspace", ".sublime-project")
+USUAL_AT_TOP = {
+    *(".gitignore", ".gitattributes", ".gitkeep", ".keep", ".mailmap", ".git-blame-ignore-revs", ".editorconfig"),
+    *(".dockerignore", ".npmignore", ".prettierignore", ".eslintignore", ".stylelintignore", ".helmignore"),
+    *(".nvmrc", ".node-version", ".python-version", ".ruby-version", ".java-version", ".nojekyll", ".DS_Store"),
+    *(".venv", ".cache", ".coverage", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".tox", ".nox"),
+    *(".eggs", ".ipynb_checkpoints", ".nyc_output", ".next", ".nuxt", ".output", ".turbo", ".parcel-cache", ".tmp"),
+    *(".svelte-kit", ".angular", ".vite", ".expo", ".gradle", ".dart_tool", ".stack-work", ".build", ".zig-cache"),
+    *(".eslintcache", ".stylelintcache", ".pnpm-store", ".bloop", ".metals", ".terraform.lock.hcl", ".uv-cache"),
+}
+"""Dot files and directories at the top of a project that tell no program what to run: lists of files, versions, and
+caches. Every other one that a project does not have yet may be the settings of some program."""
 PACKAGES = {"node_modules", "site-packages", ".tox", ".nox", ".pnpm-store", "bower_components"}
 """Directories that package managers fill, with such files of others that no program obeys there. The sandbox does not
 look into them."""
@@ -101,6 +112,11 @@ def is_protected(path: str) -> bool:
             return True
         path = posixpath.dirname(path)
     return False
+
+
+def is_usual_at_top(name: str) -> bool:
+    """Whether a dot file or directory of this name at the top of a project is known to be harmless."""
+    return name in USUAL_AT_TOP or name == ".env" or name.startswith((".env.", ".coverage."))
 
 
 def begins(path: str) -> bool:

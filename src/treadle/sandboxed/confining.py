@@ -87,6 +87,8 @@ class Sealing:
         """Whether what programs commit is taken over at all; what a check does to git is not."""
         self._notes: list[str] = []
         self._settling: set[asyncio.Task[None]] = set()
+        self.allowed: Callable[[str], bool] = lambda path: False
+        self.files_pass = False
         self._held: locked | None = None
         """Locked while this session lives: its repositories are not to be taken for those of a killed one."""
 
@@ -217,6 +219,7 @@ class Sealing:
             with self._limited():
                 for place in self._made or ():
                     if self._wanted():
+                        place.allowed, place.files_pass = self.allowed, self.files_pass
                         self._notes += await place.settle(partial(self._inside, place))
             if self._wanted():
                 await asyncio.to_thread(self._look_again, True)
@@ -362,7 +365,8 @@ class Confining:
         self._mode = mode
         self._hidden = self._matches(rules.hidden_patterns())
         self._read_only = self._matches(rules.protected_patterns())
-        self._allowed = rules.names_for_writing
+        self._allowed = self.sealing.allowed = rules.names_for_writing
+        self.sealing.files_pass = mode is not None
 
     def _matches(self, wanted: list[str]) -> Matches:
         """Files that match: a pattern with a fixed beginning is searched there, any other in all writable places."""

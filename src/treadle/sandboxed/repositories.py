@@ -22,7 +22,8 @@ from treadle.io.tasks import at_most, within
 from treadle.policy.environment import reduced
 from treadle.session import Confinement, Mount
 from treadle.workspace import index_file
-from treadle.workspace.in_place import LOCK, OWNED, PLACE, RECORD, Inside, PlaceRecord, Takeover, recalled
+from treadle.workspace.gate import TreeGate, waiting
+from treadle.workspace.in_place import APART, LOCK, OWNED, PLACE, RECORD, Inside, PlaceRecord, Takeover, recalled
 from treadle.workspace.private_git import STATES, BadListing, ref_files
 from treadle.workspace.store import LONG, lacks, receive_bundle
 from treadle.workspace.user_repository import ID, UserRepository, forget
@@ -522,13 +523,15 @@ async def _receive(left: Leftover, user: UserRepository, missing: list[str]) -> 
 
 
 def _name(left: Leftover, user: UserRepository, commits: list[str]) -> list[str]:
-    """Each commit becomes a branch, whatever its ref was called."""
+    """Each commit becomes a branch, whatever its ref was called; what the gate refuses, a ref of ours."""
     made = []
+    gate = TreeGate(user)
     for commit in commits:
         name = f"treadle/{left.record.session}-{commit[:8]}"
         words = ["update-ref", "-m", "treadle: from a killed session"]
-        if user.run(*words, f"refs/heads/{name}", commit, check=False).code != 0:  # not a commit, such as a tag
-            name = f"refs/{name}"
+        waits = bool(waiting(user, gate, [commit]))
+        if waits or user.run(*words, f"refs/heads/{name}", commit, check=False).code != 0:  # such as a tag
+            name = f"{APART}{left.record.session}/{commit[:8]}"
             user.run(*words, name, commit)
         made.append(name)
     return made

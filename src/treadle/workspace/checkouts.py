@@ -16,9 +16,9 @@ from treadle.io import descriptors
 from treadle.io.files import opened, read_if_there
 from treadle.workspace import index_file
 from treadle.workspace.changes import Delta, TreeEntry
+from treadle.workspace.gate import TreeGate, crossings
 from treadle.workspace.index_file import IndexEntry
 from treadle.workspace.merge import File, put_beside
-from treadle.workspace.obeyed import obeyed
 from treadle.workspace.store import GITLINK, Store
 from treadle.workspace.user_repository import UserRepository
 
@@ -150,10 +150,8 @@ class CheckoutChange:
         for name in UNFINISHED:
             if os.path.lexists(self.checkout.file(name)):
                 yield f"a merge, rebase or the like is unfinished there ({name}): end it first"
-        reason = obeyed(self.checkout)
-        for delta in self.deltas:
-            if why := reason(delta.change.path):
-                yield f"{delta.change.path} {why}: change it there yourself"
+        for path, why in TreeGate(self.checkout).refused(crossings(self.deltas), agreed=True).items():
+            yield f"{path} {why}: change it there yourself"
         if any(entry.stage for entry in entries):
             yield "conflicts are unresolved there: resolve them first"
         staged = {entry.path: TreeEntry(mode=entry.mode, blob=entry.blob) for entry in entries}

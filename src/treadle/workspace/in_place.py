@@ -23,7 +23,8 @@ from treadle.io.sandbox.places import is_under
 from treadle.io.tasks import limited
 from treadle.session import Mount
 from treadle.workspace import index_file, private_git
-from treadle.workspace.obeyed import settings_files
+from treadle.workspace.gate import Crossing, TreeGate, on_disk, settings_files, waiting
+from treadle.workspace.git import is_git
 from treadle.workspace.private_git import (
     STATES,
     BadListing,
@@ -33,7 +34,7 @@ from treadle.workspace.private_git import (
     read_listing,
     ref_files,
 )
-from treadle.workspace.store import lacks, receive
+from treadle.workspace.store import GITLINK, lacks, receive
 from treadle.workspace.user_repository import ID, REF, UserRepository, forget, keep
 
 # Lets a user's repository follow what an agent has done in its private one.
@@ -69,9 +70,12 @@ PACK = f"{GIT} pack-objects -q --revs --stdout --thin --delta-base-offset < {ROO
 FORMAT = 1
 LOCK = "index-lock"
 """While the index of the user's checkout is locked: how that lock is known."""
-GITLINK = "160000"
 TAKEN = ("refs/heads/", "refs/tags/", "refs/remotes/", "refs/notes/")
-"""The refs that are taken over. All others, such as replacements of objects, stay with the agent."""
+"""The refs that are brought over. All others, such as replacements of objects, stay with the agent."""
+APART = "refs/treadle/from/"
+"""Where refs are put that the person's git is not to take for theirs, each below the name of its session."""
+MOST_REFS = 20_000
+"""Refs that are put apart for one session at a time."""
 
 
 BASE = "base"
@@ -101,8 +105,14 @@ class Takeover:
         self._entries: index_file.Entries = {}
         self._asked = False
         """Whether a person asks for all that can be taken over."""
-        self._refused = False
-        """Whether the agent has a branch that was not taken over."""
+        self._given: dict[str, str] = {}
+        """The refs as the person has last left them: what no takeover may lose a commit of."""
+        self._apart: dict[str, str] = {}
+        """The agent's refs that are put apart."""
+        self.allowed: Callable[[str], bool] = lambda path: False
+        """Whether a rule of the person allows this file to be written."""
+        self.files_pass = False
+        """Whether the files on disk have passed the gate, or are the person's: then a commit may have them, too."""
         self.stale = False
         """Whether the user's repository moved while the agent's did: the private one must follow it first."""
 
@@ -122,6 +132,7 @@ class Takeover:
     def recall(self) -> None:
         """Go on from what was kept of a session that has ended. Raises WorkspaceError if it is not known."""
         self.head, self.refs = recalled(self.directory, self.name)
+        self._given = dict(self.refs)
         self._entries = index_file.entries(self.user, self._base_index)
 
     def _moved_along(self) -> None:
@@ -164,6 +175,7 @@ class Takeover:
         programs. Files are not touched: they are those that the agent left. `stale` is set if HEAD could not follow.
         """
         self._asked = True
+        self._apart.clear()
         found = await self.left(inside)
         notes = [*await self._stashes(found, inside), *await self._follow(found, inside)]
         if not self.stale:
@@ -175,35 +187,33 @@ class Takeover:
         others, gone, refused = self._others(found)
         moves = self._moves(found)
         ids = [*others.values(), *(new for new, _ in moves.values()), *filter(ID.fullmatch, [found.head])]
-        changed = {path: entry for path, entry in found.entries.items() if self._entries.get(path) != entry}
-        ids += [entry.id for entry in changed.values() if entry.mode != GITLINK]
+        ids += [entry.id for entry in self._staged(found).values() if entry.mode != GITLINK]
         ids += [entry.id for _, entry, _ in found.conflicts if entry.mode != GITLINK]
         ids += [one for name in PLAIN for one in found.commits(name)]
         await self._fetch(ids, inside)
         with limited(None):
-            notes += await asyncio.to_thread(self._move_others, others)
             if moves or found.head != self.head or found.entries != self._entries or found.unfinished:
                 notes += await asyncio.to_thread(self._move_head, found, moves)
+            notes += await asyncio.to_thread(self._put_apart, others)
         for name in gone:
             notes += self._once(f"the agent deleted {_short(name)}; in your repository it is still there")
         for name in refused:
             notes += self._once(f"the agent's {name} stays in its own repository: such refs are not taken over")
         return notes
 
+    def _staged(self, found: GitListing) -> index_file.Entries:
+        """The entries of the agent's index that differ from what both had."""
+        return {path: entry for path, entry in found.entries.items() if self._entries.get(path) != entry}
+
     def _others(self, found: GitListing) -> tuple[dict[str, str], list[str], list[str]]:
         """Refs that the agent made or moved, beside those checked out; deleted ones; and those that are not taken."""
         heads = (found.head, self.head)
-        changed = {name: at for name, at in found.refs.items() if self.refs.get(name) != at and name not in heads}
-        names = known_as([*self.refs, *found.refs])
-        taken = {
-            name: at
-            for name, at in changed.items()
-            if name.startswith(TAKEN) and ID.fullmatch(at) and (name in self.refs or not misleads(name, names))
-        }
+        known = {**self.refs, **self._apart}
+        changed = {name: at for name, at in found.refs.items() if known.get(name) != at and name not in heads}
+        taken = {name: at for name, at in changed.items() if name.startswith(TAKEN) and ID.fullmatch(at)}
         gone = [name for name in self.refs if name not in found.refs and name.startswith(TAKEN)]
-        silent = private_git.PRIVATE_REFS
-        left = [name for name, at in changed.items() if name not in taken and not name.startswith(silent)]
-        return taken, gone, [name for name in left if ID.fullmatch(changed[name]) or not name.startswith(TAKEN)]
+        silent = (*private_git.PRIVATE_REFS, *TAKEN)
+        return taken, gone, [name for name in changed if not name.startswith(silent)]
 
     def _moves(self, found: GitListing) -> dict[str, tuple[str, str | None]]:
         """How the branch that was checked out moves, and the one that now is: the new and the old commit of each."""
@@ -222,58 +232,100 @@ class Takeover:
         pack = (await inside(PACK, {"revs": revs.encode()})).get("pack", b"")
         await asyncio.to_thread(receive, self.user, pack, missing)
 
-    def _new_link(self, new: str, old: str | None) -> str:
-        """Why this is not taken over: its files have a submodule that the user's have not. Empty when they have not."""
-        after, before = self._tree(new), self._tree(old or self.refs.get(self.head))
-        if after is None or after == before:
-            return ""  # or a tag of a file, for example
-        words = ["diff-tree", "-r", "-z", "--raw", before, after] if before else ["ls-tree", "-r", "-z", after]
-        known = {os.path.relpath(place, self.user.top) for place in self.submodules()}
-        fields = os.fsdecode(self.user.run(*words, timeout=600.0).stdout).split("\0")
-        if before:
-            added = [path for head, path in zip(fields[::2], fields[1::2], strict=False) if _adds_link(head)]
-        else:
-            added = [row.partition("\t")[2] for row in fields if row.startswith(GITLINK)]
-        return next((_enters(path) for path in added if path not in known), "")
+    def _put_apart(self, others: dict[str, str]) -> list[str]:
+        """The agent's other branches and tags, as refs of ours that no git takes for the person's: all in one step. If
+        the person asks, under their own names, as far as these do not mislead git."""
+        if not others:
+            return []
+        if len(others) > MOST_REFS:
+            return self._once(f"the agent made {len(others)} refs: more than {MOST_REFS} are not brought over")
+        reason = self._hand_over(others) if self._asked else ""
+        if self._asked and not reason:
+            return []
+        under = f"{APART}{self.name}/"
+        moves = {under + name.removeprefix("refs/"): (at, None) for name, at in others.items()}
+        complaint = self._update(moves, forced=True)
+        if complaint:
+            return self._once(f"the agent's other branches and tags stay in its own repository: {complaint}")
+        self._apart.update(others)
+        names = [_short(name) for name in sorted(others)]
+        listed = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        first = sorted(others)[0]
+        kind = "tag" if first.startswith("refs/tags/") else "branch"
+        typed = first.removeprefix("refs/heads/").removeprefix("refs/tags/")
+        where = under + first.removeprefix("refs/")
+        make = f"git {kind} {typed} {where}" if kind == "tag" or first.startswith("refs/heads/") else f"git log {where}"
+        return [
+            f"the agent made or moved {listed}: kept below {under}, your own refs are as they were"
+            + (f" ({reason})" if reason else f" (`{make}` uses it)")
+        ]
 
-    def _tree(self, name: str | None) -> str | None:
-        done = self.user.run("rev-parse", "--verify", "--quiet", f"{name}^{{tree}}", check=False) if name else None
-        return done.stdout.decode().strip() if done is not None and done.code == 0 else None
-
-    def _move_others(self, others: dict[str, str]) -> list[str]:
-        notes: list[str] = []
-        elsewhere = self.user.checked_out_elsewhere() if others else set()
-        before = dict(self.refs)
-        for name, at in others.items():
-            reason = "it is checked out in another worktree" if name in elsewhere else ""
-            if link := self._new_link(at, self.refs.get(name)):
-                if not self._asked:
-                    self._refused = True
-                    notes += self._once(
-                        f"the agent's {_short(name)} stays in its own repository: {link}; after the session,"
-                        f" `treadle git adopt {self.name}` gives it to you"
-                    )
-                    continue
-                notes += self._once(f"look at {_short(name)} before you switch to it: {link}")
-            reason = reason or self._update({name: (at, self.refs.get(name))})
-            if not reason:
-                self.refs[name] = at
-            elif f"{name} {at}" not in self._noted:
-                self._noted.add(f"{name} {at}")
-                notes += self._keep(at, f"{_short(name)} of your repository was not moved ({reason})")
-        if self.refs != before:
+    def _hand_over(self, others: dict[str, str]) -> str:
+        """Move the person's refs of these names, all or none. Returns why not."""
+        names, elsewhere = known_as([*self.refs, *others]), self.user.checked_out_elsewhere()
+        for name in others:
+            if name not in self.refs and misleads(name, names):
+                return f"{_short(name)} misleads git"
+            if name in elsewhere:
+                return f"{_short(name)} is checked out in another worktree"
+        if waits := self._waits([*others.values()], []):
+            return waits
+        complaint = self._update({name: (at, self.refs.get(name)) for name, at in others.items()})
+        if not complaint:
+            self.refs.update(others)
             self._keep_refs()
-        return notes
+        return complaint
 
-    def _update(self, moves: dict[str, tuple[str, str | None]]) -> str:
-        """Move refs in one transaction, each only from the value given. Returns git's complaint."""
-        lines = [f"update {name} {new} {old or '0' * len(new)}\n" for name, (new, old) in moves.items()]
+    def _waits(self, commits: list[str], staged: list[Crossing]) -> str:
+        """Why commits and entries of an index wait for the person; empty when they pass the gate."""
+        found = waiting(self.user, TreeGate(self.user), commits, staged, self._agreed)
+        return next((f"{path} {why}" for path, why in found.items()), "")
+
+    def _agreed(self, crossing: Crossing) -> bool:
+        place = os.path.join(self.user.top, crossing.path)
+        if self.allowed(place) and not is_git(os.path.basename(place)):
+            return True
+        return (
+            self.files_pass
+            and crossing.entry is not None
+            and crossing.entry == on_disk(place, len(crossing.entry.id) // 2)
+        )
+
+    def _lost(self, name: str, new: str) -> str:
+        """Which commits of the person a branch would lose, in words. One that comes back with the same change and the
+        same words by the same author, as in a rebase, is not lost."""
+        given = self._given.get(name, "")
+        if not ID.fullmatch(given) or self.user.run("merge-base", "--is-ancestor", given, new, check=False).code == 0:
+            return ""
+        there = {words for words, _ in self._commits("--left-only", new, given)}
+        unlike = {one for _, one in self._commits("--cherry-pick", "--right-only", new, given)}
+        right = self._commits("--right-only", new, given)
+        lost = [one for words, one in right if words not in there or one in unlike]
+        more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+        return f"it would take {lost[0]}{more} from your {_short(name)}" if lost else ""
+
+    def _commits(self, *given: str) -> list[tuple[str, str]]:
+        """Those on one side of two commits: author, date and message, and how to name it."""
+        *options, new, old = given
+        words = ("log", "--no-merges", "--format=%ae %at %B%x00%h (%s)%x00", *options, f"{new}...{old}")
+        fields = os.fsdecode(self.user.run(*words, timeout=600.0).stdout).split("\0")
+        return [(text.strip(), name) for text, name in zip(fields[::2], fields[1::2], strict=False)]
+
+    def _update(self, moves: Mapping[str, tuple[str, str | None]], *, forced: bool = False) -> str:
+        """Move refs in one transaction, each only from the value given, unless `forced`. Returns git's complaint."""
+        lines = [
+            f"update {name} {new}" + ("" if forced else f" {old or '0' * len(new)}") + "\n"
+            for name, (new, old) in moves.items()
+        ]
         commands = os.fsencode("".join(["start\n", *lines, "prepare\n", "commit\n"]))
         done = self.user.run("update-ref", "-m", f"treadle: {self.name}", "--stdin", stdin=commands, check=False)
         return done.complaint or f"exit code {done.code}" if done.code else ""
 
     def _move_head(self, found: GitListing, moves: dict[str, tuple[str, str | None]]) -> list[str]:
-        """HEAD, the branches concerned, and the index: all of them, or none and a branch of ours."""
+        """HEAD, the branches concerned, and the index: all of them, or none and a ref of ours."""
+        if waits := self._asks(found, moves):
+            self.stale = True
+            return self._keep(found.at(found.head), waits, apart=True)
         try:
             with index_file.held(self.user, os.path.join(self.directory, LOCK)) as index:
                 reason = self._obstacle(found, moves)
@@ -299,6 +351,17 @@ class Takeover:
         self._moved_along()
         return []
 
+    def _asks(self, found: GitListing, moves: dict[str, tuple[str, str | None]]) -> str:
+        """Why the person decides about this; empty when it passes the gate."""
+        commits = [new for new, _ in moves.values()] + [*filter(ID.fullmatch, [found.head])]
+        known = {path for path, _, _ in found.conflicts}
+        gone = [path for path in self._entries if path not in found.entries and path not in known]
+        staged = [Crossing(os.fsdecode(path), entry) for path, entry in self._staged(found).items()]
+        staged += [Crossing(os.fsdecode(path), entry) for path, entry, _ in found.conflicts]
+        staged += [Crossing(os.fsdecode(path), None) for path in gone]
+        lost = (self._lost(name, new) for name, (new, _) in moves.items())
+        return self._waits(commits, staged) or next(filter(None, lost), "")
+
     def _show_unfinished(self, found: GitListing) -> None:
         """While the index is still held, so that no git sees one without the other."""
         if not found.unfinished:
@@ -314,14 +377,8 @@ class Takeover:
         """Why the checkout cannot follow the agent; empty when it can."""
         if found.unfinished and (why := self._cannot_show(found)):
             return why
-        for path, entry in [*found.entries.items(), *((path, entry) for path, entry, _ in found.conflicts)]:
-            if entry.mode == GITLINK and self._entries.get(path, entry._replace(mode="")).mode != GITLINK:
-                return _enters(os.fsdecode(path))
         if REF.fullmatch(found.head) and found.head != self.head and misleads(found.head, known_as(self.refs)):
             return f"a branch called {_short(found.head)} misleads git"
-        for new, old in moves.values():
-            if link := self._new_link(new, old):
-                return link
         if self.user.head() != self.head or self._user_refs().get(self.head) != self.refs.get(self.head):
             return "you committed or switched meanwhile"
         if index_file.entries(self.user) != self._entries:
@@ -358,17 +415,24 @@ class Takeover:
             words = ["update-ref", name, old, new] if old is not None else ["update-ref", "-d", name, new]
             self.user.run(*words, check=False)
 
-    def _keep(self, commit: str | None, reason: str) -> list[str]:
-        """The agent's commits, as a branch of their own that no one else uses."""
+    def _keep(self, commit: str | None, reason: str, *, apart: bool = False) -> list[str]:
+        """The agent's commits, as a branch of their own that no one else uses; with `apart`, as a ref of ours, because
+        a person has to look at them first."""
         if commit is None or commit in self.refs.values():
             return [f"{reason}: what the agent staged was not taken over"]
+        base = f"{APART}{self.name}/HEAD" if apart else f"refs/heads/treadle/{self.name}"
         for number in range(1, 1000):
-            name = f"refs/heads/treadle/{self.name}" + (f"-{number}" if number > 1 else "")
+            name = base + (f"-{number}" if number > 1 else "")
             if not self._update({name: (commit, None)}) or self._commit(name) == commit:
-                return [
-                    f"{reason}: the agent's commits are kept as the branch {_short(name)}, and nothing else was changed"
-                ]
-        raise WorkspaceError(f"the agent's commit {commit} could not be kept as a branch")
+                break
+        else:
+            raise WorkspaceError(f"the agent's commit {commit} could not be kept as a branch")
+        if apart:
+            return [
+                f"{reason}: the agent's commits wait for you as {name}, and nothing else was changed (`git diff"
+                f" HEAD...{name}` shows them, `git merge {name}` takes them)"
+            ]
+        return [f"{reason}: the agent's commits are kept as the branch {_short(name)}, and nothing else was changed"]
 
     async def _stashes(self, found: GitListing, inside: Inside) -> list[str]:
         notes: list[str] = []
@@ -412,16 +476,6 @@ def _to_finish(found: GitListing) -> list[str]:
     if steps := [name for name in found.unfinished if name not in PLAIN and name != "conflicts"]:
         notes.append(f"{', '.join(steps)} was not taken over, because its steps can name programs")
     return notes
-
-
-def _adds_link(head: str) -> bool:
-    """Whether a line of `git diff-tree --raw` is about a new submodule."""
-    old, new = head.removeprefix(":").split(" ")[:2]
-    return new == GITLINK and old != GITLINK
-
-
-def _enters(path: str) -> str:
-    return f"it adds the submodule {path}, which your git would enter"
 
 
 def _short(name: str) -> str:
@@ -480,6 +534,7 @@ class InPlace(Takeover):
         )
         private_git.mark(self.private)
         self.head, self.refs = base
+        self._given = dict(self.refs)
         self._keep_base()
         self.mounts = tuple(self._mounts())
         record = PlaceRecord(format=FORMAT, top=user.top, session=name, objects=tuple(self._objects()))
@@ -582,6 +637,7 @@ class InPlace(Takeover):
         if os.path.exists(index):
             given["index"], given["when"] = await asyncio.to_thread(index_file.whole_index, self.user)
         await inside(RENEW, given)
+        self._given.update({name: at for name, at in refs.items() if self.refs.get(name) != at})
         self.head, self.refs, self.stale = head, refs, False
         await asyncio.to_thread(self._keep_base)
         await asyncio.to_thread(self._keep_commit)
@@ -616,7 +672,7 @@ class InPlace(Takeover):
             await asyncio.to_thread(self._check_refs)
             found = read_listing(await inside(LIST, {}))
             notes = await self.take(found, inside)
-            self._settled = not found.unfinished and not self._refused
+            self._settled = not found.unfinished
         except TimedOut as error:  # the next command or turn tries again
             later = "it is kept, and taken over by the next turn or session here"
             return self._once(f"what the agent did with git was not taken over: {error}; {later}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import msgspec
@@ -54,19 +54,24 @@ class _Refused(Exception):
 
 
 def plan_back(
-    store: Store, before: str, after: str, target: str, forbidden: Callable[[str], str] = lambda path: ""
+    store: Store,
+    before: str,
+    after: str,
+    target: str,
+    refused: Callable[[list[Delta]], Mapping[str, str]] = lambda deltas: {},
 ) -> MergePlan:
     """How to apply the changes between two trees to `target`; its `merged` lists the conflicts, if any.
 
-    `forbidden` tells of a path why it must not be changed; it is empty where it may be.
+    `refused` tells which paths must not be changed, each with the reason.
     """
     deltas = store.deltas(before, after)
     plan = MergePlan(store, os.path.realpath(target), deltas)
+    waiting = refused(deltas)
     for delta in deltas:
         try:
             for path in (delta.change.path, delta.change.old_path):
-                if path and (why := forbidden(path)):
-                    raise _Refused(f"{path} {why}: look at the patch and change it yourself")
+                if path and path in waiting:
+                    raise _Refused(f"{path} {waiting[path]}: look at the patch and change it yourself")
             plan.add(delta)
         except _Refused as refusal:
             plan.conflicts.append(Conflict(path=delta.change.path, reason=str(refusal)))

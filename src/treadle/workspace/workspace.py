@@ -21,9 +21,8 @@ from treadle.errors import Denied, TreadleError, WorkspaceError
 from treadle.io.descriptors import remove_tree
 from treadle.io.process.programs import distrust
 from treadle.io.records import FileRecord
-from treadle.policy.protected import is_protected
 from treadle.workspace import private_git
-from treadle.workspace.changes import PathChange, TreeEntry, status_lines
+from treadle.workspace.changes import Delta, PathChange, TreeEntry, status_lines
 from treadle.workspace.checkouts import uncommitted
 from treadle.workspace.directories import (
     COPY_CAP,
@@ -41,9 +40,9 @@ from treadle.workspace.directories import (
     take,
     write_files,
 )
+from treadle.workspace.gate import AGREED, TreeGate, crossings, holds
 from treadle.workspace.git import is_git
 from treadle.workspace.merge import Merged, MergePlan, plan_back
-from treadle.workspace.obeyed import obeyed_in
 from treadle.workspace.store import Store, give, lending
 from treadle.workspace.user_repository import ID, UserRepository, forget, keep
 
@@ -217,14 +216,14 @@ class Workspace:
         if self.place.mode == "pass_through":
             return None
         found, source = self._difference or self.difference(), self.place.source
-        reason = obeyed_in(source)
+        gate = TreeGate.around(source)
 
-        def forbidden(path: str) -> str:
-            if not anyway and is_protected(path):
-                return reason(path) or "is a file that other programs obey (--anyway applies it too)"
-            return reason(path)
+        def refused(deltas: list[Delta]) -> dict[str, str]:
+            waiting = gate.refused(crossings(deltas), agreed=anyway, has=holds(self.store, found.after))
+            hint = " (--anyway applies it too)"
+            return {path: why + hint * (why in AGREED) for path, why in waiting.items()}
 
-        plan = plan_back(self.store, self.place.before, found.after, source, forbidden)
+        plan = plan_back(self.store, self.place.before, found.after, source, refused)
         plan.found = None if plan.conflicts else self._look_at_source()
         return plan
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from treadle.errors import WorkspaceError
-from treadle.workspace.obeyed import obeyed, obeyed_in, settings_files
+from treadle.workspace.gate import TreeGate, obeyed, settings_files
 from treadle.workspace.user_repository import UserRepository
 
 
@@ -115,8 +115,9 @@ def test_what_a_manager_of_hooks_reads_if_its_hook_is_installed(top: Path, text:
 def test_paths_of_a_directory_count_from_there_and_without_a_repository_none_does(top: Path, tmp_path: Path) -> None:
     git(top, "config", "core.hooksPath", "sub/hooks")
     (top / "sub").mkdir()
-    assert obeyed_in(str(top / "sub"))("hooks/x") and not obeyed_in(str(top / "sub"))("sub/hooks/x")
-    assert obeyed_in(str(top))("sub/hooks/x") and not obeyed_in(str(tmp_path))("checkout/.git/config")
+    below, whole = TreeGate.around(str(top / "sub")), TreeGate.around(str(top))
+    assert below.why("hooks/x") and not below.why("sub/hooks/x") and whole.why("sub/hooks/x")
+    assert not TreeGate.around(str(tmp_path)).why("checkout/hooks/x")
 
 
 def test_files_of_settings_are_those_that_are_read_and_links_to_them(top: Path, tmp_path: Path) -> None:
