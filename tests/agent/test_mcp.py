@@ -14,7 +14,7 @@ from tests.agent.pixels import png
 from tests.agent.test_mcp_client import SERVER
 from tests.agent.tools.workspace import Workspace
 from treadle.agent import toolbox
-from treadle.agent.mcp import McpServers, tool_name
+from treadle.agent.mcp import McpServers
 from treadle.errors import ToolError
 from treadle.settings import trust
 from treadle.settings.config import McpServer, find_servers, given_servers
@@ -235,12 +235,6 @@ async def test_servers_that_never_get_ready_are_given_up_and_the_good_one_works(
     said = {warning.split("'")[1]: warning for warning in warnings}
     assert sorted(said) == ["deaf", "noise", "silent", "wrong"]
     assert f"not ready within {seconds} s" in said["silent"]
-
-
-def test_names_fit_what_model_services_accept() -> None:
-    assert tool_name("my server", "do.it") == "mcp__my_server__do_it"
-    long = tool_name("s" * 60, "t" * 60)
-    assert len(long) == 64 and long != tool_name("s" * 60, "t" * 61)
 
 
 def project(tmp_path: Path, content: object) -> None:

@@ -287,11 +287,6 @@ def test_the_exit_code_is_as_the_receipt_says_and_not_0_when_nothing_was_applied
     assert exit_code(receipt(outcome, workspace)) == code
 
 
-@pytest.mark.parametrize("raw", [None, [], "x", 7, {"treadle": None}, {"treadle": {}}])
-def test_a_receipt_of_another_program_has_an_exit_code_too(raw: Any) -> None:
-    assert exit_code(replace(SAMPLE_RECEIPT, outcome="complete", usage_raw=raw)) == COMPLETE
-
-
 def test_what_an_agent_said_cannot_act_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     evil = "\x1b]0;owned\x07\x1b[2J"
     events = [

@@ -13,21 +13,16 @@ from treadle import __version__
 from treadle.cli.options import (
     RunOptions,
     claude_settings,
-    confinement,
-    joined,
     run_options,
     servers,
     serving_options,
-    sources,
     subagents,
     take,
     text_or_file,
-    tokens,
 )
 from treadle.errors import ConfigError, StorageError
 from treadle.io.paths import config_file
-from treadle.io.sandbox import methods
-from treadle.session import Confinement, Reasoning, SessionSpec
+from treadle.session import Reasoning, SessionSpec
 
 
 def test_options_reach_the_session() -> None:
@@ -224,20 +219,6 @@ def test_a_file_of_claude_code_that_allows_everything_is_named_unless_a_mode_was
     assert RunOptions().unasked() == "", "to us it was said"
 
 
-def test_only_a_sandbox_can_limit_the_network() -> None:
-    assert confinement(None) == Confinement(use="auto", network="auto")
-    assert confinement(False) == Confinement(use="off", network="auto")
-    assert confinement(False, "on") == Confinement(use="off", network="on")
-    with pytest.raises(ConfigError, match="with --no-sandbox nothing can limit the network"):
-        confinement(False, "off")
-    if methods.available().method is None:
-        with pytest.raises(ConfigError, match="cannot be enforced"):
-            confinement(True)
-    else:
-        assert confinement(True) == Confinement(use="on", network="auto")
-        assert confinement(None, "a.example") == Confinement(use="on", network="off", hosts=("a.example",))
-
-
 TAKEN: list[RunOptions] = []
 
 
@@ -293,25 +274,6 @@ def test_a_served_agent_is_the_one_of_the_environment_unless_it_is_named(monkeyp
     assert CliRunner().invoke(serve, ["--version"], prog_name="x").output == f"x {__version__}\n"
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ("--allowedTools Read Bash(ls) mcp__x__y fix it", "--allowedTools Read,Bash(ls),mcp__x__y fix it"),
-        ("--allowedTools Read -p fix", "--allowedTools Read -p fix"),
-        ("--disallowed-tools Read, Edit,Write done", "--disallowed-tools Read,,Edit,Write done"),
-        ("--allowedTools", "--allowedTools"),
-        ("--allowed-tools fix Read it", "--allowed-tools fix,Read it"),
-        ("--disallowedTools A --denied-tools B bash", "--disallowedTools A --denied-tools B,bash"),
-        ("--model Read Edit", "--model Read Edit"),
-        ("--allowedTools Read Edit,fix Grep", "--allowedTools Read Edit,fix Grep"),
-        ("--allowedTools Read , Edit", "--allowedTools Read,,,Edit"),
-        ("-p x -- --allowedTools Read Edit", "-p x -- --allowedTools Read Edit"),
-    ],
-)
-def test_further_words_belong_to_an_option_only_when_they_name_tools(words: str, expected: str) -> None:
-    assert joined(words.split()) == expected.split()
-
-
 def test_subagents_are_read_from_json_or_from_a_file(tmp_path: Path) -> None:
     text = json.dumps({"tester": {"description": "tests", "prompt": "Test it.", "tools": ["Read"]}})
     (tmp_path / "agents.json").write_text(text)
@@ -331,21 +293,6 @@ def test_servers_of_several_files_are_put_together_and_the_last_counts(tmp_path:
     for wrong in ('{"mcpServers": []}', '{"one": 1}'):
         with pytest.raises(ConfigError, match="no table of servers"):
             servers((wrong,))
-
-
-def test_settings_of_claude_code_give_what_means_the_same_here() -> None:
-    found = claude_settings(
-        json.dumps(
-            {
-                "permissions": {"deny": ["Read(.env)"], "defaultMode": "plan", "additionalDirectories": ["/x"]},
-                "env": {"N": 1},
-                "statusLine": {},
-                "apiKeyHelper": "x",
-            }
-        )
-    )
-    assert found.rules.deny == ("Read(.env)",) and found.mode == "plan" and found.add_dirs == ("/x",)
-    assert found.env == {"N": "1"} and found.unused == ("apiKeyHelper",), "what only changes looks is not missed"
 
 
 @pytest.mark.parametrize(
@@ -374,32 +321,12 @@ def test_a_file_that_holds_something_else_is_named(tmp_path: Path) -> None:
         claude_settings(str(tmp_path / "list.json"))
 
 
-@pytest.mark.parametrize(
-    ("text", "number"), [("200000", 200_000), (" 200K ", 200_000), ("1M", 1_000_000), ("3m", 3_000_000), ("1", 1)]
-)
-def test_a_number_of_tokens_may_be_short(text: str, number: int) -> None:
-    assert tokens(text, "--x") == number
-
-
-@pytest.mark.parametrize("text", ["", "k", "0", "0k", "1.5k", "-1", "\u0663", "1g"])
-def test_what_is_no_number_of_tokens_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="is no number of tokens") as refused:
-        tokens(text, "--x")
-    assert "such as 200000, 200k or 1M" in str(refused.value) and str(refused.value).startswith("--x ")
-
-
 def test_a_prompt_is_given_as_text_or_as_a_file(tmp_path: Path) -> None:
     (tmp_path / "p").write_bytes(b"from a file\xff")
     assert text_or_file(None, None) is None and text_or_file("", None) == ""
     assert text_or_file("typed", None) == "typed" and text_or_file(None, str(tmp_path / "p")) == "from a file\ufffd"
     with pytest.raises(ConfigError, match="a system prompt and a file of one were given"):
         text_or_file("", str(tmp_path / "p"))
-
-
-def test_the_sources_of_settings_are_named_with_commas_between() -> None:
-    assert sources(None) is None and sources("") == () and sources(" user, ,local ") == ("user", "local")
-    with pytest.raises(ConfigError, match="there is no setting source 'mine'"):
-        sources("user,yours,mine")
 
 
 def test_a_file_may_be_named_from_home_and_spaces_before_json_do_not_matter(state_home: Path) -> None:

@@ -15,25 +15,9 @@ from tests.installed import treadle
 from tests.scripts import calls, says
 from treadle.agent.providers.script import parse
 from treadle.cli import logs
-from treadle.cli.render import colourful, one_line, printable
+from treadle.cli.render import colourful
 from treadle.errors import ConfigError
 from treadle.testing.server import ModelServer
-
-
-def test_what_acts_on_a_terminal_is_shown_and_not_obeyed() -> None:
-    assert printable("\x1b]0;owned\x07\x9b2Jhi\u202e") == "\ufffd]0;owned\ufffd\ufffd2Jhi\ufffd"
-    assert printable("a\tb\nc é 漢") == "a\tb\nc é 漢"
-    assert one_line("a\tb\nc") == "a b c"
-
-
-@pytest.mark.parametrize("hidden", ["\u200b", "\u2060", "\ufeff", "\u00ad", "\u3164", "\u200d", "\ufe0f", "\U000e0061"])
-def test_what_cannot_be_seen_is_shown_by_its_number(hidden: str) -> None:
-    assert printable(f"rm{hidden} -r x") == f"rm<U+{ord(hidden):04X}> -r x"
-
-
-def test_joiners_that_belong_to_a_text_stay() -> None:
-    for text in ("\U0001f469\u200d\U0001f4bb", "\u2764\ufe0f", "\u0645\u06cc\u200c\u0634\u0648\u062f"):
-        assert printable(text) == text
 
 
 def test_only_a_terminal_that_can_and_may_show_colours_gets_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from tests.drivers.scenarios import NAMED, PATIENCE, Scenario, check_always, pla
 from tests.drivers.test_session import RECORDED, UNHURRIED, replayed
 from tests.sessions.test_abilities import WISHES
 from tests.test_docs import ROOT, made
-from treadle.agents import _load, declared, wrapped
+from treadle.agents import _load, wrapped
 from treadle.drivers.card import Card, Launch, cards
 from treadle.errors import Unsupported
 from treadle.events import Answered, Asked, TextDelta, ToolDenied, ToolStarted, Warned
@@ -33,13 +33,6 @@ def cases(*names: str) -> list[tuple[Card, str]]:
 
 def ids(value: Card | str) -> str:
     return value if isinstance(value, str) else value.name
-
-
-def test_every_card_gives_a_level_for_every_ability() -> None:
-    for card in cards().values():
-        assert card.capabilities.keys() == ABILITIES.keys(), card.name
-    assert ABILITIES.keys() <= (declared("native") or {}).keys()
-    assert declared("no such agent", {}) is None
 
 
 @pytest.mark.parametrize(("card", "ability"), cases(*WISHES), ids=ids)

@@ -25,11 +25,8 @@ from treadle.drivers.confined import (
     _state,
     decided,
     enclosure,
-    expanded,
     is_sealed,
-    known,
     networked,
-    placed,
     started,
     unchanged,
     watched,
@@ -362,34 +359,6 @@ def test_the_hosts_on_its_card_are_reached_where_the_network_is_limited_and_a_pe
         assert made.hosts == made.reaches == ("a.example", *cards()["codex"].hosts, "b.example")
         assert made.gate is not None and (made.gate._who, made.gate._hosts) == ("codex", made.hosts)
         made.close()
-
-
-def test_a_place_is_where_its_variable_says_else_in_the_home_and_also_where_that_was_moved() -> None:
-    env = {"HOME": "/h", "X_HOME": "/x", "XDG_CACHE_HOME": "/c", "EMPTY": ""}
-    for place, found in (
-        ("~/.x", "/h/.x"),
-        ("$X_HOME", "/x"),
-        ("$X_HOME/sub/deep", "/x/sub/deep"),
-        ("$X_HOME|~/.x", "/x"),
-        ("$EMPTY|~/.x", "/h/.x"),
-        ("$NONE/sub", ""),
-        ("$NONE|$EMPTY", ""),
-    ):
-        assert expanded(place, env) == found, place
-    assert expanded("~/.x", {}) == ""
-    assert placed(("~/.cache/a", "~/.cache/a", "~/.config/b", "$NONE"), env) == ["/h/.cache/a", "/c/a", "/h/.config/b"]
-    assert placed(("$X",), {"X": "relative"}) == []
-
-
-def test_a_command_is_known_by_its_program_its_adapter_or_what_stands_behind_ours() -> None:
-    def name(*argv: str) -> str | None:
-        card = known(argv)
-        return card.name if card is not None else None
-
-    assert name("/x/codex", "app-server") == "codex" and name("codex-acp") == "codex" and name("codex2") is None
-    assert name("treadle", "acp", "--agent", "qwen") == "qwen" and name("treadle", "acp", "--agent") is None
-    assert name("python", "/x/treadle", "--agent", "nobody") is None and name() is None
-    assert name("other", "--agent", "qwen") is None
 
 
 @pytest.mark.skipif(not methods.available().network, reason="the network cannot be limited here")

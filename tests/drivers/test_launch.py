@@ -3,7 +3,7 @@
 import pytest
 
 from treadle.drivers.card import Card, launch_of
-from treadle.errors import ConfigError, NotFound
+from treadle.errors import NotFound
 from treadle.settings.config import AgentSettings
 
 CARD = Card(
@@ -17,18 +17,6 @@ CARD = Card(
     sets={"SOME_QUIET": "1"},
 )
 ANY = Card(name="any", title="Any", driver="x:y", how="by hand", prefix=True)
-
-
-def test_the_card_says_it_and_the_settings_add_to_it() -> None:
-    assert launch_of(CARD).argv == ("some-agent", "serve")
-    assert launch_of(CARD, AgentSettings(arguments=("--fast",))).argv == ("some-agent", "serve", "--fast")
-    assert launch_of(CARD, AgentSettings(command="/opt/x 'a b'")).argv == ("/opt/x", "a b", "serve")
-    assert launch_of(ANY, None, "mine --flag").argv == ("mine", "--flag")
-
-
-def test_an_agent_without_a_command_says_where_to_set_it() -> None:
-    with pytest.raises(ConfigError, match="agents.any.command"):
-        launch_of(ANY)
 
 
 def test_a_program_that_is_not_there_is_not_found() -> None:
@@ -57,25 +45,6 @@ def test_models_have_the_names_that_a_person_gives_them() -> None:
     assert launch.model_name(None) == "some-large-1"
     assert launch.model_name("other") == "other"
     assert launch_of(CARD).model_name(None) is None
-
-
-def test_all_that_the_settings_say_is_in_the_launch() -> None:
-    settings = AgentSettings(
-        command="own --x",
-        permission_mode="plan",
-        model="m",
-        options={"a": 1},
-        writes=("~/.w",),
-        hosts=("h.example",),
-        set={"SOME_QUIET": "2"},
-    )
-    launch = launch_of(CARD, settings)
-    assert launch.argv == ("own", "--x", "serve") and launch.sets == {"SOME_QUIET": "2"}
-    assert (launch.mode, launch.model, launch.options, launch.writes, launch.hosts) == (
-        *("plan", "m", {"a": 1}, ("~/.w",), ("h.example",)),
-    )
-    assert launch_of(ANY, AgentSettings(command="own", arguments=("--y",)), "typed --z").argv == ("typed", "--z")
-    assert launch_of(CARD).environment == ("SOME_KEY", "SOME_*") and launch_of(CARD).mode is None
 
 
 def test_which_agent_we_are_is_not_passed_on_and_what_is_added_counts_last() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.drivers.card import cards
-from treadle.drivers.registry import COPY, OWN, ListedAgent, published, refresh, registry
+from treadle.drivers.registry import COPY, OWN, published, refresh, registry
 from treadle.errors import ConfigError
 
 ODD: dict[str, Any] = {"name": "odd", "title": "Odd"}
@@ -27,27 +27,6 @@ def test_the_copy_names_each_agent_once_and_pins_every_package() -> None:
     for each in COPY.agents:
         assert (each.source == "download") == (not each.package), each
         assert each.version[0].isdigit(), each
-
-
-@pytest.mark.parametrize(
-    ("distribution", "listed"),
-    [
-        (
-            {"npx": {"package": "@a/odd@1.2.3", "args": ["--acp"], "env": {"X": "1"}}},
-            ListedAgent(
-                **ODD, version="1.2.3", source="npm", package="@a/odd", arguments=("--acp",), sets={"X": "1"}
-            ),
-        ),
-        ({"npx": {"package": "odd"}}, ListedAgent(**ODD, version="1.2.3", source="npm", package="odd")),
-        (
-            {"uvx": {"package": "odd[acp]==9"}},
-            ListedAgent(name="odd", title="Odd", version="9", source="pypi", package="odd[acp]"),
-        ),
-        ({"binary": {"linux-x86_64": {}}}, ListedAgent(name="odd", title="Odd", version="1.2.3", source="download")),
-    ],
-)  # fmt: skip
-def test_what_the_registry_publishes_is_read(distribution: dict[str, Any], listed: ListedAgent) -> None:
-    assert published(told(**distribution)) == (listed,)
 
 
 def test_a_newer_one_takes_the_place_of_the_copy_and_says_its_day() -> None:
@@ -83,29 +62,6 @@ def test_the_copy_has_names_to_type_titles_to_read_and_an_order() -> None:
         COPY.find("nobody")
     assert "auggie, claude-acp" in (unknown.value.hint or "") and "amp-acp" not in (unknown.value.hint or "")
     assert COPY.find("auggie").arguments == ("--acp",) and COPY.find("cline").package == "cline"
-
-
-@pytest.mark.parametrize(
-    ("one", "listed"),
-    [
-        ({"id": "x", "version": "1", "distribution": []}, None),
-        ({"id": 7, "version": "1", "distribution": {}}, None),
-        ({"id": "x", "version": 1, "distribution": {}}, None),
-        ({"id": "x", "version": "1", "distribution": {}}, ("x", "x", "1", "download")),
-        ({"id": "x", "name": "X", "version": "1", "distribution": {"npx": []}}, ("x", "X", "1", "download")),
-        ({"id": "x", "version": "1", "distribution": {"npx": {"package": 7}}}, ("x", "x", "1", "download")),
-        (
-            {"id": "x", "version": "1", "distribution": {"uvx": {"package": "b==3"}, "npx": {"package": "a@2"}}},
-            ("x", "x", "2", "npm"),
-        ),
-        ({"id": "x", "version": "1", "distribution": {"uvx": {"package": "b", "env": []}}}, ("x", "x", "1", "pypi")),
-    ],
-)
-def test_an_entry_without_a_name_a_pin_or_a_known_form_is_left_out(one: Any, listed: Any) -> None:
-    found = [
-        (each.name, each.title, each.version, each.source) for each in published(json.dumps({"agents": [one]}).encode())
-    ]
-    assert found == ([] if listed is None else [listed])
 
 
 def test_what_is_no_list_of_agents_says_so() -> None:

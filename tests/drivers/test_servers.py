@@ -6,7 +6,6 @@ import stat
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from tests.drivers.notes_server import SAID
@@ -31,16 +30,6 @@ def test_what_stands_for_a_variable_is_filled_in_by_us() -> None:
     assert spec.tools.servers["notes"] == {"command": "notes", "args": ("log",), "env": {"KEY": "w"}}
     assert spec.tools.servers["remote"] == {"url": "https://example.com/w", "headers": {"Authorization": "Bearer t"}}
     assert programs(spec) == [["notes", "log"]]
-
-
-def test_a_server_of_the_hosts_own_process_is_left_to_the_host() -> None:
-    assert settled_servers(given(own={"type": "sdk", "name": "own"}), {}).tools.servers == {}
-
-
-@pytest.mark.parametrize("entry", [{"command": 3}, {"args": []}, {}])
-def test_a_server_that_nobody_can_start_is_refused_by_name(entry: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=r"mcpServers\.odd"):
-        settled_servers(given(odd=entry), {})
 
 
 def test_a_file_of_servers_is_for_this_user_and_gone_when_the_agent_has_started(tmp_path: Path) -> None:
@@ -97,8 +86,3 @@ def test_what_is_started_and_what_is_connected_to_are_told_apart() -> None:
     with pytest.raises(ConfigError) as wrong:
         settled_servers(given(odd={}), {})
     assert '"command"' in (wrong.value.hint or "")
-
-
-def test_a_variable_of_the_session_counts_before_ours() -> None:
-    spec = msgspec.structs.replace(given(notes=NOTES), env={"WANTED": "theirs"})
-    assert settled_servers(spec, {"WANTED": "ours"}).tools.servers["notes"]["env"] == {"KEY": "theirs"}

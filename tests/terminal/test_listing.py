@@ -2,13 +2,10 @@
 
 import os
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from tests.terminal.support import Stage, until
 from treadle.io import files
-from treadle.terminal.listing import in_line, row, rows, waiting
+from treadle.terminal.listing import row, rows, waiting
 from treadle.terminal.places import Place
 
 ASKS = r"printf '\033]7501;state=blocked:kind=permission\033\\'; exec cat"
@@ -34,20 +31,6 @@ def test_the_first_to_ask_is_the_first_in_line_whichever_is_read_first(stage: St
         asking(stage, name)
     stage.start("cat", id="b")
     assert [found["id"] for found in waiting(str(stage.directory))] == ["z", "a", "m"]
-
-
-@pytest.mark.parametrize(
-    ("found", "place"),
-    [
-        ({"id": "a", "state": "permission", "began": 5}, (False, 5, "a")),
-        ({"id": "a", "state": "question"}, (False, 0, "a")),
-        ({"id": "a", "state": "idle", "began": 5}, (True, 0, "a")),
-    ],
-)
-def test_only_those_who_wait_have_a_place_by_when_they_began(
-    found: dict[str, Any], place: tuple[bool, int, str]
-) -> None:
-    assert in_line(found) == place
 
 
 def test_one_that_has_ended_has_its_record_and_one_without_says_so(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.terminal.support import Desk
-from treadle.terminal.viewers.panel import GONE, RESIZED, Panel, fitted, harmless, keys_in, width
+from treadle.terminal.viewers.panel import GONE, RESIZED, Panel, fitted, harmless, width
 from treadle.terminal.viewers.screen import INVERSE, Screen
 
 
@@ -16,22 +16,6 @@ def test_a_text_fills_its_columns_and_has_nothing_that_acts(text: str, cols: int
     shown = fitted(text, cols)
     assert width(shown) == cols and (shown.isprintable() or not shown)
     assert width(harmless(text)) == width(text)
-
-
-@pytest.mark.parametrize(
-    ("typed", "keys"),
-    [
-        (b"ab", ["a", "b"]),
-        (b"\r\x7f\t", ["enter", "backspace", "tab"]),
-        (b"\x1b[A\x1b[B", ["up", "down"]),
-        (b"\x1b[Z", ["back tab"]),
-        (b"\x1b", ["escape"]),
-        (b"\x1b[99~x", ["x"]),
-        ("ä".encode(), ["ä"]),
-    ],
-)
-def test_keys_are_known_by_name_and_what_is_no_key_is_left_out(typed: bytes, keys: list[str]) -> None:
-    assert keys_in(typed) == keys
 
 
 @pytest.fixture

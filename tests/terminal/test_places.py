@@ -3,20 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from treadle.errors import ConfigError, NotFound
+from treadle.errors import NotFound
 from treadle.io import files
-from treadle.terminal.places import BUSY, FOREIGN, Place, check_id, find, free_id, ids, stale
-
-
-@pytest.mark.parametrize("name", ["a", "a1", "Build_2.x-3", "x" * 100])
-def test_a_plain_name_is_an_id(name: str) -> None:
-    assert check_id(name) == name
-
-
-@pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", "-x", ".x", "a b", "a\n", "é", "x" * 101, "a\0"])
-def test_a_name_that_could_leave_the_directory_or_confuse_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError):
-        check_id(name)
+from treadle.terminal.places import BUSY, FOREIGN, Place, find, free_id, ids, stale
 
 
 def test_a_socket_path_that_is_too_long_gets_a_short_one(tmp_path: Path) -> None:

@@ -61,10 +61,6 @@ def test_whatever_is_typed_it_finds_only_commands_that_exist(reads: list[bytes])
     assert set(fed(*reads)[1]) <= COMMANDS.keys()
 
 
-def test_it_is_written_as_people_write_it() -> None:
-    assert key_name(0x1D) == "Ctrl-]" and key_name(0x1C) == "Ctrl-\\"
-
-
 def test_only_control_keys_are_written_with_ctrl_and_have_several_forms() -> None:
     assert [key_name(key) for key in (0, 1, 0x1F, 0x20, 0x41)] == ["\0", "Ctrl-A", "Ctrl-_", " ", "A"]
     assert len(key_forms(0x1F)) == 4 and key_forms(0x20) == {b" "}

@@ -2,28 +2,9 @@
 
 from pathlib import Path
 
-import pytest
-
-from treadle.errors import LocalError
-from treadle.terminal.states import AT_WORK, DEAD, IDLE, STARTING, SUBMITTED, TRANSITIONS, WAITING, may_follow, move
+from treadle.terminal.states import AT_WORK, DEAD, STARTING, TRANSITIONS, WAITING
 
 DOCS = Path(__file__).parents[2] / "docs" / "explanation" / "terminals.md"
-
-
-def test_after_our_enter_it_is_not_idle_before_something_was_seen() -> None:
-    assert not may_follow(SUBMITTED, IDLE)
-    with pytest.raises(LocalError, match="submitted does not become idle"):
-        move(SUBMITTED, IDLE)
-
-
-@pytest.mark.parametrize("state", WAITING)
-def test_an_enter_in_a_dialog_submits_nothing(state: str) -> None:
-    assert not may_follow(state, SUBMITTED)
-
-
-def test_nothing_follows_the_end_and_everything_can_end() -> None:
-    assert not TRANSITIONS[DEAD]
-    assert all(move(state, DEAD) == DEAD for state in TRANSITIONS)
 
 
 def test_what_was_at_rest_or_at_work_does_not_start_again() -> None:

@@ -1,7 +1,5 @@
 """What is typed into a program: never more of a line than the kernel keeps, and a stage is taken for what it says."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +9,6 @@ from treadle.errors import ConfigError
 from treadle.terminal.client import Client
 from treadle.terminal.keyboard import (
     LINE_MAX,
-    accepted,
     check_lines,
     submit,
     type_text,
@@ -29,21 +26,6 @@ def test_a_line_that_the_kernel_would_cut_is_refused(end: bytes) -> None:
 @given(st.lists(st.integers(0, LINE_MAX), max_size=4), st.sampled_from([b"\n", b"\r", b"\r\n"]))
 def test_any_number_of_lines_may_be_typed_if_each_fits(lengths: list[int], end: bytes) -> None:
     check_lines(end.join(b"x" * length for length in lengths))
-
-
-@pytest.mark.parametrize(
-    ("stage_of", "taken"),
-    [
-        ({"stage": "taken"}, True),
-        ({"stage": "over", "confirmed": True}, True),
-        ({"stage": "over", "confirmed": False}, False),
-        ({"stage": "entered", "state": {}}, True),
-        ({"stage": "entered", "state": {"agent": "claude"}}, False),
-        *(({"stage": stage}, False) for stage in ("refused", "unseen", "unsubmitted", "cancelled", "dead")),
-    ],
-)
-def test_a_text_is_taken_only_when_the_program_was_seen_to_take_it(stage_of: dict[str, Any], taken: bool) -> None:
-    assert accepted(stage_of) is taken
 
 
 def started(stage: Stage, script: str, says: str) -> Client:

@@ -18,7 +18,7 @@ from treadle.terminal.listing import row
 from treadle.terminal.places import Place
 from treadle.terminal.viewers.panel import Panel, width
 from treadle.terminal.viewers.screen import Screen
-from treadle.terminal.viewers.wall import Wall, layout, order, painted
+from treadle.terminal.viewers.wall import Wall, layout, painted
 
 ASKS = r"printf '\033]7501;state=blocked:kind=permission\033\\'"
 WORKS = ASKS.replace("blocked:kind=permission", "working")
@@ -34,16 +34,6 @@ def test_tiles_lie_within_the_screen_and_do_not_overlap(count: int, cols: int, l
         cells = {(column, line) for column in range(x, x + wide) for line in range(y, y + high)}
         assert not cells & used and all(column < cols and line < lines for column, line in cells)
         used |= cells
-
-
-def test_who_has_waited_longest_is_in_front_unless_another_was_chosen() -> None:
-    found = [
-        {"id": "a", "state": "idle", "began": 1},
-        {"id": "b", "state": "permission", "began": 5},
-        {"id": "c", "state": "question", "began": 2},
-    ]
-    assert [each["id"] for each in order(found)] == ["c", "b", "a"]
-    assert [each["id"] for each in order(found, "a")] == ["a", "c", "b"]
 
 
 @given(st.lists(st.tuples(st.text(max_size=8), st.sampled_from(["", "#ff0080"]), st.just(""), st.integers(0, 63))))
@@ -146,22 +136,6 @@ def test_a_key_answers_the_dialog_that_is_shown_and_no_later_one(stage: Stage, t
     tmux.shows("me", "asks was answered")
     tmux.type("me", "q")
     tmux.shows("me", "code:0")
-
-
-@pytest.mark.parametrize(
-    ("runs", "shown"),
-    [
-        ([], "\x1b[0m    "),
-        ([("ab", "", "", 0)], "\x1b[0mab\x1b[0m  "),
-        ([("ab", "#ff0080", "", 0)], "\x1b[0;38;2;255;0;128mab\x1b[0m  "),
-        ([("a", "", "#00ff00", 1 | 16), ("b", "", "", 2)], "\x1b[0;1;7;48;2;0;255;0ma\x1b[0;2mb\x1b[0m  "),
-        ([("abcd", "", "", 0), ("e", "", "", 0)], "\x1b[0mabcd\x1b[0m"),
-        ([("abc", "", "", 0), ("def", "", "", 4 | 8 | 32)], "\x1b[0mabc\x1b[0;3;4;9md\x1b[0m"),
-    ],
-)
-def test_a_row_has_its_colours(runs: list[tuple[str, str, str, int]], shown: str) -> None:
-    assert painted(runs, 4) == shown
-    assert "38;5;198m" in painted([("a", "#ff0080", "", 0)], 4, False)
 
 
 class Paper(Panel):

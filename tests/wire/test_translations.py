@@ -1,13 +1,16 @@
 """What each wire makes of what it is told, both ways: `tests/golden/translations` has the conversations.
 
-A conversation is a title with its translator, then lines in (`>`: a method or function with JSON arguments), what each
-gave (`<`, or `!` for an error) and what was known at the end (`=`). `UPDATE_GOLDEN=1` writes all but `#` and `>` anew;
-a new conversation needs only those.
+A conversation is a title with its translator or module, then lines in (`>`: a method or function with JSON
+arguments), what each gave (`<`, or `!` for an error) and what was known at the end (`=`). `UPDATE_GOLDEN=1` writes all
+but `#` and `>` anew; a new conversation needs only those.
 """
 
+import collections.abc
 import json
 import re
-from collections.abc import Callable, Iterator
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from types import ModuleType, SimpleNamespace
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -243,6 +246,8 @@ TRANSLATORS: dict[str, tuple[Any, str]] = {
 """By name: a module of functions, or what makes a translator, with what is to be known of it at the end."""
 GIVEN = {"access_of": access_of, "about": about, "handle": handle}
 """Arguments that no line can say."""
+NONE: Mapping[str, tuple[Any, str]] = {}
+"""For a file whose titles begin with modules."""
 CHANGES = re.compile(r'(?<="timestamp": ")[^"]+')
 THEIRS = re.compile(r"(is no base64|line is not JSON): .*")  # then come the words of a library
 
@@ -267,7 +272,7 @@ def typed(value: Any, hint: Any) -> Any:
 def called(target: Any, line: str) -> Any:
     name, _, rest = line.partition(" ")
     function = getattr(target, name)
-    hints = get_type_hints(function)
+    hints = get_type_hints(function, None, {**vars(typing), **vars(collections.abc)})
     names = iter(hint for hint in hints if hint not in GIVEN)
     positional, named = [], {each: GIVEN[each] for each in hints if each in GIVEN}
     while rest := rest.strip():
@@ -302,7 +307,7 @@ def answer(value: Any) -> str:
     if not isinstance(value, Exception):
         return f"< {shown(value)}\n"
     more = [getattr(value, name, None) for name in ("code", "details", "data")]
-    said = THEIRS.sub(r"\1", f"! {type(value).__name__}: {value}")
+    said = THEIRS.sub(r"\1", f"! {type(value).__name__}: {value}".replace("\n", "\\n"))
     return " ".join([said, *(shown(each) for each in more if each)]) + "\n"
 
 
@@ -317,11 +322,12 @@ def answers(target: Any, line: str) -> Iterator[str]:
     yield from map(answer, value if several else [value])
 
 
-def played(text: str, translators: dict[str, tuple[Any, str]]) -> Iterator[str]:
+def played(text: str, translators: Mapping[str, tuple[Any, str]]) -> Iterator[str]:
     """The conversations of a file with what comes of them now."""
     for talk in re.split(r"^# ", text, flags=re.M)[1:]:
         title, *lines = talk.splitlines()
-        target, known = translators[title.partition(":")[0]]
+        name = title.partition(":")[0]
+        target, known = translators.get(name) or (import_module(f"treadle.{name}"), "")
         told = [line.removeprefix("> ") for line in lines if line.startswith("> ")]
         yield f"# {title}\n"
         if not isinstance(target, ModuleType):
@@ -335,7 +341,7 @@ def played(text: str, translators: dict[str, tuple[Any, str]]) -> Iterator[str]:
         yield f"= {shown(end)}\n\n" if end else "\n"
 
 
-def hold(name: str, translators: dict[str, tuple[Any, str]]) -> None:
+def hold(name: str, translators: Mapping[str, tuple[Any, str]] = NONE) -> None:
     """What comes of the conversations of this file is what is written there."""
     path = f"translations/{name}.txt"
     same(path, "".join(played((GOLDEN / path).read_text(), translators)), own_version="")

@@ -159,11 +159,6 @@ def test_the_names_are_those_that_git_itself_refuses(tmp_path: Path) -> None:
         assert is_git(name) is is_forbidden(name) is (name in TAKEN), name
 
 
-@pytest.mark.parametrize("name", ["", ".", ".."])
-def test_what_is_no_name_is_forbidden_too(name: str) -> None:
-    assert is_forbidden(name) and not is_git(name)
-
-
 @pytest.mark.parametrize("mode", ["staged", "worktree", "pass_through"])
 def test_such_a_name_is_not_in_the_result_and_that_is_said(
     repository: Repository, tmp_path: Path, mode: WorkspaceMode

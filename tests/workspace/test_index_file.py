@@ -55,29 +55,6 @@ def test_a_damaged_index_is_an_error_and_nothing_else(data: bytes) -> None:
             pass
 
 
-HASH = bytes(20)
-
-
-@pytest.mark.parametrize(
-    ("data", "says"),
-    [
-        (b"XXXX\0\0\0\2\0\0\0\0" + HASH, "has version 2, which is not read"),
-        (b"DIRC\0\0\0\5\0\0\0\0" + HASH, "has version 5, which is not read"),
-        (b"DIRC\0\0\0\2\0\0\0\0link\0\0\0\0" + HASH, "in two parts"),
-        (b"DIRC\0\0\0\2\0\0\0\0TREE\0\0\0\2xxlink\0\0\0\0" + HASH, "in two parts"),
-        (b"DIRC\0\0\0\2\0\0\0\1" + bytes(26) + b"\x40\0" + bytes(12) + HASH + b"\0\1a\0" + HASH, "whole directories"),
-        (b"DIRC", "cannot be read"),
-    ],
-)
-def test_what_is_not_read_is_refused_with_the_reason(data: bytes, says: str) -> None:
-    with pytest.raises(WorkspaceError, match=says):
-        index_file.parse(data, 20)
-
-
-def test_an_index_without_entries_and_with_other_parts_is_read() -> None:
-    assert index_file.parse(b"DIRC\0\0\0\2\0\0\0\0TREE\0\0\0\4link" + b"link" + HASH[4:], 20) == []
-
-
 def test_a_path_that_differs_from_the_one_before_in_many_letters_is_read(tmp_path: Path) -> None:
     """The fourth version says how many letters are dropped, in one byte or in several."""
     git(tmp_path, "init", "-q")

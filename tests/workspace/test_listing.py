@@ -17,8 +17,6 @@ from treadle.workspace.private_git import (
     MOST_STASHES,
     BadListing,
     Staged,
-    known_as,
-    misleads,
     read_entries,
     read_listing,
     ref_files,
@@ -99,25 +97,6 @@ def test_no_bytes_make_it_fail_in_another_way(data: bytes) -> None:
     except BadListing:
         return
     assert skipped <= entries.keys() and all(at in "123" for _, _, at in conflicts)
-
-
-@pytest.mark.parametrize(
-    ("name", "strange"),
-    [
-        ("refs/heads/topic", False),
-        ("refs/heads/-f", True),
-        ("refs/heads/HEAD", True),
-        ("refs/heads/a/HEAD", True),
-        (f"refs/heads/{ONE}", True),
-        ("refs/heads/refs/heads/x", True),
-        ("refs/tags/main", True),
-        ("refs/heads/main", False),
-        ("refs/notes/HEAD", False),
-        ("refs/remotes/o/HEAD", True),
-    ],
-)
-def test_a_ref_that_changes_what_a_person_types_misleads(name: str, strange: bool) -> None:
-    assert misleads(name, known_as(["refs/heads/main"])) is strange
 
 
 def test_links_below_refs_are_listed_and_not_followed(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.agent.checkouts import checkout, git
 from treadle.errors import WorkspaceError
-from treadle.workspace.private_git import MARK, _lines, harmless, make, named_commits, write_refs
+from treadle.workspace.private_git import MARK, _lines, make, named_commits, write_refs
 from treadle.workspace.user_repository import UserRepository
 
 
@@ -122,38 +122,6 @@ def test_a_shallow_clone_stays_one(tmp_path: Path) -> None:
     git(tmp_path, "clone", "-q", "--depth", "1", f"file://{top}", "shallow")
     make(str(tmp_path / "p"), user(tmp_path / "shallow"))
     assert inside(tmp_path / "p", tmp_path / "shallow", "log", "--format=%s") == "two"
-
-
-def test_only_harmless_settings_are_copied_and_passwords_are_taken_out() -> None:
-    kept = [
-        ("user.name", "A B"),
-        ("remote.origin.url", "git@example.com:a/b.git"),
-        ("remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*"),
-        ("branch.feature/x.merge", "refs/heads/feature/x"),
-        ("core.autocrlf", "input"),
-        ("submodule.a b.url", "../lib.git"),
-    ]
-    dropped = [
-        ("core.fsmonitor", "touch x"),
-        ("core.hooksPath", "evil"),
-        ("core.sshCommand", "x"),
-        ("core.worktree", "/"),
-        ("include.path", "/x"),
-        ("includeIf.gitdir:/.path", "/x"),
-        ("filter.x.clean", "touch x"),
-        ("remote.origin.url", "ext::sh -c x"),
-        ("remote.origin.url", "--upload-pack=x"),
-        ("remote.origin.uploadpack", "x"),
-        ("submodule.a.update", "!touch x"),
-        ("credential.helper", "!x"),
-        ("alias.st", "!x"),
-        ("user.name", "a\n[core]\nfsmonitor=x"),
-        ("remote.a\nb.url", "/x"),
-        ("user.signingkey", "x"),
-    ]
-    assert harmless([*kept, *dropped]) == kept
-    assert harmless([("remote.o.url", "https://me:secret@host/x.git")]) == [("remote.o.url", "https://host/x.git")]
-    assert harmless([("filter.lfs.clean", "git-lfs clean -- %f")], programs=True)
 
 
 names = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max_size=20)

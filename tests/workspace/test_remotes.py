@@ -9,7 +9,7 @@ from tests.workspace.repositories import Repository, git, make
 from treadle.errors import NotFound, WorkspaceError
 from treadle.workspace import branch_merges, remotes
 from treadle.workspace.branch_moves import BranchMoved
-from treadle.workspace.remotes import PushRefused, Remote, RemoteBranch, ref_of, shown, split
+from treadle.workspace.remotes import PushRefused, Remote, RemoteBranch
 from treadle.workspace.store import Store
 from treadle.workspace.user_repository import UserRepository
 
@@ -148,25 +148,6 @@ def test_a_password_in_an_address_is_in_no_error(branch: RemoteBranch, monkeypat
         branch.move(tip, made_on(branch, tip, "x"))
     for error in (read.value, pushed.value):
         assert "s3cret" not in str(error) and "127.0.0.1" in str(error)
-
-
-@pytest.mark.parametrize(
-    ("address", "seen"),
-    [
-        ("https://me:pw@git.example/x", "https://git.example/x"),
-        ("https://token@git.example:8443/x", "https://git.example:8443/x"),
-        ("ssh://git@git.example/x", "ssh://git.example/x"),
-        ("git@git.example:x", "git@git.example:x"),
-        ("/srv/x.git", "/srv/x.git"),
-    ],
-)
-def test_an_address_is_shown_without_the_name_and_password_in_it(address: str, seen: str) -> None:
-    assert shown(address) == seen
-
-
-def test_a_branch_of_a_remote_is_named_with_a_colon() -> None:
-    assert split("main") == ("", "main") and split("up:a/b") == ("up", "a/b")
-    assert ref_of("main") == "refs/heads/main" and ref_of("up:a/b") == "refs/remotes/up/a/b"
 
 
 def test_a_relative_address_is_meant_from_the_repository(branch: RemoteBranch, repository: Repository) -> None:

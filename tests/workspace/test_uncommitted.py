@@ -10,7 +10,6 @@ from tests.workspace.repositories import Repository, git, make
 from treadle.errors import WorkspaceError
 from treadle.io.process.programs import run_program
 from treadle.workspace import checkouts, uncommitted
-from treadle.workspace.changes import PathChange, quoted, status_lines
 from treadle.workspace.uncommitted import LARGEST, Uncommitted, listed, matching
 from treadle.workspace.user_repository import UserRepository
 
@@ -124,33 +123,6 @@ def test_a_commit_that_cannot_be_read_is_an_error_and_no_empty_checkout(reposito
     Path(repository.common, "objects", tree[:2], tree[2:]).unlink()
     with pytest.raises(WorkspaceError, match="git ls-tree failed"):
         uncommitted.find(user)
-
-
-@pytest.mark.parametrize(
-    "name", ["a.txt", "with space", " first", "last ", 'a"b', "a\\b", "a\tb", "a\nb", "a\x01b", "a -> b"]
-)
-def test_a_path_is_quoted_so_that_it_reads_back_as_the_same(name: str) -> None:
-    shown = quoted(name)
-    plain = shown == name
-    assert plain or (shown[0] == shown[-1] == '"' and "\n" not in shown and "\t" not in shown)
-    assert plain is (name in ("a.txt", "with space"))
-    inside = name if plain else shown[1:-1].encode().decode("unicode_escape")
-    assert inside == name
-
-
-def test_each_kind_of_change_has_its_mark() -> None:
-    changes = [
-        PathChange(kind="added", path="n"),
-        PathChange(kind="modified", path="m"),
-        PathChange(kind="deleted", path="d"),
-        PathChange(kind="renamed", path="new", old_path="old"),
-    ]
-    assert status_lines(changes) == "A  n\nM  m\nD  d\nR  old -> new"
-
-
-def test_what_begins_with_it_comes_first_and_the_shortest_of_those() -> None:
-    files = ["deep/parser.py", "parser/long.py", "parser.py", "other"]
-    assert matching(files, "Parser") == ["parser.py", "parser/long.py", "deep/parser.py"]
 
 
 def test_without_git_hidden_files_are_left_out(tmp_path: Path) -> None:

@@ -15,20 +15,6 @@ def one(text: str) -> Assignment:
     return member
 
 
-@pytest.mark.parametrize("option", ["--agent", "--type", "-a"])
-def test_options_stand_before_the_prompt(option: str) -> None:
-    found = one(f"{option} explore --model=openrouter:a/b --isolation worktree find --model x")
-    assert found.agent_type == "explore" and found.model == "openrouter:a/b" and found.isolation == "worktree"
-    assert found.prompt == "find --model x"
-
-
-def test_a_type_is_a_word_in_its_own_spelling_with_a_prompt_behind_it() -> None:
-    assert one("Explore the code").agent_type == "Explore" and one("Explore the code").prompt == "the code"
-    assert one("explore the code").agent_type is None and one("explore the code").prompt == "explore the code"
-    assert one("Plan").prompt == "Plan"
-    assert one("-a Plan Explore it").prompt == "Explore it"
-
-
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -45,35 +31,6 @@ def test_a_type_is_a_word_in_its_own_spelling_with_a_prompt_behind_it() -> None:
 def test_a_run_that_makes_no_sense(text: str, why: str) -> None:
     with pytest.raises(WrongUse, match=why):
         parse_run(text)
-
-
-def test_the_three_forms_of_a_member() -> None:
-    request = parse_parallel('a:"one" b=\'two  2\n2\' c=Explore:"three"')
-    assert [(m.label, m.agent_type, m.prompt) for m in request.members] == [
-        ("a", None, "one"),
-        ("b", None, "two  2\n2"),
-        ("c", "Explore", "three"),
-    ]
-    assert not request.detach
-
-
-def test_a_backslash_frees_quotes_and_backslashes_only() -> None:
-    [member] = parse_parallel(r'a:"say \"hi\" \\ \d+ C:\new"').members
-    assert member.prompt == r'say "hi" \ \d+ C:\new'
-    [member] = parse_parallel(r"""a:'it\'s "fine"'""").members
-    assert member.prompt == """it's "fine\""""
-
-
-def test_options_hold_for_all_members_wherever_they_stand() -> None:
-    request = parse_parallel('a:"x" --isolation worktree --model m b=Plan:"y" --agent Explore')
-    assert {(m.isolation, m.model) for m in request.members} == {("worktree", "m")}
-    assert [m.agent_type for m in request.members] == ["Explore", "Plan"]
-
-
-def test_wait_wins_over_detach() -> None:
-    assert parse_parallel('--detach a:"x"').detach
-    for text in ('--detach --wait a:"x"', 'a:"x" --wait --detach', '--wait a:"x"'):
-        assert not parse_parallel(text).detach
 
 
 @pytest.mark.parametrize(

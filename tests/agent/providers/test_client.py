@@ -5,29 +5,13 @@ from msgspec.structs import replace
 
 from tests.agent.providers.helpers import ONCE, collect, serving, text
 from treadle import __version__
-from treadle.agent.providers.http import LOCAL_PATIENCE, Endpoint, ServiceClient, loopback
+from treadle.agent.providers.http import LOCAL_PATIENCE, Endpoint, ServiceClient
 from treadle.agent.providers.script import parse
 from treadle.errors import ProviderError
 from treadle.io.http import BadAddress, BrokenAnswer, CannotConnect, TooSilent
 from treadle.testing.server import ModelServer
 
 NOWHERE = Endpoint(name="acme", base_url="http://127.0.0.1:9/v1")
-
-
-@pytest.mark.parametrize(
-    ("url", "local"),
-    [
-        ("http://127.0.0.1:1/v1", True),
-        ("http://localhost/v1", True),
-        ("http://[::1]/v1", True),
-        ("https://127.0.0.1/v1", False),
-        ("http://10.0.0.1/v1", False),
-        ("http://example.com", False),
-        ("http://[::1", False),
-    ],
-)
-def test_this_machine_is_reached_without_proxy_and_certificates(url: str, local: bool) -> None:
-    assert loopback(url) is local
 
 
 async def test_a_stream_that_still_talks_has_no_time_limit() -> None:

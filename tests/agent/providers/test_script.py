@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from treadle.agent.messages import AssistantMessage, ModelRequest, ToolCall, ToolResult, UserMessage
 from treadle.agent.providers import script
-from treadle.errors import ConfigError, ProviderError
+from treadle.errors import ProviderError
 
 
 def asked(last: str = "", turn: int = 1, system: str = "") -> script.Cue:
@@ -71,27 +71,6 @@ def test_the_pieces_make_up_the_text(text: str, piece: int, repeat: int) -> None
     reply = type(reply)(text=text, piece=piece, repeat=repeat)
     assert "".join(reply.pieces) == text * repeat
     assert all(reply.pieces)
-
-
-@pytest.mark.parametrize(
-    ("toml", "says"),
-    [
-        ("reply = [", "not valid TOML"),
-        ("reply = [{txt='a'}]", "unknown field `txt`.*reply"),
-        ("reply = [{when='('}]", "not a regular expression"),
-        ("reply = []", "no \\[\\[reply\\]\\]"),
-        ("model = 'x'", "required field `reply`"),
-        ("reply = [{fault='sneeze'}]", "sneeze"),
-    ],
-)
-def test_a_wrong_script_is_a_clear_error(toml: str, says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
-        script.parse(toml, "demo.toml")
-
-
-def test_a_missing_file_is_a_clear_error() -> None:
-    with pytest.raises(ConfigError, match="cannot read the script /nowhere.toml"):
-        script.load("/nowhere.toml")
 
 
 def test_a_request_is_asked_by_its_newest_input() -> None:

@@ -39,10 +39,3 @@ def test_lines_that_are_all_the_same_take_no_time_either() -> None:
     few, many = "x\n" * 3900, "x\n" * 200_000
     assert files.unified(f"a\n{few}b\n", f"c\n{many}d\n", "f").endswith("[the rest of the diff is left out]\n")
     assert "-a\n" in files.unified(f"a\n{few}b\n", f"c\n{few}x\nd\n", "f")
-
-
-def test_the_head_names_both_sides_and_what_has_no_last_newline_says_so() -> None:
-    assert files.unified("", "a\n", "f") == "--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+a\n"
-    assert files.unified("a\n", "", "f") == "--- a/f\n+++ b/f\n@@ -1 +0,0 @@\n-a\n"
-    end = "\\ No newline at end of file\n"
-    assert files.unified("a", "a\n", "f") == f"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n{end}+a\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from treadle.agent.tools import search
-from treadle.agent.tools.search import RipgrepReader, RipgrepRequest
+from treadle.agent.tools.search import RipgrepReader
 
 
 def line(kind: str, **data: object) -> bytes:
@@ -49,11 +49,6 @@ def test_names_and_lines_that_are_no_utf8_are_read() -> None:
     data = line("begin", path=where) + line("end", path=where, binary_offset=None)
     [file] = RipgrepReader(keep=3).feed(data)
     assert os.fsencode(file.path) == b"/caf\xe9"
-
-
-def test_a_pattern_and_a_root_that_look_like_options_are_none() -> None:
-    argv = search.ripgrep_argv("rg", RipgrepRequest(pattern="--files", root="/-x"), in_order=True)
-    assert argv[-4:] == ["--regexp", "--files", "--", "/-x"] and "--no-config" in argv
 
 
 def test_the_installed_program_comes_before_the_one_on_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

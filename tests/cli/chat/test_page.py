@@ -19,7 +19,6 @@ from treadle.cli.chat.page import (
     Prose,
     finished,
     trimmed,
-    unfinished,
 )
 from treadle.cli.chat.talk import Status
 from treadle.events import (
@@ -329,16 +328,6 @@ def test_a_list_item_keeps_what_is_indented_below_it() -> None:
     assert finished(begun + "2. two") == len(begun)
     assert finished("- run\n  ```\n  x\n  ```\n") == 0
     assert drawn(begun) == " 1 one\n   more of one"
-
-
-def test_a_code_block_ends_only_at_a_fence_that_can_close_it() -> None:
-    for begun in ("```\na\n\nb\n", "```\na\n```py\nb\n", "````\na\n```\n", "~~~\na\n```\n"):
-        assert finished(begun) == 0, begun
-    for whole in ("```\na\n```\n", "```\na\n````\n", "~~~\na\n~~~\n"):
-        assert finished(whole) == len(whole), whole
-    assert finished("one\n\n```\na\n\nb\n") == len("one\n\n")
-    long = "```py\n" + "x\n" * 20 + "```\n" + "~~~\n" + "y\n" * 60
-    assert unfinished(long).startswith("~~~\ny\n")
 
 
 async def test_what_is_unknown_is_a_question_mark_and_never_nothing() -> None:

@@ -262,24 +262,6 @@ def test_a_text_is_typed_as_it_is(shell: Shell, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "data"),
-    [
-        (r"a\n\r\t\e\a\b\0", b"a\n\r\t\x1b\\a\\b\\0"),
-        (r"\\n", b"\\n"),
-        (r"\x41\xfF", b"A\xff"),
-        (r"\x4", rb"\x4"),
-        (r"\xg1\x1g", rb"\xg1\x1g"),
-        ("end\\", b"end\\"),
-        (r"\q", rb"\q"),
-        ("é\udcff", b"\xc3\xa9\xff"),
-        ("", b""),
-    ],
-)
-def test_escapes_are_as_in_c(text: str, data: bytes) -> None:
-    assert input.unescape(text) == data
-
-
-@pytest.mark.parametrize(
     ("words", "code", "says"),
     [
         ((), 2, "expected an id and a text"),

@@ -13,8 +13,6 @@ from tests.cli.terminal.shells import Here, Shell, reporting
 from tests.imports import loaded_by
 from tests.installed import TREADLE
 from tests.terminal.support import alive, connected, until
-from treadle.cli.terminal import duration, start
-from treadle.errors import ConfigError
 from treadle.io.process import table
 from treadle.terminal.places import Place
 from treadle.terminal.viewers.screen import snapshot
@@ -123,21 +121,6 @@ def test_the_configuration_may_be_named_before_the_command(shell: Shell, tmp_pat
     shell("--config", "c.toml", "kill", "x", "--grace", "0")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "attaches"),
-    [
-        (["cat"], True),
-        (["--id", "x", "--", "cat", "--detach"], True),
-        (["--foreground", "cat"], True),
-        (["--detach", "cat"], False),
-        (["--cols", "9", "--detach", "--", "cat"], False),
-        (["--frobnicate", "cat"], False),
-    ],
-)
-def test_it_attaches_unless_it_was_told_not_to(arguments: list[str], attaches: bool) -> None:
-    assert start.attaches(arguments) is attaches
-
-
 def test_where_there_is_no_terminal_to_attach_it_is_started_and_named(here: Here) -> None:
     name = here("run", "--", "sleep", "60").strip()
     assert "alive:   true" in here("status", name)
@@ -216,19 +199,6 @@ def test_the_small_commands_import_nothing_heavy(shell: Shell) -> None:
     for arguments in (["status", "x"], ["send", "x", "hi"], ["ls"], ["run", "--detach", "--id", "y", "--", "true"]):
         _, loaded = loaded_by(*arguments)
         assert "treadle.cli" in loaded and not heavy & loaded, arguments
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("90s", 90), ("5m", 300), ("2h30m", 9000), ("1d", 86400), ("1d2h3m4s", 93784)]
-)
-def test_a_duration_is_digits_and_units(text: str, seconds: int) -> None:
-    assert duration(text) == seconds
-
-
-@pytest.mark.parametrize("text", ["", "0s", "10", "5w", "m", "1h5", "-5m", "1.5h"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError):
-        duration(text)
 
 
 def test_ps_says_which_terminal_a_supervisor_has(shell: Shell) -> None:

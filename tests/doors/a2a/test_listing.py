@@ -5,9 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.doors.a2a.callers import opened
-from treadle.doors.a2a.door import listed
 from treadle.testing.sessions import ScriptedAgent
-from treadle.wire.a2a.messages import Malformed
 from treadle.wire.common.jsonrpc import Fault
 
 
@@ -37,27 +35,6 @@ async def test_pages_of_tasks_follow_each_other(tmp_path: Path) -> None:
         assert (await client.call("ListTasks", statusTimestampAfter=latest))["totalSize"] >= 1
         assert (await client.call("ListTasks", statusTimestampAfter="2999-01-01T00:00:00"))["totalSize"] == 0
         assert (await client.call("ListTasks", statusTimestampAfter="1999-01-01"))["totalSize"] == 5
-
-
-@pytest.mark.parametrize("size", [True, 0, 101, -1, "5", 2.0, None])
-def test_a_page_has_a_whole_number_of_tasks_within_bounds(size: object) -> None:
-    with pytest.raises(Malformed, match="from 1 to 100"):
-        listed([], {"pageSize": size})
-    assert listed([], {"pageSize": 100})["tasks"] == []
-
-
-@pytest.mark.parametrize(
-    ("params", "why"),
-    [
-        ({"status": "done"}, "status is 'done'"),
-        ({"status": 3}, "status is no text"),
-        ({"contextId": None}, "contextId is no text"),
-        ({"statusTimestampAfter": "soon"}, "no time in ISO 8601"),
-    ],
-)
-def test_what_cannot_be_looked_for_is_refused(params: dict[str, object], why: str) -> None:
-    with pytest.raises(Malformed, match=why):
-        listed([], params)
 
 
 async def test_a_place_that_is_none_of_ours_is_refused(tmp_path: Path) -> None:

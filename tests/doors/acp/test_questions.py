@@ -4,14 +4,13 @@ from typing import Any
 
 import pytest
 
-from treadle.doors.acp.door import UNANSWERABLE, options_of, put, read_choice
+from treadle.doors.acp.door import UNANSWERABLE, options_of, put
 from treadle.errors import PeerClosed
 from treadle.events import Asked
 from treadle.session import Answer
 
 PERMISSION = Asked(request="r", kind="permission", text="may I?", name="bash")
 QUESTION = Asked(request="r", kind="question", text="which?", options=("red", "blue"))
-PLAN = Asked(request="r", kind="plan", text="first this, then that")
 
 
 def chosen(option: str) -> Any:
@@ -28,52 +27,6 @@ class Editor:
         if isinstance(self.result, Exception):
             raise self.result
         return self.result
-
-
-@pytest.mark.parametrize(
-    ("asked", "option", "answer"),
-    [
-        (PERMISSION, "once", Answer(decision="allow")),
-        (PERMISSION, "session", Answer(decision="allow", scope="session")),
-        (PERMISSION, "always", Answer(decision="allow", scope="always")),
-        (PERMISSION, "reject", Answer(decision="deny")),
-        (PLAN, "once", Answer(decision="allow")),
-        (PLAN, "reject", Answer(decision="deny")),
-        (QUESTION, "choice-1", Answer(decision="allow", text="blue")),
-        (QUESTION, "reject", Answer(decision="deny")),
-    ],
-)
-def test_a_choice_is_an_answer(asked: Asked, option: str, answer: Answer) -> None:
-    assert option in {one["optionId"] for one in options_of(asked)}
-    assert read_choice(asked, chosen(option)) == answer
-
-
-@pytest.mark.parametrize(
-    "result",
-    [
-        None,
-        {},
-        {"outcome": {"outcome": "cancelled"}},
-        chosen("choice-7"),
-        chosen("choice-x"),
-        chosen("odd"),
-        chosen(""),
-    ],
-)
-@pytest.mark.parametrize("asked", [PERMISSION, QUESTION, PLAN])
-def test_what_cannot_be_understood_is_a_no(asked: Asked, result: Any) -> None:
-    assert read_choice(asked, result).decision == "deny"
-
-
-@pytest.mark.parametrize("name", ["updatedInput", "rawInput", "input"])
-def test_an_approval_with_another_input_is_not_one_of_what_was_asked(name: str) -> None:
-    other = {"command": "touch other.txt"}
-    for result in (
-        {"outcome": {**chosen("once")["outcome"], name: other}},
-        {**chosen("once"), name: other},
-        {**chosen("once"), "_meta": {name: other}},
-    ):
-        assert read_choice(PERMISSION, result) == Answer(decision="allow", changed_args=other)
 
 
 async def test_a_permission_is_requested_with_the_call_it_is_for() -> None:
@@ -107,38 +60,6 @@ async def test_a_form_offers_the_choices_there_are() -> None:
 async def test_an_editor_that_is_gone_has_said_no() -> None:
     answer = await put(Editor(PeerClosed("gone")), "s", PERMISSION, {}, forms=False)
     assert answer.decision == "deny" and "gone" in answer.text
-
-
-@pytest.mark.parametrize(
-    ("asked", "result", "text"),
-    [
-        (QUESTION, chosen("choice-2"), "no one chose"),
-        (QUESTION, chosen("choice-²"), "no one chose"),
-        (QUESTION, chosen("once"), "no one chose"),
-        (QUESTION, chosen("reject"), ""),
-        (PERMISSION, chosen("choice-0"), "no one chose"),
-        (PERMISSION, {"outcome": {"outcome": "cancelled", "optionId": "once"}}, "no one chose"),
-        (PERMISSION, {"outcome": "selected"}, "no one chose"),
-    ],
-)
-def test_a_no_says_whether_anyone_chose(asked: Asked, result: Any, text: str) -> None:
-    assert read_choice(asked, result) == Answer(decision="deny", text=text, by="person")
-
-
-def test_each_choice_can_be_told_apart_and_refused() -> None:
-    assert options_of(QUESTION) == [
-        {"optionId": "choice-0", "name": "red", "kind": "allow_once"},
-        {"optionId": "choice-1", "name": "blue", "kind": "allow_once"},
-        {"optionId": "reject", "name": "Do not answer", "kind": "reject_once"},
-    ]
-    assert read_choice(QUESTION, chosen("choice-0")).text == "red"
-    assert [one["optionId"] for one in options_of(PLAN)] == ["once", "reject"]
-    assert [one["kind"] for one in options_of(PERMISSION)] == [
-        "allow_once",
-        "allow_always",
-        "allow_always",
-        "reject_once",
-    ]
 
 
 async def test_a_question_with_choices_is_a_request_where_there_are_no_forms() -> None:

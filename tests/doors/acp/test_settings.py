@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 
-from treadle.doors.acp.door import AS_SET, change, offered
+from treadle.doors.acp.door import AS_SET, offered
 from treadle.errors import RemoteError
-from treadle.session import AgentInfo, Change, ModelMenu, OfferedModel, Reasoning, SessionSpec
+from treadle.session import AgentInfo, ModelMenu, OfferedModel, SessionSpec
 from treadle.testing.sessions import ScriptedSession
-from treadle.wire.common.jsonrpc import INVALID_PARAMS, Fault
 
 MODES = {"currentModeId": "plan", "availableModes": [{"id": "plan", "name": "Plan", "description": "d"}]}
 
@@ -54,16 +53,6 @@ async def test_a_list_that_cannot_be_had_leaves_the_model_that_is_known() -> Non
     assert "model" not in await options(ScriptedSession(SessionSpec(cwd="/"), []))
 
 
-def test_a_value_that_is_offered_is_a_change_of_the_session() -> None:
-    known = [
-        {"id": "model", "options": [{"value": "a"}]},
-        {"id": "effort", "options": [{"value": AS_SET}, {"value": "low"}]},
-    ]
-    assert change(known, "model", "a") == Change(model="a")
-    assert change(known, "effort", "low") == Change(thinking=Reasoning(effort="low"))
-    assert change(known, "effort", AS_SET) == Change(thinking=Reasoning())
-
-
 async def test_each_option_says_all_that_an_editor_shows() -> None:
     found = await options(Menu(SessionSpec(cwd="/"), []), [{"id": "mode", "currentValue": "other"}])
     assert list(found) == ["mode", "model", "effort"]
@@ -81,13 +70,3 @@ async def test_each_option_says_all_that_an_editor_shows() -> None:
 @pytest.mark.parametrize(("cannot", "left"), [("switch_model", {"mode", "effort"}), ("effort", {"mode", "model"})])
 async def test_each_ability_counts_for_itself(cannot: str, left: set[str]) -> None:
     assert set(await options(Menu(SessionSpec(cwd="/"), [], [cannot]))) == left
-
-
-def test_a_refusal_has_what_could_be_chosen() -> None:
-    known = [{"id": "model", "options": [{"value": "a"}]}, {"id": "effort", "options": []}]
-    with pytest.raises(Fault) as refused:
-        change(known, "model", "z")
-    assert (refused.value.code, refused.value.data) == (INVALID_PARAMS, {"values": ["a"]})
-    with pytest.raises(Fault) as refused:
-        change(known, "colour", "a")
-    assert (refused.value.code, refused.value.data) == (INVALID_PARAMS, {"options": ["model", "effort"]})

@@ -99,15 +99,6 @@ async def test_much_is_told_in_several_pieces() -> None:
     assert len(events) == 1 and len(happened(made.events, last)[0]) == 1
 
 
-def test_progress_is_a_line() -> None:
-    assert progress(ToolStarted(call="c", name="bash", command="make\nall")) == "bash: make all"
-    assert progress(ToolStarted(call="c", name="todo")) == "todo"
-    assert progress(Message(text="One\ntwo.")) == "One two."
-    assert progress(ASKED) == "asks: may I?"
-    assert progress(ToolDenied(call="d", name="write", reason="no")) == "not run: write: no"
-    assert progress(TextDelta(text="x")) is None and progress(Message(text="sub", parent="p")) is None
-
-
 def test_nothing_longer_than_a_client_can_read_is_told() -> None:
     long = [Message(text="x" * MOST, seq=1), Message(text="y", seq=2), Message(text="z", seq=3)]
     found, last = happened(long, 0)

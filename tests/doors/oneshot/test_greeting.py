@@ -2,11 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from tests.streams import pair
 from treadle.doors.oneshot.greeting import first_records, greeted, host_options
-from treadle.errors import TreadleError
 from treadle.io.link import Link
 from treadle.session import Instructions, SessionSpec
 from treadle.wire.oneshot.connection import Connection
@@ -19,35 +16,10 @@ def initialize(**request: Any) -> dict[str, Any]:
     return {"type": "control_request", "request_id": "1", "request": {"subtype": "initialize", **request}}
 
 
-def test_instructions_and_subagents_go_into_the_spec() -> None:
-    spec = greeted([initialize(systemPrompt=["You are", "a pirate"], agents=AGENTS)], SPEC)
-    assert spec.instructions == Instructions(system="You are\n\na pirate", append="be brief")
-    assert [each.name for each in spec.subagents] == ["tester"]
-
-
 def test_a_schema_is_told_to_the_agent_and_kept_for_its_answers() -> None:
     asked = host_options({"jsonSchema": {"type": "object"}}, SPEC.instructions)
     assert asked.check is not None and asked.instructions is not None
     assert str(asked.instructions.append).startswith("be brief\n\n")
-
-
-@pytest.mark.parametrize(
-    "first",
-    [
-        {"type": "user", "message": {"content": "hi"}},
-        initialize(),
-        initialize(agents="not an object"),
-        {"type": "control_request", "request": {"subtype": "interrupt", "systemPrompt": "x"}},
-        {"type": "control_request", "request": "initialize"},
-    ],
-)
-def test_what_asks_for_nothing_or_for_what_must_be_refused_leaves_the_spec(first: dict[str, Any]) -> None:
-    assert greeted([first], SPEC) == SPEC and greeted([], SPEC) == SPEC
-
-
-def test_a_wish_that_cannot_be_read_is_not_left_out() -> None:
-    with pytest.raises(TreadleError):
-        host_options({"agents": "not an object"}, SPEC.instructions)
 
 
 async def test_the_first_line_may_come_in_pieces_or_never() -> None:

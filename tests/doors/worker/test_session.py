@@ -1,13 +1,9 @@
 import os
-from typing import Any
 
 import msgspec
 import pytest
 
 from treadle.doors.worker.door import (
-    CANCELLED,
-    FULL,
-    failed,
     heartbeat_seconds,
     pinned_version,
     result,
@@ -15,21 +11,13 @@ from treadle.doors.worker.door import (
     state_root,
 )
 from treadle.errors import ConfigError
-from treadle.events import ErrorInfo, ToolStarted, TurnEnded, Usage
+from treadle.events import Usage
 from treadle.session import Limits, Rules
-from treadle.sessions.totals import ToolUse, Totals, TurnSummary
 from treadle.sessions.totals import totals as summed
-from treadle.wire.worker.messages import CallMade, InitConfig, PermissionRules, Runtime, SessionBudget
+from treadle.wire.worker.messages import InitConfig, PermissionRules, Runtime, SessionBudget
 
 CONFIG = InitConfig(model="m", system_prompt="", tools=())
 IDS = {"session_id": "s", "task_id": None, "worker_id": None}
-
-
-def totals(*calls: Usage) -> Totals:
-    sum = Totals()
-    for call in calls:
-        sum = sum.plus(call)
-    return sum
 
 
 @pytest.mark.parametrize(
@@ -73,15 +61,6 @@ def test_a_working_directory_must_be_there(cwd: str) -> None:
         session_spec(config, {}, str)
 
 
-def test_usage_is_left_out_rather_than_guessed() -> None:
-    measured = Usage(input_tokens=1, output_tokens=2)
-    guessed = Usage(input_tokens=9, source="estimate")
-    for usages, wanted in (((measured,), 3), ((measured, guessed), 3), ((guessed,), None), ((), None)):
-        summary = summed([*usages, TurnEnded(outcome="completed")])
-        made = result("2", summary, (0, 2), IDS)
-        assert (made.usage and made.usage.total_tokens) == wanted
-
-
 @pytest.mark.parametrize(
     ("runtime", "why"),
     [
@@ -96,40 +75,6 @@ def test_usage_is_left_out_rather_than_guessed() -> None:
 def test_a_runtime_that_cannot_be_kept_is_refused(runtime: Runtime, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         state_root(msgspec.structs.replace(CONFIG, runtime=runtime))
-
-
-def test_an_isolated_runtime_names_where_all_state_goes() -> None:
-    asked = Runtime(mode="isolated", state_root="/x", inherit_ambient_config=False)
-    assert state_root(msgspec.structs.replace(CONFIG, runtime=asked)) == "/x"
-    assert state_root(msgspec.structs.replace(CONFIG, runtime=Runtime())) is None and state_root(CONFIG) is None
-
-
-def test_an_answer_that_is_empty_is_still_an_answer() -> None:
-    assert result("2", TurnSummary(outcome="completed"), (0, 2), IDS).response == ""
-
-
-@pytest.mark.parametrize("version", [(0, 3), (0, 4), (0, 5)])
-def test_why_a_send_failed_is_told_from_0_4_on_and_more_from_0_5(version: Any) -> None:
-    use = ToolUse(started=ToolStarted(call="c", name="grep", args={"p": 1}))
-    error = ErrorInfo(code="loop_detected", message="again", details={"loop_count": 3, "loop_threshold": 3})
-    made = result("2", TurnSummary(outcome="limited", error=error, tools=(use,), iterations=3), version, IDS)
-    assert (made.failure is None) == (version < (0, 4))
-    if made.failure is not None:
-        assert (made.failure.code, made.failure.loop_count, made.failure.tool_calls_made) == ("loop_detected", 3, 1)
-        assert (made.failure.last_tool_name, made.failure.loop_threshold) == ("grep", 3)
-        assert made.failure.last_tool == (CallMade("grep", {"p": 1}, "c") if version == (0, 5) else None)
-
-
-def test_a_send_that_never_ran_has_done_nothing() -> None:
-    made = failed("2", CANCELLED, (0, 5), IDS)
-    assert (made.status, made.iterations, made.tool_calls_made, made.total_latency_ms) == ("error", 0, (), 0)
-    assert made.failure is not None and made.failure.cancellation_source == "user"
-    older = failed("2", CANCELLED, (0, 4), IDS).failure
-    assert (
-        older is not None
-        and older.cancellation_source == "user"
-        and failed("2", CANCELLED, (0, 3), IDS).failure is None
-    )
 
 
 def test_the_usage_of_a_result_names_the_last_reply_to_clients_that_know_the_field() -> None:
@@ -200,26 +145,3 @@ def test_a_limit_of_no_iterations_and_an_unknown_mode_are_refused_with_what_ther
     with pytest.raises(ConfigError, match="HEDDLE_APPROVAL_MODE is 'wild'") as refused:
         session_spec(CONFIG, {"HEDDLE_APPROVAL_MODE": "wild"}, str)
     assert "auto-edit" in str(refused.value.hint)
-
-
-def test_results_say_how_they_ended_and_count_only_calls_that_were_answered() -> None:
-    use = ToolUse(started=ToolStarted(call="c", name="grep", args={"p": 1}))
-    done = TurnSummary(outcome="completed", text="t", tools=(use,), iterations=2, model_ms=1, tool_ms=2, total_ms=4)
-    made = result("2", done, (0, 4), IDS)
-    assert (made.status, made.response, made.error, made.failure, made.iterations) == ("ok", "t", None, None, 2)
-    assert made.tool_calls_made == (CallMade("grep", {"p": 1}, None),)
-    assert result("2", done, (0, 5), IDS).tool_calls_made == (CallMade("grep", {"p": 1}, "c"),)
-    assert (made.model_latency_ms, made.tool_latency_ms, made.total_latency_ms) == (1, 2, 4)
-    stopped = result("2", msgspec.structs.replace(done, outcome="interrupted"), (0, 4), IDS)
-    assert (stopped.status, stopped.response, stopped.error, stopped.iterations) == ("error", None, CANCELLED, 2)
-    assert stopped.failure is not None and stopped.failure.cancellation_source == "user"
-    down = ErrorInfo(code="provider_error", message="down")
-    failure = result("2", msgspec.structs.replace(done, outcome="failed", error=down), (0, 4), IDS)
-    assert failure.error is not None and (failure.error.message, failure.iterations) == ("down", 1)
-    assert failure.failure is not None and failure.failure.cancellation_source is None
-    assert failure.failure.iterations == 1 and failure.failure.loop_count is None
-    silent = result("2", TurnSummary(outcome=None), (0, 4), IDS)
-    assert silent.iterations == 0 and silent.failure is not None
-    assert silent.status == "error" and silent.error is not None and silent.error.retryable
-    assert (silent.failure.last_tool_name, silent.failure.last_tool) == (None, None)
-    assert not CANCELLED.retryable and FULL.retryable

@@ -12,7 +12,6 @@ from tests.conftest import need
 from tests.drivers.acp.played import agent, greeting, heard, returns
 from treadle.agents import find_driver
 from treadle.drivers.acp.driver import AcpAgent, AcpSession
-from treadle.drivers.acp.options import TRAITS, UNKNOWN, traits_of
 from treadle.drivers.card import Launch, cards
 from treadle.errors import PeerExited
 from treadle.session import Confinement, SessionSpec, Toolset
@@ -31,11 +30,6 @@ def test_any_command_is_an_agent_and_five_are_known_by_name() -> None:
 
 async def test_a_command_that_nobody_knows_is_not_run_to_look_at_it(tmp_path: Path) -> None:
     assert (await agent(tmp_path, []).probe()).version == ""
-
-
-def test_every_agent_that_is_known_has_a_mode_in_which_it_asks() -> None:
-    assert all(traits.asking_mode for traits in TRAITS.values())
-    assert traits_of("nobody") is UNKNOWN and not UNKNOWN.known
 
 
 def test_keys_of_other_services_are_not_passed_on() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from treadle.drivers.acp.options import cancelled, of_call, of_stop
+from treadle.drivers.acp.options import of_call
 from treadle.io.rpc import CallFailed
 from treadle.wire.common.rpc import RpcRefused
 
@@ -31,31 +31,6 @@ def test_a_refused_call_is_the_error_that_it_means(method: str, code: int, messa
 
 
 @pytest.mark.parametrize(
-    ("stop", "text", "failure", "ours"),
-    [
-        ("end_turn", "fine", None, None),
-        ("cancelled", "", "Error:", None),
-        ("end_turn", "Error: in my code there was one", None, None),
-        ("end_turn", "Error: failed (HTTP 401)", "Error:", "auth_failed"),
-        ("end_turn", "Error: 429", "Error:", "rate_limited"),
-        ("end_turn", "Error: it broke", "Error:", "provider_error"),
-        ("max_tokens", "", None, "limit_reached"),
-        ("max_turn_requests", "", None, "max_iterations"),
-        ("refusal", "", None, "provider_error"),
-        (None, "", None, "remote_error"),
-        ("later", "", None, "remote_error"),
-    ],
-)
-def test_how_a_turn_stopped_is_well_or_an_error(stop: Any, text: str, failure: str | None, ours: str | None) -> None:
-    error = of_stop("agent", stop, text, failure)
-    assert (error.code if error is not None else None) == ours
-
-
-def test_a_cancelled_turn_says_why() -> None:
-    assert (cancelled("enough").code, cancelled("enough").message) == ("cancelled", "enough")
-
-
-@pytest.mark.parametrize(
     ("method", "code", "ours"),
     [
         ("session/new", 401, "auth_failed"),
@@ -70,11 +45,3 @@ def test_a_code_of_http_is_understood_and_an_error_names_the_call(method: str, c
     assert error.code == ours and error.details == {"method": method, "code": code}
     if ours == "auth_failed":
         assert error.hint == "sign in to it, or give it its key"
-
-
-def test_an_error_in_the_answer_is_the_agents_and_an_unknown_stop_is_named() -> None:
-    broken = of_stop("agent", "end_turn", "Error: it broke", "Error:")
-    assert broken is not None and broken.message == "agent: Error: it broke"
-    odd = of_stop("agent", "later", "", None)
-    assert odd is not None and odd.details == {"stopReason": "later"}
-    assert of_stop("agent", "end_turn", "All well. Error: none", "Error:") is None

@@ -6,42 +6,15 @@ import pytest
 
 from treadle.drivers.acp.options import (
     Setup,
-    chosen,
-    continuing,
-    images,
-    listed,
-    newest,
-    reachable,
     set_model,
 )
-from treadle.errors import ConfigError, Unsupported
+from treadle.errors import ConfigError
 from treadle.io.rpc import Rpc
 from treadle.wire.common.rpc import Returned
 
 
 def option(kind: str, id: str) -> dict[str, str]:
     return {"optionId": id, "kind": kind}
-
-
-@pytest.mark.parametrize(
-    ("offered", "allowed", "id"),
-    [
-        ([option("allow_always", "a"), option("allow_once", "o"), option("reject_once", "r")], True, "o"),
-        ([option("allow_once", "o"), option("allow_once", "o2")], True, "o"),
-        ([option("allow_always", "a"), option("reject_once", "r")], True, "a"),
-        ([option("allow_once", "o"), option("reject_always", "R"), option("reject_once", "r")], False, "r"),
-        ([option("allow_once", "o"), option("reject_always", "R")], False, "R"),
-    ],
-)
-def test_an_option_is_chosen_by_its_kind_and_never_one_that_lasts_if_there_is_another(
-    offered: list[Any], allowed: bool, id: str
-) -> None:
-    assert chosen(offered, allowed) == {"outcome": {"outcome": "selected", "optionId": id}}
-
-
-@pytest.mark.parametrize("offered", [None, [], [3], [{"kind": "allow_once"}], [option("odd", "x")]])
-def test_without_an_option_that_fits_it_is_cancelled(offered: Any) -> None:
-    assert chosen(offered, True) == chosen(offered, False) == {"outcome": {"outcome": "cancelled"}}
 
 
 def test_modes_and_models_are_found_in_every_form() -> None:
@@ -72,27 +45,6 @@ def test_an_agent_that_lets_nothing_be_chosen_has_nothing_to_choose() -> None:
     assert (empty.mode, empty.modes, empty.models, empty.model_option) == ("", [], [], None)
 
 
-def test_sessions_are_listed_the_latest_first_whatever_their_dates_are() -> None:
-    told = {
-        "sessions": [
-            {"sessionId": "old", "cwd": "/w", "title": "T", "updatedAt": "2026-01-01T00:00:00Z"},
-            {"sessionId": "odd", "updatedAt": "yesterday"},
-            {"sessionId": "new", "updatedAt": "2026-02-01T00:00:00+00:00"},
-            {"title": "no id"},
-            3,
-        ]
-    }
-    assert [kept.id for kept in listed(told)] == ["new", "old", "odd"]
-    assert listed(told)[1].title == "T" and listed(None) == []
-
-
-def test_a_server_on_the_network_goes_to_agents_that_can_reach_it() -> None:
-    servers = {"here": {"command": "x"}, "there": {"url": "u"}, "old": {"url": "u", "type": "sse"}}
-    assert reachable(servers, {}) == ({"here": servers["here"]}, ["there", "old"])
-    found, left = reachable(servers, {"mcpCapabilities": {"http": True, "sse": False}})
-    assert list(found) == ["here", "there"] and left == ["old"]
-
-
 def test_the_menu_has_names_or_ids_and_settings_go_before_the_older_form() -> None:
     models = {"currentModelId": "m", "availableModels": [{"modelId": "m", "name": "Em"}, {"modelId": "n"}]}
     menu = Setup({"models": models}).menu()
@@ -103,23 +55,6 @@ def test_the_menu_has_names_or_ids_and_settings_go_before_the_older_form() -> No
     both = Setup({"sessionId": "s", "models": models, "modes": modes, "configOptions": [option, mode]})
     assert (both.id, both.model, both.models, both.mode, both.modes) == ("s", "o", ["o"], "a", ["a"])
     assert Setup({"sessionId": 7}).id == "" and both.value("which") == "o"
-
-
-def test_what_an_agent_says_of_itself_is_what_it_can_do() -> None:
-    assert images({"promptCapabilities": {"image": True}}) == "native"
-    assert images({"promptCapabilities": {"image": 1}}) == images({}) == "unsupported"
-    able = {"loadSession": True, "sessionCapabilities": {"fork": {}, "additionalDirectories": {}}}
-    assert continuing(able) == dict.fromkeys(("resume", "fork", "add_dirs"), "native")
-    assert continuing({}) == dict.fromkeys(("resume", "fork", "add_dirs"), "unsupported")
-    assert continuing({"loadSession": "yes", "sessionCapabilities": {"resume": {}}})["resume"] == "native"
-    assert continuing({"loadSession": "yes"})["resume"] == "unsupported"
-
-
-def test_the_newest_session_is_the_first_of_those_that_are_listed() -> None:
-    told = {"sessions": [{"sessionId": "a", "updatedAt": 7}, {"sessionId": "b", "updatedAt": "2026-02-01T00:00:00Z"}]}
-    assert newest(listed(told), "it") == "b" and listed(told)[0].updated == 1769904000.0
-    with pytest.raises(Unsupported, match="it does not say which session"):
-        newest([], "it")
 
 
 class Told(Rpc):

@@ -5,11 +5,6 @@ import pytest
 from treadle.drivers.acp.options import TRAITS, UNKNOWN, traits_of
 
 
-def test_an_agent_is_known_by_its_exact_name() -> None:
-    assert traits_of("Copilot").known and traits_of("Copilot") is TRAITS["Copilot"]
-    assert traits_of("copilot") is UNKNOWN and not UNKNOWN.known and UNKNOWN.loads
-
-
 @pytest.mark.parametrize(
     ("name", "kind", "text", "refused"),
     [

@@ -46,13 +46,6 @@ def test_what_is_no_moment_is_named_by_its_number(tmp_path: Path, moment: str) -
         moments.tested(named("claude"), path)
 
 
-def test_only_a_state_is_a_label_and_only_a_known_agent_has_moments() -> None:
-    with pytest.raises(ConfigError, match="sleepy"):
-        moments.written("sleepy", {"screen": ""})
-    with pytest.raises(ConfigError, match="not known"):
-        moments.written("idle", {"state": "unknown"})
-
-
 def test_what_was_known_is_written_and_what_was_not_is_left_out() -> None:
     found = {
         "screen": "a",

@@ -9,37 +9,9 @@ import pytest
 from tests.terminal.recordings import NAMES as RECORDINGS
 from tests.terminal.recordings import load
 from treadle.io import paths
-from treadle.terminal.detectors import NAMES, alone, by_app, by_command, by_sight, named
+from treadle.terminal.detectors import NAMES, by_command, by_sight, named
 from treadle.terminal.detectors.table import COMMON_DIALOGS, Detector, Sign
 from treadle.terminal.grid import Grid
-
-
-@pytest.mark.parametrize(
-    ("command", "agent"),
-    [
-        ("claude", "claude"),
-        ("/usr/local/bin/claude --model opus", "claude"),
-        ("npx @openai/codex", "codex"),
-        ("npx -y @google/gemini-cli@0.61.0", "gemini"),
-        ("node /opt/gemini/bundle/gemini.js", "gemini"),
-        ("env CLAUDE_CONFIG_DIR=/x claude", "claude"),
-        ("opencode-ai", "opencode"),
-        ("bunx @moonshot-ai/kimi-code", "kimi"),
-        ("npx @earendil-works/pi-coding-agent", "pi"),
-        ("qwen", "qwen"),
-        ("bash", ""),
-        ("vim claude", ""),
-        ("python3 -m codex", ""),
-        ("pip install claude", ""),
-        ("", ""),
-    ],
-)
-def test_an_agent_is_known_by_the_command_that_starts_it(command: str, agent: str) -> None:
-    assert by_command(command.split()) == agent
-
-
-def test_an_agent_is_known_by_the_name_it_reports_by() -> None:
-    assert (by_app("claude-code"), by_app("codex"), by_app("treadle"), by_app("")) == ("claude", "codex", "", "")
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
@@ -54,13 +26,6 @@ def test_an_agent_is_known_by_what_it_shows_and_taken_for_no_other(name: str) ->
             assert by_sight(title, "\n".join(grid.lines())) in (recording.agent, "")
 
 
-@pytest.mark.parametrize(
-    "text", ["$ ls", "vim", "Do you want to proceed?\n 1. Yes", "", "I use claude and codex daily"]
-)
-def test_another_program_is_none_of_them(text: str) -> None:
-    assert by_sight("user@host: ~", text) == ""
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_every_table_can_see_questions_work_and_errors(name: str) -> None:
     detector = named(name)
@@ -68,25 +33,6 @@ def test_every_table_can_see_questions_work_and_errors(name: str) -> None:
     assert all(sign.pattern.search("") is None for sign in detector.signs), "a sign that an empty screen has"
     states = {sign.state for sign in detector.signs}
     assert {"question", "working", "error"} <= states and (name == "pi" or "permission" in states)
-
-
-@pytest.mark.parametrize(
-    ("command", "started"),
-    [
-        (["codex"], ["codex", "-c", "features.daemon_auto_start=false"]),
-        (
-            ["npx", "@openai/codex", "resume"],
-            ["npx", "@openai/codex", "-c", "features.daemon_auto_start=false", "resume"],
-        ),
-        (["codex", "-c", "features.daemon_auto_start=false"], ["codex", "-c", "features.daemon_auto_start=false"]),
-        (["claude", "--continue"], ["claude", "--continue"]),
-        (["sh", "-c", "codex"], ["sh", "-c", "codex"]),
-    ],
-)
-def test_an_agent_is_started_so_that_it_shares_nothing_in_the_background(
-    command: list[str], started: list[str]
-) -> None:
-    assert alone(command) == started
 
 
 def test_a_persons_own_table_counts_although_ours_of_that_name_was_read_before(state_home: Path) -> None:

@@ -15,27 +15,6 @@ def obj(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
-def root(schema: dict[str, Any]) -> str:
-    return compact(schema).splitlines()[0]
-
-
-@pytest.mark.parametrize(
-    ("schema", "rule"),
-    [
-        ({"type": "string"}, r'"\"" char* "\""'),
-        ({"type": "integer"}, "number"),
-        ({"type": "boolean"}, "boolean"),
-        ({"const": {"a": [1, 2]}}, r'"{\"a\":[1,2]}"'),
-        ({"enum": ["a", "b"]}, r'("\"a\"" | "\"b\"")'),
-        ({"anyOf": [{"type": "number"}, {"type": "boolean"}]}, "(number | boolean)"),
-        ({"type": "array", "items": {"type": "integer"}, "maxItems": 4}, '"[" number ("," number){0,3} "]"'),
-        ({"type": "array", "items": {"type": "integer"}}, '"[" number ("," number)* "]"'),
-    ],
-)
-def test_every_kind_of_value_has_its_rule(schema: dict[str, Any], rule: str) -> None:
-    assert root(schema) == f"root ::= {rule}"
-
-
 def test_what_it_knows_nothing_of_is_left_to_the_service() -> None:
     optional = {"type": "object", "properties": {"a": {"type": "string"}}, "required": []}
     swapped = {**obj(a={"type": "string"}, b={"type": "string"}), "required": ["b", "a"]}
