@@ -12,27 +12,6 @@ def parsed(*words: str, stop: bool = False) -> Arguments:
     return Arguments(list(words), "--id --ttl", "--json -f", "--env", stop=stop)
 
 
-def test_options_flags_and_words_come_in_any_order() -> None:
-    for words in (("a", "b", "--id", "x", "--json"), ("--json", "a", "--id=x", "b"), ("--id", "x", "a", "--json", "b")):
-        found = parsed(*words)
-        assert (found.rest, found.values, found.flags) == (["a", "b"], {"--id": "x"}, {"--json"})
-
-
-def test_an_option_of_many_is_kept_each_time_and_of_another_the_last_counts() -> None:
-    found = parsed("--env", "A=1", "--env=B=2", "--id", "x", "--id", "y")
-    assert found.lists == {"--env": ["A=1", "B=2"]} and found.get("--id") == "y"
-
-
-def test_behind_two_dashes_nothing_is_an_option() -> None:
-    assert parsed("a", "--", "--json", "-x").rest == ["a", "--json", "-x"]
-    assert parsed("--", "--json").rest == ["--json"]
-
-
-def test_a_negative_number_and_a_dash_are_words() -> None:
-    assert parsed("-5", "-").rest == ["-5", "-"]
-    assert parsed("--id", "-5").values == {"--id": "-5"}
-
-
 @pytest.mark.parametrize(
     ("words", "why"),
     [
@@ -46,26 +25,6 @@ def test_a_negative_number_and_a_dash_are_words() -> None:
 def test_what_is_wrong_is_named(words: list[str], why: str) -> None:
     with pytest.raises(UsageError, match=why):
         parsed(*words)
-
-
-@pytest.mark.parametrize(
-    ("words", "rest"),
-    [
-        (["cmd", "--flag", "x"], ["cmd", "--flag", "x"]),
-        (["--", "cmd", "--flag"], ["cmd", "--flag"]),
-        (["cmd", "--", "--flag"], ["cmd", "--flag"]),
-        (["cmd", "a", "--", "b"], ["cmd", "a", "--", "b"]),
-        (["--", "cmd", "--", "b"], ["cmd", "--", "b"]),
-        (["cmd", "--id", "theirs"], ["cmd", "--id", "theirs"]),
-        ([], []),
-        (["--"], []),
-        (["", "--"], [""]),
-    ],
-)
-def test_a_command_keeps_its_own_options(words: list[str], rest: list[str]) -> None:
-    """`run CMD -- ARGS` is as good as `run -- CMD ARGS`."""
-    found = parsed("--id", "ours", *words, stop=True)
-    assert found.rest == rest and found.get("--id") == "ours"
 
 
 def test_a_number_has_bounds() -> None:

@@ -226,20 +226,6 @@ def test_what_asks_for_an_ability_and_what_does_not(ability: str, spec: SessionS
     assert caught.value.details == {"ability": ability}
 
 
-def test_an_effort_is_one_that_the_agent_knows() -> None:
-    offered = ("low", "high")
-    assert [abilities.effort_of("x", Reasoning(effort=effort), offered) for effort in (None, "low")] == [None, "low"]  # type: ignore[arg-type]
-    assert abilities.changed_effort("x", Reasoning(effort="high"), offered) == "high"
-    for wanted, words in ((Reasoning(effort="max"), "max"), (Reasoning(effort="low", tokens=5), "5 tokens")):
-        with pytest.raises(Unsupported) as caught:
-            abilities.effort_of("x", wanted, offered)
-        assert str(caught.value) == f"x cannot be told to think with {words} (the efforts that it knows are low, high)"
-        assert caught.value.details == {"ability": "effort"}
-    with pytest.raises(Unsupported, match="x cannot go back to the effort .*name one of low, high, or open") as caught:
-        abilities.changed_effort("x", Reasoning(), offered)
-    assert caught.value.details == {"ability": "effort"}
-
-
 @pytest.mark.parametrize(("length", "shown"), [(abilities.WORDS - 2, ""), (abilities.WORDS - 1, "...")])
 def test_a_long_input_is_repeated_up_to_its_limit(length: int, shown: str) -> None:
     given = Answer(decision="allow", changed_args="x" * length, by="ann")  # type: ignore[arg-type]
@@ -291,11 +277,6 @@ ASKED_OF_THE_AGENT = {
     *("program.tools", "program.pre_tool", "program.post_tool", "program.event"),
 }
 """What an ability of the card stands for."""
-
-
-def test_what_a_card_does_not_mention_it_does_not_declare() -> None:
-    assert not can({}, "steer") and not can({"steer": "unsupported"}, "steer") and not can({"steer": {}}, "steer")
-    assert can({"steer": "emulated"}, "steer")
 
 
 def test_no_session_goes_around_the_check() -> None:

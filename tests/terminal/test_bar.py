@@ -18,16 +18,6 @@ def test_it_shows_name_state_and_time_and_what_is_waited_for() -> None:
     assert "waiting: permission 3s" in shown(bar, 60, bar._since + 3)
 
 
-def test_a_program_that_takes_the_whole_screen_gets_all_but_the_last_line() -> None:
-    assert Bar("x").fenced(b"a\x1b[rb\x1b[;rc\x1b[2;5rd", 80, 24) == b"a\x1b[1;23rb\x1b[1;23rc\x1b[2;5rd"
-
-
-def test_the_last_line_is_kept_out_of_reach_and_given_back() -> None:
-    bar = Bar("x")
-    assert bar.begin(80, 24) == b"\n\x1b[A\x1b7\x1b[1;23r\x1b8" and bar.begin(80, 1).endswith(b"\x1b[1;1r\x1b8")
-    assert bar.end(80, 24) == b"\x1b7\x1b[r\x1b[24;1H\x1b[2K\x1b8"
-
-
 def test_keys_are_named_where_there_is_room_and_colours_say_the_state(tmp_path: Path) -> None:
     bar = Bar("x", "Ctrl-]")
     bar.state({"name": "idle", "since_ms": 0, "agent": "codex"})

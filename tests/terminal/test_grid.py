@@ -64,21 +64,6 @@ def test_no_bytes_and_no_size_break_it(data: bytes, cols: int, rows: int) -> Non
     assert all(len(row) == grid.cols for row in grid.buffer.rows)
 
 
-def test_a_smaller_screen_keeps_the_rows_at_the_cursor() -> None:
-    grid = Grid(20, 6)
-    grid.feed(b"one\r\ntwo\r\nthree\r\nfour\r\nfive")
-    grid.resize(20, 3)
-    assert grid.lines() == ["three", "four", "five"]
-    grid.resize(4, 4)
-    assert grid.lines() == ["thre", "four", "five", ""]
-
-
-def test_a_screen_larger_than_anybody_reads_is_bounded() -> None:
-    grid = Grid(0xFFFF, 0xFFFF)
-    grid.feed(b"\x1b[60000;60000Hx\x1b[99999b")
-    assert len(grid.lines()) == grid.height <= 500
-
-
 FILLED = "aaaaaaaaaa\r\nbbbb\r\ncccccccc\r\ndd\r\neeeee\x1b[H"
 
 

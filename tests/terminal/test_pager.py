@@ -38,15 +38,6 @@ def test_it_finds_a_text_exactly_where_there_is_one(lines: list[str], sought: st
         assert pager.search(sought) == there
 
 
-def test_a_search_without_words_and_one_that_is_at_its_end_find_nothing() -> None:
-    pager = Pager(["one", "two", "one", "", " "], 10, 2)
-    assert pager.lines == ["one", "two", "one"], "empty lines at the end are not shown"
-    assert not pager.search("") and not pager.next(1)
-    assert pager.search("one") and pager.top == 1 and not pager.next(1)
-    assert pager.next(-1) and pager.top == 0 and not pager.next(-1)
-    assert pager.next(1) and pager.top == 1
-
-
 def test_a_line_in_several_rows_is_found_once_at_its_first_row() -> None:
     pager = Pager(["aaaaaxbb", "x", "漢字漢字"], 4, 10)
     assert [part for _, part in pager.rows] == ["aaaa", "axbb", "x", "漢字", "漢字"]

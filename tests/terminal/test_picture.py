@@ -61,10 +61,6 @@ def test_what_agents_draw_has_a_glyph() -> None:
     assert missing == set()
 
 
-def test_what_nobody_can_draw_is_none() -> None:
-    assert Fonts().glyph("\U0010fffe") is None
-
-
 def test_a_braille_pattern_is_drawn_as_its_dots() -> None:
     drawn: list[tuple[int, int]] = []
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.terminal import sequences
-from treadle.terminal.sequences import Modes, QueryFilter, Stripper, Whole, answers
+from treadle.terminal.sequences import QueryFilter, Stripper, Whole, answers
 
 PIECES = st.sampled_from(
     [
@@ -58,11 +58,6 @@ def test_no_terminal_acts_on_what_is_stripped(data: bytes) -> None:
         assert text in (b"ab", b"a31mb", b"a0;titleb"), "what stands in a C1 sequence may be left as text"
 
 
-def test_text_is_left_and_everything_else_goes() -> None:
-    data = b"\x1b[1;31mred\x1b[0m\tplain\r\n\x1b]0;title\x07\x1bP+q544e\x1b\\\x1b(B\x07\x08done"
-    assert Stripper().feed(data) == b"red\tplain\ndone"
-
-
 def test_a_sequence_that_never_ends_is_not_waited_for_for_ever() -> None:
     whole = Whole()
     total = b"".join(whole.feed(b"\x1b]0;" + b"x" * 50_000) for _ in range(4))
@@ -99,22 +94,11 @@ def test_a_question_is_taken_out_of_a_replay_however_it_was_cut(query: bytes, st
 
 
 @pytest.mark.parametrize(
-    "kept", [b"\x1b[1;1H", b"\x1b[0m", b"\x1b[2J", b"\x1b]0;title?\x07", b"\x1b[u", b"\x1b[>1u", b"\x1b[3n"]
-)
-def test_what_is_no_question_stays(kept: bytes) -> None:
-    assert QueryFilter().feed(kept, everything=True) == kept
-
-
-@pytest.mark.parametrize(
     "found", [*QUERIES, b"\x1b[?25h", b"\x1b[>7u", b"\x1b[<u", b"\x1b]0;t\x07", b"\x1b]7501;state=idle\x07"]
 )
 def test_everything_that_is_looked_for_is_notable(found: bytes) -> None:
     assert sequences.NOTABLE.search(b"text" + found)
     assert not sequences.NOTABLE.search(b"\x1b[1;31mred\x1b[0m\x1b[2J\x1b[5;1H\x1b[K\x1b(B")
-
-
-def test_the_leader_keeps_all_questions_but_the_one_for_status() -> None:
-    assert QueryFilter().feed(b"\x1b[c\x1b]7501;?\x07\x1b[6n", everything=False) == b"\x1b[c\x1b[6n"
 
 
 def test_answers_come_in_the_order_of_the_questions_and_unknown_ones_stay_without() -> None:
@@ -123,25 +107,3 @@ def test_answers_come_in_the_order_of_the_questions_and_unknown_ones_stay_withou
     assert found == b"\x1bP>|treadle(" + version + b")\x1b\\\x1b]7501;?\x1b\\\x1b[?62;22c\x1b[8;24;80t\x1b[1;1R"
     assert answers(b"\x1b[6n\x1b[?6n", (80, 24), True, lambda: (4, 9)) == b"\x1b[10;5R\x1b[?10;5R"
     assert answers(b"\x1b[c\x1b]7501;?\x07", (80, 24), everything=False) == b"\x1b]7501;?\x07"
-
-
-def test_modes_are_remembered_set_anew_and_taken_back() -> None:
-    modes = Modes()
-    modes.feed(b"\x1b[?1049h\x1b[?25l\x1b[?1000;1006h\x1b[>7u\x1b[?2004h\x1b[?2004l\x1b[?9999h")
-    assert modes.alternate and modes.changed() == [25, 1000, 1006, 1049]
-    assert modes.set() == b"\x1b[?25l\x1b[?1000h\x1b[?1006h\x1b[?1049h"
-    assert modes.unset() == b"\x1b7\x1b[r\x1b8\x1b[<u\x1b[?1049l\x1b[?1006l\x1b[?1000l\x1b[?25h\x1b[0m"
-    modes.feed(b"\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1006l\x1b[<u")
-    assert not modes.alternate and modes.changed() == [] and modes.kitty == []
-
-
-def test_only_what_has_not_ended_is_held_back() -> None:
-    for data, passed in (
-        (b"\x1b[31mred\x1b", b"\x1b[31mred"),
-        (b"a\x1b]0;t\x1b", b"a"),
-        (b"a\x1b]0;t", b"a"),
-        (b"a\x1b[3", b"a"),
-        (b"a\x1b[31m", b"a\x1b[31m"),
-        (b"plain", b"plain"),
-    ):
-        assert Whole().feed(data) == passed

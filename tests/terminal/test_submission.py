@@ -51,11 +51,6 @@ def test_a_report_counts_from_the_moment_of_the_enter_on(state: str, at: int, fo
     assert outcome(submitted(), after(states.IDLE, output=50), 1, None, Report("state file", state, "", at)) == found
 
 
-@pytest.mark.parametrize(("text", "command"), [(b"/clear", True), (b"!ls", True), (b"clear", False), (b"", False)])
-def test_a_command_of_the_program_is_known_by_its_first_letter(text: bytes, command: bool) -> None:
-    assert submitted(text).is_command is command
-
-
 EDGE = "─" * 40
 ASKED, ANSWERED, EMPTY = "❯ run the tests", "● Done.", (EDGE, "❯ ", EDGE)
 

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
@@ -18,18 +17,6 @@ def test_each_line_is_a_record_or_an_error_in_its_place() -> None:
     assert found[0] == {"type": "turn.started"}
     assert [type(each) for each in found[1:]] == [InvalidJson, InvalidJson, LineTooLong]
     assert output.receive(b'"turn.completed"}') == [] and output.end() == [{"type": "turn.completed"}]
-
-
-def test_output_that_ends_inside_a_line_has_failed() -> None:
-    output = CodexOutput()
-    assert output.end() == []
-    output.receive(b'{"type":')
-    with pytest.raises(InvalidJson):
-        output.end()
-
-
-def test_the_prompt_goes_in_as_it_is() -> None:
-    assert CodexOutput().send("Grüße\n{}") == "Grüße\n{}".encode()
 
 
 OVER = TurnEnded(outcome="completed")

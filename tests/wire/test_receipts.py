@@ -18,74 +18,9 @@ from treadle.wire.sidecar.connection import WorkOrder
 from treadle.wire.sidecar.receipts import Receipt, canonical, float_text, normal, plain, receipt_hash
 from treadle.wire.sidecar.repair import Deviation, convert, inexact_float, read_receipt
 
-MINIMAL = (
-    '{"artifacts":[],"backend":{"adapter_version":null,"backend_version":null,"id":"mock"},"capabilities":{},'
-    '"meta":{"contract_version":"abp/v0.1","duration_ms":0,"finished_at":"2025-01-15T12:00:00Z",'
-    '"run_id":"00000000-0000-4000-8000-000000000001","started_at":"2025-01-15T12:00:00Z",'
-    '"work_order_id":"00000000-0000-4000-8000-000000000002"},"mode":"mapped","outcome":"complete",'
-    '"receipt_sha256":null,"trace":[],"usage":{"cache_read_tokens":null,"cache_write_tokens":null,'
-    '"estimated_cost_usd":null,"input_tokens":null,"output_tokens":null,"request_units":null},"usage_raw":{},'
-    '"verification":{"git_diff":null,"git_status":null,"harness_ok":false}}'
-)
-
-POPULATED = {
-    "outcome": "complete",
-    "verification": {"git_diff": "+added line", "git_status": "M src/lib.rs", "harness_ok": True},
-    "artifacts": [{"kind": "patch", "path": "out.patch"}],
-    "trace": [
-        {"ts": "2024-01-01T00:00:00Z", "type": "run_started", "message": "starting"},
-        {"ts": "2024-01-01T00:00:00Z", "type": "run_completed", "message": "done"},
-    ],
-    "usage": {
-        "input_tokens": 200,
-        "output_tokens": 150,
-        "cache_read_tokens": 50,
-        "cache_write_tokens": 10,
-        "request_units": 1,
-        "estimated_cost_usd": 0.005,
-    },
-    "usage_raw": {"prompt_tokens": 200, "completion_tokens": 150},
-    "mode": "mapped",
-    "capabilities": {"streaming": "native", "tool_read": "native"},
-    "backend": {"id": "sidecar:node", "backend_version": "1.2.0", "adapter_version": "0.1.0"},
-    "meta": {
-        "run_id": "00000000-0000-0000-0000-000000000000",
-        "work_order_id": "00000000-0000-0000-0000-000000000001",
-        "contract_version": "abp/v0.1",
-        "started_at": "2024-01-01T00:00:00Z",
-        "finished_at": "2024-01-01T00:00:00Z",
-        "duration_ms": 1500,
-    },
-}
-
-UNTIDY = (
-    '{"meta":{"run_id":"00000000-0000-4000-8000-000000000001","work_order_id":"00000000-0000-4000-8000-000000000002",'
-    '"contract_version":"abp/v0.1","started_at":"2025-01-15T12:00:00.000Z","finished_at":"2025-01-15T12:00:00.250000Z",'
-    '"duration_ms":250},"backend":{"id":"mock","future":1},"capabilities":{"streaming":"native"},'
-    '"usage_raw":{"cost":0.00001234,"z":1,"a":[1.0,2]},"usage":{"input_tokens":3,"estimated_cost_usd":1},'
-    '"trace":[{"ts":"2025-01-15T12:00:00.1Z","type":"tool_call","tool_name":"read","input":{"b":1,"a":"é"}}],'
-    '"artifacts":[],"verification":{"harness_ok":true},"outcome":"partial","extra":"dropped","receipt_sha256":"zzz"}'
-)
-
-VECTORS = {
-    "minimal": (MINIMAL, "0212590d77e0b02cb58dc665b942ac349ff414684439525bb070958db080d6d8"),
-    "populated": (json.dumps(POPULATED), "de843463053eb8b367e50ce2c951ccaa421c7ab03abcc7c55d374b72802f7fd3"),
-    "untidy": (UNTIDY, "c538c7d609e58b9751781179c8fcc6b9e0164f12a66237b12aa6af86933a7bf3"),
-}
-
 
 def read(text: str) -> Receipt:
     return normal(read_receipt(text.encode(), []))
-
-
-@pytest.mark.parametrize("name", VECTORS)
-def test_the_hash_is_the_one_that_the_first_implementation_computes(name: str) -> None:
-    text, expected = VECTORS[name]
-    assert receipt_hash(read(text)) == expected
-
-
-def test_the_canonical_text_is_exactly_this() -> None:
-    assert canonical(read(MINIMAL)).decode() == MINIMAL
 
 
 json_values = st.recursive(
@@ -271,13 +206,6 @@ def test_reading_decimals_as_the_first_implementation_does_differs_only_past_fif
     assert 0 < off < 1500
 
 
-def test_minus_zero_stays_a_float_and_strings_are_left_alone() -> None:
-    text = json.dumps({**RECEIPT, "usage_raw": {"s": '-0 and "-0" and 1.5', "n": "@"}}).replace('"@"', "-0")
-    assert read_receipt(text.encode(), []).usage_raw == {"s": '-0 and "-0" and 1.5', "n": -0.0}
-    assert str(read_receipt(text.encode(), []).usage_raw["n"]) == "-0.0"
-    assert str(read_receipt(text.encode(), [], as_abp=True).usage_raw["n"]) == "-0.0"
-
-
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
@@ -289,12 +217,3 @@ def test_minus_zero_stays_a_float_and_strings_are_left_alone() -> None:
 def test_a_file_that_is_no_receipt_says_why(data: bytes, problem: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=problem):
         read_receipt(data, [])
-
-
-def test_decimals_are_read_inexactly_only_where_that_is_asked_for() -> None:
-    inexact = next(
-        text for text in (f"0.{'123456789' * 2}{n}" for n in range(10_000)) if inexact_float(text) != float(text)
-    )
-    data = json.dumps({**RECEIPT, "usage_raw": {"n": "@", "i": 123456789012345678}}).replace('"@"', inexact).encode()
-    assert read_receipt(data, []).usage_raw == {"n": float(inexact), "i": 123456789012345678}
-    assert read_receipt(data, [], as_abp=True).usage_raw == {"n": inexact_float(inexact), "i": 123456789012345678}

@@ -7,7 +7,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from treadle.errors import LocalProtocolError
 from treadle.testing.conversations.sidecar import SAMPLE_EVENTS, SAMPLE_ORDER, SAMPLE_RECEIPT, SAMPLES
@@ -20,14 +19,10 @@ from treadle.wire.sidecar.connection import (
     Run,
     UnknownEnvelope,
     repaired_line,
-    repeated_field,
-    satisfies,
     schema,
     unmet,
-    unusable,
 )
-from treadle.wire.sidecar.events import CODES, contract_code
-from treadle.wire.sidecar.receipts import ERROR_CODES, ReasonGiven, Receipt, Restricted
+from treadle.wire.sidecar.receipts import ReasonGiven, Receipt, Restricted
 
 RUN = "550e8400-e29b-41d4-a716-446655440000"
 
@@ -51,24 +46,6 @@ def event(ref: str = RUN, **body: object) -> bytes:
 
 
 RESTRICTED = Restricted(restricted=ReasonGiven(reason="r"))
-
-
-@pytest.mark.parametrize(
-    ("level", "native", "emulated", "anything"),
-    [
-        ("native", True, True, True),
-        ("emulated", False, True, True),
-        (RESTRICTED, False, True, True),
-        ("unsupported", False, False, True),
-        (None, False, False, False),
-    ],
-)
-def test_a_support_level_satisfies_what_it_should(level: object, native: bool, emulated: bool, anything: bool) -> None:
-    assert (satisfies(level, "native"), satisfies(level, "emulated"), satisfies(level, "any")) == (
-        native,
-        emulated,
-        anything,
-    )  # type: ignore[arg-type]
 
 
 def test_a_note_keeps_its_value_unless_the_line_was_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,29 +86,11 @@ JSON = st.recursive(
 )
 
 
-def test_a_number_of_too_many_digits_is_refused() -> None:
-    with pytest.raises(msgspec.ValidationError):
-        repeated_field(b'{"n":' + b"9" * 5000 + b"}")
-
-
 @given(st.dictionaries(st.text(), JSON))
 def test_half_a_pair_is_replaced_and_nothing_else_changes(tree: dict[str, object]) -> None:
     tree.pop("half", None)
     line = json.dumps({**tree, "half": "a\ud83cb"}, ensure_ascii=True).encode()
     assert json.loads(repaired_line(line)) == {**tree, "half": "a?b"}
-
-
-@pytest.mark.parametrize("line", [b'{"a":1}', b'{"a":"\\ud83c","n":NaN}', b'{"a":"\\ud83c"', b'"\\\\ud83c"'])
-def test_what_is_not_half_a_pair_is_not_mended(line: bytes) -> None:
-    with pytest.raises(ValueError):
-        repaired_line(line)
-
-
-def test_a_receipt_needs_ids_and_times_that_can_be_read() -> None:
-    meta = SAMPLE_RECEIPT.meta
-    assert unusable(meta) is None
-    for change in ({"run_id": "run-1"}, {"work_order_id": ""}, {"started_at": "soon"}, {"finished_at": "9999"}):
-        assert "its receipt is not valid" in (unusable(replace(meta, **change)) or "")
 
 
 """The begin of each schema's SHA-256: who changes a type of the contract says so here."""
@@ -163,10 +122,3 @@ def test_an_unknown_capability_does_not_pass() -> None:
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(tree, schema("receipt"))
     assert Receipt is TYPES["receipt"]
-
-
-def test_a_peers_own_code_is_the_better_one() -> None:
-    assert contract_code("peer_fatal", {"error_code": "backend_auth_failed"}) == "backend_auth_failed"
-    assert contract_code("peer_fatal", {"error_code": "made_up"}) is None
-    assert contract_code("timeout") == "backend_timeout"
-    assert set(CODES.values()) <= set(ERROR_CODES)

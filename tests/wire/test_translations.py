@@ -1,6 +1,6 @@
 """What each wire makes of what it is told, both ways: `tests/golden/translations` has the conversations.
 
-A conversation is a title with its translator or module, then lines in (`>`: a method or function with JSON
+A conversation is a title with its translator, module or class, then lines in (`>`: a method or function with JSON
 arguments), what each gave (`<`, or `!` for an error) and what was known at the end (`=`). `UPDATE_GOLDEN=1` writes all
 but `#` and `>` anew; a new conversation needs only those.
 """
@@ -10,7 +10,7 @@ import json
 import re
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from importlib import import_module
+from pkgutil import resolve_name
 from types import ModuleType, SimpleNamespace
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -272,7 +272,10 @@ def typed(value: Any, hint: Any) -> Any:
 def called(target: Any, line: str) -> Any:
     name, _, rest = line.partition(" ")
     function = getattr(target, name)
-    hints = get_type_hints(function, None, {**vars(typing), **vars(collections.abc)})
+    if not callable(function):
+        return function
+    made = function.__init__ if isinstance(function, type) else function
+    hints = get_type_hints(made, None, {**vars(typing), **vars(collections.abc)})
     names = iter(hint for hint in hints if hint not in GIVEN)
     positional, named = [], {each: GIVEN[each] for each in hints if each in GIVEN}
     while rest := rest.strip():
@@ -327,7 +330,7 @@ def played(text: str, translators: Mapping[str, tuple[Any, str]]) -> Iterator[st
     for talk in re.split(r"^# ", text, flags=re.M)[1:]:
         title, *lines = talk.splitlines()
         name = title.partition(":")[0]
-        target, known = translators.get(name) or (import_module(f"treadle.{name}"), "")
+        target, known = translators.get(name) or (resolve_name(f"treadle.{name}"), "")
         told = [line.removeprefix("> ") for line in lines if line.startswith("> ")]
         yield f"# {title}\n"
         if not isinstance(target, ModuleType):
@@ -347,7 +350,7 @@ def hold(name: str, translators: Mapping[str, tuple[Any, str]] = NONE) -> None:
     same(path, "".join(played((GOLDEN / path).read_text(), translators)), own_version="")
 
 
-@pytest.mark.parametrize("wire", sorted({name.partition(" ")[0] for name in TRANSLATORS}))
+@pytest.mark.parametrize("wire", sorted({"wire", *(name.partition(" ")[0] for name in TRANSLATORS)}))
 def test_what_is_translated_comes_out_as_it_did(wire: str) -> None:
     hold(wire, TRANSLATORS)
 

@@ -31,11 +31,6 @@ def test_files_come_whole_however_the_bytes_are_cut() -> None:
         ]
 
 
-def test_a_file_that_turns_out_binary_is_dropped_and_an_unfinished_one_too() -> None:
-    data = whole("/a", 1, binary=3) + line("begin", path={"text": "/b"})
-    assert list(RipgrepReader(keep=100).feed(data)) == []
-
-
 def test_a_line_of_megabytes_is_counted_and_not_kept() -> None:
     where = {"text": "/a"}
     long = line("match", path=where, lines={"text": "x" * (2 << 20)}, line_number=1)

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from tests.cli.chat.terminal import ChatTerminal
@@ -11,7 +10,6 @@ from tests.cli.chat.typing import typing
 from tests.waiting import until
 from treadle.cli.chat import keys as chat_keys
 from treadle.cli.chat import screen as chat_screen
-from treadle.cli.chat.question import Question
 from treadle.events import Asked
 from treadle.session import Answer
 
@@ -227,52 +225,3 @@ async def test_a_key_that_comes_with_the_question_is_typed() -> None:
         await me.holds("y")
         assert not answering.done()
         answering.cancel()
-
-
-COMMAND = Asked(
-    request="r", kind="permission", text="?", name="bash", args={"command": "ls", "timeout": 3}, command="ls",
-    always=("Bash(ls)",), changeable=True,
-)  # fmt: skip
-WRITE = Asked(
-    request="r",
-    kind="permission",
-    text="?",
-    name="write_file",
-    args={"file_path": "a", "content": "x"},
-    changeable=True,
-)  # fmt: skip
-
-
-def asked(one: Asked = COMMAND) -> Question:
-    return Question(one, "/")
-
-
-def test_only_what_the_agent_can_run_changed_can_be_changed() -> None:
-    question = asked(msgspec.structs.replace(COMMAND, changeable=False))
-    assert "change" not in question.keys and question.press("e") is None and question.want == "keys"
-    assert "e change it first" in asked().keys
-
-
-def test_other_arguments_are_changed_as_json_and_a_mistake_is_said() -> None:
-    question = asked(WRITE)
-    question.press("e")
-    assert question.begin() == '{\n  "file_path": "a",\n  "content": "x"\n}'
-    assert question.enter("{") is None and question.problem.startswith("this is no JSON")
-    assert question.enter('{"file_path": "b", "content": "x"}') == Answer(
-        decision="allow", changed_args={"file_path": "b", "content": "x"}
-    )
-
-
-def test_a_plan_is_not_allowed_for_longer_nor_changed() -> None:
-    plan = asked(Asked(request="r", kind="plan", text="x", always=("A",), changeable=True))
-    assert [plan.press(key) for key in "sae"] == [None] * 3 and plan.press("y") == Answer(decision="allow")
-
-
-def test_numbers_and_arrows_stay_within_the_options() -> None:
-    question = asked(Asked(request="r", kind="question", text="?", options=("red", "green")))
-    for typed, text in (("0", "0"), ("1", "red"), ("2", "green"), ("3", "3"), ("GREEN", "green"), ("", "red")):
-        assert question.enter(typed).text == text  # type: ignore[union-attr]
-    question.move(9, "")
-    assert question.chosen == 1 and question.enter("").text == "green"  # type: ignore[union-attr]
-    question.move(1, "nothing like it")
-    assert question.chosen == 0

@@ -115,12 +115,3 @@ async def test_what_is_not_taken_is_given_up_with_a_word(
         await asyncio.wait_for(hook._work, 60)
     assert ("was given up for one change after 1 tries" in caplog.text) is given_up
     assert (f"it answered {status[:3]}" in caplog.text) is given_up
-
-
-def test_a_port_is_that_of_the_scheme_unless_it_is_named() -> None:
-    allowed = Allowed(("one.example:443", "127.0.0.1:80"))
-    allowed.check(target("https://one.example/"))
-    allowed.check(target("http://127.0.0.1/"))
-    for url in ("https://one.example:80/", "https://127.0.0.1/", "http://one.example:443/"):
-        with pytest.raises(Malformed):
-            allowed.check(target(url))

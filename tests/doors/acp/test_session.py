@@ -51,20 +51,6 @@ class Editor:
         return [update["sessionUpdate"] for update in self.updates]
 
 
-@pytest.mark.parametrize(
-    ("told", "terminals", "forms"),
-    [
-        (None, False, False),
-        ({"_meta": {"terminal_output": True}, "elicitation": {"form": {}}}, True, True),
-        ({"_meta": {"terminal_output": "yes"}, "elicitation": {"url": {}}}, False, False),
-        ({"_meta": [], "elicitation": True}, False, False),
-    ],
-)
-def test_an_editor_can_what_it_clearly_says(told: Any, terminals: bool, forms: bool) -> None:
-    can = ClientAbilities(told)
-    assert (can.terminals, can.forms) == (terminals, forms)
-
-
 async def test_the_first_prompt_is_the_title() -> None:
     editor = Editor([TextDelta(text="a")], [TextDelta(text="b")])
     for text in ("do\n this", "and that"):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.doors.oneshot.ran import HELLO, Commanded, Ran, Sink, interrupted, speaks
 from tests.waiting import until
 from treadle.doors.oneshot.greeting import SchemaCheck
-from treadle.doors.oneshot.run import Between, Hosting, OneShot
+from treadle.doors.oneshot.run import Hosting, OneShot
 from treadle.doors.oneshot.verbose import Verbose
 from treadle.errors import (
     AuthFailed,
@@ -633,21 +633,6 @@ def test_json_is_one_object_and_stream_json_ends_with_one_result_whatever_happen
         assert output_format == "stream-json" or verbose or len(records) == 1
         assert records[-1]["is_error"] == (run.code != 0)
         assert re.fullmatch(r"[0-9a-f-]{36}", records[-1]["uuid"])
-
-
-def test_an_empty_line_comes_between_two_texts_with_a_tool_between_them() -> None:
-    between, tool = Between(), ToolStarted(call="c", name="bash")
-    first, again = TextDelta(text="a"), TextDelta(text="b")
-    assert [between.before(event) for event in (tool, first, again)] == [[], [], []], "nothing was written before it"
-    assert between.before(ToolStarted(call="c", name="bash", parent="t")) == [] and between.before(again) == []
-    assert between.before(ToolDenied(call="c", name="bash", reason="no")) == []
-    assert between.before(TextDelta(text="x", parent="t")) == []
-    (line,) = between.before(again)
-    assert line == {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "\n\n"}}
-    assert between.before(again) == [], "once"
-    between.before(tool)
-    between.begin()
-    assert between.before(first) == []
 
 
 async def test_codex_json_is_the_lines_of_codex_and_begins_anew_with_each_prompt() -> None:

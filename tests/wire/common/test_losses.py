@@ -9,7 +9,7 @@ from treadle import events
 from treadle.drivers.card import cards
 from treadle.wire.acp.translation import AcpOutgoing
 from treadle.wire.codex.translation import AppServerOutgoing, ExecRecords
-from treadle.wire.common.losses import NAMES, NOTHING, WIRES, really_lost, rows
+from treadle.wire.common.losses import NAMES, NOTHING, WIRES, rows
 from treadle.wire.sidecar.events import SidecarOutgoing
 from treadle.wire.worker.events import WorkerOutgoing
 from treadle.wire.worker.versions import NEWEST
@@ -94,24 +94,6 @@ def test_every_event_has_its_sample_and_every_loss_is_of_something_that_exists()
 
 def _fields() -> list[tuple[str, str]]:
     return [(kind.__name__, field) for kind in get_args(events.AnyEvent) for field in kind.__struct_fields__]
-
-
-def test_the_worse_of_agent_and_wire_counts() -> None:
-    codex = cards()["codex"]
-    found = {row.name: row for row in rows(codex.losses, "worker")}
-    assert found["TextDelta"].level == "native"
-    assert found["Usage.cost_usd"].level == "dropped" and "prices" in found["Usage.cost_usd"].why
-    assert found["FileChanged"].level == "dropped" and "wire" in found["FileChanged"].why
-    assert all(row.level == "native" for row in rows(NOTHING, None))
-
-
-def test_a_run_lost_what_there_was_to_lose() -> None:
-    seen = ["TextDelta", "FileChanged", "TurnEnded"]
-    lost = {row.name for row in really_lost(cards()["codex"].losses, "worker", seen)}
-    assert "FileChanged" in lost, "it happened, and the wire does not carry it"
-    assert "Usage.cost_usd" in lost, "codex never tells it, whatever happened"
-    assert "ToolOutput" not in lost, "no tool said anything"
-    assert really_lost(NOTHING, None, seen) == []
 
 
 def test_the_table_in_the_docs_is_made_from_this() -> None:

@@ -4,53 +4,18 @@ from typing import Any
 
 import click
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.cli.fleet.orders import submit
 from treadle.errors import ConfigError
-from treadle.fleet.orders import read_spec, submitted
 from treadle.serve.api.openapi import document
 from treadle.wire.common.records import without_unknown
 from treadle.wire.fleet.orders import OURS, OrderRequest, Spec, declared, read_request
 
-LATER = b'{"format":1,"id":"a","task":"t","limits":{"usd":1,"joules":5},"policy":{"deny_dreams":["x"]},"colour":"red"}'
-
-
-@pytest.mark.parametrize(
-    "wrong,place",
-    [
-        ({"tsk": "x"}, "`tsk`"),
-        ({"limits": {"usdd": 1}}, "`usdd` - at `$.limits`"),
-        ({"policy": {"deny_wrte": ["x"]}}, "`deny_wrte` - at `$.policy`"),
-        ({"usd": 3}, "`usd`"),
-        ({"priority": True}, "got `bool` - at `$.priority`"),
-        ({"priority": 10}, "at `$.priority`"),
-        ({"if_failed": "hope"}, "at `$.if_failed`"),
-        ({"labels": "gpu"}, "at `$.labels`"),
-        ({"id": "mine"}, "at `$.id`"),
-        ({"by": "root"}, "at `$.by`"),
-    ],
-)
-def test_what_an_order_does_not_have_is_refused_with_its_place(wrong: dict[str, Any], place: str) -> None:
-    with pytest.raises(ConfigError) as found:
-        read_request({"task": "x", **wrong}, "orders.toml:7")
-    assert str(found.value).startswith("orders.toml:7: ") and place in str(found.value)
-
 
 def test_what_is_set_when_an_order_is_submitted_cannot_be_given() -> None:
     assert {"format", "id", "asked", "answer", "bundle", "judge", "series", "retry_of", "by", "created"} == OURS
-
-
-def test_a_stored_order_is_read_although_a_later_version_added_to_it() -> None:
-    spec = read_spec(LATER)
-    assert (spec.id, spec.limits.usd, spec.policy) == ("a", 1, Spec(id="", task="").policy)
-
-
-def test_a_program_that_stores_an_order_is_not_half_obeyed() -> None:
-    with pytest.raises(Exception, match="unknown field"):
-        submitted(LATER)
 
 
 def test_every_way_in_has_every_field() -> None:
@@ -97,13 +62,6 @@ def test_an_order_works_in_a_worktree_and_without_a_terminal_unless_it_says_othe
     assert (spec.account, spec.place) == ("acp", "/r")
     other = msgspec.structs.replace(spec, credential="team", repo="https://r.example/x.git")
     assert (other.account, other.place) == ("team", "https://r.example/x.git")
-
-
-@pytest.mark.parametrize(("field", "advice"), [("id", "leave id out; `key` makes"), ("by", "leave by out")])
-def test_one_who_gives_what_is_ours_is_told_what_to_do(field: str, advice: str) -> None:
-    with pytest.raises(ConfigError) as found:
-        read_request({"task": "x", field: "mine"}, "here")
-    assert (found.value.hint or "").startswith(advice) and ("key" in (found.value.hint or "")) == (field == "id")
 
 
 def test_what_a_type_does_not_have_is_left_out_at_every_depth_and_the_rest_stays() -> None:
