@@ -131,9 +131,7 @@ async def test_kill_minus_nine_of_the_runner_is_a_failure_that_says_so(opened: O
     session = await opened(SCRIPT)
     group = await detach(session, 'a:"forever" b:"count"')
     a, b = group.group.tasks
-    while {task.id: task.status for task in group.tasks}[b] != "completed":
-        await asyncio.sleep(0.01)
-        group.read()
+    await until(lambda: (group.read(), {task.id: task.status for task in group.tasks}[b] == "completed")[1])
     [pid] = {task.pid for task in group.tasks}
     assert pid is not None
     waiting = asyncio.create_task(waited(session, group.group.id, ok=False))
@@ -166,8 +164,9 @@ async def test_it_can_be_spoken_to_and_stopped_from_another_session(opened: Open
     group = await detach(first, 'a:"hold on" b:"forever"')
     a, b = group.group.tasks
     other = await opened(SCRIPT)
-    while "one" not in await ran(other, f"agent read {a}"):
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(60):
+        while "one" not in await ran(other, f"agent read {a}"):
+            await asyncio.sleep(0.01)
     assert "hears it" in await ran(other, f"agent send {a} hurry now")
     assert "told to stop" in await ran(other, f"agent stop {b} too slow")
     Path(first.spec.cwd, "go").touch()

@@ -86,7 +86,7 @@ class Replay:
         self.next_seq += 1
 
 
-@pytest.mark.parametrize("piece", [None, 1], ids=["at_once", "byte_by_byte"])
+@pytest.mark.parametrize("piece", [None, pytest.param(1, marks=pytest.mark.slow)], ids=["at_once", "byte_by_byte"])
 @pytest.mark.parametrize("name", WORKER)
 def test_the_worker_answers_as_recorded(name: str, piece: int | None, tmp_path: Path) -> None:
     transcript = WORKER[name]

@@ -56,6 +56,11 @@ from treadle.sessions.totals import Totals
 HERE = Path(__file__).parent
 RECORDED = {name: card for name, card in cards().items() if (HERE / name / "recordings").is_dir()}
 CASES = [(card, scenario) for card in RECORDED.values() for scenario in SCENARIOS if fits(card, scenario)]
+FIRST = {card.driver: card.name for card in reversed(RECORDED.values())}.values()
+EACH_DRIVER = [
+    pytest.param(card, id=card.name, marks=() if card.name in FIRST else pytest.mark.slow) for card in RECORDED.values()
+]
+"""Where the driver alone decides, the other agents of a driver are for the slow tier."""
 ENDING = {"exit": "peer_exited", "crash": "peer_exited", "cut": "peer_exited", "giant": "line_too_long"}
 
 
@@ -126,7 +131,7 @@ async def test_a_turn_ends_once_whatever_the_agent_does(card: Card, fault: str, 
 
 
 @pytest.mark.parametrize("fault", ["hang", "deaf"])
-@pytest.mark.parametrize("card", RECORDED.values(), ids=lambda card: card.name)
+@pytest.mark.parametrize("card", EACH_DRIVER)
 async def test_an_agent_that_hangs_is_ended_by_the_interrupt(card: Card, fault: str, tmp_path: Path) -> None:
     agent = replayed(card, "text", "--fault", fault, "--after", "3")
     async with asyncio.timeout(PATIENCE):
@@ -143,7 +148,7 @@ async def test_an_agent_that_hangs_is_ended_by_the_interrupt(card: Card, fault: 
         await session.close()
 
 
-@pytest.mark.parametrize("card", RECORDED.values(), ids=lambda card: card.name)
+@pytest.mark.parametrize("card", EACH_DRIVER)
 async def test_an_agent_that_hangs_is_ended_by_the_time_limit(card: Card, tmp_path: Path) -> None:
     agent = replayed(card, "text", "--fault", "hang", "--after", "3")
     async with play(agent, NAMED["text"], tmp_path, limits=Limits(max_seconds=0.5)) as played:
@@ -152,7 +157,7 @@ async def test_an_agent_that_hangs_is_ended_by_the_time_limit(card: Card, tmp_pa
 
 
 @pytest.mark.parametrize("how", ["close", "crash"])
-@pytest.mark.parametrize("card", RECORDED.values(), ids=lambda card: card.name)
+@pytest.mark.parametrize("card", EACH_DRIVER)
 async def test_what_an_agent_started_is_gone_after_it(card: Card, how: str, tmp_path: Path) -> None:
     faults = ["--fault", "crash", "--after", "2"] if how == "crash" else []
     async with play(replayed(card, "text", "--child", "sleep 1000", *faults), NAMED["text"], tmp_path) as played:

@@ -124,7 +124,10 @@ HINTS = [
 ]
 
 
-@pytest.mark.parametrize(("lost", "words", "code", "hint", "prompts"), HINTS)
+@pytest.mark.parametrize(
+    ("lost", "words", "code", "hint", "prompts"),
+    [*HINTS[::2], *(pytest.param(*each, marks=pytest.mark.slow) for each in HINTS[1::2])],
+)
 def test_what_a_refused_send_advises_works(
     shell: Shell, boxed: Callable[..., Path], lost: int, words: str, code: int, hint: str, prompts: list[str]
 ) -> None:

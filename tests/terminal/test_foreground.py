@@ -66,7 +66,12 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("name", NO_PROMPTS)
+QUICK = ("less at its end", "vim", "a script that asks for a password", "a menu of bash", "a line that Python reads")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in NO_PROMPTS]
+)
 def test_what_asks_or_shows_something_is_not_idle(stage: Stage, files: Path, name: str) -> None:
     line, shown = NO_PROMPTS[name]
     needs(line.split("=")[-1].split()[0] if "=" in line.split()[0] else line.split()[0])
