@@ -324,10 +324,10 @@ def test_a_branch_of_the_repository_itself_says_what_is_in_its_way(repository: P
     git(repository, "reset", "-q")
     second = git(repository, "commit-tree", "-m", "ours", "-p", first, tree)
     own.look(first, second)
-    (repository / "b.txt").write_text("mine\n")
+    (repository / "a.txt").write_text("mine\n")
     with pytest.raises(WorkspaceError, match="not committed"):
         own.look(first, second)
-    git(repository, "checkout", "-q", "b.txt")
+    git(repository, "checkout", "-q", "a.txt")
     assert own.tip() == first and not own.contains(second) and own.move(first, second) == []
     assert own.tip() == second and own.contains(first) and own.contains(second)
     assert "why it moved" in git(repository, "reflog", "main") and not (repository / "a.txt").exists()

@@ -139,12 +139,14 @@ async def test_a_repository_that_is_on_another_machine_is_left_to_that_one(bus: 
                 await asyncio.sleep(0.05)
 
 
-async def test_what_stops_a_train_is_in_its_record(bus: Bus, finished: Finished, repository: Path) -> None:
+async def test_what_delays_a_train_is_in_its_record(bus: Bus, finished: Finished, repository: Path) -> None:
     (repository / "a.txt").write_text("mine\n")
     async with driving(bus):
         await marked(bus, finished, "one", {"a.txt": "x\n"})
-        found = await until(bus, repository, paused=True)
-    assert found.paused is not None and "a.txt" in found.paused.what
+        async with asyncio.timeout(60):
+            while not (delays := [each.delay for each in (await train.trains(bus)).values() if each.delay]):
+                await asyncio.sleep(0.05)
+    assert "a.txt" in delays[0].why
 
 
 async def test_a_mark_that_leads_nowhere_is_noted_and_stops_no_other(

@@ -116,19 +116,22 @@ async def test_a_commit_made_meanwhile_stays_and_what_was_built_is_checked_again
     assert git(repository, "rev-parse", "main^1") == person and (repository / "person.txt").exists()
 
 
-async def test_what_a_person_has_not_committed_stops_the_train_and_resume_goes_on(
+async def test_what_a_person_has_not_committed_delays_the_train_which_then_goes_on_by_itself(
     bus: Bus, finished: Finished, repository: Path
 ) -> None:
     one = await finished.order("one", {"a.txt": "two\n"})
     (repository / "a.txt").write_text("mine\n")
-    record = await run(bus, repository, one)
-    assert record.paused is not None and "a.txt" in record.paused.what and record.landed == 0
-    assert (repository / "a.txt").read_text() == "mine\n" and git(repository, "rev-parse", "main") == finished.base
-    git(repository, "checkout", "-q", "a.txt")
+    (repository / "b.txt").write_text("mine, and in no one's way\n")
+    running = asyncio.create_task(run(bus, repository, one))
     name = train.name_of(str(repository / ".git"), "main")
-    await train.change(bus, name, lambda found: msgspec.structs.replace(found, paused=None))
-    loaded, _ = await train.load(bus, name)
-    assert (await Train(bus, name, loaded).run(empty)).landed == 1 and (repository / "a.txt").read_text() == "two\n"
+    async with asyncio.timeout(60):
+        while (delay := (await train.trains(bus)).get(name, TrainRecord(repository="", branch="")).delay) is None:
+            await asyncio.sleep(0.05)
+    assert "a.txt" in delay.why and "b.txt" not in delay.why and git(repository, "rev-parse", "main") == finished.base
+    assert (repository / "a.txt").read_text() == "mine\n"
+    git(repository, "checkout", "-q", "a.txt")
+    assert (await running).landed == 1 and (repository / "a.txt").read_text() == "two\n"
+    assert (repository / "b.txt").read_text() == "mine, and in no one's way\n"
 
 
 async def test_what_a_person_merged_by_hand_is_there_and_not_landed_twice(
@@ -328,12 +331,13 @@ async def test_with_another_check_what_was_green_is_checked_again(
 ) -> None:
     one = await finished.order("one", {"a.txt": "two\n"})
     (repository / "a.txt").write_text("mine\n")
-    record = await run(bus, repository, one, verify="true")
-    assert record.row[0].verdict == "green" and record.paused is not None
+    name = await train.ensure(bus, str(repository), "main", verify="true")
+    await train.board(bus, name, [one])
+    loaded, _ = await train.load(bus, name)
+    record = await Train(bus, name, loaded).run(lambda found: found.delay is not None)
+    assert record.row[0].verdict == "green" and record.landed == 0
     git(repository, "checkout", "-q", "a.txt")
-    name = train.name_of(str(repository / ".git"), "main")
     await train.ensure(bus, str(repository), "main", verify="false")
-    await train.change(bus, name, lambda found: msgspec.structs.replace(found, paused=None))
     loaded, _ = await train.load(bus, name)
     record = await Train(bus, name, loaded).run(empty)
     assert record.landed == 0 and [out.kind for out in record.left_out] == ["red"]

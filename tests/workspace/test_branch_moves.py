@@ -61,10 +61,23 @@ def test_what_another_has_landed_meanwhile_is_not_taken_for_changes_of_a_person(
         branch_moves.move(moves.user, MAIN, moves.store, moves.old, second, "test")
 
 
+def test_what_a_person_has_under_way_stays_as_it_is_where_a_move_does_not_touch_it(moves: Moves) -> None:
+    top = Path(moves.repository.top)
+    (top / "staged.txt").write_text("mine\n")
+    git("add", "staged.txt", cwd=str(top))
+    (top / "a.txt").write_text("edited\n")
+    before = git("status", "--porcelain", cwd=str(top)).stdout
+    new = moves.adding("one.txt")
+    branch_moves.look(moves.user, MAIN, moves.store, moves.old, new)
+    assert branch_moves.move(moves.user, MAIN, moves.store, moves.old, new, "test") == []
+    assert git("status", "--porcelain", cwd=str(top)).stdout == before and (top / "a.txt").read_text() == "edited\n"
+    assert branch_moves.tip(moves.user, MAIN) == new and (top / "one.txt").read_text() == "x\n"
+
+
 def test_staged_changes_stand_in_the_way_of_a_look_and_of_a_move(moves: Moves) -> None:
     (Path(moves.repository.top) / "mine.txt").write_text("mine\n")
     git("add", "mine.txt", cwd=moves.repository.top)
-    new = moves.adding("one.txt")
+    new = moves.adding("mine.txt")
     with pytest.raises(WorkspaceError, match=r"changes are staged there.*mine\.txt"):
         branch_moves.look(moves.user, MAIN, moves.store, moves.old, new)
     with pytest.raises(WorkspaceError, match=r"changes are staged there.*mine\.txt"):

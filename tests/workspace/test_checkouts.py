@@ -182,15 +182,24 @@ def test_what_is_unfinished_staged_or_changed_stands_in_the_way(changing: Changi
     assert changing.refused(delta(".git/config", None, FILE)) == (
         ".git/config belongs to git itself: change it there yourself"
     )
+    every = [delta(name, FILE, PROGRAM) for name in ("a.txt", "b", "c", "d")]
     for name in ("a.txt", "b", "c"):
         (changing.top / name).write_text("edited\n")
     changed = "files were changed there and not committed ({}): commit or stash them first"
-    assert changing.refused() == changed.format("a.txt, b, c")
+    assert changing.refused(*every) == changed.format("a.txt, b, c")
     (changing.top / "d").unlink()
-    assert changing.refused() == changed.format("a.txt, b, c and 1 more")
+    assert changing.refused(*every) == changed.format("a.txt, b, c and 1 more")
+    assert changing.refused(new) == "", "only what it touches counts"
+    for near in (delta("b/inside", None, FILE), delta("a.txt", FILE, None)):
+        assert changing.refused(near) == changed.format(near.change.path.partition("/")[0])
     changing.repository.git("add", "-A")
-    staged = "changes are staged there that are not committed (a.txt, b, c and 1 more): commit or stash them first"
-    assert changing.refused() == staged
+    staged = "changes are staged there that are not committed ({}): commit or stash them first"
+    assert changing.refused(*every) == staged.format("a.txt, b, c and 1 more") and changing.refused(new) == ""
+    (changing.top / "mine").mkdir()
+    (changing.top / "mine" / "file").touch()
+    changing.repository.git("add", "mine/file")
+    (changing.top / "mine" / "file").unlink()
+    assert changing.refused(delta("mine", None, FILE)) == staged.format("mine/file"), "a file would replace it"
     changing.repository.git("rm", "-q", "--cached", "a.txt")
     lines = "".join(f"100644 {changing.repository.git('rev-parse', 'HEAD:b').strip()} {n}\tb\0" for n in (1, 2, 3))
     git("update-index", "-z", "--index-info", cwd=changing.repository.top, stdin=lines.encode())

@@ -124,7 +124,8 @@ def _text(path: str) -> str:
 
 
 class CheckoutInTheWay(WorkspaceError):
-    needs_person = True
+    retryable = True
+    """As soon as the person has committed, without a further word from them."""
 
 
 class CheckoutChange:
@@ -155,10 +156,10 @@ class CheckoutChange:
         if any(entry.stage for entry in entries):
             yield "conflicts are unresolved there: resolve them first"
         staged = {entry.path: TreeEntry(mode=entry.mode, blob=entry.blob) for entry in entries}
-        if staged != old:
-            differ = sorted(path for path in staged.keys() | old.keys() if staged.get(path) != old.get(path))
+        differ = sorted(path for path in staged.keys() | old.keys() if staged.get(path) != old.get(path))
+        if differ := self._touched(differ):
             yield f"changes are staged there that are not committed ({_few(differ)}): commit or stash them first"
-        if dirty := changed_files(self.checkout, entries):
+        if dirty := self._touched(changed_files(self.checkout, entries)):
             yield f"files were changed there and not committed ({_few(dirty)}): commit or stash them first"
         if blocked := [path for delta in self.deltas if (path := self._blocked(delta))]:
             yield f"untracked files are in the way ({_few(blocked)}): move them away first"
@@ -166,13 +167,18 @@ class CheckoutChange:
         if odd := [path for path in odd if "\udc80" <= max(path) <= "\udcff"]:
             yield f"a name is not UTF-8 ({_few([repr(path) for path in odd])}): merge this with git"
 
+    def _touched(self, paths: list[str]) -> list[str]:
+        """Those that the change would write, remove or replace by a directory or a file: others may be as they are."""
+        written = {delta.change.path for delta in self.deltas}
+        above = {each for path in written for each in _above(path)}
+        return [path for path in paths if path in written or path in above or not written.isdisjoint(_above(path))]
+
     def _blocked(self, delta: Delta) -> str:
         """What lies where a new file goes; empty when nothing does."""
         path = delta.change.path
         if delta.new is None or path in self.skipped or delta.new.mode == GITLINK:
             return ""
-        above = path
-        while above := above.rpartition("/")[0]:
+        for above in _above(path):
             place = os.path.join(self.top, above)
             if os.path.lexists(place) and (os.path.islink(place) or not os.path.isdir(place)):
                 return "" if above in self.deleted else above
@@ -212,6 +218,12 @@ class CheckoutChange:
                 lines.append(b"%s %s 0\t%s\0" % (known.mode.encode(), known.blob.encode(), path))
                 skipped += [path + b"\0"] if delta.change.path in self.skipped else []
         return b"".join(lines), b"".join(skipped)
+
+
+def _above(path: str) -> Iterator[str]:
+    """The directories that a path is in, the nearest first."""
+    while path := path.rpartition("/")[0]:
+        yield path
 
 
 def _few(paths: list[str]) -> str:
