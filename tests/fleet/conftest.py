@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.fleet import client, node, up
+from treadle.fleet import client, keeper, node, up
 from treadle.fleet.engine import layout, places, server
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import new_id
@@ -39,6 +39,8 @@ def nothing_left(state_home: Path) -> Iterator[None]:
     yield
     had_fleet = os.path.isdir(places.root())
     had_node = any(os.path.isdir(os.path.join(places.root(), part)) for part in ("nodes", "runs"))
+    if had_fleet:
+        keeper.stop()
     background.stop()
     for _, process in list(up.local_nodes()):
         if process is not None:

@@ -111,7 +111,7 @@ async def test_a_fleet_whose_engine_is_away_is_told_as_such(state_home: Path) ->
     assert "no one answers" in found["problem"] and found["nodes_here"] == found["runners_here"] == []
     assert found["disk_free_bytes"] > 0 and found["directory"] == places.root()
     told: list[str] = []
-    assert await up.down(say=told.append) == {"runners": 0, "nodes": 0, "engine": False}
+    assert await up.down(say=told.append) == {"runners": 0, "nodes": 0, "engine": False, "page": False}
     assert told == ["nodes   0 stopped"] and places.load() == made
 
 

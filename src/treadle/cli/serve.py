@@ -79,13 +79,20 @@ def _devices(tokens: Any, as_json: bool) -> None:
 
 
 def _serve(tokens: Any, right: Any, as_json: bool, options: dict[str, Any]) -> None:
-    from treadle.serve import background
-
     try:
-        from treadle.serve.listening import Listening
-        from treadle.serve.server import WebServer, served
+        from treadle.fleet import keeper
+        from treadle.serve import server as _  # noqa: F401
     except ImportError:
         raise MissingExtra("the page and the HTTP interface", "fleet") from None
+    with keeper.left_alone("page"):
+        ended_by = _serve_here(tokens, right, as_json, options)
+    sys.exit(128 + ended_by if ended_by == signal.SIGINT else 0)
+
+
+def _serve_here(tokens: Any, right: Any, as_json: bool, options: dict[str, Any]) -> int:
+    from treadle.serve import background
+    from treadle.serve.listening import Listening
+    from treadle.serve.server import WebServer, served
 
     terminals, notify = options.pop("terminals"), options.pop("notify")
     found = background.find()
@@ -108,8 +115,7 @@ def _serve(tokens: Any, right: Any, as_json: bool, options: dict[str, Any]) -> N
                 _announce(tokens, listening, right, as_json)
                 return await serving
 
-    ended_by = run_async(work())
-    sys.exit(128 + ended_by if ended_by == signal.SIGINT else 0)
+    return run_async(work())
 
 
 def _announce(tokens: Any, listening: Any, right: Any, as_json: bool) -> None:

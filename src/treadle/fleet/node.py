@@ -24,6 +24,7 @@ from treadle import __version__, agents
 from treadle.agent.offered_models import MOST, own_models
 from treadle.drivers.card import cards, launch_of
 from treadle.errors import RemoteProtocolError, StorageError, TreadleError
+from treadle.fleet import keeper
 from treadle.fleet.engine import layout, places, server, tasks
 from treadle.fleet.engine.bus import STATE, Bus, Unreachable
 from treadle.fleet.engine.server import EngineHealth
@@ -183,12 +184,16 @@ class Node:
         while True:
             if not server.is_up():
                 try:
-                    # Read the settings again: machines may have joined since we started.
-                    if await asyncio.to_thread(server.start, places.load()):
-                        log.warning("the engine was gone and is started again")
-                except TreadleError as error:
+                    await asyncio.to_thread(self._restart_engine)
+                except (TreadleError, OSError) as error:
                     log.error("the engine cannot be started: %s", error)
             await asyncio.sleep(0.25)
+
+    def _restart_engine(self) -> None:
+        if not keeper.watched() or keeper.may_start("engine", server.log_path()):
+            # Read the settings again: machines may have joined since we started.
+            if server.start(places.load()):
+                keeper.started("engine")
 
     async def _keep_tunnels(self) -> None:
         """One tunnel for each machine added over SSH: restarted when it ends, ended when the machine is removed."""
@@ -286,8 +291,9 @@ class Node:
                 self._engine.stored(time.monotonic())
             except (TimeoutError, Unreachable, StorageError):
                 await self._repair_store()
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, TreadleError):
                 await asyncio.to_thread(_forget_old_runs)
+                await asyncio.to_thread(keeper.ensure)  # it keeps us, and we it
             await asyncio.sleep(
                 self.fleet.lease / 2 if self._engine.failing else min(RECORD_SECONDS, 3 * self.fleet.lease)
             )
@@ -482,6 +488,10 @@ def directory_of(name: str) -> str:
 
 def save_settings(settings: NodeSettings) -> None:
     SETTINGS.save(os.path.join(directory_of(settings.name), "node.json"), settings)
+
+
+def known_settings(name: str) -> NodeSettings | None:
+    return SETTINGS.load(os.path.join(directory_of(name), "node.json"))
 
 
 def load_settings(name: str) -> NodeSettings:

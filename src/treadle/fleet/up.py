@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from treadle.errors import ConfigError, LocalError, NotFound, RemoteProtocolError, TreadleError
-from treadle.fleet import node
+from treadle.fleet import keeper, node
 from treadle.fleet.engine import layout, places, server
 from treadle.fleet.engine.bus import Bus, Unreachable
 from treadle.fleet.engine.places import shown
@@ -36,7 +37,7 @@ STOP_SECONDS = 30.0
 
 async def up(
     *,
-    slots: int = 4,
+    slots: int | None = None,
     labels: tuple[str, ...] = (),
     name: str = "",
     url: str = "",
@@ -46,15 +47,18 @@ async def up(
     lease: float = 0.0,
     sync: str = "",
     program: str = NODE,
+    keep: bool = False,
     say: Progress = lambda text: None,
 ) -> FleetStatus | None:
-    """Start the missing ones of engine, streams and node here, and wait until the fleet takes orders.
+    """Start the missing ones of engine, streams and nodes here, and wait until the fleet takes orders.
 
-    A machine that has joined another machine's fleet starts its own nodes again, as they were.
+    Without a name, the nodes that were here before are started as they were. With `keep`, they are started again
+    whenever they are gone, until `down`.
     """
     fleet = _fleet(url, creds, ca, replicas, lease)
     if fleet.joined:
-        return await _up_as_worker(fleet, say)
+        return await _up_as_worker(fleet, say, keep)
+    keeper.forgive(["engine"])
     if fleet.private:
         started = await asyncio.to_thread(server.start, fleet, sync=sync)
         say(f"engine  {'started' if started else 'found'} at {shown(fleet.url)}")
@@ -62,22 +66,31 @@ async def up(
     try:
         await layout.ensure(bus, replicas=fleet.replicas, lease=fleet.lease)
         say("streams ready")
-        here = name or platform.node().partition(".")[0] or "node"
-        settings = node.NodeSettings(name=here, slots=slots, labels=labels)
-        began = start_node(settings, program)
-        say(
-            f"node    {here} started, {slots} slot{'s' if slots != 1 else ''}"
-            if began
-            else f"node    {here} found, with the slots it was started with"
-        )
-        status = await await_scheduler(bus, here)
+        for settings in _wanted_nodes(name, slots, labels):
+            here, many = settings.name, "s" if settings.slots != 1 else ""
+            began = start_node(settings, program)
+            more = f"started, {settings.slots} slot{many}" if began else "found, with the slots it was started with"
+            say(f"node    {here} {more}")
+            status = await await_scheduler(bus, here)
+            if keep:
+                keep_node(here, program)
         say(f"ready   {status.scheduler} schedules")
         return status
     finally:
         await bus.close()
 
 
-async def _up_as_worker(fleet: places.Fleet, say: Progress) -> FleetStatus | None:
+def _wanted_nodes(name: str, slots: int | None, labels: tuple[str, ...]) -> list[node.NodeSettings]:
+    """The settings of the nodes to start here: as they were, but for what is given now."""
+    names = [name] if name else [known for known, _ in local_nodes() if node.known_settings(known) is not None]
+    found = []
+    for each in names or [platform.node().partition(".")[0] or "node"]:
+        before = node.known_settings(each) or node.NodeSettings(name=each)
+        found.append(replace(before, slots=before.slots if slots is None else slots, labels=labels or before.labels))
+    return found
+
+
+async def _up_as_worker(fleet: places.Fleet, say: Progress, keep: bool) -> FleetStatus | None:
     bus = await server.await_ready(fleet, fleet.widest())
     try:
         status = None
@@ -86,6 +99,8 @@ async def _up_as_worker(fleet: places.Fleet, say: Progress) -> FleetStatus | Non
                 here = role.partition(":")[2]
                 began = start_node(node.load_settings(here))
                 status = await await_scheduler(bus, here)
+                if keep:
+                    keep_node(here)
                 say(f"node    {here} {'started' if began else 'found'}, a worker of the fleet at {shown(fleet.url)}")
         return status
     finally:
@@ -121,9 +136,21 @@ def start_node(settings: node.NodeSettings, program: str = NODE) -> bool:
     if is_locked(os.path.join(here, "lock")):
         return False
     node.save_settings(settings)
-    argv = [sys.executable, "-P", "-m", program, settings.name]
-    daemon(argv, cwd=here, log=os.path.join(here, "node.log"))  # no reaper: its runners go on without it
+    watched = _watched_node(settings.name, program)
+    daemon(watched.argv, cwd=here, log=watched.log)  # no reaper: its runners go on without it
     return True
+
+
+def _watched_node(name: str, program: str) -> keeper.WatchedProcess:
+    here = node.directory_of(name)
+    argv = (sys.executable, "-P", "-m", program, name)
+    return keeper.WatchedProcess(
+        argv=argv, cwd=here, log=os.path.join(here, "node.log"), lock=os.path.join(here, "lock")
+    )
+
+
+def keep_node(name: str, program: str = NODE) -> None:
+    keeper.keep(f"node-{name}", _watched_node(name, program))
 
 
 async def await_scheduler(bus: Bus, name: str) -> FleetStatus:
@@ -179,6 +206,13 @@ async def status() -> dict[str, Any]:
     found["runners_here"] = [
         {"order": order, "attempt": attempt, "pid": note.pid} for order, attempt, note in live_runners()
     ]
+    found["restarts"] = {
+        name: msgspec.to_builtins(known)
+        for name in (*keeper.watched(), "engine")
+        if (known := keeper.restarts(name)).total or known.failed
+    }
+    keeping = keeper.running()
+    found["keeper"] = {"pid": keeping.pid if keeping else None} if keeper.watched() else None
     found["scheduler"] = None
     try:
         bus = await Bus.connect(fleet.address(fleet.widest()), name="treadle fleet status")
@@ -201,12 +235,18 @@ async def status() -> dict[str, Any]:
 # Down...
 
 
-async def down(*, say: Progress = lambda text: None, forget: bool = False) -> dict[str, Any]:
-    """Stop the fleet on this machine in order: runners, which give their orders back, then nodes, then the engine.
+async def down(
+    *, say: Progress = lambda text: None, forget: bool = False, stop_page: Callable[[], bool] = lambda: False
+) -> dict[str, Any]:
+    """Stop the fleet on this machine in order: its keeper, runners, which give their orders back, nodes, the engine.
 
     Returns what was stopped: how many runners and nodes, and whether the engine.
     """
     fleet = places.load()
+    if await asyncio.to_thread(keeper.stop):
+        say("keeper  stopped")
+    if page := await asyncio.to_thread(stop_page):
+        say("page    stopped")
     await _announce(fleet)
     runners = await _stop_runners(say)
     nodes = [process for _, process in local_nodes() if process is not None]
@@ -224,7 +264,7 @@ async def down(*, say: Progress = lambda text: None, forget: bool = False) -> di
 
         shutil.rmtree(places.root(), ignore_errors=True)
         say("all that was stored is removed")
-    return {"runners": runners, "nodes": len(nodes), "engine": engine}
+    return {"runners": runners, "nodes": len(nodes), "engine": engine, "page": page}
 
 
 async def _stop_runners(say: Progress) -> int:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from treadle.errors import ConfigError, LocalError, NotFound, TreadleError
+from treadle.fleet.keeper import WatchedProcess
 from treadle.io.files import read_if_there, write_atomic
 from treadle.io.process import table
 from treadle.io.process.loop import run_async
@@ -111,6 +112,12 @@ def start() -> ServerNote:
     return found
 
 
+def watched() -> WatchedProcess:
+    """How the fleet's keeper finds the page and starts it again."""
+    here, argv = directory(), (sys.executable, "-P", "-m", "treadle.serve.background", "start")
+    return WatchedProcess(argv=argv, cwd=here, log=os.path.join(here, "server.log"), note=_path())
+
+
 def started_link(say: Callable[[str], None]) -> str | None:
     """A link to the page, started unless it runs. Orders do not need the page, so it may fail."""
     try:
@@ -166,4 +173,4 @@ async def serve() -> None:
 
 
 if __name__ == "__main__":
-    run_async(serve())
+    start() if sys.argv[1:] == ["start"] else run_async(serve())

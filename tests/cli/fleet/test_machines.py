@@ -1,22 +1,23 @@
 """Machines of a fleet as a person starts, joins, stops, saves and cleans them."""
 
+import asyncio
 import json
 import os
 import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.cli.fleet.commands import as_json, fleet, requested, stored, typed, typed_json
 from tests.installed import TREADLE
-from treadle.fleet import up
+from treadle.fleet import keeper, up
 from treadle.fleet.engine import places, server
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
-from treadle.io.process import table
 from treadle.serve import background as running_page
 from treadle.wire.fleet.records import Control, NodeRecord
 
@@ -39,24 +40,69 @@ def test_the_installed_command_takes_an_order_from_up_to_down(nothing_left: None
     assert not server.is_up()
 
 
-def test_started_twice_it_joins_and_after_kill_9_it_mends(running: None) -> None:
+def kill_all(*kinds: str) -> None:
+    """Kill the keeper, if asked, before what it would start again."""
+    keeping, engine, page = keeper.running(), server.running(), running_page.find()
+    nodes = [process.pid for _, process in up.local_nodes() if process is not None]
+    pids = {"keeper": [keeping.pid] if keeping else [], "node": nodes}
+    pids |= {"engine": [engine.pid] if engine else [], "page": [page.pid] if page else []}
+    pids["runner"] = [note.pid for _, _, note in up.live_runners()]
+    for pid in [pid for kind in kinds for pid in pids[kind]]:
+        os.kill(pid, signal.SIGKILL)
+
+
+def until(seen: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 90
+    while not seen():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
+def test_what_is_killed_comes_back_by_itself_and_an_order_goes_on(nothing_left: None) -> None:
+    fleet("up", "--name", "n1", "--slots", "2", "--lease", "2")
     before = as_json("status")
-    assert before["page"] is None
-    fleet("up", "--name", "n1", "--no-page")
-    assert as_json("status")["engine"] == before["engine"]
-    order = fleet("submit", "sleep", "--agent", "null:60:60").strip()
-    for _, process in up.local_nodes():
-        assert process is not None and table.send(process, signal.SIGKILL)
-    found = server.running()
-    assert found is not None
-    os.kill(found.pid, signal.SIGKILL)
-    deadline = time.monotonic() + 60
-    while server.is_up() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert "down" in fleet("status", code=1)
-    fleet("up", "--name", "n1", "--slots", "2", "--no-page")
-    assert as_json("show", order)["order"]["id"] == order
-    fleet("cancel", order, "--wait")
+    fleet("up", "--no-page")
+    assert as_json("status")["engine"] == before["engine"], "it joins what is there"
+    order = fleet("submit", "sleep", "--agent", "null:300:300").strip()
+    until(lambda: up.live_runners())
+    kill_all("node")
+    assert "orders     unknown: no scheduler answers; 1 at work" in fleet("status", code=1)
+    until(lambda: asyncio.run(up.status())["scheduler"])
+    kill_all("keeper", "engine", "page")
+    until(lambda: asyncio.run(up.status())["scheduler"] and running_page.find() and keeper.running())
+    shown = as_json("show", order)["order"]
+    assert (shown["state"], shown["attempt"]) == ("running", 1)
+    assert {name: known["total"] for name, known in as_json("status")["restarts"].items()} == {
+        "node-n1": 1,
+        "page": 1,
+        "engine": 1,
+    }
+    assert "page started again 1 time, last" in fleet("status")
+    fleet("down")
+    assert keeper.running() is None and running_page.find() is None and not server.is_up()
+    assert all(process is None for _, process in up.local_nodes())
+
+
+@pytest.mark.slow
+def test_after_a_restart_of_the_machine_up_goes_on_with_what_was_there(nothing_left: None) -> None:
+    fleet("up", "--name", "n1", "--slots", "1", "--label", "mine", "--lease", "2", "--no-page")
+    orders = [fleet("submit", "sleep", "--agent", "null:2:2", "--label", "mine").strip() for _ in range(3)]
+    until(lambda: up.live_runners())
+    kill_all("keeper", "node", "runner", "engine")
+    fleet("up", "--no-page")
+    until(lambda: [(each["name"], each["slots"]) for each in as_json("nodes")] == [("n1", 1)])
+    for order in orders:
+        until(lambda order=order: as_json("show", order)["order"]["state"] == "done")
+
+
+def test_at_login_a_unit_starts_what_was_there(running: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", "/nowhere")  # so there is no systemd
+    told = as_json("up", "--no-page", "--at-login")
+    assert told["unit"] == str(tmp_path / "systemd/user/treadle-fleet.service")
+    text = Path(told["unit"]).read_text()
+    assert "treadle fleet up --no-page\n" in text and f'"TREADLE_HOME={os.environ["TREADLE_HOME"]}"' in text
 
 
 @pytest.mark.slow
@@ -99,7 +145,7 @@ def test_a_second_machine_joins_with_a_code_and_takes_what_asks_for_it(
 
     assert "no invitation" in fleet("join", "nonsense", code=1)
     joined = json.loads(elsewhere("join", "-", "--label", "far", "--json", stdin=code))
-    assert joined == {"node": "second", "kept_by": "a process of its own"}
+    assert joined == {"node": "second", "kept_by": "the keeper"}
     try:
         stopped = json.loads(elsewhere("down", "--json"))
         assert stopped == {"runners": 0, "nodes": 1, "page": False, "engine": False, "forgotten": False}
@@ -150,7 +196,7 @@ async def test_what_down_would_forget_is_asked_and_a_no_stops_nothing(bus: Bus) 
     assert "Aborted!" in await typed("down", "--forget", code=1, stdin="n\n")
     assert "nothing was stopped or removed" in await typed("down", "--forget", code=1) and server.is_up()
     shown = await typed("status", code=1)
-    assert "orders     none at work or waiting\n" in shown and "problem    no scheduler answers" in shown
+    assert "orders     unknown: no scheduler answers\n" in shown and "problem    no scheduler answers" in shown
     told = await typed("down", "--forget", both=True, stdin="y\n")
     assert "Remove all orders, events and results of this fleet? [y/N]" in told and "nodes   0 stopped" in told
     assert "page    stopped" not in told and not server.is_up()

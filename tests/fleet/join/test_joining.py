@@ -74,7 +74,7 @@ async def test_a_machine_joins_as_a_worker_whose_node_the_scheduler_knows(
     code = invite("second")
     monkeypatch.setenv("PATH", str(tmp_path))  # there is no systemd here
     name, keeper = await membership.join(code, slots=2, labels=("gpu",), service=True)
-    assert (name, keeper) == ("second", "a process of its own")
+    assert (name, keeper) == ("second", "the keeper")
     joined = places.load()
     assert not joined.private and set(joined.users) == {"worker:second", "watch"} and joined.lease == fleet.lease
     settings = node.load_settings("second")

@@ -146,9 +146,9 @@ def _progress(quiet: bool) -> Any:
 
 
 @click.command("up")
-@click.option("--slots", default=4, show_default=True, metavar="N", help="How many orders this machine takes at once.")
+@click.option("--slots", type=int, metavar="N", help="Orders this machine takes at once. Default: as before, or 4.")
 @click.option("--label", "labels", multiple=True, metavar="L", help="A label of this node; orders may ask for it.")
-@click.option("--name", default="", metavar="NAME", help="The node's name. Default: this machine's.")
+@click.option("--name", default="", metavar="NAME", help="The node's name. Default: as before, or this machine's.")
 @click.option("--nats", "url", default="", metavar="URL", help="Join this server or cluster; start none of our own.")
 @click.option("--creds", default="", metavar="FILE", help="With --nats: a credentials file.")
 @click.option("--ca", default="", metavar="FILE", help="With --nats: the authority of the server's certificate.")
@@ -156,28 +156,52 @@ def _progress(quiet: bool) -> Any:
 @click.option("--lease", default=0.0, metavar="S", help="Seconds until a silent runner is replaced. Default: 5, or 15.")
 @click.option("--sync", default="", metavar="WHEN", help="`always`: a power cut loses nothing. Default: 2m.")
 @click.option("--page/--no-page", default=True, help="Serve the page to watch and steer it. Default: yes.")
+@click.option("--at-login", is_flag=True, help="Also do this at each login from now on, by the user's systemd.")
 @json_option
 def up(as_json: bool, **options: Any) -> None:
     """Start a fleet on this machine: engine, scheduler, node and the page. Finds and joins what is up already.
 
+    What is killed is started again, at most 5 times within 10 minutes, until `treadle fleet down`. After a restart of
+    the machine, `treadle fleet up` goes on with what was there; --at-login has that done by itself.
+
     The page listens on this machine only; the link that is printed signs a browser in, once. A machine that joined
     another's fleet starts its node again, as it was.
     """
+    from treadle.fleet import keeper
     from treadle.fleet import up as machine
     from treadle.fleet.engine import places
 
-    labels, page = tuple(options.pop("labels")), options.pop("page")
+    labels, page, at_login = tuple(options.pop("labels")), options.pop("page"), options.pop("at_login")
     say = _progress(as_json)
-    status = run_async(machine.up(labels=labels, say=say, program="treadle.goals.node", **options))
+    status = run_async(machine.up(labels=labels, say=say, program="treadle.goals.node", keep=True, **options))
     found = msgspec.to_builtins(status) if status is not None else {}
     if page and not places.load().joined:
         from treadle.serve import background
 
         found["page"] = background.started_link(say)
+        if found["page"]:
+            keeper.keep("page", background.watched())
+    if at_login:
+        found["unit"] = _write_unit(page, say)
     if as_json:
         show_json(found)
     elif found.get("page") and not sys.stderr.isatty():
         click.echo(found["page"])  # a terminal has seen it already
+
+
+def _write_unit(page: bool, say: Any) -> str:
+    from treadle.fleet import keeper
+
+    path = keeper.write_unit(FLEET_UNIT, keeper.fleet_unit(page))
+    if keeper.systemd_available():
+        keeper.enable_unit(FLEET_UNIT, now=False)
+        say(f"login   {path} starts it at each login; a key that is only in this shell's environment is not there then")
+    else:
+        say(f"login   {path} is written; `systemctl --user enable {FLEET_UNIT}`, where there is a systemd session")
+    return path
+
+
+FLEET_UNIT = "treadle-fleet.service"
 
 
 def _ask_to_forget() -> None:
@@ -207,12 +231,9 @@ def down(forget: bool, yes: bool, as_json: bool) -> None:
     if forget and not yes:
         _ask_to_forget()
     say = _progress(as_json)
-    page = background.stop()
-    if page:
-        say("page    stopped")
-    stopped = run_async(machine.down(say=say, forget=forget))
+    stopped = run_async(machine.down(say=say, forget=forget, stop_page=background.stop))
     if as_json:
-        show_json({**stopped, "page": page, "forgotten": forget})
+        show_json({**stopped, "forgotten": forget})
 
 
 @click.command("status")
@@ -265,9 +286,12 @@ def _show_status(found: dict[str, Any]) -> None:
             click.echo(f"node       {node['name']}: {at_work if node['alive'] else 'gone'}; {node['says']}")
         else:
             click.echo(f"node       {node['name']}: {'process ' + str(node['pid']) if node['pid'] else 'down'}")
-    orders = found.get("orders") or {}
-    counts = ", ".join(f"{count} {state}" for state, count in sorted(orders.items())) or "none at work or waiting"
-    click.echo(f"orders     {counts}")
+    _show_keeping(found)
+    counts = ", ".join(f"{count} {state}" for state, count in sorted((found.get("orders") or {}).items()))
+    if not found.get("scheduler"):
+        here = f"; {len(found['runners_here'])} at work on this machine" if found["runners_here"] else ""
+        counts = f"unknown: no scheduler answers{here}"
+    click.echo(f"orders     {counts or 'none at work or waiting'}")
     for train in found.get("trains") or ():
         oldest = f", the oldest for {age(train['oldest'])}" if train["oldest"] else ""
         state = f"; stands still: {train['paused']}" if train["paused"] else ""
@@ -276,6 +300,22 @@ def _show_status(found: dict[str, Any]) -> None:
         click.echo(f"train      {train['branch']}: {train['waiting']} waiting{oldest}, {helped}{state}")
     if found.get("problem"):
         click.echo(f"problem    {found['problem']}")
+
+
+def _show_keeping(found: dict[str, Any]) -> None:
+    if found["keeper"] is not None:
+        pid = found["keeper"]["pid"]
+        click.echo(
+            f"keeper     {f'process {pid}' if pid else 'gone: a node here starts it again, or `treadle fleet up`'}"
+        )
+    for name, known in found["restarts"].items():
+        what = name.replace("-", " ", 1)
+        times = f"started again {known['total']} time{'s' if known['total'] != 1 else ''}"
+        last = f", last {age(known['lately'][-1])} ago" if known["lately"] else ""
+        click.echo(
+            f"           {what} "
+            + (f"has failed, `treadle fleet up` tries again: {known['failed']}" if known["failed"] else times + last)
+        )
 
 
 @click.command("node")

@@ -4,6 +4,7 @@ state/fleet/
     fleet.json          which engine this machine uses, and the credentials for each role
     engine/             the private server: its settings, store, log, and the lock that it holds while it lives
     nodes/NAME/         a node: its record, its log, and the lock that it holds while it lives
+    keeper/             what is started again when it is gone, and how often that was
     runs/ORDER.N/       an attempt at an order: its job, its events, its log
 """
 

@@ -223,6 +223,10 @@ def directory() -> str:
 SERVER = FileRecord(RunningServer)
 
 
+def log_path() -> str:
+    return os.path.join(directory(), "server.log")
+
+
 def lock_path() -> str:
     return os.path.join(directory(), "lock")
 
@@ -267,7 +271,7 @@ max_payload: 8MB
 max_connections: 8192
 max_pending: 128MB
 ping_interval: "10s"
-logfile: "{here}/server.log"
+logfile: "{log_path()}"
 logfile_size_limit: 16MB
 jetstream {{
   store_dir: "{here}/js"

@@ -3,69 +3,16 @@
 import asyncio
 import contextlib
 import os
-import shutil
-import sys
 import time
 
 from treadle.errors import Denied, LocalError, NotFound
-from treadle.fleet import node, up
+from treadle.fleet import keeper, node, up
 from treadle.fleet.engine import places, server
 from treadle.fleet.engine.bus import Bus, Unreachable
 from treadle.fleet.engine.places import shown
 from treadle.fleet.join.invitations import Credentials, Invitation, read
 from treadle.io.files import write_atomic
-from treadle.io.paths import state_dir
-from treadle.io.process.programs import run_program
 from treadle.wire.fleet.messages import EnrolAnswer
-
-# A node under the user's systemd: started with the machine and restarted when it ends, while its runners go on.
-
-UNIT = "treadle-node-{}.service"
-
-
-def available() -> bool:
-    """Whether the user has a systemd that accepts units."""
-    if shutil.which("systemctl") is None:
-        return False
-    return run_program(["systemctl", "--user", "show-environment"], timeout=20).code == 0
-
-
-def unit(name: str) -> str:
-    """The text of the unit. Runners outlive the node, so systemd must end only the node's own process."""
-    return f"""[Unit]
-Description=Treadle fleet node {name}
-After=network-online.target
-
-[Service]
-Environment=TREADLE_HOME={state_dir()}
-ExecStart={sys.executable} -P -m treadle.fleet.node {name}
-Restart=always
-RestartSec=2
-KillMode=process
-
-[Install]
-WantedBy=default.target
-"""
-
-
-def start_node(settings: node.NodeSettings) -> str:
-    """Install and start the unit. Returns its name, or nothing where the user has no systemd."""
-    if not available():
-        return ""
-    name = UNIT.format(settings.name)
-    node.save_settings(settings)
-    home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-    place = os.path.join(home, "systemd", "user")
-    os.makedirs(place, exist_ok=True)
-    write_atomic(os.path.join(place, name), unit(settings.name).encode(), 0o644)
-    for words in (["daemon-reload"], ["enable", "--now", name]):
-        done = run_program(["systemctl", "--user", *words], timeout=60)
-        if done.code:
-            raise LocalError(f"systemctl --user {' '.join(words)} failed: {done.complaint}")
-    # Without it, systemd ends the node when its user logs out. Not everybody may ask for it.
-    run_program(["loginctl", "enable-linger"], timeout=20) if shutil.which("loginctl") else None
-    return name
-
 
 # Joining with a code (`invitations`).
 
@@ -97,13 +44,25 @@ async def join(
     try:
         role = f"worker:{given.name}"
         settings = node.NodeSettings(name=given.name, slots=slots, labels=labels, role=role, schedule=False)
-        unit = await asyncio.to_thread(start_node, settings) if service else ""
-        if not unit:
+        if service := service and await asyncio.to_thread(keeper.systemd_available):
+            await asyncio.to_thread(_start_by_systemd, settings)
+        else:
             up.start_node(settings)
         await up.await_scheduler(bus, given.name)
+        if not service:
+            up.keep_node(given.name)
     finally:
         await bus.close()
-    return given.name, unit or "a process of its own"
+    return given.name, UNIT.format(given.name) if service else "the keeper"
+
+
+UNIT = "treadle-node-{}.service"
+
+
+def _start_by_systemd(settings: node.NodeSettings) -> None:
+    node.save_settings(settings)
+    keeper.write_unit(UNIT.format(settings.name), keeper.node_unit(settings.name))
+    keeper.enable_unit(UNIT.format(settings.name), now=True)
 
 
 async def _ask_in(found: Invitation, ca: str, patience: float) -> Credentials:
