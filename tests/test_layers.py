@@ -26,6 +26,7 @@ LAYERS = [
     {"agents"},
     {"doors", "drivers", "terminal"},
     {"agent", "coordination"},
+    {"gateway"},
     {"sandboxed"},
     {"receipts"},
     {"verification"},

@@ -24,6 +24,14 @@ class RelayGrant(msgspec.Struct, frozen=True, kw_only=True):
     """Variables that it has beside those of the process that starts it."""
 
 
+class PortGrant(NamedTuple):
+    """A port on the loopback address inside that leads to a Unix socket of ours outside, where the network is off."""
+
+    port: int
+    socket: str
+    host: str = "127.0.0.1"
+
+
 class ResourceLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What a confined program with all that it starts may use (`io/sandbox/limits.py`). None: the default; 0: none."""
 
@@ -64,6 +72,8 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True):
     """Places of credentials that may be read; all others in the home directory are hidden from a session's programs."""
     sockets: tuple[str, ...] = ()
     """Unix sockets outside that may be reached; no others can be."""
+    ports: tuple[PortGrant, ...] = ()
+    """Services of ours that are reached although the network is off."""
     relay: RelayGrant | None = None
     """What confined programs may have done outside, by us; only bubblewrap can offer it."""
     temp: str | None = None

@@ -15,6 +15,7 @@ import msgspec
 
 from treadle.confinement import Confinement as Confinement
 from treadle.confinement import Mount as Mount
+from treadle.confinement import PortGrant as PortGrant
 from treadle.confinement import RelayGrant as RelayGrant
 from treadle.errors import ConfigError
 from treadle.events import AnyEvent, Event, Loss, ToolKind
@@ -236,6 +237,19 @@ class OwnProgram(msgspec.Struct, frozen=True, kw_only=True):
     """Called by our own agent with further events, by Claude Code's names: PermissionRequest, SubagentStart ..."""
 
 
+class ModelWire(msgspec.Struct, frozen=True, kw_only=True):
+    """How an outside agent's model is reached, and where its key is."""
+
+    way: Literal["gateway", "direct"] = "direct"
+    """gateway: through our process, which counts and limits; direct: by the agent itself."""
+    key: Literal["outside", "inside"] = "inside"
+    """outside: the agent and what it starts cannot read it."""
+    why: str = ""
+    """Why the key is inside."""
+    claimed: dict[str, int | float | None] = {}
+    """What the agent says that it used, where what passed was counted and is what `Usage` reports."""
+
+
 class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str
     model: str | None = None
@@ -263,6 +277,8 @@ class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Further kinds of subagent; one with the name of an existing kind replaces it."""
     confinement: Confinement = Confinement()
     """What the caller asks for; what opens the session adds its workspace, its rules and what the agent needs."""
+    model_wire: Literal["auto", "gateway", "direct"] = "auto"
+    """How an outside agent reaches its model. auto: as the settings say, else through our gateway where that can be."""
     trusted: bool = False
     """Whether project files may widen what is allowed, not only narrow it."""
     routine: tuple[str, ...] = ()  # abilities that every session asks for alike: an agent without one warns
@@ -326,6 +342,8 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Whether all that it started can write neither our state nor the user's repository; None: nothing was started."""
     reaches: tuple[str, ...] | None = None
     """The hosts that it can reach, if the whole of it is confined to some."""
+    wire: ModelWire | None = None
+    """How its model is reached; None for our own agent, which has the key itself."""
 
 
 class CommandInfo(msgspec.Struct, frozen=True, kw_only=True):

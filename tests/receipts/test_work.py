@@ -55,6 +55,7 @@ async def test_the_receipt_of_an_outside_agent_tells_what_was_lost(tmp_path: Pat
     done = AgentWork("run", order(tmp_path), agent, AgentInfo(name="codex", losses=cards()["codex"].losses))
     async for _ in done.events():
         pass
+    assert done.receipt().usage_raw["model_wire"]["key"] == "inside"
     lost = {row["name"]: row["level"] for row in done.receipt().usage_raw["lost"]}
     assert lost["Usage.cost_usd"] == "dropped" and lost["Usage"] == "emulated" and "FileChanged" not in lost
 

@@ -19,7 +19,7 @@ from urllib.parse import urljoin, urlsplit
 import msgspec
 
 from treadle import __version__
-from treadle.agent.providers.http import EventDecoder, loopback
+from treadle.agent.providers.http import loopback
 from treadle.agent.tools.base import AnyArgs, Resolve, ToolContext
 from treadle.errors import ConfigError, LineTooLong, PeerClosed, RemoteProtocolError, ToolError, TreadleError
 from treadle.events import ToolKind
@@ -35,6 +35,7 @@ from treadle.wire.common.jsonrpc import METHOD_NOT_FOUND, PARSE_ERROR, Fault
 from treadle.wire.common.rpc import CallKey, RpcCall, RpcMessage, RpcNotice, RpcRefused, read_line
 from treadle.wire.mcp.connection import Connection, Greeting, ServerResult, ServerTool, ToolPage, tool_name
 from treadle.wire.mcp.revisions import META, REVISIONS, STATELESS, UNSUPPORTED_REVISION
+from treadle.wire.models.sse import EventDecoder
 
 if TYPE_CHECKING:
     from treadle.io.process.child import Child

@@ -211,6 +211,8 @@ class FoundAgent(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
     install: str = ""
     notes: tuple[str, ...] = ()
+    model_wire: str = ""
+    """How its model is reached with what is set here, and where its key is."""
     untested: str = ""
     """Why its driver was never tried with the real program."""
 
@@ -344,6 +346,7 @@ async def _look_at(
                 version=version,
                 newer=newer(version, card.recorded),
                 older=older(version, card.recorded),
+                model_wire=agent.wire_in_words(cwd),
             )
             return about if ask is None else await _greet(agent, about, ask, cwd)
     except TimeoutError:
@@ -383,6 +386,7 @@ def _line(found: FoundAgent, *, whole: bool) -> str:
     lines = [f"{found.name:10} {found.version or '-':10}{newer_than} {state}"]
     if whole:
         lines += [f"  {found.path or ''}", f"  driven by {found.how}"]
+        lines += [f"  model: {found.model_wire}"] if found.model_wire else []
         for level in ("native", "emulated", "unsupported"):
             if names := [name for name, each in found.capabilities.items() if each == level]:
                 lines.append(f"  {level:12} {', '.join(names)}")

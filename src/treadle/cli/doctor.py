@@ -195,7 +195,8 @@ def agent_finding(found: FoundAgent) -> Finding:
         return Finding(area="agents", name=found.name, ok=False, says=f"{says}; answers; not signed in", fix=fix)
     answers = "; answers" if found.answers else ""
     signed = f"; {found.account}" if found.account else ""
-    return Finding(area="agents", name=found.name, ok=True, says=f"{says}{answers}{signed}")
+    wire = f"; {found.model_wire}" if found.model_wire else ""
+    return Finding(area="agents", name=found.name, ok=True, says=f"{says}{answers}{signed}{wire}")
 
 
 def parts(offline: bool) -> Iterator[Finding]:

@@ -140,6 +140,7 @@ NETWORK = (
     "What confined commands may reach: on, off, or hosts and groups (npm, pypi, crates, go, registries), with commas; "
     "without it, in auto-edit, full-auto and orders only what a person allows."
 )
+MODEL_WIRE = "How an outside agent reaches its model: gateway keeps its key outside and counts what it uses."
 
 
 class Amount(click.FloatRange):
@@ -240,6 +241,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     add_dir: tuple[str, ...] = RUN.many("Work here too.", type=click.Path(exists=True, file_okay=False))
     sandbox: bool | None = RUN.switch(SANDBOX)
     network: str | None = RUN.option(NETWORK, "WHAT")
+    model_wire: str | None = RUN.option(MODEL_WIRE, "WAY", type=click.Choice(["gateway", "direct"]))
     trust: bool = RUN.flag("Let this project's files widen what is allowed, this once.")
     small: bool | None = RUN.switch(SMALL)
     as_agent: str = ""
@@ -349,6 +351,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             ),
             answers=answers,
             confinement=confinement(self.sandbox, self.network),
+            model_wire=self.model_wire or "auto",  # type: ignore[arg-type]  # one of the choices
             trusted=self.trust,
             extra={**extra, **({"check_edits": True} if check_edits else {})},
         )

@@ -13,12 +13,14 @@ import msgspec
 
 from treadle.drivers.card import Card, Launch, version_of
 from treadle.drivers.confined import Withheld, decided, enclosure, is_ours, settings_of, settled_servers, started
+from treadle.drivers.model_wire import WirePlan, planned, wired
 from treadle.drivers.session import DrivenSession
-from treadle.errors import AuthFailed, NotFound, PeerStalled, TreadleError
+from treadle.errors import AuthFailed, ConfigError, NotFound, PeerStalled, TreadleError
 from treadle.io.link import WireConnection
 from treadle.io.peer import Patience, Peer
 from treadle.io.process.programs import run_program
 from treadle.io.tasks import heeding, stretched
+from treadle.policy.network import host_of
 from treadle.sandboxed.confining import settled
 from treadle.session import AgentInfo, Limits, Rules, SessionSpec
 from treadle.sessions.session import BaseSession
@@ -72,10 +74,32 @@ class DrivenAgent(ABC):
         if self.card.install and shutil.which(argv[0], path=env.get("PATH")) is None:
             raise NotFound(f"{self.card.title} is not installed: there is no {argv[0]} on PATH", hint=self.card.install)
         writes = (*self.card.writes, *self.launch.writes)
-        made = enclosure(spec, self.name, argv, env, writes, self.launch.hosts)
+        settings = settings_of(spec, self.environ)
+        plan = planned(self.card, spec, settings, env)
+        behind = isinstance(plan, WirePlan)
+        made = enclosure(spec, self.name, argv, env, writes, self.launch.hosts, wired=behind)
+        begun = await wired(plan, spec, settings, env, argv, made)
         patience = self._patience(spec)
-        start = partial(Peer.start, argv, wire, name=self.name, env=env, cwd=spec.cwd, patience=patience)
-        return await started(made, start)
+        start = partial(Peer.start, begun.argv, wire, name=self.name, env=begun.env, cwd=spec.cwd, patience=patience)
+        try:
+            peer = await started(made, start, begun.ports)
+        except BaseException:
+            begun.close()
+            raise
+        peer.child.beside.append(begun.close)
+        peer.wired = begun
+        return peer
+
+    def wire_in_words(self, cwd: str) -> str:
+        """How its model would be reached from here, and where its key would be."""
+        spec = SessionSpec(cwd=cwd)
+        try:
+            plan = planned(self.card, spec, settings_of(spec, self.environ), self.env({}))
+        except ConfigError as error:
+            return error.message
+        if isinstance(plan, WirePlan):
+            return f"through the gateway to {host_of(plan.base_url)}, key outside where it is confined"
+        return f"key inside: {plan.why}"
 
     def _patience(self, spec: SessionSpec) -> Patience:
         """With the limit that the settings give for opening a session, longer on a busy machine."""

@@ -32,6 +32,23 @@ Level: TypeAlias = Literal["native", "emulated", "unsupported"]
 """The agent does it itself, we do it for the agent, or it is refused."""
 
 
+class WireVariables(msgspec.Struct, frozen=True, kw_only=True):
+    """How an agent is told where its model is and with which key: what a gateway needs to stand between."""
+
+    keys: tuple[str, ...]
+    """Variables of keys."""
+    base: str
+    """The variable of its base URL."""
+    usual: str = ""
+    """The base URL without that variable; empty: it has none."""
+    unless: tuple[str, ...] = ()
+    """Variables with which it uses another service, in another way."""
+    instead: tuple[str, ...] = ()
+    """Variables of other credentials, which it does not use when it has a key."""
+    form: Literal["", "codex", "opencode"] = ""
+    """Whose settings say it, where its variables do not."""
+
+
 class Card(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """As it is typed: `--agent NAME`, or `--agent NAME:COMMAND` where `prefix` is set."""
@@ -69,6 +86,8 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     """Files of its own in which a person may name the variable of a key, and a base URL, in the form of `writes`."""
     hosts: tuple[str, ...] = ()
     """The hosts of its service, which it reaches also where the network is limited."""
+    wire: WireVariables | None = None
+    """None: its model cannot be reached through our gateway, so that its key is inside with it."""
     transcripts: tuple[str, ...] = ()
     """Where it keeps the session `{id}` of the directory `{cwd}`; the first pattern whose variable is set counts.
     With these files the session continues on another machine. `{cwd}` has - for all but letters and digits.

@@ -42,7 +42,7 @@ from treadle.io.tasks import finished
 from treadle.policy.network import host_of, is_host, permitted, refusal, shown
 from treadle.policy.rules import RuleSet
 from treadle.sandboxed.confining import Confining, settled
-from treadle.session import Confinement, Mode, SessionSpec
+from treadle.session import Confinement, Mode, PortGrant, SessionSpec
 from treadle.sessions.session import BaseSession
 from treadle.settings import config, trust
 from treadle.settings.config import McpServer, given_servers
@@ -168,6 +168,8 @@ class HostGate:
 
     def __init__(self, who: str, hosts: tuple[str, ...]) -> None:
         self._who = who
+        self.quiet: tuple[str, ...] = ()
+        """What it is refused without a word, because it works without."""
         self._hosts = hosts
         self._granted: set[str] = set()
         self._questions = HostQuestions(None)
@@ -179,12 +181,12 @@ class HostGate:
         name = shown(host, port)
         if name in self._granted:
             return True
-        if await self._questions.reach(host, port):
+        if not permitted(self.quiet, host, port) and await self._questions.reach(host, port):
             self.refused.pop(name, None)
             return True
-        if self._emit is None:
+        if self._emit is None or permitted(self.quiet, host, port):
             # Programs look for updates and the like when they start: that is no one's question.
-            log.info("%s was refused %s outside of a turn", self._who, name)
+            log.info("%s was refused %s", self._who, name)
         elif name not in self.refused:
             self._emit(Warned(message=refusal(self._hosts, name), code="network"))
         self.refused[name] = refusal(self._hosts, name)
@@ -242,7 +244,7 @@ def in_settings(files: Sequence[str], chosen: Sequence[str]) -> NamedHosts:
     counted: list[str] = []
     new: list[str] = []
     for path in files:
-        there = _hosts(_urls(_read(path)))
+        there = _hosts(_urls(read_settings(path)))
         record = os.path.join(private_dir(os.path.join(state_dir(), "driven", "base-urls")), _key(path))
         before = KNOWN_HOSTS.load(record)
         known = there if before is None else before
@@ -266,7 +268,7 @@ def _key(path: str) -> str:
     return hashlib.sha256(os.fsencode(path)).hexdigest()[:16] + ".json"
 
 
-def _read(path: str) -> Any:
+def read_settings(path: str) -> Any:
     """What the file says; nothing when it cannot be read, since then it does not count."""
     try:
         data = read_at_most(path, MOST)
@@ -379,36 +381,52 @@ def enclosure(
     env: Mapping[str, str],
     writes: Sequence[str] = (),
     hosts: Sequence[str] = (),
+    *,
+    wired: bool = False,
 ) -> Enclosure | None:
     """The sandbox; None when neither the mode nor a person asks for one. `writes` and `hosts` are as on its card.
+    `wired`: its model is reached through our gateway, so that it needs no host for that.
 
     Raises ConfigError when this machine cannot make a sandbox that is required.
     """
     if not (methods.wanted(spec.confinement, spec.mode) or _begun_confined(spec, name, argv)):
         return None
-    spec, warning = networked(spec, name, argv, env, hosts)
+    spec, warning = networked(spec, name, argv, env, hosts, wired=wired)
     made = Enclosure(spec, name, argv, env, writes)
+    card = cards().get(name)
+    if made.gate is not None and wired and card is not None:
+        made.gate.quiet = card.hosts
     made.warning = warning
     return made
 
 
 def networked(
-    spec: SessionSpec, name: str, argv: Sequence[str], env: Mapping[str, str], hosts: Sequence[str]
+    spec: SessionSpec,
+    name: str,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    hosts: Sequence[str],
+    *,
+    wired: bool = False,
 ) -> tuple[SessionSpec, Warned | None]:
     """With the network of the program, and what a person should know about it. Where few of its acts are seen before
     they happen it reaches its model alone, unless a person chose. For that it must be known where its model is."""
     asked, warning = spec.confinement, None
     card = cards().get(name) or known(argv)
-    model = [*(card.hosts if card is not None else ()), *hosts]
+    model = [*(card.hosts if card is not None and not wired else ()), *hosts]
     if asked.network == "auto":
         unseen = spec.mode is None or spec.mode in methods.CONFINED_MODES
         limited = unseen and methods.available().network
-        warning = Warned(message=UNLIMITED.format(name), code="not_enforced") if limited and not model else None
-        asked = replace(asked, network="off" if limited and model else "on")
-    if asked.network == "off":
+        found = wired or bool(model)
+        warning = Warned(message=UNLIMITED.format(name), code="not_enforced") if limited and not found else None
+        asked = replace(asked, network="off" if limited and found else "on")
+    if asked.network == "off" and wired:
+        given = tuple(filter(None, map(host_of, addresses(spec))))
+        asked = replace(asked, hosts=tuple(dict.fromkeys((*asked.hosts, *model, *given))))
+    elif asked.network == "off":
         own = in_settings(placed(card.settings if card is not None else (), env), (*asked.hosts, *hosts))
-        given = (*in_environment(env), *filter(None, map(host_of, addresses(spec))))
-        reached = tuple(dict.fromkeys((*asked.hosts, *model, *given, *own.counted)))
+        named = (*in_environment(env), *filter(None, map(host_of, addresses(spec))))
+        reached = tuple(dict.fromkeys((*asked.hosts, *model, *named, *own.counted)))
         new = "; ".join(NEW.format(host, name) for host in own.new if host not in reached)
         warning = Warned(message=new, code="network") if new else None
         asked = replace(asked, hosts=reached)
@@ -433,12 +451,13 @@ class ConfinedStart(Protocol[Started]):
     def __call__(self, *, confinement: Confinement | None, reaching: Reaching | None) -> Awaitable[Started]: ...
 
 
-async def started(made: Enclosure | None, start: ConfinedStart[P]) -> P:
+async def started(made: Enclosure | None, start: ConfinedStart[P], ports: tuple[PortGrant, ...] = ()) -> P:
     """Start a program in its enclosure, which lasts as long as the process; `watched` then checks its turns."""
     if made is None:
         return await start(confinement=None, reaching=None)
     try:
         begun = made.now()
+        begun = replace(begun, ports=ports) if begun is not None else None
         peer = await start(confinement=begun, reaching=made.gate.reach if made.gate is not None else None)
     except BaseException:
         made.close()

@@ -20,8 +20,10 @@ import msgspec
 from treadle.agent.tools.images import look
 from treadle.drivers.card import Card, Level, newer, older
 from treadle.drivers.confined import Enclosure, Withheld, is_sealed, unchanged, watched
+from treadle.drivers.model_wire import Wired
 from treadle.errors import (
     AuthFailed,
+    BudgetExceeded,
     LimitReached,
     LineTooLong,
     MaxIterations,
@@ -60,6 +62,8 @@ LEFTOVER_GRACE = 0.5
 """How many seconds an interrupted agent has to end by itself what it had started."""
 OURS = ("rule", "mode", "hook", "nobody", "deadline", "claim")
 """Who can have denied a call, other than a person."""
+INSISTS = 4
+"""An agent that asks for so many calls in a turn which its budget does not allow is ended."""
 BAD_LINES = 100
 """The session ends after this many unreadable lines."""
 
@@ -95,6 +99,7 @@ class DrivenSession(BaseSession):
             losses=card.losses,
             sealed=is_sealed(peer),
             reaches=peer.enclosed.reaches if isinstance(peer.enclosed, Enclosure) else None,
+            wire=peer.wired.wire if isinstance(peer.wired, Wired) else None,
         )
         patience = QUESTION_SECONDS if spec.answer_seconds is None else spec.answer_seconds
         super().__init__(session_id, info, answers=spec.answers, question_seconds=patience)
@@ -106,6 +111,9 @@ class DrivenSession(BaseSession):
         self._work: Work | None = None
         self._lost: TreadleError | None = None
         self._spent = Totals()
+        self._claimed = Totals()
+        self._over_budget: BudgetExceeded | None = None
+        self._refused_calls = 0
         self._tools: dict[str, tuple[str, float]] = {}
         """Calls that have started and not ended: name and start time."""
         self._denied: set[str] = set()
@@ -115,6 +123,9 @@ class DrivenSession(BaseSession):
         self._withheld: Withheld | None = None
         self.heard_at = time.monotonic()
         self._reader = asyncio.create_task(self._listen(), name=f"what {card.name} says")
+        self._gateway = peer.wired.gateway if isinstance(peer.wired, Wired) else None
+        if self._gateway is not None:
+            self._gateway.report_to(self)
 
     def narrow(self, levels: dict[str, Level]) -> None:
         """It says of itself that it can do less than its card: what the session asks for is checked once more."""
@@ -244,6 +255,7 @@ class DrivenSession(BaseSession):
     async def _whole_turn(self, work: Work) -> TurnEnded:
         self._work, turn = work, work.turn
         self._denied.clear()
+        self._over_budget, self._refused_calls = None, 0
         try:
             await self._begin(turn)
             self._before = self._running()
@@ -310,6 +322,8 @@ class DrivenSession(BaseSession):
             return
         self._work.finished = True
         if not self._work.over.done():
+            if ended.outcome == "failed" and self._over_budget is not None:
+                ended = msgspec.structs.replace(ended, error=ErrorInfo(**self._over_budget.envelope()))
             if ended.error is not None and ended.outcome == "failed":
                 ended = msgspec.structs.replace(ended, error=(error := self._advised(ended.error)))
                 if not self._work.failed:
@@ -366,7 +380,30 @@ class DrivenSession(BaseSession):
             self.tool_ended(call, why, ok=False)
 
     def spend(self, usage: Usage) -> None:
-        """Count what a model call used, and end the turn when that exceeds the limit."""
+        """Count what the agent says that a model call used, and end the turn when that exceeds the limit. Where its
+        calls were counted as they passed, it is only a claim."""
+        if self._gateway is None or not self._gateway.calls:
+            self._count(usage)
+            return
+        self._claimed = self._claimed.plus(usage)
+        if self._info.wire is not None:
+            wire = msgspec.structs.replace(self._info.wire, claimed=self._claimed.counts())
+            self._info = msgspec.structs.replace(self._info, wire=wire)
+
+    def wire_used(self, usage: Usage) -> None:
+        self._count(usage)
+
+    def wire_noted(self, message: str, code: str) -> None:
+        self.emit(Warned(message=message, code=code))
+
+    def wire_refused(self, error: BudgetExceeded) -> None:
+        """The agent has the refusal as its service's answer, and ends its turn; one that insists is ended."""
+        self._over_budget = error
+        self._refused_calls += 1
+        if self._refused_calls >= INSISTS:
+            self.fail(error)
+
+    def _count(self, usage: Usage) -> None:
         self._spent = self._spent.plus(usage)
         self.emit(usage)
         if (error := over(self.spec.limits, self._spent)) is not None:

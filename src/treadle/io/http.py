@@ -155,6 +155,12 @@ class HttpClient:
         for connection in idle:
             await connection.close()
 
+    def abort(self) -> None:
+        """Close all that is idle at once."""
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.abort()
+
     async def _connection(self, parts: SplitResult) -> HttpConnection:
         wanted = (parts.scheme, parts.netloc)
         while self._idle:
@@ -343,6 +349,8 @@ class HttpConnection:
 class Response:
     def __init__(self, connection: HttpConnection, head: h11.Response) -> None:
         self.status = head.status_code
+        self.fields: list[tuple[bytes, bytes]] = [(bytes(name), bytes(value)) for name, value in head.headers]
+        """The headers one by one, as they came."""
         self.headers: dict[str, str] = {}
         for name, value in head.headers:
             key, text = name.decode("ascii"), value.decode("latin-1")
@@ -354,13 +362,18 @@ class Response:
         """The address that a redirect leads to, which may be relative; empty for any other answer."""
         return self.headers.get("location", "") if self.status in REDIRECTS else ""
 
+    async def raw(self) -> AsyncIterator[bytes]:
+        """The body as it arrives, packed as the service sent it."""
+        while data := await self._connection.body():
+            yield data
+
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body as it arrives, unpacked if the service compressed it unasked."""
         packed = self.headers.get("content-encoding", "identity").strip().lower()
         if packed not in ("identity", "", "gzip", "x-gzip", "deflate"):
             raise BadAddress(f"the answer is packed as {packed}, which was not requested")
         unpack = zlib.decompressobj(zlib.MAX_WBITS | 32) if packed not in ("identity", "") else None
-        while data := await self._connection.body():
+        async for data in self.raw():
             if unpack is None:
                 yield data
             while unpack is not None and data:

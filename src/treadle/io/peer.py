@@ -105,6 +105,8 @@ class Peer(Generic[Received, Sent]):
         the one who confined the program."""
         self.enclosed: TurnBounds | None = None
         """What confined it: awaited around a turn, outside of that."""
+        self.wired: object = None
+        """What stands between it and its model service, for the session that is made of it."""
         self.failure: TreadleError | None = None
         """The error that ended the conversation, raised to the one who receives or sends next."""
         self._heard: deque[Received] = deque()

@@ -24,6 +24,7 @@ from treadle.session import (
     Confinement,
     Guards,
     Limits,
+    ModelWire,
     Prompt,
     Rules,
     Session,
@@ -212,6 +213,7 @@ class AgentWork:
         self._reason: str | None = None
         self._trace = Trace()
         self._totals = TurnTotals()
+        self._wire: ModelWire | None = None
         self._seen: set[str] = set()
         """The kinds of events that occurred."""
         self._started = time.time()
@@ -268,7 +270,7 @@ class AgentWork:
             self._totals.add(event)
             self._seen.add(type(event).__name__)
             if isinstance(event, Usage) and event.source == "provider":
-                self._out.spent(_totals(self._totals.summary().usage))
+                self._out.spent(self._totals.summary().usage.counts())
             if isinstance(event, TurnEnded):
                 if not await self._go_on():
                     return made, self._out.translate(event)
@@ -330,6 +332,7 @@ class AgentWork:
     async def close(self) -> None:
         session, self.session = self.session, None
         if session is not None:
+            self._wire = session.info.wire
             await session.close()
 
     def _lost(self) -> list[Row]:
@@ -359,11 +362,12 @@ class AgentWork:
                 usage_raw={
                     "lost": [msgspec.to_builtins(row) for row in self._lost()],
                     "by_model": {
-                        model: {**_totals(totals), "estimated": totals.estimated}
+                        model: {**totals.counts(), "estimated": totals.estimated}
                         for model, totals in summary.by_model.items()
                     },
+                    **_model_wire(self._wire, usage),
                 },
-                usage=UsageTotals(**_totals(usage)) if usage.calls and not usage.estimated else UsageTotals(),
+                usage=UsageTotals(**usage.counts()) if usage.calls and not usage.estimated else UsageTotals(),
                 trace=trace,
                 artifacts=[],
                 verification=Verification(harness_ok=False),
@@ -380,12 +384,9 @@ def as_uuid(text: str) -> str:
         return str(uuid.uuid5(uuid.NAMESPACE_OID, text))
 
 
-def _totals(usage: Totals) -> dict[str, Any]:
-    return {
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "cache_read_tokens": usage.cache_read_tokens,
-        "cache_write_tokens": usage.cache_write_tokens,
-        "request_units": usage.calls,
-        "estimated_cost_usd": None if usage.cost_usd is None else round(usage.cost_usd, 9),
-    }
+def _model_wire(wire: ModelWire | None, seen: Totals) -> dict[str, Any]:
+    """How the agent's model was reached. Through the gateway, the usage is what passed, beside what it says itself."""
+    if wire is None:
+        return {}
+    facts = msgspec.to_builtins(wire)
+    return {"model_wire": {**facts, "observed": seen.counts()} if wire.way == "gateway" else facts}

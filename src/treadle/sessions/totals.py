@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -45,6 +46,17 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def total_tokens(self) -> int:
         return self.prompt_tokens + self.output_tokens
+
+    def counts(self) -> dict[str, Any]:
+        """As receipts have them."""
+        return {
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cache_read_tokens": self.cache_read_tokens,
+            "cache_write_tokens": self.cache_write_tokens,
+            "request_units": self.calls,
+            "estimated_cost_usd": None if self.cost_usd is None else round(self.cost_usd, 9),
+        }
 
     @classmethod
     def of(cls, usages: Iterable[Usage]) -> Totals:

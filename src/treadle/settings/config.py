@@ -175,6 +175,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: SandboxSettings = SandboxSettings()
     network: str | None = None
     """on, off, or a comma-separated list of the hosts that programs in the sandbox may reach."""
+    model_wire: Literal["auto", "gateway", "direct"] = "auto"
+    """How outside agents reach their models: through our gateway where that can be (auto), always, or by themselves."""
     web_fetch_private: bool = False  # whether web_fetch may reach this machine and the local network
     env: tuple[str, ...] = ()
     """Names (or `PREFIX_*`) of further environment variables that children may see."""
@@ -227,6 +229,7 @@ ENVIRONMENT: dict[str, tuple[str, ...]] = {
     "TREADLE_SYSTEM_PROMPT": ("system_prompt",),
     "TREADLE_SANDBOX": ("sandbox", "use"),
     "TREADLE_NETWORK": ("network",),
+    "TREADLE_MODEL_WIRE": ("model_wire",),
     "TREADLE_TOOLS": ("tools",),
     "TREADLE_EDITS": ("edits",),
     "TREADLE_SMALL": ("small",),
@@ -517,7 +520,7 @@ def _narrowed(base: dict[str, Any], table: dict[str, Any], path: str, ignored: l
             narrowed[key] = {"use": True}
             for name in value.keys() - {"use"}:
                 ignore(f"sandbox.{name}")
-        elif key == "network" and value == "off" or key == "bypass" and not value:
+        elif (key, value) in (("network", "off"), ("bypass", False), ("model_wire", "gateway")):
             narrowed[key] = value
         elif key == "tools":
             offered = base.get("tools")

@@ -23,6 +23,7 @@ class Wire(NamedTuple):
 NO_CONVERSATIONS = {
     "common": "what all wires share",
     "goal": "the format of a file",
+    "models": "HTTP says where a message begins and ends, and each request stands alone",
     "a2a": "HTTP says where a message begins and ends, and each request stands alone: there is no stream to follow",
 }
 """Folders without a `Connection`, each with the reason."""

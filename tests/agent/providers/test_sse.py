@@ -1,7 +1,7 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from treadle.agent.providers.http import EventDecoder, WholeDecoder, decoder_for
+from treadle.wire.models.sse import EventDecoder, WholeDecoder, decoder_for
 
 
 def decode(*chunks: bytes) -> list[bytes]:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.io.sandbox.rooms import HAS_BUBBLEWRAP, room, sh
 from tests.waiting import until
+from treadle.confinement import PortGrant
 from treadle.io.sandbox import bubblewrap, relay
 from treadle.io.sandbox import proxy as proxy_module
 from treadle.io.sandbox.proxy import Granted, Proxy, _asked, relayed, variables
@@ -180,8 +181,9 @@ def test_servers_inside_are_reached_without_it_unless_the_list_means_those_outsi
     assert variables(("a.example",), {})["no_proxy"] == "localhost,127.0.0.1,::1"
     assert variables(("a.example", "localhost:80"), {})["NO_PROXY"] == ""
     assert variables((), {})["https_proxy"] == "http://127.0.0.1:3128"
-    words = relayed(["a", "b"])
-    assert words[3:] == [relay.__file__, proxy_module.PLACE, "3128", "a", "b"]
+    assert variables(("localhost",), {}, ["127.0.0.2"])["NO_PROXY"] == "127.0.0.2"
+    words = relayed(["a", "b"], [PortGrant(3128, "/x"), PortGrant(1, "/y", "127.0.0.2")])
+    assert words[3:] == [relay.__file__, "127.0.0.1:3128=/x,127.0.0.2:1=/y", "a", "b"]
 
 
 async def test_a_group_covers_what_its_tool_names_and_otherwise_it_is_said_why_not(

@@ -53,7 +53,8 @@ def proxy(tmp_path: Path) -> Iterator[str]:
 
 def run(path: str, port: int, *argv: str) -> "subprocess.CompletedProcess[str]":
     env = {**os.environ, "http_proxy": f"http://127.0.0.1:{port}", "other": "http://127.0.0.1:1"}
-    return subprocess.run([*RELAY, path, str(port), *argv], env=env, capture_output=True, text=True, timeout=60)
+    ports = f"127.0.0.1:{port}={path}"
+    return subprocess.run([*RELAY, ports, *argv], env=env, capture_output=True, text=True, timeout=60)
 
 
 def test_the_command_reaches_the_proxy_through_the_port(proxy: str) -> None:
@@ -80,7 +81,7 @@ def test_a_command_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_only_the_command_holds_its_input_and_output(tmp_path: Path) -> None:
-    words = [*RELAY, str(tmp_path / "s"), str(free_port()), "sh", "-c", "exec >&-; exec cat >&2"]
+    words = [*RELAY, f"127.0.0.1:{free_port()}={tmp_path / 's'}", "sh", "-c", "exec >&-; exec cat >&2"]
     pipe = subprocess.PIPE
     with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None and process.stdin is not None

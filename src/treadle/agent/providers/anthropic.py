@@ -18,10 +18,11 @@ from treadle.agent.messages import (
     ToolResult,
     UserMessage,
 )
-from treadle.agent.providers.http import arguments, count, cut, decode, dollars, effort_of, from_event
+from treadle.agent.providers.http import arguments, cut, decode, effort_of, from_event
 from treadle.agent.tools.images import NOT_SHOWN, PDF
-from treadle.events import ModelRouted, TextDelta, ThinkingDelta, Usage
+from treadle.events import ModelRouted, TextDelta, ThinkingDelta
 from treadle.wire.common.images import encoded
+from treadle.wire.models.families import anthropic_used
 
 FINISH: dict[str, FinishReason] = {
     "end_turn": "stop",
@@ -254,26 +255,13 @@ class AnthropicReader:
             calls=tuple(_call(block) for block in blocks if block.start.get("type") == "tool_use"),
             model=self._model,
         )
-        return Reply(message=message, finish=FINISH.get(self._stop, "other"), usage=self._used())
+        usage = anthropic_used(self._usage, self._model, self._id)
+        return Reply(message=message, finish=FINISH.get(self._stop, "other"), usage=usage)
 
     def _thought(self, block: _Block) -> Thinking:
         if block.start["type"] == "redacted_thinking":
             return Thinking(raw=block.start, provider=self._provider)
         return Thinking(text="".join(block.text), signature=block.signature or None, provider=self._provider)
-
-    def _used(self) -> Usage | None:
-        usage = Usage(
-            model=self._model,
-            input_tokens=count(self._usage, "input_tokens"),
-            output_tokens=count(self._usage, "output_tokens"),
-            cache_read_tokens=count(self._usage, "cache_read_input_tokens"),
-            cache_write_tokens=count(self._usage, "cache_creation_input_tokens"),
-            cost_usd=dollars(self._usage),
-            request_id=self._id,
-        )
-        # The fields are mandatory here, so services that count nothing send zeros.
-        known = usage.input_tokens or usage.output_tokens or usage.cache_read_tokens or usage.cost_usd is not None
-        return usage if known else None
 
 
 def _call(block: _Block) -> ToolCall:

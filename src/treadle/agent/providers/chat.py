@@ -22,10 +22,11 @@ from treadle.agent.messages import (
     ToolResult,
     UserMessage,
 )
-from treadle.agent.providers.http import arguments, cut, data_url, decode, effort_of, from_event, tables, used
+from treadle.agent.providers.http import arguments, cut, data_url, decode, effort_of, from_event, tables
 from treadle.agent.tools.images import NOT_SHOWN, PDF
 from treadle.events import ModelRouted, TextDelta, ThinkingDelta, Usage
 from treadle.sessions.session import new_id
+from treadle.wire.models.families import used
 
 # Turns a JSON Schema into a llama.cpp grammar that allows no white space.
 #

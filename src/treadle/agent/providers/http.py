@@ -17,7 +17,7 @@ from treadle import __version__
 from treadle.agent.messages import Image, ModelRequest, Reply, ReplyItem
 from treadle.agent.providers.known import Price, cost
 from treadle.errors import AuthFailed, ConfigError, ContextOverflow, LineTooLong, ProviderError, RateLimited
-from treadle.events import ErrorInfo, Retrying, TextDelta, Usage
+from treadle.events import ErrorInfo, Retrying, TextDelta
 from treadle.redact import Redactor
 from treadle.session import Effort, Reasoning
 from treadle.wire.common import images as wire
@@ -202,6 +202,8 @@ def from_status(
 def from_response(
     status: int, headers: Mapping[str, str], body: bytes, *, provider: str, hint: str | None = None
 ) -> ProviderError:
+    from treadle.wire.models.families import retry_after  # imported here because few calls fail
+
     message, kind = message_and_kind(body)
     error = from_status(
         status, message, provider=provider, kind=kind, retry_after=retry_after(headers, time.time()), hint=hint
@@ -241,40 +243,6 @@ def without_key(key: str) -> Iterator[None]:
         raise
 
 
-def retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds to wait as the service asked: `retry-after-ms`, or `Retry-After` in seconds or as a date."""
-    try:
-        if "retry-after-ms" in headers:
-            return max(0.0, float(headers["retry-after-ms"]) / 1000)
-        text = headers.get("retry-after", "")
-        if not text:
-            return _reset(headers, now)
-        try:
-            return max(0.0, float(text))
-        except ValueError:
-            import email.utils
-
-            return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - now)
-    except (ValueError, OverflowError):
-        return None
-
-
-def _reset(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds until the exhausted limit resets, where a service reports only that."""
-    from datetime import datetime
-
-    waits = []
-    for name, value in headers.items():
-        kind, _, last = name.lower().rpartition("-")
-        if last != "reset" or not kind.startswith("anthropic-ratelimit-") or headers.get(f"{kind}-remaining") != "0":
-            continue
-        waits.append(datetime.fromisoformat(value).timestamp() - now)
-    text = headers.get("x-ratelimit-reset", "")
-    if text.isdigit():  # a point in time, in seconds or milliseconds
-        waits.append(int(text) / (1000 if len(text) > 11 else 1) - now)
-    return max(0.0, max(waits)) if waits else None
-
-
 def message_and_kind(body: bytes) -> tuple[str, str]:
     """The message and the type in an error body, whatever its form."""
     try:
@@ -307,142 +275,9 @@ def _text(value: Any) -> str:
     return text[:LONGEST]
 
 
-# Reading a model's streamed reply: server-sent events, tool arguments and token counts.
-
-# Parses server-sent events from bytes. Pure, and fast because every streamed word of a model goes through it.
-#
-# Of an event only `data` is kept: the APIs we speak repeat its name inside it. Lines may end in LF, CRLF or CR; an
-# event may span many chunks, which are joined once at its end, never one by one.
-
-BOM = b"\xef\xbb\xbf"
-CAP = 256 * 1024 * 1024
-
-
-class EventDecoder:
-    def __init__(self, cap: int = CAP) -> None:
-        self._cap = cap
-        self._parts: list[bytes] = []
-        self._size = 0
-        self._open_line = True
-        """Whether the last byte so far did not end a line."""
-        self._after_cr = False
-        self._begun = False
-        self.last_id = b""
-        """That of the last event that had one, from which a stream can be taken up again."""
-        self.retry: int | None = None
-        """How many milliseconds the server wants us to wait before that."""
-
-    def again(self) -> EventDecoder:
-        """For the stream that continues this one."""
-        other = EventDecoder(self._cap)
-        other.last_id, other.retry = self.last_id, self.retry
-        return other
-
-    def feed(self, chunk: bytes) -> list[bytes]:
-        """The data of the events that this chunk completes, in order."""
-        if chunk and (self._after_cr or b"\r" in chunk):
-            chunk = self._plain(chunk)
-        if not chunk:
-            return []
-        ends_here = b"\n\n" in chunk or (not self._open_line and chunk[0] == 10)
-        self._open_line = chunk[-1] != 10
-        if not ends_here:
-            self._keep(chunk)
-            return []
-        if self._parts:
-            chunk = b"".join([*self._parts, chunk])
-        if not self._begun:
-            self._begun = True
-            chunk = chunk.removeprefix(BOM)
-        blocks = chunk.split(b"\n\n")
-        self._parts = []
-        self._size = 0
-        self._keep(blocks.pop())
-        return self._datas(blocks)
-
-    def end(self) -> list[bytes]:
-        """What was still open when the stream ended; some services forget the last blank line."""
-        data = _data(b"".join(self._parts).removeprefix(BOM))
-        self._parts = []
-        return [] if data is None else [data]
-
-    def _datas(self, blocks: list[bytes]) -> list[bytes]:
-        out = []
-        for block in blocks:
-            # Nearly every event is a line of data, alone or after its name; all others take the slow path.
-            at = block.find(b"data: ")
-            alone = at == 0 or (at > 0 and block.startswith(b"event:") and block.find(b"\n") == at - 1)
-            if alone and block.find(b"\n", at) < 0:
-                out.append(block[at + 6 :])
-                continue
-            data = _data(block)
-            self._note_place(block)
-            if data is not None:
-                out.append(data)
-        return out
-
-    def _note_place(self, block: bytes) -> None:
-        for line in block.split(b"\n"):
-            name, _, value = line.partition(b":")
-            value = value.removeprefix(b" ")
-            if name == b"id" and b"\0" not in value:
-                self.last_id = value
-            elif name == b"retry" and value.isdigit():
-                self.retry = int(value)
-
-    def _keep(self, chunk: bytes) -> None:
-        self._size += len(chunk)
-        if self._size > self._cap:
-            raise LineTooLong(f"an event is larger than {self._cap} bytes")
-        if chunk:
-            self._parts.append(chunk)
-
-    def _plain(self, chunk: bytes) -> bytes:
-        """All line ends as LF. A CR at the end of a chunk ends the line at once; an LF that follows belongs to it."""
-        if self._after_cr and chunk.startswith(b"\n"):
-            chunk = chunk[1:]
-            self._after_cr = False
-            if not chunk:
-                return chunk
-        self._after_cr = chunk.endswith(b"\r")
-        return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-
-
-class WholeDecoder:
-    """For a service that answers with one JSON document although it was asked to stream: that is the only event."""
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-
-    def feed(self, chunk: bytes) -> list[bytes]:
-        self._parts.append(chunk)
-        return []
-
-    def end(self) -> list[bytes]:
-        body = b"".join(self._parts)
-        if body.lstrip().startswith((b"{", b"[")):
-            return [body]
-        events = EventDecoder()
-        return events.feed(body) + events.end()
-
-
-def decoder_for(content_type: str) -> EventDecoder | WholeDecoder:
-    return WholeDecoder() if "application/json" in content_type else EventDecoder()
-
-
-def _data(block: bytes) -> bytes | None:
-    lines = [line for line in block.split(b"\n") if line.startswith(b"data:") or line == b"data"]
-    if not lines:
-        return None
-    return b"\n".join([line[5:].removeprefix(b" ") for line in lines])
-
-
 # What the three readers share: decoding an event, tool arguments, token counts.
 
 T = TypeVar("T")
-
-MOST = 1 << 53
-"""Programs that read JSON cannot be relied on to handle larger numbers."""
 
 
 def decode(decoder: msgspec.json.Decoder[T], data: bytes, provider: str) -> T:
@@ -497,36 +332,6 @@ def arguments(text: str) -> dict[str, Any]:
 def tables(value: Any) -> list[dict[str, Any]]:
     """The tables in a list; a service may put anything there."""
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
-
-
-def count(table: Any, *names: str) -> int:
-    """A number of tokens, through nested tables; anything else that a service puts there counts as 0."""
-    for name in names:
-        table = table.get(name) if isinstance(table, dict) else None
-    known = isinstance(table, (int, float)) and not isinstance(table, bool) and 0 <= table < MOST
-    return int(table) if known else 0
-
-
-def dollars(table: Any) -> float | None:
-    value = table.get("cost") if isinstance(table, dict) else None
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-
-def used(usage: Any, model: str, request_id: str | None, given: str, made: str) -> Usage:
-    """What an OpenAI-like service counted; `given` and `made` are its words for input and output."""
-    details = f"{given}_tokens_details"
-    read = count(usage, details, "cached_tokens") or count(usage, "prompt_cache_hit_tokens")
-    written = count(usage, details, "cache_write_tokens")
-    return Usage(
-        model=model,
-        input_tokens=max(0, count(usage, f"{given}_tokens") - read - written),
-        output_tokens=count(usage, f"{made}_tokens"),
-        cache_read_tokens=read,
-        cache_write_tokens=written,
-        reasoning_tokens=count(usage, f"{made}_tokens_details", "reasoning_tokens"),
-        cost_usd=dollars(usage),
-        request_id=request_id,
-    )
 
 
 def effort_of(request: ModelRequest) -> Effort:
@@ -699,6 +504,8 @@ class HttpProvider:
         return retrying(lambda: self._attempt(body), self._endpoint.retry, self._clock)
 
     async def _attempt(self, body: bytes) -> AsyncGenerator[ReplyItem, None]:
+        from treadle.wire.models.sse import decoder_for  # imported here because a scripted model does not need it
+
         began = time.monotonic()
         reader = self._format.reader(self.name, self.model)
         client = self._open()

@@ -18,9 +18,10 @@ from treadle.agent.messages import (
     ToolResult,
     UserMessage,
 )
-from treadle.agent.providers.http import cut, data_url, decode, effort_of, from_event, tables, used
+from treadle.agent.providers.http import cut, data_url, decode, effort_of, from_event, tables
 from treadle.agent.tools.images import NOT_SHOWN, PDF
 from treadle.events import ModelRouted, TextDelta, ThinkingDelta, Usage
+from treadle.wire.models.families import used
 
 REASONS = re.compile(r"(^|/)(o\d|gpt-[5-9]|codex)")
 """Models that reason: only they accept a request for encrypted reasoning."""

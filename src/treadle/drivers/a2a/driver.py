@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from treadle.agent.providers.http import decoder_for
 from treadle.agent.tools.images import look
 from treadle.drivers.agent import DrivenAgent
 from treadle.drivers.card import Card
@@ -50,6 +49,7 @@ from treadle.wire.a2a.messages import (
     send_written,
 )
 from treadle.wire.common.images import media_type
+from treadle.wire.models.sse import decoder_for
 
 # Calls an A2A agent: JSON-RPC over HTTP, in the version that its card names.
 

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from treadle.drivers.card import Card, Level, Loss, dropped, emulated, levels
+from treadle.drivers.card import Card, Level, Loss, WireVariables, dropped, emulated, levels
 
 _card = partial(
     Card,
@@ -84,6 +84,12 @@ CARDS = (
         directory="--include-directories={path}",
         writes=("~/.gemini",),
         settings=("~/.gemini/settings.json",),
+        wire=WireVariables(
+            keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+            base="GOOGLE_GEMINI_BASE_URL",
+            usual="https://generativelanguage.googleapis.com",
+            unless=("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_APPLICATION_CREDENTIALS"),
+        ),
         hosts=("generativelanguage.googleapis.com", "cloudcode-pa.googleapis.com", "oauth2.googleapis.com"),
         capabilities=_capabilities(resume="unsupported", cost="unsupported", usage="emulated", results="unsupported"),
         losses={
@@ -110,6 +116,12 @@ CARDS = (
         sets={"OPENCODE_DISABLE_AUTOUPDATE": "1"},
         writes=("~/.config/opencode", "~/.local/share/opencode", "~/.local/state/opencode", "~/.cache/opencode"),
         settings=("$OPENCODE_CONFIG|~/.config/opencode/opencode.json", "~/.config/opencode/opencode.jsonc"),
+        wire=WireVariables(
+            keys=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"),
+            base="OPENCODE_CONFIG_CONTENT",
+            unless=("OPENCODE_API_KEY", "GEMINI_API_KEY"),
+            form="opencode",
+        ),
         capabilities=_capabilities(fork="native", usage="emulated", add_dirs="emulated"),
         losses={**_LOSSES, "Usage": emulated("only the last model call of a turn; the cost covers all of them")},
         notes=(
@@ -133,6 +145,11 @@ CARDS = (
         directory="--include-directories={path}",
         writes=("~/.qwen",),
         settings=("~/.qwen/settings.json",),
+        wire=WireVariables(
+            keys=("OPENAI_API_KEY",),
+            base="OPENAI_BASE_URL",
+            unless=("DASHSCOPE_API_KEY", "BAILIAN_CODING_PLAN_API_KEY"),
+        ),
         capabilities=_capabilities(cost="unsupported"),
         losses={**_LOSSES, "Usage.cost_usd": dropped("it does not report it")},
         notes=(
@@ -155,6 +172,11 @@ CARDS = (
         directory="--add-dir={path}",
         sets={"COPILOT_AUTO_UPDATE": "false"},
         writes=("$COPILOT_HOME|~/.copilot", "~/.cache/copilot"),
+        wire=WireVariables(
+            keys=("COPILOT_PROVIDER_API_KEY",),
+            base="COPILOT_PROVIDER_BASE_URL",
+            instead=("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"),
+        ),
         capabilities=_capabilities(cost="unsupported"),
         losses={**_LOSSES, "Usage.cost_usd": dropped("it does not report it")},
         notes=(*_NOTES, "Refusing a permission ends the turn.", "It masks the value of its key in its output."),
@@ -172,6 +194,7 @@ CARDS = (
         ),
         writes=("$KIMI_CODE_HOME|~/.kimi-code",),
         settings=("$KIMI_CODE_HOME/config.toml|~/.kimi-code/config.toml",),
+        wire=WireVariables(keys=("KIMI_MODEL_API_KEY",), base="KIMI_MODEL_BASE_URL", instead=("KIMI_API_KEY",)),
         capabilities=_capabilities(fork="native", usage="unsupported", cost="unsupported"),
         losses={**_LOSSES, "Usage": dropped("it reports only how full the context is")},
         notes=_NOTES,

@@ -1,6 +1,6 @@
 """Claude Code."""
 
-from treadle.drivers.card import Card, dropped, emulated, levels
+from treadle.drivers.card import Card, WireVariables, dropped, emulated, levels
 
 CARDS = (
     Card(
@@ -21,6 +21,13 @@ CARDS = (
         adapters=("claude-agent-acp", "claude-code-acp"),
         settings=("$CLAUDE_CONFIG_DIR/settings.json|~/.claude/settings.json",),
         hosts=("api.anthropic.com", "platform.claude.com", "claude.ai"),
+        wire=WireVariables(
+            keys=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+            base="ANTHROPIC_BASE_URL",
+            usual="https://api.anthropic.com",
+            unless=("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"),
+            instead=("CLAUDE_CODE_OAUTH_TOKEN",),
+        ),
         transcripts=("$CLAUDE_CONFIG_DIR/projects/{cwd}/{id}.jsonl", "~/.claude/projects/{cwd}/{id}.jsonl"),
         capabilities=levels(
             native="streaming thinking tools results permissions changed_input questions interrupt resume fork usage "

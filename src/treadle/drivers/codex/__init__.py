@@ -1,6 +1,6 @@
 """Codex."""
 
-from treadle.drivers.card import Card, dropped, emulated, levels
+from treadle.drivers.card import Card, WireVariables, dropped, emulated, levels
 
 CARDS = (
     Card(
@@ -17,6 +17,12 @@ CARDS = (
         adapters=("codex-acp",),
         settings=("$CODEX_HOME/config.toml|~/.codex/config.toml",),
         hosts=("api.openai.com", "auth.openai.com", "chatgpt.com"),
+        wire=WireVariables(
+            keys=("OPENAI_API_KEY", "CODEX_API_KEY"),
+            base="OPENAI_BASE_URL",
+            usual="https://api.openai.com/v1",
+            form="codex",
+        ),
         transcripts=(
             "$CODEX_HOME/sessions/*/*/*/rollout-*-{id}.jsonl",
             "~/.codex/sessions/*/*/*/rollout-*-{id}.jsonl",

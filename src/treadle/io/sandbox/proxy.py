@@ -16,12 +16,13 @@ import socket
 import sys
 import threading
 import tomllib
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
 
+from treadle.confinement import PortGrant
 from treadle.errors import NotFound, TreadleError
 from treadle.io import scratch
 from treadle.io.process.programs import run_program
@@ -232,17 +233,23 @@ class Refused(Exception):
 FAILURES = (Refused, OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError)
 
 
-def relayed(argv: list[str]) -> list[str]:
-    """The command with the relay as its parent."""
+def leads_outside(hosts: Iterable[str]) -> bool:
+    """Whether this list names the machine itself: what programs send to its addresses then goes through the proxy."""
+    return any(host.partition(":")[0] in LOCAL for host in hosts)
+
+
+def relayed(argv: list[str], ports: Sequence[PortGrant]) -> list[str]:
+    """The command with the relay as its parent. `ports`: with the paths of their sockets inside."""
     relay = os.path.join(os.path.dirname(__file__), "relay.py")
-    return [sys.executable, "-I", "-S", relay, PLACE, str(PORT), *argv]
+    return [sys.executable, "-I", "-S", relay, ",".join(f"{host}:{port}={place}" for port, place, host in ports), *argv]
 
 
-def variables(hosts: tuple[str, ...], env: Mapping[str, str]) -> dict[str, str]:
+def variables(hosts: tuple[str, ...], env: Mapping[str, str], direct: Sequence[str] = ()) -> dict[str, str]:
     """What makes programs use it, beside what is in `env`. Servers inside are reached directly, unless the list means
-    those of this machine. Java reads none of these variables: its builders are told by options of theirs."""
-    outside = any(host.partition(":")[0] in LOCAL for host in hosts)
-    local = "" if outside else ",".join(LOCAL)
+    those of this machine; but always what is at one of the addresses `direct`. Java reads none of these variables: its
+    builders are told by options of theirs."""
+    outside = leads_outside(hosts)
+    local = ",".join(dict.fromkeys((*(() if outside else LOCAL), *direct)))
     used = dict.fromkeys(VARIABLES, f"http://127.0.0.1:{PORT}")
     options = [f"-D{kind}.proxy{what}" for kind in ("http", "https") for what in ("Host=127.0.0.1", f"Port={PORT}")]
     options += ["-Dhttp.nonProxyHosts="] if outside else []

@@ -1,7 +1,8 @@
-"""Inside a sandbox without a network: offers the proxy's socket as a local port, and runs the command.
+"""Inside a sandbox without a network: offers sockets of ours, such as the proxy's, as local ports, and runs a command.
 
-Where that port is taken, as in a network that commands share, it is another one, also in the command's environment.
-A program of its own, `python -I -S relay.py SOCKET PORT COMMAND...`; it imports none of our modules.
+Where a port is taken, as in a network that commands share, it is another one, also in the command's words and
+environment. A program of its own, `python -I -S relay.py HOST:PORT=SOCKET,... COMMAND...`; it imports nothing
+of ours.
 """
 
 import os
@@ -10,16 +11,21 @@ import sys
 import threading
 
 
-def main(path: str, port: int, argv: list[str]) -> int:
-    usual = f"http://127.0.0.1:{port}"
-    try:
-        listener = socket.create_server(("127.0.0.1", port))
-    except OSError:
-        listener = socket.create_server(("127.0.0.1", 0))
-    offered = f"http://127.0.0.1:{listener.getsockname()[1]}"
+def main(ports: str, argv: list[str]) -> int:
+    offered, moved = [], []
+    for address, _, path in (one.partition("=") for one in ports.split(",")):
+        host, _, port = address.partition(":")
+        try:
+            listener = socket.create_server((host, int(port)))
+        except OSError:
+            listener = socket.create_server((host, 0))
+            moved.append((f"//{address}", f"//{host}:{listener.getsockname()[1]}"))
+        offered.append((listener, path))
     child = os.fork()
     if child == 0:
-        os.environ.update({name: offered for name, value in os.environ.items() if value == usual})
+        for before, now in moved:
+            argv = [word.replace(before, now) for word in argv]
+            os.environ.update({name: value.replace(before, now) for name, value in os.environ.items()})
         try:
             os.execvp(argv[0], argv)
         except OSError as error:
@@ -29,7 +35,8 @@ def main(path: str, port: int, argv: list[str]) -> int:
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1):  # only the command holds them, so that closing one is noticed
         os.dup2(null, stream)
-    threading.Thread(target=serve, args=(listener, path), daemon=True).start()
+    for listener, path in offered:
+        threading.Thread(target=serve, args=(listener, path), daemon=True).start()
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
@@ -38,6 +45,7 @@ def main(path: str, port: int, argv: list[str]) -> int:
 def serve(listener: socket.socket, path: str) -> None:
     while True:
         here, _ = listener.accept()
+        here.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else a stream's small pieces wait for each other
         there = socket.socket(socket.AF_UNIX)
         try:
             there.connect(path)
@@ -63,4 +71,4 @@ def pump(reader: socket.socket, writer: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], int(sys.argv[2]), sys.argv[3:]))
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

@@ -29,9 +29,9 @@ from treadle.io.sandbox import bubblewrap, landlock, methods, parted, places, se
 from treadle.io.sandbox.bubblewrap import Mounts, SharedNetwork
 from treadle.io.sandbox.limits import BoundedProgram
 from treadle.io.sandbox.places import count_run, count_start, is_under
-from treadle.io.sandbox.proxy import Granted, Passage, Proxy, Reaching, relayed, variables
+from treadle.io.sandbox.proxy import PLACE, PORT, Granted, Passage, Proxy, Reaching, relayed, variables
 from treadle.io.tasks import within
-from treadle.session import Confinement, RelayGrant
+from treadle.session import Confinement, PortGrant, RelayGrant
 
 # What confined programs may have done outside: for each connection to a socket in the sandbox, a program of ours
 # runs.
@@ -203,9 +203,13 @@ async def _begin(
 ) -> Child:
     beside: list[Passage] = []
     count_start(confinement.write)
+    offered = [grant._replace(socket=_place(grant)) for grant in confinement.ports]
     if confinement.network == "off" and (confinement.hosts or reaching is not None):
         beside.append(Proxy(confinement.hosts, reaching, public=confinement.public))
-        command, env = relayed(command), {**env, **variables(confinement.hosts, env)}
+        offered.append(PortGrant(PORT, PLACE))
+        env = {**env, **variables(confinement.hosts, env, [grant.host for grant in confinement.ports])}
+    if confinement.network == "off" and offered:
+        command = relayed(command, offered)
     if confinement.relay is not None and methods.available().method == "bubblewrap":
         beside.append(Outside(confinement.relay))
     if methods.available().divides:
@@ -277,6 +281,7 @@ def _wrapped(
             raise LocalError("the sandbox cannot be made: the program bwrap has gone")
         filtered = seccomp.program() is not None
         passages = [(server.path, server.place) for server in beside]
+        passages += [(grant.socket, _place(grant)) for grant in confinement.ports]
         mounts = bubblewrap.Mounts(confinement, divided=methods.available().divides, network=network)
         outer = bubblewrap.command(
             program, confinement, os.path.realpath(cwd), filtered=filtered, passages=passages, mounts=mounts
@@ -289,6 +294,11 @@ def _wrapped(
         wrapped = _Wrapped([*landlock.command(confinement), *argv], confinement)
         return wrapped, bubblewrap.in_temp(env, confinement.temp, confinement) if confinement.temp else env
     raise LocalError("the sandbox cannot be made: " + "; ".join(methods.available().problems))
+
+
+def _place(grant: PortGrant) -> str:
+    """The path of its socket inside."""
+    return f"/run/treadle-port-{grant.port}"
 
 
 def find_program(name: str, env: Mapping[str, str], cwd: str) -> str:

@@ -1,0 +1,476 @@
+"""The gateway of one run: HTTP/1.1 between an agent and its model service, streamed both ways.
+
+The reply is passed on as it comes. A connection upstream that breaks in the middle of a reply breaks the agent's, too:
+a client can tell half a reply from a whole one, and ours must look like the service's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import logging
+import os
+import re
+import time
+import zlib
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+import h11
+import msgspec
+
+from treadle.confinement import PortGrant
+from treadle.errors import BudgetExceeded
+from treadle.events import Usage
+from treadle.gateway.governor import AccountGovernor
+from treadle.gateway.spending import Reserved, Spending
+from treadle.io.http import HttpClient, HttpError, Response
+from treadle.io.sandbox.proxy import Passage
+from treadle.wire.models import families
+from treadle.wire.models.families import AskedCall, Family, ReplyMeter
+
+if TYPE_CHECKING:
+    import ssl
+
+log = logging.getLogger(__name__)
+HOST, SECOND_HOST = "127.0.0.1", "127.0.0.2"
+"""The second where the sandbox's proxy has all that goes to the first."""
+PORT = 3129
+"""Where it is inside a sandbox without a network, unless that port is taken there."""
+LARGEST_HEAD = 64 * 1024
+LARGEST_REQUEST = 64 * 1024 * 1024
+"""Bytes of a request's body; the services themselves take 20 to 32 MB."""
+LARGEST_ERROR = 1024 * 1024
+CHUNK = 64 * 1024
+CONNECT_SECONDS = 30.0
+IDLE_SECONDS = 3600.0
+"""The agent's client has a limit of its own, which is shorter: this one is for a client that is gone."""
+PLACEHOLDER = "treadle-run-"
+_VERSION = re.compile(r"v\d\w*")
+_HOP = {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"}
+_HOP |= {"transfer-encoding", "upgrade", "expect"}
+_OURS = {"host", "content-length", "accept-encoding"}
+
+
+class Upstream(msgspec.Struct, frozen=True, kw_only=True):
+    """The service that the agent would use by itself."""
+
+    base_url: str
+    secrets: dict[str, str]
+    """Each placeholder, and the key that it stands for."""
+    authorities: str = ""
+    """A file of certificates that count besides the system's."""
+
+    def __repr__(self) -> str:
+        return f"Upstream({urlsplit(self.base_url).hostname})"
+
+
+class Refusal(Exception):
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class HttpAsk(NamedTuple):
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def path(self) -> str:
+        return self.target.partition("?")[0]
+
+
+class GatewayListener(Protocol):
+    """Who is told what passes: the session of the agent."""
+
+    def wire_used(self, usage: Usage) -> None:
+        """A call has ended, as the service counted it."""
+        ...
+
+    def wire_noted(self, message: str, code: str) -> None:
+        """What a person should know."""
+        ...
+
+    def wire_refused(self, error: BudgetExceeded) -> None:
+        """A call was not made."""
+        ...
+
+
+class ModelGateway(Passage):
+    def __init__(
+        self, upstream: Upstream, spending: Spending, governor: AccountGovernor, *, apart: bool, host: str = HOST
+    ) -> None:
+        """`apart`: the agent has no network, so that a Unix socket is bound into its sandbox."""
+        super().__init__("", "model")
+        self._listener: GatewayListener | None = None
+        self._pending: list[Callable[[GatewayListener], None]] = []
+        """What was to be told before there was anyone to tell."""
+        self.spending = spending
+        self.calls = 0
+        self._upstream = upstream
+        self._base = urlsplit(upstream.base_url)
+        before, _, last = self._base.path.rstrip("/").rpartition("/")
+        self._hidden, self._shown = (before, f"/{last}") if _VERSION.fullmatch(last) else (f"{before}/{last}", "")
+        self._hidden = self._hidden.rstrip("/")
+        """The path of the base URL: what only we see of it, as some have a key there, and what the agent sees."""
+        self._governor = governor
+        self._apart = apart
+        self._host = host
+        self._port = PORT
+        self._client = HttpClient({}, connect_seconds=CONNECT_SECONDS, idle_seconds=IDLE_SECONDS, tls=_tls(upstream))
+        self._unmetered: set[str] = set()
+        self._waiting_until = 0.0
+
+    @property
+    def url(self) -> str:
+        """The base URL of the service as the agent is to use it."""
+        return f"http://{self._host}:{self._port}{self._shown}"
+
+    @property
+    def ports(self) -> tuple[PortGrant, ...]:
+        """What its sandbox must offer."""
+        return (PortGrant(self._port, self.path, self._host),) if self._apart else ()
+
+    def report_to(self, listener: GatewayListener) -> None:
+        self._listener, pending, self._pending = listener, self._pending, []
+        for call in pending:
+            call(listener)
+
+    def _tell(self, call: Callable[[GatewayListener], None]) -> None:
+        if self._listener is None:
+            self._pending.append(call)
+        else:
+            call(self._listener)
+
+    async def start(self) -> None:
+        if self._apart:
+            await super().start()
+            return
+        self._server = await asyncio.start_server(self._visit, self._host, 0)
+        self._port = self._server.sockets[0].getsockname()[1]
+
+    def close(self) -> None:
+        super().close()
+        self._client.abort()
+
+    # One connection of the agent
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        http = h11.Connection(h11.SERVER, max_incomplete_event_size=LARGEST_HEAD)
+        try:
+            while (asked := await self._next(http, reader, writer)) is not None:
+                if not await _unless_gone(self._answer(asked, http, writer), http, reader):
+                    return
+                if http.our_state is not h11.DONE or http.their_state is not h11.DONE:
+                    return
+                http.start_next_cycle()
+        except Refusal as why:
+            await _say(http, writer, why.status, families.refusal("chat", why.status, str(why)))
+        except (h11.RemoteProtocolError, h11.LocalProtocolError) as error:
+            log.info("the agent does not speak HTTP here: %s", error)
+        except OSError:
+            pass  # the agent has left
+
+    async def _next(
+        self, http: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> HttpAsk | None:
+        """The next request, whole; None when there is none any more."""
+        head: h11.Request | None = None
+        body = bytearray()
+        while True:
+            event = http.next_event()
+            if event is h11.NEED_DATA:
+                if http.they_are_waiting_for_100_continue:
+                    writer.write(http.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
+                http.receive_data(await reader.read(CHUNK))
+            elif isinstance(event, h11.Request):
+                head = event
+            elif isinstance(event, h11.Data):
+                body += event.data
+                if len(body) > LARGEST_REQUEST:
+                    raise Refusal(413, f"treadle: the request is larger than {LARGEST_REQUEST >> 20} MB")
+            elif isinstance(event, h11.EndOfMessage) and head is not None:
+                headers: dict[str, str] = {}
+                for name, value in head.headers:
+                    key, text = name.decode("ascii"), value.decode("latin-1")
+                    headers[key] = f"{headers[key]}, {text}" if key in headers else text
+                return HttpAsk(head.method.decode(), head.target.decode("latin-1"), headers, bytes(body))
+            else:
+                return None
+
+    async def _answer(self, asked: HttpAsk, http: h11.Connection, writer: asyncio.StreamWriter) -> None:
+        form = families.form_of(asked.path)
+        try:
+            self._check(asked)
+            await self._forward(asked, http, writer)
+        except Refusal as why:
+            await _say(http, writer, why.status, families.refusal(form, why.status, str(why)))
+        except BudgetExceeded as error:
+            log.info("a call was refused: %s", error)
+            await _say(http, writer, 400, families.refusal(form, 400, f"treadle: {error.message}"))
+            self._refused(error)
+        except HttpError as error:
+            log.info("%s %s failed: %s", asked.method, asked.path, error)
+            if http.our_state is h11.SEND_BODY:
+                raise ConnectionAbortedError from error
+            message = self._without_keys(f"treadle: no answer from {self._base.hostname}: {error}")
+            await _say(http, writer, 502, families.refusal(form, 502, message))
+
+    def _check(self, asked: HttpAsk) -> None:
+        given = f"{asked.target}\n" + "\n".join(asked.headers.values())
+        if not any(_holds(given, placeholder) for placeholder in self._upstream.secrets):
+            raise Refusal(401, "treadle: this request does not carry the key that this run was given")
+        if "upgrade" in asked.headers.get("connection", "").lower():
+            raise Refusal(426, "treadle: this gateway speaks plain HTTP only")
+        if not asked.target.startswith(f"{self._shown}/") or _climbs(asked.path):
+            raise Refusal(404, f"treadle: the model's service is at {self._shown or '/'}, not at {asked.path[:200]}")
+
+    # One call
+
+    async def _forward(self, asked: HttpAsk, http: h11.Connection, writer: asyncio.StreamWriter) -> None:
+        family = families.family_of(asked.path) if asked.method == "POST" else None
+        call = families.asked_call(family, asked.path, asked.body) if family is not None else None
+        if call is None:
+            await self._exchange(asked, None, None, http, writer)
+            return
+        reserved = await self.spending.reserve(call)
+        try:
+            if reserved.body is not None:
+                asked = asked._replace(body=reserved.body)
+                self._note(reserved.note, "budget")
+            await self._exchange(asked, call, reserved, http, writer)
+        finally:
+            self.spending.release(reserved)
+
+    async def _exchange(
+        self,
+        asked: HttpAsk,
+        call: AskedCall | None,
+        reserved: Reserved | None,
+        http: h11.Connection,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        url = f"{self._base.scheme}://{self._base.netloc}{self._hidden}{self._with_keys(asked.target)}"
+        began, waited = time.monotonic(), 0.0
+        while True:
+            await self._governor.turn(self._announce_wait)
+            async with self._client.request(asked.method, url, asked.body, self._headers(asked.headers)) as response:
+                log.info("%s %s: %d", asked.method, asked.path, response.status)
+                if response.status < 400:
+                    self._governor.succeeded()
+                    await self._stream(response, asked, call, began, http, writer)
+                    return
+                body = await response.beginning(LARGEST_ERROR)
+                again = self._governor.refused(response.status, response.headers, body, waited)
+                if call is None or again is None:
+                    await self._fail(response, body, http, writer)
+                    return
+            waited += again
+
+    def _announce_wait(self, until: float) -> None:
+        if until > self._waiting_until + 1:
+            self._waiting_until = until
+            when = time.strftime("%H:%M:%S", time.localtime(until))
+            self._note(f"waiting for the model until {when}: its service limits this account", "rate_limited")
+
+    async def _stream(
+        self,
+        response: Response,
+        asked: HttpAsk,
+        call: AskedCall | None,
+        began: float,
+        http: h11.Connection,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        kind, packed = (response.headers.get(name, "") for name in ("content-type", "content-encoding"))
+        count = CountedReply(self, call, ReplyMeter(call.family, call.model, kind) if call else None, packed, began)
+        fields = [(name, value) for name, value in response.fields if name.decode("ascii") not in _HOP]
+        writer.write(http.send(h11.Response(status_code=response.status, headers=fields)) or b"")
+        try:
+            async for chunk in response.raw():
+                count.feed(chunk)
+                writer.write(http.send(h11.Data(data=chunk)) or b"")
+                await writer.drain()
+            count.end()
+        finally:
+            count.settle()
+        if call is None and not families.is_free(asked.path):
+            self.note_unmetered(f"calls of {asked.path[:100]} are not metered: what they cost is unknown")
+        writer.write(http.send(h11.EndOfMessage()) or b"")
+        await writer.drain()
+
+    async def _fail(self, response: Response, body: bytes, http: h11.Connection, writer: asyncio.StreamWriter) -> None:
+        """Pass on an error, unpacked and without the key, which some services repeat in theirs."""
+        plain = self._without_keys(body.decode("latin-1")).encode("latin-1")
+        dropped = {*_HOP, "content-length", "content-encoding"}
+        passed = [(name, value) for name, value in response.fields if name.decode("ascii") not in dropped]
+        fields = [(name, self._without_keys(value.decode("latin-1")).encode("latin-1")) for name, value in passed]
+        await _say(http, writer, response.status, plain, fields)
+
+    def observed(self, usage: Usage) -> None:
+        self.calls += 1
+        priced = self.spending.add(usage)
+        if priced.cost_usd is None and self.spending.limits.max_cost_usd is not None:
+            self.note_unmetered(f"the price of {usage.model} is not known, so its cost is not limited")
+        self._tell(lambda to: to.wire_used(priced))
+
+    def note_unmetered(self, message: str) -> None:
+        if message not in self._unmetered:
+            self._unmetered.add(message)
+            self._note(message, "unmetered")
+
+    def _note(self, message: str, code: str) -> None:
+        self._tell(lambda to: to.wire_noted(message, code))
+
+    def _refused(self, error: BudgetExceeded) -> None:
+        self._tell(lambda to: to.wire_refused(error))
+
+    # Keys
+
+    def _headers(self, given: Mapping[str, str]) -> dict[str, str]:
+        sent = {name: self._with_keys(text) for name, text in given.items() if name not in _HOP | _OURS}
+        # Only what the meter can unpack: a client takes a reply that is packed less.
+        sent["accept-encoding"] = "gzip" if "gzip" in given.get("accept-encoding", "") else "identity"
+        return sent
+
+    def _with_keys(self, text: str) -> str:
+        for placeholder, key in self._upstream.secrets.items():
+            text = text.replace(placeholder, key)
+        return text
+
+    def _without_keys(self, text: str) -> str:
+        for placeholder, key in self._upstream.secrets.items():
+            text = text.replace(key, placeholder) if key else text
+        return text
+
+
+class CountedReply:
+    """Counts one reply while it passes; the call is settled once, before the agent sees the reply's end."""
+
+    def __init__(
+        self, gateway: ModelGateway, call: AskedCall | None, meter: ReplyMeter | None, packed: str, began: float
+    ) -> None:
+        self._gateway = gateway
+        self._call = call
+        self._meter = meter
+        self._began = began
+        self._packed = packed.strip().lower() not in ("", "identity")
+        self._unpack = zlib.decompressobj(zlib.MAX_WBITS | 32) if self._packed and "gzip" in packed.lower() else None
+        self._settled = False
+
+    def feed(self, chunk: bytes) -> None:
+        if self._meter is None or self._packed and self._unpack is None:
+            return
+        try:
+            while self._unpack is not None and chunk:
+                self._meter.feed(self._unpack.decompress(chunk, 1024 * 1024))
+                chunk = self._unpack.unconsumed_tail
+            if self._unpack is None:
+                self._meter.feed(chunk)
+        except zlib.error:
+            self._unpack = None
+        if self._meter.done:
+            self.settle()
+
+    def end(self) -> None:
+        if self._meter is not None:
+            self._meter.end()
+
+    def settle(self) -> None:
+        """Report what was used. A reply that broke off was charged all the same: what it had counted is a minimum."""
+        if self._settled or self._meter is None or self._call is None:
+            return
+        self._settled = True
+        usage = self._meter.usage()
+        if usage is None:
+            family: Family = self._call.family
+            self._gateway.note_unmetered(f"replies of {self._call.model or family} have no token counts: not metered")
+            return
+        took = round((time.monotonic() - self._began) * 1000)
+        source = usage.source if self._meter.done else "estimate"
+        self._gateway.observed(msgspec.structs.replace(usage, duration_ms=took, source=source))
+
+
+async def _unless_gone(
+    answering: Coroutine[Any, Any, None], http: h11.Connection, reader: asyncio.StreamReader
+) -> bool:
+    """Answer; stop when the agent leaves, so that no one pays for what no one reads. False when it has left."""
+    answer = asyncio.ensure_future(answering)
+    leaving = asyncio.ensure_future(_left(http, reader))
+    try:
+        await asyncio.wait((answer, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if answer.done():
+            answer.result()
+            return True
+        return False
+    finally:
+        for task in (answer, leaving):
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await asyncio.gather(answer, leaving, return_exceptions=True)
+
+
+async def _left(http: h11.Connection, reader: asyncio.StreamReader) -> None:
+    """Return when the connection ends; what comes meanwhile is the next request."""
+    most = LARGEST_HEAD
+    while most > 0:
+        data = await reader.read(CHUNK)
+        if not data:
+            return
+        http.receive_data(data)
+        most -= len(data)
+    await asyncio.Event().wait()
+
+
+async def _say(
+    http: h11.Connection,
+    writer: asyncio.StreamWriter,
+    status: int,
+    body: bytes,
+    fields: list[tuple[bytes, bytes]] | None = None,
+) -> None:
+    """Answer with a whole body, if nothing was said yet."""
+    if http.our_state not in (h11.SEND_RESPONSE, h11.IDLE):
+        return
+    headers = fields if fields is not None else [(b"content-type", b"application/json")]
+    headers = [*headers, (b"content-length", str(len(body)).encode())]
+    writer.write(http.send(h11.Response(status_code=status, headers=headers)) or b"")
+    writer.write((http.send(h11.Data(data=body)) or b"") + (http.send(h11.EndOfMessage()) or b""))
+    await writer.drain()
+
+
+def _holds(given: str, placeholder: str) -> bool:
+    """Whether the placeholder is in this text, compared without telling by the time how much of it is right."""
+    start = given.find(PLACEHOLDER)
+    while start >= 0:
+        if hmac.compare_digest(given[start : start + len(placeholder)].encode(), placeholder.encode()):
+            return True
+        start = given.find(PLACEHOLDER, start + 1)
+    return False
+
+
+def _climbs(path: str) -> bool:
+    """Whether a path leads out of the service's own, as it stands or unquoted."""
+    plain = path.lower().replace("%2e", ".").replace("%2f", "/").replace("%5c", "/").replace("\\", "/")
+    return ".." in plain.split("/")
+
+
+def placeholder(number: int) -> str:
+    """A key that is worth nothing outside of this run."""
+    return f"{PLACEHOLDER}{os.urandom(16).hex()}{number:02d}"
+
+
+def _tls(upstream: Upstream) -> ssl.SSLContext | None:
+    if not upstream.authorities or not upstream.base_url.startswith("https:"):
+        return None
+    import ssl
+
+    import truststore
+
+    context = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(upstream.authorities)
+    return context

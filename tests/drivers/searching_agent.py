@@ -1,0 +1,73 @@
+"""An agent over ACP that asks its model once for each prompt, and searches for keys in all that it can read.
+
+    python searching_agent.py BASE_VARIABLE KEY_VARIABLE PATH_OF_THE_MODEL
+
+Its answer is JSON: the service's status, what it sees in the two variables, and where it found what.
+"""
+
+import json
+import os
+import sys
+import urllib.error
+import urllib.request
+
+WANTED = ("REAL-KEY-", "OTHER-KEY-")
+
+
+def main(base: str, key: str, path: str) -> None:
+    for line in sys.stdin:
+        call = json.loads(line)
+        if "id" not in call or "method" not in call:
+            continue
+        result: dict[str, object] = {}
+        if call["method"] == "initialize":
+            result = {"protocolVersion": 1, "agentCapabilities": {}, "authMethods": []}
+        elif call["method"] == "session/new":
+            result = {"sessionId": "s1"}
+        elif call["method"] == "session/prompt":
+            found = json.dumps({**asked(base, key, path), "found": sorted(set(search()))})
+            chunk = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": found}}
+            say({"method": "session/update", "params": {"sessionId": "s1", "update": chunk}})
+            result = {"stopReason": "end_turn"}
+        say({"id": call["id"], "result": result})
+
+
+def say(message: dict[str, object]) -> None:
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+
+def asked(base: str, key: str, path: str) -> dict[str, object]:
+    body = {"model": "m", "max_tokens": 1000, "messages": [{"role": "user", "content": "hi"}], "contents": []}
+    headers = {"x-goog-api-key": os.environ[key], "content-type": "application/json"}
+    request = urllib.request.Request(os.environ[base] + path, json.dumps(body).encode(), headers)
+    seen: dict[str, object] = {"base": os.environ[base], "key": os.environ[key]}
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return {**seen, "status": answer.status, "said": answer.read().decode()}
+    except urllib.error.HTTPError as error:
+        return {**seen, "status": error.code, "said": error.read().decode()}
+
+
+def search() -> list[str]:
+    """Everything that a program here can read: variables and words of processes, files, sockets' places, logs."""
+    found = [f"variable {name}" for name, value in os.environ.items() if holds(value.encode())]
+    places = [f"/proc/{pid}/{what}" for pid in os.listdir("/proc") if pid.isdigit() for what in ("environ", "cmdline")]
+    for top in (os.getcwd(), os.environ["HOME"], "/tmp", "/run", "/var/log"):
+        for folder, _, names in os.walk(top):
+            places += [os.path.join(folder, name) for name in names]
+    for place in places:
+        try:
+            if os.path.isfile(place):
+                with open(place, "rb") as file:
+                    found += [place] if holds(file.read(1 << 20)) else []
+        except OSError:
+            continue
+    return found
+
+
+def holds(data: bytes) -> bool:
+    return any(word.encode() in data for word in WANTED)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,164 @@
+"""An outside agent's model is reached through a gateway: its key stays outside, its calls are counted and limited."""
+
+import json
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from treadle.agent.providers.script import Script, ScriptedReply, UsageLine
+from treadle.drivers.acp.driver import AcpAgent
+from treadle.drivers.card import cards, launch_of
+from treadle.errors import ConfigError
+from treadle.events import TurnEnded, Usage, Warned
+from treadle.io.sandbox import methods
+from treadle.session import Confinement, Limits, SessionSpec
+from treadle.sessions.served import run_turn
+from treadle.sessions.session import BaseSession
+from treadle.settings.config import AgentSettings
+from treadle.testing.server import ModelServer
+
+KEY = "REAL-KEY-0123456789"
+USED = UsageLine(input=100, output=5, cache_read=20)
+PROGRAM = Path(__file__).with_name("searching_agent.py")
+KINDS = (
+    *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "OPENAI_API_KEY", "CODEX_API_KEY"),
+    *("GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY", "MISTRAL_API_KEY", "DEEPSEEK_API_KEY", "XAI_API_KEY"),
+    *("GROQ_API_KEY", "TREADLE_API_KEY", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY", "KIMI_MODEL_API_KEY"),
+)
+WIRES = {
+    "gemini": ("GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY", "/v1beta/models/m:generateContent"),
+    "copilot": ("COPILOT_PROVIDER_BASE_URL", "COPILOT_PROVIDER_API_KEY", "/chat/completions"),
+    "kimi": ("KIMI_MODEL_BASE_URL", "KIMI_MODEL_API_KEY", "/chat/completions"),
+    "qwen": ("OPENAI_BASE_URL", "OPENAI_API_KEY", "/chat/completions"),
+}
+confined = pytest.mark.skipif(methods.available().method is None, reason="this machine can confine nothing")
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[ModelServer]:
+    async with ModelServer(Script(reply=(ScriptedReply(text="hello", usage=USED, times="always"),))) as server:
+        yield server
+
+
+def driven(name: str, home: Path, **variables: str) -> AcpAgent:
+    card = cards()[name]
+    command = f"{sys.executable} {PROGRAM} {' '.join(WIRES[name])}"
+    settings = AgentSettings(command=command)
+    env = {"HOME": str(home), "PATH": "/usr/bin:/bin", "TREADLE_HOME": str(home / "treadle"), **variables}
+    launch = launch_of(card, settings, command=command)
+    return AcpAgent(card, launch, environ=env)
+
+
+async def told(session: BaseSession) -> tuple[dict[str, Any], list[Usage], TurnEnded, list[str]]:
+    used, notes, ended, text = [], [], None, ""
+    async for event in run_turn(session, "search"):
+        used += [event] if isinstance(event, Usage) else []
+        notes += [event.message] if isinstance(event, Warned) else []
+        if isinstance(event, TurnEnded):
+            ended, text = event, event.text
+    assert ended is not None
+    return json.loads(text or "{}"), used, ended, notes
+
+
+def spec(cwd: Path, **more: Any) -> SessionSpec:
+    return SessionSpec(cwd=str(cwd), mode="full-auto", **more)
+
+
+@confined
+@pytest.mark.parametrize("network", ["auto", "on"])
+@pytest.mark.parametrize("name", WIRES)
+async def test_a_confined_agent_uses_its_model_and_finds_no_key(
+    name: str, network: Any, tmp_path: Path, model: ModelServer
+) -> None:
+    """None of 17 kinds, in its variables, its files, its processes and its logs, although all are set outside."""
+    base, key, _ = WIRES[name]
+    other = {kind: f"OTHER-KEY-{kind}" for kind in KINDS if kind not in cards()[name].wire.unless}  # type: ignore[union-attr]
+    others = {**other, key: KEY, base: f"{model.url}/v1" if name != "gemini" else model.url}
+    session = await driven(name, tmp_path, **others).open(
+        spec(tmp_path, confinement=Confinement(network=network, hosts=()))
+    )
+    try:
+        answer, used, _, _ = await told(session)
+        wire = session.info.wire
+    finally:
+        await session.close()
+    assert answer["status"] == 200 and answer["found"] == [] and KEY not in answer["said"]
+    assert answer["base"].startswith("http://127.0.0.") and answer["key"].startswith("treadle-run-")
+    assert wire is not None and (wire.way, wire.key) == ("gateway", "outside")
+    assert model.asked[0].headers["x-goog-api-key"] == KEY
+    assert [(one.input_tokens, one.output_tokens, one.cache_read_tokens) for one in used] == [(100, 5, 20)]
+
+
+@confined
+async def test_an_agent_whose_list_names_this_machine_still_reaches_the_gateway(
+    tmp_path: Path, model: ModelServer
+) -> None:
+    base, key, _ = WIRES["gemini"]
+    asked = spec(tmp_path, confinement=Confinement(use="on", network="off", hosts=("localhost:1",)))
+    session = await driven("gemini", tmp_path, **{base: model.url, key: KEY}).open(asked)
+    try:
+        assert (await told(session))[0]["status"] == 200
+    finally:
+        await session.close()
+
+
+async def test_without_a_sandbox_calls_are_counted_and_the_key_counts_as_inside(
+    tmp_path: Path, model: ModelServer
+) -> None:
+    base, key, _ = WIRES["gemini"]
+    proxied = {"HTTP_PROXY": "http://127.0.0.1:9", "http_proxy": "http://127.0.0.1:9"}
+    asked = spec(tmp_path, confinement=Confinement(use="off"))
+    session = await driven("gemini", tmp_path, **{base: model.url, key: KEY}, **proxied).open(asked)
+    try:
+        answer, used, _, _ = await told(session)
+        wire = session.info.wire
+    finally:
+        await session.close()
+    assert answer["status"] == 200 and len(used) == 1
+    assert wire is not None and (wire.way, wire.key) == ("gateway", "inside") and "not confined" in wire.why
+
+
+@pytest.mark.parametrize(
+    ("name", "variables", "settings", "why"),
+    [
+        ("gemini", {}, {}, "none of GEMINI_API_KEY, GOOGLE_API_KEY is set"),
+        ("gemini", {"GEMINI_API_KEY": KEY, "GOOGLE_GENAI_USE_VERTEXAI": "1"}, {}, "GOOGLE_GENAI_USE_VERTEXAI is set"),
+        ("gemini", {"GEMINI_API_KEY": KEY}, {".gemini/settings.json": {"a": {"baseUrl": "x"}}}, "its settings name"),
+        ("gemini", {"GEMINI_API_KEY": KEY}, {".gemini/settings.json": {"env": {"GEMINI_API_KEY": "y"}}}, "settings"),
+        ("copilot", {"COPILOT_PROVIDER_API_KEY": KEY}, {}, "COPILOT_PROVIDER_BASE_URL is not set"),
+        ("gemini", {"GEMINI_API_KEY": KEY, "TREADLE_MODEL_WIRE": "direct"}, {}, "switched off"),
+    ],
+)
+async def test_where_the_key_stays_inside_that_is_stated_with_the_reason(
+    name: str, variables: dict[str, str], settings: dict[str, Any], why: str, tmp_path: Path
+) -> None:
+    for path, table in settings.items():
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text(json.dumps(table))
+    agent = driven(name, tmp_path, **variables)
+    session = await agent.open(spec(tmp_path, confinement=Confinement(use="off")))
+    wire = session.info.wire
+    await session.close()
+    assert wire is not None and (wire.way, wire.key) == ("direct", "inside") and why in wire.why
+    assert why in agent.wire_in_words(str(tmp_path))
+    if "TREADLE_MODEL_WIRE" not in variables:
+        with pytest.raises(ConfigError, match="cannot be used through the gateway"):
+            await agent.open(spec(tmp_path, model_wire="gateway"))
+
+
+async def test_a_call_beyond_the_budget_is_not_made_and_the_turn_says_why(tmp_path: Path, model: ModelServer) -> None:
+    base, key, _ = WIRES["kimi"]
+    agent = driven("kimi", tmp_path, **{base: f"{model.url}/v1", key: KEY})
+    asked = spec(tmp_path, confinement=Confinement(use="off"), limits=Limits(max_tokens=350))
+    session = await agent.open(asked)
+    try:
+        first = await told(session)
+        second = await told(session)
+    finally:
+        await session.close()
+    assert first[0]["status"] == 200 and any("limited to" in note for note in first[3])
+    assert second[0]["status"] == 400 and "does not fit" in second[0]["said"]
+    assert len(model.asked) == 1

@@ -1,0 +1,48 @@
+"""After a 429 or 529, no run that uses the same account asks again before its time."""
+
+import asyncio
+import time
+from pathlib import Path
+
+from tests.gateway.wired import PATHS, ask, asking, before
+from tests.waiting import until
+from treadle.agent.providers.script import ErrorLine, Script, ScriptedReply, UsageLine
+from treadle.testing.server import ModelServer
+
+HELLO = Script(reply=(ScriptedReply(text="hello", usage=UsageLine(input=1, output=1), times="always"),))
+BODY = asking("anthropic", stream=True)
+
+
+def limited(seconds: float, message: str = "slow down", status: int = 429) -> ErrorLine:
+    return ErrorLine(status=status, message=message, retry_after=seconds)
+
+
+async def test_a_call_that_the_service_limits_is_made_again_when_its_time_has_come(tmp_path: Path) -> None:
+    async with ModelServer(HELLO, faults=[limited(1.5), limited(0, status=529)]) as server:
+        async with before(server, tmp_path) as wiring:
+            began = time.monotonic()
+            assert (await ask(wiring.url, PATHS["anthropic"], BODY)).status == 200
+            assert time.monotonic() - began >= 1.5 and len(server.asked) == 3
+            (code, message), *_ = wiring.reports.notes
+            assert code == "rate_limited" and message.startswith("waiting for the model until ")
+
+
+async def test_every_run_of_the_account_waits_and_they_go_on_one_after_the_other(tmp_path: Path) -> None:
+    """Without a governor, each of the ten would ask at once and be refused."""
+    async with ModelServer(HELLO, faults=[limited(2.0)]) as server:
+        async with before(server, tmp_path) as one, before(server, tmp_path) as other:
+            first = asyncio.create_task(ask(one.url, PATHS["anthropic"], BODY))
+            await until(lambda: one.reports.notes)
+            others = [asyncio.create_task(ask(other.url, PATHS["anthropic"], BODY)) for _ in range(9)]
+            await until(lambda: other.reports.notes)
+            assert len(server.asked) == 1, "they wait, too"
+            answers = await asyncio.gather(first, *others)
+    assert {answer.status for answer in answers} == {200} and len(server.asked) == 11
+
+
+async def test_what_no_wait_helps_against_is_passed_on(tmp_path: Path) -> None:
+    broke = limited(1.0, "insufficient_quota: check your billing")
+    async with ModelServer(HELLO, faults=[broke, limited(100_000)]) as server, before(server, tmp_path) as wiring:
+        assert (await ask(wiring.url, PATHS["anthropic"], BODY)).status == 429
+        late = await ask(wiring.url, PATHS["anthropic"], BODY)
+        assert (late.status, late.headers["retry-after"], len(server.asked)) == (429, "100000", 2)

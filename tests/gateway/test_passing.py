@@ -1,0 +1,248 @@
+"""What goes through a gateway arrives as it would without one; only the key is another."""
+
+import asyncio
+import gzip
+import logging
+import os
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from tests.gateway.wired import KEY, PATHS, TOKEN, ask, asking, before
+from tests.waiting import until
+from treadle.agent.providers.script import ErrorLine, Fault, Script, ScriptedReply, UsageLine
+from treadle.gateway import server as gateways
+from treadle.testing.server import ModelServer
+
+USED = UsageLine(input=100, output=7, cache_read=20)
+HELLO = ScriptedReply(text="Hello from the model, with ünïcode.", usage=USED, times="always")
+NOTHING = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
+SILENT = ("hang", "stall")
+
+
+def hello(**fields: object) -> Script:
+    return Script(reply=(ScriptedReply(text="Hello", usage=USED, times="always", **fields),))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("family", PATHS)
+async def test_each_family_passes_unchanged_and_is_counted(family: str, stream: bool, tmp_path: Path) -> None:
+    body = asking(family, stream=stream)
+    async with ModelServer(Script(reply=(HELLO,))) as server, ModelServer(Script(reply=(HELLO,))) as alone:
+        async with before(server, tmp_path) as wiring:
+            passed = await ask(wiring.url, PATHS[family], body)
+            direct = await ask(alone.url, PATHS[family], body, key=KEY)
+            used = wiring.reports.used
+        assert [one.headers["x-api-key"] for one in server.requests] == [KEY]
+    assert (passed.status, passed.body, passed.broken) == (direct.status, direct.body, False)
+    assert [(one.model, one.input_tokens, one.output_tokens, one.cache_read_tokens) for one in used] == [
+        ("m", 100, 7, 20)
+    ]
+    assert used[0].cost_usd == pytest.approx((100 * 1 + 7 * 10 + 20 * 0.1) / 1e6) and used[0].source == "provider"
+
+
+@pytest.mark.parametrize("fault", [one for one in get_args(Fault) if one not in SILENT and one != "giant"])
+@pytest.mark.parametrize("family", ["anthropic", "chat", "responses"])
+async def test_a_broken_reply_is_broken_in_the_same_way(family: str, fault: Fault, tmp_path: Path) -> None:
+    body = asking(family, stream=True)
+    script = Script(reply=(HELLO,))
+    async with ModelServer(script, faults=[fault]) as server, ModelServer(script, faults=[fault]) as alone:
+        async with before(server, tmp_path) as wiring:
+            passed = await ask(wiring.url, PATHS[family], body)
+            direct = await ask(alone.url, PATHS[family], body, key=KEY)
+    assert (passed.status, passed.broken) == (direct.status, direct.broken)
+    assert passed.body == direct.body or passed.broken and direct.body.startswith(passed.body)
+
+
+@pytest.mark.parametrize(
+    ("answer", "broken"),
+    [
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\nhello\r\n", True),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhel", True),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello", False),
+        (b"HTTP/1.1 200 OK\r\n\r\nuntil the end", False),
+    ],
+    ids=["bad chunking", "half a chunk", "a length", "until it closes"],
+)
+async def test_what_is_no_whole_reply_never_looks_like_one(answer: bytes, broken: bool, tmp_path: Path) -> None:
+    async with _saying(answer) as url, before(url, tmp_path) as wiring:
+        passed = await ask(wiring.url, "/v1/messages", asking("anthropic", stream=True))
+    assert passed.broken is broken and (broken or passed.body == answer.partition(b"\r\n\r\n")[2])
+
+
+@pytest.mark.parametrize("answer", [b"", b"nonsense\r\n\r\n"], ids=["closed", "no HTTP"])
+async def test_a_service_without_an_answer_is_an_error_in_the_family_s_form(answer: bytes, tmp_path: Path) -> None:
+    async with _saying(answer) as url, before(url, tmp_path) as wiring:
+        passed = await ask(wiring.url, "/v1/messages", asking("anthropic", stream=True))
+    assert passed.status == 502 and passed.body.startswith(b'{"type":"error","error":{"type":"api_error"')
+
+
+async def test_a_packed_reply_stays_packed_and_is_counted(tmp_path: Path) -> None:
+    whole = b'{"type":"message","id":"x","model":"m","usage":{"input_tokens":3,"output_tokens":4}}'
+    packed = gzip.compress(whole)
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n"
+    async with _saying(head % len(packed) + packed) as url, before(url, tmp_path) as wiring:
+        passed = await ask(wiring.url, "/v1/messages", asking("anthropic", stream=False))
+        assert (passed.headers["content-encoding"], passed.body) == ("gzip", packed)
+        assert [(one.input_tokens, one.output_tokens) for one in wiring.reports.used] == [(3, 4)]
+
+
+async def test_each_piece_of_a_reply_is_passed_on_before_the_next_comes(tmp_path: Path) -> None:
+    go = asyncio.Event()
+
+    async def service(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nfirst\r\n")
+        await go.wait()
+        writer.write(b"6\r\nsecond\r\n0\r\n\r\n")
+        writer.close()
+
+    listening = await asyncio.start_server(service, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    async with listening, before(url, tmp_path) as wiring, asyncio.timeout(60):
+        reader, writer = await _sent(wiring.url, b"GET /v1/models HTTP/1.1\r\nhost: x\r\nx-api-key: %s\r\n\r\n")
+        assert (await reader.readuntil(b"first")).endswith(b"first")
+        go.set()
+        assert (await reader.readuntil(b"0\r\n\r\n")).endswith(b"second\r\n0\r\n\r\n")
+        writer.close()
+
+
+async def test_when_the_agent_leaves_the_service_is_left_too(tmp_path: Path) -> None:
+    """So that no one pays for what no one reads."""
+    async with ModelServer(hello(), faults=["stall"]) as server, before(server, tmp_path) as wiring:
+        body = asking("anthropic", stream=True)
+        head = b"POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-api-key: %s\r\ncontent-length: " + str(len(body)).encode()
+        reader, writer = await _sent(wiring.url, head + b"\r\n\r\n" + body)
+        async with asyncio.timeout(60):
+            await reader.readuntil(b"message_start")
+            writer.close()
+            await server.all_gone()
+        await until(lambda: wiring.reports.used)
+        assert (wiring.reports.used[0].input_tokens, wiring.reports.used[0].source) == (100, "estimate")
+
+
+async def test_a_slow_agent_slows_the_service_and_nothing_piles_up(tmp_path: Path) -> None:
+    sent = 0
+
+    async def service(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        while sent < 64 << 20:
+            writer.write(b"x" * 65536)
+            sent += 65536
+            await writer.drain()
+        writer.close()
+
+    listening = await asyncio.start_server(service, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    async with listening, before(url, tmp_path) as wiring, asyncio.timeout(60):
+        reader, writer = await _sent(wiring.url, b"GET /v1/x HTTP/1.1\r\nhost: x\r\nx-api-key: %s\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+        before_rest = -1
+        while before_rest != sent:  # it stands when nothing more is taken
+            before_rest = sent
+            for _ in range(200):
+                await asyncio.sleep(0)
+        assert sent < 32 << 20
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "key", "status"),
+    [
+        ("/v1/messages", "another-key", 401),
+        ("/v1/messages", TOKEN[:-1], 401),
+        ("/v1/messages", KEY, 401),
+        ("/../secret", TOKEN, 404),
+        ("/v1/%2e%2e/secret", TOKEN, 404),
+    ],
+)
+async def test_what_has_no_token_or_leads_elsewhere_is_refused(
+    path: str, key: str, status: int, tmp_path: Path
+) -> None:
+    async with ModelServer(hello()) as server, before(server, tmp_path) as wiring:
+        assert (await ask(wiring.url, path, asking("anthropic", stream=False), key=key)).status == status
+        assert server.requests == []
+
+
+async def test_the_agent_sees_no_more_of_the_base_url_than_its_version(tmp_path: Path) -> None:
+    """Some have a key in it."""
+    async with ModelServer(hello()) as server, before(f"{server.url}/{KEY}/v1", tmp_path) as wiring:
+        assert KEY not in wiring.url and wiring.url.endswith("/v1")
+        assert (await ask(wiring.url.removesuffix("/v1"), "/v2/models")).status == 404 and server.requests == []
+        assert (await ask(wiring.url, "/models")).status == 200
+        assert [one.path for one in server.requests] == [f"/{KEY}/v1/models"]
+
+
+async def test_a_websocket_is_declined_so_that_the_client_falls_back(tmp_path: Path) -> None:
+    async with ModelServer(hello()) as server, before(server, tmp_path) as wiring:
+        assert (await ask(wiring.url, "/v1/responses", connection="Upgrade", upgrade="websocket")).status == 426
+
+
+async def test_a_request_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateways, "LARGEST_REQUEST", 1000)
+    async with ModelServer(hello()) as server, before(server, tmp_path) as wiring:
+        assert (await ask(wiring.url, "/v1/messages", b"x" * 2000)).status == 413 and server.requests == []
+        assert (await ask(wiring.url, "/v1/messages", b"{}", large="x" * 200_000)).broken
+
+
+async def test_a_path_that_is_not_known_passes_and_is_reported_as_unmetered(tmp_path: Path) -> None:
+    async with _saying(NOTHING) as url, before(url, tmp_path) as wiring:
+        for path in ("/v1/files", "/v1/files", "/v1/models", "/v1/messages/count_tokens"):
+            assert (await ask(wiring.url, path, b"{}")).body == b"{}"
+        assert [code for code, _ in wiring.reports.notes] == ["unmetered"] and wiring.reports.used == []
+
+
+async def test_a_reply_without_counts_is_reported_as_unmetered(tmp_path: Path) -> None:
+    async with _saying(NOTHING) as url, before(url, tmp_path) as wiring:
+        await ask(wiring.url, "/v1/chat/completions", asking("chat", stream=False))
+        assert wiring.reports.notes == [("unmetered", "replies of m have no token counts: not metered")]
+
+
+async def test_no_key_is_in_a_log_or_an_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A service may repeat the key that it refuses."""
+    refused = ScriptedReply(error=ErrorLine(status=401, message=f"the key {KEY} is wrong"), times="always")
+    with caplog.at_level(logging.DEBUG):
+        async with ModelServer(Script(reply=(refused,))) as server, before(server, tmp_path) as wiring:
+            passed = await ask(wiring.url, f"/v1/messages?key={TOKEN}", asking("anthropic", stream=True))
+        async with before(f"http://127.0.0.1:9/{KEY}", tmp_path) as wiring:
+            lost = await ask(wiring.url, "/v1/messages", asking("anthropic", stream=True))
+    assert passed.status == 401 and TOKEN.encode() in passed.body and lost.status == 502
+    assert KEY.encode() not in passed.body + lost.body + str(passed.headers).encode() and KEY not in caplog.text
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
+
+
+async def test_apart_it_is_a_socket_that_only_its_user_can_open(tmp_path: Path) -> None:
+    async with ModelServer(hello()) as server, before(server, tmp_path, apart=True) as wiring:
+        (grant,) = wiring.gateway.ports
+        assert os.stat(grant.socket).st_mode & 0o777 == 0o600
+    assert not os.path.exists(grant.socket)
+
+
+async def _sent(url: str, request: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    port = int(url.rpartition(":")[2])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request.replace(b"%s", TOKEN.encode()))
+    return reader, writer
+
+
+class _saying:
+    """A service that answers every request with these bytes, and closes."""
+
+    def __init__(self, answer: bytes) -> None:
+        self._answer = answer
+
+    async def __aenter__(self) -> str:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        await reader.read(65536)
+        writer.write(self._answer)
+        writer.close()
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()

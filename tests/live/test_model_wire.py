@@ -1,0 +1,99 @@
+"""The real programs through the gateway: the same events as without it, and no key where they can look."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.drivers.programs import KEY, PROGRAMS, environment, install
+from tests.drivers.scenarios import DONE, HELLO, Played, Scenario, play, script
+from treadle.agents import _load
+from treadle.drivers.agent import DrivenAgent
+from treadle.drivers.card import cards, launch_of
+from treadle.events import Message, ToolEnded, ToolStarted, TurnEnded, TurnStarted, Usage
+from treadle.io.sandbox import methods
+from treadle.settings.config import AgentSettings
+from treadle.testing.server import ModelServer
+
+SECRET = "REAL-KEY-of-the-person-0123456789"
+LOOK = "env; cat /proc/*/environ /proc/*/cmdline 2>/dev/null; grep -rasl REAL-KEY- . ~ /tmp 2>/dev/null; true"
+
+
+def _kimi(home: Path, url: str) -> dict[str, str]:
+    return {
+        "KIMI_MODEL_NAME": "scripted",
+        "KIMI_MODEL_PROVIDER_TYPE": "openai",
+        "KIMI_MODEL_BASE_URL": f"{url}/v1",
+        "KIMI_MODEL_API_KEY": SECRET,
+        "KIMI_MODEL_MAX_CONTEXT_SIZE": "100000",
+        "KIMI_CODE_HOME": str(home / "kimi-by-variables"),
+    }
+
+
+def _qwen(home: Path, url: str) -> dict[str, str]:
+    settings = {"security": {"auth": {"selectedType": "openai"}, "folderTrust": {"enabled": False}}}
+    (home / ".qwen" / "settings.json").write_text(json.dumps({**settings, "model": {"name": "scripted"}}))
+    return {"OPENAI_API_KEY": SECRET, "OPENAI_BASE_URL": f"{url}/v1"}
+
+
+OTHERWISE: dict[str, Callable[[Path, str], dict[str, str]]] = {"kimi": _kimi, "qwen": _qwen}
+"""Set up by variables alone: what these programs have in their settings goes before that."""
+NAMES = sorted({*PROGRAMS} - {"opencode", "pi"})
+
+
+def driven(name: str, home: Path, url: str) -> DrivenAgent:
+    home.mkdir()
+    env = {variable: text.replace(KEY, SECRET) for variable, text in environment(name, home, url).items()}
+    env |= OTHERWISE.get(name, lambda home, url: {})(home, url)
+    card = cards()[name]
+    made = _load(card.driver)(
+        card, launch_of(card, AgentSettings(command=str(install(name) / card.program))), environ=env
+    )
+    assert isinstance(made, DrivenAgent)
+    return made
+
+
+def told(played: Played) -> list[str]:
+    kinds = (TurnStarted, ToolStarted, ToolEnded, Message, TurnEnded)
+    return [type(event).__name__ for event in played.events if isinstance(event, kinds)]
+
+
+@pytest.mark.skipif(methods.available().method is None, reason="this machine can confine nothing")
+@pytest.mark.parametrize("name", NAMES)
+async def test_the_events_are_the_same_and_the_program_has_no_key(name: str, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    tools = PROGRAMS[name].tools
+    rows = {}
+    for way in ("direct", "gateway"):
+        scenario = Scenario(way, ("[[tool]] please", "[[hello]] please"), lambda played: None)
+        async with ModelServer(script(tools, str(work) if PROGRAMS[name].absolute else ""), batch=False) as server:
+            agent = driven(name, tmp_path / way, server.url)
+            async with play(agent, scenario, work, model_wire=way) as played:
+                wire = played.session.info.wire
+            keys = {text for one in server.asked for text in one.headers.values() if SECRET in text}
+        rows[way] = told(played), [end.text for end in played.ends]
+        assert wire is not None and wire.way == way and keys, "the service is given the real key"
+    assert rows["gateway"] == rows["direct"] and rows["gateway"][1] == [DONE, HELLO]
+    assert wire.key == "outside" and sum(one.input_tokens for one in played.of(Usage)) >= 200
+
+
+@pytest.mark.skipif(methods.available().method is None, reason="this machine can confine nothing")
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_command_of_the_program_finds_no_key(name: str, tmp_path: Path) -> None:
+    from treadle.agent.providers.script import CallLine, Script, ScriptedReply
+
+    work = tmp_path / "work"
+    work.mkdir()
+    tool, arguments = PROGRAMS[name].tools.shell(f"({LOOK}) > seen.txt 2>&1")
+    call = ScriptedReply(when="begin", call=(CallLine(name=tool, arguments=arguments, id="call_1"),))
+    title = ScriptedReply(system="You are a title generator", text="A title", times="always")
+    async with ModelServer(Script(reply=(title, call, ScriptedReply(text=DONE, times="always")))) as server:
+        agent = driven(name, tmp_path / "home", server.url)
+        async with play(agent, Scenario("search", ("begin",), lambda played: None), work, model_wire="gateway"):
+            pass
+    seen = (work / "seen.txt").read_text(errors="replace")
+    assert "PATH=" in seen and "REAL-KEY-" not in seen.replace("grep -rasl REAL-KEY-", "")
+    assert os.listdir(tmp_path / "home"), "it has a home to look through"
