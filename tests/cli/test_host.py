@@ -55,7 +55,7 @@ def test_the_exit_code_is_that_of_the_outcome(source: Path) -> None:
     done = treadle("host", "run", "--task", "x", "--sidecar", command("exit_without_final"), "--json", cwd=source)
     receipt = json.loads(done.stdout.splitlines()[-1])
     assert done.returncode == 1 and receipt["outcome"] == "failed"
-    assert receipt["usage_raw"]["treadle"]["end"]["exit_code"] == 3
+    assert receipt["usage_raw"]["treadle"]["observed"]["end"]["exit_code"] == 3
     done = treadle("host", "run", "--task", "x", "--sidecar", command("good"), "--verify", "false", cwd=source)
     assert done.returncode == 3
 

@@ -308,9 +308,9 @@ def test_a_receipt_and_a_chain_are_valid_or_say_what_is_not(store: ReceiptStore,
     unsigned = json.loads(verified(FIRST, "--key", other, "--json", code=10))
     assert set(unsigned["wrong"]) == {"signature"} and unsigned["signed_by"] is None and not unsigned["valid"]
     assert "unsigned: " in verified("--chain", "--key", other, code=10)
-    assert verified(FIRST, "--expect", "outcome=complete,agent=my-sidecar").endswith(": valid\n")
+    assert verified(FIRST, "--expect", "outcome=complete,claimed.agent=my-sidecar").endswith(": valid\n")
     both = json.loads(verified(FIRST, "--expect", "verified=yes", "--expect", "outcome=partial", "--json", code=15))
-    assert set(both["wrong"]) == {"verified", "outcome"} and both["facts"]["agent"] == "my-sidecar"
+    assert set(both["wrong"]) == {"verified", "outcome"} and both["facts"]["claimed.agent"] == "my-sidecar"
     with pytest.raises(NotFound, match="there are no receipts in"):
         verified("--chain", "--store", str(tmp_path / "none"))
 

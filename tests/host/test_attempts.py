@@ -34,7 +34,9 @@ async def test_a_crash_is_tried_again_and_each_attempt_has_its_receipt(source: P
     assert [tried["run_id"] for tried in earlier] == [run.run_id for run in runs[:2]]
     assert {tried["code"] for tried in earlier} == {"peer_exited"}
     first = store.get(runs[0].run_id)
+    place = more(receipt)["workspace"]
     assert earlier[0] == {
+        "base": {"commit": place["base_commit"], "tree": place["base_tree"]},
         "run_id": runs[0].run_id,
         "agent": "exit_without_final",
         "outcome": "failed",

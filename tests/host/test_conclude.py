@@ -12,13 +12,14 @@ from treadle.host.conclusion import (
     describe,
     make_receipt,
     redactor_of,
+    repository_of,
     settle,
     write_copy,
 )
 from treadle.host.job import Job
 from treadle.host.run import HostRun
 from treadle.host.store import ReceiptStore
-from treadle.receipts.trace import Observed, Walls
+from treadle.receipts.trace import Observed, Walls, ours
 from treadle.redact import MARK
 from treadle.wire.sidecar.receipts import Receipt, ToolCalled
 from treadle.wire.sidecar.repair import read_receipt
@@ -27,8 +28,7 @@ from treadle.workspace.workspace import Workspace, prepare
 
 
 def more(receipt: Receipt) -> dict[str, Any]:
-    found: dict[str, Any] = receipt.usage_raw["treadle"]
-    return found
+    return ours(receipt)
 
 
 def test_what_no_receipt_can_hold_costs_only_what_was_said(source: Path, store: ReceiptStore) -> None:
@@ -90,13 +90,18 @@ def test_all_is_said_about_the_workspace(tmp_path: Path, store: ReceiptStore) ->
     place = workspace.place
     assert observed.difference is not None
     observed.commit, observed.walls = "c", Walls(method="bubblewrap", covers="agent", network="on")
-    assert describe(workspace, observed, apply=True) == {
+    address = repository_of(workspace)
+    observed.attempts = [{"run_id": "r"}, {"base": {"commit": "b", "tree": "t"}}]
+    assert describe(workspace, observed, address, apply=True) == {
         "mode": "staged",
         "source": str(tmp_path / "repo"),
         "repository": "https://x.example/b.git",
         "branch": place.branch,
-        "base_commit": place.commit,
-        "base_tree": place.before,
+        "directory": None,
+        "head_commit": place.commit,
+        "base_commit": "b",
+        "base_tree": "t",
+        "start_tree": place.before,
         "result_tree": observed.difference.after,
         "result_commit": "c",
         "confined_by": "bubblewrap",
@@ -104,8 +109,9 @@ def test_all_is_said_about_the_workspace(tmp_path: Path, store: ReceiptStore) ->
         "apply": True,
         "kept": place.root,
     }
-    observed.walls = None
+    observed.walls, observed.attempts = None, []
     found = describe(workspace, observed)
+    assert (found["base_commit"], found["base_tree"]) == (place.commit, place.before)
     assert (found["confined_by"], found["sealed"], found["apply"]) == (None, False, None)
     conflict = Merged(conflicts=(Conflict(path="new.txt", reason="changed"),))
     for merged, keep, kept in ((Merged(), False, None), (Merged(), True, place.root), (conflict, False, place.root)):
@@ -123,8 +129,7 @@ def test_all_is_said_about_the_workspace(tmp_path: Path, store: ReceiptStore) ->
 def test_the_only_remote_is_the_address_and_of_several_none(
     tmp_path: Path, store: ReceiptStore, remotes: tuple[str, ...], address: str | None
 ) -> None:
-    workspace, observed = worked(tmp_path, store, *remotes)
-    assert describe(workspace, observed)["repository"] == address
+    assert repository_of(worked(tmp_path, store, *remotes)[0]) == address
 
 
 def test_in_the_persons_own_directory_nothing_is_kept(tmp_path: Path, store: ReceiptStore) -> None:

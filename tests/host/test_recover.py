@@ -19,6 +19,7 @@ from treadle.errors import StorageError
 from treadle.host.conclusion import recover, retained_runs
 from treadle.host.job import RunRecord, runs_directory
 from treadle.host.store import ReceiptStore
+from treadle.receipts.trace import ours
 from treadle.testing import bad_sidecar
 
 
@@ -65,7 +66,7 @@ def test_a_killed_host_gets_its_receipt_from_the_next(source: Path, store: Recei
     assert gone(mark)
     (receipt,) = recover(store).receipts
     assert receipt.outcome == "failed" and receipt.meta.run_id == directory.name
-    assert receipt.usage_raw["treadle"]["resumed_after_crash"] is True
+    assert ours(receipt)["resumed_after_crash"] is True
     assert len(receipt.trace) == 2, "what the sidecar had said, and the error"
     assert msgspec.json.decode(out.read_bytes())["meta"]["run_id"] == directory.name
     assert recover(store).receipts == [] and store.check() == []
@@ -128,7 +129,7 @@ def test_work_that_was_done_is_kept_and_named(source: Path, store: ReceiptStore)
     directory = wait_for_events(1)
     kill(process)
     (receipt,) = recover(store).receipts
-    kept = receipt.usage_raw["treadle"]["workspace"]["kept"]
+    kept = ours(receipt)["workspace"]["kept"]
     assert kept == str(directory / "workspace") and Path(kept, "made.txt").exists()
     assert "made.txt" in (receipt.verification.git_diff or "")
 
@@ -150,7 +151,7 @@ def test_a_signal_cancels_and_leaves_a_receipt(source: Path, store: ReceiptStore
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 3, output
     (link,) = store.links()
-    end = store.get(link.run_id).usage_raw["treadle"]["end"]
+    end = ours(store.get(link.run_id))["end"]
     assert end["code"] == "cancelled" and signal.Signals(signum).name in end["cancelled_because"]
 
 
@@ -199,12 +200,12 @@ def test_a_host_killed_while_it_applies_leaves_all_or_nothing(source: Path, stor
     assert process.returncode == -signal.SIGKILL, process.stderr
     said: list[str] = []
     (receipt,) = recover(store, said.append).receipts
-    assert receipt.outcome == "complete" and receipt.usage_raw["treadle"]["resumed_after_crash"] is True
-    applied = receipt.usage_raw["treadle"]["workspace"]["applied"]
+    assert receipt.outcome == "complete" and ours(receipt)["resumed_after_crash"] is True
+    applied = ours(receipt)["workspace"]["applied"]
     there = sorted(str(path.relative_to(source)) for path in source.rglob("*"))
     if applied is None:
         assert there == ["a.txt", "old.txt"] and (source / "a.txt").read_text() == "one\n"
-        assert said and Path(receipt.usage_raw["treadle"]["workspace"]["kept"], "b.txt").exists()
+        assert said and Path(ours(receipt)["workspace"]["kept"], "b.txt").exists()
     else:
         assert there == ["a.txt", "b.txt", "d", "d/c.txt"] and sorted(applied["written"]) == [
             "a.txt",
@@ -212,7 +213,7 @@ def test_a_host_killed_while_it_applies_leaves_all_or_nothing(source: Path, stor
             "d/c.txt",
         ]
         assert applied["deleted"] == ["old.txt"] and said == []
-        place = receipt.usage_raw["treadle"]["workspace"]
+        place = ours(receipt)["workspace"]
         assert (applied["before"], applied["after"]) == (place["base_tree"], place["result_tree"])
     assert recover(store).receipts == [] and store.check() == []
 
@@ -231,7 +232,7 @@ def test_a_run_that_the_release_before_left_behind_gets_its_receipt_and_can_be_d
     (directory / "run.json").write_bytes(msgspec.json.encode(record))
     (receipt,) = recover(store).receipts
     assert receipt.outcome == "failed" and receipt.verification.git_status == "M  a.txt"
-    place = receipt.usage_raw["treadle"]["workspace"]
+    place = ours(receipt)["workspace"]
     assert place["kept"] == str(root) and place["base_tree"] != place["result_tree"]
     retained_runs()[run_id].discard()
     assert not directory.exists() and branches(repository) == {"main"}

@@ -23,6 +23,7 @@ from treadle.host.run import HostRun
 from treadle.host.store import ReceiptStore
 from treadle.io import descriptors
 from treadle.io.descriptors import remove_tree
+from treadle.receipts.trace import ours
 from treadle.session import Confinement
 from treadle.wire.sidecar.connection import NO_POLICY, Requirement, Requirements, WorkspaceSpec
 from treadle.wire.sidecar.receipts import Receipt
@@ -34,8 +35,7 @@ COMMIT = "echo two > a.txt; git add -A; git -c user.name=a -c user.email=a@b com
 
 
 def more(receipt: Receipt) -> dict[str, Any]:
-    found: dict[str, Any] = receipt.usage_raw["treadle"]
-    return found
+    return ours(receipt)
 
 
 def left() -> list[str]:

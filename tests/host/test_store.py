@@ -210,7 +210,7 @@ def test_only_a_run_that_this_key_has_registered_is_signed_and_with_its_statemen
     run = store.register(made.meta.run_id, None, None, key_in_reach=True)
     assert run is not None
     stranger = ReceiptStore(str(tmp_path), Signer(b"x" * 32)).register(made.meta.run_id, None, None, key_in_reach=True)
-    for other in (None, stranger, replace(run, pid=1), replace(run, base_tree="b" * 40)):
+    for other in (None, stranger, replace(run, pid=1), replace(run, start_tree="b" * 40)):
         unsigned = receipt()
         unsigned = replace(unsigned, meta=replace(unsigned.meta, work_order_id=made.meta.work_order_id))
         kept = store.add(unsigned, other and replace(other, run_id=unsigned.meta.run_id))

@@ -17,6 +17,7 @@ WALLS = {"method": "bubblewrap", "network": "off", "hosts": []}
 
 
 SEEN = {
+    "models": ["m"],
     "check": {"ok": True},
     "files": [{"path": "src/a.py"}, {"path": "b/new.py", "old_path": "tests/old.py"}],
     "hidden": ["build/out"],
@@ -31,7 +32,8 @@ def stated(**changes: Any) -> Receipt:
             "result_tree": TREE,
             "sealed": True,
         },
-        "order": {"model": "m"},
+        "order": {"model": "asked", "agent": "native"},
+        "claimed": {"models": ["k", "l"]},
         "policy": {"rules": RULES, "enforced": "guard"},
         "observed": SEEN,
         "confinement": WALLS,
@@ -44,8 +46,10 @@ def stated(**changes: Any) -> Receipt:
 MET = {
     "repo": "git@example.com:a/b.git",
     "base": BASE[:10],
-    "agent": SAMPLE_RECEIPT.backend.id,
+    "agent": "native",
     "model": "m",
+    "claimed.agent": SAMPLE_RECEIPT.backend.id,
+    "claimed.model": "k|l|m",
     "outcome": "complete|partial",
     "confined": "yes",
     "sealed": "yes",
@@ -60,8 +64,10 @@ MET = {
 UNMET = {
     "repo": "example.com/a/c",
     "base": "bbb",
-    "agent": "another",
-    "model": "n",
+    "agent": SAMPLE_RECEIPT.backend.id,
+    "model": "asked",
+    "claimed.agent": "native",
+    "claimed.model": "k",
     "outcome": "failed",
     "confined": "landlock",
     "sealed": "no",
@@ -85,7 +91,7 @@ def test_each_expectation_is_met_or_has_a_reason_and_a_code() -> None:
 
 def test_what_is_not_stated_meets_nothing() -> None:
     facts = expecting.facts(replace(SAMPLE_RECEIPT, usage_raw=None))
-    assert facts.keys() == {"agent", "outcome", "verified"}
+    assert facts.keys() == {"claimed.agent", "outcome", "verified"}
     for name in ("confined", "differences", "policy", "commit", "repo"):
         assert "does not say" in (expecting.unmet(name, "none", facts) or "")
 
@@ -156,7 +162,15 @@ def test_what_must_stay_is_compared_with_old_names_and_ignored_files_too(wanted:
 
 @pytest.mark.parametrize(
     "seen",
-    [{"files": None}, {"hidden": None}, {"hidden_left_out": 1}, {"files": [{"path": "[redacted]"}]}],
+    [
+        *({"files": None}, {"hidden": None}, {"hidden_left_out": 1}, {"files": [{"path": "[redacted]"}]}),
+        *({"oddities_left_out": 1}, {"oddities": [{"kind": "unreadable", "path": "a", "note": "x"}]}),
+    ],
 )
 def test_a_receipt_that_does_not_name_all_that_changed_promises_nothing_about_the_rest(seen: dict[str, Any]) -> None:
     assert expecting.unmet("unchanged", "Makefile", expecting.facts(stated(observed={**SEEN, **seen})))
+
+
+def test_what_an_earlier_attempt_changed_is_not_in_the_receipt_of_the_next() -> None:
+    place = {"base_tree": BASE, "start_tree": TREE, "result_tree": TREE}
+    assert expecting.unmet("unchanged", "Makefile", expecting.facts(stated(workspace=place)))

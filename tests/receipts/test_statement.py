@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 from msgspec.structs import replace
 from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import VerificationError
@@ -97,7 +98,7 @@ def test_the_provenance_says_what_was_made_from_what_and_how() -> None:
     raw = receipt.usage_raw["treadle"]
     order = {"task": "t", "agent": "a", "model": "a b:c", "max_turns": 3, "max_budget_usd": 1.5}
     more = {"order": order, "policy": {"rules": {"deny_read": ["x"]}, "lists": {"deny_read": "kernel"}}}
-    more |= {"observed": {"check": {"command": "make"}}, "confinement": {"method": "m"}}
+    more |= {"observed": {"check": {"command": "make"}, "models": ["m n"]}, "confinement": {"method": "m"}}
     backend = replace(receipt.backend, id="my agent", backend_version="1", adapter_version="2")
     made = provenance(replace(receipt, usage_raw={"treadle": {**raw, **more}}, backend=backend))
     source = {"name": "source", "uri": "git+https://example.com/x", "digest": {"gitCommit": BASE, "gitTree": TREE}}
@@ -112,15 +113,12 @@ def test_the_provenance_says_what_was_made_from_what_and_how() -> None:
             "internalParameters": {
                 **{"workspace": "staged", "confinement": {"method": "m"}, "enforced": {"deny_read": "kernel"}},
                 "outcome": "complete",
+                "claimed": {"agent": to_builtins(backend), "models": None},
             },
             "resolvedDependencies": [
                 source,
-                {
-                    "name": "agent",
-                    "uri": "urn:treadle:agent:my_agent",
-                    "annotations": {"version": "1", "adapter_version": "2"},
-                },
-                {"name": "model", "uri": "urn:treadle:model:a_b:c"},
+                {"name": "agent", "uri": "urn:treadle:agent:a"},
+                {"name": "model", "uri": "urn:treadle:model:m_n"},
             ],
         },
         "runDetails": {
@@ -132,8 +130,7 @@ def test_the_provenance_says_what_was_made_from_what_and_how() -> None:
     little = {"workspace": {"result_tree": TREE}}
     definition = provenance(replace(receipt, usage_raw={"treadle": little}))["predicate"]["buildDefinition"]
     assert definition["externalParameters"]["source"] is None
-    (agent,) = definition["resolvedDependencies"]
-    assert agent["annotations"] == {"version": "1.0.0"}
+    assert definition["resolvedDependencies"] == []
     without = kept(base_commit=None, base_tree=TREE)
     assert provenance(without)["predicate"]["buildDefinition"]["resolvedDependencies"][0] == {
         "name": "source",

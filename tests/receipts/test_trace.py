@@ -10,7 +10,7 @@ from treadle import __version__
 from treadle.errors import BudgetExceeded, Denied, LocalError, PeerExited, PeerStalled, TreadleError, Violation
 from treadle.receipts import trace
 from treadle.receipts.artifacts import Collected
-from treadle.receipts.trace import BIG_EVENT, Check, Observed, Trace, Walls, not_observed, shortened
+from treadle.receipts.trace import BIG_EVENT, Check, Observed, Trace, Walls, not_observed, ours, shortened
 from treadle.redact import Redactor
 from treadle.testing.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
 from treadle.wire.sidecar.connection import Final, SidecarHello
@@ -45,7 +45,7 @@ def observed(outcome: Any = "complete", **claim: Any) -> Observed:
 
 def made(seen: Observed) -> tuple[Receipt, dict[str, Any]]:
     receipt = seen.receipt(Redactor(["hunter2-secret"]))
-    return receipt, receipt.usage_raw["treadle"]
+    return receipt, ours(receipt)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_what_was_ordered_seen_and_enforced_is_all_in_the_receipt() -> None:
     assert (found["processes_seen"], found["events"], found["events_left_out"]) == (["sh"], 2, 0)
     assert (found["oddities"], found["permissions"], found["patch_lines_redacted"]) == ([], [], 0)
     assert more["claimed"]["files"] == ["a"] and more["claimed"]["commands"] == ["make"]
-    assert (more["format"], more["host"]) == (1, f"treadle {__version__}")
+    assert (more["format"], more["host"]) == (2, f"treadle {__version__}")
     assert more["unmet_requirements"] == ["vision"] and more["unknown_capabilities"] == {"telepathy": "native"}
     assert more["policy"] == {
         "rules": msgspec.to_builtins(order.policy),
@@ -323,7 +323,7 @@ def test_differences_are_bounded_and_a_check_that_failed_is_held_against_the_wor
 
 
 def test_what_was_not_looked_at_is_named() -> None:
-    always = ["which files were read", "owners and times of files", "permissions and attributes of directories"]
+    always = [*trace.NEVER_OBSERVED]
     network, outside = "what was sent over the network", "files outside the workspace"
     whole = Difference(after="x", changes=(), patch=b"", status="", hidden=())
     walls = Walls(method="m", covers="agent", network="off")

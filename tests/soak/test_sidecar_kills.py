@@ -16,6 +16,7 @@ from tests.installed import TREADLE
 from treadle.host.conclusion import recover
 from treadle.host.job import runs_directory
 from treadle.host.store import ReceiptStore
+from treadle.receipts.trace import ours
 from treadle.testing import bad_sidecar
 
 ORDERS, AT_ONCE = 100, 20
@@ -141,7 +142,7 @@ def _look(soak: Soak, store: ReceiptStore) -> None:
     while marked() and time.monotonic() < end:
         time.sleep(0.1)
     assert marked() == {}
-    kept = {receipt.usage_raw["treadle"]["workspace"].get("kept") for receipt in receipts}
+    kept = {ours(receipt)["workspace"].get("kept") for receipt in receipts}
     found = {str(path) for path in Path(runs_directory()).glob("*/workspace")}
     assert found <= kept, "a workspace that no receipt names"
     assert not list(Path(runs_directory()).glob("*/run.json"))

@@ -25,6 +25,7 @@ from treadle.errors import (
     Violation,
 )
 from treadle.host.job import Job
+from treadle.receipts.trace import ours
 from treadle.session import Confinement
 from treadle.testing import bad_sidecar
 from treadle.wire.sidecar.connection import NO_POLICY
@@ -145,8 +146,7 @@ Runner = Callable[..., Any]
 
 
 def more(receipt: Receipt) -> dict[str, Any]:
-    found: dict[str, Any] = receipt.usage_raw["treadle"]
-    return found
+    return ours(receipt)
 
 
 def test_every_act_is_tried() -> None:

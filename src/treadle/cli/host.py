@@ -38,6 +38,7 @@ from treadle.host.signing import load_signer
 from treadle.host.store import ReceiptStore
 from treadle.io.files import opened, write_atomic
 from treadle.io.process.loop import hold_secrets, run_async
+from treadle.receipts.trace import ours
 from treadle.redact import Redactor
 from treadle.session import Agent
 from treadle.wire.common.jsontext import repaired
@@ -90,8 +91,7 @@ COMPLETE, FAILED, PARTIAL = 0, 1, 3
 
 def exit_code(receipt: receipts.Receipt) -> int:
     """As the receipt says, no matter who asks: the one who runs it, or one who watches."""
-    more = receipt.usage_raw.get("treadle") if isinstance(receipt.usage_raw, dict) else None
-    place = (more or {}).get("workspace") or {}
+    place = ours(receipt).get("workspace") or {}
     applied = place.get("applied")
     not_applied = place.get("apply") and (applied is None or applied["conflicts"])
     if receipt.outcome == "failed" or (receipt.outcome == "complete" and not_applied):
@@ -127,7 +127,7 @@ def _line(event: receipts.AnyAgentEvent) -> str:
 
 
 def show_receipt(receipt: receipts.Receipt, path: str | None = None) -> None:
-    more: dict[str, Any] = receipt.usage_raw.get("treadle", {}) if isinstance(receipt.usage_raw, dict) else {}
+    more = ours(receipt)
     click.echo(
         f"{receipt.outcome}  {receipt.meta.run_id}  {receipt.backend.id}  {receipt.meta.duration_ms / 1000:.1f} s"
     )

@@ -38,6 +38,7 @@ from treadle.receipts.statement import (
     statements,
     unwrapped,
 )
+from treadle.receipts.trace import ours
 from treadle.wire.sidecar import receipts
 from treadle.wire.sidecar.connection import repeated_name
 from treadle.wire.sidecar.receipts import Receipt
@@ -452,9 +453,8 @@ def order(file: str, store: str | None) -> None:
 def diff(a: str, b: str, asked: bool, store: str | None, as_json: bool) -> None:
     """Say in what two receipts differ. Exits with 1 when they do."""
     stored = open_store(store)
-    one, other = (msgspec.json.decode(receipts.encode(_read(name, stored))) for name in (a, b))
-    if asked:
-        one, other = _asked(one), _asked(other)
+    both = [_read(name, stored) for name in (a, b)]
+    one, other = (_asked(each) if asked else msgspec.json.decode(receipts.encode(each)) for each in both)
     found = list(_differences(one, other, ""))
     if as_json:
         show_json([{"where": where, "a": old, "b": new} for where, old, new in found])
@@ -464,10 +464,9 @@ def diff(a: str, b: str, asked: bool, store: str | None, as_json: bool) -> None:
     sys.exit(1 if found else 0)
 
 
-def _asked(receipt: dict[str, Any]) -> dict[str, Any]:
-    raw = receipt.get("usage_raw")
-    more = raw.get("treadle") if isinstance(raw, dict) else None
-    if not isinstance(more, dict) or "order" not in more:
+def _asked(receipt: Receipt) -> dict[str, Any]:
+    more = ours(receipt)
+    if "order" not in more:
         raise ConfigError("one of the receipts does not say what was asked for", hint="older ones do not")
     order = {name: value for name, value in more["order"].items() if name != "stored"}
     return {"order": order, "policy": (more.get("policy") or {}).get("rules")}

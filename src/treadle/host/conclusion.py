@@ -18,7 +18,7 @@ from treadle.io.files import iter_lines, locked, read_if_there, write_atomic
 from treadle.io.paths import state_dir
 from treadle.io.records import FileRecord
 from treadle.receipts.statement import repository_url
-from treadle.receipts.trace import Observed
+from treadle.receipts.trace import Observed, ours, with_observed
 from treadle.redact import Redactor
 from treadle.settings import config
 from treadle.wire.common.records import Newer
@@ -46,10 +46,22 @@ log = logging.getLogger(__name__)
 
 
 def describe(
-    workspace: Workspace, observed: Observed, *, keep: bool = False, apply: bool | None = None
+    workspace: Workspace,
+    observed: Observed,
+    repository: str | None = None,
+    *,
+    keep: bool = False,
+    apply: bool | None = None,
 ) -> dict[str, Any]:
-    """`apply`: whether the changes were to be applied; None where that is no longer known."""
-    place = workspace.place
+    """`repository`: its address, as it was before the agent started. `apply`: whether the changes were to be applied;
+    None where that is no longer known.
+
+    The base is that of the order, the result the whole of what the run left; a later attempt starts from what the
+    earlier ones left, if they worked in the same directory.
+    """
+    place, found = workspace.place, observed.difference
+    start = {"commit": place.commit if place.committed else None, "tree": place.whole or place.before}
+    base = next((one["base"] for one in observed.attempts if one.get("base")), start)
     try:
         unknown = observed.difference is None
         retained = place.mode != "pass_through" and (
@@ -60,11 +72,14 @@ def describe(
     return {
         "mode": place.mode,
         "source": place.source,
-        "repository": _repository(workspace),
+        "repository": repository,
         "branch": place.branch,
-        "base_commit": place.commit,
-        "base_tree": place.before,
-        "result_tree": observed.difference.after if observed.difference else None,
+        "directory": workspace.inside.rstrip("/") or None,
+        "head_commit": place.commit,
+        "base_commit": base["commit"],
+        "base_tree": base["tree"],
+        "start_tree": start["tree"],
+        "result_tree": (found.whole or found.after) if found else None,
         "result_commit": observed.commit,
         "confined_by": observed.walls.method if observed.walls else None,
         "sealed": sealed(observed),
@@ -73,7 +88,7 @@ def describe(
     }
 
 
-def _repository(workspace: Workspace) -> str | None:
+def repository_of(workspace: Workspace) -> str | None:
     """The address that others know the source's repository by: that of `origin`, or of the only remote."""
     try:
         user = workspace.place.repository()
@@ -121,9 +136,7 @@ def make_receipt(observed: Observed) -> Receipt:
 
 def with_workspace(receipt: Receipt, facts: dict[str, Any]) -> Receipt:
     """A receipt of ours, not yet in the chain, with other facts about its workspace."""
-    more = receipt.usage_raw["treadle"]
-    more = {**more, "workspace": {**more["workspace"], **msgspec.to_builtins(facts)}}
-    return msgspec.structs.replace(receipt, usage_raw={**receipt.usage_raw, "treadle": more})
+    return with_observed(receipt, workspace={**ours(receipt)["workspace"], **msgspec.to_builtins(facts)})
 
 
 def write_copy(receipt: Receipt, path: str) -> None:
@@ -272,7 +285,8 @@ def _finish(directory: str, store: ReceiptStore, warn: Callable[[str], None]) ->
     else:
         journal.settle(os.path.join(directory, JOURNAL))
         stored = store.order_path(record.order.id)
-        _look_at(observed, workspace, directory, stored if os.path.exists(stored) else None)
+        observed.order_path = stored if os.path.exists(stored) else None
+        _look_at(observed, workspace, directory, record.repository)
         receipt = store.get(record.run_id) if known else store.add(make_receipt(observed), record.registered)
     observed.merged = _merged(receipt)
     try:
@@ -300,13 +314,12 @@ def _pending(directory: str) -> Receipt | None:
 
 
 def _merged(receipt: Receipt) -> Merged | None:
-    return msgspec.convert(receipt.usage_raw["treadle"]["workspace"].get("applied"), Merged | None)
+    return msgspec.convert(ours(receipt)["workspace"].get("applied"), Merged | None)
 
 
 def _resumed(ready: Receipt, workspace: Workspace | None, directory: str, warn: Callable[[str], None]) -> Receipt:
     """The receipt corrected to the facts: the changes it calls applied are applied now, or it no longer says so."""
-    more = dict(ready.usage_raw["treadle"], resumed_after_crash=True)
-    ready = replace(ready, usage_raw={**ready.usage_raw, "treadle": more})
+    ready = with_observed(ready, resumed_after_crash=True)
     planned = _merged(ready)
     undone = journal.settle(os.path.join(directory, JOURNAL)) == "undone"
     if planned is None or planned.conflicts or workspace is None:
@@ -332,9 +345,8 @@ def _read(directory: str) -> RunRecord | None:
     return RUN.load_whole(os.path.join(directory, "run.json"))
 
 
-def _look_at(observed: Observed, workspace: Workspace | None, directory: str, order_path: str | None) -> None:
+def _look_at(observed: Observed, workspace: Workspace | None, directory: str, repository: str | None) -> None:
     observed.resumed = True
-    observed.order_path = order_path
     observed.handshaking = False
     observed.error = LocalError("the control plane ended before the run did")
     events = os.path.join(directory, "events.jsonl")
@@ -352,4 +364,4 @@ def _look_at(observed: Observed, workspace: Workspace | None, directory: str, or
             write_atomic(observed.patch_path, observed.difference.patch)
     except Exception as error:
         observed.notes.append(Deviation(where="workspace", problem=describe_error(error)))
-    observed.workspace = describe(workspace, observed)
+    observed.workspace = describe(workspace, observed, repository)

@@ -92,6 +92,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     walls: Walls | None = None
     enforced: dict[str, Enforced] | None = msgspec.field(name="kept", default=None)
     """`Observed.enforcement`, once it is known."""
+    repository: str | None = None
+    """Its address, as it was before the agent started."""
     registered: RunRegistration | None = None
     """For the signature of its receipt; None while its agent has not started, or without a key."""
 

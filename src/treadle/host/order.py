@@ -64,17 +64,22 @@ class RunSupervisor:
         self._reads = bool(order.policy.deny_read)
         self._max_turns = order.config.max_turns
         self._max_cost = order.config.max_budget_usd
+        # Without lists there is one rule, to stay in the workspace, which a sandbox keeps.
+        self._rules = not confined or any(to_builtins(order.policy).values())
+        self._watches = self._rules or order.config.max_turns is not None or order.config.max_budget_usd is not None
         self._between_turns = True
         self.turns = 0
         self.cost: float | None = None
 
     def watch(self, events: Sequence[AnyAgentEvent]) -> TreadleError | None:
+        if not self._watches:
+            return None
         self._disk.forget()
         telling = [event for event in events if type(event) is not AssistantDelta or event.ext is not UNSET]
         if self._between_turns and events and not telling:
             self._begin_turn()
         for event in telling:
-            reason = self._judge(event)
+            reason = self._judge(event) if self._rules else None
             if reason is not None:
                 return Denied(reason.reason)
             self._count(event)

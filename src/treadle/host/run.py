@@ -38,6 +38,7 @@ from treadle.host.conclusion import (
     describe_error,
     make_receipt,
     redactor_of,
+    repository_of,
     settle,
     with_workspace,
     write_copy,
@@ -456,6 +457,7 @@ class HostRun:
         self.directory = os.path.join(runs_directory(), self.run_id)
         self.observed = Observed(self.run_id, job.order, job.backend.name, time.time())
         self.observed.attempts = list(earlier)
+        self.observed.own_wire = not isinstance(job.backend, Backend) and job.backend.name == "native"
         self._store = store
         self._listener = listener
         self._sink = sink
@@ -472,6 +474,7 @@ class HostRun:
         self._cage: Cage | None = None
         self._taken_out: Sequence[str] = ()
         self._registered: RunRegistration | None = None
+        self._repository: str | None = None
         self._asked = False
         """Whether approval was asked, where required, before anything happened."""
         self.not_copied: TreadleError | None = None
@@ -512,6 +515,7 @@ class HostRun:
             receipts=os.path.abspath(self._store.directory),
             walls=self.observed.walls,
             enforced=self.observed.enforcement,
+            repository=self._repository,
             registered=self._registered,
         )
         RUN.save(os.path.join(self.directory, "run.json"), record)
@@ -616,6 +620,7 @@ class HostRun:
         order = replace(order, workspace=replace(order.workspace, root=self._workspace.root, mode=wire_mode))
         self.observed.order = order
         self.observed.notes += [Deviation(where="workspace", problem=note) for note in self._workspace.notes]
+        self._repository = await asyncio.to_thread(repository_of, self._workspace)
         self._check_stopped()
         if self.job.check is not None:
             await asyncio.to_thread(self._workspace.remember_refs)
@@ -636,12 +641,12 @@ class HostRun:
         """Register the run with the signer, which looks from inside the sandbox whether the key's file can be read."""
         if not self._store.signs:
             return
-        walls, reach = cage.inside(), True
+        walls, reach, start = cage.inside(), True, workspace.place.whole or workspace.place.before
         if walls is not None:
             looked = await run_check(f"test -r {shlex.quote(key_path())}", workspace.root, confinement=walls)
             reach = looked.exit_code != 1
         self._registered = await asyncio.to_thread(
-            self._store.register, self.run_id, self.observed.order_path, workspace.place.before, key_in_reach=reach
+            self._store.register, self.run_id, self.observed.order_path, start, key_in_reach=reach
         )
 
     def _made_cage(self, workspace: Workspace, order: WorkOrder) -> Cage:
@@ -782,7 +787,7 @@ class HostRun:
         if workspace is not None and plan is not None:
             made = await self._apply(workspace, plan, made)
         if self._executor is None:  # no agent has started, so nothing that could read the key
-            base = workspace.place.before if workspace is not None else None
+            base = (workspace.place.whole or workspace.place.before) if workspace is not None else None
             self._registered = self._store.register(self.run_id, observed.order_path, base, key_in_reach=False)
         receipt = await asyncio.to_thread(self._store.add, made, self._registered)
         try:
@@ -816,7 +821,7 @@ class HostRun:
 
     async def _describe(self, workspace: Workspace) -> dict[str, Any]:
         wanted = partial(describe, keep=self.job.keep_workspace, apply=self.job.apply)
-        return await asyncio.to_thread(wanted, workspace, self.observed)
+        return await asyncio.to_thread(wanted, workspace, self.observed, self._repository)
 
     async def _publish(self, workspace: Workspace) -> str | None:
         """Make the run's branch in the source's repository. Not for changes that are applied, if that is all."""
@@ -958,9 +963,10 @@ def _may_pass(failure: TreadleError | None) -> bool:
 
 
 def _summary(run: HostRun, receipt: Receipt) -> dict[str, Any]:
-    failure = run.observed.failure
+    failure, place = run.observed.failure, run.observed.workspace
     return {
         "run_id": run.run_id,
+        "base": {"commit": place["base_commit"], "tree": place["base_tree"]} if place else None,
         "agent": run.job.backend.name,
         "outcome": receipt.outcome,
         "code": failure.code if failure else None,

@@ -64,7 +64,8 @@ class RunRegistration(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     order_sha256: str | None
     """Of the order as it is stored."""
-    base_tree: str | None
+    start_tree: str | None
+    """What its agent finds."""
     pid: int
     started: float
     key_in_reach: bool

@@ -118,7 +118,7 @@ class ReceiptStore:
         return self._signer is not None
 
     def register(
-        self, run_id: str, order_path: str | None, base_tree: str | None, *, key_in_reach: bool
+        self, run_id: str, order_path: str | None, start_tree: str | None, *, key_in_reach: bool
     ) -> RunRegistration | None:
         """Register a run before its agent starts, so that its receipt can be signed. None when there is no key."""
         if self._signer is None:
@@ -127,7 +127,7 @@ class ReceiptStore:
             RunRegistration(
                 run_id=run_id,
                 order_sha256=sha256(order_path) if order_path is not None else None,
-                base_tree=base_tree,
+                start_tree=start_tree,
                 pid=os.getpid(),
                 started=time.time(),
                 key_in_reach=key_in_reach,
@@ -159,8 +159,8 @@ class ReceiptStore:
         """The key, if it has promised to sign the receipt of this run."""
         if self._signer is None or run is None or not self._signer.has_registered(run):
             return None
-        base = (ours(receipt).get("workspace") or {}).get("base_tree")
-        return self._signer if run.run_id == receipt.meta.run_id and run.base_tree == base else None
+        start = (ours(receipt).get("workspace") or {}).get("start_tree")
+        return self._signer if run.run_id == receipt.meta.run_id and run.start_tree == start else None
 
     def _linked(
         self, receipt: Receipt, last: ChainLink | None, signer: Signer | None, run: RunRegistration | None

@@ -12,6 +12,7 @@ from treadle.receipts.statement import same_repository
 from treadle.receipts.trace import ours
 from treadle.redact import MARK
 from treadle.wire.sidecar.receipts import Receipt
+from treadle.workspace.directories import MISSING
 
 INVALID, UNSIGNED = 1, 10
 EXIT_CODES = {
@@ -19,6 +20,8 @@ EXIT_CODES = {
     "base": 12,
     "agent": 13,
     "model": 14,
+    "claimed.agent": 13,
+    "claimed.model": 14,
     "outcome": 15,
     "confined": 16,
     "sealed": 16,
@@ -40,13 +43,15 @@ def facts(receipt: Receipt) -> dict[str, str]:
     """What a receipt states about each thing that can be expected; what it does not state is not there."""
     more = ours(receipt)
     place, policy = more.get("workspace") or {}, more.get("policy") or {}
-    check = (more.get("observed") or {}).get("check")
-    walls = more.get("confinement")
+    seen, claim = more.get("observed") or {}, more.get("claimed") or {}
+    check, walls = seen.get("check"), more.get("confinement")
     found: dict[str, Any] = {
         "repo": place.get("repository"),
         "base": place.get("base_commit") or place.get("base_tree"),
-        "agent": receipt.backend.id,
-        "model": (more.get("order") or {}).get("model"),
+        "agent": (more.get("order") or {}).get("agent"),
+        "model": "|".join(seen.get("models") or []) or None,
+        "claimed.agent": receipt.backend.id,
+        "claimed.model": "|".join(claim.get("models") or []) or None,
         "outcome": receipt.outcome,
         "verified": "yes" if check and check.get("ok") else "no",
         "tree": place.get("result_tree"),
@@ -66,15 +71,19 @@ def facts(receipt: Receipt) -> dict[str, str]:
     if isinstance(policy.get("rules"), dict):
         found["policy"] = policy_digest(policy["rules"])
         found["enforced"] = policy.get("enforced") or "not applied"
-    found["changed"] = _changed(more.get("observed") or {})
+    found["changed"] = _changed(seen, place)
     return {name: str(value) for name, value in found.items() if value is not None}
 
 
-def _changed(seen: dict[str, Any]) -> str | None:
-    """The paths that changed, as JSON, ignored ones too; None when the receipt does not name them all."""
+def _changed(seen: dict[str, Any], place: dict[str, Any]) -> str | None:
+    """The paths that changed since the order's base, as JSON, ignored ones too; None when the receipt does not name
+    them all, or when there was something that was not looked at."""
     files, hidden = seen.get("files"), seen.get("hidden")
-    if files is None or hidden is None or seen.get("hidden_left_out"):
+    unseen = any(one.get("kind") in MISSING for one in seen.get("oddities") or [])
+    if files is None or hidden is None or seen.get("hidden_left_out") or seen.get("oddities_left_out") or unseen:
         return None
+    if place.get("start_tree", place.get("base_tree")) != place.get("base_tree"):
+        return None  # an earlier attempt has changed something, too
     paths = [path for one in files for path in (one["path"], one.get("old_path")) if path]
     return msgspec.json.encode([*paths, *hidden]).decode()
 
@@ -125,6 +134,8 @@ def _met(name: str, wanted: str, found: str) -> bool:
         "confined": lambda: found == wanted or (wanted == "yes" and found != "no"),
         "enforced": lambda: wanted in _RANK and found in _RANK and _RANK.index(found) >= _RANK.index(wanted),
     }
+    if name.endswith("model"):  # each of those that were used
+        return set(found.split("|")) <= set(wanted.split("|"))
     return compare.get(name, lambda: found in wanted.split("|"))()
 
 

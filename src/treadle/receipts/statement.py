@@ -69,8 +69,12 @@ def provenance(receipt: Receipt) -> dict[str, Any]:
             "confinement": more.get("confinement"),
             "enforced": (more.get("policy") or {}).get("lists"),
             "outcome": receipt.outcome,
+            "claimed": {
+                "agent": msgspec.to_builtins(receipt.backend),
+                "models": (more.get("claimed") or {}).get("models"),
+            },
         },
-        "resolvedDependencies": [*([source] if source else []), *_dependencies(receipt, order)],
+        "resolvedDependencies": [*([source] if source else []), *_dependencies(more)],
     }
     details = {
         "builder": {"id": BUILDER, "version": {"treadle": str(more.get("host", "")).removeprefix("treadle ")}},
@@ -140,13 +144,12 @@ def _source(place: dict[str, Any]) -> dict[str, Any] | None:
     return {"name": "source", **({"uri": f"git+{url}"} if url else {}), "digest": digest}
 
 
-def _dependencies(receipt: Receipt, order: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    backend = receipt.backend
-    version = {"version": backend.backend_version} if backend.backend_version else {}
-    adapter = {"adapter_version": backend.adapter_version} if backend.adapter_version else {}
-    yield {"name": "agent", "uri": f"urn:treadle:agent:{_plain(backend.id)}", "annotations": {**version, **adapter}}
-    if order.get("model"):
-        yield {"name": "model", "uri": f"urn:treadle:model:{_plain(order['model'])}"}
+def _dependencies(more: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """What we started, and the models that a client of ours asked."""
+    if agent := (more.get("order") or {}).get("agent"):
+        yield {"name": "agent", "uri": f"urn:treadle:agent:{_plain(agent)}"}
+    for model in (more.get("observed") or {}).get("models") or []:
+        yield {"name": "model", "uri": f"urn:treadle:model:{_plain(model)}"}
 
 
 def _plain(text: str) -> str:

@@ -157,14 +157,38 @@ def _lines(patch: str) -> Counter[str]:
     return Counter(line for line in patch.splitlines() if line[:1] in "+-" and line[:4] not in ("+++ ", "--- "))
 
 
-FORMAT = 1
+FORMAT = 2
+"""Of our part of a receipt: `observed` is what we did or saw, `claimed` the word of the agent, sidecar or service. In
+format 1, which earlier releases wrote, most of `observed` stood beside it, and `artifacts` mixed both."""
+_PARTS = (
+    *("order", "end", "policy", "unmet_requirements", "confinement", "workspace", "earlier_attempts"),
+    *("resumed_after_crash", "notes", "notes_left_out"),
+)
 
 
 def ours(receipt: Receipt) -> dict[str, Any]:
-    """Our part of a receipt; empty when it is not one of ours."""
+    """Our part of a receipt with its parts side by side, whatever its format; empty when it is not one of ours."""
     raw = receipt.usage_raw if isinstance(receipt.usage_raw, dict) else {}
     more = raw.get("treadle")
-    return more if isinstance(more, dict) else {}
+    if not isinstance(more, dict):
+        return {}
+    seen, number = more.get("observed"), more.get("format")
+    if not isinstance(number, int) or number < 2 or not isinstance(seen, dict):
+        return more
+    claim, patch = more.get("claimed") or {}, seen.get("patch")
+    parts = {name: seen[name] for name in _PARTS if name in seen}
+    parts["end"] = {**parts.get("end", {}), "said": claim.get("error"), "stderr_tail": claim.get("stderr_tail")}
+    parts["claimed"] = claim if claim.get("outcome") is not None else None
+    parts["unknown_capabilities"] = claim.get("unknown_capabilities")
+    parts["artifacts"] = [*(claim.get("artifacts") or []), *([patch] if patch else [])]
+    return {**more, **parts}
+
+
+def with_observed(receipt: Receipt, **parts: Any) -> Receipt:
+    """A receipt of ours, not yet in the chain, with other facts about some parts of what we did."""
+    more = receipt.usage_raw["treadle"]
+    changed = {"observed": {**more["observed"], **parts}} if more["format"] >= 2 else parts
+    return msgspec.structs.replace(receipt, usage_raw={**receipt.usage_raw, "treadle": {**more, **changed}})
 
 
 TRACE_EVENTS = 10_000
@@ -320,6 +344,8 @@ class Observed:
         self.unmet: list[str] = []
         self.enforcement: dict[str, Enforced] | None = None
         """For each list of the policy that is not empty, how it was enforced; None when the run did not begin."""
+        self.own_wire = False
+        """Whether the models were asked by a client of ours, so that we know which."""
         self.resumed = False
 
     def without_its_words(self, error: Exception) -> Observed:
@@ -362,7 +388,11 @@ class Observed:
             usage_raw={**_object(claim.usage_raw if claim else None), "treadle": self._more(claim)},
             usage=claim.usage if claim else receipts.UsageTotals(),
             trace=trace,
-            artifacts=[receipts.Artifact(kind=one.kind, path=one.copy or one.path) for one in self._collected()],
+            artifacts=[
+                receipts.Artifact(kind=one.kind, path=one.copy or one.path)
+                for one in (*self.artifacts, self._patch())
+                if one is not None
+            ],
             verification=self._verification(),
             outcome=self.outcome(),
         )
@@ -412,13 +442,12 @@ class Observed:
             git_status=found.status if found else None,
         )
 
-    def _collected(self) -> list[Collected]:
+    def _patch(self) -> Collected | None:
         if self.patch_path is None or self.difference is None:
-            return self.artifacts
-        patch = self.difference.patch
+            return None
+        patch, path = self.difference.patch, self.patch_path
         sha256 = hashlib.sha256(patch).hexdigest()
-        ours = Collected(kind="patch", path=self.patch_path, copy=self.patch_path, sha256=sha256, bytes=len(patch))
-        return [*self.artifacts, ours]
+        return Collected(kind="patch", path=path, copy=path, sha256=sha256, bytes=len(patch))
 
     def _order_fields(self) -> dict[str, Any]:
         """What was ordered, so that two receipts can be compared by it."""
@@ -443,30 +472,26 @@ class Observed:
         return {
             "format": FORMAT,
             "host": f"treadle {__version__}",
-            "order": self._order_fields(),
-            "end": self._end(),
-            "artifacts": msgspec.to_builtins(self._collected()),
-            "claimed": claims(claim, self._reported_files(), [*self.trace.commands]) if claim else None,
             "observed": self._observations(),
+            "claimed": self._claims(claim),
             "differences": self._differences(),
-            "unmet_requirements": self.unmet,
-            "policy": {
-                "rules": msgspec.to_builtins(self.order.policy),
-                "enforced": self.enforced,
-                "lists": self.enforcement,
-                "best_effort": best_effort(self.order),
-            },
+        }
+
+    def _claims(self, claim: receipts.Receipt | None) -> dict[str, Any]:
+        """The word of others. What the contract has fields for (`backend`, `usage`, `trace`) is there."""
+        stated = claims(claim, self._reported_files(), [*self.trace.commands]) if claim else {"outcome": None}
+        return {
+            **stated,
+            "agent": self.hello.backend.id if self.hello else None,
+            "models": _models(claim),
+            "artifacts": msgspec.to_builtins(self.artifacts),
+            "error": self._own_reason(),
+            "stderr_tail": self.stderr_tail[-4000:] or None,
             "unknown_capabilities": {
                 note.where.rpartition(".")[2]: note.value
                 for note in self.notes
                 if note.problem == "unknown capability" and note.where.startswith("hello")
             },
-            "notes": [_noted(note) for note in self.notes[:NOTES]],
-            "notes_left_out": max(0, len(self.notes) - NOTES),
-            "confinement": msgspec.to_builtins(self.walls),
-            "workspace": {**self.workspace, "applied": msgspec.to_builtins(self.merged)},
-            "earlier_attempts": self.attempts,
-            "resumed_after_crash": self.resumed,
         }
 
     def _end(self) -> dict[str, Any]:
@@ -476,10 +501,8 @@ class Observed:
             "code": failure.code if failure else None,
             "error_code": self._code(failure) if failure else None,
             "message": self._failure_text(failure) if failure else None,
-            "said": self._own_reason(),
             "cancelled_because": str(self.stopped) if self.stopped else None,
             "exit_code": self.exit_code,
-            "stderr_tail": self.stderr_tail[-4000:] or None,
         }
 
     def _own_reason(self) -> dict[str, Any] | None:
@@ -492,6 +515,24 @@ class Observed:
 
     def _observations(self) -> dict[str, Any]:
         return {
+            "order": self._order_fields(),
+            "agent": {"name": self.backend, "command": list(self.command) or None},
+            "models": _models(self.final.receipt) if self.own_wire and self.final else None,
+            "policy": {
+                "rules": msgspec.to_builtins(self.order.policy),
+                "enforced": self.enforced,
+                "lists": self.enforcement,
+                "best_effort": best_effort(self.order),
+            },
+            "unmet_requirements": self.unmet,
+            "confinement": msgspec.to_builtins(self.walls),
+            "workspace": {**self.workspace, "applied": msgspec.to_builtins(self.merged)},
+            "end": self._end(),
+            "earlier_attempts": self.attempts,
+            "resumed_after_crash": self.resumed,
+            "patch": msgspec.to_builtins(self._patch()),
+            "notes": [_noted(note) for note in self.notes[:NOTES]],
+            "notes_left_out": max(0, len(self.notes) - NOTES),
             "files": msgspec.to_builtins(self.difference.changes) if self.difference else None,
             **self._hidden(),
             "oddities": msgspec.to_builtins(self.difference.oddities[:NOTES]) if self.difference else None,
@@ -536,9 +577,21 @@ class Observed:
         return [*found[:NOTES], *([f"and {len(found) - NOTES} more"] if len(found) > NOTES else [])]
 
 
+NEVER_OBSERVED = (
+    "which files were read",
+    "owners and times of files",
+    "permissions and attributes of directories",
+    "files that were changed and changed back",
+    "writes that were refused",
+    "whether a command that was claimed ran",
+    "tokens and cost",
+    "times that others state",
+)
+
+
 def not_observed(walls: Walls | None, found: Difference | None) -> list[str]:
     """What was not looked at, so that the receipt's silence about it means nothing."""
-    missing = ["which files were read", "owners and times of files", "permissions and attributes of directories"]
+    missing = [*NEVER_OBSERVED]
     if found is None:
         missing.append("what was changed in the workspace")
     elif found.hidden is None:
@@ -548,6 +601,12 @@ def not_observed(walls: Walls | None, found: Difference | None) -> list[str]:
     if walls is None or walls.network != "off" or walls.hosts:
         missing.append("what was sent over the network")
     return missing
+
+
+def _models(claim: receipts.Receipt | None) -> list[str] | None:
+    raw = claim.usage_raw if claim is not None else None
+    used = raw.get("by_model") if isinstance(raw, dict) else None
+    return sorted(map(str, used))[:MOST] if isinstance(used, dict) else None
 
 
 def best_effort(order: WorkOrder) -> bool:

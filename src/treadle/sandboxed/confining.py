@@ -478,13 +478,20 @@ class Confining:
             self.leave()
             return None
         self._entered = True
-        read_only = dict.fromkeys((*self._protected(), *self._read_only.find(), *self.asked.read_only))
+        mounts, ruled = self.sealing.mounts(), self._read_only.find()
+        # A rule about a git directory is about the one that is mounted there, which is not the person's.
+        covered = [mount.target for mount in mounts]
+        mounts = tuple(
+            mount._replace(write=mount.write and not places.is_under(mount.target, *ruled)) for mount in mounts
+        )
+        ruled = [path for path in ruled if not places.is_under(path, *covered)]
+        read_only = dict.fromkeys((*self._protected(), *ruled, *self.asked.read_only))
         held = {path: why for path, why in self.held().items() if path not in read_only}
         return msgspec.structs.replace(
             self.asked,
             network="off" if self.asked.network == "off" else "on",
             write=tuple(dict.fromkeys((*self._write, *self.asked.write))),
-            mounts=(*self.asked.mounts, *self.sealing.mounts()),
+            mounts=(*self.asked.mounts, *mounts),
             read_only=(*read_only, *held),
             held=tuple(held.items()),
             hidden=tuple(dict.fromkeys((*self._hidden.find(), *self.asked.hidden, *self._credentials()))),

@@ -10,6 +10,7 @@ it.
 """
 
 import os
+import re
 import stat
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
@@ -44,7 +45,7 @@ from treadle.workspace.gate import AGREED, TreeGate, crossings, holds
 from treadle.workspace.git import is_git
 from treadle.workspace.merge import Merged, MergePlan, plan_back
 from treadle.workspace.store import Store, give, lending
-from treadle.workspace.user_repository import ID, UserRepository, forget, keep
+from treadle.workspace.user_repository import BASE, ID, UserRepository, forget, keep
 
 # What is written down about a workspace when it is made, so that it is found again after a crash.
 
@@ -79,6 +80,8 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     start: str | None = None
     commit: str | None = None
     """The commit that the source had checked out, if it is in a repository."""
+    committed: bool = True
+    """Whether it started from that commit's files, without any change that is not committed."""
     origin: Origin | None = None
 
     def at_top(self, user: UserRepository) -> bool:
@@ -99,6 +102,8 @@ def read_record(directory: str) -> Prepared | None:
     return PREPARED.load_whole(os.path.join(directory, RECORD))
 
 
+_BASE_REF = re.compile(rf"(?:^|/)\.git/{BASE}[0-9a-f]{{16}}/(?:[0-9a-f]{{40}}|[0-9a-f]{{64}})$")
+"""The ref by which a run keeps its base from git gc: those of other runs come and go, and are no agent's act."""
 STORE = "store.git"
 JOURNAL = "apply.json"
 """The journal's name in the run's directory while its changes are applied to the source."""
@@ -207,8 +212,15 @@ class Workspace:
         return [replace(one, path=one.path.removeprefix(self.inside)) for one in here]
 
     def _hidden(self, before: Look, after: Look) -> list[str]:
-        found = hidden_changes(before, after)
-        return [path.removeprefix(self.inside) for path in found if path.startswith(self.inside)]
+        found = [path for path in hidden_changes(before, after) if not _BASE_REF.search(path)]
+        here = [path.removeprefix(self.inside) for path in found if path.startswith(self.inside)]
+        if not self.inside:
+            return here
+        # What lies above the directory worked on is part of the branch, and not of the patch.
+        deltas = [delta.change for delta in self.store.deltas(self.place.whole, after.tree)]
+        paths = {path for change in deltas for path in (change.path, change.old_path) if path}
+        above = sorted(path for path in paths if not path.startswith(self.inside))
+        return [*here, *(os.path.relpath(path, self.inside) for path in above)]
 
     def plan(self, *, anyway: bool = False) -> MergePlan | None:
         """How the changes would be applied to the source; None when they are there already. `anyway`: with those to
@@ -403,11 +415,11 @@ def prepare(
             made = _from_files(mode, source, directory, copy, watched, origin)
     except BaseException:
         abandon(directory)
+        if (user := UserRepository.around(origin.top if origin is not None else source)) is not None:
+            forget(user, directory)
         raise
     made._watched = watched
     PREPARED.save(os.path.join(directory, RECORD), made.place)
-    if made.place.commit is not None and (user := made.place.repository()) is not None:
-        made.notes += filter(None, [keep(user, directory, made.place.commit)])
     return made
 
 
@@ -431,6 +443,7 @@ def _from_files(
     if user is not None and commit is not None:
         inside = origin.inside if origin is not None else os.path.relpath(source, os.path.realpath(user.top))
         _, files = store.borrow_tree(commit)
+        notes += filter(None, [keep(user, directory, commit)])  # before the look: it is not the agent's act
         if inside != ".":
             files = {path[len(inside) + 1 :]: one for path, one in files.items() if path.startswith(f"{inside}/")}
     look = take(
@@ -449,6 +462,7 @@ def _from_files(
         directory=directory,
         before=look.tree,
         commit=commit,
+        committed=look.files == files,
         origin=origin,
     )
     return Workspace(place, store, notes, look)
@@ -485,7 +499,7 @@ def _from_commit(source: str, directory: str, name: str) -> Workspace:
         start=start,
         commit=start,
     )
-    notes = _missing(user, look.files)
+    notes = [*_missing(user, look.files), *filter(None, [keep(user, directory, start)])]
     look.written(user.excludes())  # last, so that the files are older than a tick of the clock by now
     return Workspace(place, store, notes, look)
 

@@ -28,6 +28,7 @@ from treadle.host.job import Backend, Job
 from treadle.host.run import HostRun
 from treadle.host.signing import load_signer, make_key
 from treadle.host.store import ReceiptStore
+from treadle.receipts.trace import ours
 from treadle.redact import Redactor
 from treadle.session import Confinement
 from treadle.wire.sidecar.connection import NO_POLICY
@@ -231,7 +232,7 @@ async def carry_out(world: World, attack: Attack, mode: WorkspaceMode, confined:
 def false_statements(
     world: World, attack: Attack, receipt: Receipt, run: HostRun, job: Job, confined: bool
 ) -> Iterator[str]:
-    more = receipt.usage_raw["treadle"]
+    more = ours(receipt)
     if receipt.meta.run_id != run.run_id or receipt.meta.work_order_id != job.order.id:
         yield "it is about another run"
     if left_running(job):
@@ -342,7 +343,7 @@ def about_patch(receipt: Receipt, most: int) -> Iterator[str]:
     made = [(name, "new") if did == "deleted" else None for name, did in headings]
     twice = sum(one == after for one, after in zip(made, headings[1:], strict=False))
     shown, parts = len(status.splitlines()), len(headings) - twice
-    least = len(receipt.usage_raw["treadle"]["observed"]["files"])
+    least = len(ours(receipt)["observed"]["files"])
     if shown != least or (len(patch) < 1_000_000 and not least <= parts <= most):
         yield f"{most} files changed, its status shows {shown} and its patch {parts}"
 

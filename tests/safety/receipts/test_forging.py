@@ -36,7 +36,7 @@ def made(run_id: str, tree: str, ok: bool = True) -> Receipt:
     patch = {"kind": "patch", "path": "/r/patch.diff", "kept": "/r/patch.diff", "sha256": "ab" * 32, "bytes": 3}
     more = {
         "format": 1,
-        "workspace": {"mode": "staged", "base_tree": "b" * 40, "result_tree": tree},
+        "workspace": {"mode": "staged", "start_tree": "b" * 40, "result_tree": tree},
         "artifacts": [patch],
         "observed": {"check": {"command": "make", "ok": ok, "exit_code": int(not ok)}},
     }
@@ -395,7 +395,7 @@ def test_a_run_that_can_read_the_key_says_so_and_is_not_confined(
     done = treadle("host", "run", "--task", "x", "--sidecar", sidecar, sandbox, "--json", cwd=tmp_path / "work")
     assert done.returncode == 0, done.stderr
     block = json.loads(done.stdout.splitlines()[-1])["usage_raw"]["treadle"]["signature"]
-    assert block["run"]["key_in_reach"] is reach and block["run"]["base_tree"]
+    assert block["run"]["key_in_reach"] is reach and block["run"]["start_tree"]
     verified = treadle("receipt", "verify", "latest", "--key", public, "--expect", "confined=yes")
     assert verified.returncode == code and ("key in reach" in verified.stdout) is reach
     assert ("the key in reach" in treadle("receipt", "show", "latest").stdout) is reach

@@ -19,6 +19,7 @@ from tests.safety.receipts.corpus import Attack, World, attacks, carry_out, fals
 from treadle.errors import StorageError
 from treadle.io.descriptors import remove_tree
 from treadle.io.sandbox import methods
+from treadle.receipts.trace import ours
 from treadle.workspace.workspace import WorkspaceMode
 
 ALL = [(attack, mode, confined) for attack in attacks() for mode in attack.modes for confined in (True, False)]
@@ -92,7 +93,7 @@ async def test_the_judge_finds_a_statement_that_is_false(world: World, place: st
     receipt, run, job = await carry_out(world, attack, "staged", True)
     assert list(false_statements(world, attack, receipt, run, job, True)) == []
     *outer, last = place.split(".")
-    inside = receipt.usage_raw["treadle"]
+    inside = ours(receipt)
     for name in outer:
         inside = inside[name]
     inside[last] = lie
