@@ -69,7 +69,11 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True):
     hidden: tuple[str, ...] = ()
     """Files and directories that may not be read."""
     readable: tuple[str, ...] = ()
-    """Places of credentials that may be read; all others in the home directory are hidden from a session's programs."""
+    """Places in the home directory that are shown, beside programs and packages; all else in it is not there."""
+    variables: tuple[str, ...] | None = None
+    """The names of the variables that are passed on; None: all that the program is started with."""
+    home: str | None = None
+    """The directory that `io/sandbox/home.py` has prepared for the session; None: an empty home for each program."""
     sockets: tuple[str, ...] = ()
     """Unix sockets outside that may be reached; no others can be."""
     ports: tuple[PortGrant, ...] = ()

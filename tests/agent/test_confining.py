@@ -134,9 +134,9 @@ if methods.available().method is not None:
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         home, work, more = tmp_path / "home", tmp_path / "work", tmp_path / "more"
-        for place in (home / ".ssh", home / ".aws", home / ".cargo", work, more):
+        for place in (home, work, more):
             place.mkdir(parents=True)
-        (home / ".cargo" / "config.toml").touch()
+        (home / ".npmrc").write_text("registry=https://npm.example/\n_auth=x\n")
         monkeypatch.setenv("HOME", str(home))
         asked = Confinement(
             use="on",
@@ -157,12 +157,13 @@ if methods.available().method is not None:
         assert found.held == ((str(work / "theirs"), "by bob"),), (
             "what may not be written anyway is not said to be held"
         )
-        assert {"/hid", str(home / ".ssh")} <= set(found.hidden) and str(home / ".aws") not in found.hidden
-        assert found.temp is not None and os.path.exists(os.path.join(found.temp, ".cargo", "config.toml"))
+        assert found.hidden == ("/hid",) and found.readable == (str(home / ".aws"),)
+        assert found.temp is not None and found.home is not None
+        assert Path(found.home, "home", ".npmrc").read_text() == "registry=https://npm.example/\n"
         again = made.now()
-        assert again is not None and again.temp == found.temp
+        assert again is not None and (again.temp, again.home) == (found.temp, found.home)
         made.close()
-        assert not os.path.exists(found.temp)
+        assert not os.path.exists(found.temp) and not os.path.exists(found.home)
         made.close()
 
     def test_what_others_obey_is_protected_at_every_depth_the_nearest_first(

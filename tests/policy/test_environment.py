@@ -26,6 +26,40 @@ def test_settings_add_names_and_prefixes_but_a_prefix_adds_no_secret() -> None:
     assert reduced(PARENT, ["GITHUB_TOKEN"])["GITHUB_TOKEN"] == "t"
 
 
+SECRETS = (
+    *("GIT_CONFIG_VALUE_0", "GIT_CONFIG_KEY_0", "GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS", "GIT_ASKPASS", "GIT_SSH"),
+    *("NPM_CONFIG__AUTH", "npm_config__auth", "NPM_CONFIG__PASSWORD", "npm_config_//npm.example/:_authToken", "GH_PAT"),
+    *("OPENAI_KEY", "GITLAB_PAT", "AZURE_DEVOPS_EXT_PAT", "UV_PUBLISH_PASSWORD", "UV_INDEX_OWN_PASSWORD", "MY_KEY"),
+    *("UV_INDEX_OWN_USERNAME", "POETRY_HTTP_BASIC_OWN_PASSWORD", "POETRY_PYPI_TOKEN_PYPI", "PIP_CLIENT_CERT", "AUTH"),
+    *(
+        "CARGO_REGISTRY_TOKEN",
+        "CARGO_REGISTRIES_OWN_TOKEN",
+        "BUNDLE_GEMS__EXAMPLE",
+        "BUNDLE_RUBYGEMS__PKG__GITHUB__COM",
+    ),
+    *("COMPOSER_AUTH", "NUGET_AUTH", "VSS_NUGET_EXTERNAL_FEED_ENDPOINTS", "MAVEN_PASS", "GRADLE_PUBLISH_KEY", "DSN"),
+    *("ORG_GRADLE_PROJECT_signingKey", "SENTRY_DSN", "DATABASE_URL", "REDIS_URL", "MONGODB_URI", "AMQP_URL", "PGPASS"),
+    *("SSHPASS", "VAULT_ADDR_AND_PASS", "SLACK_WEBHOOK", "TWILIO_SID", "STRIPE_SK", "HF_HOME_KEY", "KAGGLE_KEY"),
+    *("AWS_SESSION", "AWS_PROFILE_DATA", "GOOGLE_APPLICATION_JSON", "KUBE_BEARER", "DOCKER_AUTH_CONFIG", "CONDA_TOKEN"),
+    *("HOMEBREW_GITHUB_API", "NODE_AUTH", "YARN_NPM_AUTH_IDENT", "PYTHON_KEYRING_PASS", "R_PAT", "RUBY_KEY", "LC_KEY"),
+)
+INSIDE = {
+    **{"PIP_INDEX_URL": "https://me:s3@pypi.example/", "UV_INDEX": "own=https://s3cret@pypi.example/simple"},
+    **{
+        "GOPROXY": "https://u:p@go.example",
+        "HTTPS_PROXY": "http://me:pw@proxy:1",
+        "GOFLAGS": "-x=sk-ant-api03-" + "A" * 40,
+    },
+    **{"MAVEN_OPTS": "-Xmx1g -Dhttp.proxyPassword=x", "NODE_OPTIONS": "--token=ghp_" + "a1B2" * 9},
+}
+
+
+def test_no_secret_comes_through_under_a_name_that_no_list_has_nor_in_a_value() -> None:
+    assert len(SECRETS) >= 54 and reduced({**dict.fromkeys(SECRETS, "s3cret"), **INSIDE}) == {}
+    usual = {"PIP_INDEX_URL": "https://pypi.example/", "MAVEN_OPTS": "-Xmx1g -Da=b", "HTTPS_PROXY": "http://proxy:1"}
+    assert reduced(usual) == usual and reduced(INSIDE, ["PIP_INDEX_URL"]).keys() == {"PIP_INDEX_URL"}
+
+
 def test_an_agent_that_calls_its_own_model_gets_the_providers_variables() -> None:
     seen = reduced(PARENT, providers=True)
     assert seen["ANTHROPIC_API_KEY"] == "k" and seen["ANTHROPIC_BASE_URL"] == "u"

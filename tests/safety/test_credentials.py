@@ -1,4 +1,4 @@
-"""What a confined program reads of a person's credentials: nothing, wherever the home and our own files are."""
+"""The home directory of a confined program: what is on no list is not there, wherever the home and our files are."""
 
 import os
 import subprocess
@@ -9,28 +9,106 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from tests.io.sandbox.rooms import shown_place
+from tests.machines import path_without
 from tests.safety import as_nobody
-from treadle.io.sandbox import methods
+from treadle.io.sandbox import landlock, methods
 from treadle.io.sandbox.start import start
-from treadle.policy import protected
 from treadle.sandboxed.confining import Confining, settled
 from treadle.session import Confinement
 from treadle.settings import config
 from treadle.settings.config import SandboxSettings, Settings
 
 pytestmark = pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
-DIRECTORIES = {".ssh": "id", ".aws": "credentials", ".gnupg": "key", ".mozilla": "a/cookies", ".config/gh": "hosts.yml"}
+PLANTED = (
+    # beside programs and packages that are shown
+    *(".cargo/credentials.toml", ".cargo/config.toml", ".rustup.token", ".npmrc", ".npm/token", ".yarnrc.yml"),
+    *(".config/pip/pip.conf", ".pip/pip.conf", ".config/uv/uv.toml", ".local/share/uv/credentials/x.toml", ".pypirc"),
+    *(
+        ".m2/settings.xml",
+        ".m2/settings-security.xml",
+        ".gradle/gradle.properties",
+        ".gradle/init.gradle",
+        ".sbt/creds",
+    ),
+    *(".gem/credentials", ".bundle/config", ".composer/auth.json", ".config/composer/auth.json", ".config/go/env"),
+    *(
+        ".nuget/NuGet.Config",
+        ".cache/huggingface/token",
+        ".huggingface/token",
+        ".conda/token",
+        ".condarc",
+        ".gitconfig",
+    ),
+    *(
+        ".config/git/credentials",
+        ".git-credentials",
+        ".local/share/pnpm-auth",
+        ".hex/hex.config",
+        ".julia/servers/auth",
+    ),
+    *(".local/share/mise/secrets", ".config/mise/age.txt", ".asdfrc", ".pyenv-secrets", ".nvmrc.token", "go/auth"),
+    *(".cache/pip-token", ".cache/uv-credentials", ".opam-token", ".pub-cache-credentials.json", ".ivy2/.credentials"),
+    # of clouds, services and databases
+    *(".ssh/id_ed25519", ".ssh/work/deploy", ".gnupg/secring.gpg", ".aws/credentials", ".azure/msal_token_cache.json"),
+    *(".config/gcloud/credentials.db", ".kube/config", ".docker/config.json", ".config/containers/auth.json", ".netrc"),
+    *(".vault-token", ".terraform.d/credentials.tfrc.json", ".terraformrc", ".pulumi/credentials.json", ".boto"),
+    *(".oci/config", ".ibmcloud/config.json", ".fly/config.yml", ".config/doctl/config.yaml", ".linode-cli", ".hcloud"),
+    *(
+        ".config/hcloud/cli.toml",
+        ".config/scw/config.yaml",
+        ".config/ngrok/ngrok.yml",
+        ".ngrok2/ngrok.yml",
+        ".exoscale",
+    ),
+    *(
+        ".config/vercel/auth.json",
+        ".netlify/config.json",
+        ".config/netlify/config.json",
+        ".config/heroku/x",
+        ".railway",
+    ),
+    *(".config/wrangler/default.toml", ".wrangler/config", ".config/supabase/access-token", ".stripe/config.toml"),
+    *(".config/stripe/config.toml", ".twilio-cli/config.json", ".sentryclirc", ".databrickscfg", ".snowsql/config"),
+    *(
+        ".dbt/profiles.yml",
+        ".config/rclone/rclone.conf",
+        ".s3cfg",
+        ".mc/config.json",
+        ".pgpass",
+        ".my.cnf",
+        ".mongorc.js",
+    ),
+    *(".mylogin.cnf", ".cassandra/credentials", ".redis-pass", ".config/op/config", ".config/Bitwarden CLI/data.json"),
+    *(".lastpass/key", ".password-store/a.gpg", ".local/share/keyrings/login.keyring", ".config/age/keys.txt"),
+    *(".config/sops/age/keys.txt", ".kaggle/kaggle.json", ".config/wandb/settings", ".comet.config", ".openai/auth"),
+    *(".config/openai.toml", ".cohere", ".replicate", ".config/modal.toml", ".modal.toml", ".runpod/config.toml"),
+    # of people's programs, browsers and histories
+    *(".config/gh/hosts.yml", ".config/glab-cli/config.yml", ".config/hub", ".config/tea/config.yml", ".jira.d/x"),
+    *(".config/jira/.config.yml", ".slack-token", ".config/slack/creds", ".weechat/sec.conf", ".irssi/config"),
+    *(".mozilla/a/logins.json", ".config/google-chrome/Default/Cookies", ".thunderbird/p/key4.db", ".msmtprc"),
+    *(".mbsyncrc", ".config/neomutt/account", ".fetchmailrc", ".bash_history", ".zsh_history", ".psql_history"),
+    *(".claude/.credentials.json", ".codex/auth.json", ".gemini/oauth_creds.json", ".local/share/opencode/auth.json"),
+    *(".config/amp/secrets", ".aider.conf.yml", ".cursor/token", ".kimi/mcp.json", ".bashrc", ".profile", ".envrc"),
+    # with names that nobody knows
+    *(
+        "notes/passwords.txt",
+        "Documents/key.pem",
+        "work/other-project/.env",
+        "secret",
+        ".s",
+        ".x/y/z",
+        "Desktop/vpn.ovpn",
+    ),
+    *("backup.tar", ".local/share/acme/session", ".local/state/acme/log", ".config/acme/acme.ini", ".cache/acme/tok"),
+)
 
 
 def fill(home: Path) -> list[Path]:
-    """A file with a canary for each place that is to be hidden."""
     made = []
-    for name in protected.CREDENTIALS:
+    for name in PLANTED:
         path = home / name
-        is_file = "." in path.name[1:] or path.name.endswith(("history", "rc", "pass", "cnf", "token", "info", "hst"))
-        path = path if is_file and name not in DIRECTORIES else path / DIRECTORIES.get(name, "secret")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("canary")
+        path.write_text("_authToken=canary\nindex-url=https://me:canary@host/\n[credential]\nhelper = canary\n")
         made.append(path)
     return made
 
@@ -42,11 +120,12 @@ def home(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
         place = Path(base)
         monkeypatch.setenv("HOME", base)
         monkeypatch.setenv("TREADLE_HOME", f"{base}/state")
-        monkeypatch.setenv("KUBECONFIG", f"{base}/clusters/one:{base}/clusters/two")
-        for name in ("state", "clusters", "w", "bin"):
+        for name in ("CARGO_HOME", "GOPATH", "GOMODCACHE", "PIP_CACHE_DIR", "NPM_CONFIG_CACHE", "npm_config_cache"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv("GIT_CONFIG_GLOBAL", raising=False)
+        for name in ("state", "w"):
             (place / name).mkdir()
         (place / "state" / "signing-key").write_text("canary")
-        (place / "clusters" / "two").write_text("canary")
         yield place
 
 
@@ -66,24 +145,25 @@ async def found(home: Path, settings: Settings | None = None, **asked: object) -
     return {os.path.relpath(path, home) for path in said.decode().split()}
 
 
-async def test_no_credential_no_history_and_nothing_of_ours_is_read(home: Path) -> None:
-    assert len(fill(home)) >= 50
-    assert await found(home) == set()
-
-
-async def test_a_program_beside_our_state_shows_nothing_of_it(home: Path) -> None:
-    fill(home)
-    # As for a driven program that lies in the home directory itself: the directory is shown.
-    assert await found(home, read_only=(str(home),)) == set()
+async def test_nothing_of_the_home_directory_is_read_that_no_list_shows(home: Path) -> None:
+    assert len(fill(home)) >= 125
+    for name in (".local/bin/tool", ".cargo/registry/a.crate", ".npm/_cacache/a", ".cache/pip/a", "go/pkg/mod/a"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("canary")
+    assert await found(home) == {
+        ".local/bin/tool",
+        ".cargo/registry/a.crate",
+        ".npm/_cacache/a",
+        ".cache/pip/a",
+        "go/pkg/mod/a",
+    }
 
 
 async def test_what_the_settings_give_back_is_read_and_nothing_beside_it(home: Path) -> None:
     fill(home)
     (home / ".ssh" / "known_hosts").write_text("canary")
-    given = Settings(sandbox=SandboxSettings(read=("~/.aws", "~/.ssh/known_hosts")))
-    seen = {".aws/credentials", ".ssh/known_hosts"} if not str(home).startswith("/tmp") else set()
-    assert await found(home, given) == seen
-    assert await found(home, given, read_only=(str(home),)) == {".aws/credentials", ".ssh/known_hosts"}
+    given = Settings(sandbox=SandboxSettings(read=("~/.aws", "~/.ssh/known_hosts", "~/nothing")))
+    assert await found(home, given) == {".aws/credentials", ".ssh/known_hosts"}
 
 
 async def test_a_driven_agent_reads_its_own_and_no_other_agents(home: Path) -> None:
@@ -91,15 +171,90 @@ async def test_a_driven_agent_reads_its_own_and_no_other_agents(home: Path) -> N
     assert await found(home, write=(str(home / ".claude"),)) == {".claude/.credentials.json"}
 
 
-async def test_a_home_that_is_the_workspace_hides_them_too(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_a_home_that_is_the_workspace_no_name_with_a_dot_is_read(home: Path) -> None:
     fill(home)
     walls = Confining(str(home), (), Confinement(use="on"), session="s")
     try:
         child = await start(walls.now(), ["grep", "-rls", "canary", "."], cwd=str(home))
         async with child:
-            assert await child.stdio.read() == b""
+            said = await child.stdio.read()
+            assert said and not [line for line in said.decode().splitlines() if line.startswith("./.")]
     finally:
         walls.close()
+
+
+async def said(home: Path, script: str) -> str:
+    made = Confining(str(home / "w"), (), Confinement(use="on"), session="s")
+    try:
+        text = b""
+        for command in script.split("; then; "):
+            async with await start(made.now(), ["sh", "-c", command], cwd=str(home / "w"), stderr="stdout") as child:
+                while data := await child.stdio.read():
+                    text += data
+                await child.wait()
+        return text.decode()
+    finally:
+        made.close()
+
+
+async def test_what_a_session_adds_to_its_home_and_to_packages_is_its_own_and_lasts_as_long(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CARGO_HOME", f"{home}/rust")
+    (home / "rust" / "registry").mkdir(parents=True)
+    (home / "rust" / "registry" / "old").write_text("old")
+    (home / ".pyenv").mkdir()
+    add = "echo new > ~/rust/registry/new; rm ~/rust/registry/old; echo mine > ~/.x; echo no > ~/.pyenv/y"
+    shown = await said(home, f"{add}; then; cat ~/.x; ls ~/rust/registry")
+    assert shown.endswith(f"cannot create {home}/.pyenv/y: Read-only file system\nmine\nnew\n")
+    assert os.listdir(home / "rust" / "registry") == ["old"] and not (home / ".x").exists()
+
+
+async def test_two_programs_at_once_write_packages_of_their_own(home: Path) -> None:
+    (home / ".cache" / "pip").mkdir(parents=True)
+    made = Confining(str(home / "w"), (), Confinement(use="on"), session="s")
+    try:
+        first = await start(
+            made.now(), ["sh", "-c", "echo a > ~/.cache/pip/a; read x"], cwd=str(home / "w"), stdin="pipe"
+        )
+        async with first:
+            second = await start(
+                made.now(), ["sh", "-c", "echo b > ~/.cache/pip/b; ls ~/.cache/pip"], cwd=str(home / "w")
+            )
+            async with second:
+                assert await second.stdio.read() == b"b\n"
+    finally:
+        made.close()
+
+
+async def test_settings_of_tools_are_there_without_what_is_secret_in_them(home: Path) -> None:
+    (home / ".gitconfig").write_text("[user]\n name = Ann\n[credential]\n helper = store\n[http]\n extraheader = x\n")
+    (home / ".npmrc").write_text("registry=https://npm.example/\n//npm.example/:_authToken=canary\n_auth=canary\n")
+    (home / ".cargo").mkdir()
+    (home / ".cargo" / "config.toml").write_text(
+        '[source.mirror]\nregistry = "sparse+https://crates.example/"\n[registry]\ntoken = "canary"\n'
+        '[registries.own]\nindex = "https://me:canary@own.example/"\n'
+    )
+    shown = await said(home, "cat ~/.gitconfig ~/.npmrc ~/.cargo/config.toml")
+    assert "canary" not in shown and "store" not in shown and "extraheader" not in shown
+    assert all(
+        text in shown for text in ('name = "Ann"', "registry=https://npm.example/", "sparse+https://crates.example/")
+    )
+
+
+@pytest.mark.skipif(landlock.problem() is not None, reason="needs Landlock")
+async def test_landlock_refuses_what_is_not_shown(home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fill(home)
+    (home / ".local" / "bin").mkdir(parents=True)
+    (home / ".local" / "bin" / "tool").write_text("canary")
+    monkeypatch.setenv("PATH", path_without("bwrap", tmp_path / "bin"))
+    methods.available.cache_clear()
+    try:
+        assert methods.available().method == "landlock"
+        everything = " ".join(map(str, (*fill(home), home / ".local" / "bin" / "tool")))
+        assert await said(home, f"grep -ls canary {everything}") == f"{home}/.local/bin/tool\n"
+    finally:
+        methods.available.cache_clear()
 
 
 async def test_a_project_gets_nothing_back_before_it_is_trusted(home: Path) -> None:
@@ -121,7 +276,7 @@ def test_an_ordinary_users_are_hidden_as_well(home: Path) -> None:
     assert walls is not None
     made.close()
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    walls = Confinement(write=walls.write, hidden=walls.hidden, read_only=(str(home),))
+    walls = Confinement(write=walls.write)
     argv = as_nobody.argv(walls, f"grep -rls canary {home}; echo end", home)
     done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60)
     assert done.stdout == "end\n", done.stdout + done.stderr

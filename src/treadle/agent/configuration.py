@@ -128,7 +128,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def confinement(self) -> Confinement:
-        return settled(self.spec.confinement, self.settings)
+        passed = reduced(self.child_env, (*self.settings.env, *given(self.spec.env), *self.settings.variables))
+        return msgspec.structs.replace(settled(self.spec.confinement, self.settings), variables=tuple(passed))
 
     @property
     def entrypoint(self) -> str:

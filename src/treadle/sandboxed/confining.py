@@ -21,6 +21,7 @@ from treadle.io.files import locked
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.process.programs import distrust
 from treadle.io.sandbox import methods, places
+from treadle.io.sandbox.home import dot_files, prepare, real_homes
 from treadle.io.sandbox.places import Matches, activity
 from treadle.io.tasks import limited, start_held
 from treadle.policy import patterns
@@ -331,6 +332,7 @@ class Confining:
         distrust(*self._write, *asked.write)
         self.sealing = Sealing(self._write, session, self.now, lambda: self.wanted, self._time_left)
         self._temp: str | None = None
+        self._home: str | None = None
         self._hidden = Matches((), lambda path: False)
         self._read_only = Matches((), lambda path: False)
         self._obeyed = Matches(self._write, _is_obeyed, PACKAGES)
@@ -470,7 +472,9 @@ class Confining:
         reach: Literal["on", "off"] = "off" if self.is_limited else "on"
         if made is None:
             return None
-        return msgspec.structs.replace(made, network=reach, hosts=self.hosts, public=tuple(self.granted))
+        return msgspec.structs.replace(
+            made, network=reach, hosts=self.hosts, public=tuple(self.granted), variables=self.asked.variables
+        )
 
     def now(self) -> Confinement | None:
         """None: programs run unconfined. Raises ConfigError when a required sandbox cannot be made."""
@@ -494,24 +498,27 @@ class Confining:
             mounts=(*self.asked.mounts, *mounts),
             read_only=(*read_only, *held),
             held=tuple(held.items()),
-            hidden=tuple(dict.fromkeys((*self._hidden.find(), *self.asked.hidden, *self._credentials()))),
+            hidden=tuple(dict.fromkeys((*self._hidden.find(), *self.asked.hidden, *self._dot_files()))),
             temp=self._temporary(),
+            home=self._home,
+            variables=None,  # what a person has set up has its own
         )
 
     def held(self) -> dict[str, str]:
         """What others hold in the workspaces, each with who, why and until when."""
         return {path: why for path, why in self._holding().items() if places.is_under(path, *self._write)}
 
-    def _credentials(self) -> list[str]:
-        return places.credentials([*self.asked.readable, *self.asked.write], self._write)
+    def _dot_files(self) -> list[str]:
+        inside = any(places.is_under(home, *self._write) for home in real_homes())
+        return dot_files(self._write, [*self.asked.readable, *self.asked.write]) if inside else []
 
     def _temporary(self) -> str:
-        """One /tmp for the session: what a command leaves there is there for the next."""
+        """One /tmp and one home directory for the session: what a command leaves there is there for the next."""
         if self._temp is None:
-            self._temp = scratch.make("sandbox")
-            from treadle.io.sandbox import bubblewrap
+            from treadle.workspace.private_git import for_everything
 
-            bubblewrap.prepare(self._temp)
+            self._temp, self._home = scratch.make("sandbox"), scratch.make("home")
+            prepare(self._home, for_everything())
         return self._temp
 
     def watching(self, other: Watching | None, *, ruled: bool = True) -> Watching:
@@ -614,6 +621,6 @@ class Confining:
     def close(self) -> None:
         self._closed = True
         self.sealing.close()
-        if self._temp is not None:
-            scratch.remove(self._temp)
-            self._temp = None
+        for made in filter(None, (self._temp, self._home)):
+            scratch.remove(made)
+        self._temp = self._home = None

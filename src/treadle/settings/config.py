@@ -34,7 +34,7 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True):
     use: bool | None = None
     """True: always, else refuse to run; False: never; None: in auto-edit and full-auto, if the machine supports it."""
     read: tuple[str, ...] = ()
-    """Credentials and histories in the home directory that confined programs may read after all, such as `~/.ssh`."""
+    """Places of the home directory that confined programs may read, beside programs and packages: `~/.aws`."""
     sockets: tuple[str, ...] = ()
     """Unix sockets outside that confined programs may reach: absolute, below `~`, or the `$VARIABLE` that names one."""
     memory: Size | None = None

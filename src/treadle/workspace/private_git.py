@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from treadle.errors import TreadleError, WorkspaceError
+from treadle.errors import NotFound, TreadleError, WorkspaceError
 from treadle.io import tasks
 from treadle.io.descriptors import copy_file
 from treadle.io.files import read_at_most, write
@@ -355,6 +355,17 @@ def _config(user: UserRepository, work_tree: str | None, hooks: str | None, prog
     if work_tree is not None:
         ours["core.worktree"] = work_tree
     return "".join(_lines([*copied, *ours.items()]))
+
+
+def for_everything() -> str:
+    """The settings that a person has for all repositories, their name above all, as a file: the harmless ones."""
+    argv = ["git", *OPTIONS, "config", "--global", "--list", "--includes", "-z"]
+    try:
+        listed = run_program(argv, cwd="/", env=environment()).stdout.decode("utf-8", "surrogateescape")
+    except NotFound:
+        return ""
+    entries = (entry.partition("\n") for entry in listed.split("\0")[:-1])
+    return "".join(_lines(harmless((key, value) for key, _, value in entries)))
 
 
 def harmless(settings: Iterable[tuple[str, str]], programs: bool = False) -> list[tuple[str, str]]:

@@ -1,5 +1,6 @@
 """A push from inside the sandbox that is refused says in plain words what to allow."""
 
+import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -72,3 +73,21 @@ async def test_a_list_of_hosts_does_not_help_ssh_and_that_is_said(tmp_path: Path
     walls = Confinement(use="on", network="off", hosts=("127.0.0.1:9",), write=(str(top),), temp=str(tmp_path))
     said = await Workspace(top, confinement=lambda: walls).run("bash", command="git push ssh://127.0.0.1:9/x main")
     assert "[ssh reaches no machine from here" in said and "--network on" in said and "no network here" not in said
+
+
+@needs_sandbox
+async def test_what_a_command_misses_of_home_and_environment_is_named_with_the_line_that_shows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, top = tmp_path / "home", checkout(tmp_path / "w")
+    (home / ".aws").mkdir(parents=True)
+    (home / ".aws" / "config").touch()
+    monkeypatch.setenv("HOME", str(home))
+    walls = Confinement(use="on", network="on", write=(str(top),), variables=("PATH", "HOME"), temp=str(tmp_path))
+    env = {"PATH": os.environ["PATH"], "HOME": str(home), "MINE": "1", "OTHER": "2"}
+    workspace = Workspace(top, confinement=lambda: walls, env=env)
+    said = await workspace.run("bash", command="echo [$MINE]; cat ~/.aws/config ~/.none")
+    assert "[]\n" in said and 'with env = ["MINE"] in the settings]' in said and "OTHER" not in said
+    assert 'with read = ["~/.aws/config"] under [sandbox]' in said and ".none is not" not in said
+    assert "OTHER is not passed" in await workspace.run("bash", command="python3 -c 'import os; os.environ[\"OTHER\"]'")
+    assert "is not" not in await workspace.run("bash", command="echo ~/.aws/config")

@@ -17,6 +17,7 @@ from tests.io.process.test_keepers import made
 from tests.io.sandbox.rooms import ENV, needs_bubblewrap, needs_sandbox, room, writing_counts
 from tests.safety import as_nobody
 from treadle.confinement import ResourceLimits
+from treadle.errors import LocalError
 from treadle.io.process import cgroup
 from treadle.io.sandbox import limits
 from treadle.io.sandbox.start import start
@@ -66,6 +67,19 @@ async def tried(tmp_path: Path, command: str, **allowed: int) -> tuple[int, str,
         code = await child.wait()
         await child.stop(0)
         return code, said.decode(), child.exceeded(said.decode() if code else "")
+
+
+@needs_sandbox
+async def test_a_limit_that_someone_set_and_that_cannot_be_enforced_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "divided", lambda: None)
+    with pytest.raises(
+        LocalError, match="a limit of memory was set and cannot be enforced: no cgroup is ours"
+    ) as refused:
+        await tried(tmp_path, "true", memory=1 << 30)
+    assert "remove it from [sandbox]" in refused.value.hint
+    assert (await tried(tmp_path, "true"))[0] == 0 == (await tried(tmp_path, "true", memory=0))[0]
 
 
 @needs_sandbox

@@ -1,12 +1,10 @@
 """Places that a sandbox keeps: found by pattern, protected, and planted names noticed."""
 
 import os
-import pwd
 import socket
 import subprocess
 import sys
 import tempfile
-import types
 from pathlib import Path
 
 import pytest
@@ -111,33 +109,6 @@ def test_an_agent_that_was_added_is_shown_although_our_state_is_hidden(monkeypat
         assert places.shown([str(command)], {}) == [os.path.join(home, "agents", "some")]
         (Path(home) / "program").write_text("")
         assert places.shown([os.path.join(home, "program")], {}) == [os.path.join(home, "program")]
-
-
-def test_credentials_are_hidden_but_for_what_is_given_and_where_a_workspace_is_among_them(
-    state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pwd, "getpwuid", lambda user: types.SimpleNamespace(pw_dir=str(state_home)))
-    monkeypatch.setattr(places.known, "HOME", (".ssh", ".netrc", ".none"))
-    monkeypatch.setattr(places.known, "VARIABLES", ("KEYS",))
-    (state_home / ".ssh" / "deep").mkdir(parents=True)
-    for name in (".ssh/id", ".ssh/config", ".ssh/deep/x", ".netrc"):
-        (state_home / name).touch()
-    named, project = tmp_path / "keys", tmp_path / "project"
-    named.touch()
-    project.mkdir()
-    (project / "key").touch()
-    monkeypatch.setenv("KEYS", f"{named}::{project / 'key'}:{tmp_path / 'absent'}")
-
-    def hidden(*given: str, workspaces: tuple[str, ...] = (str(project),)) -> list[str]:
-        base = [str(state_home), str(tmp_path)]
-        found = places.credentials([str(state_home / name) for name in given], workspaces)
-        return sorted(min((os.path.relpath(path, each) for each in base), key=len) for path in found)
-
-    assert hidden() == [".netrc", ".ssh", "keys"], "what is in a workspace is meant to be used"
-    assert hidden(workspaces=()) == [".netrc", ".ssh", "keys", "project/key"]
-    assert hidden(".ssh") == [".netrc", "keys"] and hidden(".ssh/id", ".netrc") == [".ssh/config", ".ssh/deep", "keys"]
-    inside = hidden(workspaces=(str(state_home / ".ssh" / "deep"),))
-    assert {".ssh/config", ".ssh/id"} <= {*inside} and not {".ssh", ".ssh/deep"} & {*inside}
 
 
 def named(name: str, root: Path) -> Matches:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
+import re
 import signal
 from typing import TYPE_CHECKING, Annotated
 
@@ -220,6 +221,8 @@ class ShellRun:
             self._tell(f"{exceeded} (limits of [sandbox] in the settings)", LIMIT_NOTED, "sandbox")
         self._tell_network()
         self._tell_sandbox()
+        if self.confinement is not None:
+            self.notes += _missing(self.command, self.output.text() if self.exit_code else "", self)
 
     @property
     def _listed(self) -> bool:
@@ -259,6 +262,26 @@ class ShellRun:
                 "agents obey; if it must run outside, call again with `outside` saying why]"
             )
         self.notes += _held(met or [why for _, why in self.confinement.held if self.exit_code])
+
+
+def _missing(command: str, output: str, run: ShellRun) -> list[str]:
+    """Which variables and places of the home directory it names that the sandbox does not show, and what shows them."""
+    from treadle.io.paths import at_home
+    from treadle.io.sandbox.home import missing
+
+    assert run.confinement is not None
+    left = [name for name in run.context.env if name not in (run.confinement.variables or run.context.env)]
+    words = {*re.findall(r"\$\{?(\w+)", command), *re.findall(r"\w+", output)}
+    notes = [
+        f'[{name} is not passed into the sandbox; a person can pass it on with env = ["{name}"] in the settings]'
+        for name in left
+        if name in words
+    ]
+    places = [at_home(place) for place in missing(f"{command}\n{output}", run.confinement)] if run.exit_code else []
+    return notes[:SHOWN] + [
+        f'[{place} is not in the sandbox; a person can show it with read = ["{place}"] under [sandbox] in the settings]'
+        for place in places[:SHOWN]
+    ]
 
 
 def _held(by: list[str]) -> list[str]:

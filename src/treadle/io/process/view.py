@@ -22,6 +22,9 @@ not files."""
 ROOT, SHOWN, EMPTY = b"root", b"shown", b"empty"
 """Directories in the place of a view: the machine's root, other directories by number, and an empty one."""
 DIRECTORY, LINK, BIND, OVERLAY, OVERLAY_OR_BIND = "directory", "link", "bind", "overlay", "overlay or bind"
+WRITABLE = "writable"
+"""An overlay that can be written; its source is three directories with a NUL between: the lower, the upper, the work
+one. Where there is no such overlay, the upper one alone."""
 
 
 def enter(view: dict[str, Any]) -> None:
@@ -64,6 +67,9 @@ def _step(library: Any, kind: str, source: bytes, target: bytes, empty: int) -> 
         os.mkdir(target, 0o755)
     if kind == DIRECTORY:
         return
+    if kind == WRITABLE:
+        _writable(library, source.split(b"\0"), target)
+        return
     try:
         lower = os.open(source, os.O_PATH | os.O_DIRECTORY)
     except FileNotFoundError:
@@ -79,6 +85,18 @@ def _step(library: Any, kind: str, source: bytes, target: bytes, empty: int) -> 
         _mount(library, source, target, None, _BIND | _RECURSIVE, None)
     finally:
         os.close(lower)
+
+
+def _writable(library: Any, layers: list[bytes], target: bytes) -> None:
+    fds = [os.open(layer, os.O_PATH | os.O_DIRECTORY) for layer in layers]
+    try:
+        given = b"lowerdir=/proc/self/fd/%d,upperdir=/proc/self/fd/%d,workdir=/proc/self/fd/%d,userxattr" % (*fds,)
+        _mount(library, b"overlay", target, b"overlay", _NOSUID | _NODEV, given)
+    except OSError:
+        _mount(library, layers[1], target, None, _BIND, None)
+    finally:
+        for fd in fds:
+            os.close(fd)
 
 
 def _join(library: Any, network: bytes, user: bool) -> None:

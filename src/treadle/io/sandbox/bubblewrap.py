@@ -1,64 +1,20 @@
-"""The bubblewrap command line for a Confinement, with the directories that programs get in place of the home directory,
-and the network that commands of one session share.
+"""The bubblewrap command line for a Confinement, and the network that commands of one session share.
 
 The order of the options is the order of the mounts, so a later one covers an earlier one: first the whole machine
-read-only, then the private places, Treadle's own hidden files, what may be written, and what may not inside that.
+read-only, then the private places, the home directory, Treadle's own hidden files, what may be written, and what may
+not inside that.
 """
 
 import os
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from treadle.confinement import Confinement
 from treadle.io.paths import state_dir
 from treadle.io.process.programs import find_outside
 from treadle.io.sandbox import parted, places
-
-# Where programs in a sandbox keep what they otherwise write to the home directory, which cannot be written there.
-#
-# What builds need offline stays where it is and is read from there. Where a tool may download, it downloads into the
-# session's own /tmp: what an agent can write, a build outside must not use.
-
-CACHES = {
-    "XDG_CACHE_HOME": ".cache",
-    "PIP_CACHE_DIR": ".cache/pip",
-    "npm_config_cache": ".cache/npm",
-    "GOCACHE": ".cache/go-build",
-    "UV_CACHE_DIR": ".cache/uv",
-    "GRADLE_USER_HOME": ".gradle",
-    "CHROME_CONFIG_HOME": ".config",
-}
-DOWNLOADS = {"go": ("GOMODCACHE", ".cache/go-mod"), "crates": ("CARGO_HOME", ".cargo")}
-"""By group of the network: what is used from the home directory until the tool may download."""
-
-
-def in_temp(env: Mapping[str, str], temp: str, confinement: Confinement) -> dict[str, str]:
-    """The environment with caches in `temp`, except where a person chose a place. Values set by a sandbox around us
-    are replaced, because its /tmp is not ours."""
-    wanted = dict(CACHES)
-    for group, (name, place) in DOWNLOADS.items():
-        if confinement.network != "off" or group in confinement.hosts:
-            wanted[name] = place
-    moved = {
-        name: os.path.join(temp, place) for name, place in wanted.items() if env.get(name) in (None, f"/tmp/{place}")
-    }
-    more = {"TMPDIR": temp}
-    if "GRADLE_USER_HOME" in moved and os.path.isdir(before := os.path.expanduser("~/.gradle/caches/modules-2")):
-        more.setdefault("GRADLE_RO_DEP_CACHE", os.path.dirname(before))
-    if "GOMODCACHE" in moved:
-        more["GOFLAGS"] = f"{env.get('GOFLAGS', '')} -modcacherw".strip()  # or it could not be removed afterwards
-    return {**env, **moved, **more}
-
-
-def prepare(temp: str) -> None:
-    """Let cargo find a person's settings, mirrors among them, from its directory in this new /tmp."""
-    settings = os.path.join(os.environ.get("CARGO_HOME") or os.path.expanduser("~/.cargo"), "config.toml")
-    if os.path.isfile(settings):
-        own = os.path.join(temp, DOWNLOADS["crates"][1])
-        os.mkdir(own)
-        os.symlink(settings, os.path.join(own, "config.toml"))
-
+from treadle.io.sandbox.home import Home
 
 # One network for the commands of a session that have none of the machine's: they reach each other's ports.
 #
@@ -143,19 +99,21 @@ class Mounts:
         """`divided`: Unix sockets and FIFOs outside are kept apart from those that programs make inside. `network`: to
         join instead of one of its own."""
         self.write = places.writable(confinement.write)
+        self.home = Home(confinement.home if divided else None, confinement.readable, self.write)
         self.shown = list(confinement.mounts)
         covered = [shown.target for shown in self.shown]
         pins = _pins(self.write, _with_real_paths(confinement))
         self.pins = [place for place in pins if place not in self.write and not places.is_under(place, *covered)]
         self.read_only = [*dict.fromkeys(_protected(confinement.read_only, self.write))]
-        self.hidden = _masks(confinement, self.write, parted.left_inside(self.write) if divided else [], covered)
+        self.hidden = self._masks(confinement, parted.left_inside(self.write) if divided else [], covered)
         self.keeps_capability = places.needs_override(self.write)
         """If so, no user namespace is made: inside one, the capability would not apply to other users' files."""
-        shown = [*filter(_is_private, places.running()), *self.read_only]
+        shown = [*(place for place in places.running() if _is_private(place)), *self.read_only]
         self.network = network if divided else None
         self.view = (
             parted.MachineView(
                 self.outside(shown),
+                layers=self.home.layers,
                 scope=confinement.network != "off",
                 network=self.network.path if self.network is not None else "",
             )
@@ -170,7 +128,16 @@ class Mounts:
 
     def source(self, place: str) -> str:
         """Where to take a place that is only read from."""
-        return self.view.source(place) if self.view is not None else place
+        if self.view is None:
+            return os.path.realpath(place)
+        found = self.view.source(place)
+        if found == place and places.is_under(place, *self.home.emptied) and not places.is_under(place, *self.write):
+            return self.view.in_root(os.path.realpath(place))
+        return found
+
+    def is_gone(self, place: str) -> bool:
+        """Whether something else is shown instead of it."""
+        return places.is_under(place, *places.PRIVATE, *self.home.emptied)
 
     def inside(self, places_: list[str]) -> list[str]:
         """Those of the places that a confined program could have moved while the sandbox was being made."""
@@ -179,6 +146,19 @@ class Mounts:
     def vanished(self) -> bool:
         """Whether a place to hide, such as a socket, is gone: bubblewrap fails on it, and looking again helps."""
         return not all(map(os.path.exists, self.hidden))
+
+    def _masks(self, confinement: Confinement, found: list[str], covered: list[str]) -> list[str]:
+        """`found`: what else is to be hidden, unless it is below something `covered`, where another place is shown."""
+        real = [os.path.realpath(place) for place in confinement.hidden if os.path.exists(place)]
+        shown = [*self.write, *confinement.read_only, *places.running(), *self.home.programs, *self.home.layers]
+        hidden = [place for place in real if not self.is_gone(place) or places.is_under(place, *shown)]
+        hidden += [one for one in found if not places.is_under(one, *covered) and one not in confinement.sockets]
+        masks: list[str] = []
+        for place in sorted(set(hidden), key=lambda path: (path.count("/"), path)):
+            emptied = places.is_under(place, *places.ours()) and not places.is_under(place, *self.write)
+            if not emptied and not places.is_under(place, *masks):
+                masks.append(place)
+        return masks
 
 
 def command(
@@ -207,7 +187,9 @@ def init(argv: list[str], *, linger: bool, aside: int | None = None) -> list[str
 
 
 def environment(env: dict[str, str], confinement: Confinement) -> dict[str, str]:
-    return {**in_temp(env, "/tmp", confinement), "XDG_RUNTIME_DIR": f"/run/user/{os.geteuid()}"}
+    if confinement.home is not None:  # what that names was copied, but for secrets
+        env.pop("GIT_CONFIG_GLOBAL", None)
+    return {**env, "TMPDIR": "/tmp", "XDG_RUNTIME_DIR": f"/run/user/{os.geteuid()}"}
 
 
 def _namespaces(keeps_capability: bool, filtered: bool, *, alone: bool) -> list[str]:
@@ -238,9 +220,9 @@ def _options(confinement: Confinement, plan: Mounts) -> list[str]:
     mounts += ["--bind", confinement.temp, "/tmp"] if confinement.temp else ["--perms", "1777", "--tmpfs", "/tmp"]
     mounts += ["--perms", "1777", "--tmpfs", "/var/tmp", "--tmpfs", "/run"]
     mounts += ["--perms", "0700", "--dir", f"/run/user/{os.geteuid()}"]
-    mounts += _resolver()
+    mounts += [*_resolver(), *_home(plan)]
     for place in places.running():
-        if _is_private(place):
+        if plan.is_gone(place) and not places.is_under(place, *plan.home.programs):
             mounts += ["--ro-bind", plan.source(place), place]
     private = [*map(os.path.realpath, places.ours()), *places.other_homes(write[0] if write else "/")]
     within = [*private, *write]  # what is shown around these must not cover them
@@ -248,7 +230,7 @@ def _options(confinement: Confinement, plan: Mounts) -> list[str]:
     for place in around:
         mounts += ["--ro-bind", plan.source(place), place]
     for place in private:
-        gone = _is_private(place) and not places.is_under(place, *around, *places.running())
+        gone = plan.is_gone(place) and not places.is_under(place, *around, *places.running())
         ours = confinement.state is not None and place == os.path.realpath(state_dir())
         if (ours or not gone) and not places.is_under(place, *write):
             mounts += _replaced(place, confinement)
@@ -266,6 +248,18 @@ def _options(confinement: Confinement, plan: Mounts) -> list[str]:
             mounts += ["--ro-bind", plan.source(place), place]
     for place in plan.hidden:
         mounts += _mask(place)
+    return mounts
+
+
+def _home(plan: Mounts) -> list[str]:
+    home, mounts = plan.home, []
+    for place in home.emptied:
+        own = home.own if place == home.first else None
+        mounts += ["--bind", own, place] if own is not None else ["--perms", "0700", "--tmpfs", place]
+    for place in home.programs:
+        mounts += ["--ro-bind", plan.source(place), place]
+    for place in home.layers:
+        mounts += ["--bind", plan.source(place), place]
     return mounts
 
 
@@ -310,20 +304,6 @@ def _pins(write: list[str], protected: list[str]) -> list[str]:
                     found.add(parent)
                 parent = os.path.dirname(parent)
     return sorted(found, key=lambda path: (path.count("/"), path))
-
-
-def _masks(confinement: Confinement, write: list[str], found: list[str], covered: list[str]) -> list[str]:
-    """`found`: what else is to be hidden, unless it is below something `covered`, where another place is shown."""
-    real = [os.path.realpath(place) for place in confinement.hidden if os.path.exists(place)]
-    shown = [*write, *confinement.read_only, *places.running()]
-    hidden = [place for place in real if not _is_private(place) or places.is_under(place, *shown)]
-    hidden += [place for place in found if not places.is_under(place, *covered) and place not in confinement.sockets]
-    masks: list[str] = []
-    for place in sorted(set(hidden), key=lambda path: (path.count("/"), path)):
-        emptied = places.is_under(place, *places.ours()) and not places.is_under(place, *write)
-        if not emptied and not places.is_under(place, *masks):
-            masks.append(place)
-    return masks
 
 
 def _mask(path: str) -> list[str]:

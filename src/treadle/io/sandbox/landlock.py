@@ -1,8 +1,9 @@
 """The second choice, where user namespaces are closed: Landlock, in a helper process that becomes the command.
 
-It restricts writes to the given places, and keeps others' processes safe from signals and their abstract sockets out
-of reach. It cannot hide anything below a readable place, and it does not end a process tree. It cannot tell sockets
-made inside from those outside, so a filter refuses to make any.
+It restricts writes to the given places, of the home directory it lets only programs and packages be read, and it keeps
+others' processes safe from signals and their abstract sockets out of reach. It cannot hide anything below a readable
+place, and it does not end a process tree. It cannot tell sockets made inside from those outside, so a filter refuses to
+make any.
 """
 
 from __future__ import annotations
@@ -14,15 +15,35 @@ import sys
 
 from treadle.io.paths import state_dir
 from treadle.io.sandbox import places, seccomp
+from treadle.io.sandbox.home import OWN, Home, found, on_path
 from treadle.light import TYPE_CHECKING, NoReturn
+from treadle.policy.environment import PACKAGES
 
 if TYPE_CHECKING:
     from treadle.session import Confinement
 
 _PR_CAPBSET_READ, _PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 23, 24, 47, 4
+CACHES = {
+    "XDG_CACHE_HOME": ".cache",
+    "PIP_CACHE_DIR": ".cache/pip",
+    "npm_config_cache": ".cache/npm",
+    "GOCACHE": ".cache/go-build",
+    "UV_CACHE_DIR": ".cache/uv",
+    "GRADLE_USER_HOME": ".gradle",
+}
+DOWNLOADS = {"GOMODCACHE": ".cache/go-mod", "CARGO_HOME": ".cargo"}
+"""What is read from the home directory where nothing can be downloaded."""
+SETTINGS_FILES = {
+    "GIT_CONFIG_GLOBAL": ".gitconfig",
+    "npm_config_userconfig": ".npmrc",
+    "PIP_CONFIG_FILE": ".config/pip/pip.conf",
+    "UV_CONFIG_FILE": ".config/uv/uv.toml",
+    "GOENV": ".config/go/env",
+}
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm")
 CANNOT = (
     "hide files that rules deny to read",
+    "show an empty home directory: what is not shown there is refused, and nothing can be written",
     "show commands a git repository of their own: in a checkout `.git` is read-only, so commits are refused, and "
     "no new file can be made beside it",
     "keep other files inside the workspace from being changed; what a command did to those that programs obey is "
@@ -62,8 +83,35 @@ def command(confinement: Confinement) -> list[str]:
     ours += [state_dir()] if confinement.state else []
     real = [os.path.realpath(place) for place in ours if os.path.exists(place)]
     keep = [places.CAP_DAC_OVERRIDE] if places.needs_override(write) else []
-    plan = {"writable": [*dict.fromkeys((*granted, *real))], "keep": keep}
+    home = Home(None, confinement.readable, write)
+    shown = [*home.programs, *on_path(), *found(PACKAGES), *confinement.read_only, *places.running(), *write, *real]
+    shown += [*filter(None, (confinement.home,)), *_beside("/", home.emptied)]
+    readable = [os.path.realpath(place) for place in shown if os.path.exists(place)]
+    plan = {"readable": [*dict.fromkeys(readable)], "writable": [*dict.fromkeys((*granted, *real))], "keep": keep}
     return [sys.executable, "-I", "-m", "treadle.io.sandbox.landlock", json.dumps(plan)]
+
+
+def _beside(place: str, left: list[str]) -> list[str]:
+    """All of `place` but for what is `left` out, as directories and files that are granted whole. Where a home
+    lies in /tmp, nothing of that: its names come and go."""
+    if not any(places.is_under(one, place) for one in left):
+        return [place]
+    names = sorted(os.listdir(place)) if place not in (*left, *places.PRIVATE) else []
+    return [one for name in names for one in _beside(os.path.join(place, name), left)]
+
+
+def environment(env: dict[str, str], confinement: Confinement) -> dict[str, str]:
+    """With caches in the session's own /tmp, except where a person chose a place: the home directory cannot be written.
+    Tools find their settings, as far as these hold no secret, in the home directory that was prepared."""
+    temp = confinement.temp
+    if temp is None:
+        return env
+    moved = {name: os.path.join(temp, place) for name, place in CACHES.items() if name not in env}
+    if confinement.network != "off":
+        moved |= {name: os.path.join(temp, place) for name, place in DOWNLOADS.items() if name not in env}
+    own = os.path.join(confinement.home or temp, OWN)
+    named = {name: os.path.join(own, place) for name, place in SETTINGS_FILES.items()}
+    return {**env, **moved, **{name: place for name, place in named.items() if os.path.exists(place)}, "TMPDIR": temp}
 
 
 def _granted(place: str, protected: list[str]) -> list[str]:
@@ -77,12 +125,12 @@ def _granted(place: str, protected: list[str]) -> list[str]:
     return [one for name in sorted(os.listdir(place)) for one in _granted(os.path.join(place, name), inside)]
 
 
-def main(writable: list[str], keep: list[int], argv: list[str]) -> NoReturn:
+def main(readable: list[str], writable: list[str], keep: list[int], argv: list[str]) -> NoReturn:
     import sandlock
 
     _give_up_capabilities(keep)
     try:
-        sandlock.confine(sandlock.Sandbox(fs_readable=["/"], fs_writable=writable))
+        sandlock.confine(sandlock.Sandbox(fs_readable=readable, fs_writable=writable))
     except sandlock.SandlockError as error:
         sys.exit(f"Landlock refused to confine this process: {error}")
     _prove(writable)

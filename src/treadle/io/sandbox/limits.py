@@ -118,6 +118,14 @@ class BoundedProgram:
         except (OSError, ValueError) as error:
             self.close()
             raise LocalError(f"the limits of the sandbox cannot be set: {error}") from error
+        enforced = {
+            "memory": self._group is not None and self._group.memory,
+            "processes": self._processes or self._group is not None and self._group.processes,
+        }
+        if lacking := [name for name, by in enforced.items() if getattr(self._limits, name) and not by]:
+            self.close()
+            hint = "remove it from [sandbox] in the settings, or start treadle where it is given a cgroup"
+            raise LocalError(f"a limit of {' and '.join(lacking)} was set and cannot be enforced: {UNGIVEN}", hint=hint)
 
     def follow(self, child: Child) -> None:
         """From now on it is stopped when it has filled the disk; `exceeded` of the child says what it came up to."""

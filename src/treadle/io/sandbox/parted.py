@@ -31,9 +31,17 @@ CAP_SYS_ADMIN = 21
 class MachineView:
     """How the machine is shown to one program. Raises LocalError when that takes too many mounts."""
 
-    def __init__(self, shown: Iterable[str] = (), *, scope: bool, network: str = "") -> None:
-        """`shown`: directories in the machine's /tmp and similar places that can be read inside. `network`: the path
-        of the network namespace that the program joins."""
+    def __init__(
+        self,
+        shown: Iterable[str] = (),
+        *,
+        layers: Mapping[str, tuple[str, str]] | None = None,
+        scope: bool,
+        network: str = "",
+    ) -> None:
+        """`shown`: directories in the machine's /tmp and similar places that can be read inside. `layers`: those that
+        can be written inside, each with the upper and the work directory of its overlay. `network`: the path of the
+        network namespace that the program joins."""
         self.place = _place()
         self.root = os.path.join(self.place, os.fsdecode(view.ROOT))
         self._scope = scope
@@ -49,10 +57,18 @@ class MachineView:
                 inside = f"{os.fsdecode(view.SHOWN)}/{number}"
                 self._steps.append((view.OVERLAY, place, inside))
                 self._shown[place] = os.path.join(self.place, inside)
+        for place, upper in (layers or {}).items():
+            inside = f"{os.fsdecode(view.SHOWN)}/{len(self._shown)}"
+            self._steps.append((view.WRITABLE, "\0".join((os.path.realpath(place), *upper)), inside))
+            self._shown[place] = os.path.join(self.place, inside)
 
     def source(self, place: str) -> str:
         """The path from which bubblewrap should take a directory that is shown read-only."""
         return self._shown.get(place, place)
+
+    def in_root(self, place: str) -> str:
+        """The same for one that the machine's root shows, too."""
+        return place if places.is_under(place, *OWN) else self.root + place
 
     def plan(self) -> Mapping[str, object]:
         """For `io/process/tree.py`."""

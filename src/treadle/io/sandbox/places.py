@@ -15,7 +15,6 @@ from functools import partial
 from treadle.io import descriptors
 from treadle.io.paths import config_file, homes, state_dir
 from treadle.policy import protected
-from treadle.policy import protected as known
 
 PRIVATE = ("/tmp", "/var/tmp", "/run")
 """Each sandbox has its own of these, so the machine's are not visible in it."""
@@ -86,7 +85,7 @@ def shown(argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
     words = [which(argv[0], path=path) or argv[0], *argv[1:]]
     files = [word for word in words if os.path.isabs(word) and os.path.isfile(word)]
     files += filter(None, [which(_interpreter(word), path=path) for word in files])
-    hidden = (*PRIVATE, os.path.realpath(state_dir()))
+    hidden = (*PRIVATE, os.path.realpath(state_dir()), *map(os.path.realpath, homes()))
     found = [_installation(place, hidden) for file in files for place in (file, os.path.realpath(file))]
     return [*dict.fromkeys(place for place in found if is_under(place, *hidden) and place not in hidden)]
 
@@ -131,29 +130,6 @@ def other_homes(workspace: str) -> list[str]:
     found.append("/root")
     real = {os.path.realpath(place) for place in found if os.path.isdir(place) and os.access(place, os.R_OK | os.X_OK)}
     return sorted(place for place in real - mine if not is_under(workspace, place) and place != "/")
-
-
-def credentials(given: Sequence[str], workspaces: Sequence[str]) -> list[str]:
-    """What exists of a person's credentials, but for what is `given`. Of a directory that contains a workspace, or
-    something given, only the rest."""
-    mine = homes()
-    found = [os.path.join(home, name) for home in mine for name in known.CREDENTIALS]
-    projects = [place for place in workspaces if not any(is_under(home, place) for home in mine)]
-    for name in known.VARIABLES:
-        named = [os.path.abspath(os.path.expanduser(one)) for one in os.environ.get(name, "").split(":") if one]
-        found += [one for one in named if not is_under(one, *projects)]  # what is there is meant to be used
-    given = [*given, *map(os.path.realpath, given)]
-    return [one for path in dict.fromkeys(found) for one in _rest(path, given, [*given, *workspaces])]
-
-
-def _rest(path: str, given: Sequence[str], protected: Sequence[str]) -> list[str]:
-    real = os.path.realpath(path)
-    if not os.path.exists(real) or is_under(path, *given) or is_under(real, *given):
-        return []
-    if not any(is_under(one, path, real) for one in protected):
-        return [path]
-    inside = os.listdir(real) if os.path.isdir(real) else []
-    return [one for name in inside for one in _rest(os.path.join(path, name), given, protected)]
 
 
 # Finds the files that a rule matches and keeps the list up to date, because the kernel hides paths, not patterns.

@@ -172,6 +172,8 @@ async def start(
     launch = partial(children.start, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, limits=tuple(limits))
     if confinement is None:
         return await launch(argv, env=env)
+    if confinement.variables is not None:
+        env = {name: value for name, value in env.items() if name in confinement.variables}
     command = [find_program(argv[0], env, cwd), *argv[1:]]
     alone = stdin == "pipe" and stdout == "pipe"
     begin = partial(_begin, launch, confinement, command, cwd, env, linger, alone, reaching)
@@ -202,6 +204,7 @@ async def _begin(
     network: SharedNetwork | None,
 ) -> Child:
     beside: list[Passage] = []
+    wrapped: _Wrapped | None = None
     count_start(confinement.write)
     offered = [grant._replace(socket=_place(grant)) for grant in confinement.ports]
     if confinement.network == "off" and (confinement.hosts or reaching is not None):
@@ -242,10 +245,13 @@ async def _begin(
     except BaseException:
         for server in beside:
             server.close()
+        if wrapped is not None and wrapped.mounts is not None:
+            wrapped.mounts.home.close()
         raise
     finally:
         os.close(ready)
         os.close(ours_go)
+    left += [wrapped.mounts.home.close] if wrapped.mounts is not None else []
     started.beside += [*(server.close for server in beside), count_run(confinement.write), *left]
     return started
 
@@ -292,7 +298,7 @@ def _wrapped(
         return wrapped, bubblewrap.environment(env, confinement)
     if method == "landlock":
         wrapped = _Wrapped([*landlock.command(confinement), *argv], confinement)
-        return wrapped, bubblewrap.in_temp(env, confinement.temp, confinement) if confinement.temp else env
+        return wrapped, landlock.environment(env, confinement)
     raise LocalError("the sandbox cannot be made: " + "; ".join(methods.available().problems))
 
 
