@@ -16,7 +16,7 @@ from treadle.io.sandbox.start import start
 from treadle.sandboxed.confining import Confining, settled
 from treadle.session import Confinement
 from treadle.settings import config
-from treadle.settings.config import SandboxSettings, Settings
+from treadle.settings.config import Hook, HookSettings, McpServer, SandboxSettings, Settings
 
 pytestmark = pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
 PLANTED = (
@@ -255,6 +255,16 @@ async def test_landlock_refuses_what_is_not_shown(home: Path, monkeypatch: pytes
         assert await said(home, f"grep -ls canary {everything}") == f"{home}/.local/bin/tool\n"
     finally:
         methods.available.cache_clear()
+
+
+def test_a_script_that_a_person_has_set_up_is_shown_to_itself(home: Path) -> None:
+    for name in (".claude/hooks/check.sh", ".mine/server.py"):
+        (home / name).parent.mkdir(parents=True)
+        (home / name).touch()
+    hooks = HookSettings(pre_tool=(Hook(command="~/.claude/hooks/check.sh --fast ~/.none"),))
+    servers = {"mine": McpServer(command="python3", args=(f"{home}/.mine/server.py",))}
+    shown = settled(Confinement(), Settings(hooks=hooks, mcp_servers=servers)).readable
+    assert {os.path.relpath(one, home) for one in shown} == {".claude/hooks/check.sh", ".mine/server.py"}
 
 
 async def test_a_project_gets_nothing_back_before_it_is_trusted(home: Path) -> None:

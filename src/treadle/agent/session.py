@@ -452,6 +452,7 @@ class NativeSession(BaseSession):
         words = "\n\n".join(f"# {path}\n\n{text}" for path, text in self._sources)
         self._knowledge = "\n\n".join(filter(None, (seen, words)))
         self._skills = project.skills(self.spec.cwd, instructions) if "skill" in self.tools else []
+        self.confining.shown = tuple(os.path.dirname(skill.path) for skill in self._skills)
         broken: list[str] = []
         self._agents = project.agents(self.spec.cwd, instructions, broken) if "task" in self.tools else []
         wanted = self.spec.extra.get("output_style") or self.configuration.settings.output_style

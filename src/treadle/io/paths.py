@@ -3,6 +3,7 @@
 import os
 import stat
 import sys
+from functools import cache
 
 from treadle.errors import ConfigError, StorageError
 
@@ -53,14 +54,18 @@ def home() -> str:
 def homes() -> list[str]:
     """This user's home directories: that of HOME and that of the user database, in which a container's user often has
     no entry."""
+    found = (os.path.expanduser("~"), _listed_home(os.geteuid()))
+    return [place for place in dict.fromkeys(found) if os.path.isabs(place)]
+
+
+@cache
+def _listed_home(user: int) -> str:
     import pwd  # most commands ask for HOME alone
 
-    found = [os.path.expanduser("~")]
     try:
-        found.append(pwd.getpwuid(os.geteuid()).pw_dir)
+        return pwd.getpwuid(user).pw_dir
     except KeyError:
-        pass
-    return [place for place in dict.fromkeys(found) if os.path.isabs(place)]
+        return ""
 
 
 def _xdg(variable: str, default: str) -> str:

@@ -153,8 +153,16 @@ PROGRAMS = (
 PACKAGES = (
     *("$PIP_CACHE_DIR|.cache/pip", "$UV_CACHE_DIR|.cache/uv", "$POETRY_CACHE_DIR|.cache/pypoetry", ".cache/pre-commit"),
     *("$CARGO_HOME/registry|.cargo/registry", "$CARGO_HOME/git|.cargo/git", "$GOMODCACHE|$GOPATH/pkg/mod|go/pkg/mod"),
-    *("$GOCACHE|.cache/go-build", "$npm_config_cache/_cacache|$NPM_CONFIG_CACHE/_cacache|.npm/_cacache", ".cache/yarn"),
-    *(".yarn/berry/cache", ".cache/pnpm", ".cache/node", ".cache/node-gyp", "$DENO_DIR|.cache/deno", ".cache/electron"),
+    *("$GOCACHE|.cache/go-build", "$npm_config_cache/_cacache|$NPM_CONFIG_CACHE/_cacache|.npm/_cacache", ".npm/_npx"),
+    *(
+        ".cache/yarn",
+        ".yarn/berry/cache",
+        ".cache/pnpm",
+        ".cache/node",
+        ".cache/node-gyp",
+        "$DENO_DIR|.cache/deno",
+        ".cache/electron",
+    ),
     *(
         ".m2/repository",
         ".m2/wrapper",

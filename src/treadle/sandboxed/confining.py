@@ -21,7 +21,7 @@ from treadle.io.files import locked
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.process.programs import distrust
 from treadle.io.sandbox import methods, places
-from treadle.io.sandbox.home import dot_files, prepare, real_homes
+from treadle.io.sandbox.home import dot_files, mentioned, not_replaced, prepare, real_homes
 from treadle.io.sandbox.places import Matches, activity
 from treadle.io.tasks import limited, start_held
 from treadle.policy import patterns
@@ -284,7 +284,7 @@ def settled(asked: Confinement, settings: Settings) -> Confinement:
     sandbox = settings.sandbox
     if asked.use in ("auto", "possible") and sandbox.use is not None:
         asked = msgspec.structs.replace(asked, use="on" if sandbox.use else "off")
-    readable = (*asked.readable, *map(os.path.expanduser, sandbox.read))
+    readable = (*asked.readable, *map(os.path.expanduser, sandbox.read), *mentioned(_set_up(settings)))
     sockets = (*asked.sockets, *filter(os.path.isabs, map(_expanded, sandbox.sockets)))
     asked = msgspec.structs.replace(asked, readable=readable, sockets=sockets)
     if asked.limits == ResourceLimits():
@@ -294,6 +294,14 @@ def settled(asked: Confinement, settings: Settings) -> Confinement:
         network, hosts = parse_network(settings.network)
         asked = msgspec.structs.replace(asked, network=network, hosts=hosts)
     return asked
+
+
+def _set_up(settings: Settings) -> str:
+    """What a person has set up to be started: a script of theirs in the home directory is shown to itself."""
+    hooks = settings.hooks
+    lines = [hook.command for hook in (*hooks.pre_tool, *hooks.post_tool, *hooks.turn_end)]
+    lines += [hook.command for hook in hooks.events]
+    return "\n".join((*lines, *(" ".join((one.command, *one.args)) for one in settings.mcp_servers.values())))
 
 
 def _expanded(place: str) -> str:
@@ -331,6 +339,8 @@ class Confining:
         self._session = session
         distrust(*self._write, *asked.write)
         self.sealing = Sealing(self._write, session, self.now, lambda: self.wanted, self._time_left)
+        self.shown: tuple[str, ...] = ()
+        """Further places of the home directory that are shown, such as those of skills."""
         self._temp: str | None = None
         self._home: str | None = None
         self._hidden = Matches((), lambda path: False)
@@ -457,7 +467,8 @@ class Confining:
         found = methods.available()
         if found.method is None:
             return "commands run without a sandbox: " + "; ".join(found.problems)
-        return f"the sandbox ({found.method}) cannot {', '.join(found.cannot)}" if found.cannot else ""
+        cannot = [*found.cannot, *filter(None, [not_replaced()])]
+        return f"the sandbox ({found.method}) cannot {', '.join(cannot)}" if cannot else ""
 
     def announced(self, emit: Callable[[Event], None]) -> Confinement | None:
         """`for_command`, after a warning, once, of what the sandbox cannot do here."""
@@ -499,6 +510,7 @@ class Confining:
             read_only=(*read_only, *held),
             held=tuple(held.items()),
             hidden=tuple(dict.fromkeys((*self._hidden.find(), *self.asked.hidden, *self._dot_files()))),
+            readable=(*self.asked.readable, *self.shown),
             temp=self._temporary(),
             home=self._home,
             variables=None,  # what a person has set up has its own

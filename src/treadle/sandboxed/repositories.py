@@ -52,7 +52,9 @@ async def run_inside(
         for name, data in given.items():
             files.write(os.path.join(into, name), data)
         shown = (Mount(source=into, target=f"{ROOM}/in"), Mount(source=out, target=f"{ROOM}/out", write=True))
-        walls = replace(walls, network="off", hosts=(), sockets=(), relay=None, mounts=(*walls.mounts, *shown))
+        walls = replace(
+            walls, network="off", hosts=(), sockets=(), relay=None, home=None, mounts=(*walls.mounts, *shown)
+        )
         own = {"PATH": os.environ.get("PATH", os.defpath), "HOME": "/nonexistent", "LC_ALL": "C.UTF-8", **(env or {})}
         output, seconds = b"", at_most(INSIDE_SECONDS if given else LOOK_SECONDS)
         try:

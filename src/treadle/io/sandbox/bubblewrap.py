@@ -99,7 +99,7 @@ class Mounts:
         """`divided`: Unix sockets and FIFOs outside are kept apart from those that programs make inside. `network`: to
         join instead of one of its own."""
         self.write = places.writable(confinement.write)
-        self.home = Home(confinement.home if divided else None, confinement.readable, self.write)
+        self.home = Home(confinement.home, confinement.readable, self.write, layered=divided)
         self.shown = list(confinement.mounts)
         covered = [shown.target for shown in self.shown]
         pins = _pins(self.write, _with_real_paths(confinement))

@@ -34,6 +34,12 @@ def real_homes() -> list[str]:
     return [*dict.fromkeys(map(os.path.realpath, homes()))]
 
 
+def not_replaced() -> str:
+    """Why HOME is not replaced by an empty directory; empty when it is."""
+    first = real_homes()[0]
+    return f"hide {first}, which is a directory of the system" if first == "/" or is_under(first, *SYSTEM) else ""
+
+
 def prepare(place: str, git: str) -> None:
     """Make the home directory of a session in `place`, with settings of tools that hold no secret. `git`: those of git,
     with the person's name."""
@@ -57,21 +63,25 @@ def _write(path: str, text: str) -> None:
 class Home:
     """The home directories of one program. `close` it when that has ended."""
 
-    def __init__(self, place: str | None, readable: Sequence[str], write: Sequence[str]) -> None:
-        """`place`: what `prepare` has made; None: an empty directory. `readable`: further places that are shown."""
+    def __init__(
+        self, place: str | None, readable: Sequence[str], write: Sequence[str], *, layered: bool = True
+    ) -> None:
+        """`place`: what `prepare` has made; None: an empty directory. `readable`: further places that are shown.
+        `layered`: whether overlays can show packages."""
         usual = [one for one in real_homes() if os.path.isdir(one) and one != "/" and not is_under(one, *SYSTEM)]
         usual = [one for one in usual if not any(is_under(one, other) for other in write)]
         self.first = next(iter(usual), "")
         self.emptied = sorted(usual, key=len)
         """Those that are replaced, the outer ones first: not one that lies in a workspace."""
         self.own = os.path.join(place, OWN) if place is not None else None
-        packages = _outermost(found(PACKAGES)) if place is not None else []
+        layered = layered and place is not None
+        packages = _outermost(found(PACKAGES)) if layered else []
         programs = (*found(PROGRAMS), *on_path(), *filter(os.path.exists, readable))
         self.programs = [one for one in _outermost(programs) if self._shows(one, packages)]
         self.layers: dict[str, tuple[str, str]] = {}
         """The packages, each with the upper and the work directory of its overlay."""
         self._lock: int | None = None
-        layer = self._layer(place) if place is not None else ""
+        layer = self._layer(place) if place is not None and packages else ""
         for number, one in enumerate(packages):
             if not is_under(one, *write) and not any(is_under(home, one) for home in self.emptied):
                 upper, work = os.path.join(layer, f"{number}"), os.path.join(layer, f"{number}.work")
@@ -107,13 +117,17 @@ def missing(text: str, confinement: Confinement) -> list[str]:
     """What of the home directories a text names that is there outside and is not shown inside."""
     home = Home(None, confinement.readable, confinement.write)
     shown = (*home.programs, *found(PACKAGES), *confinement.write, *confinement.read_only)
-    named = [os.path.join(home.first, one) for one in _AT_HOME.findall(text)]
-    for place in home.emptied:
-        named += re.findall(rf"{re.escape(place)}/[\w.@+/-]*\w", text)
     links = [which(name) for name in _NOT_FOUND.findall(text)]  # a program may be a link that leads elsewhere
-    named += [os.path.realpath(link) for link in links if link is not None]
-    there = dict.fromkeys(one for one in named if is_under(one, *home.emptied) and os.path.exists(one))
-    return [one for one in there if not is_under(one, *shown) and one not in home.emptied]
+    there = dict.fromkeys((*mentioned(text), *(os.path.realpath(link) for link in links if link is not None)))
+    return [one for one in there if is_under(one, *home.emptied) and not is_under(one, *shown)]
+
+
+def mentioned(text: str) -> list[str]:
+    """The files and directories in home directories that a text names."""
+    places = [os.path.join(real_homes()[0], one) for one in _AT_HOME.findall(text)]
+    for home in real_homes():
+        places += re.findall(rf"{re.escape(home)}/[\w.@+/-]*\w", text)
+    return [place for place in places if os.path.exists(place)]
 
 
 def dot_files(write: Sequence[str], given: Sequence[str]) -> list[str]:

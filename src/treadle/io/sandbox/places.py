@@ -10,7 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 
 from treadle.io import descriptors
 from treadle.io.paths import config_file, homes, state_dir
@@ -113,6 +113,7 @@ def _interpreter(file: str) -> str:
     return words[1] if len(words) > 1 and os.path.basename(words[0]) == "env" else words[0] if words else ""
 
 
+@cache
 def running() -> list[str]:
     """What we run from: the interpreter, its environment, our own code. Our programs inside need them too."""
     code = os.path.abspath(__file__ + "/../../../..")
