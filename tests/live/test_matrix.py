@@ -17,7 +17,6 @@ import pytest
 from tests.drivers.programs import CACHE, PROGRAMS, environment
 from tests.drivers.scenarios import ALLOW, DENY, DONE, HELLO, NAMED, Scenario, Tools, go_through, script
 from tests.installed import TREADLE
-from tests.live.shown import count
 from tests.live.test_contract import sleeping
 from treadle import __version__
 from treadle.agents import find_agent
@@ -27,9 +26,7 @@ from treadle.events import TurnEnded
 from treadle.session import Answer, SessionSpec
 from treadle.testing.server import ModelServer
 
-README = Path(__file__).parents[2] / "README.md"
-PAGE = README.parent / "docs" / "reference" / "agents-matrix.md"
-MARKS = ("<!-- made by make test-agents -->", "<!-- until here -->")
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "agents-matrix.md"
 SECONDS = 240.0
 """A loaded machine needs minutes for two starts of the slowest."""
 OURS = Tools(
@@ -360,25 +357,11 @@ def test_the_results_are_a_table_in_the_docs() -> None:
     """Runs last: what the cells came to, in this run and in those before it."""
     results = kept()
     PAGE.write_text(page(results))
-    before, mark, rest = README.read_text().partition(MARKS[0])
-    _, end, after = rest.partition(MARKS[1])
-    assert mark and end, "the README has no place for the table"
-    README.write_text("\n".join([f"{before}{mark}", *summary(results), f"{end}{after}"]))
 
 
 def _steps(row: dict[str, str]) -> str:
     """How many steps worked in a cell; empty where nothing was tried."""
     return f"{sum(row.get(step) == 'ok' for step in STEPS)}/{len(STEPS)}" if row else ""
-
-
-def summary(results: dict[str, dict[str, str]]) -> list[str]:
-    """For the README: steps over every wire, abilities, and the version and the day that all of a row was last true."""
-    rows = ["| agent | " + " | ".join(WIRES) + " | abilities | last true |", "|---" * (len(WIRES) + 3) + "|"]
-    for name in AGENTS:
-        cells = [results.get(f"{name} {wire}", {}) for wire in WIRES]
-        oldest = min((row.get(WHEN, "") for row in cells), key=lambda when: when.rpartition(", ")[2])
-        rows.append(f"| {name} | " + " | ".join([*map(_steps, cells), count(name), oldest]) + " |")
-    return rows
 
 
 def table(results: dict[str, dict[str, str]]) -> list[str]:
