@@ -14,7 +14,7 @@ from tests.terminal.recordings import NAMES, Recording, load
 from tests.terminal.support import Stage, connected, until
 from treadle.io.process import table
 from treadle.terminal.detectors import named
-from treadle.terminal.keyboard import refusal
+from treadle.terminal.keyboard import answer_refusal, refusal
 from treadle.terminal.settings import TerminalSettings
 from treadle.terminal.state import Watch
 from treadle.terminal.states import (
@@ -103,6 +103,21 @@ def test_work_in_words_that_the_table_does_not_know_is_unknown_and_not_idle(
     work = [said for truth, said in found if truth in ("thinking", "streaming", "tool_use")]
     assert work and "idle" not in work
     assert found[-1][1] in ("idle", "unknown")
+
+
+def test_a_dialog_that_is_reported_before_it_is_drawn_cannot_be_answered_yet() -> None:
+    """Claude Code reports first: a key that is typed then goes into its input box, and the dialog stays."""
+    watch = watcher(command="claude")
+    rule = "─" * 40
+    say(watch, f"\x1b[2J\x1b[H{rule}\r\n❯ \r\n{rule}\r\n", 0)
+    say(watch, "\x1b]7501;state=blocked:app=claude-code:kind=permission\x07", 5000)
+    reported = watch.detail(5001)
+    assert reported["name"] == "permission" and reported["dialog"] is None and reported["settling"]
+    assert answer_refusal(reported, b"1") == "settling"
+    say(watch, f"\x1b[2J\x1b[H{rule}\r\n touch x\r\n Do you want to proceed?\r\n ❯ 1. Yes\r\n   2. No\r\n", 5100)
+    pass_time(watch, 5100, 6000)
+    drawn = watch.detail(6000)
+    assert drawn["dialog"] and "touch x" in drawn["message"] and answer_refusal(drawn, b"1") == ""
 
 
 def test_a_clock_in_the_footer_and_what_a_person_types_move_the_screen_of_one_that_is_idle() -> None:

@@ -74,7 +74,7 @@ class Verdict:
         self.words = words
         self.message = message
         self.sure = sure  # False when only the absence of a sign suggests it
-        self.content = ""  # of a dialog: what tells it from another
+        self.content = ""  # of a dialog that is drawn: what tells it from another
 
     def __repr__(self) -> str:
         return f"Verdict({self.state}, {self.source}: {self.words!r})"
@@ -210,7 +210,8 @@ def judge(detector: Detector, evidence: Evidence) -> Verdict:
     if verdict.state in states.WAITING:
         lines = [line for line in regions.text[table.DIALOG].split("\n") if line]
         verdict.message = asked_text(detector, lines, verdict) or verdict.message
-        verdict.content = content_of(verdict, lines)
+        if verdict.source == "screen" or not regions.has_box:  # else it is reported, but a key would go into the box
+            verdict.content = content_of(verdict, lines)
     if verdict.state in KINDS and evidence.quiet >= STALE:
         return Verdict(UNKNOWN, verdict.source, f"{verdict.words}, but nothing has moved for {STALE // 1000} s")
     return verdict

@@ -871,6 +871,8 @@ class Watch:
             "done": bool(verdict.state == "idle" and report and report.state == "done"),
             "settling": self._accepted.candidate is not None
             or self._answering(verdict, now)
+            or verdict.state in WAITING
+            and not verdict.content
             or self._slow(verdict)
             or self.behind,
             "hint": self._wire.hint(now) if verdict.state == UNKNOWN else None,
