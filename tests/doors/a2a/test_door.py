@@ -80,6 +80,21 @@ async def test_a_part_that_the_agent_cannot_be_given_is_refused(part: Any, code:
         assert refused.value.code == code
 
 
+@pytest.mark.parametrize(
+    ("modes", "taken"), [(["image/png"], False), (["image/png", "text/plain"], True), (["*/*"], True)]
+)
+async def test_a_client_that_accepts_no_text_is_refused(modes: list[str], taken: bool, tmp_path: Path) -> None:
+    sent = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hi."}]}
+    async with opened(ScriptedAgent(), tmp_path) as client:
+        asked = client.call("SendMessage", message=sent, configuration={"acceptedOutputModes": modes})
+        if taken:
+            assert state_of((await asked)["task"]) == "COMPLETED"
+            return
+        with pytest.raises(Fault) as refused:
+            await asked
+        assert refused.value.code == messages.CONTENT_TYPE_NOT_SUPPORTED
+
+
 async def test_the_same_over_0_3(tmp_path: Path) -> None:
     async with opened(ScriptedAgent([ASK, Message(text="Done.")], [ASK]), tmp_path) as client:
         old = Caller(client.door, "0.3")

@@ -272,6 +272,7 @@ async def test_a_session_is_loaded_resumed_forked_and_closed(tmp_path: Path) -> 
         ("session/prompt", {"sessionId": "none", "prompt": []}, -32002),
         ("session/prompt", {"prompt": []}, -32602),
         ("session/new", {"cwd": "relative"}, -32602),
+        ("session/new", {"cwd": "/", "mcpServers": [{"command": "x", "args": [], "env": []}]}, -32602),
         ("session/list", {}, -32601),
         ("authenticate", {"methodId": "x"}, -32602),
         ("session/set_config_option", {"configId": "x"}, -32602),

@@ -166,11 +166,17 @@ async def test_what_another_turn_says_is_not_passed_on_and_its_warnings_are_but_
     await editor.served.close()
 
 
+TEXT = {"type": "text", "text": "x"}
+
+
 @pytest.mark.parametrize(
     ("blocks", "why"),
     [
         ([{"type": "text", "text": " "}], "the prompt is empty"),
-        ([{"type": "text", "text": "x"}, {"type": "audio", "data": ""}], "cannot contain audio"),
+        ([TEXT, {"type": "audio", "data": ""}], "cannot contain a block of the type audio"),
+        ([TEXT, {"type": "video"}], "cannot contain a block of the type video"),
+        ([TEXT, {"type": "resource", "resource": {"uri": "a.pdf", "blob": "aGk="}}], "a.pdf, which is not text"),
+        ([TEXT, "loose"], "cannot contain a block without a type"),
         (
             [{"type": "text", "text": "/say x"}, {"type": "image", "data": "aGk=", "mimeType": "image/png"}],
             "takes none",

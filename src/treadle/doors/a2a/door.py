@@ -636,7 +636,7 @@ class A2aDoor:
             if version == "1.0":
                 params = messages.as_camel(params)
             if operation == "stream":
-                task = await self._receive(owner, version, messages.read_send(params, version))
+                task = await self._receive(owner, version, _given(params, version))
                 return self._streamed(task, version, through=False)
             if operation == "subscribe":
                 task = self._find(owner, params)
@@ -658,7 +658,7 @@ class A2aDoor:
     # Messages
 
     async def _send(self, owner: str, version: Version, params: dict[str, Any]) -> dict[str, Any]:
-        given = messages.read_send(params, version)
+        given = _given(params, version)
         task = await self._receive(owner, version, given)
         if given.waits:
             await task.rest()
@@ -850,6 +850,15 @@ class A2aDoor:
         if not isinstance(name, str) or name not in hooks:
             raise Fault(TASK_NOT_FOUND, f"the task has no webhook {str(name)[:80]!r}")
         return task, hooks[name]
+
+
+def _given(params: dict[str, Any], version: Version) -> messages.SendParams:
+    """A message that is sent, unless its client accepts nothing that an agent here answers with."""
+    asked = params.get("configuration")
+    accepted = asked.get("acceptedOutputModes") if isinstance(asked, dict) else None
+    if accepted and not any(str(mode).startswith(("text", "*")) for mode in accepted):
+        raise Fault(CONTENT_TYPE_NOT_SUPPORTED, "answers are text/plain, which acceptedOutputModes does not name")
+    return messages.read_send(params, version)
 
 
 def fault_of(error: TreadleError) -> Fault:

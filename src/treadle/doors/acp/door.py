@@ -49,6 +49,7 @@ from treadle.wire.acp.connection import (
     prompt_images,
     prompt_text,
     text_block,
+    unreadable,
 )
 from treadle.wire.acp.tools import DENIED
 from treadle.wire.acp.translation import AcpOutgoing, Update, commands_update, stop_reason
@@ -331,8 +332,8 @@ class Served:
         text, images = prompt_text(blocks), prompt_images(blocks)
         if not text.strip() and not images:
             raise Fault(INVALID_PARAMS, "the prompt is empty")
-        if any(isinstance(block, dict) and block.get("type") == "audio" for block in blocks):
-            raise Fault(INVALID_PARAMS, "a prompt cannot contain audio")
+        if (wrong := unreadable(blocks)) is not None:
+            raise Fault(INVALID_PARAMS, f"a prompt cannot contain {wrong}")
         if not self._titled:
             self._titled = True
             await self.update({"sessionUpdate": "session_info_update", "title": " ".join(text.split())[:TITLE]})
@@ -525,6 +526,8 @@ class AcpDoor(RpcDoor[Served]):
             self._base, cwd=cwd, mode=mode, start=start, answers=True, add_dirs=(*self._base.add_dirs, *added)
         )
         if servers := params.get("mcpServers"):
+            if not isinstance(servers, list) or not all(isinstance(one, dict) and one.get("name") for one in servers):
+                raise Fault(INVALID_PARAMS, "each of mcpServers must have a name")
             tools = msgspec.structs.replace(spec.tools, servers={**spec.tools.servers, **as_table(servers)})
             spec = msgspec.structs.replace(spec, tools=tools)
         try:

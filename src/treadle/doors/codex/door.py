@@ -50,6 +50,7 @@ from treadle.wire.codex.translation import AppServerOutgoing, Notification, past
 from treadle.wire.common.images import decoded
 from treadle.wire.common.jsonrpc import INVALID_REQUEST, Fault
 from treadle.wire.common.rpc import CallKey
+from treadle.wire.mcp.connection import tool_name
 
 # One thread of a client: its turns, what it is told of them, and what it is asked.
 
@@ -64,8 +65,13 @@ _SANDBOX: dict[Mode, str] = {
     "yolo": "danger-full-access",
 }
 _SERVER_KEYS = {"command", "args", "env", "cwd", "url"}
-NOT_USED = ("modelProvider", "serviceTier", "personality", "serviceTierForTurn")
-"""Fields that choose among what only Codex has."""
+_SERVER_USED = {*_SERVER_KEYS, "http_headers", "enabled", "enabled_tools", "disabled_tools"}
+_USED = set(
+    "threadId input cwd model effort approvalPolicy approvalsReviewer sandbox sandboxPolicy config baseInstructions "
+    "developerInstructions ephemeral excludeTurns expectedTurnId".split()
+)
+_HARMLESS = {"summary", "experimentalRawEvents", "persistExtendedHistory", "serviceName", "clientUserMessageId"}
+"""Fields that change nothing here: how a client is named, or what it would be told besides."""
 USED = ("mcp_servers", "model_reasoning_effort")
 AS_SET = "default"
 """The effort of the settings."""
@@ -127,8 +133,11 @@ def _sandbox(params: dict[str, Any]) -> str | None:
 def not_used(params: dict[str, Any]) -> Iterator[str]:
     """What the client asks for and does not get, as sentences."""
     config = params.get("config")
-    names = [name for name in NOT_USED if params.get(name) is not None]
-    names += [f"config.{key}" for key in (config if isinstance(config, dict) else {}) if key not in USED]
+    names = [name for name, value in params.items() if name not in _USED | _HARMLESS | REFUSED.keys() and value]
+    config = config if isinstance(config, dict) else {}
+    names += [f"config.{key}" for key in config if key not in USED]
+    for server, entry in _tables(config.get("mcp_servers")):
+        names += [f"config.mcp_servers.{server}.{key}" for key in entry if key not in _SERVER_USED]
     if names:
         yield f"not used here: {', '.join(names)}"
     if params.get("approvalsReviewer") not in (None, "user"):
@@ -150,8 +159,14 @@ def spec_of(params: dict[str, Any], base: SessionSpec, agreed: Terms) -> Session
     """The session that a client asks for with `thread/start` and the like."""
     given = params.get("config")
     config = given if isinstance(given, dict) else {}
-    servers = config.get("mcp_servers")
-    table = {str(name): _server(entry) for name, entry in servers.items()} if isinstance(servers, dict) else {}
+    servers, denied = dict(base.tools.servers), list(base.rules.deny)
+    for name, entry in _tables(config.get("mcp_servers")):
+        if entry.get("enabled_tools"):
+            raise refused(f"enabled_tools of {name} is not offered here: name the others in disabled_tools")
+        denied += [tool_name(name, str(tool)) for tool in entry.get("disabled_tools") or ()]
+        servers[name] = _server(entry)
+        if entry.get("enabled") is False:
+            del servers[name]
     instructions = base.instructions
     return msgspec.structs.replace(
         base,
@@ -162,7 +177,8 @@ def spec_of(params: dict[str, Any], base: SessionSpec, agreed: Terms) -> Session
             system=_text(params, "baseInstructions") or instructions.system,
             append=_text(params, "developerInstructions") or instructions.append,
         ),
-        tools=msgspec.structs.replace(base.tools, servers={**base.tools.servers, **table}),
+        tools=msgspec.structs.replace(base.tools, servers=servers),
+        rules=msgspec.structs.replace(base.rules, deny=tuple(denied)),
         thinking=effort(config.get("model_reasoning_effort")) or base.thinking,
         answers=True,
     )
@@ -211,8 +227,12 @@ def _file(path: str) -> bytes:
         raise refused(str(error)) from error
 
 
-def _server(entry: Any) -> dict[str, Any]:
-    table = entry if isinstance(entry, dict) else {}
+def _tables(servers: Any) -> list[tuple[str, dict[str, Any]]]:
+    found = servers.items() if isinstance(servers, dict) else ()
+    return [(str(name), entry if isinstance(entry, dict) else {}) for name, entry in found]
+
+
+def _server(table: dict[str, Any]) -> dict[str, Any]:
     found = {key: value for key, value in table.items() if key in _SERVER_KEYS}
     if isinstance(table.get("http_headers"), dict):
         found["headers"] = table["http_headers"]

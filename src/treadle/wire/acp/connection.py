@@ -53,6 +53,21 @@ def prompt_text(blocks: Any) -> str:
     return "\n".join(part for part in parts if part)
 
 
+def unreadable(blocks: Any) -> str | None:
+    """What a prompt contains that neither a text nor an image can stand for; None if it has nothing of the kind."""
+    for block in blocks if isinstance(blocks, list) else []:
+        match block:
+            case {"type": "text" | "image" | "resource_link"} | {"type": "resource", "resource": {"text": str()}}:
+                continue
+            case {"type": "resource", "resource": {"uri": str(uri)}}:
+                return f"{uri}, which is not text"
+            case {"type": str(kind)}:
+                return f"a block of the type {kind}"
+            case _:
+                return "a block without a type"
+    return None
+
+
 def texts_in(content: Any) -> str:
     """The text of a tool call's content: its blocks, without diffs and terminals."""
     found = [
