@@ -237,3 +237,12 @@ def test_a_signal_ends_it_with_the_code_that_shells_know(signum: signal.Signals)
         process.send_signal(signum)
         assert process.wait(60) == 128 + signum
         assert process.stderr is not None and b"Traceback" not in process.stderr.read()
+
+
+@pytest.mark.parametrize("words", [("treadle", "-p", "hi"), ("treadle-worker",), ("treadle-sidecar",)])
+def test_ctrl_c_while_it_starts_ends_it_without_a_word(words: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "msgspec.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    program = Path(sys.executable).with_name(words[0])
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    done = subprocess.run([program, *words[1:]], env=env, input="", capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

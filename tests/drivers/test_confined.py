@@ -84,6 +84,22 @@ async def test_a_program_that_is_driven_can_write_in_its_workspace_only(tmp_path
     assert (tmp_path / "w" / "here").exists() and not (tmp_path / "out" / "there").exists()
 
 
+@pytest.mark.skipif(not can, reason="no sandbox here")
+async def test_a_program_behind_a_linked_directory_is_found(tmp_path: Path) -> None:
+    worker = Path(sys.executable).with_name("treadle-worker")
+    (tmp_path / "real" / "bin").mkdir(parents=True)
+    program = tmp_path / "real" / "bin" / "worker"
+    program.write_text(f'#!/bin/sh\nexec {worker} "$@"\n')
+    program.chmod(0o755)
+    (tmp_path / "link").symlink_to("real")
+    spec = spec_in(tmp_path / "w", tmp_path / "out", mode="full-auto", confinement=Confinement(use="on"))
+    session = await find_agent(f"worker:{tmp_path}/link/bin/worker").open(spec)
+    events = [event async for event in run_turn(session, "go")]
+    await session.close()
+    assert isinstance(events[-1], TurnEnded) and events[-1].outcome == "completed"
+    assert (tmp_path / "w" / "here").exists() and not (tmp_path / "out" / "there").exists()
+
+
 @writing_counts
 async def test_a_program_that_comes_up_to_a_limit_is_stopped_and_a_person_is_told_which(tmp_path: Path) -> None:
     asked = Confinement(use="on", limits=ResourceLimits(disk=5 << 20))

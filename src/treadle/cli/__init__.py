@@ -36,14 +36,7 @@ def main() -> None:
     """Run the command that was typed, then end this process."""
     from treadle.io.process import lifetime
 
-    lifetime.begin()
-    try:
-        _main()
-        lifetime.leave(0)
-    except KeyboardInterrupt:  # Ctrl-C before there was anything to interrupt
-        lifetime.leave(130)
-    except SystemExit as ended:
-        lifetime.leave_by(ended)
+    lifetime.run(_main)
 
 
 def _main() -> None:

@@ -8,16 +8,17 @@ from treadle.io.standard_streams import fill_gaps
 
 
 def main() -> None:
-    lifetime.begin()
-    fill_gaps()
-    try:
-        if len(sys.argv) == 1:
-            lifetime.leave(serve(os.environ.get("TREADLE_AGENT") or "native"))
-        from treadle.cli.root import COMMANDS, load
+    lifetime.run(_main)
 
-        load(COMMANDS["sidecar"])(prog_name="treadle-sidecar")
-    except SystemExit as ended:
-        lifetime.leave_by(ended)
+
+def _main() -> int | None:
+    fill_gaps()
+    if len(sys.argv) == 1:
+        return serve(os.environ.get("TREADLE_AGENT") or "native")
+    from treadle.cli.root import COMMANDS, load
+
+    load(COMMANDS["sidecar"])(prog_name="treadle-sidecar")
+    return None
 
 
 def serve(agent: str, *, sandbox: bool | None = None, network: str | None = None) -> int:

@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    lifetime.begin()
+    lifetime.run(_main)
+
+
+def _main() -> int | None:
     fill_gaps()
-    try:
-        if len(sys.argv) == 1:
-            from treadle.cli.warm import run_worker
+    if len(sys.argv) == 1:
+        from treadle.cli.warm import run_worker
 
-            if (code := run_worker()) is not None:
-                lifetime.leave(code)
-            lifetime.leave(serve(os.environ.get("TREADLE_AGENT") or "native"))
-        from treadle.cli.root import COMMANDS, load
+        code = run_worker()
+        return serve(os.environ.get("TREADLE_AGENT") or "native") if code is None else code
+    from treadle.cli.root import COMMANDS, load
 
-        load(COMMANDS["worker"])(prog_name="treadle-worker")
-    except SystemExit as ended:
-        lifetime.leave_by(ended)
+    load(COMMANDS["worker"])(prog_name="treadle-worker")
+    return None
 
 
 def serve(agent: str, *, sandbox: bool | None = None, network: str | None = None) -> int:

@@ -25,6 +25,7 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.agent.tools.base import HostQuestions, host_granted, host_question
+from treadle.confinement import Mount
 from treadle.drivers.card import Card, cards
 from treadle.errors import ConfigError, Denied, TreadleError
 from treadle.events import Event, Warned
@@ -317,7 +318,11 @@ class Enclosure(Confining):
         behind = known(argv)
         own = _own_places((*writes, *(behind.writes if behind is not None else ())), env)
         shown = [place for words in (argv, *programs(spec)) for place in places.shown(words, env)]
-        asked = replace(spec.confinement, use="on", write=(*spec.confinement.write, *own))
+        # The directories of the sandbox's own /tmp are new ones, so a link above a program is not among them.
+        asked, writable = spec.confinement, (spec.cwd, *spec.add_dirs, *spec.confinement.write, *own)
+        linked = [Mount(real, place) for place in shown if (real := os.path.realpath(place)) != place]
+        linked = [mount for mount in linked if not places.is_under(mount.target, *writable)]
+        asked = replace(asked, use="on", write=(*asked.write, *own), mounts=(*asked.mounts, *linked))
         if is_ours(argv):
             # Its sessions are kept where only this agent finds them; it reads what a person has set and trusted.
             asked = replace(asked, state=_state(name))

@@ -201,6 +201,8 @@ class DrivenSession(BaseSession):
 
     async def _bad_line(self, error: RemoteProtocolError) -> None:
         """A stray line in its output is worth a warning; a record that is too long or broken may be the result."""
+        if self._broken_answer(error):
+            return
         self._bad_lines += 1
         if isinstance(error, self.FATAL):
             raise await self.peer.blame(type(error), f"sent what cannot be followed: {error.message}")
@@ -209,11 +211,15 @@ class DrivenSession(BaseSession):
         if self._bad_lines == 1:
             self.emit(Warned(message=f"{self.card.name} sent what cannot be read: {error.message}", code="tolerated"))
 
+    def _broken_answer(self, error: RemoteProtocolError) -> bool:
+        """Whether it was an answer that one of our calls waited for, which has failed now."""
+        return False
+
     def _understand(self, message: Any) -> None:
         try:
             self._hear(message)
         except (TypeError, ValueError, LookupError, AttributeError) as error:
-            log.warning("a record of %s was not understood", self.card.name, exc_info=error)
+            log.warning("not understood of %s: %s: %s: %.500s", self.card.name, type(error).__name__, error, message)
             problem = f"{self.card.name} said something in a form that is not known: {type(error).__name__}: {error}"
             self.emit(Warned(message=problem, code="tolerated"))
 

@@ -151,9 +151,19 @@ class Rpc:
         details = error.details if isinstance(error.details, dict) else {}
         if self._complains and isinstance(error, InvalidJson | LineTooLong):
             details = {"code": PARSE_ERROR}
-        if "code" in details:
+        if "code" in details and not self.broken(error):
             refusal = RpcRefused(id=details.get("id"), code=details["code"], message=error.message)
             self._begin(f"unread {next(self._numbers)}", self._refuse(refusal))
+
+    def broken(self, error: RemoteProtocolError) -> bool:
+        """Whether it is the answer to a call of ours: it has its id and names no method. No other will come."""
+        details = error.details if isinstance(error.details, dict) else {}
+        if details.get("named") is not False or details["id"] not in self._asked:
+            return False
+        key, problem = details["id"], "its answer has neither a result nor an error"
+        log.warning("%s: %s: %s", self._asked[key][0], problem, details["line"])
+        self._settle(RpcRefused(id=key, code=INTERNAL_ERROR, message=problem))
+        return True
 
     async def _refuse(self, refusal: RpcRefused) -> None:
         with suppress(TreadleError):

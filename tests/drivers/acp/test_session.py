@@ -249,6 +249,7 @@ async def test_what_nobody_knows_is_refused_at_once(tmp_path: Path) -> None:
         ([returns("p", {"stopReason": "refusal"})], "provider_error"),
         ([returns("p", {})], "remote_error"),
         ([returns("p", None)], "remote_error"),
+        ([{"dir": "out", "line": {"id": "p"}}], "provider_error"),
     ],
 )
 async def test_a_turn_that_failed_says_how(tmp_path: Path, lines: list[Any], code: str) -> None:

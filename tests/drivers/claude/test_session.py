@@ -231,6 +231,7 @@ async def test_what_its_records_mean(tmp_path: Path) -> None:
         system("informational", level="warning", content="take care"),
         system("informational", level="info", content="nothing"),
         says("command_lifecycle", command_uuid="other", state="started"),
+        says("assistant", message={"content": [{"type": "text"}, {"type": "text", "text": "Beside it."}]}),
         block(type="text", text="The end."),
         ended(result="The end.", model_usage_since_last_result=since, modelUsage=window, stop_reason="end_turn"),
     )

@@ -127,3 +127,12 @@ async def test_the_mode_chooses_its_own_sandbox_and_an_error_its_words(
         assert error is not None and error.message == "no quota"
         assert f"--sandbox {sandbox} -" in (tmp_path / "log").read_text()
         assert played.session.info.capabilities["steer"] == "unsupported"
+
+
+async def test_records_that_lack_what_they_must_have_are_left_out_with_a_warning(tmp_path: Path, work: Path) -> None:
+    broken: list[dict[str, object]] = [{"type": "thread.started"}, {"type": "item.completed", "item": "odd"}]
+    agent = find_agent("codex", {"codex": old_codex(tmp_path, [*broken, *GOOD])})
+    async with play(agent, Scenario("exec", ("do it",), lambda played: None, mode="plan"), work) as played:
+        assert [end.text for end in played.ends] == ["All is done."]
+        incomplete = [event for event in played.of(Warned) if event.message == "codex sent an incomplete record"]
+    assert len(incomplete) == 2

@@ -309,6 +309,22 @@ async def test_what_cannot_be_opened_says_why(
         await replayed(CODEX, written(tmp_path / "talk.jsonl", *talk)).open(SessionSpec(cwd=str(tmp_path), start=start))
 
 
+@pytest.mark.parametrize(
+    ("talk", "words"),
+    [
+        ([(SAYS, {"id": 3, "result": {}})], "did not say which turn it began"),
+        ([(SAYS, {"id": 3})], "its answer has neither a result nor an error"),
+        ([*BEGIN[1:], note("turn/completed")], "it gave no reason"),
+        ([*BEGIN[1:], note("turn/completed", turn={"error": {"message": "out of order"}})], "out of order"),
+    ],
+)
+async def test_an_answer_that_lacks_what_it_must_have_ends_the_turn(tmp_path: Path, talk: Any, words: str) -> None:
+    spec = SessionSpec.of(cwd=str(tmp_path))
+    played, _, _ = await talked(CODEX, tmp_path, spec, WHOLE, *opening("thread/start"), BEGIN[0], *talk)
+    [end] = played.ends
+    assert end.outcome == "failed" and end.error is not None and words in end.error.message
+
+
 async def test_it_lists_its_threads_models_and_account_and_its_model_and_effort_change(tmp_path: Path) -> None:
     threads = {"data": [{"id": "a", "cwd": "/x", "name": "A", "updatedAt": 5}, {"id": ""}, "odd"]}
     answers = [threads, None, {"data": [{"model": "m1", "displayName": "One"}]}, {"account": {"type": "apiKey"}}]

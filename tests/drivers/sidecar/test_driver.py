@@ -12,7 +12,7 @@ from tests.conftest import need
 from tests.scripts import calls, says
 from treadle.agents import find_agent
 from treadle.drivers.card import Launch, cards
-from treadle.drivers.sidecar.driver import SidecarAgent, launched
+from treadle.drivers.sidecar.driver import SidecarAgent, launched, policy_of
 from treadle.drivers.sidecar.peer import Timing
 from treadle.errors import ConfigError, InvalidJson, PeerExited, PeerStalled
 from treadle.events import (
@@ -341,6 +341,19 @@ async def test_one_that_has_exited_before_its_turn_is_started_again(tmp_path: Pa
         error = end_of(events).error
         assert error is not None and error.code == "peer_exited" and keeper_trees() == []
     await session.close()
+
+
+@pytest.mark.parametrize(
+    ("allow", "held", "named"), [("Bash", False, 0), ("Bash(touch x)", True, 1), ("Read(a)", True, 0)]
+)
+async def test_a_tool_that_is_allowed_is_not_held_back_and_a_rule_that_it_cannot_be_told_is_named(
+    tmp_path: Path, allow: str, held: bool, named: int
+) -> None:
+    spec = SessionSpec(cwd=str(tmp_path), mode="suggest", rules=Rules(allow=(allow,)))
+    session = await shell(final()).open(spec)
+    warned = [one.message for one in session.events().ready() if isinstance(one, Warned) and allow in one.message]
+    await session.close()
+    assert ("Bash" in policy_of(spec).require_approval_for) is held and len(warned) == named
 
 
 async def test_what_it_says_of_itself_is_what_it_can(tmp_path: Path) -> None:

@@ -19,7 +19,15 @@ from treadle.drivers.agent import DrivenAgent
 from treadle.drivers.card import Card
 from treadle.drivers.confined import in_a_file
 from treadle.drivers.session import OURS, DrivenSession
-from treadle.errors import Denied, RemoteError, StorageError, TreadleError, Unsupported, VersionMismatch
+from treadle.errors import (
+    Denied,
+    RemoteError,
+    RemoteProtocolError,
+    StorageError,
+    TreadleError,
+    Unsupported,
+    VersionMismatch,
+)
 from treadle.events import (
     CommandRun,
     Event,
@@ -538,6 +546,9 @@ class AcpSession(DrivenSession):
         super()._part(error)
 
     # What it says
+
+    def _broken_answer(self, error: RemoteProtocolError) -> bool:
+        return self._rpc.broken(error)
 
     def _hear(self, message: Any) -> None:
         self._rpc.take([message])

@@ -342,19 +342,23 @@ class ClaudeSession(GatedSession):
 
     def _block(self, record: connection.Assistant) -> None:
         parent, model = record.parent_tool_use_id, str(record.message.get("model") or "")
+        incomplete = None
         for block in record.message.get("content") or []:
-            match block.get("type"):
-                case "text":
-                    text = block["text"]
+            match block:
+                case {"type": "text", "text": str(text)}:
                     if not self._streamed.pop(parent, None):
                         self.emit(events.TextDelta(text=text, parent=parent))
                     self.emit(events.Message(text=text, model=model, parent=parent))
                     if parent is None and self._work is not None:
                         self._work.turn.text = text
-                case "thinking" if block.get("thinking"):
-                    self.emit(events.Message(text=block["thinking"], kind="thinking", model=model, parent=parent))
-                case "tool_use":
-                    self.calls[block["id"]] = Call(block["name"], block.get("input"), parent)
+                case {"type": "thinking", "thinking": str(text)} if text:
+                    self.emit(events.Message(text=text, kind="thinking", model=model, parent=parent))
+                case {"type": "tool_use", "id": str(id), "name": str(name)}:
+                    self.calls[id] = Call(name, block.get("input"), parent)
+                case {"type": "text" | "tool_use" as kind}:
+                    incomplete = kind
+        if incomplete is not None:
+            raise ValueError(f"a block of the type {incomplete} is incomplete")
 
     def _results(self, record: connection.User) -> None:
         if record.isReplay:

@@ -4,6 +4,7 @@ home directory.
 
 import asyncio
 import contextlib
+import logging
 from functools import partial
 from typing import Any
 
@@ -54,6 +55,8 @@ from treadle.wire.codex.translation import (
 from treadle.wire.common.images import data_url
 from treadle.wire.common.jsonrpc import METHOD_NOT_FOUND, Fault
 from treadle.wire.common.rpc import RpcCall, RpcMessage, RpcNotice
+
+log = logging.getLogger(__name__)
 
 # Codex without an app-server: `codex exec --json`, one process per turn. It never asks.
 #
@@ -140,17 +143,20 @@ class ExecSession(BaseSession):
                 record = heard.popleft()
                 if isinstance(record, RemoteProtocolError):
                     continue
-                match record.get("type"):
-                    case "thread.started":
-                        self._thread = self._id = str(record["thread_id"])
-                    case "item.started" | "item.completed":
-                        self._item(turn, as_item(record["item"]), ended=record["type"] == "item.completed")
-                    case "turn.completed":
+                match record:
+                    case {"type": "thread.started", "thread_id": str(id)}:
+                        self._thread = self._id = id
+                    case {"type": "item.started" | "item.completed" as kind, "item": dict(item)}:
+                        self._item(turn, as_item(item), ended=kind == "item.completed")
+                    case {"type": "turn.completed"}:
                         done = True
                         self._used(record.get("usage") or {})
-                    case "turn.failed" | "error":
+                    case {"type": "turn.failed" | "error"}:
                         details = record.get("error") or record
                         error = ErrorInfo(code="provider_error", message=str(details.get("message")))
+                    case {"type": "thread.started" | "item.started" | "item.completed"}:
+                        log.warning("an incomplete record of codex is left out: %.500s", record)
+                        self.emit(Warned(message="codex sent an incomplete record", code="tolerated"))
             await self.room()
 
     def _used(self, usage: dict[str, Any]) -> None:
@@ -376,7 +382,12 @@ class CodexSession(DrivenSession):
         if self.spec.thinking.effort:
             params["effort"] = self.spec.thinking.effort
         answer = await self._rpc.call("turn/start", params)
-        self._turn_id = self._turn_id or str(answer["turn"]["id"])
+        match answer:
+            case {"turn": {"id": str(id)}}:
+                self._turn_id = self._turn_id or id
+            case _ if not self._turn_id:
+                log.warning("the answer to turn/start names no turn: %.500s", answer)
+                raise RemoteProtocolError("codex did not say which turn it began")
 
     async def _stop(self, turn: Turn) -> None:
         await self._rpc.close()
@@ -396,6 +407,9 @@ class CodexSession(DrivenSession):
         except CallFailed:
             return False
         return True
+
+    def _broken_answer(self, error: RemoteProtocolError) -> bool:
+        return self._rpc.broken(error)
 
     def _hear(self, message: RpcMessage) -> None:
         self._rpc.take([message])
@@ -439,7 +453,7 @@ class CodexSession(DrivenSession):
             case "turn/started":
                 self._turn_id = params["turn"]["id"]
             case "turn/completed":
-                self._ended(params["turn"])
+                self._ended(turn if isinstance(turn := params.get("turn"), dict) else {})
             case "error":
                 self._failing(params)
             case "warning":
@@ -456,7 +470,7 @@ class CodexSession(DrivenSession):
             self.error(info)
 
     def _ended(self, turn: dict[str, Any]) -> None:
-        if turn.get("id") != self._turn_id or self._work is None:
+        if turn.get("id", self._turn_id) != self._turn_id or self._work is None:
             return
         ours = self._work.turn
         for id in [*self._held]:

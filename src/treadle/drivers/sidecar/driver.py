@@ -81,6 +81,8 @@ def policy_of(spec: SessionSpec) -> PolicyProfile:
     held_back = _BY_MODE.get(spec.mode or "")
     if held_back is not None:
         (disallowed if held_back[0] == "disallowed" else approval).extend(held_back[1])
+    allowed = {rule.tool for rule in map(parse_rule, spec.rules.allow) if rule.pattern is None}
+    approval = [name for name in approval if name.lower() not in allowed]
     rules = _split(spec.rules)
     return PolicyProfile(
         allowed_tools=list(spec.tools.offered or ()),
@@ -91,6 +93,13 @@ def policy_of(spec: SessionSpec) -> PolicyProfile:
         deny_network=rules["network"],
         require_approval_for=[*approval, *(rule for rule in spec.rules.ask if "(" not in rule)],
     )
+
+
+def not_told(spec: SessionSpec) -> list[str]:
+    """The allow rules that the contract cannot express: it allows a tool or holds it back, whatever it is used for."""
+    policy = policy_of(spec)
+    held_back = {name.lower() for name in (*policy.require_approval_for, *policy.disallowed_tools)}
+    return [text for text in spec.rules.allow if (rule := parse_rule(text)).pattern and rule.tool in held_back]
 
 
 def _split(rules: Rules) -> dict[str, list[str]]:
@@ -183,6 +192,9 @@ class SidecarSession(BaseSession):
         self._peer: SidecarPeer | None = peer
         self._spent = Totals()
         self._guard = Profile(spec.cwd, spec.rules, spec.mode, spec.add_dirs, spec.guards.judge, disk=DISK)
+        for rule in not_told(spec):
+            problem = f"a sidecar cannot be told that {rule} is allowed: in the mode {spec.mode} it is denied there"
+            self.emit(Warned(message=f"{problem}; allow the whole tool, or use another mode", code="not_enforced"))
 
     async def _turn(self, turn: Turn) -> TurnEnded:
         peer = await self._ready()

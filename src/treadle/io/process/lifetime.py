@@ -1,10 +1,15 @@
 """How our processes begin and end, for short commands in which every millisecond counts."""
 
+from __future__ import annotations
+
 import gc
 import os
 import sys
 
-from treadle.light import NoReturn
+from treadle.light import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 UNWRITTEN = 120
 """The exit code when the last output could not be written, the same as Python's."""
@@ -38,6 +43,17 @@ def parent() -> int:
 def begin() -> None:
     """Collect garbage rarely: what is loaded at the start stays, and searching it takes a tenth of a short run."""
     gc.set_threshold(50_000, 20, 50)
+
+
+def run(main: Callable[[], int | None]) -> NoReturn:
+    """Run this and end the process. Ctrl-C before there is anything to interrupt, as in an import, prints nothing."""
+    begin()
+    try:
+        leave(main() or 0)
+    except KeyboardInterrupt:
+        leave(130)
+    except SystemExit as ended:
+        leave_by(ended)
 
 
 def loaded() -> None:

@@ -212,7 +212,8 @@ def read_message(value: Any) -> RpcMessage | RemoteProtocolError:
     if isinstance(method, str):
         return _read_call(key, method, value)
     if "method" in value or not ("result" in value or "error" in value):
-        return Violation("a message is neither a call nor an answer", details={"id": key, "code": INVALID_REQUEST})
+        details = {"id": key, "code": INVALID_REQUEST, "named": "method" in value, "line": str(value)[:500]}
+        return Violation("a message is neither a call nor an answer", details=details)
     return _read_answer(key, value)
 
 
