@@ -91,11 +91,12 @@ def test_playing_gives_the_same_bytes_with_the_same_pauses_and_the_code(tmp_path
     out = recorder(path)
     out.output(b"one\n", 1.0)
     out.output(b"two\n", 61.0)
+    out.output(b"and at once\n", 61.0)
     out.close(7, 61.5)
     shown: list[str] = []
     slept: list[float] = []
     assert play(str(path), shown.append, slept.append, speed=2.0, idle_limit=10.0) == 7
-    assert ("".join(shown), slept) == ("one\ntwo\n", [0.5, 5.0, 0.25])
+    assert ("".join(shown), slept) == ("one\ntwo\nand at once\n", [0.5, 5.0, 0.25])
 
 
 def test_version_2_has_absolute_times_and_a_torn_last_line_is_passed_over(tmp_path: Path) -> None:

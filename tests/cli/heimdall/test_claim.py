@@ -189,6 +189,12 @@ def test_a_hook_of_git_says_who_holds_what_and_who_one_is(heimdall: Run, project
     assert warned.returncode == 0 and warned.stderr.startswith("warning: ") and ANN in warned.stderr
     mine = heimdall("claim", "guard", "pre-commit", HEIMDALL_HAID=ANN)
     assert (mine.returncode, mine.stdout, mine.stderr) == (0, "", "")
+    damaged = next(project.rglob("ledger/claims/haid_ann*.json")).with_name("haid_carl.box-0003.json")
+    damaged.write_text("{")
+    unseen = heimdall("claim", "guard", "pre-commit", HEIMDALL_HAID=ANN)
+    assert unseen.returncode == 2 and f"cannot be seen: {damaged} is not a claim" in unseen.stderr
+    assert heimdall("claim", "guard", "pre-commit", "--mode", "warn", HEIMDALL_HAID=ANN).returncode == 0
+    damaged.unlink()
     before = git(project, "rev-parse", "HEAD")
     git(project, "commit", "-qnm", "mine")
     line = f"refs/heads/main {git(project, 'rev-parse', 'HEAD')} refs/heads/main {before}\n"

@@ -32,9 +32,10 @@ def test_bytes_that_are_no_text_come_back_as_they_went_in(installed: Run) -> Non
 def test_a_capsule_is_written_shown_and_given_with_what_it_builds_on(heimdall: Run) -> None:
     assert heimdall("capsule", "write", "w1", "--what", "one").stdout.startswith("wrote capsule w1 (")
     assert heimdall("capsule", "write", "w2", "--what", "two", "--depends", "w1").returncode == 0
-    assert heimdall("capsule", "deps", "w2").stdout == "w1\nw2\n"
-    assert heimdall("capsule", "list").stdout == "w1\nw2\n"
-    assert json.loads(heimdall("capsule", "list", "--json").stdout) == ["w1", "w2"]
+    assert heimdall("capsule", "write", "w3", "--what", "three", "--depends", "").returncode == 0
+    assert heimdall("capsule", "deps", "w2").stdout == "w1\nw2\n" and heimdall("capsule", "deps", "w3").stdout == "w3\n"
+    assert heimdall("capsule", "list").stdout == "w1\nw2\nw3\n"
+    assert json.loads(heimdall("capsule", "list", "--json").stdout) == ["w1", "w2", "w3"]
     one, two = (heimdall("capsule", "show", name).stdout for name in ("w1", "w2"))
     whole = heimdall("capsule", "hydrate", "w2").stdout
     assert whole.index(one.strip()) < whole.index(two.strip())
