@@ -151,7 +151,7 @@ async def test_the_mode_of_a_session_is_that_of_the_command_line_or_asks(tmp_pat
     async with opened(agent, tmp_path) as editor:
         await new(editor, tmp_path)
     async with opened(agent, tmp_path, mode="plan") as editor:
-        await editor.call("session/new", cwd=str(tmp_path), additionalDirectories=["/usr", 3])
+        await editor.call("session/new", cwd=str(tmp_path), additionalDirectories=["/usr"])
     assert [session.spec.mode for session in agent.sessions] == ["suggest", "plan"]
     assert agent.sessions[1].spec.add_dirs == ("/usr",)
 
@@ -273,6 +273,7 @@ async def test_a_session_is_loaded_resumed_forked_and_closed(tmp_path: Path) -> 
         ("session/prompt", {"prompt": []}, -32602),
         ("session/new", {"cwd": "relative"}, -32602),
         ("session/new", {"cwd": "/", "mcpServers": [{"command": "x", "args": [], "env": []}]}, -32602),
+        ("session/new", {"cwd": "/", "additionalDirectories": ["/tmp", "relative"]}, -32602),
         ("session/list", {}, -32601),
         ("authenticate", {"methodId": "x"}, -32602),
         ("session/set_config_option", {"configId": "x"}, -32602),

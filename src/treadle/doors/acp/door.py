@@ -519,8 +519,9 @@ class AcpDoor(RpcDoor[Served]):
             raise Fault(INVALID_PARAMS, f"cwd is {cwd!r}, which is not the absolute path of a directory")
         if start.resume is not None and not start.fork and (known := self._sessions.pop(start.resume, None)):
             await known.close()
-        more = params.get("additionalDirectories")
-        added = tuple(path for path in (more if isinstance(more, list) else []) if isinstance(path, str))
+        added = params.get("additionalDirectories") or []
+        if not isinstance(added, list) or not all(isinstance(path, str) and os.path.isabs(path) for path in added):
+            raise Fault(INVALID_PARAMS, "each of additionalDirectories must be an absolute path")
         mode = self._base.mode or config.load(cwd).settings.mode or "suggest"
         spec = msgspec.structs.replace(
             self._base, cwd=cwd, mode=mode, start=start, answers=True, add_dirs=(*self._base.add_dirs, *added)
