@@ -95,7 +95,7 @@ def policy_of(spec: SessionSpec) -> PolicyProfile:
     )
 
 
-def not_told(spec: SessionSpec) -> list[str]:
+def inexpressible(spec: SessionSpec) -> list[str]:
     """The allow rules that the contract cannot express: it allows a tool or holds it back, whatever it is used for."""
     policy = policy_of(spec)
     held_back = {name.lower() for name in (*policy.require_approval_for, *policy.disallowed_tools)}
@@ -192,7 +192,7 @@ class SidecarSession(BaseSession):
         self._peer: SidecarPeer | None = peer
         self._spent = Totals()
         self._guard = Profile(spec.cwd, spec.rules, spec.mode, spec.add_dirs, spec.guards.judge, disk=DISK)
-        for rule in not_told(spec):
+        for rule in inexpressible(spec):
             problem = f"a sidecar cannot be told that {rule} is allowed: in the mode {spec.mode} it is denied there"
             self.emit(Warned(message=f"{problem}; allow the whole tool, or use another mode", code="not_enforced"))
 
