@@ -1,8 +1,8 @@
 """What each wire makes of what it is told, both ways: `tests/golden/translations` has the conversations.
 
 A conversation is a title with its translator, module or class, then lines in (`>`: a method or function with JSON
-arguments), what each gave (`<`, or `!` for an error) and what was known at the end (`=`). `UPDATE_GOLDEN=1` writes all
-but `#` and `>` anew; a new conversation needs only those.
+arguments), what each gave (`<`, or `!` for an error) and what was known at the end (`=`), without fields that are as
+they always are. `UPDATE_GOLDEN=1` writes all but `#` and `>` anew; a new conversation needs only those.
 """
 
 import collections.abc
@@ -298,10 +298,28 @@ def plain(value: Any) -> Any:
     return [plain(each) for each in value] if isinstance(value, list | tuple | set) else value
 
 
+def bare(value: Any) -> Any:
+    """As JSON has it, without the fields that are as they always are: a new field changes no conversation."""
+    if isinstance(value, dict):
+        return {key: bare(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [bare(each) for each in value]
+    if not isinstance(value, msgspec.Struct) or value.__struct_config__.array_like:
+        return msgspec.to_builtins(value)
+    config, found = value.__struct_config__, {}
+    if config.tag_field is not None:
+        found[config.tag_field] = config.tag
+    for each in msgspec.structs.fields(value):
+        usual = each.default if each.default_factory is msgspec.NODEFAULT else each.default_factory()
+        if (own := getattr(value, each.name)) is not msgspec.UNSET and (own != usual or type(own) is not type(usual)):
+            found[each.encode_name] = bare(own)
+    return found
+
+
 def shown(value: Any) -> str:
     if isinstance(value, bytes):
         value = value.decode("latin-1")
-    text = json.dumps(plain(msgspec.to_builtins(value)))
+    text = json.dumps(plain(bare(value)))
     kind = f"{type(value).__name__} " if isinstance(value, msgspec.Struct) else ""
     return CHANGES.sub("NOW", ANY_ID.sub("UUID", kind + text))
 
