@@ -210,6 +210,30 @@ async def test_what_a_session_adds_to_its_home_and_to_packages_is_its_own_and_la
     assert os.listdir(home / "rust" / "registry") == ["old"] and not (home / ".x").exists()
 
 
+@pytest.mark.skipif(not methods.available().divides, reason="needs overlays")
+async def test_a_link_that_a_program_left_where_something_is_mounted_leads_nowhere(home: Path, tmp_path: Path) -> None:
+    """bubblewrap makes mount points, and while it does, the machine outside is at /oldroot."""
+    (home / ".cargo" / "bin").mkdir(parents=True)
+    (home / ".cargo" / "bin" / "tool").touch()
+    made = Confining(str(home / "w"), (), Confinement(use="on"), session="s")
+    try:
+        walls = made.now()
+        assert walls is not None and walls.home is not None and walls.temp is not None
+        outside = f"/oldroot{tmp_path}"
+        os.symlink(outside, os.path.join(walls.home, "home", ".cargo"))
+        os.symlink(outside, os.path.join(walls.home, "home", "w"))
+        os.symlink(outside, os.path.join(walls.temp, home.name))
+        script = "ls ~/.cargo/bin; mv ~/.cargo ~/x; rm -rf ~/.cargo; mv ~/.cargo/bin ~/y; echo made > made"
+        async with await start(walls, ["sh", "-c", script], cwd=str(home / "w"), stderr="stdout") as child:
+            text = b""
+            while data := await child.stdio.read():
+                text += data
+    finally:
+        made.close()
+    assert text.startswith(b"tool\n") and b"Device or resource busy" in text
+    assert os.listdir(tmp_path) == [] and (home / "w" / "made").exists()
+
+
 async def test_two_programs_at_once_write_packages_of_their_own(home: Path) -> None:
     (home / ".cache" / "pip").mkdir(parents=True)
     made = Confining(str(home / "w"), (), Confinement(use="on"), session="s")

@@ -19,8 +19,9 @@ _ABSTRACT_SOCKETS = 1
 """LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET. Mounts do not hide abstract sockets: they are names in the network namespace,
 not files."""
 
-ROOT, SHOWN, EMPTY = b"root", b"shown", b"empty"
-"""Directories in the place of a view: the machine's root, other directories by number, and an empty one."""
+ROOT, SHOWN, OWN, EMPTY = b"root", b"shown", b"own", b"empty"
+"""Directories in the place of a view: the machine's root, other directories and those of the session by number, and an
+empty one."""
 DIRECTORY, LINK, BIND, OVERLAY, OVERLAY_OR_BIND = "directory", "link", "bind", "overlay", "overlay or bind"
 WRITABLE = "writable"
 """An overlay that can be written; its source is three directories with a NUL between: the lower, the upper, the work
@@ -46,12 +47,14 @@ def enter(view: dict[str, Any]) -> None:
     _separate(library, view["user"], uid, gid)
     place = view["place"]
     _mount(library, b"tmpfs", place, b"tmpfs", _NOSUID | _NODEV, b"mode=755,size=4m")
-    for name in (ROOT, SHOWN, EMPTY):
+    for name in (ROOT, SHOWN, OWN, EMPTY):
         os.mkdir(os.path.join(place, name), 0o755)
     empty = os.open(os.path.join(place, EMPTY), os.O_PATH | os.O_DIRECTORY)
     for kind, source, path in view["steps"]:
         _step(library, kind, source, os.path.join(place, path), empty)
     os.close(empty)
+    for number, (source, points) in enumerate(view.get("own", ())):
+        _own(library, source, os.path.join(place, OWN, b"%d" % number), points)
 
 
 def _step(library: Any, kind: str, source: bytes, target: bytes, empty: int) -> None:
@@ -85,6 +88,53 @@ def _step(library: Any, kind: str, source: bytes, target: bytes, empty: int) -> 
         _mount(library, source, target, None, _BIND | _RECURSIVE, None)
     finally:
         os.close(lower)
+
+
+def _own(library: Any, source: bytes, target: bytes, points: list[tuple[bytes, bool]]) -> None:
+    """Show a directory that the session's programs write, and make the points in it at which more will be mounted; each
+    is the path in it, and whether it is a file.
+
+    A program may have put a link in place of one: it is removed, not followed, since bubblewrap would follow it to the
+    machine outside. Each directory on the way becomes a mount point of its own, which no program can rename or remove.
+    """
+    os.mkdir(target, 0o755)
+    _mount(library, source, target, None, _BIND, None)
+    pinned = set()
+    for path, is_file in points:
+        at = os.open(target, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
+        names = path.split(b"/")
+        for depth, name in enumerate(names, 1):
+            last = _point(at, name, is_file and depth == len(names))
+            if not (is_file and depth == len(names)) and (reached := b"/".join(names[:depth])) not in pinned:
+                pinned.add(reached)
+                itself = b"/proc/self/fd/%d" % last
+                _mount(library, itself, itself, None, _BIND, None)
+                os.close(last)
+                last = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
+            os.close(at)
+            at = last
+        os.close(at)
+
+
+def _point(at: int, name: bytes, is_file: bool) -> int:
+    """A file or a directory of this name in an open directory."""
+    kind = 0 if is_file else os.O_DIRECTORY
+    for _ in range(2):
+        try:
+            found = os.open(name, os.O_PATH | os.O_NOFOLLOW | kind, dir_fd=at)
+            if not is_file or os.fstat(found).st_mode & 0o170000 == 0o100000:
+                return found
+            os.close(found)
+            os.unlink(name, dir_fd=at)
+        except FileNotFoundError:
+            pass
+        except NotADirectoryError:
+            os.unlink(name, dir_fd=at)
+        if is_file:
+            os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600, dir_fd=at))
+        else:
+            os.mkdir(name, 0o700, dir_fd=at)
+    raise OSError(errno.EBUSY, f"{os.fsdecode(name)} is changed by another program")
 
 
 def _writable(library: Any, layers: list[bytes], target: bytes) -> None:

@@ -99,7 +99,7 @@ class Mounts:
         """`divided`: Unix sockets and FIFOs outside are kept apart from those that programs make inside. `network`: to
         join instead of one of its own."""
         self.write = places.writable(confinement.write)
-        self.home = Home(confinement.home, confinement.readable, self.write, layered=divided)
+        self.home = Home(confinement.home if divided else None, confinement.readable, self.write)
         self.shown = list(confinement.mounts)
         covered = [shown.target for shown in self.shown]
         pins = _pins(self.write, _with_real_paths(confinement))
@@ -174,7 +174,34 @@ def command(
     through = [word for passage in passages for word in ("--bind", *passage)]
     alone = confinement.network == "off" and mounts.network is None
     namespaces = _namespaces(mounts.keeps_capability, filtered, alone=alone)
-    return [program, *namespaces, *_options(confinement, mounts), *through, "--chdir", cwd, "--"]
+    options = _safely([*_options(confinement, mounts), *through], confinement, mounts)
+    return [program, *namespaces, *options, "--chdir", cwd, "--"]
+
+
+def _safely(options: list[str], confinement: Confinement, plan: Mounts) -> list[str]:
+    """The options with the session's own directories taken from the view, which makes the mount points in them:
+    bubblewrap would follow a link that a program has left there."""
+    if plan.view is None:
+        return options
+    targets = {options[at + 2]: options[at + 1] for at, word in enumerate(options) if word in ("--bind", "--ro-bind")}
+    targets |= {options[at + 1]: "/" for at, word in enumerate(options) if word in ("--tmpfs", "--dir")}
+    for own in filter(None, (confinement.temp, plan.home.own)):
+        top = next((target for target, source in targets.items() if source == own), None)
+        if top is None:
+            continue
+        inside = [one for one in targets if places.is_under(one, top) and one != top]
+        inside = [one for one in inside if not any(places.is_under(one, other) for other in inside if other != one)]
+        points = [(os.path.relpath(one, top), _is_file(targets[one], one, plan)) for one in inside]
+        at = options.index(own)
+        options[at] = plan.view.own(own, points)
+    return options
+
+
+def _is_file(source: str, target: str, plan: Mounts) -> bool:
+    """Whether a file is mounted there. What the view shows is not there yet."""
+    assert plan.view is not None
+    real = os.path.realpath(target) if places.is_under(source, plan.view.place) else source
+    return not os.path.isdir(real)
 
 
 def init(argv: list[str], *, linger: bool, aside: int | None = None) -> list[str]:

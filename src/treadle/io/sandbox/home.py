@@ -63,19 +63,15 @@ def _write(path: str, text: str) -> None:
 class Home:
     """The home directories of one program. `close` it when that has ended."""
 
-    def __init__(
-        self, place: str | None, readable: Sequence[str], write: Sequence[str], *, layered: bool = True
-    ) -> None:
-        """`place`: what `prepare` has made; None: an empty directory. `readable`: further places that are shown.
-        `layered`: whether overlays can show packages."""
+    def __init__(self, place: str | None, readable: Sequence[str], write: Sequence[str]) -> None:
+        """`place`: what `prepare` has made; None: an empty directory. `readable`: further places that are shown."""
         usual = [one for one in real_homes() if os.path.isdir(one) and one != "/" and not is_under(one, *SYSTEM)]
         usual = [one for one in usual if not any(is_under(one, other) for other in write)]
         self.first = next(iter(usual), "")
         self.emptied = sorted(usual, key=len)
         """Those that are replaced, the outer ones first: not one that lies in a workspace."""
         self.own = os.path.join(place, OWN) if place is not None else None
-        layered = layered and place is not None
-        packages = _outermost(found(PACKAGES)) if layered else []
+        packages = _outermost(found(PACKAGES)) if place is not None else []
         programs = (*found(PROGRAMS), *on_path(), *filter(os.path.exists, readable))
         self.programs = [one for one in _outermost(programs) if self._shows(one, packages)]
         self.layers: dict[str, tuple[str, str]] = {}

@@ -51,6 +51,7 @@ class MachineView:
         self._steps: list[tuple[str, str, str]] = []
         for name in sorted(os.listdir(MACHINE)):
             self._show(os.path.join(MACHINE, name))
+        self._own: list[tuple[bytes, list[tuple[bytes, bool]]]] = []
         self._shown: dict[str, str] = {}
         for number, place in enumerate(dict.fromkeys(shown)):
             if os.path.isdir(place):
@@ -70,6 +71,12 @@ class MachineView:
         """The same for one that the machine's root shows, too."""
         return place if places.is_under(place, *OWN) else self.root + place
 
+    def own(self, source: str, points: Sequence[tuple[str, bool]]) -> str:
+        """The path from which bubblewrap should take a directory that the session's programs write. `points`: the paths
+        in it at which more is mounted, those outside first, and whether each is a file."""
+        self._own.append((os.fsencode(source), [(os.fsencode(path), is_file) for path, is_file in points]))
+        return os.path.join(self.place, os.fsdecode(view.OWN), str(len(self._own) - 1))
+
     def plan(self) -> Mapping[str, object]:
         """For `io/process/tree.py`."""
         steps = [(kind, os.fsencode(source), os.fsencode(path)) for kind, source, path in self._steps]
@@ -79,6 +86,7 @@ class MachineView:
             "scope": self._scope,
             "network": os.fsencode(self._network),
             "steps": steps,
+            "own": self._own,
         }
 
     def _show(self, path: str) -> None:
