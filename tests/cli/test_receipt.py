@@ -339,13 +339,14 @@ def test_what_is_said_in_a_receipt_must_fit_together() -> None:
 
 def test_a_policy_is_words_and_a_name_twice_is_found(tmp_path: Path) -> None:
     policy = tmp_path / "gate.toml"
-    policy.write_text('confined = true\nsealed = false\nagent = ["a", 1]\nrepo = "x"\n')
+    policy.write_text('confined = true\nsealed = false\nagent = ["a", "b"]\nrepo = "x"\n')
     assert (
-        _policy(str(policy)) == {"confined": "yes", "sealed": "no", "agent": "a|1", "repo": "x"} and _policy(None) == {}
+        _policy(str(policy)) == {"confined": "yes", "sealed": "no", "agent": "a|b", "repo": "x"} and _policy(None) == {}
     )
-    policy.write_text("confined = ")
-    with pytest.raises(ConfigError, match="is not TOML"):
-        _policy(str(policy))
+    for wrong in ("confined = ", "agent = []", 'agent = ["a", 1]', "agent = 1", "agent = {a = 1}"):
+        policy.write_text(wrong)
+        with pytest.raises(ConfigError):
+            _policy(str(policy))
     assert list(_repeated(b'{"a": 1}')) == [] and "it says 'a' twice" in next(_repeated(b'{"a": 1, "a": 2}'))
     assert next(_repeated(b"{")).startswith("not every reader understands it: ")
 

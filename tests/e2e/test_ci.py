@@ -3,7 +3,7 @@
 import json
 import os
 import re
-import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cli.test_receipt import made_by_a_run
 from tests.conftest import need
-from tests.installed import TREADLE, treadle
 from tests.scripts import calls, reply, says
-from tests.workspace.repositories import git
+from tests.workspace.repositories import git, make
+from treadle import __version__
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/how-to/run-in-ci.md").read_text()
@@ -134,48 +133,108 @@ def test_nothing_to_fix_ends_well(project: Path) -> None:
 
 
 CI = Path(__file__).parents[2] / "examples" / "ci"
+HOW_TO = (ROOT / "docs/how-to/check-receipts-in-ci.md").read_text()
 WHO = ("-c", "user.name=x", "-c", "user.email=x")
-EXPECT = "outcome=complete,confined=yes,verified=yes"
 
 
 def job(name: str) -> str:
     """What the job runs, without what fetches Treadle."""
     found: Any = yaml.safe_load((CI / name).read_text())
-    if "receipt" in found:
+    assert f"treadle[signing]=={__version__}'" in (CI / name).read_text(), "the version is pinned"
+    if name == "gitlab.yml":
         return "\n".join(found["receipt"]["script"])
-    (text,) = (step["run"] for step in found["runs"]["steps"] if "git notes" in step.get("run", ""))
+    steps = found["jobs"]["receipt"]["steps"]
+    assert set(found[True]) == {"pull_request_target"}, "the workflow is that of the target branch"
+    assert not any("ref" in step.get("with", {}) for step in steps), "nothing of the request is checked out"
+    (text,) = (step["run"] for step in steps if "gate check" in step.get("run", ""))
     return str(text)
 
 
+def commands(section: str) -> str:
+    """What the page has a person type there."""
+    after = HOW_TO.split(f"## {section}\n")[1].split("\n## ")[0]
+    return "\n".join(re.findall(r"```sh\n(.*?)```", after, re.DOTALL))
+
+
+class Request:
+    """A forge with a repository whose main has a gate, and a clone of it in which a run has worked, as on the page."""
+
+    def __init__(self, place: Path) -> None:
+        self.origin, self.top = place / "origin.git", place / "top"
+        make(place / "first")
+        git("init", "-q", "--bare", "-b", "main", str(self.origin), cwd=str(place))
+        git("push", "-q", str(self.origin), "main", cwd=str(place / "first"))
+        git("clone", "-q", str(self.origin), str(self.top), cwd=str(place))
+        (place / "task.md").write_text("do it")
+        (place / "model.toml").write_text(
+            calls("bash", {"command": "echo x > made.txt"}) + says("Done.", times="always")
+        )
+        here = f"git config user.name x; git config user.email x; git config remote.origin.pushurl {self.origin}\n"
+        here += "git config remote.origin.url https://me:token@example.com/a/b.git\n"
+        self.typed(here + commands("On the branch that requests go to"))
+        self.typed(commands("Where the agent runs").replace("@task.md", f"@{place}/task.md"), place / "model.toml")
+        self.commit = git("rev-parse", "agent/task", cwd=str(self.origin)).stdout.decode().strip()
+
+    def typed(self, text: str, model: Path | None = None) -> None:
+        env = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
+        env |= {"TREADLE_MODEL": f"scripted:{model}"} if model else {}
+        text = text.replace('"make test"', '"test -e made.txt"')
+        done = subprocess.run(
+            ["bash", "-eo", "pipefail", "-c", text], cwd=self.top, env=env, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def check(self, name: str, commit: str = "") -> subprocess.CompletedProcess[str]:
+        """As the forge does it: in a clone of the target branch."""
+        clone = self.origin.with_name("clone")
+        if clone.exists():
+            shutil.rmtree(clone)
+        git("clone", "-q", "-b", "main", f"file://{self.origin}", str(clone), cwd=str(self.origin))
+        env = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "COMMIT": commit or self.commit, "TARGET": "HEAD"}
+        return subprocess.run(["bash", "-ec", job(name)], cwd=clone, env=env, capture_output=True, text=True)
+
+    def another(self, on: str, files: dict[str, str], *, receipt: bool = True) -> str:
+        """Another commit with these files, with the receipt of the run attached to it."""
+        git("checkout", "-qf", on, cwd=str(self.top))
+        for name, text in files.items():
+            (self.top / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.top / name).write_text(text)
+        git("add", "-A", cwd=str(self.top))
+        git(*WHO, "commit", "-q", "--allow-empty", "-m", "another", cwd=str(self.top))
+        commit = git("rev-parse", "HEAD", cwd=str(self.top)).stdout.decode().strip()
+        if receipt:
+            git(*WHO, "notes", "--ref=receipts", "copy", "-f", self.commit, commit, cwd=str(self.top))
+        git("push", "-qf", "origin", f"{commit}:refs/heads/r{commit[:8]}", "refs/notes/receipts", cwd=str(self.top))
+        return commit
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["github/action.yml", "gitlab.yml"])
-def test_the_check_passes_for_what_the_run_made_and_for_nothing_else(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["github.yml", "gitlab.yml"])
+def test_the_gate_passes_for_what_the_run_made_and_for_nothing_else(tmp_path: Path, name: str) -> None:
     need("bwrap")
-    public = treadle("receipt", "keygen").stdout.strip()
-    top, origin, clone = tmp_path / "top", tmp_path / "origin.git", tmp_path / "clone"
-    run_id = made_by_a_run(top)
-    assert treadle("receipt", "export", run_id, "--out", str(tmp_path / "run.intoto.jsonl")).returncode == 0
-    commit = git("rev-parse", f"treadle/{run_id[:8]}", cwd=str(top)).stdout.decode().strip()
-    git("init", "-q", "--bare", str(origin), cwd=str(tmp_path))
-    git("notes", "--ref=receipts", "add", "-F", str(tmp_path / "run.intoto.jsonl"), commit, cwd=str(top))
-    git("push", "-q", str(origin), f"{commit}:refs/heads/agent", "refs/notes/receipts", cwd=str(top))
-    git("clone", "-q", "-b", "agent", str(origin), str(clone), cwd=str(tmp_path))
-    (clone / "keys.toml").write_text(f'[[key]]\npublic = "{public}"\nwho = "ci"\n')
-
-    def check(**changes: str) -> subprocess.CompletedProcess[str]:
-        places = f"{shlex.quote(os.path.dirname(TREADLE))}:{os.environ['PATH']}"
-        wanted = {"COMMIT": commit, "TRUSTED": "keys.toml", "EXPECT": EXPECT, "REPORT": "report.xml", "PATH": places}
-        env = {**os.environ, **wanted, **changes}
-        return subprocess.run(["bash", "-c", job(name)], cwd=clone, env=env, capture_output=True, text=True)
-
-    done = check()
-    assert done.returncode == 0 and "signed by ci" in done.stdout, done.stdout + done.stderr
-    assert 'failures="0"' in (clone / "report.xml").read_text()
-    assert check(EXPECT="differences=none,agent=another").returncode == 13
-    (clone / "more.txt").write_text("slipped in")
-    git("add", "-A", cwd=str(clone))
-    git(*WHO, "commit", "-qm", "more", cwd=str(clone))
-    other = git("rev-parse", "HEAD", cwd=str(clone)).stdout.decode().strip()
-    git(*WHO, "notes", "--ref=receipts", "copy", commit, other, cwd=str(clone))
-    git("push", "-qf", str(origin), "refs/notes/receipts", cwd=str(clone))
-    assert check(COMMIT=other).returncode == 20, "the receipt is about another tree"
+    request = Request(tmp_path)
+    done = request.check(name)
+    assert done.returncode == 0 and "signed by" in done.stdout, done.stdout + done.stderr
+    main = git("rev-parse", "main", cwd=str(request.origin)).stdout.decode().strip()
+    gate = ".treadle/receipt-gate.toml"
+    anything = (request.top / gate).read_text().replace('check = "test -e made.txt"', 'check = "true"')
+    first = git("rev-parse", f"{main}^", cwd=str(request.origin)).stdout.decode().strip()
+    whole = {gate: (request.top / gate).read_text(), "made.txt": "x\n"}
+    for why, code, commit in (
+        ("another tree", 20, request.another(request.commit, {"more.txt": "slipped in"})),
+        ("its own gate", 20, request.another(request.commit, {gate: anything})),
+        (
+            "its own workflow",
+            20,
+            request.another(request.commit, {".github/workflows/receipt.yml": "on: push\n"}),
+        ),
+        ("another base", 12, request.another(first, whole)),
+        ("no receipt", 1, request.another(request.commit, {}, receipt=False)),
+    ):
+        assert request.check(name, commit).returncode == code, why
+    git("push", "-q", "origin", f"{request.commit}:refs/heads/main", cwd=str(request.top))
+    assert request.check(name).returncode == 12, "it has landed"
+    git("checkout", "-qf", request.commit, cwd=str(request.top))
+    git(*WHO, "revert", "--no-edit", request.commit, cwd=str(request.top))
+    git("push", "-q", "origin", "HEAD:refs/heads/main", cwd=str(request.top))
+    assert request.check(name, request.another(main, {"made.txt": "x\n"})).returncode == 23, "a receipt counts once"

@@ -18,7 +18,7 @@ WALLS = {"method": "bubblewrap", "network": "off", "hosts": []}
 
 SEEN = {
     "models": ["m"],
-    "check": {"ok": True},
+    "check": {"ok": True, "command": "make a || make b", "evidence": {"word": "tested"}},
     "files": [{"path": "src/a.py"}, {"path": "b/new.py", "old_path": "tests/old.py"}],
     "hidden": ["build/out"],
 }
@@ -57,6 +57,8 @@ MET = {
     "policy": "sha256:" + hashlib.sha256(b'{"deny_read":[".env"]}').hexdigest(),
     "enforced": "observed",
     "verified": "yes",
+    "check": "make a || make b",
+    "evidence": "passed|tested",
     "differences": "none",
     "tree": TREE,
     "unchanged": "tests/new/**|Makefile",
@@ -75,6 +77,8 @@ UNMET = {
     "policy": "none",
     "enforced": "kernel",
     "verified": "no",
+    "check": "make a",
+    "evidence": "proven",
     "differences": "1",
     "tree": BASE,
     "unchanged": "Makefile|tests/**",
@@ -91,7 +95,7 @@ def test_each_expectation_is_met_or_has_a_reason_and_a_code() -> None:
 
 def test_what_is_not_stated_meets_nothing() -> None:
     facts = expecting.facts(replace(SAMPLE_RECEIPT, usage_raw=None))
-    assert facts.keys() == {"claimed.agent", "outcome", "verified"}
+    assert facts.keys() == {"claimed.agent", "outcome", "verified", "finished"}
     for name in ("confined", "differences", "policy", "commit", "repo"):
         assert "does not say" in (expecting.unmet(name, "none", facts) or "")
 
@@ -136,8 +140,8 @@ def test_how_near_is_near_enough(name: str, wanted: str, said: str | None) -> No
 
 
 def test_expectations_are_read_in_one_order_and_what_nobody_can_expect_is_refused() -> None:
-    assert list(expecting.parse(("verified=yes,repo=x", "base=y"))) == ["repo", "base", "verified"]
-    assert expecting.parse((" verified = yes ,,model=a=b",)) == {"verified": "yes", "model": "a=b"}
+    assert list(expecting.parse(("verified=yes,repo=x", f"base={BASE}"))) == ["repo", "base", "verified"]
+    assert expecting.parse(("verified=yes,model=a=b", "verified=yes")) == {"verified": "yes", "model": "a=b"}
     for wrong, said in (("colour=red", "nothing called 'colour' can be"), ("verified", "--expect verified: not NAME=")):
         with pytest.raises(ConfigError, match=f"{said}.*names: repo, base, agent"):
             expecting.parse((wrong,))
@@ -174,3 +178,35 @@ def test_a_receipt_that_does_not_name_all_that_changed_promises_nothing_about_th
 def test_what_an_earlier_attempt_changed_is_not_in_the_receipt_of_the_next() -> None:
     place = {"base_tree": BASE, "start_tree": TREE, "result_tree": TREE}
     assert expecting.unmet("unchanged", "Makefile", expecting.facts(stated(workspace=place)))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *("outcome=done", "outcome=Complete", "outcome=complete|", "outcome=|", "outcome=", "outcome= complete"),
+        *("confined=true", "confined=yes ", "sealed=1", "verified=passed", "enforced=kernal", "evidence=good"),
+        *(
+            "tree=abc",
+            "tree=HEAD",
+            "base=main",
+            "commit=zzzzzzz",
+            "policy=sha256:1",
+            "differences=0",
+            "differences=few",
+        ),
+        *("agent=", "agent=a||b", "model=a| b", "unchanged=", "unchanged=a|", "repo= x", "check= make"),
+        *(
+            " verified=yes",
+            "verified =yes",
+            "",
+            ",",
+            "verified=yes,,agent=a",
+            "agent=a,agent=b",
+            "claimed=a",
+            "changed=x",
+        ),
+    ],
+)
+def test_what_no_receipt_can_state_is_an_error_and_not_an_expectation(wrong: str) -> None:
+    with pytest.raises(ConfigError):
+        expecting.parse((wrong,))

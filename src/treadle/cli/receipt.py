@@ -15,8 +15,9 @@ from treadle.cli.as_json import json_option, show_json
 from treadle.cli.host import WIDTH, show_receipt
 from treadle.cli.render import one_line, printable
 from treadle.errors import ConfigError, NotFound, StorageError
+from treadle.host import gate
 from treadle.host.backends import find_backends
-from treadle.host.conclusion import retained_runs
+from treadle.host.conclusion import address_of, retained_runs
 from treadle.host.signing import TrustedKey, TrustedKeys, load_signer, make_key, read_seed, trusted_keys
 from treadle.host.store import (
     ReceiptStore,
@@ -42,7 +43,8 @@ from treadle.receipts.trace import ours
 from treadle.wire.sidecar import receipts
 from treadle.wire.sidecar.connection import repeated_name
 from treadle.wire.sidecar.receipts import Receipt
-from treadle.wire.sidecar.repair import read_receipt
+from treadle.wire.sidecar.repair import NOWHEN, read_receipt
+from treadle.workspace import checkouts
 
 # How `treadle receipt` finds receipts: by the run's id or its beginning, the latest, or by a path, which has a slash. A
 # file that an agent calls `latest` is never taken for the run.
@@ -87,6 +89,7 @@ class ReceiptCheck(msgspec.Struct, kw_only=True):
     def exit_code(self) -> int:
         """That of the first thing that is wrong: the content, the signature, then what was expected."""
         codes = {"content": expecting.INVALID, "signature": expecting.UNSIGNED, **expecting.EXIT_CODES}
+        codes |= {"age": 22, "replayed": 23}
         return next((code for name, code in codes.items() if self.checks.get(name)), 0)
 
 
@@ -123,8 +126,8 @@ def verify(
 
     Exits with 0, or with a code for what is wrong: 1 it is not as it was made, 2 the command was not understood,
     10 no trusted person has signed it, 11 repo, 12 base, 13 agent, 14 model, 15 outcome, 16 confined, sealed or
-    network, 17 policy or enforced, 18 verified, 19 differences, 20 tree or commit, 21 unchanged. Of several, the
-    first.
+    network, 17 policy or enforced, 18 verified, check or evidence, 19 differences, 20 tree or commit, 21 unchanged.
+    Of several, the first.
     """
     if chain == bool(file):
         raise click.UsageError("give either a FILE or --chain")
@@ -170,9 +173,17 @@ def _policy(path: str | None) -> dict[str, str]:
         found = tomllib.loads(read(path).decode())
     except ValueError as error:
         raise ConfigError(f"{path} is not TOML: {error}") from error
-    words = {True: "yes", False: "no"}
-    lists = {name: "|".join(map(str, value)) for name, value in found.items() if isinstance(value, list)}
-    return {name: words[value] if isinstance(value, bool) else str(value) for name, value in found.items()} | lists
+    return {name: _word(value, f"{path}: {name}") for name, value in found.items()}
+
+
+def _word(value: object, where: str) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
+        return "|".join(value)
+    if not isinstance(value, str):
+        raise ConfigError(f"{where} is not a text, true, false or a list of texts that is not empty")
+    return value
 
 
 def _verify_chain(stored: ReceiptStore, keys: TrustedKeys | None, expect_last: str | None) -> ReceiptCheck:
@@ -490,6 +501,83 @@ def _short(value: Any) -> str:
 
 
 receipt.add_command(verify)
+
+
+@receipt.group("gate")
+def gates() -> None:
+    """What a branch asks of an agent's work: a file on that branch, which no request can change."""
+
+
+@gates.command("init")
+@click.option("--check", required=True, metavar="COMMAND", help="The command of --verify that must have passed.")
+@click.option("--agent", multiple=True, metavar="NAME", help="Only work of this agent. Again for more.")
+@click.option("--unchanged", multiple=True, metavar="PATTERN", help="What agents must not change. Again for more.")
+@click.option("--days", type=click.IntRange(min=1), default=30, show_default=True, help="How old a receipt may be.")
+@click.option("--key", multiple=True, metavar="PUBLIC", help="Whose signature counts. Default: yours.")
+@click.option("--repository", metavar="URL", help="Its address. Default: that of the remote origin.")
+def gate_init(
+    check: str,
+    agent: tuple[str, ...],
+    unchanged: tuple[str, ...],
+    days: int,
+    key: tuple[str, ...],
+    repository: str | None,
+) -> None:
+    """Write the gate of this repository, to be committed to the branch that requests go to."""
+    user = checkouts.around(os.getcwd())
+    address = repository or address_of(user)
+    if address is None:
+        raise ConfigError("this repository has no remote whose address others know", hint="name it with --repository")
+    own = load_signer() if not key else None
+    if own is None and not key:
+        raise NotFound("you have no key", hint="treadle receipt keygen makes one, or name keys with --key")
+    keys = key or ((own.public_key,) if own is not None else ())
+    made = gate.ReceiptGate(
+        format=gate.FORMAT,
+        repository=address,
+        check=check,
+        days=days,
+        key=tuple(TrustedKey(public=one) for one in keys),
+        agents=agent or None,
+        unchanged=unchanged or None,
+    )
+    place, text = os.path.join(user.top, gate.PATH), gate.written(made).encode()
+    gate.parse(text, gate.PATH)
+    if os.path.exists(place):
+        raise StorageError(f"there is a gate at {place} already", hint="change it, or remove it first")
+    os.makedirs(os.path.dirname(place), exist_ok=True)
+    write_atomic(place, text, 0o644)
+    click.echo(f"{gate.PATH}: commit it to the branch that requests go to")
+
+
+@gates.command("check")
+@click.argument("commit")
+@click.option("--target", required=True, metavar="BRANCH", help="Where it is requested into; its gate counts.")
+@click.option("--receipt", "file", metavar="FILE", help="What `export` wrote. Default: the commit's git note.")
+@click.option("--junit", metavar="FILE", help="Also write a report there that CI systems show.")
+@json_option
+def gate_check(commit: str, target: str, file: str | None, junit: str | None, as_json: bool) -> None:
+    """Check a commit that is requested into a branch by the gate of that branch. Nothing of the commit is run.
+
+    Its receipt is the git note in refs/notes/receipts. Exits as `verify` does, with 22 when the receipt is too old, and
+    23 when its work was on the branch before. Where claims and facts differ is shown, and not judged.
+    """
+    user = checkouts.around(os.getcwd())
+    wanted = gate.read_from(user, target)
+    envelopes = _envelopes(read(file) if file is not None else gate.note_of(user, commit))
+    made = ReceiptCheck(checked=commit)
+    _verify_envelopes(envelopes, wanted.keys, made)
+    for name, value in expecting.known(gate.expected_of(user, wanted, target, commit)).items():
+        problem = expecting.unmet(name, value, made.facts)
+        made.add(name, *([problem] if problem else []))
+    made.add("age", *gate.too_old(wanted, made.facts.get("finished", NOWHEN)))
+    made.add("replayed", *gate.used_before(user, target, made.facts))
+    if made.facts.get("differences", "none") != "none":
+        made.notes.append(f"claims and facts differ in {made.facts['differences']} places, which is not judged")
+    if junit:
+        write_atomic(junit, _junit(made), 0o644)
+    _show(made, as_json)
+    sys.exit(made.exit_code)
 
 
 @receipt.command("repair")

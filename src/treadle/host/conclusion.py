@@ -27,6 +27,7 @@ from treadle.wire.sidecar.receipts import AnyAgentEvent, Receipt, decode_exact, 
 from treadle.wire.sidecar.repair import Deviation
 from treadle.workspace import journal
 from treadle.workspace.merge import Merged
+from treadle.workspace.user_repository import UserRepository
 from treadle.workspace.workspace import (
     JOURNAL,
     RECORD,
@@ -92,9 +93,13 @@ def repository_of(workspace: Workspace) -> str | None:
     """The address that others know the source's repository by: that of `origin`, or of the only remote."""
     try:
         user = workspace.place.repository()
-        settings = user.settings() if user is not None else []
+        return address_of(user) if user is not None else None
     except TreadleError:
         return None
+
+
+def address_of(user: UserRepository) -> str | None:
+    settings = user.settings()
     found = {key: value for _, key, value in settings if key.startswith("remote.") and key.endswith(".url")}
     if "remote.origin.url" in found:
         return repository_url(found["remote.origin.url"])

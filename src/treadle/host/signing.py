@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import os
 import tomllib
+from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -230,12 +231,16 @@ def trusted_keys(key: str | None = None, path: str | None = None) -> TrustedKeys
     if data is None:
         return None
     try:
-        found = msgspec.convert(_with_moments(tomllib.loads(data.decode())), TrustedKeys)
+        found = msgspec.convert(with_moments(tomllib.loads(data.decode())), TrustedKeys)
     except (ValueError, msgspec.MsgspecError) as error:
         raise ConfigError(f"{place} is no list of keys: {error}", hint="see docs/reference/receipts.md") from error
-    for one in found.key:
-        _check(one.public, place)
+    check_keys(found.key, place)
     return found
+
+
+def check_keys(keys: Iterable[TrustedKey], where: str) -> None:
+    for one in keys:
+        _check(one.public, where)
 
 
 def _check(public: str, where: str) -> None:
@@ -247,12 +252,12 @@ def _check(public: str, where: str) -> None:
         raise ConfigError(f"{where}: {public[:60]!r} is no public key", hint="treadle receipt key prints yours")
 
 
-def _with_moments(tree: Any) -> Any:
+def with_moments(tree: Any) -> Any:
     """With dates as the beginning of that day, and times without a zone in UTC."""
     if isinstance(tree, dict):
-        return {name: _with_moments(value) for name, value in tree.items()}
+        return {name: with_moments(value) for name, value in tree.items()}
     if isinstance(tree, list):
-        return [_with_moments(value) for value in tree]
+        return [with_moments(value) for value in tree]
     if isinstance(tree, date) and not isinstance(tree, datetime):
         tree = datetime(tree.year, tree.month, tree.day)
     return tree.replace(tzinfo=UTC) if isinstance(tree, datetime) and tree.tzinfo is None else tree

@@ -9,7 +9,7 @@ Words:
     observed    all that the host knows of a run: trace, changes of the workspace, the check, the sandbox
     difference  a claim that does not match what was observed
     artifact    a file that the receipt names, copied out of the workspace and identified by its hash
-    gate        what someone expects of a receipt, compared with what it states
+    gate        what someone expects of a receipt, compared with what it states; that of a branch is in `host/gate.py`
     statement   the receipt as in-toto statements in DSSE envelopes, for standard tools
 
 Flow: an agent in this process carries an order out as `work.AgentWork`; a sidecar does on its wire. `host` feeds events

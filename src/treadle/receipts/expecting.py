@@ -1,8 +1,9 @@
 """A gate: what someone expects of a receipt, compared with what it states. Each thing that can be wrong has a name."""
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -11,6 +12,7 @@ from treadle.policy import patterns
 from treadle.receipts.statement import same_repository
 from treadle.receipts.trace import ours
 from treadle.redact import MARK
+from treadle.verification.evidence import Word
 from treadle.wire.sidecar.receipts import Receipt
 from treadle.workspace.directories import MISSING
 
@@ -29,6 +31,8 @@ EXIT_CODES = {
     "policy": 17,
     "enforced": 17,
     "verified": 18,
+    "check": 18,
+    "evidence": 18,
     "differences": 19,
     "tree": 20,
     "commit": 20,
@@ -54,6 +58,9 @@ def facts(receipt: Receipt) -> dict[str, str]:
         "claimed.model": "|".join(claim.get("models") or []) or None,
         "outcome": receipt.outcome,
         "verified": "yes" if check and check.get("ok") else "no",
+        "check": check.get("command") if check else None,
+        "evidence": (check.get("evidence") or {}).get("word") if check else None,
+        "finished": receipt.meta.finished_at,
         "tree": place.get("result_tree"),
         "commit": place.get("result_commit"),
     }
@@ -96,12 +103,13 @@ def policy_digest(rules: Mapping[str, Any]) -> str:
 
 def parse(texts: tuple[str, ...]) -> dict[str, str]:
     """`repo=...,confined=yes`, several times. Raises ConfigError for what no one can expect."""
-    found = {}
-    for text in (part for whole in texts for part in whole.split(",") if part):
+    found: dict[str, str] = {}
+    for text in (part for whole in texts for part in whole.split(",")):
         name, given, value = text.partition("=")
         if not given:
             raise ConfigError(f"--expect {text}: not NAME=VALUE", hint=f"names: {', '.join(EXIT_CODES)}")
-        found[name.strip()] = value.strip()
+        if found.setdefault(name, value) != value:
+            raise ConfigError(f"--expect {name} is given twice, and not the same")
     return known(found)
 
 
@@ -109,7 +117,37 @@ def known(expected: dict[str, str]) -> dict[str, str]:
     for name in expected:
         if name not in EXIT_CODES:
             raise ConfigError(f"nothing called {name!r} can be expected", hint=f"names: {', '.join(EXIT_CODES)}")
+        _check_words(name, expected[name])
     return {name: expected[name] for name in EXIT_CODES if name in expected}
+
+
+_YES = frozenset(("yes", "no"))
+_WORDS: dict[str, frozenset[str]] = {
+    "outcome": frozenset(("complete", "partial", "failed")),
+    "confined": _YES | {"bubblewrap", "landlock"},
+    "sealed": _YES,
+    "verified": _YES,
+    "enforced": frozenset(_RANK),
+    "evidence": frozenset(get_args(Word)),
+}
+_FORMS = {
+    **dict.fromkeys(("base", "tree", "commit"), rf"[0-9a-fA-F]{{{_SHORTEST},64}}"),
+    "policy": r"none|sha256:[0-9a-f]{64}",
+    "differences": r"none|[1-9]\d*",
+}
+
+
+def _check_words(name: str, value: str) -> None:
+    """Raises ConfigError for what no receipt can state, which would be met by none or, worse, looked for in vain."""
+    for word in [value] if name == "check" else value.split("|"):
+        if not word or word != word.strip():
+            raise ConfigError(f"{name}: {value!r} has an empty word, or one with a space before or after it")
+        if name in _WORDS and word not in _WORDS[name]:
+            raise ConfigError(f"{name} is never {word!r}", hint=f"it is one of {', '.join(sorted(_WORDS[name]))}")
+        if name in _FORMS and not re.fullmatch(_FORMS[name], word):
+            raise ConfigError(f"{name} is never {word!r}", hint=f"it has the form {_FORMS[name]}")
+        if name == "unchanged":
+            patterns.parse(word)
 
 
 def unmet(name: str, wanted: str, stated: Mapping[str, str]) -> str | None:
@@ -131,6 +169,7 @@ def _met(name: str, wanted: str, found: str) -> bool:
         "base": lambda: _same_id(wanted, found),
         "tree": lambda: _same_id(wanted, found),
         "commit": lambda: _same_id(wanted, found),
+        "check": lambda: found == wanted,
         "confined": lambda: found == wanted or (wanted == "yes" and found != "no"),
         "enforced": lambda: wanted in _RANK and found in _RANK and _RANK.index(found) >= _RANK.index(wanted),
     }
@@ -142,13 +181,18 @@ def _met(name: str, wanted: str, found: str) -> bool:
 def _touched(wanted: str, changed: str) -> str | None:
     """The first changed path that one of the patterns covers, or that is in a directory that it covers, or whose name
     the receipt does not show."""
-    given = [one.strip("/") for one in wanted.split("|")]
-    named = [f"/{one}" if "/" in one else f"/**/{one}" for one in given]
-    named += [f"{one}/**" for one in named]
+    named = [pattern for one in wanted.split("|") for pattern in covering(one)]
     for path in msgspec.json.decode(changed, type=list[str]):
         if MARK in path or any(patterns.match(one, f"/{path}") for one in named):
             return path
     return None
+
+
+def covering(given: str) -> list[str]:
+    """The patterns of whole paths for one that people write: what it names, and all below that."""
+    given = given.strip("/")
+    named = f"/{given}" if "/" in given else f"/**/{given}"
+    return [named, f"{named}/**"]
 
 
 def _same_id(wanted: str, found: str) -> bool:

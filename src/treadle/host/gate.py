@@ -1,0 +1,141 @@
+"""The gate of a repository: what it asks of an agent's work before that comes onto a branch.
+
+It is a file on the target branch, which a request cannot change. It pins the repository, the check, the agents, the
+keys and the age; the base, the tree and whether the work has landed before follow from the history. All functions
+that take a repository block.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from treadle.errors import ConfigError, NotFound
+from treadle.host.signing import TrustedKey, TrustedKeys, check_keys, with_moments
+from treadle.policy import patterns
+from treadle.receipts import expecting
+from treadle.verification.evidence import GOOD
+from treadle.workspace.user_repository import UserRepository
+
+PATH = ".treadle/receipt-gate.toml"
+NOTES = "receipts"
+"""The ref of git notes that has the receipt of a commit."""
+FORMAT = 1
+AHEAD = timedelta(minutes=5)
+"""How much two clocks may differ."""
+
+
+class ReceiptGate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    format: int
+    repository: str
+    check: str
+    days: int
+    """How old a receipt may be."""
+    key: tuple[TrustedKey, ...]
+    agents: tuple[str, ...] | None = None
+    """As observed; None: any."""
+    evidence: tuple[str, ...] = tuple(sorted(GOOD))
+    unchanged: tuple[str, ...] | None = None
+
+    @property
+    def keys(self) -> TrustedKeys:
+        return TrustedKeys(key=self.key)
+
+    def expected(self, tree: str, base: str) -> dict[str, str]:
+        """As words of `receipt verify --expect`."""
+        made = {"repo": self.repository, "base": base, "outcome": "complete", "confined": "yes", "verified": "yes"}
+        made |= {"check": self.check, "evidence": "|".join(self.evidence), "tree": tree}
+        made |= {"agent": "|".join(self.agents)} if self.agents is not None else {}
+        return made | ({"unchanged": "|".join(self.unchanged)} if self.unchanged is not None else {})
+
+
+def parse(data: bytes, where: str) -> ReceiptGate:
+    """Raises ConfigError for what is not understood to the letter: a gate that expects nothing lets all pass."""
+    hint = "treadle receipt gate init writes one"
+    try:
+        gate = msgspec.convert(with_moments(tomllib.loads(data.decode())), ReceiptGate)
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise ConfigError(f"{where} is no gate: {error}", hint=hint) from error
+    if gate.format != FORMAT or gate.days < 1:
+        raise ConfigError(f"{where} is no gate: format {gate.format}, days {gate.days}", hint=hint)
+    for name in ("key", "agents", "evidence", "unchanged"):
+        if getattr(gate, name) == ():
+            raise ConfigError(f"{where}: {name} is an empty list, which nothing can meet", hint=hint)
+    check_keys(gate.key, where)
+    expecting.known(gate.expected("0" * 40, "0" * 40))
+    return gate
+
+
+def read_from(user: UserRepository, target: str) -> ReceiptGate:
+    """The gate of a branch, as it is committed there."""
+    done = user.run("cat-file", "blob", f"{target}:{PATH}", check=False)
+    if done.code != 0:
+        raise NotFound(f"{target} has no {PATH}", hint="treadle receipt gate init writes it; commit it to that branch")
+    gate = parse(done.stdout, f"{PATH} of {target}")
+    listed = user.run("ls-tree", "-r", "-z", "--name-only", target).stdout.decode("utf-8", "replace").split("\0")
+    for pattern in gate.unchanged or ():
+        if not any(patterns.match(one, f"/{path}") for one in expecting.covering(pattern) for path in listed if path):
+            raise ConfigError(f"{PATH} of {target}: unchanged: {pattern!r} matches no file there")
+    return gate
+
+
+def note_of(user: UserRepository, commit: str) -> bytes:
+    """The receipt that is attached to a commit."""
+    done = user.run("notes", f"--ref={NOTES}", "show", commit, check=False)
+    if done.code != 0:
+        hint = f"git fetch origin refs/notes/{NOTES}:refs/notes/{NOTES}"
+        raise NotFound(f"{commit[:12]} has no receipt in the git notes {NOTES!r}", hint=hint)
+    return done.stdout
+
+
+def expected_of(user: UserRepository, gate: ReceiptGate, target: str, commit: str) -> dict[str, str]:
+    """What the gate expects of the receipt of this commit, which is requested into the target."""
+    tree = user.run("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}").stdout.decode().strip()
+    base = user.run("merge-base", target, commit, check=False).stdout.decode().strip()
+    if not base:
+        raise ConfigError(f"{commit[:12]} and {target} have no commit in common")
+    return gate.expected(tree, base)
+
+
+def used_before(user: UserRepository, target: str, facts: Mapping[str, str]) -> Iterator[str]:
+    """Whether this work is on the target already, now or before: then the receipt is replayed."""
+    made, tree, base = facts.get("commit"), facts.get("tree"), facts.get("base", "")
+    known = made is not None and user.run("cat-file", "-e", f"{made}^{{commit}}", check=False).code == 0
+    if made is not None and known and user.run("merge-base", "--is-ancestor", made, target, check=False).code == 0:
+        yield f"replayed: {made[:12]}, which the run made, is on the target already"
+        return
+    since = user.run("log", "--format=%H %T", f"{base}..{target}", check=False).stdout.decode().split("\n")
+    for commit, _, of in (line.partition(" ") for line in since):
+        if tree is not None and of == tree:
+            yield f"replayed: the target had this tree before, in {commit[:12]}"
+            return
+
+
+def too_old(gate: ReceiptGate, finished_at: str, now: datetime | None = None) -> Iterator[str]:
+    age = (now or datetime.now(UTC)) - datetime.fromisoformat(finished_at)
+    if age > timedelta(days=gate.days):
+        yield f"age: at most {gate.days} days are expected, and it ended at {finished_at}"
+    elif age < -AHEAD:
+        yield f"age: it ended at {finished_at}, which is to come"
+
+
+def written(gate: ReceiptGate) -> str:
+    """As a file."""
+
+    def text(value: Any) -> str:
+        return msgspec.json.encode(value).decode()
+
+    lines = [
+        "# What an agent's receipt must state before its work comes onto this branch: treadle receipt gate check",
+        f"format = {gate.format}",
+        f"repository = {text(gate.repository)}",
+        f"check = {text(gate.check)}",
+        f"days = {gate.days}",
+    ]
+    lines += [f"agents = {text(gate.agents)}"] if gate.agents is not None else []
+    lines += [f"unchanged = {text(gate.unchanged)}"] if gate.unchanged is not None else []
+    for one in gate.key:
+        lines += ["", "[[key]]", f"public = {text(one.public)}"]
+    return "\n".join(lines) + "\n"

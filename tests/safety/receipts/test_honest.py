@@ -1,0 +1,64 @@
+"""Honest work passes the default gate: thirty runs, over three ways to work and five policies, with none accused."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import need
+from tests.installed import treadle
+from tests.scripts import calls, says
+from tests.workspace.repositories import make
+
+MODES = ("pass-through", "staged", "worktree")
+POLICIES = (
+    "",
+    'deny_write = [".git/**"]\n',
+    'deny_write = ["secrets/**"]\ndeny_read = [".env"]\n',
+    'disallowed_tools = ["WebFetch"]\n',
+    'deny_network = ["*"]\n',
+)
+COMMIT = "git add -A && git -c user.name=a -c user.email=a@b commit -qm work"
+ACTS = (
+    "echo more >> a.txt",
+    "printf 'x\\n' > generated.txt && cat a.txt >> generated.txt",
+    "sed -i 's/one/ONE/' a.txt",
+    "git mv a.txt b.txt 2>/dev/null || mv a.txt b.txt; cp b.txt a.txt",
+    "mkdir -p deep/er && echo x > deep/er/c.txt && chmod +x deep/er/c.txt",
+    "echo cache > build.log; echo x > d.txt",
+    "printf 'one\\r\\ntwo\\r\\n' > crlf.txt",
+    "rm .gitignore; echo x > e.txt",
+    f"echo x > f.txt; {COMMIT}",
+    "ln -s a.txt link; echo x > g.txt",
+)
+RUNS = [(MODES[number % 3], POLICIES[number // 6], number % 10) for number in range(30)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mode", "policy", "act"), RUNS)
+def test_honest_work_passes(tmp_path: Path, mode: str, policy: str, act: int) -> None:
+    need("bwrap")
+    public = treadle("receipt", "keygen").stdout.strip()
+    repository = make(tmp_path / "top")
+    if act == 0:
+        (tmp_path / "top" / "a.txt").write_text("one\nnot committed\n")
+    command = ACTS[act] if ".git" not in policy else ACTS[act].replace(COMMIT, "true").replace("git mv", "mv")
+    (tmp_path / "model.toml").write_text(calls("bash", {"command": command}) + says("Done.", times="always"))
+    (tmp_path / "policy.toml").write_text(policy)
+    words = ["--agent", "native", "--workspace-mode", mode, "--sandbox", "--verify", "test -e a.txt", "--json"]
+    words += ["--policy", str(tmp_path / "policy.toml")] if policy else []
+    env = {**os.environ, "TREADLE_MODEL": f"scripted:{tmp_path}/model.toml"}
+    done = treadle("host", "run", "--task", "work", *words, cwd=repository.top, env=env)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    receipt = json.loads(done.stdout.splitlines()[-1])
+    expected = "outcome=complete,confined=yes,sealed=yes,verified=yes,evidence=passed|proven|tested,agent=native"
+    expected += ",unchanged=secrets"
+    checked = treadle("receipt", "verify", "latest", "--key", public, "--expect", expected)
+    assert checked.returncode == 0, checked.stdout
+    seen = receipt["usage_raw"]["treadle"]["observed"]
+    assert seen["end"]["message"] is None and not any("refs/treadle" in path for path in seen["hidden"])
+    if mode == "pass-through" and COMMIT not in command:
+        files = subprocess.run(["git", "status", "--porcelain"], cwd=repository.top, capture_output=True, text=True)
+        assert files.stdout, "the work is there"
