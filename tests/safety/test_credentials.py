@@ -11,7 +11,8 @@ import pytest
 from tests.io.sandbox.rooms import shown_place
 from tests.machines import path_without
 from tests.safety import as_nobody
-from treadle.io.sandbox import landlock, methods
+from treadle.errors import LocalError
+from treadle.io.sandbox import bubblewrap, landlock, methods
 from treadle.io.sandbox.start import start
 from treadle.sandboxed.confining import Confining, settled
 from treadle.session import Confinement
@@ -232,6 +233,16 @@ async def test_a_link_that_a_program_left_where_something_is_mounted_leads_nowhe
         made.close()
     assert text.startswith(b"tool\n") and b"Device or resource busy" in text
     assert os.listdir(tmp_path) == [] and (home / "w" / "made").exists()
+
+
+def test_where_there_are_no_views_such_a_link_is_refused(tmp_path: Path) -> None:
+    with TemporaryDirectory(dir="/tmp") as place:
+        walls = Confinement(write=(place,), temp=str(tmp_path))
+        mounts = bubblewrap.Mounts(walls, divided=False)
+        assert bubblewrap.command("bwrap", walls, place, filtered=False, mounts=mounts)
+        os.symlink("/oldroot/x", tmp_path / os.path.basename(place))
+        with pytest.raises(LocalError, match="a command has put a link at"):
+            bubblewrap.command("bwrap", walls, place, filtered=False, mounts=mounts)
 
 
 async def test_two_programs_at_once_write_packages_of_their_own(home: Path) -> None:

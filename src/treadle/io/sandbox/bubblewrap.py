@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from treadle.confinement import Confinement
+from treadle.errors import LocalError
 from treadle.io.paths import state_dir
 from treadle.io.process.programs import find_outside
 from treadle.io.sandbox import parted, places
@@ -181,8 +182,6 @@ def command(
 def _safely(options: list[str], confinement: Confinement, plan: Mounts) -> list[str]:
     """The options with the session's own directories taken from the view, which makes the mount points in them:
     bubblewrap would follow a link that a program has left there."""
-    if plan.view is None:
-        return options
     targets = {options[at + 2]: options[at + 1] for at, word in enumerate(options) if word in ("--bind", "--ro-bind")}
     targets |= {options[at + 1]: "/" for at, word in enumerate(options) if word in ("--tmpfs", "--dir")}
     for own in filter(None, (confinement.temp, plan.home.own)):
@@ -191,16 +190,26 @@ def _safely(options: list[str], confinement: Confinement, plan: Mounts) -> list[
             continue
         inside = [one for one in targets if places.is_under(one, top) and one != top]
         inside = [one for one in inside if not any(places.is_under(one, other) for other in inside if other != one)]
-        points = [(os.path.relpath(one, top), _is_file(targets[one], one, plan)) for one in inside]
-        at = options.index(own)
-        options[at] = plan.view.own(own, points)
+        if plan.view is None:
+            _refuse_links(own, [os.path.relpath(one, top) for one in inside])
+            continue
+        points = [(os.path.relpath(one, top), _is_file(targets[one], one, plan.view)) for one in inside]
+        options[options.index(own)] = plan.view.own(own, points)
     return options
 
 
-def _is_file(source: str, target: str, plan: Mounts) -> bool:
+def _refuse_links(own: str, points: list[str]) -> None:
+    """Where there are no views: a link that is there now. One that a program makes in this moment is not seen."""
+    for path in points:
+        names = path.split("/")
+        for depth in range(1, len(names) + 1):
+            if os.path.islink(place := os.path.join(own, *names[:depth])):
+                raise LocalError(f"the sandbox cannot be made: a command has put a link at {place}")
+
+
+def _is_file(source: str, target: str, view: parted.MachineView) -> bool:
     """Whether a file is mounted there. What the view shows is not there yet."""
-    assert plan.view is not None
-    real = os.path.realpath(target) if places.is_under(source, plan.view.place) else source
+    real = os.path.realpath(target) if places.is_under(source, view.place) else source
     return not os.path.isdir(real)
 
 
