@@ -4,10 +4,11 @@ import subprocess
 from pathlib import Path
 
 from tests.io.sandbox.rooms import Done, sh
+from treadle.errors import Denied
 from treadle.io.machine import DISK
 from treadle.policy.rules import RuleSet
 from treadle.sandboxed.confining import Confining
-from treadle.session import Confinement, Rules
+from treadle.session import Confinement, Mode, Rules
 
 ENV = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -54,17 +55,25 @@ class Working:
         asked: Confinement | None = None,
         env: dict[str, str] = ENV,
         seconds: float | None = None,
+        mode: Mode | None = None,
     ) -> None:
+        """`mode`: with one, the directory is a person's own, and what each command leaves passes the gate."""
         self.top = top
+        self._mode = mode
         self._env = env
         asked = asked or Confinement(use="on" if confined else "off")
         self.confining = Confining(str(top), tuple(map(str, add)), asked, session=session, seconds=seconds)
-        self.confining.obey(RuleSet(rules or Rules(), str(top), DISK), None)
+        self.confining.obey(RuleSet(rules or Rules(), str(top), DISK), mode)
         self.said: list[str] = []
 
     async def run(self, command: str, cwd: Path | None = None) -> Done:
         await self.confining.ready(self.said.append)
+        check = self.confining.watching(None)() if self._mode is not None else lambda: None
         done = await sh(self.confining.now(), command, cwd or self.top, env=self._env)
+        try:
+            check()
+        except Denied as error:
+            self.said.append(str(error))
         self.said += await self.confining.sealing.settle()
         return done
 

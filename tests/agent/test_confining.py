@@ -15,7 +15,7 @@ from treadle.confinement import Mount, ResourceLimits
 from treadle.errors import Denied
 from treadle.io.machine import DISK
 from treadle.io.process.programs import find_outside
-from treadle.io.sandbox import landlock, methods, proxy
+from treadle.io.sandbox import landlock, methods, places, proxy
 from treadle.io.sandbox.proxy import FoundHosts
 from treadle.policy.rules import RuleSet
 from treadle.sandboxed import confining as module
@@ -194,9 +194,11 @@ if methods.available().method is not None:
         (tmp_path / "deep" / "CLAUDE.md").touch()
         made = confining(tmp_path, deny=("Write(*.lock)",), allow=("Write(.envrc)",))
         ruled, unruled = made.watching(None)(), made.watching(None, ruled=False)()
+        places.count_start([str(tmp_path)])  # as if a program were started
         for name in ("a.lock", ".envrc"):
             (tmp_path / name).touch()
         unruled()
+        places.count_start([str(tmp_path)])
         (tmp_path / "deep" / "AGENTS.md").touch()
         with pytest.raises(Denied) as caught:
             unruled()
@@ -282,7 +284,7 @@ if has_bubblewrap:
         await made.finish(said.append)
         assert (tmp_path / "kept" / ".git").exists() and not (tmp_path / "made" / ".git").exists()
         [told] = said
-        assert told.startswith(f"a command made {tmp_path}/made/.git; your own git would act on what it says")
+        assert told.startswith(f"the agent made {tmp_path}/made/.git; your own programs would act on what it says")
         assert told.endswith(f"allow it with the rule Write({tmp_path}/made/.git/**)") and "/removed/s/.git." in told
         assert os.path.exists(walls.temp)
         made.close()

@@ -73,7 +73,20 @@ async def main(base: Path) -> dict[str, list[str]]:
     (old / "attack.py").write_text(ATTACK)
     new.mkdir()
     found = {"changed": await _attacked(old), "left": await _planted(new)}
-    return {**found, "sent": await _sent(new)}
+    return {**found, "hidden": await _hidden(base / "hidden"), "sent": await _sent(new)}
+
+
+async def _hidden(place: Path) -> list[str]:
+    """What is left where a command takes our rights to look, and to move things."""
+    place.mkdir()
+    made = confining(place, Confinement(use="on"))
+    check = made.watching(None)()
+    plant = "mkdir -p {0}/.vscode; echo x > {0}/.vscode/t; "
+    plants = plant.format(".") + plant.format("d") + plant.format("e/f") + "mkfifo .vscode/fifo; "
+    await sh(made.now(), f"{plants} chmod 500 .vscode; chmod 311 d; chmod 000 e/f e", place)
+    _told(check)
+    made.close()
+    return [name for name in (".vscode", "d/.vscode", "e/f/.vscode") if os.path.lexists(place / name)]
 
 
 async def _attacked(place: Path) -> list[str]:

@@ -3,12 +3,22 @@
 Each is judged by what the person has afterwards: their refs and their index.
 """
 
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.agent.checkouts import Working, checkout, git, refs
+from tests.installed import TREADLE
+from tests.io.sandbox.rooms import sh
 from treadle.io.sandbox import methods
+from treadle.io.sandbox.places import activity
+from treadle.session import Mode, Rules
 
 pytestmark = pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
 
@@ -52,8 +62,8 @@ def persons(top: Path) -> list[str]:
     return [line for line in refs(top) if "\trefs/treadle/" not in line]
 
 
-async def worked(top: Path, command: str) -> Working:
-    agent = Working(top)
+async def worked(top: Path, command: str, mode: Mode | None = None) -> Working:
+    agent = Working(top, mode=mode)
     for part in command.split("NEXT"):
         await agent.run(part)
     agent.confining.close()
@@ -123,3 +133,197 @@ async def test_5000_refs_are_put_apart_in_one_step(top: Path) -> None:
     assert persons(top) == before and "b1, b10, b100, b1000, b1001 and 4995 more" in agent.said[0]
     assert len(git(top, "for-each-ref", "refs/treadle/from/s1").splitlines()) == 5000
     agent.confining.close()
+
+
+OBEYED = {
+    "AGENTS.md": "one\n",
+    ".npmrc": "a=1\n",
+    ".github/workflows/ci.yml": "on: push\n",
+    ".husky/pre-commit": "true\n",
+    "x.code-workspace": "{}",
+}
+
+
+@pytest.fixture
+def branches(tmp_path: Path) -> Path:
+    """A checkout whose branches differ in files that other programs obey."""
+    top = checkout(tmp_path / "w")
+    for name, text in OBEYED.items():
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text(text)
+    git(top, "add", ".")
+    git(top, "commit", "-qm", "two")
+    git(top, "switch", "-qc", "other")
+    (top / "AGENTS.md").write_text("other\n")
+    (top / ".github/workflows/ci.yml").write_text("on: pull_request\n")
+    (top / ".github/workflows/more.yml").write_text("on: push\n")
+    (top / ".tool").mkdir()
+    (top / ".tool/settings").write_text("x\n")
+    git(top, "rm", "-q", ".npmrc")
+    git(top, "add", ".")
+    git(top, "commit", "-qm", "other")
+    git(top, "switch", "-q", "main")
+    (top / "file.txt").write_text("three\n")
+    git(top, "commit", "-qam", "three")
+    return top
+
+
+ORDINARY = {
+    "switch": "git switch -q other",
+    "switch and back": "git switch -q other && git switch -q main",
+    "switch by two commands": "git switch -q other NEXT git switch -q main",
+    "merge": "git merge -q -m m other",
+    "merge of the other side": "git switch -q other && git merge -q -m m main",
+    "rebase": "git switch -q other && git rebase -q main",
+    "rebase by two commands": "git switch -q other NEXT git rebase -q main",
+    "cherry-pick": "git cherry-pick other",
+    "revert": "git switch -q other NEXT git revert --no-edit HEAD",
+    "an old commit": "git checkout -q --detach HEAD~2",
+    "files of another branch": "git checkout -q other -- AGENTS.md .github .tool",
+    "stash": "echo x > file.txt; git stash -q; git stash pop -q; git checkout -q .",
+    "bisect": "git bisect start HEAD HEAD~2; git bisect good; git bisect reset",
+    "worktree": "git worktree add -q tree other; git -C tree status; test -e tree/.tool/settings",
+    "commits": "echo x > new.txt; git add new.txt; git commit -qm new; git commit -q --amend -m newer",
+    "usual dot files": "mkdir -p .venv/bin .pytest_cache; touch .venv/bin/x .pytest_cache/x .gitignore .env .coverage",
+    "an own branch": "git switch -qc mine; echo x > a.txt; git add a.txt; git commit -qm a",
+}
+
+
+@pytest.mark.parametrize("work", ORDINARY)
+async def test_ordinary_git_work_between_branches_that_differ_in_obeyed_files(branches: Path, work: str) -> None:
+    agent = Working(branches, mode="full-auto")
+    for part in ORDINARY[work].split("NEXT"):
+        await agent.ok(part)
+    await agent.confining.finish(agent.said.append)
+    inside = await agent.ok("git rev-parse HEAD; git status --porcelain -uno")
+    agent.confining.close()
+    told = [one for one in agent.said if "kept as refs/treadle/stash/" not in one and "made or moved" not in one]
+    assert (
+        told == []
+        and f"{git(branches, 'rev-parse', 'HEAD')}\n{git(branches, 'status', '--porcelain', '-uno')}".strip() == inside
+    )
+
+
+FILES = {
+    "a new name": "mkdir .vscode; echo x > .vscode/tasks.json",
+    "a new dot file at the top": "mkdir .kimi; echo x > .kimi/mcp.json; echo y > .unheard",
+    "a changed file that differs between branches": "echo evil > AGENTS.md",
+    "one that is switched to and changed": "git switch -q other; echo evil | tee AGENTS.md .github/workflows/more.yml",
+    "a new file among those of a branch": "git checkout -q other -- .github; echo evil > .github/workflows/evil.yml",
+    "an executable bit": "chmod +x AGENTS.md .github/workflows/ci.yml",
+    "a link": "rm AGENTS.md; ln -s file.txt AGENTS.md",
+    "a directory": "rm AGENTS.md; mkdir AGENTS.md; echo x > AGENTS.md/x",
+    "all removed": "rm -rf .github AGENTS.md",
+    "rights taken from a directory": "mkdir .vscode; echo x > .vscode/tasks.json; chmod 500 .vscode",
+    "a directory that cannot be listed": "mkdir -p docs/.vscode; echo x > docs/.vscode/tasks.json; chmod 311 docs",
+    "a FIFO": "mkdir .vscode; mkfifo .vscode/tasks.json; echo x > .vscode/settings.json",
+    "a failing command": "mkdir .vscode; echo x > .vscode/tasks.json; exit 1",
+}
+
+
+@pytest.mark.parametrize("way", FILES)
+async def test_a_planted_file_is_taken_out_and_what_was_there_is_as_it_was(branches: Path, way: str) -> None:
+    known = {"one\n", "other\n", "on: push\n", "on: pull_request\n", "x\n", "true\n", "a=1\n", "{}"}
+    agent = await worked(branches, FILES[way], mode="full-auto")
+    assert any("taken out of the workspace" in one for one in agent.said), agent.said
+    (branches / "docs").chmod(0o755) if (branches / "docs").exists() else None
+    for name in (*OBEYED, ".github/workflows/more.yml", ".github/workflows/evil.yml"):
+        place = branches / name
+        assert not os.path.lexists(place) or place.is_file() and not place.is_symlink() and place.read_text() in known
+    assert (branches / "AGENTS.md").exists() and (branches / ".github/workflows/ci.yml").stat().st_mode & 0o100 == 0
+    for name in (".vscode", ".kimi", ".unheard", "docs/.vscode"):
+        assert not os.path.lexists(branches / name)
+
+
+async def test_what_a_rule_allows_passes_as_a_file_and_as_a_commit(branches: Path) -> None:
+    agent = Working(branches, mode="full-auto", rules=Rules(allow=("Write(AGENTS.md)", "Write(.kimi/**)")))
+    await agent.ok("echo mine > AGENTS.md; mkdir .kimi; echo x > .kimi/x; git add .; git commit -qm allowed")
+    agent.confining.close()
+    assert agent.said == [] and git(branches, "log", "-1", "--format=%s") == "allowed"
+
+
+async def test_what_a_background_program_leaves_between_two_commands_is_not_the_persons(branches: Path) -> None:
+    agent = Working(branches, mode="full-auto")
+    await agent.ok("true")
+    ran = asyncio.create_task(
+        sh(agent.confining.now(), "until test -e go; do sleep 0.01; done; echo x > .envrc", branches)
+    )
+    while not activity([str(branches)])[1]:
+        await asyncio.sleep(0)
+    (branches / "go").touch()
+    await ran
+    await agent.confining.finish(agent.said.append)
+    agent.confining.close()
+    assert not (branches / ".envrc").exists() and ".envrc" in agent.said[-1]
+
+
+KILLED = """
+import asyncio, os, sys
+from pathlib import Path
+from tests.agent.checkouts import Working
+async def main():
+    agent = Working(Path(sys.argv[1]), session="killed", mode="full-auto")
+    print("ready", flush=True)
+    await agent.run(sys.argv[2] + "; touch planted; sleep 60")
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(
+    "way", ["a new name", "a new dot file at the top", "a changed file that differs between branches", "all removed"]
+)
+async def test_after_kill_9_the_next_session_takes_out_what_was_planted(branches: Path, way: str) -> None:
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(branches), FILES[way]], stdout=subprocess.PIPE)
+    try:
+        while not (branches / "planted").exists():
+            assert process.poll() is None
+            await asyncio.sleep(0.01)
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()  # type: ignore[union-attr]
+    (branches / "mine").write_text("of the person")
+    agent = Working(branches, mode="full-auto")
+    await agent.ok("true")
+    agent.confining.close()
+    assert any("session killed, which was killed" in one for one in agent.said), agent.said
+    assert git(branches, "status", "--porcelain", "--untracked-files=all").splitlines() == ["?? mine", "?? planted"]
+
+
+def script(place: Path, *calls: tuple[str, dict[str, str]]) -> Path:
+    """A model that makes these calls, one after the other."""
+    texts = []
+    for name, arguments in calls:
+        given = ", ".join(f"{key} = {json.dumps(value)}" for key, value in arguments.items())
+        texts.append(f'[[reply]]\n[[reply.call]]\nname = "{name}"\narguments = {{ {given} }}\n')
+    path = place / "script.toml"
+    path.write_text("".join([*texts, '[[reply]]\ntext = "done"\n']))
+    return path
+
+
+def prompt(top: Path, model: Path) -> subprocess.Popen[bytes]:
+    words = ["-p", "go", "--model", f"scripted:{model}", "--permission-mode", "full-auto"]
+    return subprocess.Popen([TREADLE, *words], cwd=top, stderr=subprocess.PIPE)
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+async def test_what_a_stopped_run_has_planted_is_taken_out(
+    branches: Path, tmp_path: Path, sent: signal.Signals
+) -> None:
+    command = "mkdir .vscode; echo x > .vscode/tasks.json; echo evil > AGENTS.md; touch planted; sleep 60"
+    process = prompt(branches, script(tmp_path, ("bash", {"command": command})))
+    while not (branches / "planted").exists():
+        assert process.poll() is None
+        await asyncio.sleep(0.01)
+    process.send_signal(sent)
+    _, told = process.communicate(timeout=60)
+    assert not (branches / ".vscode").exists() and (branches / "AGENTS.md").read_text() == "one\n"
+    assert b".vscode (now " in told and git(branches, "status", "--porcelain") == "?? planted"
+
+
+def test_a_repository_and_a_dot_file_that_a_tool_of_ours_writes_are_taken_out(branches: Path, tmp_path: Path) -> None:
+    parts = ["docs/HEAD", "docs/config", "docs/objects/k", "docs/refs/k", ".kimi/mcp.json", "plain.txt"]
+    calls = [("write_file", {"path": name, "content": "ref: refs/heads/x\n"}) for name in parts]
+    _, told = prompt(branches, script(tmp_path, *calls)).communicate(timeout=60)
+    assert b"the agent made " in told and (branches / "plain.txt").exists()
+    assert not (branches / "docs/HEAD").exists() and not (branches / ".kimi").exists()

@@ -84,7 +84,7 @@ async def test_an_order_changes_them_in_its_own_directory(tmp_path: Path, confin
 def test_an_ordinary_user_is_kept_from_them_and_from_the_network_too() -> None:
     with as_nobody.room() as base:
         found = as_nobody.as_another(base, [obeyed.__file__, str(base / "world")])
-    assert found == {"changed": [], "left": [], "sent": ["free\n"]}
+    assert found == {"changed": [], "left": [], "hidden": [], "sent": ["free\n"]}
 
 
 @pytest.mark.slow
@@ -92,4 +92,4 @@ def test_an_ordinary_user_is_kept_from_them_and_from_the_network_too() -> None:
 def test_with_landlock_they_are_as_they_were_afterwards_and_no_network_is_promised(tmp_path: Path) -> None:
     """It cannot keep a file inside what may be written, so what was done to one is undone when the command ends."""
     found = as_nobody.with_landlock(tmp_path, [obeyed.__file__, str(tmp_path / "world")])
-    assert found == {"changed": [], "left": [], "sent": ["refused to run"]}
+    assert found == {"changed": [], "left": [], "hidden": [], "sent": ["refused to run"]}

@@ -232,6 +232,8 @@ class Parts(msgspec.Struct, kw_only=True):
     watching: Watching | None = None
     ready: Callable[[], Awaitable[None]] | None = None
     settle: Callable[[], Awaitable[str]] | None = None
+    edited: Callable[[Iterable[str]], None] | None = None
+    """Told which files a tool is about to write."""
     """Awaited around a command, so that its repository and the user's follow each other."""
     """Called before a tool that executes. What it returns is called afterwards, to find forbidden changes."""
     calling: Calling | None = None
@@ -570,8 +572,10 @@ class TurnLoop:
         text, ok = "[interrupted]", False
         try:
             unforeseen = access.kind in ("execute", "other")  # what a command or an MCP server writes is not known yet
-            if parts.ready is not None and unforeseen:
+            if parts.ready is not None and (unforeseen or access.kind == "write"):
                 await parts.ready()
+            if parts.edited is not None and access.kind == "write":
+                await asyncio.to_thread(parts.edited, access.paths)
             check = await asyncio.to_thread(parts.watching) if parts.watching and unforeseen else None
             done = False
             try:

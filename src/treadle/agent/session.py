@@ -566,6 +566,7 @@ class NativeSession(BaseSession):
             watching=self.confining.watching(self.spec.guards.watching),
             ready=partial(self.confining.ready, self._about_git),
             settle=partial(self.confining.settle, self._about_git),
+            edited=self.confining.edited,
             calling=self.spec.guards.calling,
         )
 

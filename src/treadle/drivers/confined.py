@@ -337,6 +337,7 @@ class Enclosure(Confining):
             holding=spec.guards.holding,
             seconds=spec.limits.max_seconds,
         )
+        self.lasting = True
         self.obey(RuleSet(spec.rules, DISK.real(spec.cwd), DISK), spec.mode)
         self.own = "".join(f", {place}" for place in own)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -22,12 +22,13 @@ from treadle.io.paths import private_dir, state_dir
 from treadle.io.process.programs import distrust
 from treadle.io.sandbox import methods, places
 from treadle.io.sandbox.home import dot_files, mentioned, not_replaced, prepare, real_homes
-from treadle.io.sandbox.places import Matches, activity
+from treadle.io.sandbox.places import Matches, activity, open_up
 from treadle.io.tasks import limited, start_held
 from treadle.policy import patterns
 from treadle.policy.network import GROUPS, named, parse_network, permitted, refusal
-from treadle.policy.protected import PACKAGES, begins
+from treadle.policy.protected import PACKAGES, begins, is_protected
 from treadle.policy.rules import RuleSet
+from treadle.sandboxed.files import FileGate, Loose, TakenOut
 from treadle.session import Confinement, Holding, Mode, Mount, SessionSpec, Watching
 from treadle.settings.config import Settings, size
 
@@ -77,8 +78,8 @@ class Sealing:
         self._time_left = time_left
         self._made: list[InPlace] | None = None
         self._home = ""
-        self._nested = Matches(write, _is_repository)
-        self._theirs: set[str] = set()
+        self._nested = Matches(write, _is_repository, opens=open_up)
+        self.theirs: set[str] = set()
         """The git directories below the workspaces that were there before, or that the user has made since."""
         self._last = _RepositoryLook()
         self._lock = asyncio.Lock()
@@ -93,10 +94,14 @@ class Sealing:
         self._held: locked | None = None
         """Locked while this session lives: its repositories are not to be taken for those of a killed one."""
 
+    @property
+    def made(self) -> list[InPlace]:
+        return self._made or []
+
     def begin(self) -> list[InPlace]:
         """Make the private repositories, the first time."""
         if self._made is None:
-            self._theirs = set(self._look())
+            self.theirs = set(self._look())
             self._made = [*self._sealed()] if methods.available().method == "bubblewrap" else []
         return self._made
 
@@ -138,7 +143,7 @@ class Sealing:
         sealed = self.begin()
         covered = [mount.target for mount in self.mounts()]
         links = [link for place in sealed for link in place.submodules()]
-        found = [*map(_git_directory, self._theirs), *(path for place in sealed for path in place.read_only())]
+        found = [*map(_git_directory, self.theirs), *(path for place in sealed for path in place.read_only())]
         found += [os.path.join(link, ".git") for link in links]
         # The user's git enters a submodule even if there is nothing in it yet, so nothing may come to be there.
         found += [link for link in links if os.path.isdir(link) and not os.path.lexists(os.path.join(link, ".git"))]
@@ -149,8 +154,14 @@ class Sealing:
         """Git directories that a program has made since the session began."""
         if self._made is None:
             return []
-        mounted = {mount.target for mount in self.mounts()}
-        return [path for path in self._look() if path not in self._theirs and path not in mounted]
+        mounted = {mount.target for place in self.made for mount in place.mounts}
+        new = [path for path in self._look() if path not in self.theirs and path not in mounted]
+        return [path for path in new if not any(place.is_worktree(path) for place in self.made)]
+
+    def find(self) -> list[str]:
+        """The git directories in the workspaces, but for those that are mounted over."""
+        mounted = {mount.target for place in self.made for mount in place.mounts}
+        return [path for path in self._nested.find() if path not in mounted]
 
     def _look(self) -> list[str]:
         """The git directories in the workspaces now. What came since the last look, while no program of ours ran, the
@@ -160,7 +171,7 @@ class Sealing:
         found = self._nested.find()
         if last.starts == starts and not running:
             new = set(found) - last.found
-            self._theirs |= {path for path in new if not places.is_under(path, *last.unread)}
+            self.theirs |= {path for path in new if not places.is_under(path, *last.unread)}
         quiet = not running and methods.available().method == "bubblewrap"
         took = time.monotonic() - began
         self._last = _RepositoryLook(starts if quiet else -1, set(found), tuple(self._nested.unread), took)
@@ -313,8 +324,26 @@ MOST_PROTECTED = 100
 at every command, and more than the one before."""
 
 
-def _is_obeyed(path: str) -> bool:
-    return begins(path) and os.path.basename(path) != ".git"  # of which there is a private one
+class _Before(NamedTuple):
+    """What there was before a program was started."""
+
+    names: ProtectedNames
+    loose: Loose
+    denied: frozenset[str]
+    """Files that a rule denies."""
+    watched: bool
+    """Whether it is in a person's own directory: what an order changes in its own is seen before it is applied."""
+
+
+def _in_words(done: Sequence[TakenOut]) -> str:
+    out = "".join(f"\n  {one.path}" + (f" (now {one.to})" if one.to else "") for one in done if not one.problem)
+    left = "".join(f"\n  {one.path}: {one.problem}" for one in done if one.problem)
+    text = (
+        "the command wrote files that it may not write, so they were taken out of the workspace; what was there "
+        f"before is as it was:{out}"
+    )
+    failed = f"the command wrote files that it may not write, and they could not be taken out:{left}"
+    return "\n".join([*([text] if out else []), *([failed] if left else [])])
 
 
 class Confining:
@@ -345,7 +374,16 @@ class Confining:
         self._home: str | None = None
         self._hidden = Matches((), lambda path: False)
         self._read_only = Matches((), lambda path: False)
-        self._obeyed = Matches(self._write, _is_obeyed, PACKAGES)
+        self.files = FileGate(session, lambda: self.sealing.made)
+        self._obeyed = Matches(self._write, self._is_obeyed, PACKAGES, opens=open_up)
+        self._known: set[str] | None = None
+        """The obeyed names that are there by the person's will, or have passed the gate; None before the first look."""
+        self.lasting = False
+        """Whether one program runs for the whole session: what comes between its turns is taken for the person's."""
+        self._agreed: set[str] = set()
+        """What a person has let a tool write since the last look."""
+        self._starts = 0
+        """How many programs had been started when this was last looked at."""
         self._allowed: Callable[[str], bool] = lambda path: False
         """Whether a person's rule allows this protected file to be written."""
         self.granted: set[str] = set()
@@ -500,7 +538,7 @@ class Confining:
             mount._replace(write=mount.write and not places.is_under(mount.target, *ruled)) for mount in mounts
         )
         ruled = [path for path in ruled if not places.is_under(path, *covered)]
-        read_only = dict.fromkeys((*self._protected(), *ruled, *self.asked.read_only))
+        read_only = dict.fromkeys((*self._protected()[0], *ruled, *self.asked.read_only))
         held = {path: why for path, why in self.held().items() if path not in read_only}
         return msgspec.structs.replace(
             self.asked,
@@ -534,77 +572,114 @@ class Confining:
         return self._temp
 
     def watching(self, other: Watching | None, *, ruled: bool = True) -> Watching:
-        """`other`, plus a look for protected files that a command has made; with `ruled` also for those of rules."""
+        """`other`, plus the gate for what a program leaves that other programs obey; with `ruled` also for what a rule
+        denies."""
 
         def watch() -> Callable[[], None]:
             check = other() if other is not None else None
             before = self._before(ruled)
+            journal = self.files.journal(self._write, (*(self._known or ()), *self.sealing.theirs), before.loose)
+            if before.watched:
+                journal.__enter__()
 
             def after() -> None:
-                if check is not None:
-                    check()
-                self._undo(before, ruled)
+                with ExitStack() as last:
+                    if before.watched:
+                        last.push(journal)
+                    last.callback(self._pass, before, ruled)
+                    if check is not None:
+                        check()
 
             return after
 
         return watch
 
-    def _before(self, ruled: bool) -> tuple[ProtectedNames, set[str]]:
-        """The state of the protected names, and what exists of what may only be looked for."""
+    def _before(self, ruled: bool) -> _Before:
         from treadle.io.sandbox.places import ProtectedNames
 
         if not self.wanted:
-            return ProtectedNames(()), set()
+            return _Before(ProtectedNames(()), {}, frozenset(), watched=False)
+        if self.lasting:
+            self._known = None
+        self._look()
         keep = methods.available().method == "landlock"
-        return ProtectedNames(self._protected(), keep=keep), self._searched(ruled)
+        protected, loose = self._protected()
+        return _Before(ProtectedNames(protected, keep=keep), loose, self._denied(ruled), watched=self._mode is not None)
 
-    def _searched(self, ruled: bool) -> set[str]:
-        obeyed = [path for path in self._in_place() if not self._is_granted(path)]
-        return {*obeyed, *(self._read_only.find() if ruled else ())}
+    def _look(self) -> set[str]:
+        """What there is of the obeyed names. What came while no program of ours ran is the person's."""
+        found = (
+            {path for path in self._obeyed.find() if not self._is_granted(path)} if self._mode is not None else set()
+        )
+        starts, running = activity(self._write)
+        if self._known is None or starts == self._starts and not running:
+            self._known = found
+        self._known |= {path for path in found if any(places.is_under(one, path) for one in self._agreed)}
+        self._known &= found  # what is gone and comes again is new
+        self._agreed -= {one for one in self._agreed if places.is_under(one, *found)}
+        self._starts = starts
+        return found
 
-    def _in_place(self) -> list[str]:
-        """The files in a person's own directory that other programs obey, at every depth. What an order changes in a
-        directory of its own is seen before it is applied."""
-        found = self._obeyed.find() if self._mode is not None else []
-        return sorted(found, key=lambda path: (path.count("/"), path))
+    def _watched(self) -> list[str]:
+        return [*self._obeyed.find(), *self.sealing.find()]
 
-    def _protected(self) -> list[str]:
-        found = dict.fromkeys(path for place in self._write for path in places.protected_in(place))
-        found |= dict.fromkeys((*self.sealing.read_only(), *self._in_place()[:MOST_PROTECTED]))
+    def _denied(self, ruled: bool) -> frozenset[str]:
+        return frozenset(self._read_only.find() if ruled else ())
+
+    def _is_obeyed(self, path: str) -> bool:
+        if begins(path):
+            return os.path.basename(path) != ".git"  # of which there is a private one
+        return self.files.is_new_at_top(path)
+
+    def _protected(self) -> tuple[list[str], Loose]:
+        """What is mounted read-only, and what git may change although it is protected."""
+        named = dict.fromkeys(path for place in self._write for path in places.protected_in(place))
+        named |= dict.fromkeys(self.sealing.read_only())
+        obeyed = sorted(self._obeyed.find() if self._mode is not None else (), key=lambda path: (path.count("/"), path))
         covered = [mount.target for mount in self.sealing.mounts()]
-        return [path for path in found if not self._is_granted(path) and not places.is_under(path, *covered)]
+        found = [path for path in dict.fromkeys((*named, *obeyed)) if not self._is_granted(path)]
+        loose = self.files.loose(path for path in found if path in obeyed)
+        most = {*named, *[path for path in obeyed if path not in loose][:MOST_PROTECTED]}
+        shut = [path for path in found if path in most and path not in loose and not places.is_under(path, *covered)]
+        return shut, loose
 
     def _is_granted(self, path: str) -> bool:
         """Whether a person's rule allows it, or it is a driven agent's own."""
         return self._allowed(path) or places.is_under(path, *self.asked.write)
 
-    def _undo(self, before: tuple[ProtectedNames, set[str]], ruled: bool) -> None:
-        names, there = before
+    def _pass(self, before: _Before, ruled: bool) -> None:
+        """Let through what passes the gate, and take out the rest. Raises Denied about that."""
         if not self.wanted:
             return
-        found = [*dict.fromkeys((*names.changed(), *sorted(self._searched(ruled) - there)))]
-        if not found:
+        now = self._look() if self._mode is not None else set()
+        new = [*dict.fromkeys((*before.names.changed(), *sorted(now - (self._known or set()))))]
+        refused = {**self.files.refused(new, before.loose), **dict.fromkeys(self._denied(ruled) - before.denied)}
+        self._known = now - set(refused)
+        if not refused:
             return
-        moved = self._move_aside(found)
-        names.restore()
-        listed = "".join(f"\n  {path}" + (f" (now {moved[path]})" if path in moved else "") for path in found)
+        done = self.files.take_out(refused)
+        before.names.restore()
         raise Denied(
-            "the command wrote files that it may not write, so they were taken out of the workspace; what was there "
-            f"before is as it was:{listed}",
+            _in_words(done),
             hint="a person can move them back, or allow them with a rule",
-            details={"files": found},
+            details={"files": [one.path for one in done]},
         )
 
-    def _move_aside(self, found: list[str]) -> dict[str, str]:
-        from treadle.io.sandbox.places import move_aside
-
-        aside = os.path.join(private_dir(os.path.join(state_dir(), "removed")), self._session)
-        return dict(move_aside(found, aside))
+    def edited(self, paths: Iterable[str]) -> None:
+        """A tool of ours is about to write these files, which a person may have been asked about."""
+        if not self.wanted:
+            return
+        self._look()
+        places.count_start(self._write)
+        self._agreed |= {path for path in paths if is_protected(path)}
 
     async def ready(self, say: Callable[[str], None]) -> None:
         """Before a turn: the agent's repository follows what the user has done meanwhile."""
         for note in await self.sealing.ready():
             say(note)
+        if self._known is None and self.wanted and self._mode is not None:
+            for note in await asyncio.to_thread(self.files.recover, self._write, self._watched):
+                say(note)
 
     async def settle(self, say: Callable[[str], None]) -> str:
         """After a command: take over what was committed. Returns what the agent should know about it."""
@@ -614,21 +689,25 @@ class Confining:
         return "".join(f"\n[{note}]" for note in notes)
 
     async def finish(self, say: Callable[[str], None]) -> None:
-        """After a turn: take over what was committed, and move aside the git directories that programs have made."""
-        await self.settle(say)
-        for path, place in (await asyncio.to_thread(self._remove_repositories)).items():
+        """After a turn: what is left passes the gate, first files and repositories, then commits."""
+        for one in await asyncio.to_thread(self._sweep):
             say(
-                f"a command made {path}; your own git would act on what it says, so it is now {place}. "
-                f"Move it back if you trust it, or allow it with the rule Write({path}/**)"
+                f"{one.path} could not be taken out of the workspace: {one.problem}"
+                if one.problem
+                else f"the agent made {one.path}; your own programs would act on what it says, so it is now"
+                f" {one.to}. Move it back if you trust it, or allow it with the rule Write({one.path}/**)"
             )
+        await self.settle(say)
         if self._closed:
             self.close()
 
-    def _remove_repositories(self) -> dict[str, str]:
+    def _sweep(self) -> list[TakenOut]:
         if not self.wanted:
-            return {}
-        found = [path for path in self.sealing.new_repositories() if not self._allowed(path)]
-        return self._move_aside(found) if found else {}
+            return []
+        found = dict.fromkeys(path for path in self.sealing.new_repositories() if not self._allowed(path))
+        now = self._look() if self._known is not None else set()
+        found |= self.files.refused(sorted(now - (self._known or set())), {})
+        return self.files.take_out(found)
 
     def close(self) -> None:
         self._closed = True

@@ -47,12 +47,14 @@ class Crossing(NamedTuple):
 
 
 class TreeGate:
-    def __init__(self, user: UserRepository | None, inside: str = "") -> None:
+    def __init__(self, user: UserRepository | None, inside: str = "", also: Sequence[str] = ()) -> None:
         """`user`: the person's repository; None where there is none, so that nothing can be looked up. `inside`: the
-        directory of its checkout that paths begin from. Raises WorkspaceError if its settings cannot be read."""
+        directory of its checkout that paths begin from. `also`: commits that count as refs do. Raises WorkspaceError if
+        its settings cannot be read."""
         self._user = user
         self._inside = inside
         self._by_settings = obeyed(user) if user is not None else lambda path: ""
+        self._also = also
         self._tips: list[str] | None = None
         self._at_top: set[str] | None = None
 
@@ -71,7 +73,7 @@ class TreeGate:
             return why
         if is_protected(path):
             return OBEYED
-        return AT_TOP if self._is_new_at_top(place.split("/")[0]) else ""
+        return AT_TOP if self.is_new_at_top(place.split("/")[0]) else ""
 
     def refused(
         self,
@@ -101,10 +103,10 @@ class TreeGate:
     def tips(self) -> list[str]:
         """The commits that the person's refs and HEAD are at. What we have put apart for them does not count."""
         if self._tips is None:
-            self._tips = persons_tips(self._user) if self._user is not None else []
+            self._tips = [*persons_tips(self._user), *self._also] if self._user is not None else []
         return self._tips
 
-    def _is_new_at_top(self, name: str) -> bool:
+    def is_new_at_top(self, name: str) -> bool:
         if not name.startswith(".") or is_usual_at_top(name) or not self.tips():
             return False
         if self._at_top is None:

@@ -10,20 +10,20 @@ This is what the sandbox shows, and when one repository follows the other; `Take
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
 
 from treadle.errors import TimedOut, TreadleError, WorkspaceError
 from treadle.io import scratch
-from treadle.io.files import read_if_there, write, write_atomic
+from treadle.io.files import read_at_most, read_if_there, write, write_atomic
 from treadle.io.records import FileRecord
 from treadle.io.sandbox.places import is_under
 from treadle.io.tasks import limited
 from treadle.session import Mount
 from treadle.workspace import index_file, private_git
-from treadle.workspace.gate import Crossing, TreeGate, on_disk, settings_files, waiting
+from treadle.workspace.gate import Crossing, TreeGate, on_disk, persons_tips, settings_files, waiting
 from treadle.workspace.git import is_git
 from treadle.workspace.private_git import (
     STATES,
@@ -278,8 +278,16 @@ class Takeover:
 
     def _waits(self, commits: list[str], staged: list[Crossing]) -> str:
         """Why commits and entries of an index wait for the person; empty when they pass the gate."""
-        found = waiting(self.user, TreeGate(self.user), commits, staged, self._agreed)
+        tips = persons_tips(self.user)
+        gate = TreeGate(self.user, also=[one for one in commits if self._is_persons(one, tips)])
+        found = waiting(self.user, gate, commits, staged, self._agreed)
         return next((f"{path} {why}" for path, why in found.items()), "")
+
+    def _is_persons(self, commit: str, tips: Sequence[str]) -> bool:
+        """Whether a commit is in the history of the person's refs."""
+        revs = "".join([f"{commit}\n", *(f"^{one}\n" for one in tips)]).encode()
+        done = self.user.run("rev-list", "-1", "--stdin", stdin=revs, check=False)
+        return done.code == 0 and not done.stdout
 
     def _agreed(self, crossing: Crossing) -> bool:
         place = os.path.join(self.user.top, crossing.path)
@@ -547,6 +555,34 @@ class InPlace(Takeover):
     def is_settled(self) -> bool:
         """Whether the private repository has nothing that the user's has not, or could have."""
         return self._settled and self._private_state() == self._seen
+
+    def is_worktree(self, path: str) -> bool:
+        """Whether this is the `.git` of a worktree of the agent's repository: outside it leads to nothing."""
+        try:
+            text = os.fsdecode(read_at_most(path, 4096, follow=False))
+        except (TreadleError, OSError):
+            return False
+        place, name = os.path.split(text.removeprefix("gitdir: ").removesuffix("\n"))
+        own = os.path.join(self.user.common, "worktrees")
+        return place == own and name not in ("", ".", "..") and not os.path.lexists(os.path.join(own, name))
+
+    def worktree_around(self, path: str) -> str:
+        """The top of the agent's own worktree that a path is in, or of the checkout."""
+        place = os.path.dirname(path)
+        while is_under(place, self.user.top) and place != self.user.top:
+            if self.is_worktree(os.path.join(place, ".git")):
+                return place
+            place = os.path.dirname(place)
+        return self.user.top
+
+    def visited(self, tips: Sequence[str]) -> str:
+        """The commit of the person that the agent has checked out without a branch; read as data. Empty for none."""
+        try:
+            commit = os.fsdecode(read_at_most(os.path.join(self.private, "HEAD"), 200, follow=False)).strip()
+        except (TreadleError, OSError):
+            return ""
+        known = ID.fullmatch(commit) and not lacks(self.user, [commit])
+        return commit if known and self._is_persons(commit, tips) else ""
 
     # What the sandbox shows...
 

@@ -3,6 +3,7 @@ rule matches, and protected names that a command made.
 """
 
 import contextlib
+import errno
 import itertools
 import os
 import stat
@@ -149,17 +150,38 @@ note no more than seconds."""
 class Matches:
     """The paths below `roots` for which `matches` is true. A directory that matches is not searched further."""
 
-    def __init__(self, roots: Iterable[str], matches: Callable[[str], bool], skipped: Collection[str] = ()) -> None:
-        """`skipped`: names of directories that are not searched."""
+    def __init__(
+        self,
+        roots: Iterable[str],
+        matches: Callable[[str], bool],
+        skipped: Collection[str] = (),
+        *,
+        opens: Callable[[str], None] | None = None,
+    ) -> None:
+        """`skipped`: names of directories that are not searched. `opens`: gives us the rights to read a directory; for
+        those that could be read, or were not there, at the first look."""
         self._roots = list(roots)
         self._matches = matches
         self._skipped = skipped
+        self._opens = opens
+        self._closed: set[str] | None = None
         self._seen: dict[str, tuple[int, list[str], list[str]]] = {}
         """For each directory: its change time, the directories in it, and the names in it that match."""
         self.unread: list[str] = []
         """The directories that the last look could not read."""
 
     def find(self) -> list[str]:
+        found = self._find()
+        if self._closed is None:
+            self._closed = set(self.unread)
+        while self._opens is not None and (hidden := set(self.unread) - self._closed):
+            for place in hidden:
+                self._opens(place)
+            self._closed |= hidden
+            found = self._find()
+        return found
+
+    def _find(self) -> list[str]:
         found: list[str] = []
         seen, unread = {}, []
         there = [root for root in self._roots if os.path.lexists(root)]
@@ -261,7 +283,7 @@ class ProtectedNames:
         for path, held in self.held.items():
             with contextlib.suppress(OSError):
                 if _content(path) != held:
-                    _write(path, *held)
+                    put_back(path, *held)
 
 
 def _contents(paths: Iterable[str]) -> Iterator[tuple[str, tuple[bytes, int]]]:
@@ -288,11 +310,36 @@ def _content(path: str) -> tuple[bytes, int] | None:
         return None
 
 
-def _write(path: str, data: bytes, mode: int) -> None:
+def put_back(path: str, data: bytes, mode: int | None) -> None:
+    """Write a file where nothing is; a link to `data` if it has no mode. No link on the way is followed."""
     folder, name = os.path.split(path)
     with descriptors.directory(folder, make=True) as parent:
+        if mode is None:
+            os.symlink(data, name.encode(errors="surrogateescape"), dir_fd=parent)
+            return
         with open(descriptors.open_in(parent, name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             file.write(data)
+
+
+def open_up(root: str) -> None:
+    """Give ourselves the rights to look into a directory and to move what is in it: a program could have taken them."""
+    todo = [root]
+    while todo:
+        place = todo.pop()
+        try:
+            found = os.lstat(place)
+            if not stat.S_ISDIR(found.st_mode):
+                continue
+            if found.st_mode & stat.S_IRWXU != stat.S_IRWXU:
+                folder = os.open(place, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                try:
+                    os.chmod(f"/proc/self/fd/{folder}", stat.S_IMODE(found.st_mode) | stat.S_IRWXU)
+                finally:
+                    os.close(folder)
+            with os.scandir(place) as entries:
+                todo += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+        except OSError:
+            continue  # gone, or another user's
 
 
 def _link(path: str) -> str | None:
@@ -320,14 +367,30 @@ def move_aside(paths: Iterable[str], directory: str) -> list[tuple[str, str]]:
 
 
 def _move(path: str, target: str) -> None:
-    from shutil import move
+    from shutil import copytree
 
     folder, name = os.path.split(path)
-    parent = descriptors.open_directory(folder)
-    try:
-        move(f"/proc/self/fd/{parent}/{name}", target)
-    finally:
-        os.close(parent)
+    with descriptors.directory(folder) as parent:
+        source = f"/proc/self/fd/{parent}/{name}"
+        try:
+            os.rename(source, target)
+            return
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+        if os.path.isdir(source) and not os.path.islink(source):
+            copytree(source, target, symlinks=True, copy_function=_copy_plain)
+        else:
+            _copy_plain(source, target)
+        descriptors.remove_tree(source)
+
+
+def _copy_plain(source: str, target: str) -> None:
+    """FIFOs, sockets and devices are not copied: to read one may wait for ever."""
+    if os.path.islink(source):
+        os.symlink(os.readlink(source), target)
+    elif os.path.isfile(source):
+        descriptors.copy_file(source, target)
 
 
 # Counts the confined programs of this process, by the places that they may write to.
