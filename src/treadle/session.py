@@ -279,6 +279,10 @@ class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What the caller asks for; what opens the session adds its workspace, its rules and what the agent needs."""
     model_wire: Literal["auto", "gateway", "direct"] = "auto"
     """How an outside agent reaches its model. auto: as the settings say, else through our gateway where that can be."""
+    record: str = ""
+    """The id under which an outside agent's model calls are stored, for a replay; empty: they are not."""
+    replay: object = None
+    """A record (`gateway.recording.CallReplay`) that answers in place of the model's service."""
     trusted: bool = False
     """Whether project files may widen what is allowed, not only narrow it."""
     routine: tuple[str, ...] = ()  # abilities that every session asks for alike: an agent without one warns

@@ -13,6 +13,7 @@ from treadle.drivers.acp.driver import AcpAgent
 from treadle.drivers.card import cards, launch_of
 from treadle.errors import ConfigError
 from treadle.events import TurnEnded, Usage, Warned
+from treadle.gateway.recording import CallReplay
 from treadle.io.sandbox import methods
 from treadle.session import Confinement, Limits, SessionSpec
 from treadle.sessions.served import run_turn
@@ -147,6 +148,28 @@ async def test_where_the_key_stays_inside_that_is_stated_with_the_reason(
     if "TREADLE_MODEL_WIRE" not in variables:
         with pytest.raises(ConfigError, match="cannot be used through the gateway"):
             await agent.open(spec(tmp_path, model_wire="gateway"))
+
+
+async def test_a_recorded_run_is_replayed_without_service_and_key(
+    tmp_path: Path, model: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TREADLE_HOME", str(tmp_path / "treadle"))
+    base, key, _ = WIRES["kimi"]
+    found = []
+    for variables, more in (({base: f"{model.url}/v1", key: KEY}, {"record": "one"}), ({}, {"replay": None})):
+        record = CallReplay("one") if "replay" in more else None
+        asked = spec(tmp_path, confinement=Confinement(use="off"), **(more | {"replay": record}))
+        session = await driven("kimi", tmp_path, **variables).open(asked)
+        try:
+            found.append((await told(session))[0]["said"])
+        finally:
+            await session.close()
+    assert found[0] == found[1] and len(model.asked) == 1
+    assert record is not None and (record.differences, record.run.agent, record.run.prompts) == (
+        [],
+        "kimi",
+        ("search",),
+    )
 
 
 async def test_a_call_beyond_the_budget_is_not_made_and_the_turn_says_why(tmp_path: Path, model: ModelServer) -> None:

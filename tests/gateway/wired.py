@@ -11,6 +11,7 @@ from treadle.agent.providers.known import Price, cost
 from treadle.errors import BudgetExceeded
 from treadle.events import Usage
 from treadle.gateway.governor import AccountGovernor
+from treadle.gateway.recording import CallReplay
 from treadle.gateway.server import ModelGateway, Upstream, placeholder
 from treadle.gateway.spending import Spending
 from treadle.io.http import HttpClient, HttpError
@@ -90,12 +91,19 @@ class Wiring(NamedTuple):
 
 @asynccontextmanager
 async def before(
-    server: ModelServer | str, place: Path, limits: Limits = NONE, *, priced: bool = True, apart: bool = False
+    server: ModelServer | str,
+    place: Path,
+    limits: Limits = NONE,
+    *,
+    priced: bool = True,
+    apart: bool = False,
+    replay: CallReplay | None = None,
 ) -> AsyncIterator[Wiring]:
     url = server if isinstance(server, str) else server.url
     spending = Spending(limits, lambda usage: cost(usage, PRICE if priced else None))
     governor = AccountGovernor("service", KEY, place=str(place))
-    gateway = ModelGateway(Upstream(base_url=url, secrets={TOKEN: KEY}), spending, governor, apart=apart)
+    upstream = Upstream(base_url=url, secrets={TOKEN: KEY})
+    gateway = ModelGateway(upstream, spending, governor, apart=apart, replay=replay)
     reports = Reports()
     gateway.report_to(reports)
     await gateway.start()

@@ -97,3 +97,30 @@ async def test_a_command_of_the_program_finds_no_key(name: str, tmp_path: Path) 
     seen = (work / "seen.txt").read_text(errors="replace")
     assert "PATH=" in seen and "REAL-KEY-" not in seen.replace("grep -rasl REAL-KEY-", "")
     assert os.listdir(tmp_path / "home"), "it has a home to look through"
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_recorded_run_is_replayed_to_the_same_tree_and_a_changed_prompt_is_found(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from treadle.gateway.recording import CallReplay
+
+    monkeypatch.setenv("TREADLE_HOME", str(tmp_path / "state"))
+    work, home, program = tmp_path / "work", tmp_path / "home", PROGRAMS[name]
+    trees, calls = [], []
+    async with ModelServer(script(program.tools, str(work) if program.absolute else ""), batch=False) as server:
+        for number, prompt in enumerate(("[[touch]] it", "[[touch]] it", "[[touch]] them")):
+            work.mkdir()
+            record = CallReplay("one") if number else None
+            given: dict[str, object] = {"replay": record} if record is not None else {"record": "one"}
+            scenario = Scenario("again", (prompt,), lambda played: None)
+            async with play(driven(name, home, server.url), scenario, work, **given) as played:
+                pass
+            assert played.ends[0].text == DONE
+            found = record.differences if record is not None else []
+            assert bool(found) == prompt.endswith("them"), found
+            trees.append(sorted(os.listdir(work)))
+            calls.append(len(server.asked))
+            for place in (work, home):
+                place.rename(tmp_path / f"{place.name}-{number}")
+    assert trees == [["marker.txt"]] * 3 and len(set(calls)) == 1

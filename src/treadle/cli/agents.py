@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import os
 import shlex
 import shutil
 import sys
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 
 from treadle import __version__
 from treadle.agent.session import CAPABILITIES
-from treadle.agents import agent_settings, find_card, find_driver
+from treadle.agents import agent_settings, find_agent, find_card, find_driver
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.render import printable
 from treadle.drivers import registry
@@ -26,12 +27,14 @@ from treadle.drivers.card import Level, cards, newer, older
 from treadle.drivers.session import DrivenSession
 from treadle.errors import AuthFailed, ConfigError, TreadleError
 from treadle.events import TurnEnded
+from treadle.gateway.recording import CallReplay, recordings
 from treadle.io.paths import here
 from treadle.io.process.loop import run_async
-from treadle.session import SessionSpec
+from treadle.session import Confinement, Mode, SessionSpec
 from treadle.sessions.served import run_turn
 from treadle.settings.config import AgentSettings
 from treadle.wire.common.losses import NOTHING, WIRES, Row, rows
+from treadle.workspace.user_repository import UserRepository
 
 # `treadle agents add`, `login` and `refresh`: agents by name from the registry of the Agent Client Protocol.
 
@@ -407,5 +410,99 @@ def _row(row: Row) -> str:
     return f"{row.name:24} {row.level:9} {row.why}".rstrip()
 
 
-for _command in COMMANDS:
+# A recorded run again, without its model service: `treadle replay RUN` and `treadle agents check`.
+
+
+def replay(run: str, *, in_place: bool, as_json: bool) -> int:
+    """The exit code: 1 when the agent does not ask what it asked then. Without a run, the recordings are listed."""
+    if not run:
+        _list_recordings(as_json)
+        return 0
+    return int(not _again([run], None, in_place, as_json))
+
+
+@click.command("check")
+@click.argument("name")
+@click.option("--against", "runs", multiple=True, required=True, metavar="RUN", help="A recorded run, or several.")
+@click.option("--in-place", is_flag=True, help="Also where the directory is not as it was when the run began.")
+@json_option
+def check(name: str, runs: tuple[str, ...], in_place: bool, as_json: bool) -> None:
+    """Compare the installed version of an agent with recorded runs: does it still ask its model the same?"""
+    sys.exit(not _again(runs, name, in_place, as_json))
+
+
+def _list_recordings(as_json: bool) -> None:
+    found = list(recordings())
+    if as_json:
+        show_json(found)
+        return
+    for one in found:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.at))
+        first = (one.prompts or ("no prompt",))[0].splitlines()[0][:60]
+        click.echo(printable(f"{one.id}  {when}  {one.agent} {one.version}  {one.cwd}  {first}"))
+    if not found:
+        click.echo("nothing is recorded: treadle -p --agent NAME --record PROMPT")
+
+
+def _again(runs: tuple[str, ...] | list[str], name: str | None, in_place: bool, as_json: bool) -> bool:
+    """Whether every run was the same."""
+    results = []
+    for id in runs:
+        record = CallReplay(id)
+        if name is not None and record.run.agent != name:
+            raise ConfigError(f"{id} is a run of {record.run.agent}, not of {name}")
+        if not in_place:
+            _unchanged(record)
+        outcome, version = run_async(_played(record))
+        same = not record.differences and not record.unasked and outcome == "completed"
+        results.append(same)
+        facts: dict[str, Any] = {"run": id, "agent": record.run.agent, "recorded": record.run.version, "now": version}
+        facts |= {"outcome": outcome, "same": same, "calls": record.answered, "not_asked": record.unasked}
+        facts |= {"differences": record.differences, "normalised": sorted(record.normalised)}
+        show_json(facts) if as_json else _show_replay(facts)
+    return all(results)
+
+
+def _show_replay(facts: dict[str, Any]) -> None:
+    words = "the same" if facts["same"] else f"not the same ({facts['outcome']})"
+    click.echo(f"{facts['run']}: {facts['calls']} calls of {facts['agent']} {facts['now']}: {words}")
+    for difference in facts["differences"]:
+        click.echo(printable(f"  {difference}"))
+    if facts["not_asked"]:
+        click.echo(f"  {facts['not_asked']} recorded calls were not made")
+    click.echo(f"  not compared: {', '.join(facts['normalised']) or 'nothing'}")
+
+
+def _unchanged(record: CallReplay) -> None:
+    """Refuse to work in a directory that is not as it was."""
+    user = UserRepository.around(record.run.cwd) if os.path.isdir(record.run.cwd) else None
+    if user is None or not record.run.base:
+        raise ConfigError(f"{record.run.cwd} is no checkout, so what was there is not known", hint="--in-place")
+    head = user.run("rev-parse", "HEAD").stdout.decode().strip()
+    changed = user.run(f"--work-tree={user.top}", "status", "--porcelain").stdout
+    if head != record.run.base or changed:
+        why = "has changes" if changed else f"is at {head[:12]}"
+        raise ConfigError(
+            f"{user.top} {why}; the run began at {record.run.base[:12]}, unchanged",
+            hint=f"git stash -u; git checkout {record.run.base[:12]}; or --in-place",
+        )
+
+
+async def _played(record: CallReplay) -> tuple[str, str]:
+    """The outcome of the last turn, and the version of the agent."""
+    mode: Mode | None = record.run.mode  # type: ignore[assignment]  # as it was given
+    spec = SessionSpec(cwd=record.run.cwd, model=record.run.model, mode=mode, replay=record, confinement=Confinement())
+    session = await find_agent(record.run.agent).open(spec)
+    outcome = "completed"
+    try:
+        for prompt in record.run.prompts:
+            async for event in run_turn(session, prompt):
+                if isinstance(event, TurnEnded):
+                    outcome = event.outcome
+        return outcome, session.info.version
+    finally:
+        await session.close()
+
+
+for _command in (*COMMANDS, check):
     agents.add_command(_command)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
@@ -242,6 +243,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: bool | None = RUN.switch(SANDBOX)
     network: str | None = RUN.option(NETWORK, "WHAT")
     model_wire: str | None = RUN.option(MODEL_WIRE, "WAY", type=click.Choice(["gateway", "direct"]))
+    record: bool = RUN.flag("Store the model calls of an outside agent, for `treadle replay`.")
     trust: bool = RUN.flag("Let this project's files widen what is allowed, this once.")
     small: bool | None = RUN.switch(SMALL)
     as_agent: str = ""
@@ -352,9 +354,19 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             answers=answers,
             confinement=confinement(self.sandbox, self.network),
             model_wire=self.model_wire or "auto",  # type: ignore[arg-type]  # one of the choices
+            record=self._recording(),
             trusted=self.trust,
             extra={**extra, **({"check_edits": True} if check_edits else {})},
         )
+
+    def _recording(self) -> str:
+        if not self.record:
+            return ""
+        if self.agent == "native":
+            raise ConfigError("--record is for outside agents", hint="add --agent NAME")
+        made = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(3).hex()}"
+        click.echo(f"recorded as {made}: treadle replay {made}", err=True)
+        return made
 
     def _mode(self, theirs: str | None) -> session.Mode | None:
         if self.dangerously_skip_permissions:

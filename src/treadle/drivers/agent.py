@@ -13,7 +13,7 @@ import msgspec
 
 from treadle.drivers.card import Card, Launch, version_of
 from treadle.drivers.confined import Withheld, decided, enclosure, is_ours, settings_of, settled_servers, started
-from treadle.drivers.model_wire import WirePlan, planned, wired
+from treadle.drivers.model_wire import WirePlan, for_replay, planned, wired
 from treadle.drivers.session import DrivenSession
 from treadle.errors import AuthFailed, ConfigError, NotFound, PeerStalled, TreadleError
 from treadle.io.link import WireConnection
@@ -75,10 +75,11 @@ class DrivenAgent(ABC):
             raise NotFound(f"{self.card.title} is not installed: there is no {argv[0]} on PATH", hint=self.card.install)
         writes = (*self.card.writes, *self.launch.writes)
         settings = settings_of(spec, self.environ)
+        env = for_replay(self.card, env) if spec.replay is not None else env
         plan = planned(self.card, spec, settings, env)
         behind = isinstance(plan, WirePlan)
         made = enclosure(spec, self.name, argv, env, writes, self.launch.hosts, wired=behind)
-        begun = await wired(plan, spec, settings, env, argv, made)
+        begun = await wired(self.name, plan, spec, settings, env, argv, made)
         patience = self._patience(spec)
         start = partial(Peer.start, begun.argv, wire, name=self.name, env=begun.env, cwd=spec.cwd, patience=patience)
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -56,6 +57,7 @@ class WirePlan(NamedTuple):
 def planned(card: Card, spec: SessionSpec, settings: Settings, env: Mapping[str, str]) -> WirePlan | ModelWire:
     """A plan, or why the agent reaches its model by itself. Raises ConfigError when the gateway is required."""
     asked = spec.model_wire if spec.model_wire != "auto" else settings.model_wire
+    asked = "gateway" if spec.record or spec.replay is not None else asked
     if asked == "direct":
         return ModelWire(key="inside", why="the gateway is switched off (model_wire)")
     found = _plan(card, env)
@@ -169,7 +171,24 @@ class Wired:
             self.gateway.close()
 
 
+def for_replay(card: Card, env: dict[str, str]) -> dict[str, str]:
+    """What an agent needs to start where nothing is paid for: any key will do."""
+    if card.wire is None or any(env.get(name) for name in card.wire.keys):
+        return env
+    base = {} if card.wire.usual or card.wire.form else {card.wire.base: "http://127.0.0.1:9/v1"}
+    return {**base, **env, card.wire.keys[0]: "replayed"}
+
+
+def _commit(cwd: str) -> str:
+    from treadle.workspace.user_repository import UserRepository
+
+    user = UserRepository.around(cwd)
+    done = user.run("rev-parse", "--verify", "--quiet", "HEAD", check=False) if user is not None else None
+    return done.stdout.decode().strip() if done is not None and done.code == 0 else ""
+
+
 async def wired(
+    agent: str,
     plan: WirePlan | ModelWire,
     spec: SessionSpec,
     settings: Settings,
@@ -181,6 +200,7 @@ async def wired(
     if isinstance(plan, ModelWire):
         return Wired(argv, env, plan, None)
     from treadle.gateway.governor import AccountGovernor
+    from treadle.gateway.recording import CallRecorder, CallReplay, RecordedRun
     from treadle.gateway.server import HOST, SECOND_HOST, ModelGateway, Upstream, placeholder
     from treadle.gateway.spending import Spending
 
@@ -193,7 +213,22 @@ async def wired(
     )
     governor = AccountGovernor(host_of(plan.base_url) or "", env[plan.keys[0]])
     host = SECOND_HOST if apart and made is not None and leads_outside(made.hosts) else HOST
-    gateway = ModelGateway(upstream, Spending(spec.limits, _costs(settings)), governor, apart=apart, host=host)
+    recorder = None
+    if spec.record:
+        base = _commit(spec.cwd)
+        run = RecordedRun(
+            id=spec.record, agent=agent, cwd=spec.cwd, model=spec.model, mode=spec.mode, at=time.time(), base=base
+        )
+        recorder = CallRecorder(run, [*upstream.secrets.values()])
+    gateway = ModelGateway(
+        upstream,
+        Spending(spec.limits, _costs(settings)),
+        governor,
+        apart=apart,
+        host=host,
+        recorder=recorder,
+        replay=spec.replay if isinstance(spec.replay, CallReplay) else None,
+    )
     await gateway.start()
     led = {name: text.replace(PLACE, gateway.url) for name, text in plan.sets.items()}
     inside = {**{name: text for name, text in env.items() if name not in plan.removes}, **led, **tokens}

@@ -244,6 +244,8 @@ class DrivenSession(BaseSession):
     async def _turn(self, turn: Turn) -> TurnEnded:
         if self._lost is not None or self.peer.gone:
             raise RemoteError(f"{self.card.name} has ended", hint="open a new session, or resume this one by its id")
+        if self._gateway is not None and self._gateway.recorder is not None:
+            self._gateway.recorder.prompt(turn.prompt.text, self._info.version)
         async with watched(self.peer, self.emit, self):
             ended = await self._whole_turn(Work(turn))
         if ended.outcome == "completed":

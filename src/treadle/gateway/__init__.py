@@ -11,6 +11,7 @@ Words:
     placeholder   what the agent has in place of a key; it is also the run's token: without one nothing is answered
     family        a kind of interface that we can read: Anthropic messages, OpenAI chat and responses, Gemini
     observed      counted by us from the replies that passed; what the agent says of itself is `claimed`
+    record        the calls of a run, stored; a replay answers another run from it
     account       a service and a key: its limits are shared by all runs of this machine that use it
 
 Flow: a request is read whole (its size is limited), checked for the placeholder, and measured against the budget. It
@@ -22,6 +23,7 @@ Promises, and who keeps each:
     A key is in no log, no error and no reply.                                                  server
     A call that does not fit into the budget is refused in the family's form, and not made.     spending
     What is left limits the length of a reply; that is stated.                                  spending
+    A record holds no key, and has a size limit.                                                recording
     After a 429 or 529 no run of the account asks again before its time.                        governor
     A reply without counts, or in a form that we cannot read, is reported as unmetered.         server
 

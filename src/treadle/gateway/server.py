@@ -25,6 +25,7 @@ from treadle.confinement import PortGrant
 from treadle.errors import BudgetExceeded
 from treadle.events import Usage
 from treadle.gateway.governor import AccountGovernor
+from treadle.gateway.recording import CallRecorder, CallReplay
 from treadle.gateway.spending import Reserved, Spending
 from treadle.io.http import HttpClient, HttpError, Response
 from treadle.io.sandbox.proxy import Passage
@@ -102,7 +103,15 @@ class GatewayListener(Protocol):
 
 class ModelGateway(Passage):
     def __init__(
-        self, upstream: Upstream, spending: Spending, governor: AccountGovernor, *, apart: bool, host: str = HOST
+        self,
+        upstream: Upstream,
+        spending: Spending,
+        governor: AccountGovernor,
+        *,
+        apart: bool,
+        host: str = HOST,
+        recorder: CallRecorder | None = None,
+        replay: CallReplay | None = None,
     ) -> None:
         """`apart`: the agent has no network, so that a Unix socket is bound into its sandbox."""
         super().__init__("", "model")
@@ -119,6 +128,8 @@ class ModelGateway(Passage):
         """The path of the base URL: what only we see of it, as some have a key there, and what the agent sees."""
         self._governor = governor
         self._apart = apart
+        self.recorder = recorder
+        self._replay = replay
         self._host = host
         self._port = PORT
         self._client = HttpClient({}, connect_seconds=CONNECT_SECONDS, idle_seconds=IDLE_SECONDS, tls=_tls(upstream))
@@ -254,6 +265,9 @@ class ModelGateway(Passage):
         http: h11.Connection,
         writer: asyncio.StreamWriter,
     ) -> None:
+        if self._replay is not None:
+            await self._repeat(self._replay, asked, http, writer)
+            return
         url = f"{self._base.scheme}://{self._base.netloc}{self._hidden}{self._with_keys(asked.target)}"
         began, waited = time.monotonic(), 0.0
         while True:
@@ -267,6 +281,7 @@ class ModelGateway(Passage):
                 body = await response.beginning(LARGEST_ERROR)
                 again = self._governor.refused(response.status, response.headers, body, waited)
                 if call is None or again is None:
+                    self._record(asked, response, body, whole=True)
                     await self._fail(response, body, http, writer)
                     return
             waited += again
@@ -290,18 +305,51 @@ class ModelGateway(Passage):
         count = CountedReply(self, call, ReplyMeter(call.family, call.model, kind) if call else None, packed, began)
         fields = [(name, value) for name, value in response.fields if name.decode("ascii") not in _HOP]
         writer.write(http.send(h11.Response(status_code=response.status, headers=fields)) or b"")
+        parts: list[bytes] | None = [] if self.recorder is not None else None
+        ended = False
         try:
             async for chunk in response.raw():
                 count.feed(chunk)
+                if parts is not None:
+                    parts.append(chunk)
                 writer.write(http.send(h11.Data(data=chunk)) or b"")
                 await writer.drain()
             count.end()
+            ended = True
         finally:
             count.settle()
+            if parts is not None:
+                self._record(asked, response, b"".join(parts), whole=ended)
         if call is None and not families.is_free(asked.path):
             self.note_unmetered(f"calls of {asked.path[:100]} are not metered: what they cost is unknown")
         writer.write(http.send(h11.EndOfMessage()) or b"")
         await writer.drain()
+
+    def _record(self, asked: HttpAsk, response: Response, reply: bytes, *, whole: bool) -> None:
+        if self.recorder is not None:
+            head, path = (response.status, response.headers), self._without_keys(asked.path)
+            if full := self.recorder.call(asked.method, path, asked.body, *head, reply, whole):
+                self._note(full, "recording")
+
+    async def _repeat(
+        self, replay: CallReplay, asked: HttpAsk, http: h11.Connection, writer: asyncio.StreamWriter
+    ) -> None:
+        """Answer from a record."""
+        known = len(replay.differences)
+        found = replay.answer(asked.path, asked.body)
+        for difference in replay.differences[known:]:
+            self._note(difference, "replay")
+        if found is None:
+            raise Refusal(400, "treadle: the record has no further reply for this path")
+        call, reply = found
+        fields = [(name.encode(), text.encode()) for name, text in call.headers.items()]
+        if call.whole:
+            await _say(http, writer, call.status, reply, fields)
+            return
+        writer.write(http.send(h11.Response(status_code=call.status, headers=fields)) or b"")
+        writer.write(http.send(h11.Data(data=reply)) or b"")
+        await writer.drain()
+        raise ConnectionAbortedError
 
     async def _fail(self, response: Response, body: bytes, http: h11.Connection, writer: asyncio.StreamWriter) -> None:
         """Pass on an error, unpacked and without the key, which some services repeat in theirs."""
