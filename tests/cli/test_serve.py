@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from tests.installed import started
 from treadle.cli.serve import _announce, serve
+from treadle.errors import NotFound
 from treadle.serve import background
 from treadle.serve.tokens import Tokens
 
@@ -31,6 +32,15 @@ def test_a_token_is_shown_once_and_only_what_it_may_is_listed() -> None:
     assert (device["id"], device["right"], device["used"]) == (made["device"], "watch", 0)
     assert made["token"] not in json.dumps(devices()) + run("--devices").stdout
     assert "never" in run("--devices").stdout and made["device"] in run("--devices").stdout
+
+
+def test_a_token_that_is_taken_back_is_worth_nothing() -> None:
+    made = json.loads(run("--token", "--json").stdout)
+    assert Tokens().check(made["token"]) is not None
+    assert "may do nothing any more" in run("--revoke", made["device"]).stderr
+    assert devices() == [] and Tokens().check(made["token"]) is None
+    with pytest.raises(NotFound):
+        run("--revoke", made["device"])
 
 
 @pytest.mark.parametrize("port", ["99999", "-1"])

@@ -42,11 +42,6 @@ async def test_without_a_name_the_prompt_names_it(workspace: Workspace) -> None:
     assert workspace.tasks.agents[0]["agent_type"] == "search"
 
 
-async def test_in_the_background_its_number_is_the_result(workspace: Workspace) -> None:
-    result = await workspace.run("task", prompt="abc", description="Long work", background=True)
-    assert result == "Started in the background as task task-2 (Long work)"
-
-
 async def test_a_subagent_that_failed_is_an_error_with_what_it_said(workspace: Workspace) -> None:
     workspace.tasks.agent_status = "failed"
     with pytest.raises(ToolError, match="the subagent failed\ncba"):

@@ -16,23 +16,6 @@ def numbered(*lines: str, first: int = 1) -> str:
     return "".join(f"{number:>6}\t{line}\n" for number, line in enumerate(lines, first))
 
 
-async def test_lines_come_with_their_numbers(workspace: Workspace) -> None:
-    workspace.write("a.txt", "one\ntwo\n")
-    assert await workspace.run("read_file", file_path="a.txt") == numbered("one", "two")
-
-
-async def test_an_empty_file_is_said_to_be_empty(workspace: Workspace) -> None:
-    workspace.write("a.txt", "")
-    assert "is empty" in await workspace.run("read_file", file_path="a.txt")
-
-
-@pytest.mark.parametrize("window", [{"offset": 3, "limit": 2}, {"start_line": 3, "end_line": 4}])
-async def test_a_window_tells_exactly_how_to_go_on(workspace: Workspace, window: dict[str, int]) -> None:
-    workspace.write("a.txt", "".join(f"l{n}\n" for n in range(1, 11)))
-    result = await workspace.run("read_file", file_path="a.txt", **window)
-    assert result == numbered("l3", "l4", first=3) + "[lines 3 to 4 of 10; to go on: offset=5]"
-
-
 async def test_following_the_continuations_reads_every_line_once(workspace: Workspace) -> None:
     lines = [f"line {n} " + "x" * (n % 300) for n in range(1, 3000)]
     workspace.write("a.txt", "\n".join(lines) + "\n")
@@ -49,18 +32,6 @@ async def test_following_the_continuations_reads_every_line_once(workspace: Work
     assert seen == lines
 
 
-async def test_a_window_past_the_end_says_how_long_the_file_is(workspace: Workspace) -> None:
-    workspace.write("a.txt", "one\ntwo")
-    with pytest.raises(ToolError, match="has only 2 lines"):
-        await workspace.run("read_file", file_path="a.txt", offset=3)
-
-
-async def test_a_window_that_ends_before_it_begins_is_an_error(workspace: Workspace) -> None:
-    workspace.write("a.txt", "one\n")
-    with pytest.raises(ToolError, match="before the first line"):
-        await workspace.run("read_file", file_path="a.txt", start_line=5, end_line=2)
-
-
 async def test_a_very_long_line_is_cut_with_a_note_and_never_within_a_character(workspace: Workspace) -> None:
     workspace.write("a.txt", "x" + "é" * 50_000 + "\nnext\n")
     result = await workspace.run("read_file", file_path="a.txt")
@@ -71,36 +42,6 @@ async def test_a_very_long_line_is_cut_with_a_note_and_never_within_a_character(
     assert int(first.split("[... ")[1].split()[0]) == 1 + 100_000 - len(kept.encode())
 
 
-async def test_crlf_is_told_and_not_shown(workspace: Workspace) -> None:
-    workspace.write("a.txt", "one\r\ntwo\r\n")
-    assert await workspace.run("read_file", file_path="a.txt") == numbered("one", "two") + "[lines end in CRLF]"
-
-
-async def test_other_encodings_are_read_and_named(workspace: Workspace) -> None:
-    workspace.write("latin.txt", "caf\xe9\n".encode("latin-1"))
-    workspace.write("wide.txt", b"\xff\xfe" + "wide é\n".encode("utf-16-le"))
-    workspace.write("bom.txt", b"\xef\xbb\xbf" + b"marked\n")
-    assert await workspace.run("read_file", file_path="latin.txt") == numbered("café") + "[read as cp1252]"
-    assert await workspace.run("read_file", file_path="wide.txt") == numbered("wide é") + "[read as UTF-16]"
-    assert await workspace.run("read_file", file_path="bom.txt") == numbered("marked")
-
-
-@pytest.mark.parametrize(
-    ("data", "what"),
-    [
-        (b"\x89PNG\r\n\x1a\n" + b"x" * 40, "cannot be shown images"),
-        (b"MM\0*" + b"\0" * 40, "TIFF image"),
-        (b"%PDF-1.7\n", "PDF"),
-        (b"\x7fELF\2\1\1\0", "ELF"),
-        (b"text and then\0a NUL", "a binary file"),
-    ],
-)
-async def test_what_is_no_text_is_refused_by_its_content(workspace: Workspace, data: bytes, what: str) -> None:
-    workspace.write("picture.txt", data)
-    with pytest.raises(ToolError, match=what):
-        await workspace.run("read_file", file_path="picture.txt")
-
-
 async def test_a_pdf_is_shown_where_the_service_takes_documents(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     workspace = Workspace(tmp_path / "work", documents=True, keep_image=lambda data, suffix: f"kept.{suffix}")
@@ -108,29 +49,6 @@ async def test_a_pdf_is_shown_where_the_service_takes_documents(tmp_path: Path) 
     assert "a PDF of 33 bytes" in await workspace.run("read_file", file_path="a.txt")
     [document] = workspace.context.images
     assert (document.name, document.media_type, document.pages) == ("kept.pdf", "application/pdf", 2)
-
-
-async def test_text_that_begins_like_a_magic_number_is_still_text(workspace: Workspace) -> None:
-    workspace.write("a.txt", "BM is how this sentence begins\n")
-    workspace.write("b.txt", "ID3 too\n")
-    assert "BM is" in await workspace.run("read_file", file_path="a.txt")
-    assert "ID3 too" in await workspace.run("read_file", file_path="b.txt")
-
-
-async def test_a_missing_file_names_the_nearest_ones(workspace: Workspace) -> None:
-    workspace.write("src/parser.py", "x\n")
-    with pytest.raises(ToolError, match=r"does not exist.*did you mean .*src/parser\.py"):
-        await workspace.run("read_file", file_path="src/praser.py")
-    with pytest.raises(ToolError, match=r"deepest directory that does is .*work .*did you mean .*/src"):
-        await workspace.run("read_file", file_path="srcs/parser.py")
-
-
-async def test_a_directory_is_no_file(workspace: Workspace) -> None:
-    workspace.write("src/a.py", "x\n")
-    with pytest.raises(ToolError, match="is a directory"):
-        await workspace.run("read_file", file_path="src")
-    with pytest.raises(ToolError, match="not a directory"):
-        await workspace.run("read_file", file_path="src/a.py/b")
 
 
 async def test_fifos_sockets_and_devices_are_refused_and_do_not_hang(workspace: Workspace) -> None:

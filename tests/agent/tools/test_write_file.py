@@ -15,16 +15,6 @@ from treadle.errors import Denied, ToolError
 from treadle.events import FileChanged
 
 
-async def test_a_new_file_is_made_with_its_directories(workspace: Workspace) -> None:
-    result = await workspace.run("write_file", file_path="a/b/c.txt", content="one\ntwo\n")
-    assert (workspace.root / "a/b/c.txt").read_text() == "one\ntwo\n"
-    assert result == "Made a/b/c.txt (8 bytes, 2 lines)"
-    [event] = workspace.events
-    assert isinstance(event, FileChanged)
-    assert (event.path, event.change, event.call) == (str(workspace.root / "a/b/c.txt"), "added", "call-1")
-    assert event.diff == "--- /dev/null\n+++ b/a/b/c.txt\n@@ -0,0 +1,2 @@\n+one\n+two\n"
-
-
 async def test_a_new_file_has_the_mode_that_the_umask_leaves(workspace: Workspace) -> None:
     old = os.umask(0o027)
     try:
@@ -81,15 +71,6 @@ async def test_a_file_that_changed_since_it_was_read_is_not_overwritten(workspac
     await workspace.run("write_file", file_path="a.txt", content="mine\n")
     await workspace.run("write_file", file_path="a.txt", content="mine again\n")
     assert path.read_text() == "mine again\n"
-
-
-async def test_a_file_that_was_not_read_is_shown_and_not_overwritten(workspace: Workspace) -> None:
-    path = workspace.write("a.txt", "what no one has looked at\n")
-    with pytest.raises(ToolError, match="you have not read .*nothing was written.*\n.*no one has looked at"):
-        await workspace.run("write_file", file_path="a.txt", content="mine\n")
-    assert path.read_text() == "what no one has looked at\n"
-    await workspace.run("write_file", file_path="a.txt", content="mine\n")
-    assert path.read_text() == "mine\n", "now it was shown"
 
 
 async def test_what_rules_hide_is_not_shown_by_refusing_to_overwrite_it(workspace: Workspace) -> None:
