@@ -111,9 +111,9 @@ def test_changed_deleted_and_new_programs_and_links_follow_and_the_reflog_says_w
 
 
 def test_a_branch_that_is_not_there_or_has_no_checkout_of_its_own(moves: Moves) -> None:
-    with pytest.raises(WorkspaceError, match="has no commit on none") as error:
-        branch_moves.tip(moves.user, "refs/heads/none")
-    assert error.value.hint == "commit something first"
+    with pytest.raises(WorkspaceError, match="has no branch 'mian'") as error:
+        branch_moves.tip(moves.user, "refs/heads/mian")
+    assert error.value.hint == "did you mean main?"
     moves.repository.git("branch", "side")
     new = moves.adding("one.txt")
     branch_moves.look(moves.user, "refs/heads/side", moves.store, moves.old, new)

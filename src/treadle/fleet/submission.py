@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import os
+import re
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -199,10 +200,19 @@ def made(request: OrderRequest, *, by: str) -> Spec:
     if request.land:
         given["land"] = _branch(request.land, root)
     fixed = root and not request.in_place and not request.land
-    base = request.base or (head_commit(root) if fixed else "")
+    base = _named_base(request.base, root) if request.base else head_commit(root) if fixed else ""
     more = {"id": new_id(request.key), "created": time.time(), "by": by, "root": root, "base": base}
     more |= {"asked": _digest(request)} if request.key else {}
     return checked(Spec(**{**given, **more}))
+
+
+def _named_base(base: str, root: str) -> str:
+    """The commit that is meant by a name; as it is given where that cannot be seen from here."""
+    user = None if _COMMIT.fullmatch(base) else checkouts.find(root) if os.path.isdir(root) else None
+    return base if user is None else trees.commit_of(user, base)
+
+
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 def _branch(land: str, root: str) -> str:

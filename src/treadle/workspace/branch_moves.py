@@ -64,9 +64,7 @@ MOVE = FileRecord(BranchMove, format=FORMAT)
 def tip(user: UserRepository, ref: str) -> str:
     done = user.run("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}", check=False)
     if done.code != 0:
-        raise WorkspaceError(
-            f"{user.top} has no commit on {ref.removeprefix('refs/heads/')}", hint="commit something first"
-        )
+        raise checkouts.missing(user, ref)
     return done.stdout.decode().strip()
 
 

@@ -4,6 +4,7 @@ Files are compared by us, not by git: no filter, hook or other program that a ch
 last knew of a file (its times, inode and size) is believed if the file still looks the same, as git does.
 """
 
+import difflib
 import hashlib
 import os
 import stat
@@ -56,6 +57,16 @@ def branch_here(user: UserRepository) -> str:
     if not ref.startswith("refs/heads/"):
         raise WorkspaceError(f"no branch is checked out in {user.top}", hint="name one, or `git switch BRANCH`")
     return ref.removeprefix("refs/heads/")
+
+
+def missing(user: UserRepository, name: str) -> WorkspaceError:
+    """The error where no commit or branch has this name, with the branch that may have been meant."""
+    listed = user.run("for-each-ref", "--format=%(refname:short)", "refs/heads", check=False).stdout.decode().split()
+    short = name.removeprefix("refs/heads/")
+    near = difflib.get_close_matches(short, listed, 1) or [", ".join(listed[:NAMED])]
+    hint = f"did you mean {near[0]}?" if listed else "commit something first"
+    kind = "branch" if name.startswith("refs/heads/") else "branch or commit"
+    return WorkspaceError(f"{user.top} has no {kind} {short!r}", hint=hint)
 
 
 def uncommitted(checkout: UserRepository, old: Mapping[str, TreeEntry]) -> int | None:

@@ -70,7 +70,11 @@ def test_an_order_has_what_was_asked_for_and_where_it_starts_from(repository: Pa
         == made(replace(asked, not_before=5.0), by="bob").asked
         != made(replace(asked, task="u"), by="").asked
     )
-    assert made(replace(asked, base="HEAD~1", key=""), by="").base == "HEAD~1"
+    assert made(replace(asked, base="main", key=""), by="").base == head, "a name may mean another commit later"
+    assert made(replace(asked, base="0" * 40, key=""), by="").base == "0" * 40
+    with pytest.raises(TreadleError, match="has no branch or commit 'mian'") as mistyped:
+        made(replace(asked, base="mian", key=""), by="")
+    assert mistyped.value.hint == "did you mean main?"
     assert made(replace(asked, key=""), by="").asked == "" and made(OrderRequest(task="t"), by="").root == ""
     assert made(replace(asked, in_place=True), by="").base == ""
     landing = made(replace(asked, land=HERE), by="")

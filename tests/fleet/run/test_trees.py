@@ -217,7 +217,7 @@ def test_work_that_is_to_land_behind_a_remote_starts_from_where_the_branch_is_no
     assert tree.start == git(bare, "rev-parse", "main") and (Path(tree.root) / "theirs.txt").exists()
     bare.rename(tmp_path / "away.git")
     assert "starts from origin/main as it was last seen, because origin cannot be read" in trees.see_branch(user, spec)
-    with pytest.raises(WorkspaceError, match="has no commit"):
+    with pytest.raises(WorkspaceError, match="has no branch or commit"):
         trees.see_branch(user, replace(spec, land="origin:other"))
 
 
@@ -233,9 +233,9 @@ def test_without_a_repository_or_in_place_the_agent_works_where_the_files_are(re
     with pytest.raises(WorkspaceError, match=f"there is no directory {work} on this node") as refused:
         trees.prepare(spec, work, work, work)
     assert refused.value.hint == "give labels of a node that has it"
-    with pytest.raises(WorkspaceError, match="has no commit 'nothing'") as empty:
+    with pytest.raises(WorkspaceError, match="has no branch or commit 'nothing'") as empty:
         trees.prepare(replace(here, in_place=False, base="nothing"), str(repository), work, work)
-    assert empty.value.hint == "commit something first"
+    assert empty.value.hint == "did you mean main?"
 
 
 def test_a_part_of_a_repository_is_worked_on_in_that_part(repository: Path, tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def see_branch(user: UserRepository, spec: Spec) -> str:
 def commit_of(user: UserRepository, name: str) -> str:
     done = user.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", check=False)
     if done.code != 0:
-        raise WorkspaceError(f"{user.top} has no commit {name!r}", hint="commit something first")
+        raise checkouts.missing(user, name)
     return done.stdout.decode().strip()
 
 
