@@ -164,3 +164,13 @@ def test_roles_without_an_agent_are_the_settings_one(tmp_path: Path, monkeypatch
     assert briefing.default_agent() == "native"
     monkeypatch.setenv("TREADLE_AGENT", "codex")
     assert briefing.default_agent() == "codex"
+
+
+def test_forty_facts_are_not_too_many(tmp_path: Path) -> None:
+    (tmp_path / ".planning").mkdir()
+    for number in range(briefing.FACTS_MAX):
+        Blackboard(Planning(project=str(tmp_path))).set(f"k{number}", "v" * 500)
+    lines = briefing.facts(str(tmp_path)).splitlines()
+    assert len(lines) == briefing.FACTS_MAX + 1 and "more" not in lines[-1] and max(map(len, lines)) < 220
+    Blackboard(Planning(project=str(tmp_path))).set("another", "v")
+    assert "1 more, by `heimdall-blackboard list`" in briefing.facts(str(tmp_path))

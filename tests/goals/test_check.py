@@ -72,6 +72,9 @@ def test_waves_briefs_and_costs_are_worked_out_and_nothing_is_written(project: P
         (('task = "Second."', 'task = "Second."\nagent = "nobody-here"'), 16, "order[1].agent"),
         (('["S1"]', '["S9"]'), 12, "order[0].symbols"),
         (('["a.py"]', f'["{"{a,b}" * 20}"]'), 10, "order[0].claims[0]"),
+        (('["a.py"]', '["/etc/passwd"]'), 10, "order[0].claims[0]"),
+        (('["a.py"]', '["src/../../other/*"]'), 10, "order[0].claims[0]"),
+        (('["a.py"]', '["~/.ssh/**"]'), 10, "order[0].claims[0]"),
     ],
 )
 def test_what_leads_nowhere_in_this_repository_is_a_mistake(

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from treadle.errors import ConfigError
-from treadle.goals.imported import kind_of, read_list, read_tasks, to_beads, to_taskmaster, to_toml
+from treadle.goals.imported import kind_of, read_list, read_tasks, to_toml
 from treadle.wire.goal.plan import GoalBudget, GoalPlan, PlannedOrder, read
 
 CHECKLIST = """# Export
@@ -123,17 +123,6 @@ def test_a_plan_that_is_written_is_read_as_it_was(plan: GoalPlan) -> None:
     assert read(to_toml(plan), budget_required=False) == (plan, [])
 
 
-@given(plans())
-def test_a_plan_goes_to_other_tools_and_back_with_what_comes_after_what(plan: GoalPlan) -> None:
-    place = {order.id: number for number, order in enumerate(plan.order)}
-    expected = [sorted(place[each] for each in order.after) for order in plan.order]
-    for kind, text in (("beads", to_beads(plan)), ("taskmaster", to_taskmaster(plan))):
-        back = read_list(kind, "x", text).order  # type: ignore[arg-type]
-        again = {order.id: number for number, order in enumerate(back)}
-        assert [sorted(again[each] for each in order.after) for order in back] == expected
-        assert all(order.task.strip() in other.task for order, other in zip(plan.order, back, strict=True))
-
-
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
@@ -201,29 +190,6 @@ def test_open_steps_of_a_task_are_listed_and_odd_entries_are_skipped() -> None:
     }
     (one,) = read_list("taskmaster", "x", json.dumps({"meta": {}, "first": tasks})).order
     assert (one.title, one.task, one.after) == ("T", "T\n\ntry it\n- open", ())
-
-
-def test_a_plan_for_other_tools_has_their_fields() -> None:
-    orders = (
-        PlannedOrder(id="a", task=" First line\nmore", accept=("x", "y")),
-        PlannedOrder(id="b", task="t", title="Title", after=("a",), discovered_from="a"),
-    )
-    plan = GoalPlan(goal="g", order=orders)
-    one, two = (json.loads(line) for line in to_beads(plan).splitlines())
-    assert one == {
-        **{"id": "a", "title": "First line", "description": " First line\nmore", "acceptance_criteria": "x\ny"},
-        **{"status": "open", "priority": 2, "issue_type": "task", "dependencies": []},
-    }
-    assert two["title"] == "Title" and two["dependencies"] == [
-        {"issue_id": "b", "depends_on_id": "a", "type": "blocks"},
-        {"issue_id": "b", "depends_on_id": "a", "type": "discovered-from"},
-    ]
-    first, second = json.loads(to_taskmaster(plan))["master"]["tasks"]
-    assert (first["id"], first["testStrategy"], first["status"], first["title"]) == (1, "x\ny", "pending", "First line")
-    assert (second["dependencies"], second["description"], second["subtasks"]) == ([1], "t", [])
-    umlaut = GoalPlan(goal="g", order=(PlannedOrder(id="a", task="ä" * 120),))
-    assert "ä" * 100 in to_beads(umlaut) and json.loads(to_beads(umlaut))["title"] == "ä" * 100
-    assert "ä" in to_taskmaster(umlaut)
 
 
 def test_a_plan_is_laid_out_as_a_person_would() -> None:

@@ -3,7 +3,10 @@
 from pathlib import Path
 
 from tests.fleet.repositories import git
-from treadle.goals.check import check, tried
+from treadle.goals.check import check, stopping, tried
+from treadle.landing import train
+from treadle.landing.bench import Bench
+from treadle.workspace import checkouts
 
 PLAN = """goal = "g"
 done = "test -e a.txt"
@@ -43,6 +46,11 @@ async def test_what_passes_already_fails_now_or_cannot_run_is_told_with_its_line
     assert "passes already" in notes[2][2] and "cannot be run" in notes[3][2]
     assert notes[4][2] == "tests/test_lost.py is not there, and neither two nor what it comes after claims it"
     assert git(repository, "status", "--porcelain") == ""
+    user = checkouts.around(str(repository))
+    bench = Bench(train.name_of(user.common, "main"), user, "main")
+    verify, missing = [each async for each in stopping(found.plan, bench)]
+    assert verify.startswith("`false` fails on main as it is, so nothing could land:")
+    assert missing.startswith("`no-such-program-here`, which accepts one, cannot be run:\n") and "found" in missing
 
 
 async def test_a_plan_without_a_fault_in_its_commands_has_none_told(repository: Path, nothing_left: None) -> None:

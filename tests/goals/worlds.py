@@ -114,6 +114,8 @@ class World:
                 self._judge()
             case deciding.TryAcceptance():
                 self.happen(records.AcceptanceTried(at=now, step=move.step, passes=not self.likely(0.8)))
+            case deciding.TryPlan():
+                self.happen(records.PlanTried(at=now, wrong="" if self.likely(0.9) else "it fails"))
             case deciding.BoardTrain():
                 order = self.record.steps[move.step].order
                 self.orders[order] = replace(self.orders[order], rides=True)

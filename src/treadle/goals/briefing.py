@@ -5,19 +5,20 @@ A worker gets a delta brief. What its whole wave needs comes first, in the same 
 acceptance is and what others found out come last. A reviewer and a judge look without writing, and give a typed answer.
 """
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from treadle.coordination.briefs import WaveTask, lay_out, section
 from treadle.coordination.planning import Planning
+from treadle.coordination.table import Blackboard
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import PERSON
 from treadle.goals import deciding
 from treadle.goals.deciding import GoalSeen, role_of
 from treadle.goals.imported import to_toml
-from treadle.goals.trail import facts
 from treadle.goals.waves import waves
 from treadle.sessions.tokens import estimate
 from treadle.wire.fleet.orders import OrderLimits, OrderPolicy, Spec
@@ -232,6 +233,19 @@ def judge(record: GoalRecord, plan: GoalPlan, seen: GoalSeen) -> Spec:
         base=record.done.tip,
         limits=limits(record, plan, "s", seen, LOOK_SECONDS),
     )
+
+
+def facts(root: str) -> str:
+    """The facts that the repository keeps, for a brief."""
+    planning = Planning(project=root)
+    known = Blackboard(planning).known() if os.path.isdir(planning.root) else {}
+    rows = [f"  {key} = {value[:FACT_MAX]}" for key, value in known.items()]
+    more = [f"  ... and {len(rows) - FACTS_MAX} more, by `heimdall-blackboard list`"] if len(rows) > FACTS_MAX else []
+    return "\n".join(["Known facts of this repository:", *rows[:FACTS_MAX], *more]) if rows else ""
+
+
+FACTS_MAX, FACT_MAX = 40, 200
+"""Facts in a brief, and characters of each, at most."""
 
 
 def outcome_of(step: GoalStep) -> str:

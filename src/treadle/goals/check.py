@@ -13,7 +13,7 @@ from treadle.coordination.briefs import WaveTask, invariants_fault, lay_out, sec
 from treadle.coordination.planning import Planning
 from treadle.coordination.table import Symbols
 from treadle.errors import TreadleError
-from treadle.goals.trail import facts
+from treadle.goals.briefing import facts
 from treadle.goals.waves import ClaimOverlap, PlanWave, waves
 from treadle.landing import train as trains
 from treadle.landing.bench import Bench, judges
@@ -112,10 +112,13 @@ def _wrong_here(plan: GoalPlan, project: str) -> Iterator[tuple[str, str, str]]:
     symbols = Symbols(Planning(project=project))
     for number, order in enumerate(plan.order):
         for index, claim in enumerate(order.claims):
+            place = f"order[{number}].claims[{index}]"
+            if claim.startswith(("/", "~")) or ".." in claim.split("/"):
+                yield place, f"{claim!r} lies outside the repository", "claim files by their path in the repository"
             try:
                 parse(claim)
             except TreadleError as error:
-                yield f"order[{number}].claims[{index}]", error.message, error.hint or ""
+                yield place, error.message, error.hint or ""
         for name in order.symbols:
             if symbols.find(name) is None:
                 yield f"order[{number}].symbols", f"there is no symbol {name!r}", "`heimdall-resolve list` shows them"
@@ -173,6 +176,7 @@ def _cost(waves_of_briefs: list[list[tuple[int, int]]]) -> BriefCost:
 
 # `goal check --run`: a plan's commands tried on the branch as it is, each in a fresh directory, confined.
 
+PRINTED = 2000
 NOT_FOUND = (126, 127)
 """The shell's codes for a program that is not there or cannot be run."""
 
@@ -193,6 +197,25 @@ def claimed(plan: GoalPlan, name: str, path: str) -> bool:
         if order.id in {name, *before(plan, name)}
         for claim in order.claims
     )
+
+
+async def stopping(plan: GoalPlan, bench: Bench) -> AsyncIterator[str]:
+    """What keeps the plan's work from ever landing, by any agent, with what the commands printed."""
+    tip = await asyncio.to_thread(bench.tip)
+    if plan.verify:
+        done = await bench.check(tip, plan.verify, plan.setup, ())
+        if not done.ok:
+            text = done.output_tail.strip()[-PRINTED:]
+            yield f"`{plan.verify}` fails on {plan.branch} as it is, so nothing could land:\n{text}"
+    for order in plan.order:
+        for command in order.accept:
+            program = command.split()[0] if command.split() else ""
+            if order.after or "/" in program or any(overlaps(claim, program) for claim in order.claims):
+                continue  # the work makes it
+            done = await bench.check(tip, command, plan.setup, ())
+            if done.exit_code in NOT_FOUND:
+                text = done.output_tail.strip()[-PRINTED:]
+                yield f"`{command}`, which accepts {order.id}, cannot be run:\n{text}"
 
 
 async def _found(plan: GoalPlan, bench: Bench) -> AsyncIterator[tuple[str, str, str]]:

@@ -112,7 +112,7 @@ def _head(record: GoalRecord, plan: GoalPlan) -> Iterator[str]:
     ended = record.ended or time.time()
     minutes = (ended - record.began - record.rested) / 60
     yield f"# {_cell(record.goal)}\n"
-    yield f"**{record.state}**{f': {_cell(record.why)}' if record.why else ''}\n"
+    yield f"**{record.shown_state}**{f': {_cell(record.why)}' if record.why else ''}\n"
     began = time.strftime("%Y-%m-%d %H:%M", time.localtime(record.began))
     yield f"- goal `{record.id}`, begun by {record.by} on {began}"
     yield f"- {minutes:.1f} minutes of work, {record.round} round{'s' if record.round > 1 else ''} of judging"

@@ -4,7 +4,7 @@ Everything is written down before it is done: first the happening, then the orde
 the record. So the one who comes after a crash, or at the same time, does the same again, which changes nothing.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 import msgspec
@@ -113,6 +113,10 @@ class BoardTrain(msgspec.Struct, frozen=True, kw_only=True):
     step: str
 
 
+class TryPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Try the check and every acceptance on the branch as it is."""
+
+
 class RunDone(msgspec.Struct, frozen=True, kw_only=True):
     pass
 
@@ -135,6 +139,7 @@ GoalMove: TypeAlias = (
     | TakeReview
     | TakeJudgement
     | TryAcceptance
+    | TryPlan
     | BoardTrain
     | RunDone
     | TellBudget
@@ -239,6 +244,13 @@ class _Deciding:
         return self.found
 
     def _go_on(self) -> None:
+        if not self.record.tried and not self.record.placed:  # before an agent is paid
+            return self.found.append(TryPlan())
+        if self.record.wrong:
+            if not self._agreed("tried", "Nothing could land with these commands. Go on?", self.record.wrong):
+                return
+            if not self.record.answers["tried"].allow:
+                return self._over(False, f"{self.record.wrong}\n{self._answer_text('tried')}")
         if short := next((each.short for each in self.seen.orders.values() if each.short), ""):
             self._ask_for_more(short)
         for planned in self.plan.order:
@@ -284,9 +296,12 @@ class _Deciding:
         if waits_for(self.record, self.plan, planned, self.wave) or not self._room():
             return
         gates = {*self.plan.gated, *planned.gates}
-        if "wave" in gates and not self._gate(f"wave:{self.wave[name]}", f"Begin wave {self.wave[name]}?", name):
+        together = [each for each, number in self.wave.items() if number == self.wave[name]]
+        text, number = outlined_wave(self.plan, together), self.wave[name]
+        if "wave" in gates and not self._gate(f"wave:{number}", f"Begin wave {number}?", name, text):
             return
-        if "order" in gates and not self._gate(f"order:{name}", f"Begin {name}?", name, planned.task):
+        text = outlined_wave(self.plan, [name])
+        if "order" in gates and not self._gate(f"order:{name}", f"Begin {name}?", name, text):
             return
         if planned.accept and not planned.already:
             if not step.accept:
@@ -314,7 +329,7 @@ class _Deciding:
             return self._note(records.StepDropped(at=self.seen.now, step=name, why=step.why))
         if planned.on_red == "person" or step.reds > SENT_BACK or step.unable:
             about = f"red:{name}:{step.reds}"
-            if not self._agreed(about, f"{name}: {step.why[:200]} Try again?", step.comments):
+            if not self._agreed(about, f"{name}: {step.why.partition(chr(10))[0][:200]} Try again?", step.comments):
                 return
             if not self.record.answers[about].allow:
                 why = f"{step.why} ({self._answer_text(about)})"
@@ -415,8 +430,10 @@ def enough(record: records.GoalRecord) -> list[str]:
     """Why no further round begins without a person."""
     if record.round >= ROUNDS:
         return [f"it was judged {record.round} times"]
-    if record.barren + (not record.landed) >= BARREN:
-        return [f"{BARREN} rounds have landed nothing"]
+    if record.barren + record.is_barren >= BARREN:
+        return [f"{BARREN} rounds have landed nothing that changes what `done` prints"]
+    if record.is_barren and record.done is not None and record.done.ok:
+        return ["`done` passes, and a round has changed nothing that it measures"]
     return []
 
 
@@ -463,13 +480,37 @@ def allowance(plan: GoalPlan, raised: int) -> tuple[float | None, int | None]:
 
 
 def outlined(plan: GoalPlan) -> str:
-    """The plan for a person who is asked to agree: what is done when, by whom and for how much."""
-    found, _ = waves(plan)
-    orders = {order.id: order for order in plan.order}
-    lines = [f"{plan.goal}\n\ndone when: {plan.done}\nlands on: {plan.branch}"]
-    for wave in found:
-        lines.append(f"\nwave {wave.number}")
-        lines += [
-            f"- {name}: {orders[name].title or orders[name].task.strip().splitlines()[0]}" for name in wave.orders
-        ]
+    """The plan for a person who is asked to agree: all that will run or be said to an agent, word for word."""
+    lines = ["FROM OUTSIDE: no one here wrote these words."] if plan.source else []
+    lines += _stated(plan, "order")
+    lines += [f"{name}: {text}" for name, text in _NOT_GIVEN.items() if not getattr(plan, name)]
+    for wave in waves(plan)[0]:
+        lines += [f"\nwave {wave.number}, the shortest first", outlined_wave(plan, wave.orders)]
     return "\n".join(lines)
+
+
+_NOT_GIVEN = {"verify": "none of its own", "budget": "none", "mode": "as the fleet is set"}
+
+
+def outlined_wave(plan: GoalPlan, names: Iterable[str]) -> str:
+    orders = {order.id: order for order in plan.order}
+    stated = ["\n".join(_stated(orders[name])) for name in names]
+    return "\n\n".join(sorted(stated, key=len))
+
+
+def _stated(what: GoalPlan | PlannedOrder, *but: str) -> list[str]:
+    """Every field that was given. Lines of a text are marked as its own, and what no one could see is spelled out, so
+    that no text can pass for another field or hide one."""
+    lines = []
+    for name, value in msgspec.to_builtins(what).items():
+        if name in but or name == "format":
+            continue
+        for each in value if isinstance(value, list | tuple) else [value]:
+            text = ", ".join(f"{key} {part}" for key, part in each.items()) if isinstance(each, dict) else str(each)
+            first, *more = text.strip().split("\n")
+            lines += [f"{name}: {_visible(first)}", *(f"{' ' * len(name)}| {_visible(line)}" for line in more)]
+    return lines
+
+
+def _visible(text: str) -> str:
+    return "".join(each if each.isprintable() else f"<{ord(each):04x}>" for each in text.replace("\t", "    "))

@@ -17,10 +17,11 @@ from msgspec.structs import replace
 from treadle.errors import ConfigError, LocalError, RemoteProtocolError, TreadleError, kind_of
 from treadle.fleet import client, results
 from treadle.fleet.engine import tasks
-from treadle.fleet.engine.bus import Bus, Stale, Unreachable, Write
+from treadle.fleet.engine.bus import Bus, Stale, Write
 from treadle.fleet.engine.controller import Controller, Drive
 from treadle.fleet.orders import encode, new_id
-from treadle.goals import briefing, commands, deciding, store, trail
+from treadle.goals import briefing, commands, deciding, store
+from treadle.goals.check import stopping
 from treadle.goals.deciding import (
     BoardTrain,
     CancelOpen,
@@ -36,6 +37,7 @@ from treadle.goals.deciding import (
     TakeReview,
     TellBudget,
     TryAcceptance,
+    TryPlan,
 )
 from treadle.goals.observation import answer_of, last_words, look, open_orders
 from treadle.landing import train as trains
@@ -56,11 +58,11 @@ from treadle.wire.goal.records import (
     GoalRequest,
     GoalRequestKind,
     PlanChanged,
+    PlanTried,
     QuestionPut,
     ReviewGiven,
     RoundBegun,
     StepBriefed,
-    StepLanded,
 )
 from treadle.wire.goal.verdicts import JudgeVerdict, ReviewVerdict
 from treadle.workspace import branch_moves, checkouts
@@ -209,8 +211,6 @@ class GoalDrive(Drive):
         self.record, self.revision = GoalRecord(id=name), 0
         self._plan: tuple[int, GoalPlan] | None = None
         self._long: dict[GoalMove, asyncio.Task[None]] = {}
-        self._left = 0
-        """How many happenings are in the repository's records."""
 
     async def run(self) -> None:
         """Until the goal is over and nothing of it is open."""
@@ -245,37 +245,15 @@ class GoalDrive(Drive):
                 del self._long[move]
                 task.result()
         plan = await self._planned(record)
-        if record.events > self._left:
-            await self._leave(record)
         seen = await look(self.bus, record, plan, sure=True)
         for move in deciding.moves(record, plan, seen):
-            if isinstance(move, TryAcceptance | RunDone):
+            if isinstance(move, TryAcceptance | TryPlan | RunDone):
                 if move not in self._long:
                     self._long[move] = asyncio.create_task(self._check(move, record, plan, seen))
                 continue
             await self._do(move, record, revision, plan, seen)
             return True
         return False
-
-    async def _leave(self, record: GoalRecord) -> None:
-        """Leave what happened in the repository's own records, if it keeps them. The goal does not depend on it."""
-        since, self._left = self._left, record.events
-        try:
-            planning = await asyncio.to_thread(trail.records_of, record.root)
-            if planning is None:
-                return
-            events = (await store.history(self.bus, self.name))[: record.events]
-            plans = {each: await store.get_plan(self.bus, self.name, each) for each in range(1, record.plan + 1)}
-            await asyncio.to_thread(trail.leave, planning, self.name, events, plans, since)
-            research = {order.id for order in plans[record.plan].order if not order.land}
-            for event in events[since:]:
-                if isinstance(event, StepLanded) and event.step in research:
-                    text = (await last_words(self.bus, record.steps[event.step].order))[: briefing.FOUND_MAX]
-                    await asyncio.to_thread(trail.leave_answer, planning, self.name, event.step, text)
-        except Unreachable:
-            raise
-        except (TreadleError, OSError) as error:
-            log.warning("goal %s: its repository's records lack something: %s", self.name, error)
 
     async def _planned(self, record: GoalRecord) -> GoalPlan:
         if self._plan is None or self._plan[0] != record.plan:
@@ -402,7 +380,9 @@ class GoalDrive(Drive):
 
     # Checks, which may take long...
 
-    async def _check(self, move: TryAcceptance | RunDone, record: GoalRecord, plan: GoalPlan, seen: GoalSeen) -> None:
+    async def _check(
+        self, move: TryAcceptance | TryPlan | RunDone, record: GoalRecord, plan: GoalPlan, seen: GoalSeen
+    ) -> None:
         user = await asyncio.to_thread(checkouts.around, record.root)
         bench = await asyncio.to_thread(Bench, trains.name_of(user.common, record.branch), user, record.branch)
         tip = await asyncio.to_thread(bench.tip)
@@ -410,6 +390,8 @@ class GoalDrive(Drive):
             done = await bench.check(tip, plan.done, plan.setup, ())
             result = DoneSeen(tip=tip, ok=done.ok, output=done.output_tail.strip()[-OUTPUT:])
             event: AnyGoalEvent = DoneChecked(at=time.time(), seen=result)
+        elif isinstance(move, TryPlan):
+            event = PlanTried(at=time.time(), wrong="\n".join([each async for each in stopping(plan, bench)]))
         else:
             commands = _order_of(plan, move.step).accept
             checks: list[Check] = []
@@ -423,6 +405,7 @@ class GoalDrive(Drive):
             """Unless another foreman was quicker, or it is no longer asked."""
             step = now.steps.get(event.step) if isinstance(event, AcceptanceTried) else None
             wanted = step is None or (step.state, step.accept) == ("waiting", "")
+            wanted = wanted and not (isinstance(event, PlanTried) and now.tried)
             return [event] if not now.ended and now.plan == record.plan and wanted else []
 
         await store.happen(self.bus, self.name, still)

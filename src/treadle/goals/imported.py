@@ -189,51 +189,6 @@ class _Ids:
         return made
 
 
-def to_beads(plan: GoalPlan) -> str:
-    """The plan as beads' JSON lines, to import there."""
-    rows = []
-    for order in plan.order:
-        kinds = [(each, "blocks") for each in order.after]
-        kinds += [(order.discovered_from, "discovered-from")] if order.discovered_from else []
-        rows.append(
-            {
-                "id": order.id,
-                "title": _title(order),
-                "description": order.task,
-                "acceptance_criteria": "\n".join(order.accept),
-                "status": "open",
-                "priority": 2,
-                "issue_type": "task",
-                "dependencies": [{"issue_id": order.id, "depends_on_id": other, "type": kind} for other, kind in kinds],
-            }
-        )
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-
-
-def to_taskmaster(plan: GoalPlan) -> str:
-    """The plan as Task Master's tasks.json. It numbers tasks, so ids become numbers in the order of the file."""
-    numbers = {order.id: number for number, order in enumerate(plan.order, 1)}
-    tasks = [
-        {
-            "id": numbers[order.id],
-            "title": _title(order),
-            "description": order.task,
-            "status": "pending",
-            "dependencies": [numbers[each] for each in order.after],
-            "priority": "medium",
-            "details": "",
-            "testStrategy": "\n".join(order.accept),
-            "subtasks": [],
-        }
-        for order in plan.order
-    ]
-    return json.dumps({"master": {"tasks": tasks}}, indent=2, ensure_ascii=False) + "\n"
-
-
-def _title(order: PlannedOrder) -> str:
-    return order.title or order.task.strip().split("\n", 1)[0][:100]
-
-
 def to_toml(plan: GoalPlan) -> str:
     """The plan as `goal.toml`, as a person would lay it out."""
     import tomlkit

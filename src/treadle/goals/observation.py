@@ -132,13 +132,14 @@ def _seen(order: Order, asked: bool, landed: str, riding: TrainRecord | None) ->
         out = None  # it was queued again, or who can help works on it
     if out is not None and out.kind == "there":
         landed, out = landed or str(order.result.get("commit", "")), None
-    output = out.output.strip().splitlines()[-20:] if out is not None else []
+    output = _last_lines(out.output) if out is not None else []
+    printed = _last_lines(order.attempts[-1].output) if order.attempts and order.state == "failed" else []
     return OrderSeen(
         ended=order.ended,
         ok=order.state == "done",
         cancelled=order.state == "cancelled",
         unable=bool(order.attempts) and order.attempts[-1].outcome == NOT_HERE,
-        why=order.why or order.state,
+        why="\n".join([order.why or order.state, *printed]),
         used=order.used,
         changed=bool(order.result.get("commit")),
         commit=str(order.result.get("commit") or ""),
@@ -151,6 +152,10 @@ def _seen(order: Order, asked: bool, landed: str, riding: TrainRecord | None) ->
         says=str(order.result.get("says") or "") if asked else "",
         by=str(order.result.get("by") or "") if asked else "",
     )
+
+
+def _last_lines(output: str) -> list[str]:
+    return output.strip().splitlines()[-20:]
 
 
 def _riding(train: TrainRecord) -> set[str]:

@@ -24,6 +24,8 @@ from treadle.wire.goal.records import AnyGoalEvent, GoalBegun, GoalRecord, PlanC
 # What a goal's record becomes by what happens. Pure: reading the happenings again, in order, gives the same record.
 
 ADDED_MAX = 20
+WHOLE = ("plan", "tried")
+"""What is asked about a plan as it is: another plan is asked about anew."""
 
 
 def applied(record: records.GoalRecord, event: records.AnyGoalEvent) -> records.GoalRecord:
@@ -39,9 +41,13 @@ def _applied(record: records.GoalRecord, event: records.AnyGoalEvent) -> records
             return _spent(begun, "planner", event.planner) if event.planner != Used() else begun
         case records.PlanChanged():
             gone = {name for name in record.steps if name not in event.steps}
-            void = [about for about in record.questions if about == "plan" or {*about.split(":")[1:2]} & gone]
+            void = [about for about in record.questions if about in WHOLE or {*about.split(":")[1:2]} & gone]
             known = {name: record.steps.get(name, records.GoalStep()) for name in event.steps}
+            asked = {about: answer for about, answer in record.answers.items() if about != "tried"}
+            record = replace(record, tried=record.tried and not record.wrong, wrong="", answers=asked)
             return replace(_unasked(_unjudged(record), *void), plan=event.plan, steps=known)
+        case records.PlanTried():
+            return replace(record, tried=True, wrong=event.wrong)
         case records.QuestionPut():
             open_ = {**record.questions, event.about: event.order}
             return replace(record, questions=open_, asked=record.asked + 1)
@@ -54,8 +60,9 @@ def _applied(record: records.GoalRecord, event: records.AnyGoalEvent) -> records
         case records.GoalJudged():
             return replace(_spent(record, "judge", event.used), judge="", judged=event)
         case records.RoundBegun():
-            barren = 0 if record.landed else record.barren + 1
-            fresh: dict[str, Any] = {"done": None, "judge": "", "judged": None, "landed": 0}
+            barren = record.barren + 1 if record.is_barren else 0
+            measured = record.done.measured if record.done is not None else ""
+            fresh: dict[str, Any] = {"done": None, "judge": "", "judged": None, "landed": 0, "measured": measured}
             return replace(record, round=record.round + 1, barren=barren, **fresh)
         case records.GoalPaused():
             return replace(record, state="paused", why=event.why, paused=event.at)

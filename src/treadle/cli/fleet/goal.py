@@ -13,6 +13,7 @@ import click
 
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.fleet.common import FAILED, age, fleet_command, money, table, with_bus
+from treadle.cli.render import printable
 from treadle.errors import ConfigError, TreadleError
 from treadle.io.files import read, write_atomic
 from treadle.io.process.loop import run_async
@@ -100,10 +101,6 @@ class _GoalNews:
                 why = f": {step.why.splitlines()[0]}" if step.why else ""
                 click.echo(f"  {name}: {step.state}{why}")
             self.steps[name] = step.state
-        for about, order in record.questions.items():
-            if order not in self.asked:
-                self.asked.add(order)
-                click.echo(f"asks about {about}: `treadle fleet answer {order} allow|deny`", err=True)
         if record.state == "paused" != self.state:
             click.echo(f"paused: {record.why}; `treadle goal resume {record.id}`", err=True)
         self.state = record.state
@@ -120,11 +117,10 @@ class _GoalNews:
                     if key in self.asked:
                         continue
                     spec = await client.get_spec(bus, ask.order)
-                    if spec.project == name and spec.agent != PERSON:  # what the goal itself asks is in its record
-                        words = ask.words.strip().splitlines()[0]
-                        click.echo(
-                            f"{ask.order} asks: {words}: `treadle fleet answer {ask.order} allow|deny`", err=True
-                        )
+                    if spec.project == name:
+                        words = [ask.title, *ask.text.splitlines()] if spec.agent == PERSON else [ask.words]
+                        click.echo(f"{ask.order} asks: " + "\n    ".join(map(printable, words)), err=True)
+                        click.echo(f"    `treadle fleet answer {ask.order} allow|deny`", err=True)
                     self.asked.add(key)
             await asyncio.sleep(ASKED_SECONDS)
 
@@ -133,9 +129,16 @@ def _show_goals(found: list[GoalRecord]) -> None:
     rows = [["GOAL", "STATE", "LANDED", "ORDERS", "USED", "AGE", "WHAT"]]
     for each in found:
         counts = [sum(step.state in ("landed", "answered") for step in each.steps.values()), len(each.steps)]
-        state = "asking" if each.questions and each.state == "running" else each.state
         rows.append(
-            [each.id, state, f"{counts[0]} of {counts[1]}", str(each.placed), _used(each), age(each.began), each.goal]
+            [
+                each.id,
+                each.shown_state,
+                f"{counts[0]} of {counts[1]}",
+                str(each.placed),
+                _used(each),
+                age(each.began),
+                each.goal,
+            ]
         )
     table(rows)
 
@@ -174,7 +177,7 @@ def show(name: str, as_json: bool) -> None:
     from treadle.goals.waves import waves
 
     click.echo(f"goal    {record.id}: {record.goal}")
-    click.echo(f"state   {record.state}{f': {record.why}' if record.why else ''}, for {age(record.began)}")
+    click.echo(f"state   {record.shown_state}{f': {record.why}' if record.why else ''}, for {age(record.began)}")
     click.echo(f"lands   on {record.branch} of {record.root}")
     click.echo(f"used    {_used(record)}, {record.placed} orders of {budget_words(plan.budget)}")
     if more is not None and more.tokens:
@@ -534,19 +537,3 @@ def _imported(path: str, kind: str | None) -> Any:
         return imported.read_tasks(name, markdown_in(path))
     text = text_of(path)
     return imported.read_list(kind or imported.kind_of(path, text), name, text)  # type: ignore[arg-type]
-
-
-@goal.command("export")
-@click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False))
-@click.option("--to", "kind", type=click.Choice(("beads", "taskmaster")), required=True, help="For which tool.")
-def export(path: str, kind: str) -> None:
-    """Print the plan in FILE as beads' JSON lines or as Task Master's tasks.json."""
-    from treadle.goals import imported
-    from treadle.wire.goal.plan import read as read_plan
-
-    plan, mistakes = read_plan(text_of(path), budget_required=False)
-    if plan is None:
-        raise ConfigError(
-            f"{path}:{mistakes[0].line}: {mistakes[0].what}", hint=f"`treadle goal check {path}` says more"
-        )
-    click.echo((imported.to_beads if kind == "beads" else imported.to_taskmaster)(plan), nl=False)

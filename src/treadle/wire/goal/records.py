@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
@@ -145,11 +146,27 @@ class GoalRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many rounds in a row have landed nothing."""
     landed: int = 0
     """How many changes have landed in this round."""
+    tried: bool = False
+    """Whether the plan's commands were tried on the branch as it was before anything was done."""
+    wrong: str = ""
+    """What they said that keeps anything from landing."""
     done: DoneSeen | None = None
+    measured: str = ""
+    """What `done` said at the end of the round before."""
     judge: str = ""
     judged: GoalJudged | None = None
     comments: tuple[str, ...] = msgspec.field(default=(), name="told")
     """What people said to all of it."""
+
+    @property
+    def is_barren(self) -> bool:
+        """Whether this round has changed nothing of what is measured."""
+        return not self.landed or self.done is not None and self.done.measured == self.measured
+
+    @property
+    def shown_state(self) -> str:
+        """As people see it: one that waits for their answer does not run."""
+        return "asking" if self.state == "running" and self.questions else self.state
 
 
 class GoalAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -186,6 +203,11 @@ class DoneSeen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ok: bool
     output: str = ""
 
+    @property
+    def measured(self) -> str:
+        """The verdict, and what was printed but for its numbers: times and ports differ from run to run."""
+        return f"{self.ok} {re.sub(r'[0-9]+', '0', self.output)}"
+
 
 # What happens...
 
@@ -208,6 +230,10 @@ class PlanChanged(GoalEvent, tag="plan", frozen=True, kw_only=True):
     plan: int
     steps: tuple[str, ...]
     why: str = ""
+
+
+class PlanTried(GoalEvent, tag="plan_tried", frozen=True, kw_only=True):
+    wrong: str = ""
 
 
 class QuestionPut(GoalEvent, tag="asked", frozen=True, kw_only=True):
@@ -344,6 +370,7 @@ class GoalOver(GoalEvent, tag="over", frozen=True, kw_only=True):
 AnyGoalEvent: TypeAlias = (
     GoalBegun
     | PlanChanged
+    | PlanTried
     | QuestionPut
     | QuestionAnswered
     | AcceptanceTried
