@@ -489,7 +489,7 @@ async def test_tunnels_are_kept_while_their_machines_are_known(
     monkeypatch.setattr(asyncio, "sleep", pause)
     with pytest.raises(asyncio.CancelledError):
         await one._keep_tunnels()
-    assert calls == [("a", ("ssh", "a")), ("b", ("ssh", "b"))] and ended == ["a", "b"] and set(turns) == {0.5}
+    assert calls == [("a", ("ssh", "a")), ("b", ("ssh", "b"))] and ended == ["a", "b"] and set(turns) == {2.0}
 
 
 async def test_a_tunnel_that_ends_or_cannot_be_made_is_tried_again_with_what_it_said(

@@ -1,10 +1,11 @@
 """Where the work of an order is, in lines for a person; by command in tests/cli/test_land.py."""
 
+import pytest
 from msgspec.structs import replace
 
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
-from treadle.landing import views
+from treadle.landing import queue, views
 from treadle.wire.fleet.records import Note, Order
 from treadle.wire.fleet.train import LandedRecord, LeftOut, QueuedChange, ReturnedChange, TrainRecord
 
@@ -30,8 +31,9 @@ async def test_what_became_of_an_order_is_told_in_a_few_words(bus: Bus) -> None:
     assert await fate(queue=(change("b"),), left_out=(replace(out, order="b"),)) == "landed as " + "1" * 10
     assert await fate(queue=(change("h", first="a"),)) == "waits, after it was sent back"
     assert await fate(left_out=(replace(out, kind="there", why="the branch has it"),)) == "there: the branch has it"
-    assert await fate(left_out=(replace(out, why="before"), out), queue=(change("a"),)) == "left out: it was red"
-    assert await fate(back=(BACK,), left_out=(out,)) == "left out: it was red", "no one helps yet"
+    assert await fate(left_out=(replace(out, why="before"), out)) == "left out: it was red"
+    assert await fate(left_out=(out,), queue=(change("a"),)) == "waits", "it was queued again"
+    assert await fate(back=(BACK,), left_out=(out,)) == "waits for help: its check failed twice", "no one helps yet"
     helped = {"author": "sent back to its author", "reconciler": "given to a reconciler", "person": "asks a person"}
     for to, words in helped.items():
         entry = replace(BACK, to=to, by="h")
@@ -93,3 +95,34 @@ async def test_each_train_that_knows_an_order_says_what_it_knows_and_all_are_tol
     }
     assert (two["oldest"], two["back"], two["asking"], two["paused"]) == (1.0, 0, 0, "")
     assert three["oldest"] is None
+
+
+NOT_IN_A_TRAIN = [
+    ("running", {}, "it is running: only finished work lands"),
+    ("failed", {}, "it has failed, so it has nothing to land"),
+    ("cancelled", {"commit": "c"}, "it was cancelled, so it has nothing to land"),
+    ("done", {}, "it changed nothing, so there is nothing to land"),
+    ("done", {"commit": "c", "merged": "1" * 40}, "its work is on a branch already, as 111111111111"),
+    ("done", {"commit": "c", "not_landed": "no such branch"}, "it did not land: no such branch"),
+    ("done", {"commit": "c"}, "it is in no train: `treadle land a` lands it"),
+]
+
+
+@pytest.mark.parametrize(("state", "result", "told"), NOT_IN_A_TRAIN)
+async def test_why_an_order_is_in_no_train_is_told_as_it_is(
+    bus: Bus, state: str, result: dict[str, object], told: str
+) -> None:
+    await bus.put("order.a", encode(Order(id="a", state=state, changed=1.0, result=result)))  # type: ignore[arg-type]
+    assert await views.not_in_a_train(bus, "a") == told
+
+
+def test_what_is_helped_queued_again_or_on_the_branch_is_not_left_out() -> None:
+    outs = tuple(LeftOut(order=name, kind="red", why="w", at=1.0) for name in ("a", "q", "out"))
+    there = LeftOut(order="there", kind="there", why="w", at=1.0)
+    record = TrainRecord(
+        repository="/r", branch="main", queue=(change("q"),), back=(replace(BACK, by="h"),), left_out=(*outs, there)
+    )
+    assert [each.order for each in queue.out_now(record)] == ["out"]
+    helped = queue.joined(record, change("h"))
+    assert [each.order for each in queue.out_now(helped)] == ["out"]
+    assert [each.order for each in helped.left_out] == ["q", "out", "there"], "once it lands it was never left out"

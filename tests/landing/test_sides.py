@@ -76,6 +76,68 @@ def test_which_side_a_result_has_is_measured(split: Split, text: str, took: str)
     ]
 
 
+def doubted(split: Split, branch: str, order: str, result: str, also: dict[str, str | None]) -> list[returned.Doubt]:
+    """What is doubted of a result for a conflict in a.txt that had `limit = 10` before; `also`: what else it writes."""
+    top, git = Path(split.repository.top), split.repository.git
+    git("checkout", "-q", split.base)
+    commits = []
+    for text, new in (("limit = 10\n", "base.txt"), (branch, "b.txt"), (order, "c.txt")):
+        git("checkout", "-q", commits[0] if commits else split.base)
+        commits.append(split.changed(new, text, new, *(["Order: first"] if new == "b.txt" else [])))
+    base, tip, change = commits
+    git("checkout", "-q", tip)
+    git("checkout", change, "--", "c.txt")
+    for name, written in {"a.txt": result, **also}.items():
+        (top / name).unlink() if written is None else (top / name).write_text(written)
+    git("add", "-A")
+    git("commit", "-qm", "helped", "--allow-empty")
+    return returned.doubts(split.store, tip, change, split.repository.commit())
+
+
+ONE_SIDED: dict[str, tuple[str, str, str, dict[str, str | None]]] = {
+    "the order's value": ("limit = 20\n", "limit = 30\n", "limit = 30\n", {}),
+    "the branch's value": ("limit = 20\n", "limit = 30\n", "limit = 20\n", {}),
+    "neither value": ("limit = 20\n", "limit = 30\n", "limit = 40\n", {}),
+    "one of two added lines": ("limit = 10\nx = 1\n", "limit = 10\ny = 1\n", "limit = 10\ny = 1\n", {}),
+    "a sign": ("limit = 10 + a\n", "limit = 10 * b\n", "limit = 10 * a * b\n", {}),
+    "a value that is elsewhere too": (
+        "n = 20\n\n\nlimit = 20\n",
+        "n = 30\n\n\nlimit = 30\n",
+        "n = 20\n\n\nlimit = 30\n",
+        {},
+    ),
+    "an empty file": ("limit = 20\n", "limit = 30\n", "", {}),
+    "no file": ("limit = 20\n", "limit = 30\n", "limit = 20\n", {"a.txt": None}),
+    "another file": ("limit = 10\nx = 1\n", "limit = 10\ny = 1\n", "limit = 10\nx = 1\ny = 1\n", {"other.txt": "x\n"}),
+    "the branch's other file undone": (
+        "limit = 10\nx = 1\n",
+        "limit = 10\ny = 1\n",
+        "limit = 10\nx = 1\ny = 1\n",
+        {"b.txt": None},
+    ),
+}
+
+
+@pytest.mark.parametrize(("branch", "order", "result", "also"), ONE_SIDED.values(), ids=ONE_SIDED)
+def test_a_result_that_does_not_keep_both_sides_is_doubted(
+    split: Split, branch: str, order: str, result: str, also: dict[str, str | None]
+) -> None:
+    assert doubted(split, branch, order, result, also)
+
+
+@pytest.mark.parametrize(
+    ("branch", "order", "result"),
+    [
+        ("limit = 10\nx = 1\n", "limit = 10\ny = 1\n", "limit = 10\nx = 1\ny = 1\n"),
+        ("limit = 10 + a\n", "limit = 10 + b\n", "limit = 10 + a + b\n"),
+        ("limit = 20\n", "LIMIT = 10\n", "LIMIT = 20  # limit\n"),
+    ],
+)
+def test_a_result_that_keeps_both_sides_is_not(split: Split, branch: str, order: str, result: str) -> None:
+    found = doubted(split, branch, order, result, {})
+    assert found == [] or "LIMIT" in order and [each.orders for each in found] == [()], found
+
+
 def test_where_nothing_conflicts_there_is_nothing_to_decide(split: Split) -> None:
     assert returned.decisions(split.store, split.base, split.change, split.change) == []
     begun = returned.start(split.store, split.base, split.change)

@@ -368,7 +368,7 @@ async def test_a_train_is_made_once_and_its_first_check_stays(bus: Bus, finished
     record, revision = await train.load(bus, name)
     assert (record.verify, record.setup, record.slots) == ("true", "make deps", 5)
     assert await train.change(bus, name, lambda found: found) == record and (await train.load(bus, name))[1] == revision
-    with pytest.raises(WorkspaceError, match="has no commit on nowhere"):
+    with pytest.raises(WorkspaceError, match="has no branch 'nowhere'"):
         await train.ensure(bus, str(repository), "nowhere")
 
 

@@ -187,7 +187,7 @@ class Node:
                     await asyncio.to_thread(self._restart_engine)
                 except (TreadleError, OSError) as error:
                     log.error("the engine cannot be started: %s", error)
-            await asyncio.sleep(0.25)
+            await asyncio.sleep(0.5)
 
     def _restart_engine(self) -> None:
         if not keeper.watched() or keeper.may_start("engine", server.log_path()):
@@ -206,7 +206,7 @@ class Node:
                 for tunnel in wanted:
                     if tunnel not in running:
                         running[tunnel] = asyncio.create_task(self._keep_tunnel(tunnel.name, tunnel.argv))
-                await asyncio.sleep(0.5)
+                await asyncio.sleep(2.0)
         finally:
             await tasks.end(running.values())
 

@@ -142,9 +142,10 @@ def joined(train: TrainRecord, change: QueuedChange) -> TrainRecord:
         return train
     if known is not None:
         train = removed(train, [change.order])
+    over = {name for each in train.back if change.order in (each.by, each.result) for name in (each.order, each.first)}
     train, change = returned.taken_up(train, change)
     queue = sorted((*train.queue, change), key=lambda each: (each.at, each.order))
-    left_out = tuple(each for each in train.left_out if each.order != change.order)
+    left_out = tuple(each for each in train.left_out if each.order not in {change.order, *over})
     return replace(train, queue=tuple(queue), left_out=left_out)
 
 
@@ -156,6 +157,13 @@ def rejoined(train: TrainRecord, newer: TrainRecord, after: TrainRecord) -> Trai
     known = set(train.queue)
     came = [each for each in newer.queue if each not in known]
     return reduce(joined, came, after) if reduce(joined, came, train) == newer else None
+
+
+def out_now(train: TrainRecord) -> tuple[LeftOut, ...]:
+    """What was left out and stays out: no one helps it, it is not queued again, and the branch does not have it."""
+    again = {name for each in train.back for name in (each.order, each.first, each.by)}
+    again |= {name for each in train.queue for name in (each.order, each.first)}
+    return tuple(each for each in train.left_out if each.kind != "there" and each.order not in again)
 
 
 def knows(train: TrainRecord, order: str) -> bool:

@@ -6,6 +6,7 @@ any other: they start from the branch with the work merged in, as far as it merg
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
@@ -152,6 +153,80 @@ def _took(ours: bytes, theirs: bytes, text: bytes) -> str:
     return "the order's" if has[1] else "neither as it was"
 
 
+class Doubt(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that a neutral agent's result does not hold, and whose it was."""
+
+    path: str
+    what: str
+    orders: tuple[str, ...] = ()
+    """The landed orders that it would undo in part."""
+
+
+def doubts(store: Store, tip: str, change: str, result: str) -> list[Doubt]:
+    """Where a result does not keep both sides, or changes what neither had to do with: a person decides that."""
+    since = store.git("merge-base", tip, change, lent=True).stdout.decode().split()[0]
+    ours, theirs, made = _names(store, since, tip), _names(store, since, change), _names(store, tip, result)
+    found = [Doubt(path=path, what="neither side had to do with it") for path in sorted(made - ours - theirs)]
+    for path in sorted((ours & made) - theirs):
+        if _difference(store, since, result, path) == "":
+            orders = _orders(store, since, tip, path)
+            found.append(Doubt(path=path, what="what the branch did to it is undone", orders=orders))
+    merged = store.merge(tip, change)
+    _, marked = store.borrow_tree(merged.tree)
+    _, files = store.borrow_tree(result)
+    for path in merged.conflicts:
+        entry, now = marked.get(path), files.get(path)
+        text = store.blobs([entry.blob])[entry.blob] if entry is not None and entry.mode != GITLINK else b""
+        final = store.blobs([now.blob])[now.blob] if now is not None and now.mode != GITLINK else b""
+        for what, is_ours in _lost(text, final):
+            found.append(Doubt(path=path, what=what, orders=_orders(store, since, tip, path) if is_ours else ()))
+    return found
+
+
+def _lost(marked: bytes, final: bytes) -> list[tuple[str, bool]]:
+    """What a file in conflict has lost of a side; whether that is the branch's. A word counts where only one side has
+    it, and must be there once more than in what both have in common."""
+    hunks = _HUNK.findall(marked[:BIG])
+    if not hunks or len(marked) > BIG:
+        return [("one side has to give way, and no line says which", True)]
+    common, have = Counter(_WORD.findall(_HUNK.sub(b"", marked))), Counter(_WORD.findall(final))
+    found: list[tuple[str, bool]] = []
+    for is_ours in (True, False):
+        own = Counter[bytes]()
+        for ours, theirs in hunks:
+            mine, other = (ours, theirs) if is_ours else (theirs, ours)
+            own += Counter(_WORD.findall(mine)) - Counter(_WORD.findall(other))
+        lost = [word for word, count in own.items() if have[word] < common[word] + count]
+        if lost:
+            whose = "the branch's" if is_ours else "the order's"
+            words = b" ".join(lost).decode("utf-8", "replace")[:200]
+            found.append((f"{whose} change is not there: {words}", is_ours))
+    return found
+
+
+_WORD = re.compile(rb"\w+|[^\w\s]")
+
+
+def _names(store: Store, before: str, after: str) -> set[str]:
+    words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", before, after)
+    listed = store.git(*words, lent=True).stdout.decode("utf-8", "surrogateescape")
+    return {name for name in listed.split("\0") if name}
+
+
+def for_person_about(result: str, entry: ReturnedChange, branch: str, found: Sequence[Doubt]) -> str:
+    """What a person is asked about a result that does not keep both sides."""
+    lines = [f"- {each.path}: {each.what}" + (f" ({', '.join(each.orders)})" if each.orders else "") for each in found]
+    return "\n".join(
+        [
+            f"{result} resolved the conflict of {entry.first} with {branch}, and does not keep both sides:",
+            *lines,
+            "",
+            f"`treadle fleet diff {result}` shows its work.",
+            "Allow: it lands like this, once it has passed the check. Deny: it is left out; its work is kept.",
+        ]
+    )
+
+
 def as_data(found: Sequence[HunkDecision]) -> list[dict[str, object]]:
     return [msgspec.to_builtins(each) for each in found]
 
@@ -231,6 +306,11 @@ def sent(train: TrainRecord, entry: ReturnedChange, to: Helper, by: str, tip: st
     return _changed(train, entry, made)
 
 
+def doubted(train: TrainRecord, entry: ReturnedChange, by: str, result: str) -> TrainRecord:
+    """The help does not keep both sides: a person says whether it lands."""
+    return _changed(train, entry, replace(entry, to="person", by=by, result=result))
+
+
 def unhelped(train: TrainRecord, entry: ReturnedChange, order: str, commit: str, why: str) -> TrainRecord:
     """The helper has ended without work that could be queued; what it did change is where the next one begins."""
     tried = (*entry.tried, f"{entry.to} ({order}): {why}")
@@ -265,8 +345,9 @@ def closed(train: TrainRecord, entry: ReturnedChange) -> TrainRecord:
 def taken_up(train: TrainRecord, change: QueuedChange) -> tuple[TrainRecord, QueuedChange]:
     """A change that is queued: is it the work of a helper, then it takes the place of what was sent back."""
     for entry in train.back:
-        if entry.by == change.order:
-            tried = (*entry.tried, f"{entry.to} ({change.order}) changed it")
+        if change.order in (entry.by, entry.result):
+            helper = "reconciler" if entry.result else entry.to
+            tried = (*entry.tried, f"{helper} ({change.order}) changed it")
             known = {"base": entry.tip, "first": entry.first, "tries": entry.tries, "at": entry.at, "tried": tried}
             return closed(train, entry), replace(change, files=entry.files, **known)
         if change.order in (entry.order, entry.first):

@@ -173,10 +173,29 @@ class SendingBack:
             return returned.unhelped(record, entry, order.id, commit, why)
         if entry.kind == "conflict":
             await self._keep_decisions(entry, order, commit)
+        if entry.to == "reconciler":
+            await bring(self.bus, self.bench, order.id, commit)
+            found = await asyncio.to_thread(returned.doubts, self.bench.store, entry.tip, entry.commit, commit)
+            if found:
+                return await self._ask_about(record, entry, order, found)
         return queue.joined(record, await change_of(self.bus, order))
+
+    async def _ask_about(
+        self, record: TrainRecord, entry: ReturnedChange, order: Order, found: list[returned.Doubt]
+    ) -> TrainRecord:
+        """Ask a person about a result that does not keep both sides; it is stated on both."""
+        text = returned.for_person_about(order.id, entry, record.branch, found)
+        first = await client.get_spec(self.bus, entry.first)
+        by = await self._ask(record, replace(entry, order=order.id), first, text)
+        self.say(f"asks     {entry.first}: {order.id} does not keep both sides")
+        what = f"{order.id} did not keep both sides, so a person is asked in {by}"
+        await client.note_result(self.bus, entry.first, what, {"asks": by}, by=TRAIN)
+        return returned.doubted(record, entry, by, order.id)
 
     async def _answered(self, record: TrainRecord, entry: ReturnedChange, order: Order) -> TrainRecord:
         words = str(order.result.get("says", ""))
+        if entry.result and order.state == "done" and order.result.get("decision") == "allow":
+            return await self._land_doubted(record, entry, str(order.result.get("by") or "a person"))
         if order.state == "done" and order.result.get("decision") == "allow":
             if returned.after_person(await client.get_spec(self.bus, entry.first), record.reconciler) is None:
                 made = await change_of(self.bus, await client.get_order(self.bus, entry.order))
@@ -185,6 +204,20 @@ class SendingBack:
         why = f"{entry.why}; {order.result.get('by') or 'a person'} left it out" + (f": {words}" if words else "")
         await self._give_up(entry, why)
         return returned.closed(record, entry)
+
+    async def _land_doubted(self, record: TrainRecord, entry: ReturnedChange, by: str) -> TrainRecord:
+        """A person lets it land though it undoes in part what others landed: they say so, and so does it."""
+        made = await client.get_order(self.bus, entry.result)
+        commit = str(made.result["commit"])
+        await bring(self.bus, self.bench, made.id, commit)
+        found = await asyncio.to_thread(returned.doubts, self.bench.store, entry.tip, entry.commit, commit)
+        for name in sorted({name for each in found for name in each.orders}):
+            what = f"what it landed on {record.branch} is undone in part by {made.id}, which {by} allowed"
+            await client.note_result(self.bus, name, what, {"undone_by": made.id}, by=TRAIN)
+            await client.note_result(
+                self.bus, made.id, f"undoes in part what {name} landed", {"undoes": name}, by=TRAIN
+            )
+        return queue.joined(record, await change_of(self.bus, made))
 
     async def _keep_decisions(self, entry: ReturnedChange, order: Order, commit: str) -> None:
         """Which side the result has in each hunk, kept with the order, beside what its agent said about it."""

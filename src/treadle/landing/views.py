@@ -40,11 +40,13 @@ async def fate(bus: Bus, name: str, record: TrainRecord, order: str) -> str:
         return f"{went[back.to]} as {back.by}: {back.why}"
     if any(each.first == order for each in record.queue):
         return "waits, after it was sent back"
+    if any(each.order == order for each in record.queue):
+        return "waits"
+    if back is not None:
+        return f"waits for help: {back.why}"
     out = next((each for each in reversed(record.left_out) if each.order == order), None)
     if out is not None:
         return f"there: {out.why}" if out.kind == "there" else f"left out: {out.why}"
-    if any(each.order == order for each in record.queue):
-        return "waits"
     proof = await bus.get(keys.LANDED(order, name), latest=True)
     return f"landed as {keys.LANDED.read(proof.value, proof.key).commit[:10]}" if proof else "not here"
 
@@ -71,6 +73,22 @@ async def explained(bus: Bus, order: str) -> list[dict[str, Any]]:
             lines += _left_out_lines(out[-1])
         found.append({"train": name, "landed": landed, "back": back, "left_out": out, "waits": queued, "lines": lines})
     return found
+
+
+async def not_in_a_train(bus: Bus, order: str) -> str:
+    """Why no train knows an order, and what to do about it."""
+    found = await client.get_order(bus, order)
+    if not found.ended:
+        return f"it is {found.state}: only finished work lands"
+    if found.state != "done":
+        return f"it {'was' if found.state == 'cancelled' else 'has'} {found.state}, so it has nothing to land"
+    if not found.result.get("commit"):
+        return "it changed nothing, so there is nothing to land"
+    if found.result.get("merged"):
+        return f"its work is on a branch already, as {str(found.result['merged'])[:12]}"
+    if why := found.result.get("not_landed"):
+        return f"it did not land: {why}"
+    return f"it is in no train: `treadle land {order}` lands it"
 
 
 def held_up(record: TrainRecord) -> str:

@@ -138,7 +138,7 @@ def ls(as_json: bool) -> None:
         facts = _facts(record)
         oldest = age(facts["oldest"]) if facts["oldest"] else "-"
         state = "paused" if record.paused else "delayed" if record.delay else str(facts["checking"])
-        counts = [str(record.landed), str(len(record.left_out))]
+        counts = [str(record.landed), str(len(facts["left_out"]))]
         rows.append([name, record.branch, str(len(record.queue)), oldest, state, *counts, record.repository])
     table(rows)
     for name, record in found.items():
@@ -153,6 +153,8 @@ async def _trains(bus: Bus) -> dict[str, TrainRecord]:
 
 
 def _facts(record: TrainRecord) -> dict[str, Any]:
+    from treadle.landing import queue
+
     return {
         "repository": record.repository,
         "branch": record.branch,
@@ -172,7 +174,7 @@ def _facts(record: TrainRecord) -> dict[str, Any]:
         "delay": record.delay,
         "back": record.back,
         "reconciler": record.reconciler,
-        "left_out": record.left_out,
+        "left_out": queue.out_now(record),
     }
 
 
@@ -181,7 +183,7 @@ def _facts(record: TrainRecord) -> dict[str, Any]:
 @json_option
 def show(name: str, as_json: bool) -> None:
     """Show a train: what is built on what, verdicts, and what was left out and why."""
-    from treadle.landing import views
+    from treadle.landing import queue, views
 
     found, record = with_bus(lambda bus: _find(bus, name))
     if as_json:
@@ -204,7 +206,7 @@ def show(name: str, as_json: bool) -> None:
     for back in record.back:
         where = f"with {back.to} {back.by}" if back.by else "waits for help in its turn"
         click.echo(f"back     {back.first}: {back.why}; {where}")
-    for out in record.left_out[-20:]:
+    for out in queue.out_now(record)[-20:]:
         click.echo(f"left out {out.order}: {out.why}")
         for line in out.output.splitlines()[-5:]:
             click.echo(f"           {line}")
@@ -237,17 +239,17 @@ def _here() -> str:
 def explain(order: str, as_json: bool) -> None:
     """Say where the work of an order is on its way to a branch: why it waits, who helps, or what landed."""
 
-    async def work(bus: Bus, found: str) -> list[dict[str, Any]]:
+    async def work(bus: Bus, found: str) -> tuple[list[dict[str, Any]], str]:
         from treadle.landing import views
 
-        return await views.explained(bus, found)
+        known = await views.explained(bus, found)
+        return known, "" if known else await views.not_in_a_train(bus, found)
 
-    explained = with_order(order, work)
+    explained, why = with_order(order, work)
     if as_json:
         return show_json(explained)
-    for each in explained or [{"lines": ["it is in no train: `treadle land ORDER` lands it"]}]:
-        for line in each["lines"]:
-            click.echo(line)
+    for line in [why] if why else [line for each in explained for line in each["lines"]]:
+        click.echo(line)
 
 
 @land.command("set")

@@ -25,6 +25,10 @@ FIRST_SECONDS, LONGEST_SECONDS = 1.0, 300.0
 """Until something is tried again for the first time; it is doubled each time, up to the second."""
 
 
+QUIET_LOOKS, AT_REST = 30, 4
+"""After so many looks that found nothing to do, looks are so much rarer: a machine at rest costs next to nothing."""
+
+
 def delayed(before: Delay | None, error: BaseException, now: float) -> Delay:
     """When to try again after this error, where `before` says how often that was in vain."""
     tries = before.tries + 1 if before is not None else 1
@@ -186,16 +190,18 @@ class Controller(ABC):
         """It stands still until a person has seen to it."""
 
     async def ride(self, bus: Bus) -> None:
+        quiet = 0
         try:
             while True:
                 try:
                     await self.take_up(bus)
                     await self.start(bus)
+                    quiet = 0 if self._running else quiet + 1
                 except Unreachable as error:
                     log.info("%s", error)
                 except Exception:  # one record that cannot be read must not stop all others
                     log.exception("%s cannot go on", type(self).__name__)
-                await asyncio.sleep(self.idle_seconds())
+                await asyncio.sleep(self.idle_seconds() * (1 if quiet < QUIET_LOOKS else AT_REST))
         finally:
             await tasks.end([*self._running.values()])
 

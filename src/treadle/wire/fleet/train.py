@@ -112,6 +112,8 @@ class ReturnedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """The order that helps; empty while none was made."""
     tip: str = ""
     """The commit of the branch that the help began from: what it changed is counted from there."""
+    result: str = ""
+    """The order whose work lands if the person who is asked agrees: it does not hold both sides."""
     words: str = ""
     """What a person said about it."""
     tried: tuple[str, ...] = msgspec.field(default=(), name="told")
