@@ -82,7 +82,7 @@ class AgentWrapper:
         bound = self._bound(spec)
         session = await self.agent.open(bound)
         assert isinstance(session, BaseSession)
-        session.max_seconds = spec.limits.max_seconds
+        session.limits = spec.limits
         gaps = abilities.gaps(self.name, self._card.capabilities, spec)
         if bound.guards.judge is not None and not abilities.can(self._card.capabilities, "rules"):
             gaps.append(f"{self.name} is not kept from what others have claimed")

@@ -359,7 +359,7 @@ async def test_one_that_exceeds_a_limit_is_stopped_and_can_go_on(
         assert not session.peer.gone
         ended = (await turn(session, line * 2, END))[-1]
         assert isinstance(ended, TurnEnded) and (ended.outcome, session.stopped) == ("limited", 1), "it had stopped"
-        session._spent = Totals()
+        session.spent = Totals()
         assert (await turn(session, line, END))[-1].outcome == "completed"  # type: ignore[union-attr]
 
 

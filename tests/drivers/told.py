@@ -84,7 +84,7 @@ async def told(
     )
     asked = SessionSpec.of(**{"cwd": str(cwd), **spec})
     session = kind("s", CARD, asked, peer, version)
-    session.max_seconds = asked.limits.max_seconds
+    session.limits = asked.limits
     try:
         yield session
     finally:

@@ -9,10 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.errors import Busy, LocalError, NotFound, ProviderError
-from treadle.events import Answered, AnyEvent, Asked, Closed, Failed, TextDelta, TurnEnded, TurnStarted
-from treadle.session import AgentInfo, Answer, Change, CommandResult, Prompt
+from treadle.events import (
+    Answered,
+    AnyEvent,
+    Asked,
+    Closed,
+    Failed,
+    Message,
+    TextDelta,
+    TurnEnded,
+    TurnStarted,
+    Usage,
+    Warned,
+)
+from treadle.session import AgentInfo, Answer, Change, CommandResult, Limits, Prompt, SessionSpec
 from treadle.sessions.served import run_turn
 from treadle.sessions.session import BaseSession, Turn
+from treadle.testing.sessions import ScriptedSession, Step
 
 Behaviour = Callable[["Playing", Turn], Awaitable[TurnEnded]]
 
@@ -418,4 +431,37 @@ async def test_half_characters_of_a_command_line_are_mended_before_anything_is_k
     started = (await turn_of(session, "a\udc80b"))[0]
     assert isinstance(started, TurnStarted)
     assert started.prompt.encode() and started.prompt[0] == "a" and started.prompt[-1] == "b"
+    await session.close()
+
+
+@pytest.mark.parametrize(
+    ("limits", "ends", "words"),
+    [
+        (Limits(max_tokens=20), "completed", ""),
+        (Limits(max_tokens=19), "limited", "20 tokens are used, 19 were allowed"),
+        (Limits(max_cost_usd=0.5), "limited", "0.6000 USD are spent, 0.5 were allowed"),
+    ],
+)
+@pytest.mark.parametrize("last", [False, True], ids=["while it works", "with its last word"])
+async def test_a_turn_that_spends_more_than_its_session_may_is_stopped(
+    limits: Limits, ends: str, words: str, last: bool
+) -> None:
+    used = Usage(input_tokens=8, output_tokens=2, cost_usd=0.3)
+    waits: list[Step] = [] if last or ends == "completed" else [asyncio.Event()]
+    session = ScriptedSession(SessionSpec(cwd="/"), [[used], [used, *waits], [used]])
+    session.limits = limits
+    async with asyncio.timeout(60):
+        first, second = [[event async for event in run_turn(session, "go")][-1] for _ in range(2)]
+    assert first.outcome == "completed" and second.outcome == ends
+    assert (second.error.message if second.error else "") == words and session.spent.total_tokens == 20
+    await session.close()
+
+
+@pytest.mark.parametrize("limits", [Limits(max_tokens=5), Limits(max_cost_usd=1.0), Limits()])
+async def test_a_limit_on_what_an_agent_never_reports_is_warned_of_once(limits: Limits) -> None:
+    session = ScriptedSession(SessionSpec(cwd="/"), [[Message(text="a")], [Message(text="b")]])
+    session.limits = limits
+    events = [event for _ in range(2) async for event in run_turn(session, "go")]
+    warned = [event.code for event in events if isinstance(event, Warned)]
+    assert warned == (["not_enforced"] if limits != Limits() else [])
     await session.close()

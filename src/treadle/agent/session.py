@@ -600,7 +600,6 @@ class NativeSession(BaseSession):
     def note(self, event: Event) -> None:
         """Emit the event, and keep what counts over the whole session."""
         if type(event) is Usage:
-            self.spent = self.spent.plus(event)
             self.transcript.append(Spent(usage=event))
         elif isinstance(event, CommandRun | FileChanged):
             self._hooks.saw(event)

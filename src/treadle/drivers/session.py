@@ -52,7 +52,7 @@ from treadle.policy.rules import Profile
 from treadle.session import Access, AgentInfo, Answer, Mode, Prompt, SessionSpec, TurnId
 from treadle.sessions import abilities
 from treadle.sessions.session import QUESTION_SECONDS, BaseSession, Turn, new_id
-from treadle.sessions.totals import Totals, over, unmetered
+from treadle.sessions.totals import Totals
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +110,6 @@ class DrivenSession(BaseSession):
         self._guard = self._profile(spec)
         self._work: Work | None = None
         self._lost: TreadleError | None = None
-        self._spent = Totals()
         self._claimed = Totals()
         self._over_budget: BudgetExceeded | None = None
         self._refused_calls = 0
@@ -248,17 +247,9 @@ class DrivenSession(BaseSession):
             self._gateway.recorder.prompt(turn.prompt.text, self._info.version)
         async with watched(self.peer, self.emit, self):
             ended = await self._whole_turn(Work(turn))
-        if ended.outcome == "completed":
-            self._warn_of_unmetered()
         if (stop := self.spec.program.stop) is not None:
             await stop(ended.outcome, ended.text)
         return ended
-
-    def _warn_of_unmetered(self) -> None:
-        """A program that we do not know may declare that it counts, and report nothing."""
-        if missing := unmetered(self.spec.limits, self._spent):
-            message = f"{self.card.name} reported no {missing} in this turn, so that limit was not enforced"
-            self.emit(Warned(message=message, code="not_enforced"))
 
     async def _whole_turn(self, work: Work) -> TurnEnded:
         self._work, turn = work, work.turn
@@ -388,10 +379,10 @@ class DrivenSession(BaseSession):
             self.tool_ended(call, why, ok=False)
 
     def spend(self, usage: Usage) -> None:
-        """Count what the agent says that a model call used, and end the turn when that exceeds the limit. Where its
-        calls were counted as they passed, it is only a claim."""
+        """What the agent says that a model call used. Where its calls were counted as they passed, it is only a
+        claim."""
         if self._gateway is None or not self._gateway.calls:
-            self._count(usage)
+            self.emit(usage)
             return
         self._claimed = self._claimed.plus(usage)
         if self._info.wire is not None:
@@ -399,7 +390,7 @@ class DrivenSession(BaseSession):
             self._info = msgspec.structs.replace(self._info, wire=wire)
 
     def wire_used(self, usage: Usage) -> None:
-        self._count(usage)
+        self.emit(usage)
 
     def wire_noted(self, message: str, code: str) -> None:
         self.emit(Warned(message=message, code=code))
@@ -409,12 +400,6 @@ class DrivenSession(BaseSession):
         self._over_budget = error
         self._refused_calls += 1
         if self._refused_calls >= INSISTS:
-            self.fail(error)
-
-    def _count(self, usage: Usage) -> None:
-        self._spent = self._spent.plus(usage)
-        self.emit(usage)
-        if (error := over(self.spec.limits, self._spent)) is not None:
             self.fail(error)
 
     def step(self) -> None:

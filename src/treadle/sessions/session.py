@@ -20,7 +20,17 @@ from typing import Any
 import msgspec
 
 from treadle import events
-from treadle.errors import Busy, Cancelled, LimitReached, LocalError, NotFound, TimedOut, TreadleError, Unsupported
+from treadle.errors import (
+    BudgetExceeded,
+    Busy,
+    Cancelled,
+    LimitReached,
+    LocalError,
+    NotFound,
+    TimedOut,
+    TreadleError,
+    Unsupported,
+)
 from treadle.events import (
     Answered,
     AnyEvent,
@@ -40,6 +50,7 @@ from treadle.events import (
     ToolStarted,
     TurnEnded,
     TurnStarted,
+    Usage,
     Warned,
 )
 from treadle.io.tasks import within
@@ -50,10 +61,12 @@ from treadle.session import (
     CommandInfo,
     CommandResult,
     EventReader,
+    Limits,
     Prompt,
     TurnId,
 )
 from treadle.sessions import abilities
+from treadle.sessions.totals import Totals, over, unmetered
 from treadle.wire.common.jsontext import repaired
 
 # What a log of internals (`TREADLE_LOG`) says about an event: what happened and who decided, never what was said.
@@ -327,6 +340,9 @@ class Turn:
         self.task: asyncio.Task[TurnEnded] | None = None
         self.ended = asyncio.Event()
         self.interrupted: str | None = None
+        self.exceeded: BudgetExceeded | None = None
+        """Why it is being stopped."""
+        self.limit: asyncio.Timeout | None = None
         self.text = ""
         self.iterations = 0
         self.steering: deque[str] = deque()
@@ -377,8 +393,12 @@ class BaseSession(ABC):
         """Calls and tasks that run, and the ability that is needed to stop each alone."""
         self._commands: dict[asyncio.Task[CommandResult | None], str] = {}
         self._closing: asyncio.Future[None] | None = None
-        self.max_seconds: float | None = None
-        """How long a turn may take; set by the one who opens the session of an outside agent."""
+        self.limits = Limits()
+        """What a turn may take and the session may spend; set by the one who opens the session of an outside agent."""
+        self.spent = Totals()
+        """What all turns have used, as the agent reports it."""
+        self._unmetered = ""
+        """What was said to be missing there."""
 
     # Defined by each kind of session
 
@@ -544,6 +564,17 @@ class BaseSession(ABC):
             log.info("%s: %s", self._info.name, line, extra={"session": self._id, "turn": at})
         if not self._log.closed:
             self._log.append(event, turn if turn is not None else (self._current.id if self._current else ""))
+        if type(event) is Usage:
+            self._spend(event)
+
+    def _spend(self, usage: Usage) -> None:
+        """Count what a model call used, and stop the turn when that exceeds a limit."""
+        self.spent = self.spent.plus(usage)
+        turn = self._current
+        if turn is not None and turn.limit is not None and turn.exceeded is None:
+            turn.exceeded = over(self.limits, self.spent)
+            if turn.exceeded is not None and not turn.limit.expired():
+                turn.limit.reschedule(asyncio.get_running_loop().time())
 
     def _note_stoppable(self, event: Event) -> None:
         match event:
@@ -617,14 +648,27 @@ class BaseSession(ABC):
         turn.ended.set()
 
     async def _timed(self, turn: Turn) -> TurnEnded:
-        """A turn that takes too long is stopped as by an interrupt."""
+        """A turn that takes too long, or spends too much, is stopped as by an interrupt."""
+        limits = self.limits
         try:
-            async with within(self.max_seconds) as limit:
-                return await self._turn(turn)
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            raise TimedOut(f"the turn took more than {self.max_seconds:g} s") from None
+            async with within(limits.max_seconds) as turn.limit:
+                ended = await self._turn(turn)
+        except (TimeoutError, TreadleError) as error:
+            if turn.exceeded is not None:
+                raise turn.exceeded from None
+            if isinstance(error, TimeoutError) and turn.limit is not None and turn.limit.expired():
+                raise TimedOut(f"the turn took more than {limits.max_seconds:g} s") from None
+            raise
+        finally:
+            turn.limit = None
+        if turn.exceeded is not None:
+            raise turn.exceeded
+        missing = unmetered(limits, self.spent) if ended.outcome == "completed" else ""
+        if missing and missing != self._unmetered:
+            self._unmetered = missing
+            message = f"{self._info.name} reported no {missing} in this turn, so that limit was not enforced"
+            self.emit(Warned(message=message, code="not_enforced"))
+        return ended
 
     def _ending(self, turn: Turn, task: asyncio.Task[TurnEnded]) -> TurnEnded:
         if task.cancelled():

@@ -73,8 +73,10 @@ def agent(folder: Path, lines: list[Line], card: str = "acp") -> AcpAgent:
 async def session(folder: Path, lines: list[Line], card: str = "acp", **spec: Any) -> AsyncIterator[AcpSession]:
     work = folder / "work"
     work.mkdir(exist_ok=True)
-    opened = await agent(folder, lines, card).open(SessionSpec.of(**{"cwd": str(work), **spec}))
+    asked = SessionSpec.of(**{"cwd": str(work), **spec})
+    opened = await agent(folder, lines, card).open(asked)
     assert isinstance(opened, AcpSession)
+    opened.limits = asked.limits
     try:
         yield opened
     finally:

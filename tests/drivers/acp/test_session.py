@@ -406,13 +406,6 @@ async def test_counts_of_a_turn_are_spent(tmp_path: Path) -> None:
     assert isinstance(events[-1], TurnEnded) and events[-1].outcome == "limited"
 
 
-async def test_a_limit_of_what_it_does_not_report_after_all_is_warned_about(tmp_path: Path) -> None:
-    limits = Limits(max_tokens=5000, max_cost_usd=1.0)
-    async with session(tmp_path, [*opening(), *turn(text("hello"))], limits=limits) as opened:
-        (warned,) = [each for each in of(await events_of(opened), Warned) if each.code == "not_enforced"]
-    assert "reported no tokens and no costs" in warned.message
-
-
 # What it is told, word for word
 
 

@@ -45,7 +45,7 @@ def scripted(act: str, timing: Timing = QUICK) -> SidecarAgent:
 async def turn(agent: SidecarAgent, cwd: Path, text: str = "do it", **spec: Any) -> list[AnyEvent]:
     asked = SessionSpec.of(**{"cwd": str(cwd), "mode": None, **spec})
     session = await agent.open(asked)
-    session.max_seconds = asked.limits.max_seconds
+    session.limits = asked.limits
     try:
         return [event async for event in run_turn(session, text)]
     finally:

@@ -33,7 +33,7 @@ def agent(script: dict[str, Any], patience: Patience = PATIENT) -> WorkerAgent:
 async def session(script: dict[str, Any], patience: Patience = PATIENT, **spec: Any) -> AsyncIterator[WorkerSession]:
     asked = SessionSpec.of(**{"cwd": os.getcwd(), "model": "m", **spec})
     opened = await agent(script, patience).open(asked)
-    opened.max_seconds = asked.limits.max_seconds
+    opened.limits = asked.limits
     try:
         yield opened
     finally:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from treadle.drivers.card import Card, Launch
 from treadle.drivers.confined import enclosure, is_sealed, started, watched
 from treadle.drivers.sidecar.peer import ENVIRONMENT, SidecarPeer, Timing
-from treadle.errors import BudgetExceeded, Denied, PeerFatal, TreadleError
+from treadle.errors import Denied, PeerFatal, TreadleError
 from treadle.events import Event, Failed, Message, TextDelta, ToolStarted, TurnEnded, Usage, Warned
 from treadle.io.machine import DISK
 from treadle.io.paths import here
@@ -29,7 +29,6 @@ from treadle.policy.guess import access_of
 from treadle.policy.rules import Profile, parse_rule
 from treadle.session import Access, AgentInfo, Rules, SessionSpec
 from treadle.sessions.session import BaseSession, Turn, new_id
-from treadle.sessions.totals import Totals, over, unmetered
 from treadle.wire.sidecar.connection import (
     ContextPacket,
     PolicyProfile,
@@ -190,7 +189,6 @@ class SidecarSession(BaseSession):
         self._agent = agent
         self._spec = spec
         self._peer: SidecarPeer | None = peer
-        self._spent = Totals()
         self._guard = Profile(spec.cwd, spec.rules, spec.mode, spec.add_dirs, spec.guards.judge, disk=DISK)
         for rule in inexpressible(spec):
             problem = f"a sidecar cannot be told that {rule} is allowed: in the mode {spec.mode} it is denied there"
@@ -206,7 +204,7 @@ class SidecarSession(BaseSession):
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
-            await self._wind_up(peer, work, turn.interrupted or "cancelled")
+            await self._wind_up(peer, work, turn.interrupted or str(turn.exceeded or "cancelled"))
             raise
         finally:
             await peer.close()
@@ -241,9 +239,7 @@ class SidecarSession(BaseSession):
                     self._note(turn, made)
                     usage_reported = usage_reported or isinstance(made, Usage)
                     failed = failed or isinstance(made, Failed)
-                    stopping = self._forbidden(made) or self._too_much(made)
-                    if stopping is not None and denied is None:
-                        denied = stopping
+                    if denied is None and (denied := self._forbidden(made)) is not None:
                         await peer.cancel(str(denied))
                 await self.room()
         except TreadleError:
@@ -262,12 +258,6 @@ class SidecarSession(BaseSession):
         elif isinstance(event, TextDelta):
             turn.text += event.text
         self.emit(event)
-
-    def _too_much(self, event: Event) -> BudgetExceeded | None:
-        if not isinstance(event, Usage):
-            return None
-        self._spent = self._spent.plus(event)
-        return over(self._spec.limits, self._spent)
 
     def _forbidden(self, event: Event) -> Denied | None:
         if not isinstance(event, ToolStarted):
@@ -290,11 +280,6 @@ class SidecarSession(BaseSession):
                 cost_usd=used.estimated_cost_usd,
             )
             self.emit(counted)
-            if (error := self._too_much(counted)) is not None:
-                raise error
-        if missing := unmetered(self._spec.limits, self._spent):
-            message = f"{self._agent.name} reported no {missing} in this turn, so that limit was not enforced"
-            self.emit(Warned(message=message, code="not_enforced"))
         if receipt.outcome == "failed":
             raise PeerFatal("the sidecar says that the run failed" + ("; see its errors above" if failed else ""))
         if receipt.outcome == "partial":

@@ -35,7 +35,6 @@ from treadle.policy.environment import reduced
 from treadle.policy.guess import access_of
 from treadle.session import AgentInfo, Rules, SessionSpec
 from treadle.sessions.session import BaseSession, Turn, new_id
-from treadle.sessions.totals import Totals, over
 from treadle.wire.worker import messages
 from treadle.wire.worker.connection import UNKNOWN_ID, BadLine, Connection
 from treadle.wire.worker.events import WorkerIncoming, error_info
@@ -242,12 +241,9 @@ class WorkerSession(BaseSession):
         super().__init__(opened.session_id or new_id("session"), info, answers=spec.answers)
         self._spec = spec
         self._worker = worker
-        self._spent = Totals()
         self._sent: messages.Send | None = None
         self._texts: list[str] = []
         self._failed = False
-        self._blind = False
-        """Whether it was reported that a limit cannot be enforced."""
         self._waiting: dict[str, asyncio.Future[bool]] = {}
         self._questions_out: set[asyncio.Task[None]] = set()
         for limit in not_enforced(spec, self._extensions):
@@ -267,7 +263,7 @@ class WorkerSession(BaseSession):
     async def _whole_turn(self, turn: Turn) -> TurnEnded:
         send = messages.Send(id=new_id("send"), message=turn.prompt.text)
         self._texts, self._failed = [], False
-        counted = self._spent.calls
+        counted = self.spent.calls
         incoming = WorkerIncoming(send.id, access_of)
         try:
             await self._worker.say(send)
@@ -281,7 +277,7 @@ class WorkerSession(BaseSession):
             for question in self._questions_out:
                 question.cancel()
             turn.text = turn.text or "".join(self._texts)
-        if result.usage is not None and self._spent.calls == counted:
+        if result.usage is not None and self.spent.calls == counted:
             self._count(turn, result.usage)
         return self._outcome(turn, result)
 
@@ -322,24 +318,17 @@ class WorkerSession(BaseSession):
             case Usage():
                 turn.iterations += not incoming.busy  # while a tool runs, it is a subagent that calls its model
                 event = replace(event, model=self._spec.model or "")
-                self._spent = self._spent.plus(event)
             case Asked() if event.request:
                 start_held(self._questions_out, self._put(event, send))
                 return
-            case ToolStarted() if not self._spent.calls:
+            case ToolStarted() if not self.spent.calls:
                 turn.iterations += 1  # it counts nothing for us, so each call counts as a step of its own
             case Failed():
                 self._failed = True
         self.emit(event)
-        if limited and type(event) in (Usage, ToolStarted):
-            self._check_limits(turn)
-
-    def _check_limits(self, turn: Turn) -> None:
-        limits = self._spec.limits
-        if limits.max_iterations is not None and turn.iterations > limits.max_iterations:
-            raise MaxIterations(f"the worker went on after {limits.max_iterations} iterations")
-        if (error := over(limits, self._spent)) is not None:
-            raise error
+        most = self._spec.limits.max_iterations
+        if limited and most is not None and turn.iterations > most:
+            raise MaxIterations(f"the worker went on after {most} iterations")
 
     async def _call_off(self, turn: Turn, send: messages.Send, incoming: WorkerIncoming) -> None:
         """Cancel, and wait for the result; a worker that ignores the cancel is ended."""
@@ -362,10 +351,7 @@ class WorkerSession(BaseSession):
     def _outcome(self, turn: Turn, result: messages.SendResult) -> TurnEnded:
         turn.text = result.response or "".join(self._texts)
         turn.iterations = result.iterations or turn.iterations
-        self._warn_of_unreported()
         if result.status == "ok":
-            if (over_limit := over(self._spec.limits, self._spent)) is not None:
-                raise over_limit
             return turn.ending("completed")
         error = error_info(result.error) if result.error else None
         outcome: Outcome = "failed"
@@ -376,16 +362,6 @@ class WorkerSession(BaseSession):
         if error and outcome != "interrupted" and not self._failed:
             self.emit(Failed(error=error))
         return turn.ending(outcome, error)
-
-    def _warn_of_unreported(self) -> None:
-        """Warn the one who set a limit on something that the worker does not report: it cannot be enforced."""
-        limits = self._spec.limits
-        blind = not self._spent.calls and (limits.max_tokens is not None or limits.max_cost_usd is not None)
-        unpriced = self._spent.calls and self._spent.cost_usd is None and limits.max_cost_usd is not None
-        if (blind or unpriced) and not self._blind:
-            self._blind = True
-            what = "usage: a limit on tokens or money" if blind else "cost: a limit on money"
-            self.emit(Warned(message=f"{self._worker.name} reports no {what} cannot be enforced", code="not_enforced"))
 
     # Questions and steering
 
