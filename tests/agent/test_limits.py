@@ -47,7 +47,7 @@ def test_a_loop_is_reported_exactly_when_the_last_steps_repeat(steps: list[int],
             for length in range(1, 5)
         )
 
-    repeats, seen = Repeats(threshold), []
+    repeats, seen = Repeats(threshold, strict=True), []
     for number in steps:
         seen.append(number)
         if looping(seen):

@@ -21,7 +21,6 @@ from treadle.agent.transcript import Transcript
 from treadle.errors import (
     Denied,
     EmptyReply,
-    LoopDetected,
     MaxIterations,
     ProviderError,
     TimedOut,
@@ -365,14 +364,6 @@ async def test_a_reply_that_never_fits_is_reported_and_never_silently_cut(tmp_pa
     ended = await run.go()
     assert ended.text == "more " * 4 and ended.stop_reason == "length"
     assert run.of(Warned)[0].code == "output_limit"
-
-
-async def test_the_same_call_three_times_ends_the_turn(tmp_path: Path) -> None:
-    run = Run(tmp_path, calling("work") * 5 + DONE, saying("work", text="same"))
-    with pytest.raises(LoopDetected):
-        await run.go()
-    assert len(run.of(ToolStarted)) == 3
-    assert run.history[-1].text == "same"
 
 
 async def test_limits_stop_before_the_next_model_call(tmp_path: Path) -> None:

@@ -67,10 +67,12 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     def provider(self, model: str | None) -> Provider:
         """The provider, with the profile for small models around it if that was asked for or the model is small."""
         env = self.env
+        if "give_up_after" in self.spec.extra:  # what was typed counts, not the environment
+            env = {name: value for name, value in env.items() if name != "TREADLE_RETRY_SECONDS"}
         if model is not None and self.settings.model:  # a short name without a mapping stands for this
             env = {**env, "TREADLE_MODEL": env.get("TREADLE_MODEL") or self.settings.model}
         try:
-            provider = resolve(model, env, self.models)
+            provider = resolve(model, env, self._models())
         except ConfigError as error:
             if model is None or model != self.settings.model or model == self.spec.model:
                 raise
@@ -82,6 +84,16 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         from treadle.agent.providers.small import SmallModel
 
         return SmallModel(provider, profile, self.spec.cwd)
+
+    def _models(self) -> ModelSettings:
+        """With how often and how long a failing service is asked again, where that was said for this session."""
+        given = self.spec.extra
+        retry = self.models.retry
+        if (tries := given.get("retries")) is not None:
+            retry = msgspec.structs.replace(retry, tries=tries + 1)
+        if (seconds := given.get("give_up_after")) is not None:
+            retry = msgspec.structs.replace(retry, patience=seconds, reset_patience=seconds)
+        return msgspec.structs.replace(self.models, retry=retry)
 
     def persona(self, provider: Provider) -> str | None:
         """The system prompt that was given, or is for small models; None: our usual one."""

@@ -6,10 +6,11 @@ session turns that into the end of the turn.
 """
 
 import asyncio
+import re
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from itertools import groupby
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from itertools import groupby, takewhile
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -38,6 +39,7 @@ from treadle.errors import (
     MaxIterations,
     ProviderError,
     TimedOut,
+    ToolError,
     TreadleError,
 )
 from treadle.events import (
@@ -96,7 +98,7 @@ class TurnBudget:
         return TimedOut(f"the turn took more than {self.limits.max_seconds:g} s")
 
 
-# Notices when an agent goes round in circles: the same tool calls with the same results, again and again.
+# Notices when an agent goes round in circles, and tells the model so, twice, before it ends the turn.
 #
 # Waiting is not looping. The same calls with other results are progress, and polling a build gives the same result
 # for a while: so a slow step may be repeated more often than a fast one.
@@ -108,6 +110,13 @@ SLOW_TIMES = 20
 """A slow step may be repeated this many times as often as the threshold says."""
 CHANGING_TIMES = 20
 """The same for a fast step whose results differ."""
+FRUITLESS_TIMES = 4
+"""The same for steps that fail alike, and for steps that were all seen before, in any order."""
+NUDGE = "Note: {what}. Doing it again will not help: use what you know, try another way, or say what keeps you from it."
+HARDER = (
+    "Note: {what}, although you were told. Stop doing that now. Do something else, or answer with what you have; "
+    "after {left} more the turn is ended."
+)
 
 
 class RepeatedStep(msgspec.Struct, frozen=True):
@@ -116,41 +125,98 @@ class RepeatedStep(msgspec.Struct, frozen=True):
     calls: bytes
     results: bytes
     slow: bool
+    failure: str
+    """What failed, without what differs from one try to the next; empty when something succeeded."""
+    new: bool
+
+    def same(self, other: "RepeatedStep") -> bool:
+        return (self.calls, self.results) == (other.calls, other.results)
 
 
 class Repeats:
-    """`threshold` rounds of the same step, or of the same cycle of up to four steps, are a loop. 0 turns it off."""
+    """`threshold` rounds of the same step, or of the same cycle of up to four steps, are a loop: the model is told,
+    told again, and at three times as many the turn ends. 0 turns it off. `strict` ends it at the threshold itself, as
+    the worker's protocol has it, and the model is told one round before."""
 
-    def __init__(self, threshold: int = 3) -> None:
+    def __init__(self, threshold: int = 3, *, strict: bool = False) -> None:
         self.threshold = threshold
+        self._last = threshold if strict else 3 * threshold
         self._steps: deque[RepeatedStep] = deque(
             maxlen=max(threshold, 1) * max(LONGEST_CYCLE * SLOW_TIMES, CHANGING_TIMES)
         )
+        self._seen: set[tuple[bytes, bytes]] = set()
 
-    def note(self, calls: Iterable[ToolCall], results: Sequence[str] = (), seconds: float = 0.0) -> None:
-        """Note one reply's tool calls, their results and how long they took. Raises LoopDetected."""
+    def note(
+        self, calls: Sequence[ToolCall], results: Sequence[str] = (), seconds: float = 0.0, failure: str = ""
+    ) -> str:
+        """Note one reply's tool calls, their results and how long they took. Returns what the model is to be told, if
+        anything. Raises LoopDetected."""
         if self.threshold <= 0:
-            return
-        self._steps.append(RepeatedStep(_key(calls), _digest(results), seconds >= SLOW_SECONDS))
-        steps = list(self._steps)
+            return ""
+        key, slow = (_key(calls), _digest(results)), seconds >= SLOW_SECONDS
+        self._steps.append(RepeatedStep(*key, slow, failure, slow or key not in self._seen))
+        self._seen.add(key)
+        steps = list(self._steps)[::-1]
+        notices = [self._notice(*kind) for kind in self._kinds(steps)]
+        return next(filter(None, notices), "")
+
+    def _kinds(self, steps: list[RepeatedStep]) -> Iterator[tuple[str, int, int, int]]:
+        """For each kind of repetition: what is repeated, how often it came, how often it may, the steps of a round."""
+        round_and_round = False
         for length in range(1, LONGEST_CYCLE + 1):
-            rounds = self.threshold * (SLOW_TIMES if any(step.slow for step in steps[-length:]) else 1)
-            if _same(steps, length, rounds):
-                what = "the same tool calls" if length == 1 else f"the same cycle of {length} tool calls"
-                raise _looped(
-                    f"{what} came {rounds} times in a row, with the same results", rounds, length, self.threshold
-                )
-        rounds = self.threshold * CHANGING_TIMES
-        last = steps[-rounds:]
-        if len(last) == rounds and len({step.calls for step in last}) == 1 and not any(step.slow for step in last):
-            what = f"the same tool calls came {rounds} times in a row, one right after the other"
-            raise _looped(what, rounds, 1, self.threshold)
+            rounds, rest = divmod(_periodic(steps, length), length)
+            round_and_round = round_and_round or rounds > 1
+            if rounds < 2 or rest or _is_cycle(steps[:length]):
+                continue
+            last = self.threshold * SLOW_TIMES if any(step.slow for step in steps[:length]) else self._last
+            what = "the same tool calls" if length == 1 else f"the same cycle of {length} tool calls"
+            yield f"{what} came {rounds} times in a row, with the same results", rounds, last, length
+        first = steps[0]
+        same = _leading(steps, lambda step: step.calls == first.calls and not step.slow)
+        what = f"the same tool calls came {same} times in a row, one right after the other"
+        yield what, same, self.threshold * CHANGING_TIMES, 1
+        fruitless = self.threshold * FRUITLESS_TIMES
+        alike = _leading(steps, lambda step: bool(first.failure) and step.failure == first.failure)
+        yield f"{alike} calls in a row failed in the same way", alike, fruitless, 1
+        if not round_and_round:
+            old = _leading(steps, lambda step: not step.new)
+            yield f"{old} steps in a row did what was done before, with the same results", old, fruitless, 1
+
+    def _notice(self, what: str, rounds: int, last: int, length: int) -> str:
+        if rounds >= last:
+            raise _looped(what, rounds, length, self.threshold)
+        first, second = max(last // 3, 2), last * 2 // 3
+        if rounds < 2 or rounds not in (first, second):
+            return ""
+        words = NUDGE if rounds == first else HARDER
+        return words.format(what=what, left=last - rounds)
 
 
-def _same(steps: list[RepeatedStep], length: int, rounds: int) -> bool:
-    """Whether the last steps are this many rounds of one cycle."""
-    seen = [(step.calls, step.results) for step in steps[-length * rounds :]]
-    return len(seen) == length * rounds and seen == seen[:length] * rounds
+def _leading(steps: Iterable[RepeatedStep], wanted: Callable[[RepeatedStep], bool]) -> int:
+    return sum(1 for _ in takewhile(wanted, steps))
+
+
+def _periodic(steps: Sequence[RepeatedStep], length: int) -> int:
+    """How many of the newest steps, which come first, are those of one cycle."""
+    again = takewhile(lambda pair: pair[0].same(pair[1]), zip(steps, steps[length:], strict=False))
+    return min(length, len(steps)) + sum(1 for _ in again)
+
+
+def _is_cycle(steps: Sequence[RepeatedStep]) -> bool:
+    """Whether they are rounds of a shorter cycle themselves."""
+    parts = [part for part in range(1, len(steps)) if len(steps) % part == 0]
+    return any(_periodic(steps, part) == len(steps) for part in parts)
+
+
+def failure(calls: Iterable[ToolCall], results: Iterable[ToolResult]) -> str:
+    """What failed, in words that are the same for every try that fails alike; empty unless all calls failed."""
+    found = []
+    for call, result in zip(calls, results, strict=True):
+        if result.ok and not re.search(r"\[exit code [1-9]\d*\]", result.text):
+            return ""
+        text = result.text if result.ok else result.text.partition("\n")[0][:80]
+        found.append(f"{call.name}: " + re.sub(r"([\"'`]).*?\1|\d+", "", text))
+    return "\n".join(found)
 
 
 def _looped(what: str, rounds: int, length: int, threshold: int) -> LoopDetected:
@@ -183,6 +249,7 @@ PARALLEL_READS = 8
 """Calls of one reply that run at the same time."""
 CONTINUATIONS = 3
 CONTINUE = "Your reply was cut off. Go on exactly where it stopped, without repeating anything."
+CUT = "the output limit cut this call off before it was complete, so nothing was done"
 DELTAS_BETWEEN_PAUSES = 64
 """Pieces of a reply between two looks whether slow readers of the log must be waited for."""
 
@@ -252,6 +319,8 @@ class TurnLoop:
         self._answers: list[str] = []
         self._partial: list[str] = []
         self._continued = 0
+        self._cut = ""
+        """The call that the output limit has cut off, if any."""
 
     async def run(self, message: UserMessage) -> TurnEnded:
         self.turn.hears = True
@@ -274,10 +343,11 @@ class TurnLoop:
             reply = await self._reply()
             calls = reply.message.calls
             if calls:
+                self._cut = calls[-1].id if reply.finish == "length" and not _complete(calls[-1]) else ""
                 began = time.monotonic()
                 await self._run_calls(calls)
                 await self._batch_over(calls)
-                parts.repeats.note(calls, self._results(calls), time.monotonic() - began)
+                self._note_repeats(calls, time.monotonic() - began)
             elif reply.finish == "length" and self._continued < CONTINUATIONS:
                 self._continued += 1
                 parts.context.add(UserMessage(text=CONTINUE), turn.id)
@@ -287,11 +357,19 @@ class TurnLoop:
             self._continued = 0
             self._hear()
 
-    def _results(self, calls: Sequence[ToolCall]) -> list[str]:
+    def _results(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         """The results of the calls of one reply, in their order."""
         recent = self.parts.context.messages[-2 * len(calls) :]
-        found = {message.call: message.text for message in recent if isinstance(message, ToolResult)}
-        return [found.get(call.id, "") for call in calls]
+        found = {message.call: message for message in recent if isinstance(message, ToolResult)}
+        return [found.get(call.id, ToolResult(call=call.id, name=call.name, text="")) for call in calls]
+
+    def _note_repeats(self, calls: Sequence[ToolCall], seconds: float) -> None:
+        """A model that goes round in circles is told so before the turn is ended for it."""
+        results = self._results(calls)
+        texts = [result.text for result in results]
+        if nudge := self.parts.repeats.note(calls, texts, seconds, failure(calls, results)):
+            self.parts.emit(Warned(message=f"the model was told: {nudge}", code="repeats"))
+            self.parts.context.add(UserMessage(text=nudge), self.turn.id)
 
     def _hear(self) -> None:
         while self.turn.steering:
@@ -459,7 +537,7 @@ class TurnLoop:
         """Hooks learn of all calls of a reply together, and may say something to the model."""
         names = ("tool_name", "tool_input", "tool_use_id", "tool_response")
         every = zip(calls, self._results(calls), strict=True)
-        ran = [dict(zip(names, (call.name, call.arguments, call.id, result), strict=True)) for call, result in every]
+        ran = [dict(zip(names, (call.name, call.arguments, call.id, got.text), strict=True)) for call, got in every]
         if more := (await self.parts.hooks.event("PostToolBatch", {"tool_calls": ran})).context:
             self.turn.steering.append(more)
 
@@ -528,6 +606,8 @@ class TurnLoop:
         parts = self.parts
         plain: Any = {}
         try:
+            if call.id == self._cut:
+                raise ToolError(CUT, hint="do it in smaller parts, such as a long file in several calls")
             known = parts.tools.known(call.name)
             plain = toolbox.values(call.name, call.arguments, parts.tools.get(known) if known else None)
             tool = parts.tools.get(call.name)
@@ -619,6 +699,15 @@ class TurnLoop:
             except TreadleError as error:
                 refused = error
         return (await settle() if settle is not None else ""), refused
+
+
+def _complete(call: ToolCall) -> bool:
+    """Whether its arguments are whole: one that was cut off before the first has none."""
+    try:
+        msgspec.json.decode(call.arguments)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+    return True
 
 
 def _joined(text: str, more: str) -> str:

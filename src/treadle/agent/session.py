@@ -556,7 +556,7 @@ class NativeSession(BaseSession):
             cache_key=(self._parent or self).id,
             context=self.context,
             budget=budget,
-            repeats=Repeats(self.configuration.limits.repeats),
+            repeats=Repeats(self.configuration.limits.repeats, strict=bool(self.spec.extra.get("strict_repeats"))),
             hooks=self._hooks,
             permit=self.permissions.permit,
             tool_context=partial(self._tool_context, turn),

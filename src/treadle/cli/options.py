@@ -232,6 +232,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_turns: int | None = RUN.option("Stop after N model calls.", "N", type=click.IntRange(1))
     max_budget_usd: float | None = RUN.option("Stop at this cost.", "X", type=Amount())
     timeout: float | None = RUN.option("Stop after S seconds.", "S", type=Amount())
+    retries: int | None = RUN.option("Ask a failing model service again N times at most.", "N", type=click.IntRange(0))
+    give_up_after: float | None = RUN.option("Ask it again for S seconds at most.  [default: 300]", "S", type=Amount())
     continue_last: bool = RUN.flag("Go on with the last session here.", names="-c --continue")
     resume: str | None = RUN.option("Go on with a session, by id, its beginning, or name.", "ID", names="-r --resume")
     fork_session: bool = RUN.flag("With -c or -r: go on in a copy.")
@@ -307,6 +309,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             extra["context_tokens"] = tokens(str(self.autocompact), "--autocompact")
         styled = {"output_style": theirs.output_style, "language": theirs.language, "main_agent": theirs.main_agent}
         extra |= {name: value for name, value in styled.items() if value}
+        asked = {"retries": self.retries, "give_up_after": self.give_up_after}
+        extra |= {name: value for name, value in asked.items() if value is not None}
         if self.as_agent:
             hints = (f"programs are {', '.join(self._programs())}",)
             extra |= {"as_agent": self.as_agent, "agent_hints": hints}

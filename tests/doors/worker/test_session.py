@@ -114,7 +114,7 @@ def test_what_is_asked_for_is_in_the_spec_and_what_is_not_declared_is_warned_abo
     assert spec.limits == Limits(max_iterations=1, max_cost_usd=0.5, max_tokens=9, max_seconds=3)
     assert spec.instructions.system == "be brief" and session_spec(CONFIG, {}, str).instructions.system is None
     assert spec.routine == ("iterations", "toolset") and session_spec(CONFIG, {}, str).routine == ("iterations",)
-    assert spec.extra == {"grace": 0.8} and spec.tools.offered == config.tools
+    assert spec.extra == {"grace": 0.8, "strict_repeats": True} and spec.tools.offered == config.tools
 
 
 @pytest.mark.parametrize(

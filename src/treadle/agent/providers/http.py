@@ -102,7 +102,9 @@ async def retrying(
             return
         except ProviderError as error:
             wait = policy.wait(tried, error)
-            if answering or policy.gives_up(tried, clock.now() - began, wait, error):
+            if answering or policy.gives_up(tried, passed := clock.now() - began, wait, error):
+                if tried > 1 and not answering:
+                    error.message += f" (asked {tried} times in {passed:.0f} s)"
                 raise
             if _is_reset(wait, error):
                 began += wait  # waiting for a limit to reset is not a failure of the service

@@ -196,7 +196,7 @@ def session_spec(config: InitConfig, environ: Mapping[str, str], warn: Callable[
         start=Start(resume=config.resume if config.asked("resume") else None),
         answers=config.asked("answers"),
         env=_provider(environ),
-        extra={"grace": GRACE},
+        extra={"grace": GRACE, "strict_repeats": True},
     )
 
 
