@@ -9,11 +9,14 @@ import pytest
 
 from tests.drivers.programs import KEY, PROGRAMS, environment, install
 from tests.drivers.scenarios import DONE, HELLO, Played, Scenario, play, script
+from treadle.agent.providers.script import CallLine, Script, ScriptedReply, UsageLine
 from treadle.agents import _load
 from treadle.drivers.agent import DrivenAgent
 from treadle.drivers.card import cards, launch_of
-from treadle.events import Message, ToolEnded, ToolStarted, TurnEnded, TurnStarted, Usage
+from treadle.events import Message, ToolEnded, ToolStarted, TurnEnded, TurnStarted, Usage, Warned
+from treadle.gateway.recording import CallReplay
 from treadle.io.sandbox import methods
+from treadle.session import Limits
 from treadle.settings.config import AgentSettings
 from treadle.testing.server import ModelServer
 
@@ -83,8 +86,6 @@ async def test_the_events_are_the_same_and_the_program_has_no_key(name: str, tmp
 @pytest.mark.skipif(methods.available().method is None, reason="this machine can confine nothing")
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_command_of_the_program_finds_no_key(name: str, tmp_path: Path) -> None:
-    from treadle.agent.providers.script import CallLine, Script, ScriptedReply
-
     work = tmp_path / "work"
     work.mkdir()
     tool, arguments = PROGRAMS[name].tools.shell(f"({LOOK}) > seen.txt 2>&1")
@@ -103,8 +104,6 @@ async def test_a_command_of_the_program_finds_no_key(name: str, tmp_path: Path) 
 async def test_a_recorded_run_is_replayed_to_the_same_tree_and_a_changed_prompt_is_found(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from treadle.gateway.recording import CallReplay
-
     monkeypatch.setenv("TREADLE_HOME", str(tmp_path / "state"))
     work, home, program = tmp_path / "work", tmp_path / "home", PROGRAMS[name]
     trees, calls = [], []
@@ -124,3 +123,25 @@ async def test_a_recorded_run_is_replayed_to_the_same_tree_and_a_changed_prompt_
             for place in (work, home):
                 place.rename(tmp_path / f"{place.name}-{number}")
     assert trees == [["marker.txt"]] * 3 and len(set(calls)) == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_limit_stops_it_before_the_call_that_does_not_fit_and_says_so(name: str, tmp_path: Path) -> None:
+    """Each call takes 30,000 tokens of 70,000, and the model would go on for ever."""
+    work = tmp_path / "work"
+    work.mkdir()
+    tool, arguments = PROGRAMS[name].tools.shell("echo again")
+    used = UsageLine(input=30_000, output=10)
+    calls = tuple(
+        ScriptedReply(call=(CallLine(name=tool, arguments=arguments, id=f"call_{number}"),), usage=used)
+        for number in range(20)
+    )
+    async with ModelServer(Script(reply=calls)) as server:
+        scenario = Scenario("limit", ("go on",), lambda played: None)
+        limits = Limits(max_tokens=70_000)
+        async with play(driven(name, tmp_path / "home", server.url), scenario, work, limits=limits) as played:
+            pass
+        assert len(server.asked) <= 3
+    (end,) = played.ends
+    told = f"{end.error} {end.text} {[event.message for event in played.of(Warned)]}"
+    assert "does not fit" in told or "tokens are used" in told, told

@@ -38,7 +38,7 @@ from treadle.io.peer import Patience, Peer
 from treadle.io.rpc import CallFailed, Rpc
 from treadle.io.tasks import within
 from treadle.policy.guess import access_of
-from treadle.session import Access, AgentInfo, Answer, Change, Mode, ModelMenu, SessionSpec, StoredSession
+from treadle.session import Access, AgentInfo, Answer, Change, Mode, ModelMenu, ModelWire, SessionSpec, StoredSession
 from treadle.sessions import abilities
 from treadle.sessions.abilities import changed_effort, effort_of
 from treadle.sessions.session import BaseSession, Turn, new_id
@@ -80,7 +80,9 @@ CAPABILITIES: dict[str, Level] = dict.fromkeys(
 
 class ExecSession(BaseSession):
     def __init__(self, card: Card, spec: SessionSpec, launch: Launch, env: dict[str, str], patience: Patience) -> None:
-        info = AgentInfo(name=card.name, capabilities={**card.capabilities, **CAPABILITIES}, mode=spec.mode)
+        wire = ModelWire(why="codex exec is a new program for each turn, which is given the key")
+        levels = {**card.capabilities, **CAPABILITIES}
+        info = AgentInfo(name=card.name, capabilities=levels, mode=spec.mode, wire=wire)
         # Its own sandbox keeps to the mode plan, so the rules alone are lacking: the warning below says so.
         gaps = abilities.narrowed(card.name, card.capabilities, {**info.capabilities, "rules": "emulated"}, spec)
         super().__init__(spec.start.resume or new_id("session"), info)
