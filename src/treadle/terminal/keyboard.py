@@ -6,9 +6,9 @@ import os
 import time
 from collections.abc import Mapping
 
-from treadle.errors import ConfigError
+from treadle.errors import ConfigError, PeerExited
 from treadle.light import TYPE_CHECKING, Any
-from treadle.terminal.states import AT_WORK, SETTLE_MAX, SETTLED, STARTING, SUBMITTED, SUBMITTED_MAX, UNKNOWN
+from treadle.terminal.states import ANSWERING, AT_WORK, SETTLE_MAX, SETTLED, STARTING, SUBMITTED, SUBMITTED_MAX, UNKNOWN
 from treadle.wire.terminal import frames as wire
 
 if TYPE_CHECKING:
@@ -103,6 +103,21 @@ def type_text(client: Client, detail: dict[str, Any], data: bytes, enter: bool, 
 def answer(client: Client, key: bytes, to: str = "") -> dict[str, Any] | None:
     """Answer what the program asks, in the dialog with this id, with one key. Returns None, or why not."""
     return _typed(client, key, wire.ANSWERS, to)
+
+
+def asked_again(client: Client, before: str) -> str:
+    """The id of the dialog if the program asks the same as in this one, which was answered: it may have ignored the
+    key. Empty as soon as it does something else, or when nothing has come of it for a while."""
+    deadline = time.monotonic() + ANSWERING / 1000
+    while before and time.monotonic() < deadline:
+        try:
+            now = client.detail()["state"].get("dialog") or ""
+        except PeerExited:
+            break
+        if now != before:
+            return now if now.partition("-")[2] == before.partition("-")[2] else ""
+        time.sleep(0.05)
+    return ""
 
 
 def _typed(client: Client, data: bytes, how: int, to: str = "") -> dict[str, Any] | None:

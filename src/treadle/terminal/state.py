@@ -94,10 +94,11 @@ NO_ANSWER = re.compile(rb"\x1b[\[O][0-9;?<=>]*[ -/]*[@-~]|\t")
 class Dialog:
     """One appearance of a dialog. Two that look alike have different ids."""
 
-    def __init__(self, number: int, content: str, asks: str, age: int) -> None:
+    def __init__(self, number: int, content: str, asks: str, now: int, age: int) -> None:
         self.asks = asks
         self.id = f"{number}-{crc32(content.encode()) & 0xFFFFFF:06x}"
         self.content = content
+        self.since = now - age
         self.appeared = clock_gettime(CLOCK_BOOTTIME) - age / 1000
         self.answered: int | None = None
         """How much output there was when a key was typed that may have ended it."""
@@ -120,25 +121,25 @@ class Dialogs:
         self._before: Dialog | None = None
         self._count = 0
 
-    def look(self, verdict: Verdict, output: int, quiet: int, rested: Callable[[], bool]) -> None:
+    def look(self, verdict: Verdict, output: int, now: int, quiet: int, rested: Callable[[], bool]) -> None:
         """A look has found a dialog, or none, on a screen that has not changed for `quiet` milliseconds."""
         content = verdict.content
-        now, before = self.current, self._before
-        if now and now.answered is not None and now.content != content and not self.keys_read():
+        mine, before = self.current, self._before
+        if mine and mine.answered is not None and mine.content != content and not self.keys_read():
             return  # what has changed is only the echo of the key
         if not content:
-            self._before, self.current = now or before, None
-        elif now and now.content == content:
-            if now.answered is not None and output > now.answered and rested():
-                self._new(verdict, quiet)
+            self._before, self.current = mine or before, None
+        elif mine and mine.content == content:
+            if mine.answered is not None and output > mine.answered and rested():
+                self._new(verdict, now, quiet)
         elif before and before.content == content and before.answered is None:  # it was only being redrawn
-            self._before, self.current = now, before
+            self._before, self.current = mine, before
         else:
-            self._new(verdict, quiet)
+            self._new(verdict, now, quiet)
 
-    def _new(self, verdict: Verdict, quiet: int) -> None:
+    def _new(self, verdict: Verdict, now: int, quiet: int) -> None:
         self._count += 1
-        self._before, self.current = self.current, Dialog(self._count, verdict.content, verdict.message, quiet)
+        self._before, self.current = self.current, Dialog(self._count, verdict.content, verdict.message, now, quiet)
 
     def typed(self, data: bytes, output: int, by: int) -> None:
         """Something is typed, which may answer it."""
@@ -666,7 +667,7 @@ class Watch:
         self._at.looked, self._stale = now, False
         accepted = self._accepted
         verdict = self._judge(now)
-        self.dialogs.look(verdict, self.view.total, self.quiet(now), lambda: self._at_rest_again(now))
+        self.dialogs.look(verdict, self.view.total, now, self.quiet(now), lambda: self._at_rest_again(now))
         verdict = self._legal(self._after_enter(verdict, now))
         if accepted.verdict is None:
             accepted.since = self._at.started
@@ -848,6 +849,16 @@ class Watch:
         answered = dialog is not None and dialog.answered is not None
         return verdict.state in WAITING and answered and typed is not None and now - typed < ANSWERING
 
+    def _not_ready(self, verdict: Verdict, now: int) -> bool:
+        """Whether a dialog is not drawn yet, or still ignores keys."""
+        if verdict.state not in WAITING:
+            return False
+        return not verdict.content or now < self._hears_at()
+
+    def _hears_at(self) -> int:
+        dialog, detector = self.dialogs.current, self.agent.detector
+        return dialog.since + detector.deaf_ms if dialog and detector else 0
+
     def _slow(self, verdict: Verdict) -> bool:
         """Whether it is unknown only because we are too slow, which passes."""
         return verdict.source == PROCESS and not self.pulse.stopped
@@ -871,8 +882,7 @@ class Watch:
             "done": bool(verdict.state == "idle" and report and report.state == "done"),
             "settling": self._accepted.candidate is not None
             or self._answering(verdict, now)
-            or verdict.state in WAITING
-            and not verdict.content
+            or self._not_ready(verdict, now)
             or self._slow(verdict)
             or self.behind,
             "hint": self._wire.hint(now) if verdict.state == UNKNOWN else None,
@@ -953,7 +963,9 @@ class Watch:
             return [at.looked + QUIET]
         if verdict.source == PROCESS:
             return [at.late_until, at.looked + LOOK_LONGEST]
-        return [at.typed + ANSWERING] if at.typed is not None and verdict.state in WAITING else []
+        if verdict.state not in WAITING:
+            return []
+        return [self._hears_at(), *([at.typed + ANSWERING] if at.typed is not None else [])]
 
     # The terminal's modes...
 

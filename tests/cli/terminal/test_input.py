@@ -39,7 +39,9 @@ def test_wait_idle_tells_when_a_person_is_needed_and_send_does_not_press_buttons
     shell("send", "agent", "hello", code=3)
     shell("send", "agent", "--enter", code=3)
     shell("send", "agent", "1", code=3)
-    shell("send", "agent", "--answer", "1")
+    asked = json.loads(shell("status", "agent", "--json"))["state"]["dialog"]
+    done = shell.run("send", "agent", "--answer", "1", "--to", asked)
+    assert done.returncode == 0 and "asks the same again" in done.stderr
     shell("send", "agent", "yes", "--enter", "--anyway")
     until(lambda: "1yes" in shell.written("agent"))
 

@@ -336,8 +336,11 @@ def _answer(where: Place, given: Arguments, words: list[str]) -> int:
     if words or given.flags or not key:
         raise UsageError("--answer types one key, and nothing else")
     with connect(where) as client:
-        refused = keyboard.answer(client, key, given.get("--to") or "")
-    return 0 if refused is None else refuse(where, refused)
+        if refused := keyboard.answer(client, key, given.get("--to") or ""):
+            return refuse(where, refused)
+        if again := keyboard.asked_again(client, given.get("--to") or ""):
+            warn(f"treadle: the key was typed; {where.id} asks the same again ({again}), or has ignored it")
+    return 0
 
 
 def _cancel(where: Place, number: int) -> int:

@@ -100,6 +100,7 @@ class Detector:
     - `ready`: what must be below the box before a session can be used, unless a title or a report says so.
     - `settle_ms`: how long its screen must be still before a box without a sign of work means idle, for agents that
       draw piece by piece.
+    - `deaf_ms`: for how long a dialog that has just appeared ignores keys.
     - `placeholder`: what an empty input box shows; `suggests`: whether it shows a suggested prompt there, behind the
       cursor; `box_note`: a line inside of the box that is not typed text.
     - `alone`: arguments that keep it from starting background processes which other sessions would use too.
@@ -115,6 +116,7 @@ class Detector:
         box: Box,
         signs: Sequence[Sign],
         settle_ms: int = 0,
+        deaf_ms: int = 0,
         suggests: bool = False,
         alone: Sequence[str] = (),
         resume: dict[str, list[str]] | None = None,
@@ -127,6 +129,7 @@ class Detector:
         self.box = box
         self.signs = tuple(signs)
         self.settle_ms = settle_ms
+        self.deaf_ms = deaf_ms
         self.suggests = suggests
         self.prompt, self.block, self.skip, self.end = (
             re.compile(patterns.get(part, NEVER)) for part in ("prompt", "block", "skip", "end")
@@ -156,6 +159,7 @@ KINDS: dict[str, type] = {
     **dict.fromkeys(("name", "prompt", "block", "skip", "end", "ready", "placeholder", "box_note"), str),
     **dict.fromkeys(("known_by", "signs", "alone"), list),
     "settle_ms": int,
+    "deaf_ms": int,
     "suggests": bool,
     "box": dict,
     "resume": dict,
