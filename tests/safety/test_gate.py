@@ -81,6 +81,21 @@ async def test_a_planted_file_reaches_no_ref_and_no_index(top: Path, way: str) -
         assert any(name in said for said in agent.said), (name, agent.said)
 
 
+async def test_a_branch_that_we_made_of_an_agents_work_does_not_count_as_the_persons(top: Path) -> None:
+    (top / ".envrc").write_text("evil")
+    git(top, "add", ".envrc")
+    tree = git(top, "write-tree")
+    git(top, "rm", "-qf", ".envrc")
+    git(top, "branch", "treadle/task", git(top, "commit-tree", "-m", "of a task", "-p", "HEAD", tree))
+    before = git(top, "rev-parse", "main")
+    agent = await worked(top, "git merge -q --ff-only treadle/task")
+    assert git(top, "rev-parse", "main") == before and ".envrc is a file that other programs obey" in agent.said[0]
+    (top / ".envrc").unlink()
+    git(top, "switch", "-q", "treadle/task")
+    agent = await worked(top, "echo x > file.txt; git commit -qam more")
+    assert agent.said == [] and git(top, "log", "-1", "--format=%s") == "more", "the person has it checked out"
+
+
 async def test_a_directory_that_would_be_a_repository_is_not_committed_in_one_step_or_in_two(top: Path) -> None:
     before = git(top, "rev-parse", "main")
     await worked(top, f"{REPOSITORY}; git add -f docs; git commit -qm repository")

@@ -26,6 +26,8 @@ from treadle.workspace.private_git import PRIVATE_REFS, Staged
 from treadle.workspace.store import GITLINK, Store
 from treadle.workspace.user_repository import ID, UserRepository
 
+AGENTS = "refs/heads/treadle/"
+"""The branches of what orders, tasks and sessions have done."""
 MOST_DOUBTFUL = 1000
 """Paths that are looked up in the person's refs. Of more than that, none passes."""
 HISTORY_SECONDS = 10.0
@@ -116,7 +118,7 @@ class TreeGate:
     def _not_held(self, doubtful: Sequence[Crossing]) -> list[str]:
         """The paths of which no ref of the person has, or had, what they become."""
         paths = sorted({path for path, _ in doubtful})
-        if not self.tips() or len(paths) > MOST_DOUBTFUL:
+        if not paths or not self.tips() or len(paths) > MOST_DOUBTFUL:
             return paths
         held = self.held(paths)
         left = [one for one in doubtful if not _holds(held[one.path], one.entry)]
@@ -176,8 +178,11 @@ class TreeGate:
 
 
 def persons_tips(user: UserRepository) -> list[str]:
-    refs = {name: at for name, at in user.refs().items() if not name.startswith(PRIVATE_REFS)}
-    return [*dict.fromkeys(at for at in (*refs.values(), user.head()) if ID.fullmatch(at))]
+    """What the person's refs are at: neither those that we keep, nor the branches that we make of agents' work, unless
+    the person has one checked out."""
+    head, refs = user.head(), user.refs()
+    own = [at for name, at in refs.items() if name == head or not name.startswith((*PRIVATE_REFS, AGENTS))]
+    return [*dict.fromkeys(at for at in (*own, head) if ID.fullmatch(at))]
 
 
 def waiting(
