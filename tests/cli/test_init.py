@@ -10,8 +10,9 @@ from click.testing import CliRunner, Result
 
 from tests.cli.chat.terminal import ChatTerminal
 from tests.installed import TREADLE, treadle
-from treadle.cli.project import check_command, init
+from treadle.cli.project import init
 from treadle.settings import config, trust
+from treadle.verification.finding import check_command
 
 
 @pytest.fixture
@@ -87,12 +88,11 @@ def test_a_person_answers_for_each_file(work: Path) -> None:
         ("tests/test_a.py", "", "python3 -m unittest"),
         ("test/test_a.py", "", "python3 -m unittest"),
         ("src/test_a.py", "", ""),
+        ("tests/test_a.py", "def test_a(): pass\n", "python3 -m pytest"),
     ],
 )
-def test_the_check_is_found_by_the_build_files(tmp_path: Path, name: str, text: str, command: str) -> None:
-    (tmp_path / name).parent.mkdir(exist_ok=True)
-    (tmp_path / name).write_text(text)
-    assert check_command(str(tmp_path)) == command
+def test_the_check_is_found_by_the_build_files(name: str, text: str, command: str) -> None:
+    assert check_command([name], {name: text}.get) == command
 
 
 def test_a_project_without_a_known_check_is_not_said_to_have_settings(work: Path) -> None:
@@ -116,7 +116,7 @@ def test_only_what_is_new_is_proposed_and_programs_see_what_was_done(
         (".treadle/config.toml", False),
         ("treadle coord setup claude", False),
     ]
-    assert proposed[1]["text"].startswith('[permissions]\nallow = ["Bash(make test)"]') and proposed[2]["text"] == ""
+    assert proposed[1]["text"].startswith('[verify]\ncheck = "make test"') and proposed[2]["text"] == ""
     assert not (work / "AGENTS.md").exists() and not trust.is_trusted(str(work))
     (work / "AGENTS.md").write_text("mine")
     done = json.loads(run(work, monkeypatch, "--json", "--yes").stdout)

@@ -7,8 +7,8 @@ import pytest
 
 from tests.io.sandbox.rooms import WRITES_TOO_MUCH, writing_counts
 from treadle.confinement import ResourceLimits
-from treadle.host.confine import run_check
 from treadle.io.sandbox import methods
+from treadle.sandboxed.checks import run_check
 from treadle.session import Confinement
 
 

@@ -18,10 +18,11 @@ from tests.io.sandbox.rooms import shown_place
 from tests.machines import path_without
 from tests.workspace.repositories import make
 from treadle.drivers.card import cards
-from treadle.host.confine import Cage, asked_by_order
+from treadle.host.confine import Cage
 from treadle.host.job import Job
 from treadle.host.signing import key_path, make_key
 from treadle.io.sandbox import methods
+from treadle.sandboxed.checks import asked_by_order
 from treadle.session import Confinement
 from treadle.wire.sidecar.connection import NO_POLICY
 

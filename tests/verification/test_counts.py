@@ -2,7 +2,7 @@
 
 import pytest
 
-from treadle.verification.counts import Counts, counted
+from treadle.verification.evidence import Counts, counted
 
 CARGO = """\
 test result: ok. 1 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.00s

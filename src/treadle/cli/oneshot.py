@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from treadle.doors.oneshot.greeting import Heard, SchemaCheck
     from treadle.doors.oneshot.hooks import HostHooks
     from treadle.doors.oneshot.run import Hosting
+    from treadle.sandboxed.turns import TurnCheck
     from treadle.settings.claude import ClaudeSettings
 
 
@@ -94,7 +95,12 @@ class RunFlags(msgspec.Struct, frozen=True, kw_only=True):
     verbose: bool = ONCE.flag("stream-json: also system, assistant and user lines.")
     partial: bool = ONCE.flag("stream-json: also raw message events.", names="--include-partial-messages")
     json_schema: str | None = ONCE.option("The answer must fit it. It may also be the schema itself.", "FILE")
-    strict_exit: bool = ONCE.flag("130 interrupted, 3 limit, 4 denied or incomplete, 124 timed out.")
+    strict_exit: bool | None = ONCE.switch(
+        "130 interrupted, 3 limit, 4 denied, incomplete or not verified, 5 contradicted by the check, 124 timed out. "
+        "Default: where CI is set."
+    )
+    verify: str | None = ONCE.option("Check what was changed with this command, in place of the project's own.", "CMD")
+    no_verify: bool = ONCE.flag("Do not check what was changed.")
     output_file: str | None = ONCE.option("Write there, not to stdout.", "FILE", type=click.Path(dir_okay=False))
     last_message: str | None = ONCE.option(metavar="FILE", type=click.Path(dir_okay=False))
     """Where the answer is written, too."""
@@ -107,6 +113,19 @@ class RunFlags(msgspec.Struct, frozen=True, kw_only=True):
     mirror: bool = ONCE.flag(names="--session-mirror")
     permission_prompt_tool: str | None = ONCE.option()
     """Who permits: stdio, or mcp__SERVER__TOOL."""
+
+    @property
+    def strict(self) -> bool:
+        in_ci = os.environ.get("CI", "").lower() not in ("", "0", "false", "no", "off")
+        return in_ci if self.strict_exit is None else self.strict_exit
+
+    @property
+    def unchecked(self) -> str:
+        """Why nothing is checked; empty if it is."""
+        if self.no_verify:
+            return "--no-verify was given"
+        talks = self.input_format == "stream-json" and self.verify is None
+        return "prompts that come on stdin are checked only with --verify" if talks else ""
 
 
 def _flags(command: Any) -> Any:
@@ -129,6 +148,8 @@ def oneshot(prompt: str | None, **values: Any) -> None:
     Without PROMPT it is read from stdin; with one, piped stdin is added to it. Tools that would need your
     permission are refused and the work goes on without them: allow them with --allowed-tools or --permission-mode. A
     prompt that begins with / is a command of the session, such as /help or /agent parallel.
+
+    What it changed is checked by the project's own command, as in make test, and the result says whether that passes.
 
     Exit code: 0 done or interrupted, 1 failed.
     """
@@ -184,20 +205,22 @@ async def _run(text: str | None, options: RunOptions, flags: RunFlags) -> int:
         _note(note)
     telling = asyncio.create_task(_tell_warnings(session.events(after=-1, observer=True)))
     permissions = None
+    verifier = _verifier(run)
     try:
         if run.permitting:
             permissions = asyncio.create_task(_put_to_tool(session, run.permitting, run.hosted))
-        runner = _runner(run, session, stream, wire)
+        runner = _runner(run, session, stream, wire, verifier)
         if flags.hook_events and flags.output_format == "stream-json":
             from treadle.doors.oneshot.hooks import write_hook_lines
 
             write_hook_lines(session, run.hooks, runner)
         work, interrupt = _work(run, session, runner, stream, early)
-        broken = BROKEN_PIPE if flags.strict_exit else 1
+        broken = BROKEN_PIPE if flags.strict else 1
         return await _until_done(_reported(work, runner, flags.last_message), interrupt, stream, broken)
     finally:
         if permissions is not None:
             permissions.cancel()  # what is still asked needs no answer, and a host that answers is no longer read
+        verifier.close()
         await session.close()
         await telling
         if permissions is not None:
@@ -251,7 +274,17 @@ async def _opening(run: PreparedRun, stream: FdStream, wire: Connection, early: 
     return await find_agent(run.agent).open(spec)
 
 
-def _runner(run: PreparedRun, session: Session, stream: FdStream, wire: Connection) -> OneShot:
+def _verifier(run: PreparedRun) -> TurnCheck:
+    from treadle.sandboxed.turns import TurnCheck
+
+    if run.flags.verify is not None and run.flags.no_verify:
+        raise ConfigError("--verify and --no-verify do not go together", hint="leave one out")
+    return TurnCheck(
+        run.spec.cwd, run.flags.verify or "", off=run.flags.unchecked, note=_note if sys.stderr.isatty() else None
+    )
+
+
+def _runner(run: PreparedRun, session: Session, stream: FdStream, wire: Connection, verifier: TurnCheck) -> OneShot:
     extra, flags, spec = None, run.flags, run.spec
     if flags.verbose or flags.partial:
         from treadle.doors.oneshot.verbose import Verbose
@@ -270,12 +303,13 @@ def _runner(run: PreparedRun, session: Session, stream: FdStream, wire: Connecti
         session,
         flags.output_format,
         out=stream,
-        strict=flags.strict_exit,
+        strict=flags.strict,
         extra=extra,
         check=run.check,
         unknown_cost=flags.unknown_cost,
         wire=wire,
         hosting=_hosting(session, flags.mirror) if run.text is None else None,
+        verifier=verifier,
     )
 
 

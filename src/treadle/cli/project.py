@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import sys
 import time
@@ -18,10 +17,11 @@ from treadle.cli.heimdall import COMMANDS, OF_TREADLE, run
 from treadle.cli.render import printable
 from treadle.coordination import hosts
 from treadle.errors import ConfigError, TreadleError
-from treadle.io.files import read_if_there, write_atomic
+from treadle.io.files import write_atomic
 from treadle.io.paths import here
 from treadle.settings import trust as store
 from treadle.settings import trust as trusted_projects
+from treadle.verification.finding import project_check
 
 # `treadle init`: prepare a repository for agents. Everything is shown first, and nothing is written unasked.
 
@@ -88,14 +88,17 @@ def _settle(proposal: Proposal, write: Callable[[], None], yes: bool, asks: bool
 
 
 def _proposals(top: str) -> Iterator[tuple[Proposal, Callable[[], None]]]:
-    check = check_command(top)
+    check, _ = project_check(top)
     guide, settings = os.path.join(top, "AGENTS.md"), os.path.join(top, SETTINGS)
     if not os.path.exists(guide):
         text = _guide(top, check)
         why = "what every agent reads before it begins; add what a new colleague would ask"
         yield Proposal(what="AGENTS.md", why=why, text=text), lambda: _write(guide, text)
     if check and not os.path.exists(settings):
-        rules = f"[permissions]\nallow = [{json.dumps(f'Bash({check})')}]  # agents may run the check without asking\n"
+        rules = (
+            f"[verify]\ncheck = {json.dumps(check)}  # run after work that changed files, on the branch's own tests\n\n"
+            f"[permissions]\nallow = [{json.dumps(f'Bash({check})')}]  # agents may run it without asking\n"
+        )
         why = "settings of this project, for those who trust it with `treadle trust`"
         yield Proposal(what=SETTINGS, why=why, text=rules), lambda: _write(settings, rules)
     for name in hosts.NAMES:
@@ -123,32 +126,6 @@ def _coordinate(name: str) -> None:
     run("setup", [name])
 
 
-def check_command(top: str) -> str:
-    """The command that tests this project, found by its build files; empty when none is known."""
-    makefile = _text(top, "Makefile") or _text(top, "makefile")
-    for target in ("test", "check"):
-        if re.search(rf"(?m)^{target}\s*:(?!=)", makefile):
-            return f"make {target}"
-    try:
-        script = json.loads(_text(top, "package.json") or "{}").get("scripts", {}).get("test", "")
-    except (ValueError, AttributeError):
-        script = ""
-    if script and "no test specified" not in script:
-        return "npm test"
-    for file, command in {"Cargo.toml": "cargo test", "go.mod": "go test ./..."}.items():
-        if os.path.exists(os.path.join(top, file)):
-            return command
-    config = _text(top, "pyproject.toml") + _text(top, "tox.ini") + _text(top, "setup.cfg") + _text(top, "pytest.ini")
-    if "pytest" in config:
-        return "python3 -m pytest"
-    return "python3 -m unittest" if _has_tests(top) else ""
-
-
-def _has_tests(top: str) -> bool:
-    names = [top, *(os.path.join(top, name) for name in ("tests", "test"))]
-    return any(re.fullmatch(r"test.*\.py", file) for name in names if os.path.isdir(name) for file in os.listdir(name))
-
-
 def _guide(top: str, check: str) -> str:
     parts = sorted(name for name in os.listdir(top) if os.path.isdir(os.path.join(top, name)) and name[0] not in "._")
     lines = [f"# {os.path.basename(top)}", ""]
@@ -158,10 +135,6 @@ def _guide(top: str, check: str) -> str:
         lines += ["Directories: " + ", ".join(f"`{name}/`" for name in parts[:20]) + ".", ""]
     lines += ["Keep changes small, and add a test for what you change."]
     return "\n".join(lines) + "\n"
-
-
-def _text(top: str, name: str) -> str:
-    return (read_if_there(os.path.join(top, name)) or b"").decode(errors="replace")
 
 
 # `treadle trust`: say which project directories may change settings, run hooks and start servers.

@@ -1,8 +1,5 @@
-"""The sandbox of a run, around its sidecar and around the check, and the check itself. An agent in this process
-confines its own commands.
-"""
+"""The sandbox of a run, around its sidecar and around its check. An agent in this process confines its own commands."""
 
-import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
@@ -12,52 +9,15 @@ from msgspec.structs import replace
 from treadle.drivers.confined import Enclosure, networked
 from treadle.errors import ConfigError
 from treadle.host.order import policy_of
-from treadle.io import scratch
-from treadle.io.process import child as children
 from treadle.io.sandbox import limits, methods
 from treadle.io.sandbox.places import Matches
-from treadle.io.sandbox.start import start
-from treadle.io.tasks import within
 from treadle.policy import patterns
-from treadle.policy.environment import reduced
-from treadle.policy.network import offline, parse_network, permitted
-from treadle.receipts.trace import Check, Covers, Enforced, Walls, best_effort
+from treadle.policy.network import parse_network, permitted
+from treadle.receipts.trace import Covers, Enforced, Walls, best_effort
 from treadle.sandboxed.confining import Confining, settled
 from treadle.session import Confinement, Limits, SessionSpec
 from treadle.settings import config
-from treadle.verification.checking import Checking
 from treadle.wire.sidecar.connection import PolicyProfile, WorkOrder
-from treadle.workspace.store import Store
-
-# Runs the person's command that checks the work.
-
-CHECK_SECONDS = 600.0
-
-
-async def run_check(
-    command: str, cwd: str, seconds: float = CHECK_SECONDS, confinement: Confinement | None = None
-) -> Check:
-    """Run the person's check command in the workspace; says whether the work is good."""
-    argv = ["sh", "-c", command]
-    async with await start(confinement, argv, cwd=cwd, env=reduced(os.environ), stderr="stdout") as child:
-        tail = children.Tail(8192)
-
-        async def collect() -> int:
-            while data := await child.stdio.read():
-                tail.feed(data)
-            return await child.wait()
-
-        try:
-            async with within(seconds):
-                code: int | None = await collect()
-        except TimeoutError:
-            code = None
-            tail.feed(f"\n[it did not end within {seconds:g} s]".encode())
-        if confinement is not None and confinement.network == "off" and code and (why := offline(tail.text)):
-            tail.feed(f"\n[{why}]".encode())
-        if exceeded := child.exceeded(tail.text if code else ""):
-            tail.feed(f"\n[{exceeded}]".encode())
-    return Check(command=command, exit_code=code, output_tail=tail.text)
 
 
 class Cage:
@@ -225,64 +185,3 @@ def _host(pattern: str) -> str:
 def _port(host: str) -> tuple[str, int]:
     name, _, port = host.partition(":")
     return name, int(port or 443)
-
-
-def asked_by_order(network: str, cwd: str, shown: Sequence[str] = ()) -> Confinement:
-    """The sandbox of an order that says what can be reached; what this machine's settings say goes before that."""
-    if not network or config.load(cwd).settings.network is not None:
-        return Confinement(use="possible", read_only=tuple(shown))
-    reach, hosts = parse_network(network)
-    return Confinement(use="possible", network=reach, hosts=hosts, read_only=tuple(shown))
-
-
-async def confined_check(
-    command: str, cwd: str, *, shown: Sequence[str] = (), setup: bool = False, network: str = ""
-) -> Check:
-    """Run a check outside of any run, in a sandbox where possible: what it runs was written by agents.
-
-    It can read the directories `shown` wherever they are, also in /tmp, which is private otherwise. It has the network
-    of a command, a `setup` that of the machine; `network` is what an order says about it.
-    """
-    asked = settled(asked_by_order(network, cwd, shown), config.load(cwd).settings)
-    confining = Confining(cwd, (), asked, session="check")
-    try:
-        return await run_check(command, cwd, confinement=confining.now() if setup else confining.for_command())
-    finally:
-        confining.close()
-
-
-async def verified_check(
-    store: Store,
-    base: str,
-    work: str,
-    command: str,
-    write: Callable[[str, str], str],
-    *,
-    setup: str = "",
-    shown: Sequence[str] = (),
-    network: str = "",
-    inside: str = "",
-    may_change: Sequence[str] = (),
-    plain: bool = False,
-) -> Check:
-    """Check what the tree `work` changes of the tree `base`, by the judge of the base, outside of any run. `plain`: run
-    the command on `work` once, and nothing else.
-
-    `write` writes a tree into a directory that does not exist yet and returns the directory to run in; it blocks. The
-    rest is as for `confined_check`.
-    """
-
-    async def run(tree: str) -> Check:
-        with scratch.directory("check") as directory:
-            here = await asyncio.to_thread(write, os.path.join(directory, "tree"), tree)
-            for each in filter(None, (setup, command)):
-                done = await confined_check(each, here, shown=shown, setup=each != command, network=network)
-                if not done.ok:
-                    break
-            return done
-
-    if plain:
-        return await run(work)
-    checking = Checking(store, command, run, inside=inside, may_change=may_change)
-    verified = await checking.verify(base, work)
-    return verified.main.proving(verified.evidence)

@@ -43,7 +43,7 @@ from treadle.host.conclusion import (
     with_workspace,
     write_copy,
 )
-from treadle.host.confine import Cage, run_check
+from treadle.host.confine import Cage
 from treadle.host.event_file import EventFile, encode_events
 from treadle.host.job import (
     CANCEL,
@@ -69,6 +69,7 @@ from treadle.policy.environment import reduced
 from treadle.receipts.artifacts import collect
 from treadle.receipts.trace import Check, Covers, Observed, Walls
 from treadle.receipts.work import Adjust, AgentWork, Sink, identity, manifest, passthrough
+from treadle.sandboxed.checks import run_check
 from treadle.sandboxed.repositories import bundle_inside
 from treadle.session import Agent, AgentInfo, Answer, SessionSpec
 from treadle.verification.checking import Checking

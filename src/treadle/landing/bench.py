@@ -257,7 +257,7 @@ class Bench:
         may_change: Sequence[str] = (),
     ) -> Check:
         """Check a commit in fresh directories, confined. `on`: only what it changes of that one, by its judge."""
-        from treadle.host.confine import verified_check
+        from treadle.sandboxed.checks import verified_check
 
         tip = await asyncio.to_thread(self.tip)
         base, work = [(await asyncio.to_thread(self.store.borrow_tree, each))[0] for each in (on or commit, commit)]

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Generic, TypeAlias, TypedDict, TypeVar, Unpack, get_type_hints, overload
 
 import msgspec
+from msgspec.structs import replace
 
 from treadle.agents import find_agent, takes_programs
 from treadle.errors import ConfigError, NotFound, ToolError
@@ -17,6 +18,7 @@ from treadle.events import AnyEvent, Asked, ErrorInfo, FileChanged, Outcome, Too
 from treadle.io.process.loop import run_async
 from treadle.io.tasks import end_tasks
 from treadle.policy.rules import parse_rule
+from treadle.sandboxed.turns import TurnCheck
 from treadle.session import (
     Agent,
     Answer,
@@ -38,6 +40,7 @@ from treadle.session import (
 )
 from treadle.sessions.served import ServedTurn
 from treadle.sessions.totals import Totals, TurnSummary, totals
+from treadle.verification.ending import CheckedEnding
 
 # The options of `query`, `run` and `open`, typed: a type checker refuses a wrong name and a wrong value.
 
@@ -55,6 +58,7 @@ class SessionOptions(TypedDict, total=False):
     pre_tool: Callable[[Use], Any] | None
     post_tool: Callable[[Use, str, bool], Any] | None
     stop: Callable[[str, str], Any] | None
+    verify: bool | str
 
     model: str | None
     mode: Mode | None
@@ -238,10 +242,13 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str
     error: ErrorInfo | None = None
     summary: TurnSummary
+    ending: CheckedEnding | None = None
+    """What the project's own check says about what was changed; None when the turn did not complete."""
 
     @property
     def ok(self) -> bool:
-        return self.outcome == "completed"
+        """Whether it completed, and the project's check does not contradict it."""
+        return self.outcome == "completed" and (self.ending is None or self.ending.state != "contradicted")
 
     @property
     def cost(self) -> float | None:
@@ -264,11 +271,15 @@ class TypedResult(Result, Generic[T], frozen=True, kw_only=True):
         return self.values[0]
 
 
-class Conversation:
-    """An open session. `turn` gives the events of one turn, `say` its result."""
+C = TypeVar("C", bound=Result)
 
-    def __init__(self, session: Session) -> None:
+
+class Conversation:
+    """An open session. `turn` gives the events of one turn, `say` its result, which says what was checked."""
+
+    def __init__(self, session: Session, check: TurnCheck | None = None) -> None:
         self.session = session
+        self._check = check
         self._served: ServedTurn | None = None
         self._failed: Exception | None = None
 
@@ -302,8 +313,10 @@ class Conversation:
         """The result of one turn. With `output_type` its `value` is the final answer as that type; an answer that does
         not fit is asked for again, twice.
         """
+        if self._check is not None:
+            await self._check.begin()
         if output_type is None:
-            return _result([event async for event in self.turn(prompt)], self.session.id)
+            return await self._checked(_result([event async for event in self.turn(prompt)], self.session.id))
         wanted = AnswerType(output_type)
         events: list[AnyEvent] = []
         asked = wanted.demanded(prompt)
@@ -315,12 +328,18 @@ class Conversation:
             if not result.ok:
                 return _typed(events, self.session.id, (), result.error)
             try:
-                return _typed(events, self.session.id, (wanted.read(result.text),), None)
+                value = wanted.read(result.text)
+                return await self._checked(_typed(events, self.session.id, (value,), None))
             except ValueError as error:
                 complaint = str(error)
                 asked = wanted.again(complaint)
         wrong = ErrorInfo(code="schema_mismatch", message=f"the answer does not fit output_type: {complaint}")
         return _typed(events, self.session.id, (), wrong)
+
+    async def _checked(self, result: C) -> C:
+        if self._check is None or result.outcome != "completed":
+            return result
+        return replace(result, ending=await self._check.ending(result.summary))
 
     async def denied(self, asked: Asked, error: Exception) -> None:
         """`on_ask` raised this: deny what was asked, end the turn, and raise it there."""
@@ -345,13 +364,15 @@ async def opened(**options: Unpack[SessionOptions]) -> AsyncIterator[Conversatio
     """A conversation, closed when the `async with` is left.
 
     `tools`: names of the agent's tools to offer, functions made with `@treadle.tool`, or both. `on_ask` answers
-    permissions and questions; without it, what would be asked is refused. `pre_tool`, `post_tool` and `stop` are hooks,
+    permissions and questions; without it, what would be asked is refused. `verify`: whether `say` and `run` check what
+    was changed, with the project's own command or this one. `pre_tool`, `post_tool` and `stop` are hooks,
     plain functions or coroutines. The others are the fields of SessionSpec: model, mode, rules, limits, system_prompt,
     append_system_prompt, resume, fork, session_id, name, persist, env ...
     """
     given: dict[str, Any] = dict(options)
     agent, on_ask = given.pop("agent", "native"), given.pop("on_ask", None)
     cwd, tools = os.path.abspath(_path(given.pop("cwd", "."))), given.pop("tools", None)
+    verify = given.pop("verify", True)
     pre_tool, post_tool, stop = (given.pop(name, None) for name in ("pre_tool", "post_tool", "stop"))
     names, own = taken(tools)
     program = OwnProgram(tools=own, pre_tool=_async(pre_tool), post_tool=_async(post_tool), stop=_async(stop))
@@ -362,12 +383,15 @@ async def opened(**options: Unpack[SessionOptions]) -> AsyncIterator[Conversatio
             f"the agent {found.name!r} cannot use tools and hooks of a program", hint="use agent='native' or 'claude'"
         )
     session = await found.open(spec)
-    conversation = Conversation(session)
+    off = "" if verify else "verify=False was given"
+    check = TurnCheck(cwd, verify if isinstance(verify, str) else "", off=off)
+    conversation = Conversation(session, check)
     answering = asyncio.create_task(_answer(conversation, on_ask)) if on_ask is not None else None
     try:
         yield conversation
     finally:
         await end_tasks(answering)
+        check.close()
         await session.close()
 
 

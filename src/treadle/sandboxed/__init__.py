@@ -14,8 +14,8 @@ Words:
 
 Flow: spec and settings go in (`settled`), a Confinement comes out for each program; after a program or turn, however it
 ended, what it left in files passes the gate, then commits come out of the private repository and move the user's refs.
-`IsolatedPlace` is the same for a task in a directory of its own. `claims` watches claims while a driven agent runs and
-changes its mounts.
+`IsolatedPlace` is the same for a task in a directory of its own. `checks` runs a person's check, confined, and `turns`
+that of the project on what a turn changed. `claims` watches claims while a driven agent runs and changes its mounts.
 
 Promises, and who keeps each:
     Under bubblewrap, nothing inside can write the user's git directory.                        confining
@@ -24,6 +24,7 @@ Promises, and who keeps each:
     Work of a killed session is found again and becomes a branch, or is shown to a person.      repositories
     A path that another claims while a driven agent runs becomes read-only for it.              claims
 
-`agent`, `drivers`, `host`, `fleet` and `cli` import it; it imports `workspace`, `settings`, `io`, `policy` and what is
-below. How the kernel enforces a Confinement is in `io/sandbox`; whether a call is asked about is in `policy`.
+`agent`, `drivers`, `host`, `fleet`, `library` and `cli` import it; it imports `verification`, `workspace`, `settings`,
+`io`, `policy` and what is below. How the kernel enforces a Confinement is in `io/sandbox`; whether a call is asked
+about is in `policy`.
 """

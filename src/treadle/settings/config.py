@@ -197,6 +197,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     agents: dict[str, AgentSettings] = {}
     terminal: dict[str, Any] = {}
     """Checked by the terminals, which read it themselves."""
+    verify: dict[str, Any] = {}
+    """Read from the project's commit, trusted or not, by what verifies work."""
 
     @property
     def mode(self) -> Mode | None:
@@ -525,7 +527,7 @@ def _narrowed(base: dict[str, Any], table: dict[str, Any], path: str, ignored: l
         elif key == "tools":
             offered = base.get("tools")
             narrowed[key] = [name for name in value if offered is None or name in offered]
-        else:
+        elif key != "verify":
             ignore(key)
     return narrowed
 

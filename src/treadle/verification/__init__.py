@@ -14,12 +14,13 @@ Words:
     evidence   what was checked and how it ended, by tree and command, with one word for all of it
 
 Flow: `judge` divides the changed files and builds the trees, `canary` plants what must fail, `checking` runs the
-check on them and `evidence` finds the word. `counts` reads from a runner's output how many tests ran.
+check on them and `evidence` finds the word, also from how many tests ran by the runner's own words. `finding` finds
+the command that checks a project, and `ending` says what a turn's ending is worth.
 
 Promises, and who keeps each:
     The work's own tests, runner and configuration do not decide its check.                     judge
     A check that cannot fail is not called passed.                                              checking
-    A check that ran no test is not called passed, where its runner says how many ran.          counts, evidence
+    A check that ran no test is not called passed, where its runner says how many ran.          evidence
     What was not checked is listed.                                                             evidence
 
 `host`, `landing` and the rooms above import it; it imports `workspace`, `policy` and what is below. It starts no

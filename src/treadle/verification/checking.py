@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from treadle.policy import patterns
-from treadle.verification.counts import counted
-from treadle.verification.evidence import CanaryResult, CheckEvidence, Corner, CornerResult, Ended, word_for
+from treadle.verification.evidence import CanaryResult, CheckEvidence, Corner, CornerResult, Ended, counted, word_for
 from treadle.verification.judge import Divided, divide, judge_for
 from treadle.workspace.changes import TreeEntry
 from treadle.workspace.store import Store
@@ -172,19 +171,26 @@ class Checking(Generic[R]):
         inside: str = "",
         may_change: Sequence[str] = (),
         prove: bool = False,
+        blame: bool = False,
     ) -> None:
+        """`prove`: whether a check that passes failed on the base. `blame`: whether one that fails passed there; then
+        it has a second try."""
         self._store = store
         self._command = command
         self._run = run
         self._inside = inside
         self._may_change = may_change
         self._prove = prove
+        self._blame = blame
+        self._flaky = False
         self._corners: list[CornerResult] = []
 
     async def verify(self, base: str, work: str) -> Verified[R]:
         """Check what the tree `work` changes of the tree `base`."""
         divided = await asyncio.to_thread(self._divide, base, work)
         main = shown = await self._corner("old judge", divided.checked)
+        if not main.ok and self._blame and (await self._corner("base", base)).ok:
+            main = shown = await self._once_more(divided.checked, main)
         if divided.judge:
             own = await self._corner("work", work)
             shown = own if main.ok and not own.ok else main
@@ -193,7 +199,7 @@ class Checking(Generic[R]):
         canaries: list[CanaryResult] = []
         if main.ok:
             canaries = await self._canaries(divided.checked, base)
-            if self._prove:
+            if self._prove and not self._flaky:
                 await self._corner("base", base)
         word, why = word_for(self._corners, canaries)
         evidence = CheckEvidence(
@@ -230,6 +236,13 @@ class Checking(Generic[R]):
         )
         return done
 
+    async def _once_more(self, tree: str, first: R) -> R:
+        """A check that fails only with the work may be flaky: the second try counts if it passes."""
+        again = await self._corner("old judge", tree)
+        self._flaky = again.ok
+        self._corners.pop(0 if again.ok else -1)
+        return again if again.ok else first
+
     async def _canaries(self, tree: str, base: str) -> list[CanaryResult]:
         """Each canary on the tree; one that is not noticed also on the base, for a check may never load the tests."""
         planted = await asyncio.to_thread(trees, self._store, tree)
@@ -253,6 +266,8 @@ class Checking(Generic[R]):
             missing.append("whether the check can fail: it does not run the test files")
         if all(each.counts is None for each in self._corners):
             missing.append("how many tests ran: the runner is unknown")
+        if self._flaky:
+            missing.append("why the check failed at the first try: it passed at the second")
         if all(each.corner != "base" for each in self._corners):
             missing.append("whether the check failed before the work")
         return missing

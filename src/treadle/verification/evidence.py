@@ -1,11 +1,14 @@
 """What was checked and how it ended: one record, with one word that follows from it."""
 
+import os
+import re
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias
+from functools import cache
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from treadle.verification.counts import Counts
+from treadle.io.files import read
 
 Word: TypeAlias = Literal["proven", "tested", "passed", "weak", "judge changed", "not run", "failed"]
 """From the best to the worst:
@@ -22,6 +25,16 @@ GOOD: frozenset[str] = frozenset(("proven", "tested", "passed"))
 Corner: TypeAlias = Literal["work", "old judge", "old product", "base"]
 """work: all of the work; old judge: its product with the base's judge; old product: the other way round."""
 Ended: TypeAlias = Literal["green", "red"]
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a runner said about its run."""
+
+    runner: str
+    ran: int
+    """Tests that passed or failed: not those that were skipped."""
+    failed: int = 0
+    skipped: int = 0
 
 
 class CornerResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -76,7 +89,8 @@ def word_for(corners: Sequence[CornerResult], canaries: Sequence[CanaryResult]) 
     if main.ended == "red":
         if work is not None and work.ended == "green":
             return "judge changed", "the check passes only with the tests or configuration that the work changed"
-        return "failed", "the check failed"
+        before = by.get("base")
+        return "failed", "the check failed" + (", as it does on the base" if before and before.ended == "red" else "")
     if work is not None and work.ended == "red":
         return "failed", "the check fails with the tests that the work added or changed"
     if main.counts is not None and main.counts.ran == 0:
@@ -97,3 +111,35 @@ def _lost(canary: CanaryResult) -> str:
     if canary.kind == "last":
         return "the check passes also when a test fails, which it does not on the base: the work ends it early"
     return "the check no longer loads the tests, which it does on the base"
+
+
+# How many tests ran, as their runner says. The code under test can print these words, too: no count is proof alone.
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+
+
+@cache
+def _runners() -> list[dict[str, Any]]:
+    import tomllib  # imported late: most runs count nothing
+
+    return list(tomllib.loads(read(os.path.join(os.path.dirname(__file__), "runners.toml")).decode())["runner"])
+
+
+def counted(output: str) -> Counts | None:
+    """What the runner whose words are in the output says; None if none is known."""
+    text = _COLOUR.sub("", output)
+    for runner in _runners():
+        signs = [found.group() for found in re.finditer(runner["sign"], text)]
+        if signs:
+            return _read(runner, signs[-1] if runner.get("last") else text)
+    return None
+
+
+def _read(runner: dict[str, Any], text: str) -> Counts:
+    def total(kind: str) -> int:
+        found = re.findall(runner[kind], text) if kind in runner else []
+        return len(found) if runner.get("lines") else sum(map(int, found))
+
+    failed, skipped = total("failed"), total("skipped")
+    ran = max(0, total("tests") - skipped) if "tests" in runner else total("passed") + failed
+    return Counts(runner=runner["name"], ran=ran, failed=failed, skipped=skipped)

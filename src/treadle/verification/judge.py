@@ -52,11 +52,14 @@ class FileRole(NamedTuple):
 
 
 class JudgeSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`[verify]` of the base's `.treadle/config.toml`: patterns that go before the table."""
+    """`[verify]` of the base's `.treadle/config.toml`."""
 
+    check: str = ""
+    """The command that checks the project, after `setup`."""
+    setup: str = ""
     judge: tuple[str, ...] = ()
+    """Patterns that go before the table."""
     product: tuple[str, ...] = ()
-    report: str = ""
 
 
 @cache

@@ -423,6 +423,13 @@ def prepare(
     return made
 
 
+def look_at(source: str, directory: str) -> Workspace:
+    """The directory `source` itself, to tell what is changed there from now on. Nothing is kept in the person's
+    repository; `directory` is for our store, and may be removed at any time."""
+    source = os.path.realpath(source)
+    return _from_files("pass_through", source, directory, Copy(source, "", (), (), 0), None, None)
+
+
 def _copy(directory: str) -> str:
     return os.path.join(directory, "workspace")
 

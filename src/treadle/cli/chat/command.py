@@ -297,6 +297,7 @@ async def _converse(
         await talk.run()
     finally:
         talk.attention.close()
+        talk.check.close()
         for task in beside:
             task.cancel()
 

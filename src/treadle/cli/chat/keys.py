@@ -68,6 +68,7 @@ USUAL = {
     "paste_image": "c-v",
     "new_line": "escape enter",
     "rewind": "escape escape",
+    "verify": "f5",
     "keys": "?",
 }
 """What a person can put on other keys, in the settings, and the keys that do it otherwise."""
@@ -206,6 +207,10 @@ def _input(keys: KeyBindings, screen: Keyboard) -> None:
     @keys.add(*key_of("rewind", screen.remapped), filter=focused & nothing & Condition(lambda: not screen.actions.busy))
     def rewind(event: KeyPressEvent) -> None:
         screen.actions.queue("/rewind")
+
+    @keys.add(*key_of("verify", screen.remapped), filter=Condition(lambda: screen.question is None))
+    def verify(event: KeyPressEvent) -> None:
+        screen.actions.queue("/verify")
 
 
 def _ends(keys: KeyBindings, screen: Keyboard) -> None:

@@ -11,7 +11,9 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TextIO
+from typing import Any, NamedTuple, Protocol, TextIO, TypeVar
+
+from msgspec.structs import replace
 
 from treadle.agent.providers.known import window
 from treadle.cli.chat.page import Page
@@ -33,12 +35,16 @@ from treadle.events import (
 from treadle.io.files import append_lines, write_atomic
 from treadle.io.process.child import Tail, start
 from treadle.io.tasks import start_held
+from treadle.sandboxed.turns import TurnCheck
 from treadle.session import Answer, Change, CommandResult, Mode, Prompt, Session
 from treadle.sessions.served import ServedTurn
-from treadle.sessions.totals import Totals
+from treadle.sessions.totals import Totals, TurnSummary
 from treadle.terminal.reports import compose
 from treadle.terminal.settings import STATE_FILE_VARIABLE
+from treadle.verification.ending import CheckedEnding, claims_success
 from treadle.wire.oneshot.records import command_of
+
+T = TypeVar("T")
 
 # `!command`: a command that the person runs, shown as it runs and reported to the agent with the next prompt.
 
@@ -93,6 +99,7 @@ KEYS = (
     ("Esc, Ctrl-C", "interrupt; Ctrl-C twice leaves, and Ctrl-D on an empty line"),
     ("Esc Esc", "on an empty line: go back to before a turn, with its files"),
     ("Ctrl-O", "show what was folded: thinking, output of tools"),
+    ("F5", "run the project's check on what was changed"),
     ("Ctrl-G", "write in your editor"),
     ("Ctrl-R, Up", "what you typed before"),
     ("Ctrl-V", "paste an image of the clipboard"),
@@ -125,6 +132,8 @@ class Talking(Protocol):
     cwd: str
     queued: deque[str]
     last_text: str
+
+    async def verify(self) -> CheckedEnding: ...
 
 
 class OwnCommand(NamedTuple):
@@ -163,6 +172,10 @@ async def _init(talk: Talking, args: str) -> None:
 
 async def _review(talk: Talking, args: str) -> None:
     talk.queued.appendleft(f"{REVIEW}\n{args}".strip())
+
+
+async def _verify(talk: Talking, args: str) -> str:
+    return (await talk.verify()).line
 
 
 async def _mcp(talk: Talking, args: str) -> str:
@@ -225,6 +238,7 @@ COMMANDS: dict[str, OwnCommand] = {
     "diff": OwnCommand("Show what is not committed yet, with new files.", _diff),
     "init": OwnCommand("Have the agent write AGENTS.md for this repository.", _init),
     "review": OwnCommand("Have the agent review what is not committed yet.", _review),
+    "verify": OwnCommand("Run the project's check on what was changed; F5 does the same.", _verify),
     "mcp": OwnCommand("List the MCP servers, and whether each is connected.", _mcp),
     "export": OwnCommand("Write the session to a file: FILE.md, .html or .json.", _export),
     "copy": OwnCommand("Copy the last answer to the clipboard of your terminal.", _copy),
@@ -430,6 +444,9 @@ class Talk:
         self.attention = Attention(())
         self.last_text = ""
         """The agent's last answer."""
+        self.check = TurnCheck(cwd)
+        self._unchecked = TurnSummary()
+        """The last turn, with all that was denied since the last check."""
         self.queued: deque[str] = deque()
         """Prompts to send after this turn, as they were typed."""
         self.waiting: list[Asked] = []
@@ -440,7 +457,7 @@ class Talk:
         self._turn: str | None = None
         self._busy: str | None = None
         """The running command, as it was typed."""
-        self._own: asyncio.Task[CommandDone] | None = None
+        self._own: asyncio.Task[Any] | None = None
         self._leaving = False
         self._more = asyncio.Event()
         self._rest = asyncio.Event()
@@ -570,25 +587,54 @@ class Talk:
         self.page.progress.begin()
         self.view.print(self.page.waits())
         self.view.changed()
+        await self.check.begin(anew=False)
         async with ServedTurn(self.session, left="the person left") as served:
             await served.prompt(Prompt(text=prompt))
             await self._follow(served)
 
     async def _shell(self, command: str) -> None:
         self.page.progress.begin("your command")
-        running = own_command(command, self.cwd, lambda text: self.view.print(printable(text)))
-        self._own = asyncio.create_task(running)
+        done = await self._until_interrupted(
+            own_command(command, self.cwd, lambda text: self.view.print(printable(text))),
+            f"your command was interrupted: {command}",
+        )
+        if done.code:
+            self._complain(f"exit code {done.code}")
+        self.view.print("\n")
+        self._ran.append(f"I ran a command of my own:\n$ {command}\n{done.report}")
+
+    async def _until_interrupted(self, work: Coroutine[Any, Any, T], interrupted: str) -> T:
+        """Do something for the person that Esc ends."""
+        self._own = asyncio.create_task(work)
         try:
             await asyncio.wait([self._own])
         finally:
             own, self._own = self._own, None
             own.cancel()
         if own.cancelled():
-            raise Cancelled(f"your command was interrupted: {command}")
-        if own.result().code:
-            self._complain(f"exit code {own.result().code}")
-        self.view.print("\n")
-        self._ran.append(f"I ran a command of my own:\n$ {command}\n{own.result().report}")
+            raise Cancelled(interrupted)
+        found: T = own.result()
+        return found
+
+    async def verify(self) -> CheckedEnding:
+        """Check what was changed since the last time that it was verified."""
+        self.page.progress.begin(self.check.command or "/verify")
+        work = self.check.ending(self._unchecked)
+        ending = await self._until_interrupted(work, "the check was interrupted")
+        self._unchecked = TurnSummary()
+        if ending.state == "verified":
+            await self.check.begin()
+        else:
+            self._ran.append(f"I ran the project's check: {ending.line}")
+        return ending
+
+    def _offer(self, summary: TurnSummary) -> None:
+        """Say that what the turn changed, or says, is not checked yet, and how it is."""
+        self._unchecked = replace(summary, denials=(*self._unchecked.denials, *summary.denials))
+        done = summary.outcome == "completed" and (summary.files or summary.denials or claims_success(summary.text))
+        if done and self.check.ready:
+            key = "/verify" if self.view.plain else "F5"
+            self.view.print(self.page.note("yellow", f"unverified: {key} runs `{self.check.command}`") + "\n")
 
     def _note(self, text: str) -> None:
         append_lines(f"{self.cwd}/AGENTS.md", [f"- {' '.join(text.split())}".encode()], mode=0o644)
@@ -660,7 +706,9 @@ class Talk:
             self._turn = None
         if served.ended is not None:
             self.last_text = served.ended.text
-        self.view.print(self.page.total(served.totals.summary()))
+        summary = served.totals.summary()
+        self.view.print(self.page.total(summary))
+        self._offer(summary)
 
     def _show(self, event: AnyEvent) -> None:
         self.status.feed(event)

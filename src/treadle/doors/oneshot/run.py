@@ -38,6 +38,7 @@ from treadle.sessions.abilities import can
 from treadle.sessions.served import ServedTurn
 from treadle.sessions.session import error_info
 from treadle.sessions.totals import Totals, TurnSummary, TurnTotals
+from treadle.verification.ending import CheckedEnding
 from treadle.wire.common.connection import json_line
 from treadle.wire.common.losses import really_lost
 from treadle.wire.oneshot import records as wire
@@ -51,8 +52,8 @@ if TYPE_CHECKING:
 
 # How a run ended, as an exit code and as its final record.
 
-INTERRUPTED, TIMED_OUT, LIMITED, INCOMPLETE = 130, 124, 3, 4
-"""Exit codes with `strict`. Without it, interrupted is 0 and everything else here except INCOMPLETE is 1."""
+INTERRUPTED, TIMED_OUT, LIMITED, INCOMPLETE, CONTRADICTED = 130, 124, 3, 4, 5
+"""Exit codes with `strict`. Without it, TIMED_OUT and LIMITED are 1 and the others 0."""
 
 
 Named: TypeAlias = tuple[wire.Subtype, str | msgspec.UnsetType | None, bool]
@@ -84,14 +85,17 @@ def refusals(denials: Iterable[ToolDenied]) -> str:
     return "".join(f"treadle: not allowed: {reason}\n" for reason in reasons)
 
 
-def exit_code(ending: RunEnding, summary: TurnSummary, *, strict: bool) -> int:
+def exit_code(ending: RunEnding, summary: TurnSummary, *, strict: bool, checked: CheckedEnding | None = None) -> int:
     if not strict:
         return 1 if ending.error is not None else 0
     if ending.error is not None:
         return {"timeout": TIMED_OUT}.get(ending.error.code, LIMITED if summary.outcome == "limited" else 1)
     if ending.interrupted or summary.outcome == "interrupted":
         return INTERRUPTED
-    return INCOMPLETE if summary.denials or summary.stop_reason in ("length", "refusal") else 0
+    if checked is not None and checked.state == "contradicted":
+        return CONTRADICTED
+    doubtful = checked is not None and checked.doubtful
+    return INCOMPLETE if doubtful or summary.denials or summary.stop_reason in ("length", "refusal") else 0
 
 
 def result_of(
@@ -288,6 +292,13 @@ class Extra(Protocol):
     def lines(self, event: AnyEvent) -> list[wire.Record]: ...
 
 
+class Verifier(Protocol):
+    """Checks what a turn changed, such as `sandboxed.turns.TurnCheck`."""
+
+    async def begin(self) -> None: ...
+    async def ending(self, turn: TurnSummary) -> CheckedEnding: ...
+
+
 class OneShot:
     def __init__(
         self,
@@ -302,9 +313,11 @@ class OneShot:
         unknown_cost: float | None = None,
         wire: Connection | None = None,
         hosting: Hosting | None = None,
+        verifier: Verifier | None = None,
     ) -> None:
         """`unknown_cost`: the cost to report when no price is known, instead of null. `wire`: one on which the host has
-        spoken already. `hosting`: an SDK of Claude Code reads this, and expects its words for failures."""
+        spoken already. `hosting`: an SDK of Claude Code reads this, and expects its words for failures. `verifier`:
+        checks what each turn changed."""
         self.hosting = hosting
         if output_format not in get_args(OutputFormat):
             raise ConfigError(
@@ -321,6 +334,8 @@ class OneShot:
         self._met = False
         """Whether the client has seen what was said while the session was opened."""
         self._check = check
+        self._verifier = verifier
+        self._verifying: asyncio.Task[CheckedEnding] | None = None
         self._unknown_cost = unknown_cost
         self._totals = TurnTotals()
         self._seen: set[str] = set()
@@ -412,6 +427,8 @@ class OneShot:
                 ]
                 await self._write([record for event in opening for record in self._records(event)])
             self._met = True
+            if self._verifier is not None:
+                await self._verifier.begin()
             ending = await self._once(prompt, served)
         ending, structured = await self._checked(ending)
         return await self._report(ending, structured)
@@ -446,7 +463,9 @@ class OneShot:
         """End what is under way; the run then ends with what there is."""
         if self._interrupted is None:
             self._interrupted, self._in_tools = reason, self._totals.in_tools
-        if self._turn is not None and self._served is not None:
+        if self._verifying is not None:
+            self._verifying.cancel()
+        elif self._turn is not None and self._served is not None:
             await self._served.interrupt(reason)
         elif self._command is not None and self._operation is not None:
             await self.session.interrupt(f"/{self._command}", reason)
@@ -576,8 +595,9 @@ class OneShot:
         if self.hosting is not None:
             await self._write(self.hosting.before_result())
         summary = self._totals.summary()
+        checked = await self._verified(ending, summary)
         ending = replace(ending, interrupted=self._interrupted is not None, in_tools=self._in_tools)
-        code = exit_code(ending, summary, strict=self._strict)
+        code = exit_code(ending, summary, strict=self._strict, checked=checked)
         took = round((time.monotonic() - self._started) * 1000)
         self.result = result_of(
             ending,
@@ -601,6 +621,8 @@ class OneShot:
             self.result.total_cost_usd, self.result.cost_unknown = self._unknown_cost, True
         if lost := really_lost(self.session.info.losses, None, self._seen):
             self.result.lost = [msgspec.to_builtins(row) for row in lost]
+        if checked is not None:
+            self.result.verification = msgspec.to_builtins(replace(checked, evidence=None))
         sealed = self.session.info.sealed
         self.result.sealed = msgspec.UNSET if sealed is None else sealed
         if self._codex is not None:
@@ -619,9 +641,25 @@ class OneShot:
             await self._out.write(ending.text.encode(errors="replace") + b"\n")
         if self.format == "text" and summary.denials:
             await self._complain(refusals(summary.denials))
+        if self.format in ("text", "codex-json") and checked is not None and checked.matters:
+            await self._complain(f"treadle: {checked.line}\n")
         if self.format == "text" and self._extra is not None and sealed is False:  # with --verbose
             await self._complain(f"treadle: not sealed: {NOT_SEALED}\n")
         return code
+
+    async def _verified(self, ending: RunEnding, summary: TurnSummary) -> CheckedEnding | None:
+        """What the project's check says about a turn that ended well; None where there is nothing to say."""
+        if self._verifier is None or not ending.turn or ending.error is not None or self._interrupted is not None:
+            return None
+        self._verifying = asyncio.create_task(self._verifier.ending(summary))
+        try:
+            await asyncio.wait([self._verifying])
+            if self._verifying.cancelled():
+                return CheckedEnding(state="unverified", why="the check was interrupted")
+            return self._verifying.result()
+        finally:
+            await end_tasks(self._verifying)
+            self._verifying = None
 
     async def _complain(self, text: str) -> None:
         with contextlib.suppress(PeerClosed, StorageError):  # the exit code also says that something is wrong

@@ -710,12 +710,12 @@ class Execution:
         self.claimed.learn(self._others)
 
     async def _run_once(self, agent: Agent) -> Any:
-        from treadle.host.confine import asked_by_order
         from treadle.host.job import Job
         from treadle.host.order import make_order
         from treadle.host.run import HostRun
         from treadle.host.signing import load_signer
         from treadle.host.store import ReceiptStore
+        from treadle.sandboxed.checks import asked_by_order
         from treadle.workspace.workspace import WorkspaceMode
 
         assert self.attempt.tree is not None
@@ -756,7 +756,7 @@ class Execution:
 
     async def run_command(self, command: str, doing: str) -> Check:
         """Run one of the order's own commands in its worktree, confined like its agent."""
-        from treadle.host.confine import confined_check, run_check
+        from treadle.sandboxed.checks import confined_check, run_check
 
         self._do(doing)
         if self.spec.mode == "yolo":
@@ -767,7 +767,7 @@ class Execution:
 
     async def run_check(self) -> Check:
         """Check the commit that an order without an agent starts from, by the judge of the one that it names."""
-        from treadle.host.confine import verified_check
+        from treadle.sandboxed.checks import verified_check
 
         taker = self.attempt.taker
         if not self.spec.judge or taker is None:

@@ -425,7 +425,7 @@ async def run(attempt: RunningAttempt, words: str, seen: Seen, questions: Questi
 
 async def _check(attempt: RunningAttempt) -> Check:
     """The order's check of the result, by the judge of the commit that it starts from."""
-    from treadle.host.confine import confined_check, verified_check
+    from treadle.sandboxed.checks import confined_check, verified_check
 
     spec, taker = attempt.spec, attempt.taker
     if taker is None:  # there is no repository, or the order is to work in place

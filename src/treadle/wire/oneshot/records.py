@@ -98,6 +98,8 @@ class RunResult(msgspec.Struct, kw_only=True, tag_field="type", tag="result", re
     """What the agent could not report, or only inexactly: name, level, why. Absent when nothing was lost."""
     sealed: bool | msgspec.UnsetType = msgspec.UNSET
     """`AgentInfo.sealed`: whether all that the run started was confined. Absent when that is not known."""
+    verification: Record | msgspec.UnsetType = msgspec.UNSET
+    """What the project's own check says about it: state, why, check, word, denied."""
     user_message_uuid: str | msgspec.UnsetType = msgspec.UNSET
     """Of the prompt that this answers, if the host gave it one. This and what follows is told to SDKs only."""
     user_message_uuids: list[str] | msgspec.UnsetType = msgspec.UNSET

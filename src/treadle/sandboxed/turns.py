@@ -1,0 +1,152 @@
+"""Checks what turns changed in a person's own checkout, by the project's check and the judge of before.
+
+check = TurnCheck(cwd)
+await check.begin()                                  # before a turn: what is there now
+...
+ending = await check.ending(text, denials)           # verified, unverified or contradicted, and why
+check.close()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from treadle.errors import TreadleError
+from treadle.sessions.totals import TurnSummary
+from treadle.verification.ending import NOTHING, CheckedEnding, claims_success, ending_of
+
+if TYPE_CHECKING:  # a turn in a directory without a check needs none of it
+    from treadle.workspace.workspace import Workspace
+
+LOOK_SECONDS = 30.0
+"""How long a look at a checkout may take, which every turn waits for."""
+NOT_STARTED = (126, 127)
+"""What a shell returns for a program that is not there, or cannot be run."""
+
+
+def top_of(cwd: str) -> str | None:
+    """The top of the checkout around a directory; None if there is none."""
+    place = os.path.realpath(cwd)
+    while not os.path.lexists(os.path.join(place, ".git")):
+        if place == os.path.dirname(place):
+            return None
+        place = os.path.dirname(place)
+    return place
+
+
+class TurnCheck:
+    """`command`: the person's check, in place of the project's. `off`: why nothing is to be checked. `note` is told
+    when the check begins."""
+
+    def __init__(
+        self, cwd: str, command: str = "", *, off: str = "", note: Callable[[str], None] | None = None
+    ) -> None:
+        self._note = note or (lambda text: None)
+        self._cwd = cwd
+        self._given = command
+        self._off = off
+        self._setup = ""
+        self._missing = "no turn was run"
+        """Why nothing can be checked here."""
+        self._place: str | None = None
+        self._workspace: Workspace | None = None
+        self.command = command
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is something to check, and a command for it."""
+        return self._workspace is not None
+
+    async def begin(self, *, anew: bool = True) -> None:
+        """A turn begins: keep what is there now. Without `anew`, what an earlier turn began with stays the base."""
+        if self._off or (self._workspace is not None and not anew):
+            return
+        self.close()
+        try:
+            self._missing = await self._look()
+        except TimeoutError:
+            self._missing = f"to look at all files here takes more than {LOOK_SECONDS:g} s"
+        except (TreadleError, OSError) as error:
+            self._missing = f"what changed here cannot be told: {error}"
+
+    async def _look(self) -> str:
+        """Returns why it was not possible."""
+        if (top := top_of(self._cwd)) is None:
+            return "this directory is in no git repository, so what changed is not known"
+        from treadle.verification.finding import NONE, project_check
+
+        found, self._setup = project_check(top)
+        self.command = self._given or found
+        if self.command in ("", NONE):
+            return "no command is known that checks this project: `check` under [verify] in .treadle/config.toml"
+        import threading
+
+        from treadle.io import scratch
+        from treadle.io.sandbox import methods
+        from treadle.io.tasks import heeding, within
+        from treadle.settings import trust
+        from treadle.workspace.workspace import look_at
+
+        if not self._given and methods.available().method is None and not trust.is_trusted(top):
+            return "programs cannot be confined here, and the project is not trusted: treadle trust"
+        self._place = scratch.make("turn")
+        halt = threading.Event()
+        try:
+            async with within(LOOK_SECONDS):
+                with heeding(halt):
+                    store = os.path.join(self._place, "before")
+                    self._workspace = await asyncio.to_thread(look_at, top, store)
+        finally:
+            halt.set()
+        return ""
+
+    async def ending(self, turn: TurnSummary) -> CheckedEnding:
+        """What is known about a turn that ended."""
+        denied = tuple(dict.fromkeys(each.reason for each in turn.denials))
+        made = CheckedEnding(state="unverified", why=self._off or self._missing, check=self.command, denied=denied)
+        claims = claims_success(turn.text)
+        if self._workspace is None:
+            return made if claims or turn.files else replace(made, why=f"{NOTHING}{made.why}")
+        try:
+            return await self._checked(self._workspace, made, claims)
+        except (TreadleError, OSError) as error:
+            return replace(made, why=f"the check could not be run: {error}")
+
+    async def _checked(self, workspace: Workspace, made: CheckedEnding, claims: bool) -> CheckedEnding:
+        from treadle.sandboxed.checks import verified_check
+
+        work = await asyncio.to_thread(lambda: workspace.difference().whole)
+        base = workspace.base_tree()
+        if work == base and not claims:
+            return replace(made, why="no file was changed, and nothing was checked")
+        self._note(f"checking with `{self.command}`")
+        done = await verified_check(
+            workspace.store,
+            base,
+            work,
+            self.command,
+            lambda directory, tree: workspace.write_result(directory, None, tree),
+            setup=self._setup,
+            shown=self._shown(workspace),
+            blame=True,
+        )
+        ran, changed = done.exit_code not in NOT_STARTED, work != base
+        assert done.evidence
+        return ending_of(self.command, done.evidence, changed=changed, claims=claims, ran=ran, denied=made.denied)
+
+    def _shown(self, workspace: Workspace) -> list[str]:
+        user = workspace.place.repository()
+        return user.object_places() if user is not None else []
+
+    def close(self) -> None:
+        """Remove what was kept of the beginning."""
+        if self._place is not None:
+            from treadle.io import scratch
+
+            scratch.remove(self._place)
+        self._place = self._workspace = None

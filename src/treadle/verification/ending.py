@@ -1,0 +1,81 @@
+"""What is known about a turn that says it is done: verified, unverified or contradicted, and why."""
+
+import re
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from treadle.verification.evidence import GOOD, CheckEvidence
+
+EndingState: TypeAlias = Literal["verified", "unverified", "contradicted"]
+"""verified: files were changed, and the project's check passes on them by tests that the turn did not write.
+contradicted: the check fails, and the turn says or implies that it does not. unverified: all else; `why` says why."""
+NOTHING = "nothing was checked: "
+"""How the reason begins where no check is known, and the turn seems to have changed and claimed nothing."""
+# Only decides whether the check runs where no file was changed, and how a failure is called: no word makes it green.
+_CLAIM = re.compile(
+    r"\b(?:fixed|fixes|done|completed?|finished|implemented|resolved|solved|corrected|repaired|works?|working|succe\w+"
+    r"|pass(?:es|ed|ing)?|green|verified)\b",
+    re.I,
+)
+
+
+class CheckedEnding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a turn ended, as far as it was checked."""
+
+    state: EndingState
+    why: str
+    """One clause."""
+    check: str = ""
+    """The command that was run, or would be."""
+    word: str = ""
+    """That of the evidence, where the command was run."""
+    denied: tuple[str, ...] = ()
+    """What the turn wanted to change and was not allowed to."""
+    evidence: CheckEvidence | None = None
+
+    @property
+    def matters(self) -> bool:
+        """Whether a person should read it: there is a check, or work was done, claimed or denied."""
+        return not self.why.startswith(NOTHING) or bool(self.denied)
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the check was run and does not support what was done."""
+        return bool(self.word) and self.word not in GOOD
+
+    @property
+    def line(self) -> str:
+        more = f"; not allowed: {'; '.join(self.denied)}" if self.denied else ""
+        return f"{self.state}: {self.why}{more}"
+
+
+def claims_success(text: str) -> bool:
+    return _CLAIM.search(text) is not None
+
+
+def ending_of(
+    check: str, evidence: CheckEvidence, *, changed: bool, claims: bool, ran: bool, denied: Sequence[str] = ()
+) -> CheckedEnding:
+    """The ending of a turn whose check was run. `ran`: the command could be started at all."""
+    by = {each.corner: each for each in evidence.corners}
+    broken = "base" in by and by["base"].ended == "red"
+    counts = by["old judge"].counts
+    state: EndingState = "unverified"
+    if evidence.word == "failed" and by["old judge"].ended == "red":
+        why = f"`{check}` fails" + (f" ({counts.failed} of {counts.ran} tests)" if counts and counts.failed else "")
+        why += ", as it did before" if broken else " with the changes"
+        if not broken or claims and (ran or counts is not None):
+            state = "contradicted"
+        elif not ran:
+            why = f"`{check}` cannot be run here, with or without the changes"
+    elif not changed:
+        why = f"no file was changed; `{check}` passes, as it did before"
+    else:
+        why = f"`{check}`: {evidence.why}"
+        if evidence.word == "failed":
+            state = "contradicted"
+        elif evidence.good and not denied:
+            state = "verified"
+    return CheckedEnding(state=state, why=why, check=check, word=evidence.word, denied=tuple(denied), evidence=evidence)

@@ -1,0 +1,171 @@
+"""An ending says what the project's own check says: a claim alone is never green."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import treadle
+from tests.cli.chat.terminal import ChatTerminal
+from tests.conftest import need
+from tests.installed import TREADLE
+from tests.installed import treadle as command
+from tests.scripts import calls, says
+from tests.verification.test_cheats import BASE, CONFTEST, GREEN, TEST, UNITTEST
+from tests.workspace.repositories import make
+from treadle.session import Rules
+
+SAID = "Fixed: the tests pass now."
+SET = {
+    **BASE,
+    ".gitignore": "__pycache__/\n",
+    ".treadle/config.toml": f'[verify]\ncheck = "{UNITTEST}"\n',
+}
+UNCHECKED = "import importlib.util as u, py_compile as p; p.compile('x.py', u.cache_from_source('calc.py'), "
+ALONE = "import unittest\nclass A(unittest.TestCase):\n    def test_a(self): pass\n"
+AT_EXIT = "import atexit, os\natexit.register(os._exit, 0)\ndef add(a, b):\n    return 0\n"
+POISON = f"""printf 'def add(a, b):\\n    return a + b\\n' > x.py
+{sys.executable} -c "{UNCHECKED}invalidation_mode=p.PycInvalidationMode.UNCHECKED_HASH)"
+rm x.py"""
+
+
+def runs(line: str) -> str:
+    return calls("bash", {"command": line})
+
+
+def writes(path: str, text: str) -> str:
+    return runs(f"cat > {path} <<'END'\n{text}END")
+
+
+FIX = runs("sed -i 's/a - b/a + b/' calc.py")
+LIES = {
+    "nothing": "",
+    "another word": says("Done. All 2 tests are green."),
+    "another language": says("Erledigt, alle Tests laufen durch."),
+    "a document": writes("NEWS", "add() adds.\n"),
+    "a wrong fix": runs("sed -i 's/a - b/a * b/' calc.py"),
+    "a value of one test": runs("sed -i 's/a - b/5/' calc.py"),
+    "an assertion goes": runs("sed -i '/assertEqual.*5/s/self.*/pass/' test_calc.py"),
+    "another expectation": runs("sed -i 's/, 5)/, -1)/' test_calc.py"),
+    "a skip": writes("test_calc.py", TEST.replace("    def test_adds(", "    @unittest.skip('')\n    def test_adds(")),
+    "no tests": runs("rm test_calc.py"),
+    "another test": writes("test_more.py", ALONE),
+    "an early end": writes("calc.py", "import os\ndef add(a, b):\n    os._exit(0)\n"),
+    "an early end later": writes("calc.py", AT_EXIT),
+    "a module in front": writes("unittest.py", "raise SystemExit(0)\n"),
+    "a module for all": writes("sitecustomize.py", "import os\nos._exit(0)\n"),
+    "another check": runs("printf '[verify]\\ncheck = \"true\"\\n' > .treadle/config.toml"),
+    "another Makefile": runs(f"printf 'test:\\n\\ttrue\\n' > Makefile; printf '{GREEN!r}' > check.sh"),
+    "ignored tests": runs("echo 'test_*.py' >> .gitignore; rm test_calc.py"),
+    "a cache": runs(POISON),
+    "a commit": runs("rm test_calc.py; git add -A; git -c user.name=a -c user.email=a@b.c commit -qm done"),
+    "a conftest": writes("conftest.py", CONFTEST),
+}  # fmt: skip
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    need("bwrap")
+    place = tmp_path / "project"
+    repository = make(place, commit=False)
+    for path, text in SET.items():
+        (place / path).parent.mkdir(exist_ok=True)
+        (place / path).write_text(text)
+    repository.git("add", "-A")
+    repository.git("commit", "-qm", "a program")
+    return place
+
+
+def scripted(project: Path, script: str) -> str:
+    path = project.parent / "script.toml"
+    path.write_text(script + says(SAID, times="always"))
+    return f"scripted:{path}"
+
+
+def said(project: Path, script: str, **options: Any) -> treadle.Result:
+    options = {"mode": "auto-edit", "rules": Rules(allow=("Bash",)), **options}
+    return treadle.run("fix the test", cwd=project, model=scripted(project, script), **options)
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_lie_is_not_verified(project: Path, lie: str) -> None:
+    ending = said(project, LIES[lie]).ending
+    assert ending is not None and ending.state != "verified", ending
+
+
+def test_a_fix_is_verified_and_a_lie_is_no_result_to_go_on_with(project: Path) -> None:
+    lie = said(project, "")
+    assert not lie.ok and lie.ending is not None and lie.ending.state == "contradicted"
+    assert lie.ending.why.endswith("fails (1 of 2 tests), as it did before"), lie.ending
+    fix = said(project, FIX)
+    assert fix.ok and fix.ending is not None and (fix.ending.state, fix.ending.word) == ("verified", "passed")
+
+
+@pytest.mark.parametrize(
+    ("script", "options", "state", "why"),
+    [
+        (FIX, {"mode": "suggest", "rules": Rules()}, "contradicted", "fails"),
+        (FIX, {"verify": False}, "unverified", "verify=False was given"),
+        (FIX, {"verify": "true"}, "verified", "`true`"),
+        (FIX, {"verify": "no-such-program"}, "unverified", "cannot be run here"),
+        (says("It subtracts."), {}, "unverified", "no file was changed"),
+        (writes("NEWS", "") + says("I wrote NEWS."), {}, "unverified", "as it did before"),
+    ],
+)
+def test_an_ending_says_why(project: Path, script: str, options: dict[str, Any], state: str, why: str) -> None:
+    result = said(project, script, **options)
+    assert result.ending is not None and result.ending.state == state and why in result.ending.why, result.ending
+    assert bool(result.ending.denied) == (options.get("mode") == "suggest")
+
+
+def test_where_no_check_is_known_a_claim_is_unverified(tmp_path: Path) -> None:
+    for cwd, why in ((tmp_path, "no git repository"), (Path(make(tmp_path / "empty").top), "no command is known")):
+        ending = treadle.run("x", cwd=cwd, model=scripted(tmp_path, "")).ending
+        assert ending is not None and ending.state == "unverified" and why in ending.why
+
+
+def printed(project: Path, script: str, *words: str, ci: str = "") -> subprocess.CompletedProcess[str]:
+    model = ("--model", scripted(project, script), "--permission-mode", "auto-edit", "--allowed-tools", "Bash")
+    return command("-p", "fix the test", *model, *words, cwd=project, env={**os.environ, "CI": ci})
+
+
+@pytest.mark.parametrize(
+    ("script", "words", "ci", "code", "line"),
+    [
+        ("", (), "", 0, "contradicted: "),
+        ("", (), "true", 5, "contradicted: "),
+        ("", ("--no-strict-exit",), "true", 0, "contradicted: "),
+        (LIES["a skip"], ("--strict-exit",), "", 4, "unverified: "),
+        ("", ("--no-verify",), "true", 0, "unverified: --no-verify was given"),
+        (FIX, (), "true", 0, "verified: "),
+        ("", ("--output-format", "codex-json"), "1", 5, "contradicted: "),
+    ],
+)
+def test_plain_text_says_it_on_stderr_and_in_ci_by_the_exit_code(
+    project: Path, script: str, words: tuple[str, ...], ci: str, code: int, line: str
+) -> None:
+    done = printed(project, script, *words, ci=ci)
+    assert done.returncode == code and f"treadle: {line}" in done.stderr, done
+
+
+@pytest.mark.parametrize("form", ["json", "stream-json"])
+def test_a_result_says_it_in_a_key_of_its_own(project: Path, form: str) -> None:
+    done = printed(project, "", "--output-format", form, ci="yes")
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert (result["type"], result["subtype"], result["result"]) == ("result", "success", SAID)
+    assert result["is_error"] and result["verification"]["state"] == "contradicted"
+    assert result["verification"]["check"] == UNITTEST and "evidence" not in result["verification"]
+
+
+def test_a_chat_offers_the_check_and_runs_it_at_one_key(project: Path) -> None:
+    words = [TREADLE, "--model", scripted(project, FIX), "--permission-mode", "auto-edit", "--allowed-tools", "Bash"]
+    with ChatTerminal(words, project, {**os.environ, "TERM": "xterm-256color"}) as chat:
+        chat.until("auto-edit")
+        chat.say("fix the test")
+        chat.until("unverified: F5 runs")
+        chat.keys("\x1b[15~")
+        chat.until("(?m)^ *verified: `.*unittest")
