@@ -111,7 +111,7 @@ def test_a_fix_is_verified_and_a_lie_is_no_result_to_go_on_with(project: Path) -
         (FIX, {"mode": "suggest", "rules": Rules()}, "contradicted", "fails"),
         (FIX, {"verify": False}, "unverified", "verify=False was given"),
         (FIX, {"verify": "true"}, "verified", "`true`"),
-        (FIX, {"verify": "no-such-program"}, "unverified", "cannot be run here"),
+        (FIX, {"verify": "no-such-program"}, "unverified", "no runner says"),
         (says("It subtracts."), {}, "unverified", "no file was changed"),
         (writes("NEWS", "") + says("I wrote NEWS."), {}, "unverified", "as it did before"),
     ],
@@ -169,3 +169,20 @@ def test_a_chat_offers_the_check_and_runs_it_at_one_key(project: Path) -> None:
         chat.until("unverified: F5 runs")
         chat.keys("\x1b[15~")
         chat.until("(?m)^ *verified: `.*unittest")
+
+
+@pytest.mark.parametrize(
+    ("script", "words", "outcome", "line"),
+    [
+        ("", (), "partial", "failed"),
+        (LIES["a skip"], (), "complete", "unverified: "),
+        (FIX, (), "complete", "passed"),
+        ("", ("--no-verify",), "complete", ""),
+    ],
+)
+def test_a_run_with_a_receipt_has_the_projects_check_unless_it_is_given_one(
+    project: Path, script: str, words: tuple[str, ...], outcome: str, line: str
+) -> None:
+    model = ("--agent", "native", "--model", scripted(project, script))
+    done = command("host", "run", "--task", "fix the test", *model, *words, cwd=project)
+    assert done.stdout.startswith(f"{outcome} ") and line in done.stdout, done.stdout + done.stderr

@@ -211,6 +211,8 @@ def _show_work(receipt: receipts.Receipt, more: dict[str, Any]) -> None:
     check = seen.get("check")
     if check:
         _show_check(check)
+    elif ending := seen.get("ending"):
+        click.echo(printable(f"  {ending['state']}: {ending['why']}"))
     place = more.get("workspace") or {}
     applied = place.get("applied")
     if applied and applied["conflicts"]:
@@ -399,7 +401,12 @@ host.add_command(schema)
 @click.option(
     "--fallback", multiple=True, metavar="BACKEND", help="If it fails, give the order to this one. Again for more."
 )
-@click.option("--verify", metavar="CMD", help="Run this afterwards, in a fresh directory with the result: did it work?")
+@click.option(
+    "--verify",
+    metavar="CMD",
+    help="Run this afterwards, in a fresh directory with the result: did it work? Default: the project's own check.",
+)
+@click.option("--no-verify", is_flag=True, help="Run no check.")
 @click.option(
     "--may-change",
     multiple=True,
@@ -468,6 +475,7 @@ async def _run(options: dict[str, Any]) -> int:
         mode=mode,
         timeout=options["timeout"],
         check=options["verify"],
+        finds_check=not options["no_verify"],
         setup=options["setup"],
         may_change=options["may_change"],
         bring=options["bring"] or None,

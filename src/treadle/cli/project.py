@@ -21,7 +21,7 @@ from treadle.io.files import write_atomic
 from treadle.io.paths import here
 from treadle.settings import trust as store
 from treadle.settings import trust as trusted_projects
-from treadle.verification.finding import project_check
+from treadle.verification.finding import check_on_disk
 
 # `treadle init`: prepare a repository for agents. Everything is shown first, and nothing is written unasked.
 
@@ -88,7 +88,7 @@ def _settle(proposal: Proposal, write: Callable[[], None], yes: bool, asks: bool
 
 
 def _proposals(top: str) -> Iterator[tuple[Proposal, Callable[[], None]]]:
-    check, _ = project_check(top)
+    check, _ = check_on_disk(top)
     guide, settings = os.path.join(top, "AGENTS.md"), os.path.join(top, SETTINGS)
     if not os.path.exists(guide):
         text = _guide(top, check)

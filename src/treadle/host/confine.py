@@ -1,5 +1,9 @@
-"""The sandbox of a run, around its sidecar and around its check. An agent in this process confines its own commands."""
+"""The sandbox of a run, around its sidecar and around its check, and the check of its result. An agent in this process
+confines its own commands.
+"""
 
+import asyncio
+import itertools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
@@ -8,16 +12,22 @@ from msgspec.structs import replace
 
 from treadle.drivers.confined import Enclosure, networked
 from treadle.errors import ConfigError
+from treadle.host.job import Job
 from treadle.host.order import policy_of
+from treadle.io.descriptors import remove_tree
 from treadle.io.sandbox import limits, methods
 from treadle.io.sandbox.places import Matches
 from treadle.policy import patterns
 from treadle.policy.network import parse_network, permitted
-from treadle.receipts.trace import Covers, Enforced, Walls, best_effort
+from treadle.receipts.trace import Check, Covers, Enforced, Walls, best_effort
+from treadle.sandboxed.checks import run_check
 from treadle.sandboxed.confining import Confining, settled
 from treadle.session import Confinement, Limits, SessionSpec
 from treadle.settings import config
+from treadle.verification.checking import Checking
+from treadle.verification.finding import project_check
 from treadle.wire.sidecar.connection import PolicyProfile, WorkOrder
+from treadle.workspace.workspace import Workspace
 
 
 class Cage:
@@ -185,3 +195,59 @@ def _host(pattern: str) -> str:
 def _port(host: str) -> tuple[str, int]:
     name, _, port = host.partition(":")
     return name, int(port or 443)
+
+
+# The check sees the tree that the receipt states, not the directory that the agent left: no cache, ignored file or
+# git setting of the run can make it pass. Each check has a directory and a /tmp of its own, which go when it ends. It
+# has the network of a command, for it runs what the agent wrote; the setup, which is there to download, has the
+# machine's.
+
+
+async def verify(job: Job, workspace: Workspace, cage: Cage | None, directory: str, *, blame: bool = False) -> Check:
+    """Check what the run changed of its base, by the judge of the base (`verification`). Every time that the command
+    runs, it has a directory of its own, with a name that begins with `directory`."""
+    assert job.check is not None
+    numbers = itertools.count(1)
+
+    async def run(tree: str) -> Check:
+        return await _check_tree(job, workspace, cage, f"{directory}-{next(numbers)}", tree)
+
+    checking = Checking(
+        workspace.store, job.check, run, inside=workspace.inside, may_change=job.may_change, blame=blame
+    )
+    result = await asyncio.to_thread(workspace.result_tree)
+    base = await asyncio.to_thread(workspace.base_tree)
+    verified = await checking.verify(base, result)
+    return verified.main.proving(verified.evidence)
+
+
+def found_check(workspace: Workspace) -> tuple[str, str]:
+    """The check and the set-up of the project, as it was before the run. Blocks."""
+    files, inside = workspace.store.files(workspace.base_tree()), workspace.inside
+
+    def text(name: str) -> str | None:
+        entry = files.get(f"{inside}{name}")
+        return workspace.store.blobs([entry.blob])[entry.blob].decode(errors="replace") if entry is not None else None
+
+    return project_check([path.removeprefix(inside) for path in files if path.startswith(inside)], text)
+
+
+async def _check_tree(job: Job, workspace: Workspace, cage: Cage | None, directory: str, tree: str) -> Check:
+    """Run the job's setup and check on a tree in `directory`, which is made for it and removed afterwards."""
+    assert job.check is not None
+    confining = None
+    try:
+        here = await asyncio.to_thread(workspace.write_result, directory, job.bring, tree)
+        confining = cage.around_check(here) if cage is not None else None
+        for command in filter(None, (job.setup, job.check)):
+            walls = None
+            if confining is not None:
+                walls = confining.for_command() if command == job.check else confining.now()
+            done = await run_check(command, here, confinement=walls)
+            if not done.ok:
+                break
+        return done
+    finally:
+        if confining is not None:
+            confining.close()
+        await asyncio.to_thread(remove_tree, directory)

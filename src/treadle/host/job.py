@@ -58,6 +58,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     mode: WorkspaceMode = "staged"
     timeout: float | None = None
     check: str | None = None
+    """The person's; None: that of the project, where `finds_check`."""
+    finds_check: bool = False
     may_change: tuple[str, ...] = ()
     """Patterns of the tests and configuration that the work may change and still be checked with."""
     setup: str | None = None

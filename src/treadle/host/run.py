@@ -6,7 +6,6 @@ directory (`job.py`) with no one holding its lock, and writes the receipt from w
 
 import asyncio
 import contextlib
-import itertools
 import logging
 import os
 import shlex
@@ -43,7 +42,7 @@ from treadle.host.conclusion import (
     with_workspace,
     write_copy,
 )
-from treadle.host.confine import Cage
+from treadle.host.confine import Cage, found_check, verify
 from treadle.host.event_file import EventFile, encode_events
 from treadle.host.job import (
     CANCEL,
@@ -60,7 +59,6 @@ from treadle.host.job import (
 from treadle.host.order import RunSupervisor
 from treadle.host.signing import RunRegistration, key_path
 from treadle.host.store import ReceiptStore
-from treadle.io.descriptors import remove_tree
 from treadle.io.files import locked, read, rename, write_atomic
 from treadle.io.paths import private_dir
 from treadle.io.sandbox.places import is_under
@@ -72,11 +70,12 @@ from treadle.receipts.work import Adjust, AgentWork, Sink, identity, manifest, p
 from treadle.sandboxed.checks import run_check
 from treadle.sandboxed.repositories import bundle_inside
 from treadle.session import Agent, AgentInfo, Answer, SessionSpec
-from treadle.verification.checking import Checking
+from treadle.verification.ending import CheckedEnding, claims_success, ending_of
+from treadle.verification.finding import NONE
 from treadle.wire.common.connection import CAP
 from treadle.wire.sidecar.connection import Final, SidecarHello, WorkOrder, unmet
 from treadle.wire.sidecar.events import contract_code
-from treadle.wire.sidecar.receipts import CONTRACT, AnyAgentEvent, Receipt, encode
+from treadle.wire.sidecar.receipts import CONTRACT, AnyAgentEvent, AssistantSaid, Receipt, encode
 from treadle.wire.sidecar.repair import Deviation
 from treadle.workspace.merge import MergePlan
 from treadle.workspace.workspace import Workspace, prepare
@@ -365,49 +364,7 @@ class AgentExecutor:
         await self.work.answer(request, answer)
 
 
-# What is done with the result of a run beside the receipt: checking it in a fresh directory, and taking its commits.
-#
-# The check sees the tree that the receipt states, not the directory that the agent left: no cache, ignored file or
-# git setting of the run can make it pass. Each check has a directory and a /tmp of its own, which go when it ends. It
-# has the network of a command, for it runs what the agent wrote; the setup, which is there to download, has the
-# machine's.
-
-
-async def verify(job: Job, workspace: Workspace, cage: Cage | None, directory: str) -> Check:
-    """Check what the run changed of its base, by the judge of the base (`verification`). Every time that the command
-    runs, it has a directory of its own, with a name that begins with `directory`."""
-    assert job.check is not None
-    numbers = itertools.count(1)
-
-    async def run(tree: str) -> Check:
-        return await _check_tree(job, workspace, cage, f"{directory}-{next(numbers)}", tree)
-
-    checking = Checking(workspace.store, job.check, run, inside=workspace.inside, may_change=job.may_change)
-    result = await asyncio.to_thread(workspace.result_tree)
-    base = await asyncio.to_thread(workspace.base_tree)
-    verified = await checking.verify(base, result)
-    return verified.main.proving(verified.evidence)
-
-
-async def _check_tree(job: Job, workspace: Workspace, cage: Cage | None, directory: str, tree: str) -> Check:
-    """Run the job's setup and check on a tree in `directory`, which is made for it and removed afterwards."""
-    assert job.check is not None
-    confining = None
-    try:
-        here = await asyncio.to_thread(workspace.write_result, directory, job.bring, tree)
-        confining = cage.around_check(here) if cage is not None else None
-        for command in filter(None, (job.setup, job.check)):
-            walls = None
-            if confining is not None:
-                walls = confining.for_command() if command == job.check else confining.now()
-            done = await run_check(command, here, confinement=walls)
-            if not done.ok:
-                break
-        return done
-    finally:
-        if confining is not None:
-            confining.close()
-        await asyncio.to_thread(remove_tree, directory)
+# What is done with the result of a run beside the receipt: taking its commits.
 
 
 async def commits_of(workspace: Workspace, cage: Cage) -> str | None:
@@ -623,7 +580,7 @@ class HostRun:
         self.observed.notes += [Deviation(where="workspace", problem=note) for note in self._workspace.notes]
         self._repository = await asyncio.to_thread(repository_of, self._workspace)
         self._check_stopped()
-        if self.job.check is not None:
+        if self.job.check is not None or self.job.finds_check:
             await asyncio.to_thread(self._workspace.remember_refs)
         self._cage = self._made_cage(self._workspace, order)
         self.observed.notes += [Deviation(where="sandbox", problem=one) for one in self._cage.unenforced()]
@@ -808,7 +765,9 @@ class HostRun:
         try:
             await self._compare(workspace)
             if self.job.check is not None and observed.final is not None:
-                observed.check = await self._check(workspace)
+                observed.check = await self._check(self.job, workspace)
+            elif self.job.finds_check and observed.final is not None:
+                observed.ending = await self._ending(workspace)
             if self.job.apply and observed.outcome() == "complete":
                 plan = await asyncio.to_thread(partial(workspace.plan, anyway=self.job.anyway))
                 observed.merged = plan.merged if plan is not None else workspace.apply()
@@ -869,17 +828,40 @@ class HostRun:
         wrong = supervisor.judge(found.changes, (*(found.hidden or ()), *self._taken_out))
         observed.stopped = observed.stopped or wrong
 
-    async def _check(self, workspace: Workspace) -> Check | None:
+    async def _ending(self, workspace: Workspace) -> CheckedEnding | None:
+        """What the project's own check says about the result. What it shows counts as a check; its doubts do not."""
+        observed, changed = self.observed, bool(self.observed.difference and self.observed.difference.changes)
+        said = [event.text for event in observed.trace.events("") if isinstance(event, AssistantSaid)]
+        claims = claims_success(said[-1]) if said else False
+        command, setup = await asyncio.to_thread(found_check, workspace)
+        missing = ""
+        if command in ("", NONE):
+            missing = "no command is known that checks this project"
+        elif self._cage is None or self._cage.inside() is None:
+            missing = f"nothing is confined, so `{command}` was not run"
+        elif not changed and not claims:
+            missing = "no file was changed, and nothing was checked"
+        if missing:
+            return CheckedEnding(state="unverified", why=missing, check=command)
+        done = await self._check(replace(self.job, check=command, setup=self.job.setup or setup), workspace, blame=True)
+        if done is None or not done.evidence:
+            return CheckedEnding(state="unverified", why="the check was stopped", check=command)
+        ending = ending_of(command, done.evidence, changed=changed, claims=claims)
+        observed.check = None if ending.state == "unverified" else done
+        return replace(ending, evidence=None) if observed.check is not None else ending
+
+    async def _check(self, job: Job, workspace: Workspace, *, blame: bool = False) -> Check | None:
         if isinstance(self.observed.stopped, Cancelled):  # someone wants this to end
             return None
         fresh = os.path.join(self.directory, "verify")
-        self._checking = asyncio.create_task(verify(self.job, workspace, self._cage, fresh), name="check")
+        checking = verify(job, workspace, self._cage, fresh, blame=blame)
+        self._checking = asyncio.create_task(checking, name="check")
         try:
             return await self._checking
         except asyncio.CancelledError:
             if self.observed.stopped is None:
                 raise
-            return Check(command=self.job.check or "", exit_code=None, output_tail="[stopped]")
+            return Check(command=job.check or "", exit_code=None, output_tail="[stopped]")
 
 
 # Tries one order again or with another backend. Each attempt has its own receipt; the last one lists them all.

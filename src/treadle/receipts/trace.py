@@ -22,6 +22,7 @@ from treadle import __version__
 from treadle.errors import LocalError, PeerExited, TreadleError
 from treadle.receipts.artifacts import Collected
 from treadle.redact import Redactor
+from treadle.verification.ending import CheckedEnding
 from treadle.verification.evidence import CheckEvidence
 from treadle.wire.common.jsontext import repaired
 from treadle.wire.sidecar import receipts
@@ -327,6 +328,8 @@ class Observed:
         self.commands_seen: Sequence[str] | None = None
         self.difference: Difference | None = None
         self.check: Check | None = None
+        self.ending: CheckedEnding | None = None
+        """What the project's own check says, where the person gave none."""
         self.workspace: dict[str, Any] = {}
         self.merged: Merged | None = None
         self.commit: str | None = None
@@ -541,6 +544,7 @@ class Observed:
             "oddities_left_out": max(0, len(self.difference.oddities) - NOTES) if self.difference else 0,
             "processes_seen": None if self.commands_seen is None else list(self.commands_seen),
             "check": {**msgspec.to_builtins(self.check), "ok": self.check.ok} if self.check else None,
+            **({"ending": msgspec.to_builtins(self.ending)} if self.ending else {}),
             "not_observed": not_observed(self.walls, self.difference),
             "events": self.trace.seen,
             "events_left_out": self.trace.left_out,

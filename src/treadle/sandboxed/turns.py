@@ -25,8 +25,6 @@ if TYPE_CHECKING:  # a turn in a directory without a check needs none of it
 
 LOOK_SECONDS = 30.0
 """How long a look at a checkout may take, which every turn waits for."""
-NOT_STARTED = (126, 127)
-"""What a shell returns for a program that is not there, or cannot be run."""
 
 
 def top_of(cwd: str) -> str | None:
@@ -78,9 +76,9 @@ class TurnCheck:
         """Returns why it was not possible."""
         if (top := top_of(self._cwd)) is None:
             return "this directory is in no git repository, so what changed is not known"
-        from treadle.verification.finding import NONE, project_check
+        from treadle.verification.finding import NONE, check_on_disk
 
-        found, self._setup = project_check(top)
+        found, self._setup = check_on_disk(top)
         self.command = self._given or found
         if self.command in ("", NONE):
             return "no command is known that checks this project: `check` under [verify] in .treadle/config.toml"
@@ -135,9 +133,8 @@ class TurnCheck:
             shown=self._shown(workspace),
             blame=True,
         )
-        ran, changed = done.exit_code not in NOT_STARTED, work != base
         assert done.evidence
-        return ending_of(self.command, done.evidence, changed=changed, claims=claims, ran=ran, denied=made.denied)
+        return ending_of(self.command, done.evidence, changed=work != base, claims=claims, denied=made.denied)
 
     def _shown(self, workspace: Workspace) -> list[str]:
         user = workspace.place.repository()

@@ -56,9 +56,9 @@ def claims_success(text: str) -> bool:
 
 
 def ending_of(
-    check: str, evidence: CheckEvidence, *, changed: bool, claims: bool, ran: bool, denied: Sequence[str] = ()
+    check: str, evidence: CheckEvidence, *, changed: bool, claims: bool, denied: Sequence[str] = ()
 ) -> CheckedEnding:
-    """The ending of a turn whose check was run. `ran`: the command could be started at all."""
+    """The ending of work whose check was run."""
     by = {each.corner: each for each in evidence.corners}
     broken = "base" in by and by["base"].ended == "red"
     counts = by["old judge"].counts
@@ -66,10 +66,10 @@ def ending_of(
     if evidence.word == "failed" and by["old judge"].ended == "red":
         why = f"`{check}` fails" + (f" ({counts.failed} of {counts.ran} tests)" if counts and counts.failed else "")
         why += ", as it did before" if broken else " with the changes"
-        if not broken or claims and (ran or counts is not None):
+        if not broken or (claims and counts is not None):
             state = "contradicted"
-        elif not ran:
-            why = f"`{check}` cannot be run here, with or without the changes"
+        elif counts is None:  # perhaps it cannot be run here at all
+            why += ", and no runner says how many tests ran"
     elif not changed:
         why = f"no file was changed; `{check}` passes, as it did before"
     else:

@@ -43,23 +43,22 @@ def _has_script(package: str) -> bool:
     return bool(script) and "no test specified" not in script
 
 
-def project_check(top: str) -> tuple[str, str]:
-    """The check and the set-up of the project in a directory, as it is on disk: those of its settings, or what is
-    found. The check may be NONE or empty. Blocks."""
-
-    def text(name: str) -> str | None:
-        return (read_if_there(os.path.join(top, name)) or b"").decode(errors="replace")
-
-    written = text(os.path.join(".treadle", "config.toml"))
-    if not written:
-        return check_command(_names(top), text), ""
+def project_check(files: Collection[str], text: Callable[[str], str | None]) -> tuple[str, str]:
+    """The check and the set-up of a project: of its settings, or what is found. The check may be NONE or empty."""
+    if not (written := text(os.path.join(".treadle", "config.toml"))):
+        return check_command(files, text), ""
     from treadle.verification.judge import settings_of  # imported late: most projects have no such file
 
     settings = settings_of(written)
-    return settings.check or check_command(_names(top), text), settings.setup
+    return settings.check or check_command(files, text), settings.setup
 
 
-def _names(top: str) -> list[str]:
-    """The files where tests and build files are looked for."""
+def check_on_disk(top: str) -> tuple[str, str]:
+    """`project_check` of a directory. Blocks."""
+
+    def text(name: str) -> str:
+        return (read_if_there(os.path.join(top, name)) or b"").decode(errors="replace")
+
     folders = [folder for folder in ("", "tests/", "test/") if os.path.isdir(os.path.join(top, folder))]
-    return [f"{folder}{name}" for folder in folders for name in os.listdir(os.path.join(top, folder))]
+    names = [f"{folder}{name}" for folder in folders for name in os.listdir(os.path.join(top, folder))]
+    return project_check(names, text)

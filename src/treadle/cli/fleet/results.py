@@ -63,7 +63,7 @@ def review(name: str, path: str | None, as_json: bool) -> None:
         return show_json({"order": order, "patch": patch})
     verified = {True: "verified", False: "NOT verified"}.get(order.result.get("verified"), "not checked by a command")
     click.echo(f"{order.id}  {order.state}, {verified}: {one_line(order.title)}")
-    for word in ("says", "stat", "outside_claims", "under_claims_of"):
+    for word in ("says", "ending", "stat", "outside_claims", "under_claims_of"):
         if order.result.get(word):
             click.echo(f"{word.replace('_', ' '):9} {printable(str(order.result[word]))}")
     click.echo(printable(patch), nl=False)

@@ -736,6 +736,7 @@ class Execution:
                 backend=agent,
                 mode=mode,
                 check=self.spec.verify or None,
+                finds_check=not self.spec.no_verify,
                 may_change=self.spec.may_change,
                 confinement=replace(walls, use="off") if self.spec.mode == "yolo" else walls,
                 origin=taker.origin if taker is not None else None,
@@ -814,6 +815,8 @@ class Execution:
         outcome = observed.outcome()
         verified = None if observed.check is None else observed.check.ok
         result = {"verified": verified, "says": _last_words(receipt)}
+        if observed.ending is not None:
+            result["ending"] = observed.ending.line
         if self.typed.given is not None:
             result["answer"] = self.typed.given
         if problem := await self.keep_finished(result):

@@ -95,7 +95,11 @@ class OrderRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         tuple[str, ...], means("Questions answered beforehand: 'allow Bash(git *)'.", "--rule", "RULE")
     ] = ()
     limits: OrderLimits = OrderLimits()
-    verify: Annotated[str, means("Run in its worktree afterwards; done only if it passes.", "--verify", "CMD")] = ""
+    verify: Annotated[
+        str,
+        means("Run on its result; done only if it passes. Default: the project's own check.", "--verify", "CMD"),
+    ] = ""
+    no_verify: Annotated[bool, means("Do not run the project's own check either.", "--no-verify")] = False
     setup: Annotated[str, means("Run in the worktree before the agent starts.", "--setup", "CMD")] = ""
     land: Annotated[
         str,
