@@ -35,6 +35,7 @@ BASE = {
     "check.sh": f"#!/bin/sh\nexec {UNITTEST}\n",
     "bin/python3": f'#!/bin/sh\nexec {PYTHON} "$@"\n',
 }
+WRONG = "def add(a, b):\n    return a - b\n"
 FIXED = {"calc.py": "def add(a, b):\n    return a + b\n"}
 CONFTEST = """\
 import os
@@ -68,6 +69,14 @@ CHEATS = {
     "the product ends the process at its end": (
         UNITTEST,
         {"calc.py": "import atexit, os\natexit.register(os._exit, 0)\n\ndef add(a, b):\n    return a - b\n"},
+    ),
+    "the product replaces an assertion": (
+        UNITTEST,
+        {"calc.py": f"import unittest\nunittest.TestCase.assertEqual = print\n\n{WRONG}"},
+    ),
+    "the product behaves when its tests are not as it knows them": (
+        UNITTEST,
+        {"calc.py": f"import os\nif len(open('test_calc.py').read()) == {len(TEST)}:\n    os._exit(0)\n\n{WRONG}"},
     ),
     "the Makefile's target does nothing": ("make test", {"Makefile": "test:\n\t@true\n"}),
     "the check's script does nothing": ("./check.sh", {"check.sh": GREEN}),

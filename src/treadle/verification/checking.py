@@ -8,7 +8,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from treadle.policy import patterns
-from treadle.verification.evidence import CanaryResult, CheckEvidence, Corner, CornerResult, Ended, counted, word_for
+from treadle.verification.evidence import (
+    CanaryResult,
+    CheckEvidence,
+    Corner,
+    CornerResult,
+    Counts,
+    Ended,
+    counted,
+    word_for,
+)
 from treadle.verification.judge import Divided, divide, judge_for
 from treadle.workspace.changes import TreeEntry
 from treadle.workspace.store import Store
@@ -17,7 +26,8 @@ from treadle.workspace.store import Store
 #
 # Two kinds, for they notice different things. One fails when its file is loaded, which shows that the check loads the
 # file. The other is a test that runs last, which shows that the runner got that far and that its verdict counts: a
-# product that ends the process when it is called is noticed by this one alone.
+# product that ends the process when it is called is noticed by this one alone. It fails only if the assertions that
+# tests use fail, too: a product that replaces them makes it pass, and is noticed.
 
 Kind = Literal["last", "load"]
 _MAIN = re.compile(r"^if __name__ == ", re.M)
@@ -33,33 +43,66 @@ class _Form(NamedTuple):
     """A file with this in it takes another form."""
 
 
-# MARK is a word that only this canary has, NAME a name that no two files share.
+# MARK is a word that only this canary has, NAME a name that no two files share: nothing of it can be known before.
 _PYTHON = """
 
 import unittest as _NAME
 
 
-class zzz_NAME(_NAME.TestCase):
-    def test_zzz(self):
+class zNAME(_NAME.TestCase):
+    def test_zNAME(self):
+        wrong = (
+            lambda: self.assertEqual(0, 1),
+            lambda: self.assertNotEqual(0, 0),
+            lambda: self.assertTrue(0),
+            lambda: self.assertFalse(1),
+            lambda: self.assertIs(0, None),
+            lambda: self.assertIsNone(0),
+            lambda: self.assertIsNotNone(None),
+            lambda: self.assertIn(0, ()),
+            lambda: self.assertAlmostEqual(0, 1),
+            lambda: self.assertGreater(0, 1),
+            lambda: self.assertRaises(ValueError, int),
+        )
+        for each in wrong:
+            try:
+                each()
+            except AssertionError:
+                continue
+            return
         self.fail("MARK")
 """
 _NODE = """
-;import("node:test").then((it) => it.test("zzz MARK", () => { throw new Error("MARK"); }));
+;import("node:test").then(async (it) => {
+  const is = (await import("node:assert")).default;
+  const wrong = [() => is(0), () => is.ok(0), () => is.equal(0, 1), () => is.strictEqual(0, 1),
+    () => is.deepEqual([0], [1]), () => is.deepStrictEqual([0], [1]), () => is.notEqual(0, 0),
+    () => is.throws(() => 0)];
+  it.test("MARK", () => {
+    for (const each of wrong) { try { each(); } catch { continue; } return; }
+    throw new Error("MARK");
+  });
+});
 """
 _GLOBAL = """
-;(globalThis.test || globalThis.it)("zzz MARK", () => { throw new Error("MARK"); });
+;(globalThis.test || globalThis.it)("MARK", () => {
+  const is = globalThis.expect;
+  const wrong = is && is(0).toBe ? [() => is(0).toBe(1), () => is([0]).toEqual([1]), () => is(0).toBeTruthy()] : [];
+  for (const each of wrong) { try { each(); } catch { continue; } return; }
+  throw new Error("MARK");
+});
 """
 _VITEST = """
-;import { test as NAME } from "vitest"; NAME("zzz MARK", () => { throw new Error("MARK"); });
+;import { test as NAME } from "vitest"; NAME("MARK", () => { throw new Error("MARK"); });
 """
 _GO = """
-func TestZzzNAME(t *testing.T) { t.Fatal("MARK") }
+func TestZNAME(t *testing.T) { t.Fatal("MARK") }
 """
 _RUST = """
 #[cfg(test)]
-mod zzz_NAME {
+mod zNAME {
     #[test]
-    fn zzz() { panic!("MARK") }
+    fn test() { panic!("MARK") }
 }
 """
 # Runs when the program ends by itself, not when it is ended early.
@@ -99,14 +142,14 @@ class Canary(NamedTuple):
 def plant(store: Store, tree: str, kind: Kind) -> Canary | None:
     """The tree with a canary in each of its test files; None if there is none that we know how to plant in. Blocks."""
     files = store.files(tree)
-    mark = f"canary-{secrets.token_hex(6)}"
+    mark = f"x{secrets.token_hex(8)}"
     chosen = {path: entry for path, entry in files.items() if _candidate(path, entry)}
     texts = store.blobs(entry.blob for entry in list(chosen.values())[:MOST])
     planted: dict[str, TreeEntry] = {}
     for number, (path, entry) in enumerate(list(chosen.items())[:MOST]):
         text = texts[entry.blob].decode("utf-8", "surrogateescape")
         if (form := _form(path, text)) is not None:
-            more = (form.last if kind == "last" else form.load).replace("MARK", mark).replace("NAME", f"canary{number}")
+            more = (form.last if kind == "last" else form.load).replace("MARK", mark).replace("NAME", f"{mark}{number}")
             at = _end_of_tests(path, text)
             made = f"{text[:at]}{more}{text[at:]}".encode("utf-8", "surrogateescape")
             planted[path] = TreeEntry(mode=entry.mode, blob=store.put("blob", made))
@@ -255,8 +298,21 @@ class Checking(Generic[R]):
                 # A base that is red for another reason says nothing about the canary.
                 noticed = not there.ok and before.mark in there.output_tail
                 on_base = "red" if noticed else "green"
-            found.append(CanaryResult(kind=kind, files=one.files, ended="green" if done.ok else "red", on_base=on_base))
+            ended: Ended = "green" if done.ok else "red"
+            more = await self._more_fail(one, counted(done.output_tail), base) if kind == "last" else 0
+            found.append(CanaryResult(kind=kind, files=one.files, ended=ended, on_base=on_base, more=more))
         return found
+
+    async def _more_fail(self, canary: Canary, seen: Counts | None, base: str) -> int:
+        """How many tests fail beside the canary, and do not on the base: a product that reads its tests, and behaves
+        when it sees one that it does not know, passes the check alone."""
+        if seen is None or seen.failed <= canary.files:
+            return 0
+        before = await asyncio.to_thread(plant, self._store, base, "last")
+        ends = await asyncio.gather(self._run(base), *([self._run(before.tree)] if before is not None else []))
+        counts = [counted(each.output_tail) for each in ends]
+        usual = counts[-1].failed - counts[0].failed if counts[0] and counts[-1] and len(counts) == 2 else canary.files
+        return max(0, seen.failed - max(usual, canary.files))
 
     def _not_checked(self, canaries: list[CanaryResult]) -> list[str]:
         missing = []

@@ -47,7 +47,7 @@ class CornerResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     seconds: float = 0.0
 
 
-class CanaryResult(msgspec.Struct, frozen=True, kw_only=True):
+class CanaryResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether a check noticed what must fail."""
 
     kind: Literal["last", "load"]
@@ -55,6 +55,8 @@ class CanaryResult(msgspec.Struct, frozen=True, kw_only=True):
     ended: Ended
     on_base: Ended | None = None
     """On the base, where it was asked: a check that never loads the test files does not notice it there either."""
+    more: int = 0
+    """Tests that pass without it, and fail with it."""
 
 
 class CheckEvidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -97,6 +99,8 @@ def word_for(corners: Sequence[CornerResult], canaries: Sequence[CanaryResult]) 
         return "not run", f"{main.counts.runner} ran no test"
     if lost := next((each for each in canaries if each.ended == "green" and each.on_base == "red"), None):
         return "failed", _lost(lost)
+    if any(each.more for each in canaries):
+        return "failed", "tests of the branch fail when one is added to them: the work looks at its tests"
     if any(each.ended == "green" and each.on_base == "green" for each in canaries if each.kind == "last"):
         if any(each.ended == "red" for each in canaries):
             return "weak", "the check loads the tests, and passes also when one of them fails"
