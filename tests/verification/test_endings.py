@@ -11,20 +11,14 @@ import pytest
 
 import treadle
 from tests.cli.chat.terminal import ChatTerminal
-from tests.conftest import need
 from tests.installed import TREADLE
 from tests.installed import treadle as command
 from tests.scripts import calls, says
-from tests.verification.test_cheats import BASE, CONFTEST, GREEN, TEST, UNITTEST
+from tests.verification.test_cheats import CONFTEST, GREEN, TEST, UNITTEST
 from tests.workspace.repositories import make
 from treadle.session import Rules
 
 SAID = "Fixed: the tests pass now."
-SET = {
-    **BASE,
-    ".gitignore": "__pycache__/\n",
-    ".treadle/config.toml": f'[verify]\ncheck = "{UNITTEST}"\n',
-}
 UNCHECKED = "import importlib.util as u, py_compile as p; p.compile('x.py', u.cache_from_source('calc.py'), "
 ALONE = "import unittest\nclass A(unittest.TestCase):\n    def test_a(self): pass\n"
 AT_EXIT = "import atexit, os\natexit.register(os._exit, 0)\ndef add(a, b):\n    return 0\n"
@@ -65,19 +59,6 @@ LIES = {
     "a commit": runs("rm test_calc.py; git add -A; git -c user.name=a -c user.email=a@b.c commit -qm done"),
     "a conftest": writes("conftest.py", CONFTEST),
 }  # fmt: skip
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    need("bwrap")
-    place = tmp_path / "project"
-    repository = make(place, commit=False)
-    for path, text in SET.items():
-        (place / path).parent.mkdir(exist_ok=True)
-        (place / path).write_text(text)
-    repository.git("add", "-A")
-    repository.git("commit", "-qm", "a program")
-    return place
 
 
 def scripted(project: Path, script: str) -> str:

@@ -1,26 +1,31 @@
-"""`treadle init`, `trust` and `coord`: prepare a repository for agents, trust its settings, coordinate."""
+"""`treadle init`, `trust`, `coord`, `verify` and `evidence`: prepare a repository for agents, trust its settings,
+coordinate, and check what was done in it."""
 
 import json
 import os
+import re
 import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, redirect_stdout
 from functools import partial
+from typing import Any
 
 import click
 import msgspec
 
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.heimdall import COMMANDS, OF_TREADLE, run
-from treadle.cli.render import printable
+from treadle.cli.render import one_line, printable
 from treadle.coordination import hosts
-from treadle.errors import ConfigError, TreadleError
+from treadle.errors import ConfigError, NotFound, TreadleError
 from treadle.io.files import write_atomic
 from treadle.io.paths import here
+from treadle.io.process.loop import run_async
 from treadle.settings import trust as store
 from treadle.settings import trust as trusted_projects
+from treadle.verification.evidence import GOOD, CheckEvidence, CornerResult
 from treadle.verification.finding import check_on_disk
 
 # `treadle init`: prepare a repository for agents. Everything is shown first, and nothing is written unasked.
@@ -216,3 +221,162 @@ def coord(ctx: click.Context, name: str | None, arguments: tuple[str, ...]) -> N
     for known, what in COMMANDS.items():
         click.echo(f"  {known:11} {what}")
     click.echo("\n`treadle coord NAME --help` says more.")
+
+
+# `treadle verify` and `treadle evidence`: check what a checkout changes; what is known about work that was done.
+
+CORNERS = {
+    "old judge": "its product, the tests of before",
+    "work": "all of it",
+    "old product": "the product of before, its tests",
+    "base": "as it was before",
+}
+SHOWN = 12
+"""Lines of the riskiest hunk, and of each list."""
+_TEST = re.compile(
+    r"\s*(?:async\s+)?(?:def\s+(test\w*)|func\s+(Test\w+)|fn\s+(\w*test\w*)|(?:test|it)\(\s*[\"'`]([^\"'`]+))"
+)
+_RISKY = re.compile(r"\b(?:skip|xfail|exit|_exit|abort|except|catch|eval|exec|assert\w*|expect)\b")
+
+
+@click.command("verify")
+@click.option("--base", default="HEAD", show_default=True, metavar="REV", help="Check what differs from this commit.")
+@click.option("--check", default="", metavar="CMD", help="The command. Default: the project's own.")
+@click.option("--may-change", multiple=True, metavar="GLOB", help="Tests that the work may change. Again for more.")
+@click.option("--explain", metavar="FILE", help="Only say what a file counts as, and why.")
+@json_option
+def verify(base: str, check: str, may_change: tuple[str, ...], explain: str | None, as_json: bool) -> None:
+    """Check what this checkout changes of a commit, by the tests, runner and configuration of that commit.
+
+    \b
+    treadle verify                                  what is not committed
+    treadle verify --base main --check "make test"
+    treadle verify --explain conftest.py            is it judge or product?
+
+    Exit code: 0 if it is proven, tested or passed, else 1.
+    """
+    from treadle.sandboxed.turns import Checkout, top_of
+
+    if (top := top_of(here())) is None:
+        raise ConfigError("This directory is not in a git repository", hint="git init")
+    checkout = Checkout(top, base, check, may_change)
+    if explain is not None:
+        path = os.path.relpath(os.path.join(here(), explain), top)
+        role, why = checkout.role(path)
+        return show_json({"path": path, "role": role, "why": why}) if as_json else click.echo(f"{role}: {path} {why}")
+    evidence, patch, output = run_async(checkout.verify())
+    if as_json:
+        show_json(evidence)
+    else:
+        show_evidence(evidence, patch)
+        if evidence.corners[0].ended == "red":
+            click.echo(printable(f"\n{output[-2000:].strip()}"))
+    sys.exit(0 if evidence.good else 1)
+
+
+@click.command("evidence")
+@click.argument("name", metavar="RUN|ORDER", default="latest")
+@json_option
+def evidence(name: str, as_json: bool) -> None:
+    """Say what is known about the work of a run or an order: one screen.
+
+    RUN is the id of a run or its beginning, `latest`, or a receipt's file; what is none of these is an ORDER.
+    """
+    from treadle.receipts.trace import ours
+    from treadle.wire.sidecar.repair import read_receipt
+
+    receipt = read_receipt(_receipt_text(name), [])
+    more = ours(receipt)
+    seen = more.get("observed") or {}
+    ending, check = seen.get("ending") or {}, seen.get("check") or {}
+    found = check.get("evidence") or ending.get("evidence")
+    if as_json:
+        return show_json({"run": receipt.meta.run_id, "outcome": receipt.outcome, "ending": ending, "evidence": found})
+    click.echo(f"{receipt.outcome}  {receipt.meta.run_id}  {receipt.backend.id}")
+    if task := (more.get("order") or {}).get("task"):
+        click.echo(printable(f"asked     {one_line(str(task))}"))
+    if ending:
+        click.echo(printable(f"ending    {ending['state']}: {ending['why']}"))
+    if found is None:
+        click.echo("No check was run, so nothing is known about it beside what it says.")
+        return None
+    patch = receipt.verification.git_diff
+    show_evidence(msgspec.convert(found, CheckEvidence), patch if isinstance(patch, str) else "")
+    return None
+
+
+def _receipt_text(name: str) -> bytes:
+    from treadle.cli.receipt import find_path, open_store
+    from treadle.io.files import read
+
+    try:
+        return read(find_path(name, open_store(None)))
+    except NotFound:
+        if name == "latest":
+            raise
+    from treadle.cli.fleet.common import with_order
+    from treadle.fleet import results
+
+    return with_order(name, results.run_receipt)
+
+
+def show_evidence(found: CheckEvidence, patch: str) -> None:
+    """One screen: the word, what changed, what was run, what was not checked, the riskiest part."""
+    for line in evidence_lines(found, patch):
+        click.echo(printable(line))
+
+
+def evidence_lines(found: CheckEvidence, patch: str) -> Iterator[str]:
+    good = "" if found.word in GOOD else "NOT VERIFIED, "
+    yield f"check     {found.command}"
+    yield f"word      {good}{found.word}: {found.why}"
+    yield f"product   {_some(found.product)}"
+    yield f"judge     {_some(found.judge)}"
+    for path, why in [*found.doubtful.items()][:SHOWN]:
+        yield f"          look at {path}: it {why}, and does more than add tests"
+    for corner in found.corners:
+        yield f"{corner.ended:9} {CORNERS[corner.corner]}{_counted(corner)}, {corner.seconds:.1f} s"
+    for canary in found.canaries:
+        where = "at the end of each" if canary.kind == "last" else "when each is loaded"
+        noticed = "noticed" if canary.ended == "red" else "NOT noticed"
+        yield f"canary    a failure {where} of {canary.files} test files: {noticed}"
+    new, gone = _tests(patch, "+"), _tests(patch, "-")
+    yield f"tests     new: {_some(new - gone)}; gone: {_some(gone - new)}"
+    for missing in found.not_checked:
+        yield f"unknown   {missing}"
+    if hunk := _riskiest(found, patch):
+        yield ""
+        yield from hunk
+
+
+def _some(names: Any) -> str:
+    listed = sorted(names)
+    more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
+    return (", ".join(listed[:SHOWN]) or "none") + more
+
+
+def _counted(corner: CornerResult) -> str:
+    counts = corner.counts
+    if counts is None:
+        return ", number of tests unknown"
+    return f", {counts.ran} tests ran, {counts.failed} failed, {counts.skipped} skipped"
+
+
+def _tests(patch: str, sign: str) -> set[str]:
+    found = (_TEST.match(line[1:]) for line in patch.splitlines() if line.startswith(sign))
+    return {next(filter(None, one.groups())) for one in found if one is not None}
+
+
+def _riskiest(found: CheckEvidence, patch: str) -> list[str]:
+    """The hunk to look at first: of the judge before the product, with words that can hide a failure, the longest."""
+    best: tuple[tuple[int, int, int], list[str]] | None = None
+    for file in re.split(r"(?m)^diff --git ", patch)[1:]:
+        path = file.split("\n", 1)[0].rpartition(" b/")[2]
+        role = 2 if path in found.doubtful else 1 if path in found.judge else 0
+        for hunk in re.split(r"(?m)^(?=@@ )", file)[1:]:
+            lines = hunk.splitlines()
+            changed = [line for line in lines[1:] if line.startswith(("+", "-"))]
+            score = (role, sum(len(_RISKY.findall(line)) for line in changed), len(changed))
+            if best is None or score > best[0]:
+                best = score, [f"look first at {path}:", *(f"    {line}" for line in lines[:SHOWN])]
+    return best[1] if best is not None else []

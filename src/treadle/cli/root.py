@@ -60,6 +60,14 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "treadle.cli.host:host",
             "Be a control plane: run any sidecar that speaks abp/v0.1, and get a receipt one can trust.",
         ),
+        "verify": (
+            "treadle.cli.project:verify",
+            "Check what this checkout changes of a commit, by the tests, runner and configuration of that commit.",
+        ),
+        "evidence": (
+            "treadle.cli.project:evidence",
+            "Say what is known about the work of a run or an order: one screen.",
+        ),
         "receipt": ("treadle.cli.receipt:receipt", "Receipts of runs: list, show, compare, verify."),
         "conform": (
             "treadle.cli.conform:conform",

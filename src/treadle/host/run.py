@@ -831,8 +831,8 @@ class HostRun:
     async def _ending(self, workspace: Workspace) -> CheckedEnding | None:
         """What the project's own check says about the result. What it shows counts as a check; its doubts do not."""
         observed, changed = self.observed, bool(self.observed.difference and self.observed.difference.changes)
-        said = [event.text for event in observed.trace.events("") if isinstance(event, AssistantSaid)]
-        claims = claims_success(said[-1]) if said else False
+        texts = [event.text for event in observed.trace.events("") if isinstance(event, AssistantSaid)]
+        claims = claims_success(texts[-1]) if texts else False
         command, setup = await asyncio.to_thread(found_check, workspace)
         missing = ""
         if command in ("", NONE):

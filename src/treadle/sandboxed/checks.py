@@ -84,9 +84,10 @@ async def verified_check(
     may_change: Sequence[str] = (),
     plain: bool = False,
     blame: bool = False,
+    prove: bool = False,
 ) -> Check:
     """Check what the tree `work` changes of the tree `base`, by the judge of the base, outside of any run. `plain`: run
-    the command on `work` once, and nothing else. `blame`: as in `Checking`.
+    the command on `work` once, and nothing else. `blame`, `prove`: as in `Checking`.
 
     `write` writes a tree into a directory that does not exist yet and returns the directory to run in; it blocks. The
     rest is as for `confined_check`.
@@ -103,6 +104,6 @@ async def verified_check(
 
     if plain:
         return await run(work)
-    checking = Checking(store, command, run, inside=inside, may_change=may_change, blame=blame)
+    checking = Checking(store, command, run, inside=inside, may_change=may_change, blame=blame, prove=prove)
     verified = await checking.verify(base, work)
     return verified.main.proving(verified.evidence)

@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from treadle.errors import TreadleError
+from treadle.errors import ConfigError, NotFound, TreadleError
 from treadle.sessions.totals import TurnSummary
 from treadle.verification.ending import NOTHING, CheckedEnding, claims_success, ending_of
 
 if TYPE_CHECKING:  # a turn in a directory without a check needs none of it
+    from treadle.verification.evidence import CheckEvidence
+    from treadle.verification.judge import FileRole
+    from treadle.workspace.store import Store
     from treadle.workspace.workspace import Workspace
 
 LOOK_SECONDS = 30.0
@@ -147,3 +150,74 @@ class TurnCheck:
 
             scratch.remove(self._place)
         self._place = self._workspace = None
+
+
+class Checkout:
+    """What a person's checkout changes of a commit. `command`: in place of the project's, as that commit has it."""
+
+    def __init__(self, top: str, base: str, command: str, may_change: Sequence[str]) -> None:
+        self._top, self._base, self._given = top, base, command
+        self._may_change = may_change
+
+    def role(self, path: str) -> FileRole:
+        """What a file counts as."""
+        from treadle.io import scratch
+        from treadle.verification.judge import judge_for
+        from treadle.workspace.store import Store, lending
+        from treadle.workspace.user_repository import UserRepository
+
+        with scratch.directory("turn") as directory:
+            user = UserRepository.around(self._top)
+            store = Store.make(os.path.join(directory, "store"), **lending(user))
+            tree, command, _ = self._begun(store)
+            return judge_for(store, tree, command, may_change=self._may_change).of(path)
+
+    async def verify(self) -> tuple[CheckEvidence, str, str]:
+        """The evidence, what differs, and what the check printed."""
+        from treadle.io import scratch
+        from treadle.sandboxed.checks import verified_check
+        from treadle.workspace.workspace import look_at
+
+        with scratch.directory("turn") as directory:
+            workspace = await asyncio.to_thread(look_at, self._top, os.path.join(directory, "now"))
+            store, work = workspace.store, workspace.place.before
+            base, command, setup = await asyncio.to_thread(self._begun, store)
+            user = workspace.place.repository()
+            done = await verified_check(
+                store,
+                base,
+                work,
+                command,
+                lambda place, tree: workspace.write_result(place, None, tree),
+                setup=setup,
+                shown=user.object_places() if user is not None else (),
+                may_change=self._may_change,
+                blame=True,
+                prove=True,
+            )
+            assert done.evidence
+            store.deltas(base, work)  # brings in what the difference needs of the repository's own objects
+            return done.evidence, store.patch(base, work).decode("utf-8", "replace"), done.output_tail
+
+    def _begun(self, store: Store) -> tuple[str, str, str]:
+        """The tree of the commit, the check, and its set-up. Blocks."""
+        from treadle.verification.finding import NONE, project_check
+        from treadle.workspace.user_repository import UserRepository
+
+        user = UserRepository.around(self._top)
+        assert user is not None
+        given = f"{self._base}^{{commit}}"
+        done = user.run("rev-parse", "--verify", "--quiet", "--end-of-options", given, check=False)
+        if done.code != 0:
+            raise NotFound(f"there is no commit {self._base!r} here")
+        tree, files = store.borrow_tree(done.stdout.decode().strip())
+
+        def text(path: str) -> str | None:
+            entry = files.get(path)
+            return store.blobs([entry.blob])[entry.blob].decode(errors="replace") if entry is not None else None
+
+        found, setup = project_check(files, text)
+        command = self._given or found
+        if command in ("", NONE):
+            raise ConfigError("no command is known that checks this project", hint="name it: --check 'make test'")
+        return tree, command, setup

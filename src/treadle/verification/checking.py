@@ -257,7 +257,7 @@ class Checking(Generic[R]):
             doubtful=divided.doubtful,
             corners=tuple(self._corners),
             canaries=tuple(canaries),
-            not_checked=tuple(self._not_checked(canaries)),
+            not_checked=tuple(self._not_checked(canaries, failed=not main.ok)),
         )
         return Verified(evidence, shown)
 
@@ -314,11 +314,11 @@ class Checking(Generic[R]):
         usual = counts[-1].failed - counts[0].failed if counts[0] and counts[-1] and len(counts) == 2 else canary.files
         return max(0, seen.failed - max(usual, canary.files))
 
-    def _not_checked(self, canaries: list[CanaryResult]) -> list[str]:
+    def _not_checked(self, canaries: list[CanaryResult], *, failed: bool) -> list[str]:
         missing = []
-        if not canaries:
+        if not canaries and not failed:
             missing.append("whether the check can fail: no test file is of a kind that we can add a failing test to")
-        elif all(each.ended == "green" for each in canaries):
+        elif canaries and all(each.ended == "green" for each in canaries):
             missing.append("whether the check can fail: it does not run the test files")
         if all(each.counts is None for each in self._corners):
             missing.append("how many tests ran: the runner is unknown")

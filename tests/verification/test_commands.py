@@ -1,0 +1,66 @@
+"""`treadle verify` and `treadle evidence`: what is known about work, by the installed command."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.installed import treadle
+from tests.verification.test_cheats import TEST
+from tests.verification.test_endings import FIX, LIES, scripted
+from treadle.cli.project import evidence_lines
+from treadle.verification.evidence import CheckEvidence
+
+GOOD = "def add(a, b):\n    return a + b\n"
+MORE = TEST.replace("Adding", "AddingMore").replace("test_adds", "test_adds_more")
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "lines"),
+    [
+        ({}, 1, ["NOT VERIFIED, failed: the check failed, as it does on the base", "FAIL: test_adds"]),
+        ({"calc.py": GOOD}, 0, ["proven: ", "product   calc.py", "judge     none", "look first at calc.py:"]),
+        ({"calc.py": GOOD, "test_more.py": MORE}, 0, ["judge     test_more.py", "new: test_adds_more"]),
+        ({"test_calc.py": TEST.replace("5", "-1")}, 1, ["NOT VERIFIED, judge changed", "look first at test_calc.py:"]),
+    ],
+)
+def test_a_checkout_is_checked_by_the_judge_of_its_commit(
+    project: Path, change: dict[str, str], code: int, lines: list[str]
+) -> None:
+    for path, text in change.items():
+        (project / path).write_text(text)
+    done = treadle("verify", cwd=project)
+    assert done.returncode == code and all(line in done.stdout for line in lines), done.stdout + done.stderr
+
+
+def test_a_file_is_explained_and_a_commit_that_is_not_there_is_an_error(project: Path) -> None:
+    assert treadle("verify", "--explain", "unittest.py", cwd=project).stdout.startswith("judge: unittest.py would be")
+    assert json.loads(treadle("verify", "--explain", "calc.py", "--json", cwd=project).stdout)["role"] == "product"
+    assert "there is no commit 'nowhere'" in treadle("verify", "--base", "nowhere", cwd=project).stderr
+
+
+@pytest.mark.parametrize(
+    ("script", "lines"),
+    [
+        (
+            FIX,
+            ["ending    verified: ", "word      passed: ", "canary    ", "unknown   whether the check failed"],
+        ),
+        (LIES["a skip"], ["ending    unverified: ", "NOT VERIFIED, judge changed", "+    @unittest.skip"]),
+    ],
+)
+def test_the_evidence_of_a_run_is_one_screen(project: Path, script: str, lines: list[str]) -> None:
+    model = ("--agent", "native", "--model", scripted(project, script))
+    treadle("host", "run", "--task", "fix the test", *model, cwd=project)
+    shown = treadle("evidence", cwd=project).stdout
+    assert all(line in shown for line in ["asked     fix the test", *lines]) and len(shown.splitlines()) < 40, shown
+    assert json.loads(treadle("evidence", "--json", cwd=project).stdout)["evidence"]["command"]
+
+
+def test_the_riskiest_hunk_is_of_the_judge() -> None:
+    found = CheckEvidence(command="c", base="", tree="", word="weak", why="", judge=("t.py",))
+    patch = "".join(
+        f"diff --git a/{path} b/{path}\n@@ -1 +1 @@\n-{text}\n+new\n"
+        for path, text in (("a.py", "exit exit"), ("t.py", "a"))
+    )
+    assert "look first at t.py:" in [*evidence_lines(found, patch)]
