@@ -204,6 +204,7 @@ async def test_the_command_says_it_also_without_the_fleet(
         return result.output
 
     said = await typed(str(repository / "new.txt:1"))
+    assert "proof     the fleet recorded this landing" in said
     assert f"order     {one}" in said and "goal      export" in said and "cost      1.2k 0.25 USD" in said
     assert json.loads(await typed(str(repository / "a.txt:1"), "--json")).get("order") is None
     head = git(repository, "rev-list", "--max-parents=0", "HEAD")[:12]
@@ -215,4 +216,5 @@ async def test_the_command_says_it_also_without_the_fleet(
     assert json.loads(first)["order"] == one
     monkeypatch.setenv("TREADLE_HOME", str(tmp_path / "elsewhere"))
     alone = await typed(str(repository / "new.txt:1"))
+    assert "proof     not here: order, goal, agent and receipt are claimed by the commit" in alone
     assert f"order     {one}" in alone and "cost      not known here" in alone and "the fleet was not asked" in alone

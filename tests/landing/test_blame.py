@@ -85,7 +85,9 @@ async def test_a_commit_that_only_claims_to_have_landed_an_order_is_told_apart(
     await run(bus, repository, one)
     (repository / "new.txt").write_text("x\nforged\n")
     git(repository, "commit", "-qam", f"Land one\n\nOrder: {one}\nTrain: t\nVerified-Tree: {'f' * 40}")
-    forged = await blame.with_fleet_records(bus, blame.origin(str(repository / "new.txt"), 2))
+    alone = blame.origin(str(repository / "new.txt"), 2)
+    assert (alone.order, alone.tree, alone.proved) == (one, "", False), "the tree that it names is not its own"
+    forged = await blame.with_fleet_records(bus, alone)
     assert forged.order == one and forged.proved is False
     assert (await blame.with_fleet_records(bus, blame.origin(str(repository / "new.txt"), 1))).proved is True
 

@@ -50,7 +50,8 @@ class LineOrigin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     work: str = ""
     """The commit of the order's own in which the line was written."""
     proved: bool | None = None
-    """Whether the fleet has recorded this landing itself; None when it could not be asked or remembers nothing."""
+    """Whether the fleet has recorded this landing itself; None when it could not be asked or remembers nothing, so that
+    order, goal, agent and receipt are the commit's own word. False also where the commit names another tree."""
     title: str = ""
     task: str = ""
     verify: str = ""
@@ -89,7 +90,11 @@ def origin(path: str, line: int, revision: str = "") -> LineOrigin:
     if not recorded.orders:
         return found
     own = _own_order(user, there.commit, work, recorded)
-    return msgspec.structs.replace(found, tree=recorded.tree, work=work, **msgspec.structs.asdict(own))
+    # Everyone can write a trailer. One that names another tree than the commit's own was not written by the train.
+    right = recorded.tree == user.run("rev-parse", f"{there.commit}^{{tree}}").stdout.decode().strip()
+    proved = None if right or not recorded.tree else False
+    tree = recorded.tree if right else ""
+    return msgspec.structs.replace(found, tree=tree, work=work, proved=proved, **msgspec.structs.asdict(own))
 
 
 class _Place(NamedTuple):

@@ -457,9 +457,11 @@ def blame(place: str, revision: str, as_json: bool) -> None:
 
 
 def _origin_facts(found: LineOrigin, day: str) -> dict[str, str]:
-    landed = f"{found.commit[:12]} of {day}"
-    if found.proved is False:
-        landed += ", which the fleet did not record: someone else made this commit"
+    proofs = {
+        True: "the fleet recorded this landing",
+        False: "none: someone else made this commit; it is not the landing that the fleet recorded, or not of its tree",
+        None: "not here: order, goal, agent and receipt are claimed by the commit",
+    }
     cost = "not known here" if found.used is None else "nothing was measured" if not found.used.tokens else ""
     return {
         "order": found.order + (f", for {found.first}, which had been sent back" if found.first else ""),
@@ -467,7 +469,8 @@ def _origin_facts(found: LineOrigin, day: str) -> dict[str, str]:
         "why": one_line(found.task or found.title)[:400],
         "agent": one_line(found.agent),
         "cost": cost or money(found.used),
-        "landed": landed,
+        "landed": f"{found.commit[:12]} of {day}",
+        "proof": proofs[found.proved],
         "checked": f"{one_line(found.verify) or 'yes'}, tree {found.tree[:12]}" if found.tree else "",
         "receipt": f"sha256 {found.receipt}" if found.receipt else "",
     }

@@ -1,0 +1,69 @@
+"""What a receipt states about base, result, origin and agent is what we saw, whatever the run does or says."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.installed import treadle
+from tests.scripts import calls, says
+from tests.workspace.repositories import Repository, make
+
+ORIGIN = "https://example.com/a/b.git"
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    made = make(tmp_path / "top")
+    made.git("remote", "add", "origin", ORIGIN)
+    (tmp_path / "top" / "inner").mkdir()
+    (tmp_path / "top" / "inner" / "b.txt").write_text("b\n")
+    made.git("add", "-A")
+    made.git("commit", "-qm", "inner")
+    return made
+
+
+def run(repository: Repository, command: str, *words: str, inside: str = ".") -> dict[str, Any]:
+    model = Path(repository.top).parent / "model.toml"
+    model.write_text(calls("bash", {"command": command}) + says("Done.", times="always"))
+    env = {**os.environ, "TREADLE_MODEL": f"scripted:{model}"}
+    place = os.path.join(repository.top, inside)
+    done = treadle("host", "run", "--task", "x", "--agent", "native", "--json", *words, cwd=place, env=env)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])["usage_raw"]["treadle"]
+    return found
+
+
+def test_the_address_is_that_of_before_the_agent_started(repository: Repository) -> None:
+    command = "git remote set-url origin https://evil.example/x"
+    found = run(repository, command, "--no-sandbox", "--workspace-mode", "pass-through")["observed"]
+    assert repository.git("remote", "get-url", "origin").strip() != ORIGIN, "the run has changed it"
+    assert found["workspace"]["repository"] == ORIGIN and ".git/config" in found["hidden"]
+
+
+@pytest.mark.parametrize("mode", ["pass-through", "staged", "worktree"])
+def test_with_uncommitted_changes_the_base_is_no_commit(repository: Repository, mode: str) -> None:
+    Path(repository.top, "a.txt").write_text("one\nnot committed\n")
+    place = run(repository, "echo x > new.txt", "--workspace-mode", mode)["observed"]["workspace"]
+    head, tree = repository.commit(), repository.git("rev-parse", "HEAD^{tree}").strip()
+    assert place["head_commit"] == head
+    clean = mode == "worktree"  # it starts from the commit
+    assert (place["base_commit"] == head) is clean and (place["base_tree"] == tree) is clean
+    assert place["start_tree"] == place["base_tree"] != place["result_tree"]
+
+
+def test_in_a_directory_of_a_worktree_base_and_result_are_those_of_the_commits(repository: Repository) -> None:
+    place = run(repository, "echo x > c.txt", "--workspace-mode", "worktree", inside="inner")["observed"]["workspace"]
+    assert place["directory"] == "inner"
+    for name in ("base", "result"):
+        tree = repository.git("rev-parse", f"{place[f'{name}_commit']}^{{tree}}").strip()
+        assert tree == place[f"{name}_tree"], name
+
+
+def test_what_we_started_is_observed_and_what_it_calls_itself_is_claimed(repository: Repository) -> None:
+    found = run(repository, "echo x > new.txt")
+    assert found["format"] == 2 and found["observed"]["agent"]["name"] == "native"
+    assert found["claimed"]["agent"] == "treadle:native" and found["claimed"]["commands"] == ["echo x > new.txt"]
+    assert {"tokens and cost", "whether a command that was claimed ran"} <= {*found["observed"]["not_observed"]}
+    assert not {"usage", "cost", "commands"} & found["observed"].keys()
