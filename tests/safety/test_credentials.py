@@ -312,16 +312,16 @@ async def test_a_project_gets_nothing_back_before_it_is_trusted(home: Path) -> N
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs another user to become")
-def test_an_ordinary_users_are_hidden_as_well(home: Path) -> None:
+def test_an_ordinary_users_are_hidden_as_well_and_packages_are_layered(home: Path) -> None:
     fill(home)
+    own, packages = home / "own", home / ".cargo" / "registry"
+    for place in (own / "home", own / "layers", home / "temp", packages):
+        place.mkdir(parents=True)
     for path in [home, *home.rglob("*")]:
         os.chown(path, as_nobody.NO_ID, as_nobody.NO_ID)
-    made = Confining(str(home / "w"), (), Confinement(use="on"), session="s")
-    walls = made.now()
-    assert walls is not None
-    made.close()
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    walls = Confinement(write=walls.write)
-    argv = as_nobody.argv(walls, f"grep -rls canary {home}; echo end", home)
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60)
-    assert done.stdout == "end\n", done.stdout + done.stderr
+    walls = Confinement(write=(str(home / "w"),), home=str(own), temp=str(home / "temp"))
+    script = f"grep -rls canary {home}; echo new > {packages}/new; mv {home}/.cargo {home}/z; ls {packages}; echo end"
+    done = subprocess.run(as_nobody.argv(walls, script, home), env=env, capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith("mv: cannot move") and done.stdout.endswith("busy\nnew\nend\n"), done.stdout
+    assert os.listdir(packages) == []
