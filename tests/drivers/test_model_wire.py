@@ -184,4 +184,5 @@ async def test_a_call_beyond_the_budget_is_not_made_and_the_turn_says_why(tmp_pa
         await session.close()
     assert first[0]["status"] == 200 and any("limited to" in note for note in first[3])
     assert second[0]["status"] == 400 and "does not fit" in second[0]["said"]
+    assert any("does not fit" in note for note in second[3])
     assert len(model.asked) == 1

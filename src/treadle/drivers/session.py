@@ -321,8 +321,10 @@ class DrivenSession(BaseSession):
             return
         self._work.finished = True
         if not self._work.over.done():
-            if ended.outcome == "failed" and self._over_budget is not None:
-                ended = msgspec.structs.replace(ended, error=ErrorInfo(**self._over_budget.envelope()))
+            said_nothing = ended.outcome == "completed" and not ended.text
+            if self._over_budget is not None and (ended.outcome == "failed" or said_nothing):
+                error = ErrorInfo(**self._over_budget.envelope())
+                ended = msgspec.structs.replace(ended, outcome="failed", error=error)
             if ended.error is not None and ended.outcome == "failed":
                 ended = msgspec.structs.replace(ended, error=(error := self._advised(ended.error)))
                 if not self._work.failed:
@@ -399,6 +401,7 @@ class DrivenSession(BaseSession):
         """The agent has the refusal as its service's answer, and ends its turn; one that insists is ended."""
         self._over_budget = error
         self._refused_calls += 1
+        self.emit(Warned(message=error.message, code="budget"))
         if self._refused_calls >= INSISTS:
             self.fail(error)
 
