@@ -52,6 +52,8 @@ FORMATS = {
     "workspace.takeover": ("sessions", "home/treadle/git/*/0/base"),
 }
 """The module that declares a format -> the archive and the files in it that are written in this format."""
+NEWER = {"gateway.recording", "host.gate"}
+"""What 0.2.0 did not store."""
 
 At = Callable[[str], Unpacked]
 
@@ -76,7 +78,7 @@ def declaring() -> set[str]:
 
 
 def test_every_format_is_in_an_archive() -> None:
-    assert declaring() - {*FORMATS} == set(), "have make.py write it, and add a row"
+    assert declaring() - {*FORMATS} == NEWER, "have make.py write it, and add a row"
     names = {area: tarfile.open(HERE / f"{area}.tar.xz").getnames() for area, _ in FORMATS.values()}
     lacking = [row for row in FORMATS.values() if not any(fnmatch(name, f"./{row[1]}") for name in names[row[0]])]
     assert lacking == []
