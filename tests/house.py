@@ -28,6 +28,7 @@ class Parsed(NamedTuple):
     classes: list[str]
     docstring: str
     strings: list[str]
+    dynamic: list[str]  # what `__import__` is given as a constant
 
 
 @cache
@@ -36,10 +37,12 @@ def parsed(path: Path) -> Parsed:
     gc.disable()  # it would look through the growing tree again and again: six times the work of parsing
     try:
         tree = ast.parse(path.read_text())
-        found = Parsed([], [], [], ast.get_docstring(tree) or "", [])
+        found = Parsed([], [], [], ast.get_docstring(tree) or "", [], [])
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
-                found.calls.append((ast.unparse(node.func), node.lineno))
+                found.calls.append((name := ast.unparse(node.func), node.lineno))
+                if name in ("__import__", "importlib.import_module", "import_module"):
+                    found.dynamic.extend(each.value for each in node.args[:1] if isinstance(each, ast.Constant))
             elif isinstance(node, ast.Import | ast.ImportFrom):
                 found.imports.append(node)
             elif isinstance(node, ast.ClassDef):
@@ -72,6 +75,7 @@ def imported(name: str) -> frozenset[str]:
             found |= {full if (full := f"{module}.{alias.name}") in names() else module for alias in node.names}
         else:
             found |= {alias.name for alias in node.names}
+    found |= set(parsed(path).dynamic)
     return frozenset(found & names().keys() - {name})
 
 

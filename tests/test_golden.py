@@ -20,7 +20,7 @@ import treadle
 from tests.calls import ROOT, endings
 from treadle.agent.providers.script import parse
 from treadle.cli.arguments import TERMINAL
-from treadle.cli.heimdall import OF_TREADLE
+from treadle.cli.heimdall.table import OF_TREADLE
 from treadle.cli.help import every
 from treadle.serve.api import openapi
 from treadle.testing.formats import Play, anthropic, chat, gemini, responses

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from treadle.cli import heimdall as commands
+from treadle.cli.heimdall import dispatch as commands
 from treadle.coordination.claims import Claims
 from treadle.coordination.identity import SESSION_VARIABLES
 from treadle.coordination.mcp import Server

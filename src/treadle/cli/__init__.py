@@ -66,7 +66,7 @@ def _main() -> None:
 
         sys.exit(run_terminal(arguments[0], arguments[1:]))
     if arguments[:2] == ["coord", "hook"]:  # runs before each tool call of an outside agent, so it must be fast
-        from treadle.cli.heimdall import run as run_heimdall
+        from treadle.cli.heimdall.dispatch import run as run_heimdall
 
         sys.exit(run_heimdall("hook", arguments[2:]))
     from treadle.cli.root import main as run

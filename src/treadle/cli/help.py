@@ -15,10 +15,11 @@ from click.shell_completion import CompletionItem, get_completion_class
 from click.types import StringParamType
 
 from treadle import __version__
-from treadle.cli import heimdall
 from treadle.cli.arguments import COMPLETE
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.heimdall import COMMANDS as HEIMDALL
+from treadle.cli.heimdall.dispatch import run as run_heimdall
+from treadle.cli.heimdall.table import COMMANDS as HEIMDALL
+from treadle.cli.heimdall.table import find
 from treadle.cli.render import colourful, one_line
 from treadle.cli.root import COMMANDS, GROUPS, HELP, load
 from treadle.cli.terminal.listed import SmallCommand
@@ -29,7 +30,7 @@ from treadle.io.files import read, write_atomic
 
 
 def commands_of_coordination() -> dict[str, click.Command]:
-    return {name: SmallCommand(name, heimdall.find(name), heimdall.run) for name in HEIMDALL}
+    return {name: SmallCommand(name, find(name), run_heimdall) for name in HEIMDALL}
 
 
 @cache

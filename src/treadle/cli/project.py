@@ -16,7 +16,8 @@ import click
 import msgspec
 
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.heimdall import COMMANDS, OF_TREADLE, run
+from treadle.cli.heimdall.dispatch import run
+from treadle.cli.heimdall.table import COMMANDS, OF_TREADLE
 from treadle.cli.render import one_line, printable
 from treadle.coordination import hosts
 from treadle.errors import ConfigError, NotFound, TreadleError

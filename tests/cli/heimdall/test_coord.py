@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.coordination.conftest import BIN, Run
-from treadle.cli.heimdall import COMMANDS, hook
+from treadle.cli.heimdall import hook
+from treadle.cli.heimdall.table import COMMANDS
 
 
 def test_treadle_coord_is_the_same_commands(heimdall: Run, project: Path) -> None:
@@ -120,7 +121,7 @@ def test_output_that_cannot_be_written_is_said_in_one_line(project: Path) -> Non
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_a_command_is_light(name: str) -> None:
-    code = f"import sys; from treadle.cli.heimdall import find; find({name!r}); print(*sys.modules)"
+    code = f"import sys; from treadle.cli.heimdall.table import find; find({name!r}); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True).stdout
     heavy = {"msgspec", "asyncio", "dataclasses", "psutil", "tomllib", "click", "inspect", "typing"}
     assert not heavy & set(loaded.split())

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from tests.coordination.conftest import git
-from treadle.cli.heimdall import UsageError, inside
+from treadle.cli.heimdall import inside
+from treadle.cli.heimdall.table import UsageError
 from treadle.coordination import relay
 from treadle.coordination.relay import LARGEST, LISTENING, answer
 from treadle.errors import ConfigError, TreadleError

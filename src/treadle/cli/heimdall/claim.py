@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 
-from treadle.cli.heimdall import Arguments, UsageError, err, out, small
+from treadle.cli.heimdall.table import Arguments, UsageError, err, out, small
 from treadle.coordination import bindings, installed_hooks, repository
 from treadle.coordination.bindings import acting
 from treadle.coordination.claim import owns, wait_text

@@ -2,7 +2,7 @@
 
 import sys
 
-from treadle.cli.heimdall import Arguments, UsageError, out, put, small
+from treadle.cli.heimdall.table import Arguments, UsageError, out, put, small
 from treadle.coordination import briefs
 from treadle.coordination.capsules import Capsules
 from treadle.coordination.planning import Planning, one_line, read_text

@@ -2,7 +2,7 @@
 
 import os
 
-from treadle.cli.heimdall import Arguments, UsageError, err, out, small
+from treadle.cli.heimdall.table import Arguments, UsageError, err, out, small
 from treadle.coordination.bindings import acting
 from treadle.coordination.identity import Agents, checked, spawn
 from treadle.coordination.planning import Planning

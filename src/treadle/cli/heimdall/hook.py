@@ -3,7 +3,7 @@
 import signal
 import sys
 
-from treadle.cli.heimdall import Arguments, UsageError, err, out, small
+from treadle.cli.heimdall.table import Arguments, UsageError, err, out, small
 from treadle.coordination.pretool import PROGRAMS, HookAnswer, OutsideCall, answer, judge
 from treadle.errors import LocalError, TreadleError
 from treadle.wire.common.jsontext import dumps, loads

@@ -9,7 +9,7 @@ import os
 import select
 import sys
 
-from treadle.cli.heimdall import UsageError, find
+from treadle.cli.heimdall.table import UsageError, find
 from treadle.coordination.relay import LARGEST, LISTENING, RelayRequest, ask, connect, line_from, parse_answer
 from treadle.coordination.repository import sealed_top
 from treadle.errors import ConfigError, TreadleError

@@ -3,7 +3,8 @@
 import os
 import sys
 
-from treadle.cli.heimdall import COMMANDS, Arguments, UsageError, err, out, run, small
+from treadle.cli.heimdall.dispatch import run
+from treadle.cli.heimdall.table import COMMANDS, Arguments, UsageError, err, out, small
 from treadle.coordination.ledger import Ledger, LedgerTotals, delta_text
 from treadle.coordination.planning import Planning, one_line, read_text
 from treadle.errors import NotFound

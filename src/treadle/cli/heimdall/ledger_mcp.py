@@ -3,7 +3,7 @@
 import os
 import sys
 
-from treadle.cli.heimdall import Arguments, UsageError, out, small
+from treadle.cli.heimdall.table import Arguments, UsageError, out, small
 from treadle.coordination.mcp import Server, serve
 from treadle.coordination.planning import Planning
 from treadle.errors import ConfigError

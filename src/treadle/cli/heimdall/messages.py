@@ -3,7 +3,7 @@
 import os
 import sys
 
-from treadle.cli.heimdall import Arguments, UsageError, err, out, small
+from treadle.cli.heimdall.table import Arguments, UsageError, err, out, small
 from treadle.coordination import messages
 from treadle.coordination.bindings import acting
 from treadle.coordination.messages import EVERYBODY, Inbox, to_message

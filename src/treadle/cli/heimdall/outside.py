@@ -10,7 +10,8 @@ import os
 import signal
 import sys
 
-from treadle.cli.heimdall import Arguments, UsageError, err, run
+from treadle.cli.heimdall.dispatch import run
+from treadle.cli.heimdall.table import Arguments, UsageError, err
 from treadle.coordination import relay, repository
 from treadle.coordination.claims import Claims, Collision
 from treadle.coordination.identity import checked

@@ -3,7 +3,7 @@
 import os
 from hashlib import sha256
 
-from treadle.cli.heimdall import Arguments, UsageError, err, out, put, small
+from treadle.cli.heimdall.table import Arguments, UsageError, err, out, put, small
 from treadle.coordination import hosts, repository
 from treadle.coordination.hosts import Manifest, planned
 from treadle.coordination.planning import Planning
