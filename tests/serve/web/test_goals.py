@@ -127,7 +127,7 @@ async def test_a_person_agrees_tells_pauses_resumes_tries_again_and_stops_on_the
         page = await open_page(web, f"goals/{name}")
         asked = page.get_by_role("region", name="Question plan")
         await expect(asked).to_contain_text("Carry out this plan?")
-        await expect(asked).to_contain_text("done when: false")
+        await expect(asked).to_contain_text("done: false")
         await asked.get_by_role("button", name="Yes").click()
         step = page.get_by_role("listitem").filter(has_text="one").last
         await expect(step).to_contain_text("working")
