@@ -77,12 +77,12 @@ def test_word_by_word(env: dict[str, str], repository: Path) -> None:
     ) as running:
         assert running.stdout is not None
         said = ""
-        while "asks about plan" not in said:
+        while "treadle fleet answer" not in said:
             line = running.stdout.readline()
             assert line, said
             said += line
         found = re.search(r"goal (\w+) begins", said), re.search(r"treadle fleet answer (\w+)", said)
-        assert found[0] and found[1]
+        assert found[0] and found[1] and "asks: Carry out this plan?" in said and "task: " in said
         name = found[0][1]
         typed(f"treadle fleet answer {found[1][1]} allow", repository, env)
         said += running.stdout.read()
