@@ -47,7 +47,7 @@ ELSEWHERE: dict[str, str] = {
     "tasks": "claude/test_session.py::test_a_background_task_wakes_it_for_a_turn_of_its_own",
     "session_id": "claude/test_session.py::test_the_id_of_a_new_session_is_a_uuid",
     "system_prompt": "acp/test_session.py::test_instructions_come_before_the_first_prompt_only",
-    "subagents": "claude/test_forms.py::test_a_subagent_has_claude_codes_names_for_tools",
+    "subagents": "claude/test_session.py::test_it_is_told_what_the_session_is_to_be_and_what_changes",
     "hooks": "claude/test_gate.py::test_a_hook_forbids_what_the_rules_allow",
     "own_tools": "claude/test_gate.py::test_a_tool_of_the_program_runs_in_the_program",
     **dict.fromkeys(

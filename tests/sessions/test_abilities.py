@@ -265,6 +265,7 @@ def test_every_field_that_a_session_can_be_opened_with_belongs_to_an_ability_or_
 KEPT_BY_US = {
     *("cwd", "env", "inherit_env", "looks_freely", "rules", "mode", "answers", "answer_seconds", "guards"),
     *("confinement", "trusted", "routine", "extra", "limits.max_seconds", "limits.repeats", "tools.later"),
+    *("model_wire", "record", "replay"),
     "program.stop",  # called when the turn of any agent has ended
     *("start.at", "instructions.commands"),  # for our own agent; drivers refuse the first themselves
 }

@@ -19,7 +19,6 @@ from tests.safety.receipts.corpus import Attack, World, attacks, carry_out, fals
 from treadle.errors import StorageError
 from treadle.io.descriptors import remove_tree
 from treadle.io.sandbox import methods
-from treadle.receipts.trace import ours
 from treadle.workspace.workspace import WorkspaceMode
 
 ALL = [(attack, mode, confined) for attack in attacks() for mode in attack.modes for confined in (True, False)]
@@ -76,12 +75,12 @@ def test_there_are_enough_attacks_and_each_has_a_name_of_its_own() -> None:
 
 
 LIES: list[tuple[str, Any]] = [
-    ("workspace.result_tree", "4b825dc642cb6eb9a060e54bf8d69288fbee4904"),
-    ("workspace.confined_by", None),
+    ("observed.workspace.result_tree", "4b825dc642cb6eb9a060e54bf8d69288fbee4904"),
+    ("observed.workspace.confined_by", None),
     ("observed.files", []),
     ("observed.hidden", []),
     ("differences", []),
-    ("confinement", None),
+    ("observed.confinement", None),
 ]
 
 
@@ -93,7 +92,7 @@ async def test_the_judge_finds_a_statement_that_is_false(world: World, place: st
     receipt, run, job = await carry_out(world, attack, "staged", True)
     assert list(false_statements(world, attack, receipt, run, job, True)) == []
     *outer, last = place.split(".")
-    inside = ours(receipt)
+    inside = receipt.usage_raw["treadle"]
     for name in outer:
         inside = inside[name]
     inside[last] = lie
