@@ -7,7 +7,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Generic, TypeAlias, TypedDict, TypeVar, Unpack, get_type_hints, overload
+from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack, get_type_hints, overload
 
 import msgspec
 from msgspec.structs import replace
@@ -73,6 +73,9 @@ class SessionOptions(TypedDict, total=False):
     thinking: Reasoning
     subagents: tuple[Subagent, ...]
     confinement: Confinement
+    model_wire: Literal["auto", "gateway", "direct"]
+    record: str
+    replay: object
     trusted: bool
     routine: tuple[str, ...]
     extra: dict[str, Any]

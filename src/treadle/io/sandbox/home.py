@@ -12,7 +12,6 @@ import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from shutil import which
 
 from treadle.confinement import Confinement
 from treadle.io.paths import homes
@@ -111,6 +110,8 @@ class Home:
 
 def missing(text: str, confinement: Confinement) -> list[str]:
     """What of the home directories a text names that is there outside and is not shown inside."""
+    from shutil import which  # imported late: most runs start nothing that is missing
+
     home = Home(None, confinement.readable, confinement.write)
     shown = (*home.programs, *found(PACKAGES), *confinement.write, *confinement.read_only)
     links = [which(name) for name in _NOT_FOUND.findall(text)]  # a program may be a link that leads elsewhere
