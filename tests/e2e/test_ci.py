@@ -96,7 +96,7 @@ def test_what_was_not_allowed_fails_the_job_with_its_own_code(project: Path) -> 
 
 
 def test_an_agent_that_only_says_so_fails_the_job(project: Path) -> None:
-    assert fix(project, TALKS).returncode == 5
+    assert fix(project, TALKS).returncode == 4
 
 
 def pushing(project: Path) -> subprocess.CompletedProcess[str]:
