@@ -124,7 +124,7 @@ class TurnCheck:
         work = await asyncio.to_thread(lambda: workspace.difference().whole)
         base = workspace.base_tree()
         if work == base and not claims:
-            return replace(made, why="no file was changed, and nothing was checked")
+            return replace(made, why=f"{NOTHING}no file was changed")
         self._note(f"checking with `{self.command}`")
         done = await verified_check(
             workspace.store,

@@ -12,7 +12,7 @@ EndingState: TypeAlias = Literal["verified", "unverified", "contradicted"]
 """verified: files were changed, and the project's check passes on them by tests that the turn did not write.
 contradicted: the check fails, and the turn says or implies that it does not. unverified: all else; `why` says why."""
 NOTHING = "nothing was checked: "
-"""How the reason begins where no check is known, and the turn seems to have changed and claimed nothing."""
+"""How the reason begins where the turn seems to have changed and claimed nothing."""
 # Only decides whether the check runs where no file was changed, and how a failure is called: no word makes it green.
 _CLAIM = re.compile(
     r"\b(?:fixed|fixes|done|completed?|finished|implemented|resolved|solved|corrected|repaired|works?|working|succe\w+"

@@ -102,7 +102,7 @@ def test_land_without_a_branch_is_the_projects_or_the_one_that_is_checked_out(
     assert branch("x", "--land") == branch("x", "--land", "HEAD") == branch("--land", "--priority", "9", "x") == "mine"
     assert branch("x", "--land", "main") == "main"
     assert "--land takes what follows as its branch" in fleet("submit", "--land", "fix the test", code=1)
-    assert "no commit 'refs/heads/nowhere'" in fleet("submit", "x", "--land", "nowhere", code=1)
+    assert "has no branch 'nowhere' (did you mean main, mine?)" in fleet("submit", "x", "--land", "nowhere", code=1)
     (repository / ".treadle").mkdir()
     (repository / ".treadle" / "fleet.toml").write_text('[project]\nland = "main"\n')
     trust.trust(str(repository))
