@@ -183,7 +183,6 @@ def test_no_key_of_the_bucket_is_written_down_outside_of_its_table() -> None:
 
 
 NO_RECORDS = {
-    "goals/trail.py": "a message in a format of heimdall's",
     "drivers/confined.py": "settings for the agent",
     "host/conclusion.py": "a receipt",
     "host/store.py": "an order as it was given",

@@ -321,8 +321,8 @@ class DrivenSession(BaseSession):
             return
         self._work.finished = True
         if not self._work.over.done():
-            said_nothing = ended.outcome == "completed" and not ended.text
-            if self._over_budget is not None and (ended.outcome == "failed" or said_nothing):
+            without_text = ended.outcome == "completed" and not ended.text
+            if self._over_budget is not None and (ended.outcome == "failed" or without_text):
                 error = ErrorInfo(**self._over_budget.envelope())
                 ended = msgspec.structs.replace(ended, outcome="failed", error=error)
             if ended.error is not None and ended.outcome == "failed":
