@@ -21,6 +21,8 @@ ORDERS: dict[str, dict[str, Any]] = {
     "dollars": {"task": "Show cents as dollars", "claims": ("prices.py",)},
 }
 """`stock` asks before it runs its test; `dollars` has to wait for `discount`."""
+CHEAT = {"task": "The greeting's test fails: make it pass", "verify": f"{CHECK} Greeting"}
+"""An order whose agent changes the test, and says that it is done."""
 
 
 def make_repository(place: Path) -> Path:
@@ -30,7 +32,7 @@ def make_repository(place: Path) -> Path:
 
 
 def spec_of(name: str, repository: Path, *, by: str = "demo") -> Spec:
-    fields = {"mode": "full-auto", **ORDERS[name]}
+    fields = {"mode": "full-auto", **(CHEAT if name == "cheat" else ORDERS[name])}
     return Spec(
         id=new_id(),
         title=name,

@@ -39,6 +39,7 @@ async def test_the_demo_shows_what_it_promises_and_leaves_nothing_behind(tmp_pat
     ):
         assert part in done.stdout
     assert "check_shop.py: OK" in done.stdout and "4 receipts for 4 orders" in done.stdout
+    assert "the branch's own test decides: failed, " in done.stdout
     assert "answered: allow, once" in done.stdout and re.search(r"  together +\d+\n", done.stdout)
     await nothing_left(tmp_path)
 

@@ -294,6 +294,7 @@ async def _show(bus: Bus, repository: Path, say: Callable[[str], None]) -> int:
         orders = await working
     finally:
         await end_tasks(watching, working)
+    refused = await _cheat(bus, repository, say)
     say("landing the work of all four, each checked before the branch moves; dollars and discount changed one line:")
     landed = await _land(bus, repository, by_id, say)
     checked = await asyncio.to_thread(_check, repository)
@@ -302,7 +303,7 @@ async def _show(bus: Bus, repository: Path, say: Callable[[str], None]) -> int:
     receipts = [await client.get_receipt(bus, order) for order in names.values()]
     sealed = [receipt for receipt in receipts if receipt is not None and receipt.sealed().sha256 == receipt.sha256]
     say(f"{len(sealed)} receipts for {len(orders)} orders; the models' words were scripted, all else was real")
-    good = all(order.state == "done" for order in orders) and landed
+    good = all(order.state == "done" for order in orders) and landed and refused
     return 0 if good and checked == "OK" and len(sealed) == len(orders) else 1
 
 
@@ -314,6 +315,19 @@ async def _work(bus: Bus, names: dict[str, str], say: Callable[[str], None]) -> 
     say(f"dollars waits: {wait}")
     await asyncio.gather(_kill(bus, names["discount"], say), _answer(bus, names["stock"], say))
     return [await client.wait(bus, order) for order in names.values()]
+
+
+async def _cheat(bus: Bus, repository: Path, say: Callable[[str], None]) -> bool:
+    """An agent changes the test in place of the code. Whether it was not believed."""
+    from treadle.fleet import client, sample
+
+    order = sample.spec_of("cheat", repository)
+    await client.submit(bus, [order])
+    ended = await client.wait(bus, order.id)
+    say('an agent has changed the test in place of the code, and says: "Done: all tests of the greeting pass now."')
+    why, _, _ = (ended.why or "").partition(": `treadle")
+    say(f"  the branch's own test decides: {ended.state}, {why}")
+    return ended.state == "failed"
 
 
 async def _land(bus: Bus, repository: Path, by_id: dict[str, str], say: Callable[[str], None]) -> bool:
