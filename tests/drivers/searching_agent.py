@@ -1,6 +1,8 @@
 """An agent over ACP that asks its model once for each prompt, and searches for keys in all that it can read.
 
-    python searching_agent.py BASE_VARIABLE KEY_VARIABLE PATH_OF_THE_MODEL
+    python searching_agent.py BASE_VARIABLE KEY_VARIABLE PATH_OF_THE_MODEL MARK
+
+Every key that it could find holds the mark, which is given backwards so that its own words do not hold it.
 
 Its answer is JSON: the service's status, what it sees in the two variables, and where it found what.
 """
@@ -11,10 +13,8 @@ import sys
 import urllib.error
 import urllib.request
 
-WANTED = ("REAL-KEY-", "OTHER-KEY-")
 
-
-def main(base: str, key: str, path: str) -> None:
+def main(base: str, key: str, path: str, mark: str) -> None:
     for line in sys.stdin:
         call = json.loads(line)
         if "id" not in call or "method" not in call:
@@ -25,7 +25,7 @@ def main(base: str, key: str, path: str) -> None:
         elif call["method"] == "session/new":
             result = {"sessionId": "s1"}
         elif call["method"] == "session/prompt":
-            found = json.dumps({**asked(base, key, path), "found": sorted(set(search()))})
+            found = json.dumps({**asked(base, key, path), "found": sorted(set(search(mark[::-1].encode())))})
             chunk = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": found}}
             say({"method": "session/update", "params": {"sessionId": "s1", "update": chunk}})
             result = {"stopReason": "end_turn"}
@@ -48,9 +48,9 @@ def asked(base: str, key: str, path: str) -> dict[str, object]:
         return {**seen, "status": error.code, "said": error.read().decode()}
 
 
-def search() -> list[str]:
+def search(wanted: bytes) -> list[str]:
     """Everything that a program here can read: variables and words of processes, files, sockets' places, logs."""
-    found = [f"variable {name}" for name, value in os.environ.items() if holds(value.encode())]
+    found = [f"variable {name}" for name, value in os.environ.items() if wanted in value.encode()]
     places = [f"/proc/{pid}/{what}" for pid in os.listdir("/proc") if pid.isdigit() for what in ("environ", "cmdline")]
     for top in (os.getcwd(), os.environ["HOME"], "/tmp", "/run", "/var/log"):
         for folder, _, names in os.walk(top):
@@ -59,14 +59,10 @@ def search() -> list[str]:
         try:
             if os.path.isfile(place):
                 with open(place, "rb") as file:
-                    found += [place] if holds(file.read(1 << 20)) else []
+                    found += [place] if wanted in file.read(1 << 20) else []
         except OSError:
             continue
     return found
-
-
-def holds(data: bytes) -> bool:
-    return any(word.encode() in data for word in WANTED)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """An outside agent's model is reached through a gateway: its key stays outside, its calls are counted and limited."""
 
 import json
+import os
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -21,7 +22,9 @@ from treadle.sessions.session import BaseSession
 from treadle.settings.config import AgentSettings
 from treadle.testing.server import ModelServer
 
-KEY = "REAL-KEY-0123456789"
+MARK = os.urandom(8).hex()
+"""In every key, and in no file: the tests themselves may be where an agent can read them."""
+KEY = f"REAL-KEY-{MARK}"
 USED = UsageLine(input=100, output=5, cache_read=20)
 PROGRAM = Path(__file__).with_name("searching_agent.py")
 KINDS = (
@@ -46,7 +49,7 @@ async def model() -> AsyncIterator[ModelServer]:
 
 def driven(name: str, home: Path, **variables: str) -> AcpAgent:
     card = cards()[name]
-    command = f"{sys.executable} {PROGRAM} {' '.join(WIRES[name])}"
+    command = f"{sys.executable} {PROGRAM} {' '.join(WIRES[name])} {MARK[::-1]}"
     settings = AgentSettings(command=command)
     env = {"HOME": str(home), "PATH": "/usr/bin:/bin", "TREADLE_HOME": str(home / "treadle"), **variables}
     launch = launch_of(card, settings, command=command)
@@ -76,7 +79,7 @@ async def test_a_confined_agent_uses_its_model_and_finds_no_key(
 ) -> None:
     """None of 17 kinds, in its variables, its files, its processes and its logs, although all are set outside."""
     base, key, _ = WIRES[name]
-    other = {kind: f"OTHER-KEY-{kind}" for kind in KINDS if kind not in cards()[name].wire.unless}  # type: ignore[union-attr]
+    other = {kind: f"{MARK}-{kind}" for kind in KINDS if kind not in cards()[name].wire.unless}  # type: ignore[union-attr]
     others = {**other, key: KEY, base: f"{model.url}/v1" if name != "gemini" else model.url}
     session = await driven(name, tmp_path, **others).open(
         spec(tmp_path, confinement=Confinement(network=network, hosts=()))
