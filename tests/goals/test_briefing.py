@@ -126,6 +126,7 @@ def test_who_cannot_be_held_to_a_policy_looks_without_one() -> None:
     other = briefing.looking("codex", "gpt-5")
     assert other["policy"].deny_write == () and (other["agent"], other["model"]) == ("codex", "gpt-5")
     assert briefing.looking("native", "")["model"] is None and other["mode"] == "full-auto"
+    assert other["no_verify"], "a reviewer who finds the tests red does not claim that they pass"
 
 
 def test_reviewers_and_judges_may_not_write(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A sidecar in a sandbox: what the policy denies, the kernel denies."""
 
+import asyncio
 import os
 import socket
 import sys
@@ -16,11 +17,15 @@ from tests.host.conftest import QUICK, order, scripted
 from tests.host.test_run import more
 from tests.io.sandbox.rooms import shown_place
 from tests.machines import path_without
+from tests.waiting import until
 from tests.workspace.repositories import make
 from treadle.drivers.card import cards
+from treadle.host import run as runs
 from treadle.host.confine import Cage
 from treadle.host.job import Job
+from treadle.host.run import HostRun
 from treadle.host.signing import key_path, make_key
+from treadle.host.store import ReceiptStore
 from treadle.io.sandbox import methods
 from treadle.sandboxed.checks import asked_by_order
 from treadle.session import Confinement
@@ -315,3 +320,23 @@ def test_where_only_landlock_is_there_the_kernel_is_not_said_to_keep_a_policy(
         cage.close()
     finally:
         methods.available.cache_clear()
+
+
+@pytest.mark.parametrize(("check", "why"), [("sleep 600", "no time left"), ("true", "could not be run")])
+async def test_a_check_that_no_one_asked_for_takes_nothing_from_the_result(
+    source: Path, store: ReceiptStore, monkeypatch: pytest.MonkeyPatch, check: str, why: str
+) -> None:
+    monkeypatch.setattr(runs, "LOOK_SECONDS", 5.0)
+    (source / ".treadle").mkdir()
+    (source / ".treadle" / "config.toml").write_text(f'[verify]\ncheck = "{check}"\n')
+    job = told(source, "echo two > b.txt", apply=True, timeout=60, finds_check=True)
+    host = HostRun(job, store)
+    host.observed.started -= 60  # so that none of its time is left when it is checked
+    running = asyncio.create_task(host.run())
+    await until(lambda: os.path.isdir(host.directory))
+    if check == "true":
+        Path(host.directory, "verify-1").touch()  # what is to be checked cannot be written there
+    receipt = await running
+    assert receipt.outcome == "complete" and (source / "b.txt").read_text() == "two\n", more(receipt)["end"]
+    assert host.observed.ending is not None and host.observed.ending.state == "unverified"
+    assert why in host.observed.ending.why, host.observed.ending

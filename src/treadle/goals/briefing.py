@@ -191,9 +191,9 @@ def default_agent() -> str:
 
 def looking(agent: str, model: str) -> dict[str, Any]:
     """An order that only looks: in a confined copy whose changes are never taken, and unable to write where that can be
-    kept."""
+    kept. Not checked: a verdict on red work is no claim that it is green."""
     policy = LOOKS if agent == "native" else OrderPolicy()
-    return {"agent": agent, "model": model or None, "mode": "full-auto", "policy": policy}
+    return {"agent": agent, "model": model or None, "mode": "full-auto", "policy": policy, "no_verify": True}
 
 
 JUDGE = """You judge whether a goal is met, on the branch as it is now; change nothing.

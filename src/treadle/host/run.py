@@ -386,6 +386,7 @@ async def commits_of(workspace: Workspace, cage: Cage) -> str | None:
 log = logging.getLogger(__name__)
 
 LOOK_FOR_CANCEL = 0.5
+NO_TIME = "there was no time left to check it"
 LOOK_SECONDS = 30.0
 """For looking at what was done, when the run's own time is over."""
 Listener = Callable[[Sequence[AnyAgentEvent]], None]
@@ -423,6 +424,10 @@ class HostRun:
         self._executor: Executor | None = None
         self._workspace: Workspace | None = None
         self._checking: asyncio.Task[Check] | None = None
+        self._finding: asyncio.Task[CheckedEnding] | None = None
+        """The check that no one asked for."""
+        self._late = False
+        """Whether there was no time for it."""
         self._halt = threading.Event()
         """Stops the thread that prepares the workspace, which may have much to copy."""
         self._concluding = False
@@ -490,6 +495,14 @@ class HostRun:
             if self._executor is not None:
                 await self._executor.cancel(str(why))
 
+    def skip_found_check(self) -> bool:
+        """The time is over: end the check that no one asked for, which takes nothing from the result. False if that is
+        not what is being done."""
+        if self._finding is None:
+            return False
+        self._late = True
+        return self._finding.cancel()
+
     def kill(self) -> None:
         """Do not wait for it to stop by itself."""
         if self._concluding:
@@ -539,6 +552,8 @@ class HostRun:
         """Our own work after the run is bounded too; a run that used all its time leaves us some."""
         if (seconds := self._seconds) is not None:
             await asyncio.sleep(max(LOOK_SECONDS, self.observed.started + seconds - time.time()))
+            if self.skip_found_check():
+                await asyncio.sleep(LOOK_SECONDS)  # to apply what was done, or make its branch
             self._enough.set()
             late = TimedOut(f"what was done could not be looked at within {LOOK_SECONDS:g} s after the run's time")
             self.observed.stopped = self.observed.stopped or late
@@ -828,8 +843,22 @@ class HostRun:
         wrong = supervisor.judge(found.changes, (*(found.hidden or ()), *self._taken_out))
         observed.stopped = observed.stopped or wrong
 
-    async def _ending(self, workspace: Workspace) -> CheckedEnding | None:
-        """What the project's own check says about the result. What it shows counts as a check; its doubts do not."""
+    async def _ending(self, workspace: Workspace) -> CheckedEnding:
+        """What the project's own check says about the result, or why it says nothing."""
+        self._finding = asyncio.create_task(self._found(workspace), name="found check")
+        try:
+            return await self._finding
+        except asyncio.CancelledError:
+            if not self._late:
+                raise
+            return CheckedEnding(state="unverified", why=NO_TIME)
+        except Exception as error:  # no one asked for it, so the result is none the worse
+            return CheckedEnding(state="unverified", why=f"the check could not be run: {describe_error(error)}")
+        finally:
+            self._finding = None
+
+    async def _found(self, workspace: Workspace) -> CheckedEnding:
+        """Run the project's own check. What it shows counts as a check; its doubts do not."""
         observed, changed = self.observed, bool(self.observed.difference and self.observed.difference.changes)
         texts = [event.text for event in observed.trace.events("") if isinstance(event, AssistantSaid)]
         claims = claims_success(texts[-1]) if texts else False
@@ -841,6 +870,8 @@ class HostRun:
             missing = f"nothing is confined, so `{command}` was not run"
         elif not changed and not claims:
             missing = "no file was changed, and nothing was checked"
+        elif isinstance(observed.stopped, TimedOut):
+            missing = NO_TIME
         if missing:
             return CheckedEnding(state="unverified", why=missing, check=command)
         done = await self._check(replace(self.job, check=command, setup=self.job.setup or setup), workspace, blame=True)

@@ -1,6 +1,7 @@
 """What an attempt does before and after the agent: it sets up, and verifies."""
 
 import asyncio
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -10,8 +11,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from tests.conftest import need
 from tests.fleet.conftest import Start, give
-from tests.fleet.repositories import edits, model, read, says, work, write
+from tests.fleet.repositories import edits, git, model, read, says, work, write
+from tests.waiting import until
 from treadle.errors import TimedOut
 from treadle.events import ErrorInfo, Failed, ToolEnded, ToolStarted, Usage
 from treadle.fleet import client
@@ -111,6 +114,34 @@ async def test_what_an_agent_does_is_seen_from_its_events(bus: Bus, tmp_path: Pa
     assert "late" not in str(one.activity().open_tools), "nothing that it does counts any more"
     await one.attempt.log.finish(60)
     assert len([each async for each in client.events(bus, "o")]) == 7
+
+
+async def test_a_check_that_no_one_asked_for_ends_at_the_time_limit_and_the_work_is_done(
+    bus: Bus, repository: Path, tmp_path: Path
+) -> None:
+    need("bwrap")
+    (repository / "Makefile").write_text("test:\n\tsleep 600.25\n")
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "check")
+    order = work(repository, edits(tmp_path, "x", "a.txt", "two"))
+    fields = {name: getattr(order, name) for name in ("agent", "root", "base", "model", "mode")}
+    one = executed(bus, tmp_path, **fields)
+    running = asyncio.create_task(one.run())
+    await one.learn(RunBeatAnswer(holds=True))
+    await until(lambda: running.done() or _runs("600.25"))
+    one.attempt.limits = OrderLimits(seconds=0.05)
+    ended = await asyncio.wait_for(running, 60)
+    assert (ended.outcome, one.attempt.stopped) == ("done", None), ended
+    assert ended.result is not None and ended.result["ending"] == "unverified: there was no time left to check it"
+    await one.attempt.log.finish(60)
+
+
+def _runs(word: str) -> bool:
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if word.encode() in place.read_bytes():
+                return True
+    return False
 
 
 async def test_an_order_that_is_stopped_is_stopped_once_and_one_that_is_parked_says_so(
