@@ -427,7 +427,7 @@ def look_at(source: str, directory: str) -> Workspace:
     """The directory `source` itself, to tell what is changed there from now on. Nothing is kept in the person's
     repository; `directory` is for our store, and may be removed at any time."""
     source = os.path.realpath(source)
-    return _from_files("pass_through", source, directory, Copy(source, "", (), (), 0), None, None)
+    return _from_files("pass_through", source, directory, Copy(source, "", (), (), 0), None, None, held=False)
 
 
 def _copy(directory: str) -> str:
@@ -435,9 +435,16 @@ def _copy(directory: str) -> str:
 
 
 def _from_files(
-    mode: WorkspaceMode, source: str, directory: str, copy: Copy, watched: Watched | None, origin: Origin | None
+    mode: WorkspaceMode,
+    source: str,
+    directory: str,
+    copy: Copy,
+    watched: Watched | None,
+    origin: Origin | None,
+    *,
+    held: bool = True,
 ) -> Workspace:
-    """A workspace that is a copy of the source, or the source itself."""
+    """A workspace that is a copy of the source, or the source itself. `held`: git gc is kept from its commit."""
     root, notes = source, []
     if mode == "staged":
         root = copy.target
@@ -450,7 +457,8 @@ def _from_files(
     if user is not None and commit is not None:
         inside = origin.inside if origin is not None else os.path.relpath(source, os.path.realpath(user.top))
         _, files = store.borrow_tree(commit)
-        notes += filter(None, [keep(user, directory, commit)])  # before the look: it is not the agent's act
+        if held:
+            notes += filter(None, [keep(user, directory, commit)])  # before the look: it is not the agent's act
         if inside != ".":
             files = {path[len(inside) + 1 :]: one for path, one in files.items() if path.startswith(f"{inside}/")}
     look = take(
