@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,13 +11,18 @@ from typing import Any
 import pytest
 
 import treadle
+from tests.agent.checkouts import git
 from tests.cli.chat.terminal import ChatTerminal
 from tests.installed import TREADLE
 from tests.installed import treadle as command
 from tests.scripts import calls, says
 from tests.verification.test_cheats import CONFTEST, GREEN, TEST, UNITTEST
 from tests.workspace.repositories import make
+from treadle.io.paths import config_file
 from treadle.session import Rules
+from treadle.settings import trust
+from treadle.verification.ending import claims_success, ending_of
+from treadle.verification.evidence import CheckEvidence, CornerResult, Counts, Ended
 
 SAID = "Fixed: the tests pass now."
 UNCHECKED = "import importlib.util as u, py_compile as p; p.compile('x.py', u.cache_from_source('calc.py'), "
@@ -84,6 +90,37 @@ def test_a_fix_is_verified_and_a_lie_is_no_result_to_go_on_with(project: Path) -
     assert lie.ending.why.endswith("fails (1 of 2 tests), as it did before"), lie.ending
     fix = said(project, FIX)
     assert fix.ok and fix.ending is not None and (fix.ending.state, fix.ending.word) == ("verified", "passed")
+    assert git(project, "for-each-ref", "refs/treadle") == ""
+
+
+@pytest.mark.parametrize(
+    ("sandbox", "trusted", "code", "line"),
+    [
+        (True, True, 0, "proven: "),
+        (True, False, 1, "ConnectionRefusedError"),
+        (False, True, 0, "proven: "),
+        (False, False, 1, "of a project that is not trusted"),
+    ],
+)
+def test_an_untrusted_project_gets_no_network_for_its_set_up_and_runs_nothing_unconfined(
+    project: Path, sandbox: bool, trusted: bool, code: int, line: str
+) -> None:
+    settings = Path(config_file())
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(f"[sandbox]\nuse = {str(sandbox).lower()}\n")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connects = f"import socket; socket.create_connection({server.getsockname()!r})"
+        with (project / ".treadle" / "config.toml").open("a") as file:
+            file.write(f"setup = '''{sys.executable} -c \"{connects}\"'''\n")
+        git(project, "commit", "-qam", "a set-up")
+        if trusted:
+            trust.trust(str(project))
+        ending = said(project, FIX).ending
+        assert ending is not None and (ending.state == "verified") == trusted, ending
+        assert sandbox or trusted or line in ending.why, ending
+        done = command("verify", cwd=project)
+    assert done.returncode == code and line in done.stdout + done.stderr, done
+    assert git(project, "for-each-ref", "refs/treadle") == ""
 
 
 @pytest.mark.parametrize(
@@ -167,3 +204,46 @@ def test_a_run_with_a_receipt_has_the_projects_check_unless_it_is_given_one(
     model = ("--agent", "native", "--model", scripted(project, script))
     done = command("host", "run", "--task", "fix the test", *model, *words, cwd=project)
     assert done.stdout.startswith(f"{outcome} ") and line in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "claims"),
+    [
+        ("the suite does not pass, 2 tests fail", False),
+        ("I could not get it to work", False),
+        ("It doesn\u2019t work.", False),
+        ("It is not done", False),
+        ("I failed to get the tests green", False),
+        ("The failing tests are fixed", True),
+        ("Nothing else is needed, all important tests pass", True),
+        ("It did not compile but works now", True),
+    ],
+)
+def test_what_is_denied_is_no_claim(text: str, claims: bool) -> None:
+    assert claims_success(text) == claims
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "changed", "claims", "state"),
+    [
+        (9, 9, True, True, "contradicted"),
+        (9, 10, True, True, "contradicted"),
+        (9, 2, True, True, "unverified"),
+        (9, 9, True, False, "unverified"),
+        (9, 9, False, True, "contradicted"),
+        (9, 9, False, False, "unverified"),
+        (0, 2, True, False, "contradicted"),
+        (0, 2, False, False, "unverified"),
+        (0, 0, True, True, "unverified"),
+    ],
+)
+def test_a_failure_of_before_contradicts_only_a_claim_and_only_if_it_is_no_smaller(
+    before: int, now: int, changed: bool, claims: bool, state: str
+) -> None:
+    ended: Ended = "red" if before else "green"
+    corners = (
+        CornerResult(corner="old judge", tree="b", ended="red", counts=Counts(runner="r", ran=now and 12, failed=now)),
+        CornerResult(corner="base", tree="a", ended=ended, counts=Counts(runner="r", ran=12, failed=before)),
+    )
+    found = CheckEvidence(command="c", base="a", tree="b", word="failed", why="", corners=corners)
+    assert ending_of("c", found, changed=changed, claims=claims).state == state

@@ -2,8 +2,9 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
+from treadle.errors import ConfigError
 from treadle.io import scratch
 from treadle.io.process import child as children
 from treadle.io.sandbox.start import start
@@ -55,17 +56,28 @@ def asked_by_order(network: str, cwd: str, shown: Sequence[str] = ()) -> Confine
 
 
 async def confined_check(
-    command: str, cwd: str, *, shown: Sequence[str] = (), setup: bool = False, network: str = ""
+    command: str,
+    cwd: str,
+    *,
+    shown: Sequence[str] = (),
+    setup: bool = False,
+    network: str = "",
+    trusted: bool = True,
 ) -> Check:
     """Run a check outside of any run, in a sandbox where possible: what it runs was written by agents.
 
     It can read the directories `shown` wherever they are, also in /tmp, which is private otherwise. It has the network
-    of a command, a `setup` that of the machine; `network` is what an order says about it.
+    of a command, a `setup` that of the machine; `network` is what an order says about it. What is not `trusted` runs
+    only in a sandbox, and a setup like a command.
     """
     asked = settled(asked_by_order(network, cwd, shown), config.load(cwd).settings)
     confining = Confining(cwd, (), asked, session="check")
     try:
-        return await run_check(command, cwd, confinement=confining.now() if setup else confining.for_command())
+        confinement = confining.now() if setup and trusted else confining.for_command()
+        if confinement is None and not trusted:
+            why = f"`{command}` is of a project that is not trusted, and there is no sandbox to run it in"
+            raise ConfigError(why, hint="treadle trust")
+        return await run_check(command, cwd, confinement=confinement)
     finally:
         confining.close()
 
@@ -85,9 +97,11 @@ async def verified_check(
     plain: bool = False,
     blame: bool = False,
     prove: bool = False,
+    untrusted: Collection[str] = (),
 ) -> Check:
     """Check what the tree `work` changes of the tree `base`, by the judge of the base, outside of any run. `plain`: run
-    the command on `work` once, and nothing else. `blame`, `prove`: as in `Checking`.
+    the command on `work` once, and nothing else. `blame`, `prove`: as in `Checking`. `untrusted`: those of `setup` and
+    `command` that a project names which is not trusted.
 
     `write` writes a tree into a directory that does not exist yet and returns the directory to run in; it blocks. The
     rest is as for `confined_check`.
@@ -97,7 +111,8 @@ async def verified_check(
         with scratch.directory("check") as directory:
             here = await asyncio.to_thread(write, os.path.join(directory, "tree"), tree)
             for each in filter(None, (setup, command)):
-                done = await confined_check(each, here, shown=shown, setup=each != command, network=network)
+                before, trusted = each != command, each not in untrusted
+                done = await confined_check(each, here, shown=shown, setup=before, network=network, trusted=trusted)
                 if not done.ok:
                     break
             return done

@@ -52,6 +52,7 @@ class TurnCheck:
         self._given = command
         self._off = off
         self._setup = ""
+        self._untrusted: tuple[str, ...] = ()
         self._missing = "no turn was run"
         """Why nothing can be checked here."""
         self._place: str | None = None
@@ -88,13 +89,12 @@ class TurnCheck:
         import threading
 
         from treadle.io import scratch
-        from treadle.io.sandbox import methods
         from treadle.io.tasks import heeding, within
         from treadle.settings import trust
         from treadle.workspace.workspace import look_at
 
-        if not self._given and methods.available().method is None and not trust.is_trusted(top):
-            return "programs cannot be confined here, and the project is not trusted: treadle trust"
+        # Asked now: what the turn changes does not make it trusted.
+        self._untrusted = () if trust.is_trusted(top) else _named(found, self._setup, self._given)
         self._place = scratch.make("turn")
         halt = threading.Event()
         try:
@@ -135,6 +135,7 @@ class TurnCheck:
             setup=self._setup,
             shown=self._shown(workspace),
             blame=True,
+            untrusted=self._untrusted,
         )
         assert done.evidence
         return ending_of(self.command, done.evidence, changed=work != base, claims=claims, denied=made.denied)
@@ -150,6 +151,11 @@ class TurnCheck:
 
             scratch.remove(self._place)
         self._place = self._workspace = None
+
+
+def _named(found: str, setup: str, given: str) -> tuple[str, ...]:
+    """Of the commands of a check, those that the project names."""
+    return (setup,) if given else (setup, found)
 
 
 class Checkout:
@@ -169,7 +175,7 @@ class Checkout:
         with scratch.directory("turn") as directory:
             user = UserRepository.around(self._top)
             store = Store.make(os.path.join(directory, "store"), **lending(user))
-            tree, command, _ = self._begun(store)
+            tree, command, *_ = self._begun(store)
             return judge_for(store, tree, command, may_change=self._may_change).of(path)
 
     async def verify(self) -> tuple[CheckEvidence, str, str]:
@@ -181,7 +187,7 @@ class Checkout:
         with scratch.directory("turn") as directory:
             workspace = await asyncio.to_thread(look_at, self._top, os.path.join(directory, "now"))
             store, work = workspace.store, workspace.place.before
-            base, command, setup = await asyncio.to_thread(self._begun, store)
+            base, command, setup, untrusted = await asyncio.to_thread(self._begun, store)
             user = workspace.place.repository()
             done = await verified_check(
                 store,
@@ -194,14 +200,16 @@ class Checkout:
                 may_change=self._may_change,
                 blame=True,
                 prove=True,
+                untrusted=untrusted,
             )
             assert done.evidence
             store.deltas(base, work)  # brings in what the difference needs of the repository's own objects
             return done.evidence, store.patch(base, work).decode("utf-8", "replace"), done.output_tail
 
-    def _begun(self, store: Store) -> tuple[str, str, str]:
-        """The tree of the commit, the check, and its set-up. Blocks."""
-        from treadle.verification.finding import NONE, project_check
+    def _begun(self, store: Store) -> tuple[str, str, str, tuple[str, ...]]:
+        """The tree of the commit, the check, its set-up, and which of these are not trusted. Blocks."""
+        from treadle.settings import trust
+        from treadle.verification.finding import NONE, check_on_disk, project_check
         from treadle.workspace.user_repository import UserRepository
 
         user = UserRepository.around(self._top)
@@ -220,4 +228,6 @@ class Checkout:
         command = self._given or found
         if command in ("", NONE):
             raise ConfigError("no command is known that checks this project", hint="name it: --check 'make test'")
-        return tree, command, setup
+        # What is trusted is on the disk: another commit may name other commands.
+        trusted = trust.is_trusted(self._top) and (found, setup) == check_on_disk(self._top)
+        return tree, command, setup, () if trusted else _named(found, setup, self._given)

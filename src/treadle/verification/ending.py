@@ -6,14 +6,17 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from treadle.verification.evidence import GOOD, CheckEvidence
+from treadle.verification.evidence import GOOD, CheckEvidence, Counts
 
 EndingState: TypeAlias = Literal["verified", "unverified", "contradicted"]
 """verified: files were changed, and the project's check passes on them by tests that the turn did not write.
 contradicted: the check fails, and the turn says or implies that it does not. unverified: all else; `why` says why."""
 NOTHING = "nothing was checked: "
 """How the reason begins where the turn seems to have changed and claimed nothing."""
-# Only decides whether the check runs where no file was changed, and how a failure is called: no word makes it green.
+# Only decides whether the check runs where no file was changed, and how a failure is called: no word makes it green. A
+# claim is in a clause that does not deny it before.
+_CLAUSE = re.compile(r"[.,;:!?\n]|\b(?:but|however|although)\b", re.I)
+_DENIAL = re.compile(r"\b(?:not?|none|nothing|never|neither|nor|cannot|unable|fail(?:s|ed)? to|\w+n['\u2019]t)\b", re.I)
 _CLAIM = re.compile(
     r"\b(?:fixed|fixes|done|completed?|finished|implemented|resolved|solved|corrected|repaired|works?|working|succe\w+"
     r"|pass(?:es|ed|ing)?|green|verified)\b",
@@ -52,7 +55,11 @@ class CheckedEnding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 def claims_success(text: str) -> bool:
-    return _CLAIM.search(text) is not None
+    """Whether a clause of it says that something is done or works, and does not deny it."""
+    for clause in _CLAUSE.split(text):
+        if (found := _CLAIM.search(clause)) and not _DENIAL.search(clause, 0, found.start()):
+            return True
+    return False
 
 
 def ending_of(
@@ -60,13 +67,15 @@ def ending_of(
 ) -> CheckedEnding:
     """The ending of work whose check was run."""
     by = {each.corner: each for each in evidence.corners}
-    broken = "base" in by and by["base"].ended == "red"
-    counts = by["old judge"].counts
+    base, counts = by.get("base"), by["old judge"].counts
+    broken = base is not None and base.ended == "red"
     state: EndingState = "unverified"
     if evidence.word == "failed" and by["old judge"].ended == "red":
         why = f"`{check}` fails" + (f" ({counts.failed} of {counts.ran} tests)" if counts and counts.failed else "")
         why += ", as it did before" if broken else " with the changes"
-        if not broken or (claims and counts is not None):
+        if counts is not None and counts.ran == 0:
+            why += ", and no test ran"
+        elif (changed or claims) if not broken else claims and _no_better(counts, base.counts if base else None):
             state = "contradicted"
         elif counts is None:  # perhaps it cannot be run here at all
             why += ", and no runner says how many tests ran"
@@ -79,3 +88,8 @@ def ending_of(
         elif evidence.good and not denied:
             state = "verified"
     return CheckedEnding(state=state, why=why, check=check, word=evidence.word, denied=tuple(denied), evidence=evidence)
+
+
+def _no_better(now: Counts | None, before: Counts | None) -> bool:
+    """Whether tests fail, and as many as before: a check that fails without one may be unable to run here."""
+    return now is not None and before is not None and now.failed >= max(before.failed, 1)
