@@ -12,6 +12,7 @@ import pytest
 from treadle.agent.providers.script import Script, ScriptedReply, UsageLine
 from treadle.drivers.acp.driver import AcpAgent
 from treadle.drivers.card import cards, launch_of
+from treadle.drivers.model_wire import WirePlan, planned, wired
 from treadle.errors import ConfigError
 from treadle.events import TurnEnded, Usage, Warned
 from treadle.gateway.recording import CallReplay
@@ -19,7 +20,7 @@ from treadle.io.sandbox import methods
 from treadle.session import Confinement, Limits, SessionSpec
 from treadle.sessions.served import run_turn
 from treadle.sessions.session import BaseSession
-from treadle.settings.config import AgentSettings
+from treadle.settings.config import AgentSettings, Settings
 from treadle.testing.server import ModelServer
 
 MARK = os.urandom(8).hex()
@@ -151,6 +152,34 @@ async def test_where_the_key_stays_inside_that_is_stated_with_the_reason(
     if "TREADLE_MODEL_WIRE" not in variables:
         with pytest.raises(ConfigError, match="cannot be used through the gateway"):
             await agent.open(spec(tmp_path, model_wire="gateway"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "replaced"),
+    [
+        ("", ("OPENAI_API_KEY",)),
+        (
+            'model_provider = "own"\n[model_providers.own]\nbase_url = "http://127.0.0.1:9/v1"\nenv_key = "OWN_KEY"\n'
+            'env_http_headers = { "X-Own" = "OWN_HEADER" }\n',
+            ("OWN_KEY", "OWN_HEADER"),
+        ),
+    ],
+)
+async def test_codex_gets_none_of_its_keys_and_no_base_url_that_may_hold_one(
+    settings: str, replaced: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TREADLE_HOME", str(tmp_path / "treadle"))
+    (tmp_path / ".codex").mkdir()
+    (tmp_path / ".codex/config.toml").write_text(settings)
+    names = ("OPENAI_API_KEY", "CODEX_API_KEY", "OWN_KEY", "OWN_HEADER")
+    env = {"HOME": str(tmp_path), "OPENAI_BASE_URL": f"http://u:{KEY}@127.0.0.1:9/v1"}
+    env |= {name: KEY for name in names if not name.startswith("OWN") or name in replaced}
+    asked, known = spec(tmp_path), Settings()
+    plan = planned(cards()["codex"], asked, known, env)
+    assert isinstance(plan, WirePlan) and plan.keys == replaced and plan.headers == (("X-Own",) if settings else ())
+    led = await wired("codex", plan, asked, known, env, ["codex"], None)
+    led.close()
+    assert KEY not in str(led.env) and all(led.env[name].startswith("treadle-run-") for name in replaced)
 
 
 async def test_a_recorded_run_is_replayed_without_service_and_key(

@@ -157,6 +157,7 @@ async def test_a_slow_agent_slows_the_service_and_nothing_piles_up(tmp_path: Pat
         ("/v1/messages", KEY, 401),
         ("/../secret", TOKEN, 404),
         ("/v1/%2e%2e/secret", TOKEN, 404),
+        (f"/v1/{TOKEN}/messages?x={TOKEN}", "", 401),
     ],
 )
 async def test_what_has_no_token_or_leads_elsewhere_is_refused(
@@ -212,6 +213,25 @@ async def test_no_key_is_in_a_log_or_an_error(tmp_path: Path, caplog: pytest.Log
     assert passed.status == 401 and TOKEN.encode() in passed.body and lost.status == 502
     assert KEY.encode() not in passed.body + lost.body + str(passed.headers).encode() and KEY not in caplog.text
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
+
+
+async def test_a_key_stands_only_where_a_service_takes_one(tmp_path: Path) -> None:
+    """So that nothing can be asked of a service with which it repeats the key."""
+    asked: list[bytes] = []
+
+    async def service(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 302 Found\r\nlocation: /?key=%s\r\ncontent-length: 0\r\n\r\n" % KEY.encode())
+        writer.close()
+
+    async with await asyncio.start_server(service, "127.0.0.1", 0) as listening:
+        async with before(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}", tmp_path) as wiring:
+            fields = {"origin": TOKEN, "x-request-id": TOKEN, "authorization": f"Bearer {TOKEN}"}
+            passed = await ask(wiring.url, f"/v1/models/{TOKEN}?a={TOKEN}&key={TOKEN}", **fields)
+    head = asked[0].decode().lower()
+    assert f"get /v1/models/{TOKEN}?a={TOKEN}&key={KEY} " in head and head.count(KEY) == 3
+    assert f"authorization: bearer {KEY}" in head and f"x-api-key: {KEY}" in head
+    assert passed.headers["location"] == f"/?key={TOKEN}"
 
 
 async def test_apart_it_is_a_socket_that_only_its_user_can_open(tmp_path: Path) -> None:

@@ -52,6 +52,8 @@ class WirePlan(NamedTuple):
     arguments: tuple[str, ...] = ()
     removes: tuple[str, ...] = ()
     """Variables that it does not get: other credentials, which it does not use with this key."""
+    headers: tuple[str, ...] = ()
+    """Headers in which its settings put a key, besides those that services commonly have for it."""
 
 
 def planned(card: Card, spec: SessionSpec, settings: Settings, env: Mapping[str, str]) -> WirePlan | ModelWire:
@@ -122,7 +124,14 @@ def _codex(card: Card, wire: WireVariables, env: Mapping[str, str]) -> WirePlan 
         return f"its provider has the name {provider!r}, which no option can carry"
     if host_of(base) not in in_settings([path], ()).counted:
         return f"its settings name {host_of(base)}, which they did not before: allow it once with --network"
-    return WirePlan(base, present, {}, ("-c", f'model_providers.{provider}.base_url="{PLACE}"'))
+    arguments = ("-c", f'model_providers.{provider}.base_url="{PLACE}"')
+    headers = tuple(map(str, named)) if isinstance(named, dict) else ()
+    return WirePlan(base, present, {}, arguments, _unused(wire, present), headers)
+
+
+def _unused(wire: WireVariables, keys: tuple[str, ...]) -> tuple[str, ...]:
+    """The variables that Codex does not need beside these keys: a base URL may hold a key, too."""
+    return tuple(name for name in (*wire.keys, wire.base) if name not in keys)
 
 
 def _usual_codex(path: str, provider: str, wire: WireVariables, env: Mapping[str, str]) -> WirePlan | str:
@@ -135,7 +144,7 @@ def _usual_codex(path: str, provider: str, wire: WireVariables, env: Mapping[str
         return f"none of {', '.join(wire.keys)} is set"
     words = f'name = "OpenAI", base_url = "{PLACE}", env_key = "{key}", wire_api = "responses"'
     arguments = ("-c", 'model_provider="treadle"', "-c", f"model_providers.treadle={{ {words} }}")
-    return WirePlan(env.get(wire.base) or wire.usual, (key,), {}, arguments)
+    return WirePlan(env.get(wire.base) or wire.usual, (key,), {}, arguments, _unused(wire, (key,)))
 
 
 def _named(settings: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
@@ -209,6 +218,7 @@ async def wired(
     upstream = Upstream(
         base_url=plan.base_url,
         secrets={tokens[name]: env[name].strip() for name in plan.keys},
+        headers=plan.headers,
         authorities=env.get("NODE_EXTRA_CA_CERTS", ""),
     )
     governor = AccountGovernor(host_of(plan.base_url) or "", env[plan.keys[0]])

@@ -53,6 +53,8 @@ _VERSION = re.compile(r"v\d\w*")
 _HOP = {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"}
 _HOP |= {"transfer-encoding", "upgrade", "expect"}
 _OURS = {"host", "content-length", "accept-encoding"}
+_KEYS = {"authorization", "x-api-key", "api-key", "x-goog-api-key"}
+"""Headers in which services take a key; it stands nowhere else, so that no service can be made to repeat it."""
 
 
 class Upstream(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +63,8 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str
     secrets: dict[str, str]
     """Each placeholder, and the key that it stands for."""
+    headers: tuple[str, ...] = ()
+    """Further headers in which this service takes a key."""
     authorities: str = ""
     """A file of certificates that count besides the system's."""
 
@@ -69,9 +73,10 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refusal(Exception):
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, form: Family = "chat") -> None:
         super().__init__(message)
         self.status = status
+        self.form = form
 
 
 class HttpAsk(NamedTuple):
@@ -126,6 +131,7 @@ class ModelGateway(Passage):
         self._hidden, self._shown = (before, f"/{last}") if _VERSION.fullmatch(last) else (f"{before}/{last}", "")
         self._hidden = self._hidden.rstrip("/")
         """The path of the base URL: what only we see of it, as some have a key there, and what the agent sees."""
+        self._key_headers = _KEYS | {name.lower() for name in upstream.headers}
         self._governor = governor
         self._apart = apart
         self.recorder = recorder
@@ -180,7 +186,7 @@ class ModelGateway(Passage):
                     return
                 http.start_next_cycle()
         except Refusal as why:
-            await _say(http, writer, why.status, families.refusal("chat", why.status, str(why)))
+            await _say(http, writer, why.status, families.refusal(why.form, why.status, str(why)))
         except (h11.RemoteProtocolError, h11.LocalProtocolError) as error:
             log.info("the agent does not speak HTTP here: %s", error)
         except OSError:
@@ -190,7 +196,7 @@ class ModelGateway(Passage):
         self, http: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> HttpAsk | None:
         """The next request, whole; None when there is none any more."""
-        head: h11.Request | None = None
+        head: HttpAsk | None = None
         body = bytearray()
         while True:
             event = http.next_event()
@@ -199,17 +205,16 @@ class ModelGateway(Passage):
                     writer.write(http.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
                 http.receive_data(await reader.read(CHUNK))
             elif isinstance(event, h11.Request):
-                head = event
+                head = _head(event)
+                if not self._has_key(head):  # before its body takes memory
+                    message = "treadle: this request does not carry the key that this run was given"
+                    raise Refusal(401, message, families.form_of(head.path))
             elif isinstance(event, h11.Data):
                 body += event.data
                 if len(body) > LARGEST_REQUEST:
                     raise Refusal(413, f"treadle: the request is larger than {LARGEST_REQUEST >> 20} MB")
             elif isinstance(event, h11.EndOfMessage) and head is not None:
-                headers: dict[str, str] = {}
-                for name, value in head.headers:
-                    key, text = name.decode("ascii"), value.decode("latin-1")
-                    headers[key] = f"{headers[key]}, {text}" if key in headers else text
-                return HttpAsk(head.method.decode(), head.target.decode("latin-1"), headers, bytes(body))
+                return head._replace(body=bytes(body))
             else:
                 return None
 
@@ -232,12 +237,9 @@ class ModelGateway(Passage):
             await _say(http, writer, 502, families.refusal(form, 502, message))
 
     def _check(self, asked: HttpAsk) -> None:
-        given = f"{asked.target}\n" + "\n".join(asked.headers.values())
-        if not any(_holds(given, placeholder) for placeholder in self._upstream.secrets):
-            raise Refusal(401, "treadle: this request does not carry the key that this run was given")
         if "upgrade" in asked.headers.get("connection", "").lower():
             raise Refusal(426, "treadle: this gateway speaks plain HTTP only")
-        if not asked.target.startswith(f"{self._shown}/") or _climbs(asked.path):
+        if not asked.target.startswith(f"{self._shown}/") or _climbs(asked.path) or "#" in asked.target:
             raise Refusal(404, f"treadle: the model's service is at {self._shown or '/'}, not at {asked.path[:200]}")
 
     # One call
@@ -268,7 +270,7 @@ class ModelGateway(Passage):
         if self._replay is not None:
             await self._repeat(self._replay, asked, http, writer)
             return
-        url = f"{self._base.scheme}://{self._base.netloc}{self._hidden}{self._with_keys(asked.target)}"
+        url = f"{self._base.scheme}://{self._base.netloc}{self._hidden}{self._target(asked)}"
         began, waited = time.monotonic(), 0.0
         while True:
             await self._governor.turn(self._announce_wait)
@@ -303,7 +305,7 @@ class ModelGateway(Passage):
     ) -> None:
         kind, packed = (response.headers.get(name, "") for name in ("content-type", "content-encoding"))
         count = CountedReply(self, call, ReplyMeter(call.family, call.model, kind) if call else None, packed, began)
-        fields = [(name, value) for name, value in response.fields if name.decode("ascii") not in _HOP]
+        fields = self._passed(response, _HOP)
         writer.write(http.send(h11.Response(status_code=response.status, headers=fields)) or b"")
         parts: list[bytes] | None = [] if self.recorder is not None else None
         ended = False
@@ -354,10 +356,13 @@ class ModelGateway(Passage):
     async def _fail(self, response: Response, body: bytes, http: h11.Connection, writer: asyncio.StreamWriter) -> None:
         """Pass on an error, unpacked and without the key, which some services repeat in theirs."""
         plain = self._without_keys(body.decode("latin-1")).encode("latin-1")
-        dropped = {*_HOP, "content-length", "content-encoding"}
-        passed = [(name, value) for name, value in response.fields if name.decode("ascii") not in dropped]
-        fields = [(name, self._without_keys(value.decode("latin-1")).encode("latin-1")) for name, value in passed]
+        fields = self._passed(response, {*_HOP, "content-length", "content-encoding"})
         await _say(http, writer, response.status, plain, fields)
+
+    def _passed(self, response: Response, dropped: set[str]) -> list[tuple[bytes, bytes]]:
+        """The headers of a reply, without keys."""
+        passed = [(name, value) for name, value in response.fields if name.decode("ascii") not in dropped]
+        return [(name, self._without_keys(value.decode("latin-1")).encode("latin-1")) for name, value in passed]
 
     def observed(self, usage: Usage) -> None:
         self.calls += 1
@@ -380,10 +385,21 @@ class ModelGateway(Passage):
     # Keys
 
     def _headers(self, given: Mapping[str, str]) -> dict[str, str]:
-        sent = {name: self._with_keys(text) for name, text in given.items() if name not in _HOP | _OURS}
+        sent = {name: text for name, text in given.items() if name not in _HOP | _OURS}
+        sent |= {name: self._with_keys(text) for name, text in sent.items() if name in self._key_headers}
         # Only what the meter can unpack: a client takes a reply that is packed less.
         sent["accept-encoding"] = "gzip" if "gzip" in given.get("accept-encoding", "") else "identity"
         return sent
+
+    def _target(self, asked: HttpAsk) -> str:
+        fields = asked.target.partition("?")[2].split("&")
+        query = "&".join(self._with_keys(field) if field.startswith("key=") else field for field in fields)
+        return f"{asked.path}?{query}" if query else asked.path
+
+    def _has_key(self, asked: HttpAsk) -> bool:
+        given = [text for name, text in asked.headers.items() if name in self._key_headers]
+        given += [field for field in asked.target.partition("?")[2].split("&") if field.startswith("key=")]
+        return any(_holds("\n".join(given), placeholder) for placeholder in self._upstream.secrets)
 
     def _with_keys(self, text: str) -> str:
         for placeholder, key in self._upstream.secrets.items():
@@ -489,6 +505,14 @@ async def _say(
     writer.write(http.send(h11.Response(status_code=status, headers=headers)) or b"")
     writer.write((http.send(h11.Data(data=body)) or b"") + (http.send(h11.EndOfMessage()) or b""))
     await writer.drain()
+
+
+def _head(request: h11.Request) -> HttpAsk:
+    headers: dict[str, str] = {}
+    for name, value in request.headers:
+        key, text = name.decode("ascii"), value.decode("latin-1")
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
+    return HttpAsk(request.method.decode(), request.target.decode("latin-1"), headers, b"")
 
 
 def _holds(given: str, placeholder: str) -> bool:
