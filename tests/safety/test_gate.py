@@ -6,6 +6,7 @@ Each is judged by what the person has afterwards: their refs and their index.
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 from tests.agent.checkouts import Working, checkout, git, refs
 from tests.installed import TREADLE
 from tests.io.sandbox.rooms import sh
+from treadle.errors import Denied
 from treadle.io.sandbox import methods
 from treadle.io.sandbox.places import activity
 from treadle.session import Mode, Rules
@@ -233,6 +235,11 @@ FILES = {
     "a directory that cannot be listed": "mkdir -p docs/.vscode; echo x > docs/.vscode/tasks.json; chmod 311 docs",
     "a FIFO": "mkdir .vscode; mkfifo .vscode/tasks.json; echo x > .vscode/settings.json",
     "a failing command": "mkdir .vscode; echo x > .vscode/tasks.json; exit 1",
+    "empty directories first": "mkdir .vscode $(seq -f .a%03.0f 100) NEXT echo x | tee AGENTS.md .vscode/tasks.json",
+    **{
+        f"{line!r} in a name": f'd=$(printf \'a{line}b/.cursor\'); mkdir -p "$d"; echo x | tee "$d/x" .kimi'
+        for line in ("\\f", "\\r", "\\n", "\\302\\205", "\\342\\200\\250", " tree")
+    },
 }
 
 
@@ -246,8 +253,35 @@ async def test_a_planted_file_is_taken_out_and_what_was_there_is_as_it_was(branc
         place = branches / name
         assert not os.path.lexists(place) or place.is_file() and not place.is_symlink() and place.read_text() in known
     assert (branches / "AGENTS.md").exists() and (branches / ".github/workflows/ci.yml").stat().st_mode & 0o100 == 0
-    for name in (".vscode", ".kimi", ".unheard", "docs/.vscode"):
+    for name in (".vscode", ".kimi", ".unheard", "docs/.vscode", ".a000", ".a099"):
         assert not os.path.lexists(branches / name)
+    assert [*branches.glob("a*/.cursor")] == []
+
+
+async def test_more_obeyed_files_than_can_be_mounted_are_as_they_were(branches: Path) -> None:
+    for number in range(120):
+        (branches / f"p{number}").mkdir()
+        (branches / f"p{number}" / ".npmrc").write_text("mine\n")
+    (branches / "q/r/.cursor").mkdir(parents=True)
+    (branches / "q/r/.cursor/x").write_text("mine\n")
+    agent = Working(branches, mode="full-auto")
+    await agent.ok("echo evil > q/r/.cursor/x; rm -rf p99/.npmrc; echo evil > q/r/.cursor/y")
+    agent.confining.close()
+    assert "q/r/.cursor/y" in agent.said[0] and not (branches / "q/r/.cursor/y").exists()
+    assert (branches / "q/r/.cursor/x").read_text() == (branches / "p99/.npmrc").read_text() == "mine\n"
+
+
+async def test_nothing_passes_a_gate_that_fails(branches: Path) -> None:
+    agent = Working(branches, mode="full-auto")
+    await agent.ok("true")
+    check = agent.confining.watching(None)()
+    await sh(agent.confining.now(), "echo x > .envrc", branches)
+    shutil.move(branches / ".git/objects", branches.parent / "objects")
+    with pytest.raises(Denied, match=r"\.envrc \(now "):
+        check()
+    shutil.move(branches.parent / "objects", branches / ".git/objects")
+    agent.confining.close()
+    assert not (branches / ".envrc").exists()
 
 
 async def test_what_a_rule_allows_passes_as_a_file_and_as_a_commit(branches: Path) -> None:

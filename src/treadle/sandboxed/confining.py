@@ -320,8 +320,9 @@ def _expanded(place: str) -> str:
 
 
 MOST_PROTECTED = 100
-"""Files that other programs obey and that are mounted read-only one by one, those nearest to the top. Each costs time
-at every command, and more than the one before."""
+"""Files that other programs obey and that are mounted read-only one by one, first those that the person
+had, and those nearest to the top. Each costs time at every command, and more than the one before. All others are
+compared afterwards."""
 
 
 class _Before(NamedTuple):
@@ -329,6 +330,8 @@ class _Before(NamedTuple):
 
     names: ProtectedNames
     loose: Loose
+    open: Loose
+    """The obeyed files beyond `MOST_PROTECTED`."""
     denied: frozenset[str]
     """Files that a rule denies."""
     watched: bool
@@ -378,6 +381,8 @@ class Confining:
         self._obeyed = Matches(self._write, self._is_obeyed, PACKAGES, opens=open_up)
         self._known: set[str] | None = None
         """The obeyed names that are there by the person's will, or have passed the gate; None before the first look."""
+        self._passed: set[str] = set()
+        """Those that have passed the gate."""
         self.lasting = False
         """Whether one program runs for the whole session: what comes between its turns is taken for the person's."""
         self._agreed: set[str] = set()
@@ -578,7 +583,9 @@ class Confining:
         def watch() -> Callable[[], None]:
             check = other() if other is not None else None
             before = self._before(ruled)
-            journal = self.files.journal(self._write, (*(self._known or ()), *self.sealing.theirs), before.loose)
+            journal = self.files.journal(
+                self._write, (*(self._known or ()), *self.sealing.theirs), {**before.loose, **before.open}
+            )
             if before.watched:
                 journal.__enter__()
 
@@ -598,13 +605,16 @@ class Confining:
         from treadle.io.sandbox.places import ProtectedNames
 
         if not self.wanted:
-            return _Before(ProtectedNames(()), {}, frozenset(), watched=False)
-        if self.lasting:
+            return _Before(ProtectedNames(()), {}, {}, frozenset(), watched=False)
+        if self.lasting and self._starts >= 0:
             self._known = None
         self._look()
-        keep = methods.available().method == "landlock"
         protected, loose = self._protected()
-        return _Before(ProtectedNames(protected, keep=keep), loose, self._denied(ruled), watched=self._mode is not None)
+        kept = (*protected, *(mount.target for mount in self.sealing.mounts()))
+        rest = [path for path in sorted(self._known or ()) if path not in loose and not places.is_under(path, *kept)]
+        keep = (*rest, *(protected if methods.available().method == "landlock" else ()))
+        names, state = ProtectedNames(protected, keep=keep), self.files.state(rest)
+        return _Before(names, loose, state, self._denied(ruled), watched=self._mode is not None)
 
     def _look(self) -> set[str]:
         """What there is of the obeyed names. What came while no program of ours ran is the person's."""
@@ -616,9 +626,17 @@ class Confining:
             self._known = found
         self._known |= {path for path in found if any(places.is_under(one, path) for one in self._agreed)}
         self._known &= found  # what is gone and comes again is new
+        self._passed &= found
         self._agreed -= {one for one in self._agreed if places.is_under(one, *found)}
         self._starts = starts
         return found
+
+    def _looked_again(self) -> set[str]:
+        try:
+            return self._look()
+        except BaseException:
+            self._starts = -1  # what there is now is not taken for the person's
+            raise
 
     def _watched(self) -> list[str]:
         return [*self._obeyed.find(), *self.sealing.find()]
@@ -635,7 +653,8 @@ class Confining:
         """What is mounted read-only, and what git may change although it is protected."""
         named = dict.fromkeys(path for place in self._write for path in places.protected_in(place))
         named |= dict.fromkeys(self.sealing.read_only())
-        obeyed = sorted(self._obeyed.find() if self._mode is not None else (), key=lambda path: (path.count("/"), path))
+        there = self._obeyed.find() if self._mode is not None else ()
+        obeyed = sorted(there, key=lambda path: (path in self._passed, path.count("/"), path))
         covered = [mount.target for mount in self.sealing.mounts()]
         found = [path for path in dict.fromkeys((*named, *obeyed)) if not self._is_granted(path)]
         loose = self.files.loose(path for path in found if path in obeyed)
@@ -651,10 +670,16 @@ class Confining:
         """Let through what passes the gate, and take out the rest. Raises Denied about that."""
         if not self.wanted:
             return
-        now = self._look() if self._mode is not None else set()
-        new = [*dict.fromkeys((*before.names.changed(), *sorted(now - (self._known or set()))))]
-        refused = {**self.files.refused(new, before.loose), **dict.fromkeys(self._denied(ruled) - before.denied)}
+        now = self._looked_again() if self._mode is not None else set()
+        came = now - (self._known or set())
+        new = dict.fromkeys((*before.names.changed(), *sorted(came)))
+        after = self.files.state(before.open)
+        changed = {root: files for root, files in before.open.items() if after[root] != files}
+        refused = {**self.files.refused(new, {**before.loose, **changed})}
+        refused |= dict.fromkeys(path for path in refused if path in before.names.held)  # which has what was there
+        refused |= dict.fromkeys(self._denied(ruled) - before.denied)
         self._known = now - set(refused)
+        self._passed |= came & self._known
         if not refused:
             return
         done = self.files.take_out(refused)

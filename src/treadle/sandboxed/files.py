@@ -14,6 +14,7 @@ there, and the next session in the same directory takes out what came while the 
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import threading
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from treadle.workspace.in_place import InPlace
     from treadle.workspace.private_git import Staged
 
+log = logging.getLogger(__name__)
 BEAT = 1.0
 """Seconds between two signs of life in the journal."""
 Loose = Mapping[str, Mapping[str, "Staged"]]
@@ -131,37 +133,67 @@ class FileGate:
 
     # What passes
 
+    def state(self, roots: Iterable[str]) -> Loose:
+        """The files at and below these paths, as git would store them."""
+        found = {root: _entries(root, _size(self._place(root))) for root in roots}
+        return {root: {path: one for path, one in files.items() if one is not None} for root, files in found.items()}
+
     def refused(self, new: Iterable[str], loose: Loose) -> dict[str, Staged | None]:
         """The files that do not pass, each with what was there before."""
         found: dict[str, Staged | None] = {}
+        together: dict[str, tuple[InPlace, list[str]]] = {}
         for root in dict.fromkeys((*new, *loose)):
             open_up(root)
-            found.update(self._refused(root, loose.get(root, {})))
+            place = self._place(root)
+            if place is None:
+                found[root] = None
+            else:
+                together.setdefault(place.worktree_around(root), (place, []))[1].append(root)
+        for base, (place, roots) in together.items():
+            found.update(self._refused(place, base, roots, loose))
         return found
 
-    def _refused(self, root: str, before: Mapping[str, Staged]) -> dict[str, Staged | None]:
-        from treadle.workspace.gate import Crossing, TreeGate
+    def _place(self, path: str) -> InPlace | None:
+        return next((one for one in self._places() if is_under(path, one.user.top)), None)
+
+    def _refused(
+        self, place: InPlace, base: str, roots: Sequence[str], loose: Loose
+    ) -> Iterator[tuple[str, Staged | None]]:
         from treadle.workspace.private_git import Staged
 
-        place = next((one for one in self._places() if is_under(root, one.user.top)), None)
-        if place is None:
-            return {root: None}
-        now = _entries(root, _size(place))
-        top, (gate, _) = place.user.top, self._gate(place)
-        if not before and not gate.why(os.path.relpath(root, top)):
-            return {root: None}  # it is kept by something that the gate does not know
+        now = {root: _entries(root, _size(place)) for root in roots}
         strange = Staged("", "")
-        changes = {path: entry or strange for path, entry in now.items() if before.get(path, strange) != entry}
-        gone = dict.fromkeys(path for path in before if path not in now)
-        base = place.worktree_around(root)
-        crossing = [Crossing(os.path.relpath(path, base), entry) for path, entry in {**changes, **gone}.items()]
+        changes: dict[str, Staged | None] = {}
+        for root, files in now.items():
+            before = loose.get(root, {})
+            changes |= {path: one or strange for path, one in files.items() if before.get(path, strange) != one}
+            changes |= dict.fromkeys(path for path in before if path not in files)
+        try:
+            waiting = self._waiting(place, base, changes)
+            unknown = {root for root in roots if root not in loose and not self._is_doubted(place, root, now[root])}
+        except Exception:  # whatever a planted name does to the gate: then nothing passes
+            log.exception("the gate failed in %s", base)
+            waiting, unknown = set(changes), set()
+        for root, files in now.items():
+            mine = [path for path in dict.fromkeys((*files, *loose.get(root, {}))) if path in waiting]
+            if root in loose or len(mine) < len(files) and root not in unknown:
+                yield from ((path, loose.get(root, {}).get(path)) for path in mine)
+            elif os.path.lexists(root):  # nothing of it passes, or it is an empty directory, which git never makes
+                yield root, None
+
+    def _is_doubted(self, place: InPlace, root: str, files: Mapping[str, Staged | None]) -> bool:
+        """Whether the gate knows why it is kept; what something else keeps does not pass."""
+        return bool(self._gate(place)[0].doubt(os.path.relpath(root, place.user.top), files.get(root)))
+
+    def _waiting(self, place: InPlace, base: str, changes: Mapping[str, Staged | None]) -> set[str]:
+        from treadle.workspace.gate import Crossing, TreeGate
+
+        gate, _ = self._gate(place)
+        crossing = [Crossing(os.path.relpath(path, base), entry) for path, entry in changes.items()]
         refused = gate.refused(crossing)
         if refused and (commit := place.visited(gate.tips())):
             refused = TreeGate(place.user, also=[commit]).refused(crossing)
-        waiting = [os.path.join(base, path) for path in refused]
-        if not before and len(waiting) == len(now) > 0:
-            return {root: None}
-        return {path: before.get(path) for path in waiting}
+        return {os.path.join(base, path) for path in refused}
 
     def take_out(self, found: Mapping[str, Staged | None]) -> list[TakenOut]:
         """Move these out of the workspaces, and put back what was there before."""
@@ -262,8 +294,9 @@ def _changed(root: str, began: float, until: float) -> bool:
         return True
 
 
-def _size(place: InPlace) -> int:
-    return len(next((at for at in place.refs.values() if not at.startswith("ref: ")), "0" * 40)) // 2
+def _size(place: InPlace | None) -> int:
+    refs = place.refs.values() if place is not None else ()
+    return len(next((at for at in refs if not at.startswith("ref: ")), "0" * 40)) // 2
 
 
 def _entries(root: str, size: int) -> dict[str, Staged | None]:

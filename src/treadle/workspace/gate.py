@@ -90,13 +90,14 @@ class TreeGate:
         every = list(crossings)
         doubtful: dict[str, str] = {}
         for path, entry in every:
-            if path not in doubtful and (why := self._doubt(path, entry, agreed)):
+            if path not in doubtful and (why := self.doubt(path, entry, agreed=agreed)):
                 doubtful[path] = why
         remaining = self._not_held([one for one in every if one.path in doubtful and not passes(one)])
         found = {path: doubtful[path] for path in remaining}
         return {**found, **_repositories([one.path for one in every if one.entry is not None], has)}
 
-    def _doubt(self, path: str, entry: Staged | None, agreed: bool) -> str:
+    def doubt(self, path: str, entry: Staged | None, *, agreed: bool = False) -> str:
+        """`why`, for a path that becomes this."""
         link = entry is not None and entry.mode == GITLINK and not agreed
         return ENTERED if link else self.why(path, agreed=agreed)
 
@@ -142,9 +143,9 @@ class TreeGate:
             "cat-file", "--batch-check", stdin=os.fsencode("".join(f"{name}\n" for _, name in asked))
         )
         found: dict[str, set[str]] = {folder: set() for folder in folders}
-        for (folder, _), line in zip(asked, os.fsdecode(listed.stdout).splitlines(), strict=True):
+        for (folder, _), line in zip(asked, os.fsdecode(listed.stdout).split("\n")[:-1], strict=True):
             words = line.rsplit(" ", 2)
-            found[folder].add(words[0] if len(words) == 3 and words[1] == "tree" else "")
+            found[folder].add(words[0] if ID.fullmatch(words[0]) and words[1] == "tree" else "")
         wanted = sorted({tree for trees in found.values() for tree in trees if tree})
         content = self._read_trees(wanted)
         return {folder: [content.get(tree, {}) for tree in trees] for folder, trees in found.items()}
@@ -195,8 +196,10 @@ def waiting(
     """What of these commits, with those before them that the person does not have, and of an index is refused."""
 
     def has(path: str) -> bool:
+        if "\n" in path:
+            return True  # it cannot be asked about
         lines = os.fsencode("".join(f"{one}:{path}\n" for one in commits))
-        listed = user.run("cat-file", "--batch-check", stdin=lines).stdout.splitlines()
+        listed = user.run("cat-file", "--batch-check", stdin=lines).stdout.split(b"\n")[:-1]
         added = (one.path for one in staged if one.entry is not None)
         return any(not line.endswith(b"missing") for line in listed) or any(is_under(one, path) for one in added)
 

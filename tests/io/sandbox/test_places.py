@@ -242,7 +242,7 @@ def test_what_files_held_is_restored_where_that_is_asked_for_and_a_git_directory
         (workspace / name).write_text("before")
     (workspace / ".husky" / "pre-commit").chmod(0o755)
     names = [str(workspace / name) for name in ("AGENTS.md", ".husky", ".git")]
-    before = places.ProtectedNames(names, keep=True)
+    before = places.ProtectedNames(names, keep=names)
     assert before.changed() == []
     for name in ("AGENTS.md", ".husky/pre-commit", ".git/HEAD"):
         (workspace / name).write_text("after")

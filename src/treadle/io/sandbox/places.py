@@ -255,13 +255,12 @@ SAVED_FILES, SAVED_BYTES = 500, 1 << 20
 
 
 class ProtectedNames:
-    """The state of these names before a command; with `keep`, what the files held too."""
+    """The state of these names before a command, and what the files at and below those in `keep` held."""
 
-    def __init__(self, paths: Iterable[str], *, keep: bool = False) -> None:
+    def __init__(self, paths: Iterable[str], *, keep: Iterable[str] = ()) -> None:
         self.absent: list[str] = []
         self.links: dict[str, str] = {}
-        paths = [*paths]
-        self.held = dict(itertools.islice(_contents(paths), SAVED_FILES)) if keep else {}
+        self.held = dict(itertools.islice(_contents(keep), SAVED_FILES))
         for path in paths:
             if not os.path.lexists(path):
                 self.absent.append(path)
