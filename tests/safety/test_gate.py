@@ -18,6 +18,7 @@ from tests.agent.checkouts import Working, checkout, git, refs
 from tests.installed import TREADLE
 from tests.io.sandbox.rooms import sh
 from treadle.errors import Denied
+from treadle.io.paths import private_dir, state_dir
 from treadle.io.sandbox import methods
 from treadle.io.sandbox.places import activity
 from treadle.session import Mode, Rules
@@ -235,6 +236,8 @@ FILES = {
     "a directory that cannot be listed": "mkdir -p docs/.vscode; echo x > docs/.vscode/tasks.json; chmod 311 docs",
     "a FIFO": "mkdir .vscode; mkfifo .vscode/tasks.json; echo x > .vscode/settings.json",
     "a failing command": "mkdir .vscode; echo x > .vscode/tasks.json; exit 1",
+    "a link to half of a name": "mkdir -p cfg docs; echo x > cfg/config.toml; ln -s ../cfg docs/.cargo",
+    "rights taken from a directory above": "mkdir -p docs/.vscode; echo x > docs/.vscode/x; chmod 555 docs",
     "empty directories first": "mkdir .vscode $(seq -f .a%03.0f 100) NEXT echo x | tee AGENTS.md .vscode/tasks.json",
     **{
         f"{line!r} in a name": f'd=$(printf \'a{line}b/.cursor\'); mkdir -p "$d"; echo x | tee "$d/x" .kimi'
@@ -253,7 +256,7 @@ async def test_a_planted_file_is_taken_out_and_what_was_there_is_as_it_was(branc
         place = branches / name
         assert not os.path.lexists(place) or place.is_file() and not place.is_symlink() and place.read_text() in known
     assert (branches / "AGENTS.md").exists() and (branches / ".github/workflows/ci.yml").stat().st_mode & 0o100 == 0
-    for name in (".vscode", ".kimi", ".unheard", "docs/.vscode", ".a000", ".a099"):
+    for name in (".vscode", ".kimi", ".unheard", "docs/.vscode", "docs/.cargo", ".a000", ".a099"):
         assert not os.path.lexists(branches / name)
     assert [*branches.glob("a*/.cursor")] == []
 
@@ -269,6 +272,23 @@ async def test_more_obeyed_files_than_can_be_mounted_are_as_they_were(branches: 
     agent.confining.close()
     assert "q/r/.cursor/y" in agent.said[0] and not (branches / "q/r/.cursor/y").exists()
     assert (branches / "q/r/.cursor/x").read_text() == (branches / "p99/.npmrc").read_text() == "mine\n"
+
+
+async def test_a_planted_file_that_cannot_be_taken_out_is_not_committed(branches: Path) -> None:
+    (Path(private_dir(os.path.join(state_dir(), "removed"))) / "s1").touch()  # where it is a directory otherwise
+    before = git(branches, "rev-parse", "main")
+    agent = await worked(
+        branches, "echo x > .envrc; git add -f .; git commit -qm planted NEXT git commit -q --amend -m b", "full-auto"
+    )
+    assert "it could not be moved" in agent.said[0] and (branches / ".envrc").exists()
+    assert git(branches, "rev-parse", "main") == before and not git(branches, "ls-files", ".envrc")
+
+
+async def test_a_link_to_half_of_a_name_is_not_committed(top: Path) -> None:
+    before = git(top, "rev-parse", "main")
+    link = PLANT.replace("100755", "120000").replace("NAME", "docs/.cargo")
+    agent = await worked(top, f"{link}; git commit -qm link")
+    assert git(top, "rev-parse", "main") == before and "docs/.cargo is a file that other programs" in agent.said[0]
 
 
 async def test_nothing_passes_a_gate_that_fails(branches: Path) -> None:

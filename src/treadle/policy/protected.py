@@ -42,6 +42,8 @@ NAMES = {
     *("copilot-instructions.md", ".gitlab-ci.yml", "Jenkinsfile", ".travis.yml", "azure-pipelines.yml"),
     *("bitbucket-pipelines.yml", ".drone.yml", ".woodpecker.yml", ".cirrus.yml", ".appveyor.yml", "appveyor.yml"),
 }
+LEADING = {name.partition("/")[0] for name in DIRECTORIES if "/" in name}
+"""Directories of which only a part is obeyed."""
 ENDINGS = (".code-workspace", ".sublime-project")
 USUAL_AT_TOP = {
     *(".gitignore", ".gitattributes", ".gitkeep", ".keep", ".mailmap", ".git-blame-ignore-revs", ".editorconfig"),
@@ -72,6 +74,11 @@ def is_protected(path: str) -> bool:
 def is_usual_at_top(name: str) -> bool:
     """Whether a dot file or directory of this name at the top of a project is known to be harmless."""
     return name in USUAL_AT_TOP or name == ".env" or name.startswith((".env.", ".coverage."))
+
+
+def leads(path: str) -> bool:
+    """Whether a link of this name puts files of another place where they are obeyed."""
+    return posixpath.basename(path) in LEADING
 
 
 def begins(path: str) -> bool:

@@ -26,7 +26,7 @@ from treadle.io.sandbox.places import Matches, activity, open_up
 from treadle.io.tasks import limited, start_held
 from treadle.policy import patterns
 from treadle.policy.network import GROUPS, named, parse_network, permitted, refusal
-from treadle.policy.protected import PACKAGES, begins, is_protected
+from treadle.policy.protected import PACKAGES, begins, is_protected, leads
 from treadle.policy.rules import RuleSet
 from treadle.sandboxed.files import FileGate, Loose, TakenOut
 from treadle.session import Confinement, Holding, Mode, Mount, SessionSpec, Watching
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from treadle.io.sandbox.places import ProtectedNames
     from treadle.io.sandbox.proxy import FoundHosts
     from treadle.workspace.in_place import InPlace
+    from treadle.workspace.private_git import Staged
 
 
 # Keeps the git repositories of a session's workspaces out of its programs' reach, and takes over what they commit.
@@ -381,6 +382,8 @@ class Confining:
         self._obeyed = Matches(self._write, self._is_obeyed, PACKAGES, opens=open_up)
         self._known: set[str] | None = None
         """The obeyed names that are there by the person's will, or have passed the gate; None before the first look."""
+        self._stuck: set[str] = set()
+        """What did not pass, and could not be taken out."""
         self._passed: set[str] = set()
         """Those that have passed the gate."""
         self.lasting = False
@@ -421,7 +424,11 @@ class Confining:
         self._hidden = self._matches(rules.hidden_patterns())
         self._read_only = self._matches(rules.protected_patterns())
         self._allowed = self.sealing.allowed = rules.names_for_writing
-        self.sealing.files_pass = mode is not None
+        self._allow_commits()
+
+    def _allow_commits(self) -> None:
+        """A commit may have what is on the disk, if all of that has passed."""
+        self.sealing.files_pass = self._mode is not None and not any(map(os.path.lexists, self._stuck))
 
     def _matches(self, wanted: list[str]) -> Matches:
         """Files that match: a pattern with a fixed beginning is searched there, any other in all writable places."""
@@ -647,7 +654,7 @@ class Confining:
     def _is_obeyed(self, path: str) -> bool:
         if begins(path):
             return os.path.basename(path) != ".git"  # of which there is a private one
-        return self.files.is_new_at_top(path)
+        return leads(path) and os.path.islink(path) or self.files.is_new_at_top(path)
 
     def _protected(self) -> tuple[list[str], Loose]:
         """What is mounted read-only, and what git may change although it is protected."""
@@ -670,6 +677,7 @@ class Confining:
         """Let through what passes the gate, and take out the rest. Raises Denied about that."""
         if not self.wanted:
             return
+        self.sealing.files_pass = False
         now = self._looked_again() if self._mode is not None else set()
         came = now - (self._known or set())
         new = dict.fromkeys((*before.names.changed(), *sorted(came)))
@@ -678,11 +686,13 @@ class Confining:
         refused = {**self.files.refused(new, {**before.loose, **changed})}
         refused |= dict.fromkeys(path for path in refused if path in before.names.held)  # which has what was there
         refused |= dict.fromkeys(self._denied(ruled) - before.denied)
-        self._known = now - set(refused)
+        done = self._take_out(refused) if refused else []
+        left = {path for path in came if any(places.is_under(one, path) for one in self._stuck)}
+        self._known = now - set(refused) - left
         self._passed |= came & self._known
+        self._allow_commits()
         if not refused:
             return
-        done = self.files.take_out(refused)
         before.names.restore()
         raise Denied(
             _in_words(done),
@@ -720,7 +730,7 @@ class Confining:
                 f"{one.path} could not be taken out of the workspace: {one.problem}"
                 if one.problem
                 else f"the agent made {one.path}; your own programs would act on what it says, so it is now"
-                f" {one.to}. Move it back if you trust it, or allow it with the rule Write({one.path}/**)"
+                f" {one.to or 'gone'}. Move it back if you trust it, or allow it with the rule Write({one.path}/**)"
             )
         await self.settle(say)
         if self._closed:
@@ -732,7 +742,14 @@ class Confining:
         found = dict.fromkeys(path for path in self.sealing.new_repositories() if not self._allowed(path))
         now = self._look() if self._known is not None else set()
         found |= self.files.refused(sorted(now - (self._known or set())), {})
-        return self.files.take_out(found)
+        done = self._take_out(found)
+        self._allow_commits()
+        return done
+
+    def _take_out(self, found: Mapping[str, Staged | None]) -> list[TakenOut]:
+        done = self.files.take_out(found)
+        self._stuck |= {one.path for one in done if one.problem}
+        return done
 
     def close(self) -> None:
         self._closed = True

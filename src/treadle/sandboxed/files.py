@@ -29,7 +29,7 @@ from treadle.errors import Busy, TreadleError
 from treadle.io.files import locked
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.records import FileRecord
-from treadle.io.sandbox.places import is_under, move_aside, open_up, put_back
+from treadle.io.sandbox.places import is_under, move_aside, open_above, open_up, put_back
 from treadle.policy.patterns import IgnoreRules
 
 if TYPE_CHECKING:
@@ -199,6 +199,7 @@ class FileGate:
         """Move these out of the workspaces, and put back what was there before."""
         aside = os.path.join(private_dir(os.path.join(state_dir(), "removed")), self._session)
         for path in found:
+            open_above(path)
             open_up(path)
         moved = dict(move_aside([path for path in found if os.path.lexists(path)], aside))
         done = []

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from treadle.errors import LocalError, TimedOut
 from treadle.io.files import read_at_most
 from treadle.io.sandbox.places import is_under
-from treadle.policy.protected import is_protected, is_usual_at_top
+from treadle.policy.protected import is_protected, is_usual_at_top, leads
 from treadle.workspace.changes import Delta
 from treadle.workspace.git import is_git
 from treadle.workspace.private_git import PRIVATE_REFS, Staged
@@ -98,8 +98,12 @@ class TreeGate:
 
     def doubt(self, path: str, entry: Staged | None, *, agreed: bool = False) -> str:
         """`why`, for a path that becomes this."""
-        link = entry is not None and entry.mode == GITLINK and not agreed
-        return ENTERED if link else self.why(path, agreed=agreed)
+        if entry is not None and not agreed:
+            if entry.mode == GITLINK:
+                return ENTERED
+            if entry.mode == "120000" and leads(path):
+                return OBEYED
+        return self.why(path, agreed=agreed)
 
     # What the person's own refs have
 

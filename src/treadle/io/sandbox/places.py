@@ -329,16 +329,37 @@ def open_up(root: str) -> None:
             found = os.lstat(place)
             if not stat.S_ISDIR(found.st_mode):
                 continue
-            if found.st_mode & stat.S_IRWXU != stat.S_IRWXU:
-                folder = os.open(place, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-                try:
-                    os.chmod(f"/proc/self/fd/{folder}", stat.S_IMODE(found.st_mode) | stat.S_IRWXU)
-                finally:
-                    os.close(folder)
+            _give_rights(place, found.st_mode)
             with os.scandir(place) as entries:
                 todo += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
         except OSError:
             continue  # gone, or another user's
+
+
+def open_above(path: str) -> None:
+    """The same for the directories above, up to the first that we have all rights to."""
+    closed: list[str] = []
+    while (path := os.path.dirname(path)) != "/":
+        try:
+            mode = os.lstat(path).st_mode
+        except OSError:
+            mode = 0
+        if mode & stat.S_IRWXU == stat.S_IRWXU:
+            break
+        closed.append(path)
+    for place in reversed(closed):
+        with contextlib.suppress(OSError):
+            _give_rights(place, os.lstat(place).st_mode)
+
+
+def _give_rights(place: str, mode: int) -> None:
+    if mode & stat.S_IRWXU == stat.S_IRWXU:
+        return
+    folder = os.open(place, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.chmod(f"/proc/self/fd/{folder}", stat.S_IMODE(mode) | stat.S_IRWXU)
+    finally:
+        os.close(folder)
 
 
 def _link(path: str) -> str | None:
