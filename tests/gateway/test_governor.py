@@ -4,9 +4,10 @@ import asyncio
 import time
 from pathlib import Path
 
-from tests.gateway.wired import PATHS, ask, asking, before
+from tests.gateway.wired import KEY, PATHS, ask, asking, before
 from tests.waiting import until
 from treadle.agent.providers.script import ErrorLine, Script, ScriptedReply, UsageLine
+from treadle.gateway.governor import AccountGovernor
 from treadle.testing.server import ModelServer
 
 HELLO = Script(reply=(ScriptedReply(text="hello", usage=UsageLine(input=1, output=1), times="always"),))
@@ -46,3 +47,18 @@ async def test_what_no_wait_helps_against_is_passed_on(tmp_path: Path) -> None:
         assert (await ask(wiring.url, PATHS["anthropic"], BODY)).status == 429
         late = await ask(wiring.url, PATHS["anthropic"], BODY)
         assert (late.status, late.headers["retry-after"], len(server.asked)) == (429, "100000", 2)
+        async with asyncio.timeout(60):  # no client waits that long, so the service itself is asked
+            assert (await ask(wiring.url, PATHS["anthropic"], BODY)).status == 200
+            assert (await ask(wiring.url, PATHS["anthropic"], BODY)).status == 200
+
+
+async def test_only_calls_of_the_model_make_an_account_wait_or_go_on(tmp_path: Path) -> None:
+    async with ModelServer(HELLO) as server, before(server, tmp_path) as wiring:
+        governor = AccountGovernor("service", KEY, place=str(tmp_path))
+        governor.refused(429, {"retry-after": "100"}, b"", 0.0)
+        governor.succeeded(time.time() - 1)
+        noted = {path.name: path.read_bytes() for path in tmp_path.glob("*.json")}
+        governor.succeeded(time.time() + 1)
+        assert noted != {path.name: path.read_bytes() for path in tmp_path.glob("*.json")}
+        assert (await ask(wiring.url, PATHS["anthropic"], BODY)).status == 200
+    assert [b'"refused":1' in text for text in noted.values()] == [True]

@@ -9,10 +9,12 @@ from typing import get_args
 
 import pytest
 
-from tests.gateway.wired import KEY, PATHS, TOKEN, ask, asking, before
+from tests.gateway.wired import KEY, NONE, PATHS, TOKEN, Reports, ask, asking, before
 from tests.waiting import until
 from treadle.agent.providers.script import ErrorLine, Fault, Script, ScriptedReply, UsageLine
 from treadle.gateway import server as gateways
+from treadle.gateway.governor import AccountGovernor
+from treadle.gateway.spending import Spending
 from treadle.testing.server import ModelServer
 
 USED = UsageLine(input=100, output=7, cache_read=20)
@@ -157,6 +159,7 @@ async def test_a_slow_agent_slows_the_service_and_nothing_piles_up(tmp_path: Pat
         ("/v1/messages", KEY, 401),
         ("/../secret", TOKEN, 404),
         ("/v1/%2e%2e/secret", TOKEN, 404),
+        ("/v1/messages#/models/x", TOKEN, 404),
         (f"/v1/{TOKEN}/messages?x={TOKEN}", "", 401),
     ],
 )
@@ -164,8 +167,11 @@ async def test_what_has_no_token_or_leads_elsewhere_is_refused(
     path: str, key: str, status: int, tmp_path: Path
 ) -> None:
     async with ModelServer(hello()) as server, before(server, tmp_path) as wiring:
-        assert (await ask(wiring.url, path, asking("anthropic", stream=False), key=key)).status == status
-        assert server.requests == []
+        body = asking("anthropic", stream=False)
+        head = f"POST {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\ncontent-length: {len(body)}\r\n\r\n"
+        reader, writer = await _sent(wiring.url, head.encode() + body)
+        assert (await reader.readline()).split()[1] == str(status).encode() and server.requests == []
+        writer.close()
 
 
 async def test_the_agent_sees_no_more_of_the_base_url_than_its_version(tmp_path: Path) -> None:
@@ -191,9 +197,71 @@ async def test_a_request_that_is_too_large_is_refused(tmp_path: Path, monkeypatc
 
 async def test_a_path_that_is_not_known_passes_and_is_reported_as_unmetered(tmp_path: Path) -> None:
     async with _saying(NOTHING) as url, before(url, tmp_path) as wiring:
-        for path in ("/v1/files", "/v1/files", "/v1/models", "/v1/messages/count_tokens"):
+        for path in ("/v1/files", "/v1/files", "/v1/messages/count_tokens"):
             assert (await ask(wiring.url, path, b"{}")).body == b"{}"
         assert [code for code, _ in wiring.reports.notes] == ["unmetered"] and wiring.reports.used == []
+
+
+@pytest.mark.parametrize("family", ["chat", "responses"])
+async def test_a_reply_that_breaks_off_before_its_counts_is_estimated(family: str, tmp_path: Path) -> None:
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 9999\r\n\r\n"
+    async with _saying(head + b"data: " + b"x" * 794) as url, before(url, tmp_path) as wiring:
+        assert (await ask(wiring.url, PATHS[family], asking(family, stream=True, said="word " * 200))).broken
+        (used,) = wiring.reports.used
+    assert (used.source, used.output_tokens) == ("estimate", 200) and 250 < used.input_tokens < 300
+
+
+async def test_the_last_event_counts_without_a_blank_line_after_it(tmp_path: Path) -> None:
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
+    last = b'data: {"usage":{"prompt_tokens":3,"completion_tokens":4}}'
+    async with _saying(head + last) as url, before(url, tmp_path) as wiring:
+        await ask(wiring.url, PATHS["chat"], asking("chat", stream=True))
+        assert [(one.input_tokens, one.output_tokens) for one in wiring.reports.used] == [(3, 4)]
+
+
+@pytest.mark.parametrize(
+    ("body", "fields"),
+    [(b'{"a":' + b"[" * 100_000, {}), (b'{"a":' + b"9" * 5000 + b"}", {}), (b"{}", {"x-name": "J\xfcrgen"})],
+    ids=["deep", "a large number", "a header that is not ASCII"],
+)
+async def test_what_we_cannot_read_passes(body: bytes, fields: dict[str, str], tmp_path: Path) -> None:
+    async with _saying(NOTHING) as url, before(url, tmp_path) as wiring:
+        assert (await ask(wiring.url, "/v1/messages", body, **fields)).status == 200
+
+
+async def test_what_fails_here_is_an_answer_and_not_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with ModelServer(hello()) as server, before(server, tmp_path) as wiring:
+        monkeypatch.setattr(wiring.gateway.spending, "_costs", lambda usage: 1 / 0)
+        assert (await ask(wiring.url, "/v1/messages", asking("anthropic", stream=True))).broken
+        monkeypatch.setattr(wiring.gateway.spending, "limits", None)
+        failed = await ask(wiring.url, "/v1/messages", asking("anthropic", stream=True))
+    assert failed.status == 502 and b"AttributeError" in failed.body
+
+
+async def test_connections_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateways, "MOST_CONNECTIONS", 1)
+    async with ModelServer(hello()) as server, before(server, tmp_path) as wiring:
+        reader, writer = await _sent(wiring.url, b"GET /v1/models HTTP/1.1\r\nhost: x\r\nx-api-key: %s\r\n\r\n")
+        await reader.readline()
+        assert (await ask(wiring.url, "/v1/models")).status == 503
+        writer.close()
+
+
+async def test_the_body_of_a_stranger_is_not_read(tmp_path: Path) -> None:
+    async with ModelServer(hello()) as server, before(server, tmp_path) as wiring, asyncio.timeout(60):
+        head = b"POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-api-key: no\r\ncontent-length: 60000000\r\n\r\n"
+        reader, writer = await _sent(wiring.url, head)
+        assert b" 401 " in await reader.readline()
+        writer.close()
+
+
+async def test_certificates_that_are_not_there_are_stated(tmp_path: Path) -> None:
+    upstream = gateways.Upstream(base_url="https://127.0.0.1:9", secrets={TOKEN: KEY}, authorities="/none.pem")
+    governor, reports = AccountGovernor("service", KEY, place=str(tmp_path)), Reports()
+    gateway = gateways.ModelGateway(upstream, Spending(NONE, lambda _: None), governor, apart=False)
+    gateway.report_to(reports)
+    gateway.close()
+    assert [code for code, _ in reports.notes] == ["gateway"] and "/none.pem" in reports.notes[0][1]
 
 
 async def test_a_reply_without_counts_is_reported_as_unmetered(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """What a gateway records answers the same calls later without the service, and names the first that differs."""
 
+import gzip
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from treadle.agent.providers.script import Script, ScriptedReply, UsageLine
 from treadle.errors import ConfigError, NotFound
 from treadle.gateway import recording
 from treadle.gateway.recording import CallRecorder, CallReplay, RecordedRun, recordings
+from treadle.session import Limits
 from treadle.testing.server import ModelServer
 
 HELLO = ScriptedReply(text="hello", usage=UsageLine(input=1, output=1))
@@ -95,6 +98,34 @@ async def test_no_key_is_stored_and_only_its_user_can_read_it(home: Path, tmp_pa
     stored = [path for path in (home / "recordings").rglob("*") if path.is_file()]
     assert len(stored) == 4 and not [path for path in stored if KEY.encode() in path.read_bytes()]
     assert {path.stat().st_mode & 0o077 for path in stored} == {0}
+
+
+async def test_what_is_packed_is_stored_unpacked_and_without_the_key(home: Path, tmp_path: Path) -> None:
+    made = recorder()
+    made.prompt(f"use {KEY}", "1.0")
+    packed = {"content-type": "text/plain", "content-encoding": "gzip"}
+    made.call("POST", PATHS["anthropic"], b"{}", 200, packed, gzip.compress(f"it is {KEY}".encode()), True)
+    made.call("POST", PATHS["anthropic"], b"{}", 200, packed | {"content-encoding": "br"}, KEY.encode(), True)
+    again, record, _ = await replayed(tmp_path, b"{}", b"{}")
+    assert again == [b"it is [redacted]", b""] and KEY not in str(record.run.prompts)
+
+
+async def test_the_record_has_the_request_as_the_agent_made_it(tmp_path: Path) -> None:
+    body = talk("go", max_tokens=50_000)
+    async with ModelServer(Script(reply=(HELLO,))) as server:
+        async with before(server, tmp_path, Limits(max_tokens=1000)) as wiring:
+            wiring.gateway.recorder = recorder()
+            await ask(wiring.url, PATHS["anthropic"], body)
+    assert (await replayed(tmp_path, body))[1].differences == []
+
+
+async def test_a_record_that_cannot_be_written_ends_and_the_call_does_not(home: Path, tmp_path: Path) -> None:
+    async with ModelServer(Script(reply=(HELLO,))) as server, before(server, tmp_path) as wiring:
+        wiring.gateway.recorder = recorder()
+        shutil.rmtree(home / "recordings")
+        answer = await ask(wiring.url, PATHS["anthropic"], talk("go"))
+        assert answer.status == 200 and not answer.broken and wiring.gateway.recorder is None
+        assert [code for code, _ in wiring.reports.notes] == ["recording"]
 
 
 async def test_a_recording_has_a_size_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.gateway.wired import PATHS, ask, asking, before
 from treadle.agent.providers.script import Script, ScriptedReply, UsageLine
+from treadle.events import Usage
 from treadle.session import Limits
 from treadle.testing.server import ModelServer
 
@@ -84,3 +85,38 @@ async def test_an_unknown_price_is_stated_and_the_tokens_still_count(tmp_path: P
         statuses = [(await ask(wiring.url, PATHS["chat"], body)).status for _ in range(2)]
         assert statuses == [200, 400] and len(server.asked) == 1
         assert ("unmetered", "the price of m is not known, so its cost is not limited") in wiring.reports.notes
+
+
+async def test_a_call_without_a_price_leaves_the_limit_on_money_as_it_is(tmp_path: Path) -> None:
+    async with ModelServer(script()) as server, before(server, tmp_path, Limits(max_cost_usd=0.012)) as wiring:
+        wiring.gateway.spending.add(Usage(model="m", input_tokens=1000, output_tokens=1000))
+        wiring.gateway.spending.add(Usage(model="unknown", cost_usd=float("nan")))
+        assert (await ask(wiring.url, PATHS["chat"], asking("chat", stream=False))).status == 400 and server.asked == []
+
+
+@pytest.mark.parametrize("family", LIMITS)
+async def test_a_call_that_names_no_limit_gets_what_is_left(family: str, tmp_path: Path) -> None:
+    async with ModelServer(script()) as server, before(server, tmp_path, Limits(max_cost_usd=0.1)) as wiring:
+        assert (await ask(wiring.url, PATHS[family], asking(family, stream=False))).status == 200
+        lowered = limit(family, server.asked[0].body)
+        assert 9900 < (lowered["maxOutputTokens"] if isinstance(lowered, dict) else lowered) < 10_000  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/v1/files", b"{}", 400),
+        ("/v1/models/x", b"{}", 400),
+        ("/v1/messages/", asking("anthropic", stream=False), 400),
+        ("/v1/%6dessages", asking("anthropic", stream=False), 400),
+        ("/v1/messages", b"packed", 400),
+        ("/v1/models", b"", 200),
+    ],
+)
+async def test_when_all_is_used_up_only_what_is_free_passes(
+    path: str, body: bytes, status: int, tmp_path: Path
+) -> None:
+    async with ModelServer(script()) as server, before(server, tmp_path, Limits(max_tokens=10)) as wiring:
+        wiring.gateway.spending.add(Usage(model="m", input_tokens=10))
+        assert (await ask(wiring.url, path, body)).status == status
+        assert len(server.requests) == (status == 200)

@@ -261,6 +261,15 @@ async def test_what_is_no_address_is_refused_before_anything_is_opened(url: str)
             await get(http, url)
 
 
+@pytest.mark.parametrize("value", ["secret\nx: y", "secret \u20ac"])
+async def test_a_header_that_http_cannot_carry_is_refused_without_its_text(value: str) -> None:
+    async with serving(Service(OK)) as url, client() as http:
+        with pytest.raises(BadAddress, match="what HTTP cannot carry") as refused:
+            async with http.request("GET", url, headers={"x-api-key": value}):
+                pass
+    assert "secret" not in str(refused.value) and refused.value.__suppress_context__
+
+
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/", "http://no-such-host.invalid/", f"http://{'x' * 80}.example/"])
 async def test_who_cannot_be_reached_is_told_apart_from_who_broke_off(url: str) -> None:
     async with client() as http:

@@ -14,17 +14,19 @@ Words:
     record        the calls of a run, stored; a replay answers another run from it
     account       a service and a key: its limits are shared by all runs of this machine that use it
 
-Flow: a request is read whole (its size is limited), checked for the placeholder, and measured against the budget. It
+Flow: a request is checked for the placeholder, read whole (its size is limited), and measured against the budget. It
 goes upstream with the real key when the account is free; the reply goes back piece by piece, as it comes. The meter
 reads along, and has counted a call before the agent sees its end.
 
 Promises, and who keeps each:
-    No reply is held back, reordered or changed, but an error that repeats the key.             server
-    A key is in no log, no error and no reply.                                                  server
-    A call that does not fit into the budget is refused in the family's form, and not made.     spending
+    No reply is held back, reordered or changed, but an error or a header that repeats the key. server
+    A key is in no log, no error and no header of a reply; it is sent only in the headers and   server
+    the field of the query in which services take one. The body of a good reply is not searched.
+    A call of a known family that does not fit into the budget, as far as it can be estimated,  spending
+    is refused in the family's form, and not made.
     What is left limits the length of a reply; that is stated.                                  spending
-    A record holds no key, and has a size limit.                                                recording
-    After a 429 or 529 no run of the account asks again before its time.                        governor
+    A record holds none of the run's keys, and has a size limit.                                recording
+    After a 429 or 529 runs of the account wait, if that is for no more than four minutes.      governor
     A reply without counts, or in a form that we cannot read, is reported as unmetered.         server
 
 `drivers` imports it and knows which variables and options lead each agent here; it imports `sessions`, `io`, `wire` and

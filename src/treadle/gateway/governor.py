@@ -37,6 +37,7 @@ class AccountState(msgspec.Struct, frozen=True, kw_only=True):
     """When the next one of those that waited may ask."""
     refused: int = 0
     """How often the service has refused in a row."""
+    refused_at: float = 0.0
 
 
 STATE = FileRecord(AccountState, sync=False)
@@ -51,8 +52,8 @@ class AccountGovernor:
         """Wait until this account may be asked; `announce`: until when, if that is not now."""
         began = time.time()
         while (state := STATE.load_whole(self._path)) is not None and time.time() < began + PATIENCE:
-            if max(state.until, state.next) <= time.time():
-                return
+            if max(state.until, state.next) <= time.time() or state.until - time.time() > PATIENCE:
+                return  # also when no client waits that long: it gets the service's own answer
             mine = await asyncio.to_thread(self._place)
             if mine > time.time() + 1:
                 announce(mine)
@@ -78,12 +79,17 @@ class AccountGovernor:
             state = STATE.load_whole(self._path) or AccountState()
             refused = state.refused + 1
             wait = asked if asked is not None else min(LONGEST, FIRST * 2.0 ** min(refused - 1, 10))
-            until = max(state.until, time.time() + wait)
-            STATE.save(self._path, AccountState(until=until, next=max(until, state.next), refused=refused))
+            now = time.time()
+            until = max(state.until, now + wait)
+            made = AccountState(until=until, next=max(until, state.next), refused=refused, refused_at=now)
+            STATE.save(self._path, made)
         return None if headers.get("x-should-retry") == "false" or waited + wait > PATIENCE else wait
 
-    def succeeded(self) -> None:
-        state = STATE.load_whole(self._path)
-        if state is not None and state.refused:
-            with STATE.locked(self._path):
-                STATE.save(self._path, msgspec.structs.replace(state, refused=0))
+    def succeeded(self, asked_at: float) -> None:
+        """Note that a call was answered which was made at this time: what was refused before that counts no more."""
+        if STATE.load_whole(self._path) is None:
+            return
+        with STATE.locked(self._path):
+            state = STATE.load_whole(self._path)
+            if state is not None and state.refused and state.refused_at <= asked_at:
+                STATE.save(self._path, AccountState(next=state.next if state.until <= asked_at else 0.0))

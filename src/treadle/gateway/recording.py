@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -98,7 +99,8 @@ class CallRecorder:
         self._save()
 
     def prompt(self, text: str, version: str) -> None:
-        self._run = msgspec.structs.replace(self._run, prompts=(*self._run.prompts, text), version=version)
+        prompts = (*self._run.prompts, self._redactor.text(text))
+        self._run = msgspec.structs.replace(self._run, prompts=prompts, version=version)
         self._save()
 
     def call(
@@ -106,6 +108,7 @@ class CallRecorder:
     ) -> str:
         """Store a call. Returns what a person should know: that the recording is full."""
         self._number += 1
+        headers, reply = _unpacked(headers, reply)
         for secret in self._secrets:
             reply = reply.replace(secret, b"[redacted]")
         asked = self._redactor.text(body.decode("utf-8", "replace")).encode()
@@ -113,7 +116,7 @@ class CallRecorder:
         self._size += len(asked) + len(reply)
         if self._size > LARGEST:
             return "" if full else f"the recording has {LARGEST >> 20} MB: what follows is not stored"
-        shown = {name: headers[name] for name in ("content-type", "content-encoding") if name in headers}
+        shown = {name: headers[name] for name in ("content-type",) if name in headers}
         made = RecordedCall(
             number=self._number,
             method=method,
@@ -136,6 +139,18 @@ class CallRecorder:
 
     def _save(self) -> None:
         RUN.save(os.path.join(self._place, "run.json"), self._run)
+
+
+def _unpacked(headers: Mapping[str, str], reply: bytes) -> tuple[Mapping[str, str], bytes]:
+    """A reply as it can be searched for keys; what is packed in a way that we did not ask for is left out."""
+    packed = headers.get("content-encoding", "").strip().lower()
+    if packed in ("", "identity"):
+        return headers, reply
+    try:
+        plain = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(reply, LARGEST + 1) if "gzip" in packed else b""
+    except zlib.error:
+        plain = b""
+    return {name: text for name, text in headers.items() if name != "content-encoding"}, plain
 
 
 class CallReplay:

@@ -22,15 +22,16 @@ import h11
 import msgspec
 
 from treadle.confinement import PortGrant
-from treadle.errors import BudgetExceeded
+from treadle.errors import BudgetExceeded, StorageError
 from treadle.events import Usage
+from treadle.gateway import recording
 from treadle.gateway.governor import AccountGovernor
 from treadle.gateway.recording import CallRecorder, CallReplay
-from treadle.gateway.spending import Reserved, Spending
+from treadle.gateway.spending import LETTERS, Reserved, Spending
 from treadle.io.http import HttpClient, HttpError, Response
 from treadle.io.sandbox.proxy import Passage
 from treadle.wire.models import families
-from treadle.wire.models.families import AskedCall, Family, ReplyMeter
+from treadle.wire.models.families import AskedCall, Family, ReplyMeter, letters
 
 if TYPE_CHECKING:
     import ssl
@@ -44,6 +45,7 @@ LARGEST_HEAD = 64 * 1024
 LARGEST_REQUEST = 64 * 1024 * 1024
 """Bytes of a request's body; the services themselves take 20 to 32 MB."""
 LARGEST_ERROR = 1024 * 1024
+MOST_CONNECTIONS = 128
 CHUNK = 64 * 1024
 CONNECT_SECONDS = 30.0
 IDLE_SECONDS = 3600.0
@@ -138,9 +140,23 @@ class ModelGateway(Passage):
         self._replay = replay
         self._host = host
         self._port = PORT
-        self._client = HttpClient({}, connect_seconds=CONNECT_SECONDS, idle_seconds=IDLE_SECONDS, tls=_tls(upstream))
+        self._client = HttpClient({}, connect_seconds=CONNECT_SECONDS, idle_seconds=IDLE_SECONDS, tls=self._tls())
         self._unmetered: set[str] = set()
         self._waiting_until = 0.0
+
+    def _tls(self) -> ssl.SSLContext | None:
+        if not self._upstream.authorities or self._base.scheme != "https":
+            return None
+        import ssl
+
+        import truststore
+
+        context = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        try:
+            context.load_verify_locations(self._upstream.authorities)
+        except OSError as error:
+            self._note(f"the certificates in {self._upstream.authorities} cannot be read: {error.strerror}", "gateway")
+        return context
 
     @property
     def url(self) -> str:
@@ -179,6 +195,8 @@ class ModelGateway(Passage):
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         http = h11.Connection(h11.SERVER, max_incomplete_event_size=LARGEST_HEAD)
         try:
+            if len(self._visits) > MOST_CONNECTIONS:
+                raise Refusal(503, f"treadle: there are {MOST_CONNECTIONS} connections already")
             while (asked := await self._next(http, reader, writer)) is not None:
                 if not await _unless_gone(self._answer(asked, http, writer), http, reader):
                     return
@@ -235,6 +253,14 @@ class ModelGateway(Passage):
                 raise ConnectionAbortedError from error
             message = self._without_keys(f"treadle: no answer from {self._base.hostname}: {error}")
             await _say(http, writer, 502, families.refusal(form, 502, message))
+        except OSError:
+            raise  # the agent has left
+        except Exception as error:
+            log.error("%s %s failed: %s", asked.method, asked.path, type(error).__name__)  # its text may hold a key
+            if http.our_state is h11.SEND_BODY:
+                raise ConnectionAbortedError from None
+            message = f"treadle: this call failed: {type(error).__name__}"
+            await _say(http, writer, 502, families.refusal(form, 502, message))
 
     def _check(self, asked: HttpAsk) -> None:
         if "upgrade" in asked.headers.get("connection", "").lower():
@@ -248,12 +274,15 @@ class ModelGateway(Passage):
         family = families.family_of(asked.path) if asked.method == "POST" else None
         call = families.asked_call(family, asked.path, asked.body) if family is not None else None
         if call is None:
+            if family is not None and self.spending.limited:
+                raise Refusal(400, "treadle: this request is no JSON object, so that it cannot be measured")
+            if not families.is_free(asked.method, asked.path):
+                self.spending.check()
             await self._exchange(asked, None, None, http, writer)
             return
         reserved = await self.spending.reserve(call)
         try:
             if reserved.body is not None:
-                asked = asked._replace(body=reserved.body)
                 self._note(reserved.note, "budget")
             await self._exchange(asked, call, reserved, http, writer)
         finally:
@@ -271,20 +300,23 @@ class ModelGateway(Passage):
             await self._repeat(self._replay, asked, http, writer)
             return
         url = f"{self._base.scheme}://{self._base.netloc}{self._hidden}{self._target(asked)}"
+        body = asked.body if reserved is None or reserved.body is None else reserved.body
         began, waited = time.monotonic(), 0.0
         while True:
             await self._governor.turn(self._announce_wait)
-            async with self._client.request(asked.method, url, asked.body, self._headers(asked.headers)) as response:
+            asked_at = time.time()
+            async with self._client.request(asked.method, url, body, self._headers(asked.headers)) as response:
                 log.info("%s %s: %d", asked.method, asked.path, response.status)
                 if response.status < 400:
-                    self._governor.succeeded()
+                    if call is not None:
+                        self._governor.succeeded(asked_at)
                     await self._stream(response, asked, call, began, http, writer)
                     return
-                body = await response.beginning(LARGEST_ERROR)
-                again = self._governor.refused(response.status, response.headers, body, waited)
-                if call is None or again is None:
-                    self._record(asked, response, body, whole=True)
-                    await self._fail(response, body, http, writer)
+                error = await response.beginning(LARGEST_ERROR)
+                again = self._governor.refused(response.status, response.headers, error, waited) if call else None
+                if again is None:
+                    self._record(asked, response, error, whole=True, unpacked=True)
+                    await self._fail(response, error, http, writer)
                     return
             waited += again
 
@@ -308,12 +340,13 @@ class ModelGateway(Passage):
         fields = self._passed(response, _HOP)
         writer.write(http.send(h11.Response(status_code=response.status, headers=fields)) or b"")
         parts: list[bytes] | None = [] if self.recorder is not None else None
-        ended = False
+        size, ended = 0, False
         try:
             async for chunk in response.raw():
                 count.feed(chunk)
-                if parts is not None:
+                if parts is not None and size <= recording.LARGEST:  # with more than that it is not stored
                     parts.append(chunk)
+                    size += len(chunk)
                 writer.write(http.send(h11.Data(data=chunk)) or b"")
                 await writer.drain()
             count.end()
@@ -322,16 +355,23 @@ class ModelGateway(Passage):
             count.settle()
             if parts is not None:
                 self._record(asked, response, b"".join(parts), whole=ended)
-        if call is None and not families.is_free(asked.path):
+        if call is None and not families.is_free(asked.method, asked.path):
             self.note_unmetered(f"calls of {asked.path[:100]} are not metered: what they cost is unknown")
         writer.write(http.send(h11.EndOfMessage()) or b"")
         await writer.drain()
 
-    def _record(self, asked: HttpAsk, response: Response, reply: bytes, *, whole: bool) -> None:
-        if self.recorder is not None:
-            head, path = (response.status, response.headers), self._without_keys(asked.path)
-            if full := self.recorder.call(asked.method, path, asked.body, *head, reply, whole):
-                self._note(full, "recording")
+    def _record(self, asked: HttpAsk, response: Response, reply: bytes, *, whole: bool, unpacked: bool = False) -> None:
+        if self.recorder is None:
+            return
+        dropped = "content-encoding" if unpacked else ""
+        headers = {name: text for name, text in response.headers.items() if name != dropped}
+        path = self._without_keys(asked.path)
+        try:
+            note = self.recorder.call(asked.method, path, asked.body, response.status, headers, reply, whole)
+        except StorageError as error:
+            note, self.recorder = f"the recording ends here: {error.message}", None
+        if note:
+            self._note(note, "recording")
 
     async def _repeat(
         self, replay: CallReplay, asked: HttpAsk, http: h11.Connection, writer: asyncio.StreamWriter
@@ -425,8 +465,10 @@ class CountedReply:
         self._packed = packed.strip().lower() not in ("", "identity")
         self._unpack = zlib.decompressobj(zlib.MAX_WBITS | 32) if self._packed and "gzip" in packed.lower() else None
         self._settled = False
+        self._passed = 0
 
     def feed(self, chunk: bytes) -> None:
+        self._passed += len(chunk)
         if self._meter is None or self._packed and self._unpack is None:
             return
         try:
@@ -445,11 +487,15 @@ class CountedReply:
             self._meter.end()
 
     def settle(self) -> None:
-        """Report what was used. A reply that broke off was charged all the same: what it had counted is a minimum."""
+        """Report what was used. A reply that broke off was charged all the same: what it did not count is estimated."""
         if self._settled or self._meter is None or self._call is None:
             return
         self._settled = True
         usage = self._meter.usage()
+        if not self._meter.done:
+            usage = usage or Usage(model=self._call.model, input_tokens=letters(self._call.body) // LETTERS)
+            passed = max(usage.output_tokens, self._passed // LETTERS)
+            usage = msgspec.structs.replace(usage, output_tokens=passed)
         if usage is None:
             family: Family = self._call.family
             self._gateway.note_unmetered(f"replies of {self._call.model or family} have no token counts: not metered")
@@ -534,15 +580,3 @@ def _climbs(path: str) -> bool:
 def placeholder(number: int) -> str:
     """A key that is worth nothing outside of this run."""
     return f"{PLACEHOLDER}{os.urandom(16).hex()}{number:02d}"
-
-
-def _tls(upstream: Upstream) -> ssl.SSLContext | None:
-    if not upstream.authorities or not upstream.base_url.startswith("https:"):
-        return None
-    import ssl
-
-    import truststore
-
-    context = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.load_verify_locations(upstream.authorities)
-    return context

@@ -22,8 +22,8 @@ LETTERS = 4
 """Letters of a request for one token, about."""
 SHORTEST = 256
 """Tokens below which a reply is of no use: such a call is refused."""
-USUAL_OUTPUT = 4096
-"""What a reply is taken for that names no limit."""
+LONGEST_OUTPUT = 32_000
+"""What a reply is taken for that names no limit; where less is left, the request is given that limit."""
 
 
 class Reserved(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +41,8 @@ class Spending:
         """`costs`: the price of a call that used so much; None when it is unknown."""
         self.limits = limits
         self.spent = Totals()
+        self.known_cost = 0.0
+        """In USD, of the calls whose price is known."""
         self._costs = costs
         self._open: list[Reserved] = []
         self._last: dict[str, int] = {}
@@ -53,12 +55,26 @@ class Spending:
             usage = msgspec.structs.replace(usage, cost_usd=self._costs(usage))
         self._last[usage.model] = usage.prompt_tokens
         self.spent = self.spent.plus(usage)
+        self.known_cost += Totals().plus(usage).cost_usd or 0.0
         return usage
+
+    @property
+    def limited(self) -> bool:
+        return self.limits.max_cost_usd is not None or self.limits.max_tokens is not None
+
+    def check(self) -> None:
+        """Raises BudgetExceeded when all is used up."""
+        money, tokens, used = self.limits.max_cost_usd, self.limits.max_tokens, self.spent.total_tokens
+        if money is not None and self.known_cost >= money:
+            raise BudgetExceeded(f"the budget is used up: {self.known_cost:.4f} USD of {money:g} are spent")
+        if tokens is not None and used >= tokens:
+            raise BudgetExceeded(f"the budget is used up: {used} of {tokens} tokens are used")
 
     async def reserve(self, call: AskedCall) -> Reserved:
         """Raises BudgetExceeded when the call does not fit into what is left."""
-        if self.limits.max_cost_usd is None and self.limits.max_tokens is None:
+        if not self.limited:
             return Reserved()
+        self.check()
         size = letters(call.body)
         while True:
             try:
@@ -83,7 +99,7 @@ class Spending:
         before = (prompt for model, prompt in self._last.items() if model.startswith(call.model))
         known = min(tokens, next(before, 0))
         given = Usage(model=call.model, input_tokens=tokens - known, cache_read_tokens=known)
-        wanted = call.output_limit or USUAL_OUTPUT
+        wanted = call.output_limit or LONGEST_OUTPUT
         most = min(self._by_tokens(tokens, wanted, others), self._by_cost(given, wanted, others))
         cost = self._costs(msgspec.structs.replace(given, output_tokens=most)) or 0.0
         if most >= wanted:
@@ -91,7 +107,8 @@ class Spending:
         body = with_output_limit(call, most)
         if body is None:
             raise BudgetExceeded(f"what is left is enough for {most} tokens of thought and reply: more was asked for")
-        note = f"the reply of {call.model} is limited to {most} tokens in place of {wanted}: that is what is left"
+        place = f" in place of {wanted}" if call.output_limit else ""
+        note = f"the reply of {call.model} is limited to {most} tokens{place}: that is what is left"
         return Reserved(cost_usd=cost, tokens=tokens + most, body=body, note=note)
 
     def _by_tokens(self, tokens: int, wanted: int, others: list[Reserved] | tuple[()]) -> int:
@@ -111,9 +128,7 @@ class Spending:
         input_cost, each = self._costs(given), self._costs(Usage(model=given.model, output_tokens=1_000_000))
         if allowed is None:
             return wanted
-        spent = self.spent.cost_usd or 0.0
-        if spent >= allowed:
-            raise BudgetExceeded(f"the budget is used up: {spent:.4f} USD of {allowed:g} are spent")
+        spent = self.known_cost
         if input_cost is None or each is None:
             return wanted
         left = allowed - spent - sum(other.cost_usd for other in others) - input_cost

@@ -242,7 +242,7 @@ class HttpConnection:
             if self.proxy.username is not None:
                 fields["proxy-authorization"] = _basic(self.proxy)
         try:
-            await self._send(h11.Request(method=method, target=path, headers=list(fields.items())), body)
+            await self._send(method, path, list(fields.items()), body)
             return Response(self, await self._head())
         except BrokenAnswer as error:
             if self._reused and not self._heard:
@@ -253,7 +253,7 @@ class HttpConnection:
         """Ask the proxy for a tunnel to the service, then speak TLS with the service."""
         target = f"{parts.hostname}:{_port(parts)}" if ":" not in (parts.hostname or "") else _host(parts)
         headers = [("host", target)] + ([("proxy-authorization", _basic(proxy))] if proxy.username is not None else [])
-        await self._send(h11.Request(method="CONNECT", target=target, headers=headers), None)
+        await self._send("CONNECT", target, headers, None)
         answer = await self._head()
         if answer.status_code >= 300:
             raise CannotConnect(f"the proxy {_host(proxy)} answered {answer.status_code}")
@@ -324,15 +324,17 @@ class HttpConnection:
                 raise BrokenAnswer("the connection was closed before an answer came")
         return event
 
-    async def _send(self, request: h11.Request, body: bytes | None) -> None:
+    async def _send(self, method: str, target: str, headers: list[tuple[str, str]], body: bytes | None) -> None:
         try:
+            fields = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+            request = h11.Request(method=method, target=target.encode("latin-1"), headers=fields)
             data = self._http.send(request) or b""
             if body is not None:
                 data += (self._http.send(h11.Data(data=body)) or b"") + (self._http.send(h11.EndOfMessage()) or b"")
             else:
                 self._http.send(h11.EndOfMessage())
-        except h11.LocalProtocolError as error:
-            raise BadAddress(str(error)) from error
+        except (h11.LocalProtocolError, UnicodeError):  # the error's own text may hold a key
+            raise BadAddress("its address or a header holds what HTTP cannot carry") from None
         self._writer.write(data)
         await self._within_idle_limit(self._writer.drain())
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
+from urllib.parse import unquote
 
 import msgspec
 
@@ -123,13 +124,14 @@ _PATHS: dict[str, Family] = {
     ":generateContent": "gemini",
     ":streamGenerateContent": "gemini",
 }
-_FREE = ("/messages/count_tokens", ":countTokens", "/models", "/responses/input_tokens")
+_FREE = ("/messages/count_tokens", ":countTokens", "/responses/input_tokens")
 _LIMITS = {"anthropic": ("max_tokens",), "chat": ("max_completion_tokens", "max_tokens")}
 
 
 def family_of(path: str) -> Family | None:
     """The family whose model is asked at this path; None for any other path of a service."""
-    return next((family for end, family in _PATHS.items() if path.endswith(end)), None)
+    plain = unquote(path).rstrip("/")
+    return next((family for end, family in _PATHS.items() if plain.endswith(end)), None)
 
 
 def form_of(path: str) -> Family:
@@ -140,9 +142,9 @@ def form_of(path: str) -> Family:
     return "anthropic" if "/messages" in path else "gemini" if ":" in path or "/v1beta" in path else "chat"
 
 
-def is_free(path: str) -> bool:
-    """Whether nothing is charged there: token counts and lists of models."""
-    return path.endswith(_FREE) or "/models/" in path and ":" not in path.rpartition("/")[2]
+def is_free(method: str, path: str) -> bool:
+    """Whether nothing is charged for that: token counts, and reading the list of models or one of them."""
+    return path.endswith(_FREE) or method == "GET" and "/models" in path and ":" not in path.rpartition("/")[2]
 
 
 class AskedCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,10 +156,10 @@ class AskedCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def asked_call(family: Family, path: str, data: bytes) -> AskedCall | None:
-    """None when the body is no JSON object, so that the service will refuse it."""
+    """None when the body is no JSON object."""
     try:
         body = msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         return None
     if not isinstance(body, dict):
         return None
@@ -261,9 +263,9 @@ class ReplyMeter:
             self._whole.clear()
 
     def end(self) -> None:
-        if self._events is None and not self._lost:
-            self._look(bytes(self._whole))
-            self._whole.clear()
+        for data in [] if self._lost else [bytes(self._whole)] if self._events is None else self._events.end():
+            self._look(data)
+        self._whole.clear()
         self.done = True
 
     def usage(self) -> Usage | None:
@@ -285,7 +287,7 @@ class ReplyMeter:
             return
         try:
             found = msgspec.json.decode(data)
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, ValueError, RecursionError):
             return
         for one in found if isinstance(found, list) else [found]:
             if isinstance(one, dict):
