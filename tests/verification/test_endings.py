@@ -168,6 +168,7 @@ def test_plain_text_says_it_on_stderr_and_in_ci_by_the_exit_code(
 ) -> None:
     done = printed(project, script, *words, ci=ci)
     assert done.returncode == code and f"treadle: {line}" in done.stderr, done
+    assert ("treadle: checking with" in done.stderr) is ("--no-verify" not in words)
 
 
 @pytest.mark.parametrize("form", ["json", "stream-json"])
@@ -176,7 +177,29 @@ def test_a_result_says_it_in_a_key_of_its_own(project: Path, form: str) -> None:
     result = json.loads(done.stdout.splitlines()[-1])
     assert (result["type"], result["subtype"], result["result"]) == ("result", "success", SAID)
     assert result["is_error"] and result["verification"]["state"] == "contradicted"
+    assert result["errors"] == [f"contradicted: {result['verification']['why']}"]
     assert result["verification"]["check"] == UNITTEST and "evidence" not in result["verification"]
+
+
+IN_TWO = LIES["a skip"] + says("I skip one.") + runs("sed -i 's/a - b/a | b/' calc.py")
+
+
+async def test_tests_that_an_earlier_turn_weakened_verify_nothing(project: Path) -> None:
+    script = IN_TWO + says(SAID) + runs("git checkout -q test_calc.py; sed -i 's/a . b/a + b/' calc.py")
+    options: Any = {"model": scripted(project, script), "mode": "auto-edit", "rules": Rules(allow=("Bash",))}
+    async with treadle.open(cwd=project, **options) as talk:
+        states = [ending.state for _ in range(3) if (ending := (await talk.say("go on")).ending)]
+    assert states[1] != "verified" and states[2] == "verified" and len(states) == 3, states
+
+
+def test_nor_do_they_for_prompts_on_stdin_whose_exit_code_is_that_of_claude_code_in_ci_too(project: Path) -> None:
+    model = ("--model", scripted(project, IN_TWO), "--permission-mode", "auto-edit", "--allowed-tools", "Bash")
+    forms = ("--input-format", "stream-json", "--output-format", "stream-json", "--verify", UNITTEST)
+    prompt = json.dumps({"type": "user", "message": {"role": "user", "content": "go on"}}) + "\n"
+    done = command("-p", *model, *forms, cwd=project, env={**os.environ, "CI": "true"}, input=prompt * 2)
+    results = [each for each in map(json.loads, done.stdout.splitlines()) if each["type"] == "result"]
+    assert len(results) == 2 and done.returncode == 0, done
+    assert results[1]["verification"]["state"] != "verified" and not results[1]["is_error"], results[1]
 
 
 def test_a_chat_offers_the_check_and_runs_it_at_one_key(project: Path) -> None:

@@ -97,7 +97,7 @@ class RunFlags(msgspec.Struct, frozen=True, kw_only=True):
     json_schema: str | None = ONCE.option("The answer must fit it. It may also be the schema itself.", "FILE")
     strict_exit: bool | None = ONCE.switch(
         "130 interrupted, 3 limit, 4 denied, incomplete or not verified, 5 contradicted by the check, 124 timed out. "
-        "Default: where CI is set."
+        "Default: where CI is set, except with --input-format stream-json."
     )
     verify: str | None = ONCE.option("Check what was changed with this command, in place of the project's own.", "CMD")
     no_verify: bool = ONCE.flag("Do not check what was changed.")
@@ -117,7 +117,8 @@ class RunFlags(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def strict(self) -> bool:
         in_ci = os.environ.get("CI", "").lower() not in ("", "0", "false", "no", "off")
-        return in_ci if self.strict_exit is None else self.strict_exit
+        # The SDKs of Claude Code raise on any code but 0, also after a good result.
+        return (in_ci and self.input_format != "stream-json") if self.strict_exit is None else self.strict_exit
 
     @property
     def unchecked(self) -> str:
@@ -279,9 +280,7 @@ def _verifier(run: PreparedRun) -> TurnCheck:
 
     if run.flags.verify is not None and run.flags.no_verify:
         raise ConfigError("--verify and --no-verify do not go together", hint="leave one out")
-    return TurnCheck(
-        run.spec.cwd, run.flags.verify or "", off=run.flags.unchecked, note=_note if sys.stderr.isatty() else None
-    )
+    return TurnCheck(run.spec.cwd, run.flags.verify or "", off=run.flags.unchecked, note=_note)
 
 
 def _runner(run: PreparedRun, session: Session, stream: FdStream, wire: Connection, verifier: TurnCheck) -> OneShot:
@@ -310,6 +309,7 @@ def _runner(run: PreparedRun, session: Session, stream: FdStream, wire: Connecti
         wire=wire,
         hosting=_hosting(session, flags.mirror) if run.text is None else None,
         verifier=verifier,
+        seconds=spec.limits.max_seconds,
     )
 
 

@@ -283,6 +283,8 @@ class Conversation:
     def __init__(self, session: Session, check: TurnCheck | None = None) -> None:
         self.session = session
         self._check = check
+        self._anew = True
+        """Whether the next turn's beginning is what it is compared with: not while what went before is not verified."""
         self._served: ServedTurn | None = None
         self._failed: Exception | None = None
 
@@ -317,7 +319,8 @@ class Conversation:
         not fit is asked for again, twice.
         """
         if self._check is not None:
-            await self._check.begin()
+            await self._check.begin(anew=self._anew)
+            self._anew = False
         if output_type is None:
             return await self._checked(_result([event async for event in self.turn(prompt)], self.session.id))
         wanted = AnswerType(output_type)
@@ -342,7 +345,9 @@ class Conversation:
     async def _checked(self, result: C) -> C:
         if self._check is None or result.outcome != "completed":
             return result
-        return replace(result, ending=await self._check.ending(result.summary))
+        ending = await self._check.ending(result.summary)
+        self._anew = ending.state == "verified"
+        return replace(result, ending=ending)
 
     async def denied(self, asked: Asked, error: Exception) -> None:
         """`on_ask` raised this: deny what was asked, end the turn, and raise it there."""

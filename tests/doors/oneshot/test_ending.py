@@ -3,10 +3,11 @@
 import msgspec
 import pytest
 
-from treadle.doors.oneshot.run import RunEnding, not_begun, result_of
+from treadle.doors.oneshot.run import RunEnding, exit_code, not_begun, result_of
 from treadle.errors import ConfigError, NoModel
-from treadle.events import ErrorInfo, Outcome, ToolDenied, TurnEnded, Usage
+from treadle.events import AnyEvent, ErrorInfo, Outcome, ToolDenied, TurnEnded, Usage
 from treadle.sessions.totals import totals
+from treadle.verification.ending import CheckedEnding
 
 DENIED = ToolDenied(call="c1", name="bash", args={"command": "rm"}, reason="no")
 
@@ -37,6 +38,24 @@ def test_under_an_sdk_of_claude_code_it_ends_in_its_words(
     assert made.error_code == (code or msgspec.UNSET)
     plain = result_of(ending, totals([]), 3, msgspec.UNSET, session_id="s", milliseconds=0)
     assert plain.is_error and plain.result == ("" if code else "hi")
+
+
+@pytest.mark.parametrize(
+    ("ending", "events", "checked", "said"),
+    [
+        (RunEnding(), [DENIED, DENIED, ended()], None, "no"),
+        (RunEnding(), [ended(stop_reason="length")], None, "the model stopped: length"),
+        (RunEnding(), [DENIED, ended()], CheckedEnding(state="contradicted", why="red"), "contradicted: red"),
+        (RunEnding(), [ended("interrupted")], None, "interrupted"),
+        (RunEnding(interrupted=True), [ended()], CheckedEnding(state="unverified", why="why"), "unverified: why"),
+    ],
+)
+def test_a_run_that_is_not_done_says_what_is_wrong(
+    ending: RunEnding, events: list[AnyEvent], checked: CheckedEnding | None, said: str
+) -> None:
+    code = exit_code(ending, totals(events), strict=True, checked=checked)
+    made = result_of(ending, totals(events), code, None, session_id="s", milliseconds=0, checked=checked)
+    assert code and made.is_error and made.errors == [said]
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,9 @@ from treadle.events import (
 )
 from treadle.session import AgentInfo, CommandResult, EventReader, Prompt, SessionSpec
 from treadle.sessions.session import Turn
+from treadle.sessions.totals import TurnSummary
 from treadle.testing.sessions import ScriptedSession, Step
+from treadle.verification.ending import CheckedEnding
 from treadle.wire.common.losses import dropped, emulated
 from treadle.wire.oneshot.records import OutputFormat
 
@@ -749,3 +751,29 @@ async def test_a_format_that_there_is_not_names_those_that_there_are() -> None:
     with pytest.raises(ConfigError) as refused:
         OneShot(Commanded(), "xml")  # type: ignore[arg-type]
     assert refused.value.hint == "one of text, json, stream-json, codex-json"
+
+
+class Endless:
+    """A check that does not end; it keeps what was printed when it began."""
+
+    def __init__(self, out: Sink) -> None:
+        self.out, self.printed = out, b""
+
+    async def begin(self, *, anew: bool) -> None: ...
+
+    async def ending(self, turn: TurnSummary) -> CheckedEnding:
+        self.printed = self.out.data
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+@pytest.mark.parametrize(("output_format", "printed"), [("text", b"Hello\n"), ("json", b"")])
+async def test_an_answer_does_not_wait_for_the_check_which_ends_with_the_time_of_the_run(
+    output_format: OutputFormat, printed: bytes
+) -> None:
+    out = Sink()
+    check = Endless(out)
+    runner = OneShot(Commanded(HELLO), output_format, out=out, err=Sink(), verifier=check, seconds=1.0)
+    assert await asyncio.wait_for(runner.run("go"), 60) == 0
+    assert check.printed == printed and runner.result is not None
+    assert runner.result.verification["why"] == "--timeout was over before the check ended"

@@ -108,6 +108,7 @@ def result_of(
     milliseconds: int,
     window: int | None = None,
     hosted: bool = False,
+    checked: CheckedEnding | None = None,
 ) -> RunResult:
     """The final record of a run; `hosted`: in the words of Claude Code, which its SDKs expect."""
     error = ending.error
@@ -130,10 +131,22 @@ def result_of(
             {"tool_name": USED.get(denied.name, denied.name), "tool_use_id": denied.call, "tool_input": denied.args}
             for denied in summary.denials
         ],
-        errors=[error.message] if error is not None else ["interrupted"] if failed else msgspec.UNSET,
+        errors=_wrong(ending, summary, checked) if failed else msgspec.UNSET,
         error_code=error.code if error is not None else msgspec.UNSET,
         structured_output=structured,
     )
+
+
+def _wrong(ending: RunEnding, summary: TurnSummary, checked: CheckedEnding | None) -> list[str]:
+    """What is wrong with a run that is not to be taken for done."""
+    if ending.error is not None:
+        return [ending.error.message]
+    if checked is not None and (ending.interrupted or checked.doubtful or checked.state == "contradicted"):
+        return [checked.line]
+    if ending.interrupted or summary.outcome == "interrupted":
+        return ["interrupted"]
+    reasons = list(dict.fromkeys(denied.reason for denied in summary.denials))
+    return reasons or [f"the model stopped: {summary.stop_reason}"]
 
 
 def not_begun(error: Exception) -> RunResult:
@@ -295,7 +308,7 @@ class Extra(Protocol):
 class Verifier(Protocol):
     """Checks what a turn changed, such as `sandboxed.turns.TurnCheck`."""
 
-    async def begin(self) -> None: ...
+    async def begin(self, *, anew: bool) -> None: ...
     async def ending(self, turn: TurnSummary) -> CheckedEnding: ...
 
 
@@ -314,10 +327,11 @@ class OneShot:
         wire: Connection | None = None,
         hosting: Hosting | None = None,
         verifier: Verifier | None = None,
+        seconds: float | None = None,
     ) -> None:
         """`unknown_cost`: the cost to report when no price is known, instead of null. `wire`: one on which the host has
         spoken already. `hosting`: an SDK of Claude Code reads this, and expects its words for failures. `verifier`:
-        checks what each turn changed."""
+        checks what was changed since it last verified it. `seconds`: how long a prompt may take with its check."""
         self.hosting = hosting
         if output_format not in get_args(OutputFormat):
             raise ConfigError(
@@ -335,6 +349,9 @@ class OneShot:
         """Whether the client has seen what was said while the session was opened."""
         self._check = check
         self._verifier = verifier
+        self._seconds = seconds
+        self._anew = True
+        """Whether the next turn's beginning is what it is compared with: not while what went before is not verified."""
         self._verifying: asyncio.Task[CheckedEnding] | None = None
         self._unknown_cost = unknown_cost
         self._totals = TurnTotals()
@@ -428,7 +445,8 @@ class OneShot:
                 await self._write([record for event in opening for record in self._records(event)])
             self._met = True
             if self._verifier is not None:
-                await self._verifier.begin()
+                await self._verifier.begin(anew=self._anew)
+                self._anew = False
             ending = await self._once(prompt, served)
         ending, structured = await self._checked(ending)
         return await self._report(ending, structured)
@@ -595,7 +613,10 @@ class OneShot:
         if self.hosting is not None:
             await self._write(self.hosting.before_result())
         summary = self._totals.summary()
+        if self.format == "text" and ending.error is None and (ending.text or self._interrupted is None):
+            await self._out.write(ending.text.encode(errors="replace") + b"\n")  # not withheld until it is checked
         checked = await self._verified(ending, summary)
+        self._anew = self._anew if checked is None else checked.state == "verified"
         ending = replace(ending, interrupted=self._interrupted is not None, in_tools=self._in_tools)
         code = exit_code(ending, summary, strict=self._strict, checked=checked)
         took = round((time.monotonic() - self._started) * 1000)
@@ -608,6 +629,7 @@ class OneShot:
             milliseconds=took,
             window=self.session.info.context_window,
             hosted=self.hosting is not None,
+            checked=checked,
         )
         if not can(self.session.info.capabilities, "iterations"):
             self.result = replace(self.result, num_turns=None)
@@ -637,8 +659,6 @@ class OneShot:
             await self._out.write(self.wire.send(self.result))
         elif ending.error is not None:
             await self._complain(f"treadle: {ending.error.message}\n")
-        elif ending.text or self._interrupted is None:
-            await self._out.write(ending.text.encode(errors="replace") + b"\n")
         if self.format == "text" and summary.denials:
             await self._complain(refusals(summary.denials))
         if self.format in ("text", "codex-json") and checked is not None and checked.matters:
@@ -653,7 +673,10 @@ class OneShot:
             return None
         self._verifying = asyncio.create_task(self._verifier.ending(summary))
         try:
-            await asyncio.wait([self._verifying])
+            left = self._started + self._seconds - time.monotonic() if self._seconds is not None else None
+            done, _ = await asyncio.wait([self._verifying], timeout=left)
+            if not done:
+                return CheckedEnding(state="unverified", why="--timeout was over before the check ended")
             if self._verifying.cancelled():
                 return CheckedEnding(state="unverified", why="the check was interrupted")
             return self._verifying.result()
