@@ -82,6 +82,8 @@ def test_a_person_answers_for_each_file(work: Path) -> None:
         ("Makefile", "check:\ntest:\n", "make test"),
         ("package.json", "{", ""),
         ("package.json", '{"scripts": []}', ""),
+        ("package.json", '{"scripts": {"test": true}}', ""),
+        pytest.param("package.json", "[" * 100_000, "", id="deep"),
         ("tox.ini", "[pytest]", "python3 -m pytest"),
         ("setup.cfg", "[tool:pytest]", "python3 -m pytest"),
         ("pytest.ini", "pytest", "python3 -m pytest"),

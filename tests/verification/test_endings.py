@@ -19,7 +19,9 @@ from tests.scripts import calls, says
 from tests.verification.test_cheats import CONFTEST, GREEN, TEST, UNITTEST
 from tests.workspace.repositories import make
 from treadle.io.paths import config_file
+from treadle.sandboxed import turns
 from treadle.session import Rules
+from treadle.sessions.totals import TurnSummary
 from treadle.settings import trust
 from treadle.verification.ending import claims_success, ending_of
 from treadle.verification.evidence import CheckEvidence, CornerResult, Counts, Ended
@@ -129,6 +131,7 @@ def test_an_untrusted_project_gets_no_network_for_its_set_up_and_runs_nothing_un
         (FIX, {"mode": "suggest", "rules": Rules()}, "contradicted", "fails"),
         (FIX, {"verify": False}, "unverified", "verify=False was given"),
         (FIX, {"verify": "true"}, "verified", "`true`"),
+        (FIX, {"verify": "\ud800"}, "unverified", "the check could not be run: UnicodeEncodeError"),
         (FIX, {"verify": "no-such-program"}, "unverified", "no runner says"),
         (says("It subtracts."), {}, "unverified", "no file was changed"),
         (writes("NEWS", "") + says("I wrote NEWS."), {}, "unverified", "as it did before"),
@@ -210,6 +213,34 @@ def test_a_chat_offers_the_check_and_runs_it_at_one_key(project: Path) -> None:
         chat.until("unverified: F5 runs")
         chat.keys("\x1b[15~")
         chat.until("(?m)^ *verified: `.*unittest")
+
+
+def test_a_look_at_the_files_can_be_left_by_esc(project: Path) -> None:
+    (project / ".treadle" / "config.toml").unlink()
+    (project / "Makefile").unlink()
+    os.mkfifo(project / "Makefile")  # to read it takes until someone writes
+    with ChatTerminal([TREADLE, "--model", scripted(project, "")], project, {**os.environ, "TERM": "xterm"}) as chat:
+        chat.until("scripted")
+        chat.say("fix the test")
+        with (project / "Makefile").open("w"):  # the look has begun
+            chat.keys("\x1b")
+            chat.until("the prompt was not sent")
+
+
+async def test_a_look_that_took_too_long_is_not_repeated(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check = turns.TurnCheck(str(project))
+    for seconds in (0.0, 30.0):
+        monkeypatch.setattr(turns, "LOOK_SECONDS", seconds)
+        await check.begin()
+        assert not check.ready and "takes more than 0 s" in (await check.ending(TurnSummary(text=SAID))).why
+    check.close()
+
+
+async def test_a_look_that_fails_in_any_way_leaves_the_turn_unverified() -> None:
+    check = turns.TurnCheck("a\0b")
+    await check.begin()
+    ending = await check.ending(TurnSummary(text=SAID))
+    assert ending.state == "unverified" and "cannot be told: ValueError" in ending.why
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from treadle.errors import ConfigError, NotFound, TreadleError
+from treadle.io.tasks import within
 from treadle.sessions.totals import TurnSummary
 from treadle.verification.ending import NOTHING, CheckedEnding, claims_success, ending_of
 
@@ -69,12 +70,14 @@ class TurnCheck:
         if self._off or (self._workspace is not None and not anew):
             return
         self.close()
+        self._missing = "the look at the files here was interrupted"
         try:
-            self._missing = await self._look()
-        except TimeoutError:
-            self._missing = f"to look at all files here takes more than {LOOK_SECONDS:g} s"
-        except (TreadleError, OSError) as error:
-            self._missing = f"what changed here cannot be told: {error}"
+            async with within(LOOK_SECONDS):
+                self._missing = await self._look()
+        except TimeoutError:  # the next look would take as long
+            self._off = f"to look at all files here takes more than {LOOK_SECONDS:g} s"
+        except Exception as error:  # a project's files can hold anything, and no turn fails by them
+            self._missing = f"what changed here cannot be told: {_said(error)}"
 
     async def _look(self) -> str:
         """Returns why it was not possible."""
@@ -82,14 +85,14 @@ class TurnCheck:
             return "this directory is in no git repository, so what changed is not known"
         from treadle.verification.finding import NONE, check_on_disk
 
-        found, self._setup = check_on_disk(top)
+        found, self._setup = await asyncio.to_thread(check_on_disk, top)
         self.command = self._given or found
         if self.command in ("", NONE):
             return "no command is known that checks this project: `check` under [verify] in .treadle/config.toml"
         import threading
 
         from treadle.io import scratch
-        from treadle.io.tasks import heeding, within
+        from treadle.io.tasks import heeding
         from treadle.settings import trust
         from treadle.workspace.workspace import look_at
 
@@ -98,10 +101,8 @@ class TurnCheck:
         self._place = scratch.make("turn")
         halt = threading.Event()
         try:
-            async with within(LOOK_SECONDS):
-                with heeding(halt):
-                    store = os.path.join(self._place, "before")
-                    self._workspace = await asyncio.to_thread(look_at, top, store)
+            with heeding(halt):
+                self._workspace = await asyncio.to_thread(look_at, top, os.path.join(self._place, "before"))
         finally:
             halt.set()
         return ""
@@ -115,8 +116,8 @@ class TurnCheck:
             return made if claims or turn.files else replace(made, why=f"{NOTHING}{made.why}")
         try:
             return await self._checked(self._workspace, made, claims)
-        except (TreadleError, OSError) as error:
-            return replace(made, why=f"the check could not be run: {error}")
+        except Exception as error:
+            return replace(made, why=f"the check could not be run: {_said(error)}")
 
     async def _checked(self, workspace: Workspace, made: CheckedEnding, claims: bool) -> CheckedEnding:
         from treadle.sandboxed.checks import verified_check
@@ -151,6 +152,10 @@ class TurnCheck:
 
             scratch.remove(self._place)
         self._place = self._workspace = None
+
+
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, TreadleError | OSError) else f"{type(error).__name__}: {error}"
 
 
 def _named(found: str, setup: str, given: str) -> tuple[str, ...]:

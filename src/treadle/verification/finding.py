@@ -37,10 +37,12 @@ def _has_script(package: str) -> bool:
     import json  # imported late: most runs read none
 
     try:
-        script = json.loads(package).get("scripts", {}).get("test", "")
-    except (ValueError, AttributeError):
+        found = json.loads(package)
+    except (ValueError, RecursionError):
         return False
-    return bool(script) and "no test specified" not in script
+    for key in ("scripts", "test"):
+        found = found.get(key) if isinstance(found, dict) else None
+    return isinstance(found, str) and bool(found) and "no test specified" not in found
 
 
 def project_check(files: Collection[str], text: Callable[[str], str | None]) -> tuple[str, str]:

@@ -71,7 +71,7 @@ def settings_of(text: str | None) -> JudgeSettings:
     """What the base's settings say about its judge. What cannot be read says nothing: then the table decides."""
     try:
         return msgspec.convert(tomllib.loads(text or "").get("verify", {}), JudgeSettings)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError):
+    except (tomllib.TOMLDecodeError, RecursionError, msgspec.ValidationError):
         return JudgeSettings()
 
 
@@ -291,7 +291,7 @@ def with_sections_of(name: str, old: str, new: str) -> str | None:
         made = "".join(blocks)
         same = _runner_part(name, made, sections) == _runner_part(name, old, sections)
         return made if same and _rest(name, made, sections) == _rest(name, new, sections) else None
-    except (ValueError, configparser.Error, TypeError, AttributeError):
+    except (ValueError, configparser.Error, TypeError, AttributeError, RecursionError):
         return None
 
 

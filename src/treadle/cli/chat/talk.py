@@ -10,6 +10,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TextIO, TypeVar
 
@@ -582,12 +583,13 @@ class Talk:
             self._complain(str(error))
 
     async def _prompt(self, text: str) -> None:
-        prompt = "\n\n".join([*self._ran, text])
-        self._ran.clear()
+        self.page.progress.begin("a look at the files")
+        await self._until_interrupted(self.check.begin(anew=False), "the prompt was not sent")
         self.page.progress.begin()
         self.view.print(self.page.waits())
         self.view.changed()
-        await self.check.begin(anew=False)
+        prompt = "\n\n".join([*self._ran, text])
+        self._ran.clear()
         async with ServedTurn(self.session, left="the person left") as served:
             await served.prompt(Prompt(text=prompt))
             await self._follow(served)
@@ -623,7 +625,8 @@ class Talk:
         ending = await self._until_interrupted(work, "the check was interrupted")
         self._unchecked = TurnSummary()
         if ending.state == "verified":
-            await self.check.begin()
+            with suppress(Cancelled):  # then the next prompt looks again
+                await self._until_interrupted(self.check.begin(), "")
         else:
             self._ran.append(f"I ran the project's check: {ending.line}")
         return ending
