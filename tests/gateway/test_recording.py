@@ -1,5 +1,6 @@
 """What a gateway records answers the same calls later without the service, and names the first that differs."""
 
+import asyncio
 import gzip
 import shutil
 from pathlib import Path
@@ -108,6 +109,24 @@ async def test_what_is_packed_is_stored_unpacked_and_without_the_key(home: Path,
     made.call("POST", PATHS["anthropic"], b"{}", 200, packed | {"content-encoding": "br"}, KEY.encode(), True)
     again, record, _ = await replayed(tmp_path, b"{}", b"{}")
     assert again == [b"it is [redacted]", b""] and KEY not in str(record.run.prompts)
+
+
+async def test_a_packed_error_is_replayed_as_the_agent_saw_it(tmp_path: Path) -> None:
+    packed = gzip.compress(b"too long")
+    head = b"HTTP/1.1 400 Bad\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(packed)
+
+    async def service(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"}")
+        writer.write(head + packed)
+        writer.close()
+
+    async with await asyncio.start_server(service, "127.0.0.1", 0) as listening:
+        async with before(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}", tmp_path) as wiring:
+            wiring.gateway.recorder = recorder()
+            assert (await ask(wiring.url, PATHS["anthropic"], b"{}")).body == b"too long"
+    async with before("http://127.0.0.1:9", tmp_path, replay=CallReplay("one")) as wiring:
+        again = await ask(wiring.url, PATHS["anthropic"], b"{}")
+    assert (again.status, again.body, "content-encoding" in again.headers) == (400, b"too long", False)
 
 
 async def test_the_record_has_the_request_as_the_agent_made_it(tmp_path: Path) -> None:
