@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from tests.fleet.conftest import Start, give, spec, until_offers, until_state
-from tests.fleet.repositories import edits, work
+from tests.fleet.repositories import edits, git, work
 from tests.serve.web.conftest import WAIT, Open, StartWeb, Web, click_twice, press_until
 from treadle.fleet import client
 from treadle.fleet.engine import places, server
@@ -122,7 +122,8 @@ async def test_an_order_is_put_together_from_what_nodes_earlier_orders_and_the_r
     await page.get_by_role("button", name="Give the order").click()
     await expect(page.get_by_role("heading", name="and then this")).to_be_visible()
     given = await client.get_spec(bus, page.url.rpartition("/")[2])
-    assert (given.root, given.base, given.agent, given.mode) == (str(repository), "main", "native", "full-auto")
+    tip = git(repository, "rev-parse", "main")
+    assert (given.root, given.base, given.agent, given.mode) == (str(repository), tip, "native", "full-auto")
     assert (given.verify, given.attempts, given.project, given.labels) == ("make fix", 2, "shop", ("gpu",))
     assert (given.priority, given.limits.tokens, given.after, given.if_failed) == (7, 5000, (before.id,), "run")
     assert given.not_before > 4e9
