@@ -13,7 +13,7 @@ from tests.waiting import until
 from treadle.agent import tasks as tasks_module
 from treadle.agent.tasks import AgentType, Assignment, Tasks
 from treadle.confinement import ResourceLimits
-from treadle.errors import Denied, NotFound, ProviderError, Unsupported
+from treadle.errors import Denied, NotFound, ProviderError, TreadleError, Unsupported
 from treadle.events import (
     Event,
     Task,
@@ -272,6 +272,14 @@ async def test_a_process_that_changed_what_is_not_ours_fails_when_it_ends(tmp_pa
         task = await ended(setting, task)
     assert task.status == "failed" and task.error and task.error.message == "that was theirs"
     assert task.exit_code == (None if stopped else 0)
+
+
+async def test_the_check_of_a_process_that_cannot_be_started_is_called(tmp_path: Path) -> None:
+    called: list[str] = []
+    setting = Setting(tmp_path, watching=lambda: lambda: called.append("check"))
+    with pytest.raises(TreadleError):
+        await setting.tasks.start_process("true", cwd=str(tmp_path / "none"), env=ENV)
+    assert called == ["check"]
 
 
 async def test_words_reach_a_subagent_while_it_works_and_not_before_or_after(setting: Setting) -> None:

@@ -4,13 +4,14 @@ import asyncio
 import gc
 import os
 import threading
+from collections.abc import Callable
 
 import pytest
 
 from treadle.errors import Cancelled
 from treadle.io import tasks
 from treadle.io.process.programs import run_program
-from treadle.io.tasks import end_tasks, start_held, stretched, unless, within
+from treadle.io.tasks import end_tasks, looked, start_held, stretched, unless, within
 
 
 async def test_what_takes_too_long_is_ended_and_what_does_not_is_left_alone() -> None:
@@ -19,6 +20,23 @@ async def test_what_takes_too_long_is_ended_and_what_does_not_is_left_alone() ->
             await asyncio.Event().wait()
     async with within(60), within(None):
         await asyncio.sleep(0)
+
+
+async def test_a_check_is_called_if_the_one_who_wants_it_is_cancelled_before_it_is_there() -> None:
+    begun, go, called = threading.Event(), threading.Event(), threading.Event()
+
+    def watching() -> Callable[[], None]:
+        begun.set()
+        assert go.wait(60)
+        return called.set
+
+    task = asyncio.create_task(looked(watching))
+    await asyncio.to_thread(begun.wait, 60)
+    task.cancel()
+    go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert called.is_set()
 
 
 class OldTimeout(asyncio.Timeout):

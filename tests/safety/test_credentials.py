@@ -270,11 +270,18 @@ async def test_settings_of_tools_are_there_without_what_is_secret_in_them(home: 
         '[source.mirror]\nregistry = "sparse+https://crates.example/"\n[registry]\ntoken = "canary"\n'
         '[registries.own]\nindex = "https://me:canary@own.example/"\n'
     )
-    shown = await said(home, "cat ~/.gitconfig ~/.npmrc ~/.cargo/config.toml")
+    (home / ".tool-versions").write_text("python 3.12.1\n")
+    (home / ".config/mise").mkdir(parents=True)
+    (home / ".config/mise/config.toml").write_text(
+        '[tools]\nnode = "22"\n"npm:prettier" = "3"\n[env]\nMINE = "canary"\n[settings]\ngithub_token = "canary"\n'
+    )
+    files = "~/.gitconfig ~/.npmrc ~/.cargo/config.toml ~/.tool-versions ~/.config/mise/config.toml"
+    shown = await said(home, f"cat {files}")
     assert "canary" not in shown and "store" not in shown and "extraheader" not in shown
     assert all(
         text in shown for text in ('name = "Ann"', "registry=https://npm.example/", "sparse+https://crates.example/")
     )
+    assert all(text in shown for text in ("python 3.12.1", '[tools]\nnode = "22"\n"npm:prettier" = "3"\n'))
 
 
 @pytest.mark.skipif(landlock.problem() is not None, reason="needs Landlock")

@@ -84,19 +84,39 @@ async def test_a_planted_file_reaches_no_ref_and_no_index(top: Path, way: str) -
         assert any(name in said for said in agent.said), (name, agent.said)
 
 
-async def test_a_branch_that_we_made_of_an_agents_work_does_not_count_as_the_persons(top: Path) -> None:
+@pytest.mark.parametrize("ref", ["refs/heads/treadle/task", "refs/remotes/some/where/treadle/task"])
+async def test_a_branch_that_we_made_of_an_agents_work_does_not_count_as_the_persons(top: Path, ref: str) -> None:
     (top / ".envrc").write_text("evil")
     git(top, "add", ".envrc")
     tree = git(top, "write-tree")
     git(top, "rm", "-qf", ".envrc")
-    git(top, "branch", "treadle/task", git(top, "commit-tree", "-m", "of a task", "-p", "HEAD", tree))
+    git(top, "update-ref", ref, git(top, "commit-tree", "-m", "of a task", "-p", "HEAD", tree))
     before = git(top, "rev-parse", "main")
-    agent = await worked(top, "git merge -q --ff-only treadle/task")
+    agent = await worked(top, f"git merge -q --ff-only {ref}")
     assert git(top, "rev-parse", "main") == before and ".envrc is a file that other programs obey" in agent.said[0]
     (top / ".envrc").unlink()
-    git(top, "switch", "-q", "treadle/task")
+    git(top, "switch", "-q", "--no-track", *(["-c", "treadle/task", ref] if "remotes" in ref else ["treadle/task"]))
     agent = await worked(top, "echo x > file.txt; git commit -qam more")
     assert agent.said == [] and git(top, "log", "-1", "--format=%s") == "more", "the person has it checked out"
+
+
+HIDING = {
+    "log.diffMerges=off": "git switch -qc side; git commit -q --allow-empty -m s; git switch -q main;"
+    " git merge -q --no-ff --no-commit side; {plant}; git commit -qm m",
+    "diff.ignoreSubmodules=all": "git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),{name};"
+    " git commit -qm planted",
+    "log.showSignature=true": "{plant}; git commit -qm planted",
+}
+
+
+@pytest.mark.parametrize("setting", HIDING)
+async def test_a_setting_of_the_persons_git_log_hides_nothing(top: Path, setting: str) -> None:
+    git(top, "config", *setting.split("="))
+    before = git(top, "rev-parse", "main")
+    name = "sub" if "160000" in HIDING[setting] else ".envrc"
+    planted = HIDING[setting].format(plant=PLANT.replace("NAME", name), name=name)
+    agent = await worked(top, f"{planted}; git rm -q --cached {name}; git commit -qm gone")
+    assert git(top, "rev-parse", "main") == before and any(f"{name} is a " in one for one in agent.said)
 
 
 async def test_a_directory_that_would_be_a_repository_is_not_committed_in_one_step_or_in_two(top: Path) -> None:
@@ -151,6 +171,12 @@ async def test_5000_refs_are_put_apart_in_one_step(top: Path) -> None:
     assert persons(top) == before and "b1, b10, b100, b1000, b1001 and 4995 more" in agent.said[0]
     assert len(git(top, "for-each-ref", "refs/treadle/from/s1").splitlines()) == 5000
     agent.confining.close()
+
+
+async def test_branches_that_cannot_be_put_apart_are_kept_in_the_agents_repository(top: Path) -> None:
+    agent = await worked(top, "git branch a NEXT git branch -D a; git branch a/b $(git commit-tree -m x HEAD^{tree})")
+    assert "the agent's other branches and tags stay in its own repository" in agent.said[-1]
+    assert Path(agent.confining.sealing.made[0].private, "refs/heads/a/b").exists()
 
 
 OBEYED = {
@@ -238,6 +264,7 @@ FILES = {
     "a failing command": "mkdir .vscode; echo x > .vscode/tasks.json; exit 1",
     "a link to half of a name": "mkdir -p cfg docs; echo x > cfg/config.toml; ln -s ../cfg docs/.cargo",
     "rights taken from a directory above": "mkdir -p docs/.vscode; echo x > docs/.vscode/x; chmod 555 docs",
+    "an ignore rule that it commits": "echo .kimi > .gitignore; git add .; git commit -qm i NEXT echo x > .kimi",
     "empty directories first": "mkdir .vscode $(seq -f .a%03.0f 100) NEXT echo x | tee AGENTS.md .vscode/tasks.json",
     **{
         f"{line!r} in a name": f'd=$(printf \'a{line}b/.cursor\'); mkdir -p "$d"; echo x | tee "$d/x" .kimi'

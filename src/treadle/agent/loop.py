@@ -54,7 +54,7 @@ from treadle.events import (
     TurnEnded,
     Warned,
 )
-from treadle.io.tasks import finished
+from treadle.io.tasks import finished, looked
 from treadle.session import Access, Calling, Decision, HookVerdict, Limits, Reasoning, Watching
 from treadle.sessions.session import Turn, error_info, settled
 from treadle.sessions.totals import Totals
@@ -656,7 +656,7 @@ class TurnLoop:
                 await parts.ready()
             if parts.edited is not None and access.kind == "write":
                 await asyncio.to_thread(parts.edited, access.paths)
-            check = await asyncio.to_thread(parts.watching) if parts.watching and unforeseen else None
+            check = await looked(parts.watching) if parts.watching and unforeseen else None
             done = False
             try:
                 text = await toolbox.run(tool, args, context)

@@ -37,6 +37,7 @@ from treadle.events import (
     Warned,
 )
 from treadle.io.files import created, open_append, part, storage_error
+from treadle.io.tasks import checked, looked
 from treadle.session import Confinement, Mode, Session, SessionSpec, Start, Subagent, Toolset, Watching
 from treadle.sessions.served import run_turn
 from treadle.sessions.session import error_info
@@ -316,12 +317,15 @@ class Tasks:
         from treadle.io.sandbox.start import start  # imported here because few sessions have tasks
 
         running = self._create("process", label=command[:60], command_preview=command[:PREVIEW], cwd=cwd, call=call)
+        check = None
         try:
             path = os.path.join(self._directory(), f"{running.task.id}.log")
-            check = await asyncio.to_thread(self._watching) if self._watching else None
+            check = await looked(self._watching) if self._watching else None
             child = await start(confinement, ["bash", "-c", command], cwd=cwd, env=env, stderr="stdout")
-        except TreadleError as error:
-            self._end(running, "failed", error=error_info(error))
+        except BaseException as error:
+            await checked(check)
+            if isinstance(error, TreadleError):
+                self._end(running, "failed", error=error_info(error))
             raise
         self._change(running, "updated", pid=child.pid, log_path=path)
         running.work = asyncio.create_task(self._carry(running, partial(self._process, running, child, path, check)))

@@ -39,7 +39,7 @@ from treadle.io.records import FileRecord
 from treadle.io.sandbox import methods, places
 from treadle.io.sandbox.proxy import Reaching
 from treadle.io.sandbox.start import RunningSandbox
-from treadle.io.tasks import finished
+from treadle.io.tasks import finished, looked
 from treadle.policy.network import host_of, is_host, permitted, refusal, shown
 from treadle.policy.rules import RuleSet
 from treadle.sandboxed.confining import Confining, settled
@@ -503,7 +503,7 @@ async def watched(
     if isinstance(enclosed, Enclosure) and enclosed.warning is not None:
         emit(enclosed.warning)
         enclosed.warning = None
-    check = await asyncio.to_thread(peer.watching) if peer.watching is not None else None
+    check = await looked(peer.watching) if peer.watching is not None else None
     try:
         with gate.turn(emit, session) if gate is not None else nullcontext():
             yield

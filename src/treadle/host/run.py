@@ -62,7 +62,7 @@ from treadle.host.store import ReceiptStore
 from treadle.io.files import locked, read, rename, write_atomic
 from treadle.io.paths import private_dir
 from treadle.io.sandbox.places import is_under
-from treadle.io.tasks import end_tasks, heeding
+from treadle.io.tasks import end_tasks, heeding, looked
 from treadle.policy.environment import reduced
 from treadle.receipts.artifacts import collect
 from treadle.receipts.trace import Check, Covers, Observed, Walls
@@ -188,7 +188,7 @@ class SidecarExecutor:
         spawn = partial(SidecarPeer.spawn, self._argv, env=env, cwd=root, name=name, timing=self._timing, cap=self._cap)
         if self._enclosure is not None:
             await self._enclosure.ready(self._note)
-            self._look = await asyncio.to_thread(self._enclosure.watching(None, ruled=False))
+            self._look = await looked(self._enclosure.watching(None, ruled=False))
         self._peer = await started(self._enclosure, spawn)
         if self._aborted is not None:
             raise self._aborted

@@ -71,6 +71,29 @@ async def finished(work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
+async def looked(watching: Callable[[], Callable[[], None]]) -> Callable[[], None]:
+    """The check that `watching` returns. If this task is cancelled meanwhile, it is called here: no one else could."""
+    task = asyncio.create_task(asyncio.to_thread(watching))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        if task.exception() is None:
+            await checked(task.result())
+        raise
+
+
+async def checked(check: Callable[[], None] | None) -> None:
+    """Call a check although what it belongs to has not begun: it has nothing to say about that."""
+    if check is not None:
+        try:
+            await finished(asyncio.to_thread(check))
+        except Exception as error:
+            import logging  # imported here because few need it
+
+            logging.getLogger(__name__).warning("%s", error)
+
+
 async def end_tasks(*tasks: asyncio.Future[Any] | None) -> None:
     """Cancel these, and wait until each has ended; their errors are dropped. None is one that was never started."""
     started = [task for task in tasks if task is not None]

@@ -130,6 +130,7 @@ def _among(name: str, patterns: tuple[str, ...]) -> bool:
 
 PROGRAMS = (
     *(".local/bin", ".local/lib", ".local/include", "bin", ".config/git/ignore", ".config/git/attributes"),
+    ".tool-versions",
     *(".local/pipx/venvs", ".local/share/pipx/venvs", ".local/share/uv/python", ".local/share/uv/tools"),
     *("$PYENV_ROOT|.pyenv", "$WORKON_HOME|.virtualenvs", ".local/share/virtualenvs", "$CONDA_PREFIX", ".conda/envs"),
     *("miniconda3", "miniforge3", "anaconda3", "mambaforge", "$VIRTUAL_ENV", "$RUSTUP_HOME|.rustup", ".cargo/env"),
@@ -181,6 +182,7 @@ SETTINGS = {
     ".pip/pip.conf": r"(extra-)?index-url|find-links|trusted-host|timeout|cert|no-index|disable-.*|break-.*",
     ".config/uv/uv.toml": r"url|name|default|(extra-)?index-url|native-tls|offline|python-.*|link-mode",
     ".cargo/config.toml": r"registry|index|replace-with|protocol|git-fetch-with-cli|offline|jobs|local-registry|linker",
+    ".config/mise/config.toml": r'(?!.*(token|key|secret|passw|credential))"?[a-z][a-z0-9:@/._-]*"?',
     ".config/go/env": r"GO(PROXY|PRIVATE|NOPROXY|NOSUMDB|SUMDB|FLAGS|TOOLCHAIN|INSECURE)",
 }
 """Of these files, which may hold a token, the lines that set one of these, if they have no secret in them."""

@@ -617,8 +617,8 @@ class Confining:
             self._known = None
         self._look()
         protected, loose = self._protected()
-        kept = (*protected, *(mount.target for mount in self.sealing.mounts()))
-        rest = [path for path in sorted(self._known or ()) if path not in loose and not places.is_under(path, *kept)]
+        shut = (*protected, *(mount.target for mount in self.sealing.mounts()))
+        rest = [path for path in sorted(self._known or ()) if path not in loose and not places.is_under(path, *shut)]
         keep = (*rest, *(protected if methods.available().method == "landlock" else ()))
         names, state = ProtectedNames(protected, keep=keep), self.files.state(rest)
         return _Before(names, loose, state, self._denied(ruled), watched=self._mode is not None)

@@ -82,7 +82,7 @@ class FileGate:
         key = (place.head, tuple(place.refs.items()))
         known = self._gates.get(place.user.top)
         if known is None or known[0] != key:
-            own = place.user.run("cat-file", "blob", "HEAD:.gitignore", check=False).stdout
+            own = place.user.run("cat-file", "blob", f"{place.start}:.gitignore", check=False).stdout
             rules = IgnoreRules(f"{place.user.excludes(everywhere=True)}\n{own.decode('utf-8', 'surrogateescape')}")
             known = self._gates[place.user.top] = (key, TreeGate(place.user), rules)
         return known[1], known[2]

@@ -16,7 +16,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from treadle.errors import LocalError, TimedOut
+from treadle.errors import LocalError, TimedOut, WorkspaceError
 from treadle.io.files import read_at_most
 from treadle.io.sandbox.places import is_under
 from treadle.policy.protected import is_protected, is_usual_at_top, leads
@@ -26,8 +26,13 @@ from treadle.workspace.private_git import PRIVATE_REFS, Staged
 from treadle.workspace.store import GITLINK, Store
 from treadle.workspace.user_repository import ID, UserRepository
 
-AGENTS = "refs/heads/treadle/"
-"""The branches of what orders, tasks and sessions have done."""
+AGENTS = re.compile(r"refs/(heads|remotes/.+)/treadle/")
+"""The branches of what orders, tasks and sessions have done, also those that were pushed."""
+RAW = (
+    *("--raw", "--no-abbrev", "--no-renames", "--format=", "-z", "--diff-merges=separate", "--ignore-submodules=none"),
+    *("--no-show-signature", "--no-relative"),
+)
+"""For `git log`: what `read_raw` reads, whatever the person has set."""
 MOST_DOUBTFUL = 1000
 """Paths that are looked up in the person's refs. Of more than that, none passes."""
 HISTORY_SECONDS = 10.0
@@ -170,7 +175,7 @@ class TreeGate:
         if not paths or self._user is None:
             return {}
         places = {os.path.normpath(os.path.join(self._inside, path)): path for path in paths}
-        words = ["log", "-m", "--raw", "--no-abbrev", "--no-renames", "--format=", "-z", *self.tips()[:MOST_DOUBTFUL]]
+        words = ["log", *RAW, *self.tips()[:MOST_DOUBTFUL]]
         try:
             done = self._user.run("--literal-pathspecs", *words, "--", *places, check=False, timeout=HISTORY_SECONDS)
         except TimedOut:
@@ -186,7 +191,7 @@ def persons_tips(user: UserRepository) -> list[str]:
     """What the person's refs are at: neither those that we keep, nor the branches that we make of agents' work, unless
     the person has one checked out."""
     head, refs = user.head(), user.refs()
-    own = [at for name, at in refs.items() if name == head or not name.startswith((*PRIVATE_REFS, AGENTS))]
+    own = [at for name, at in refs.items() if name == head or not (name.startswith(PRIVATE_REFS) or AGENTS.match(name))]
     return [*dict.fromkeys(at for at in (*own, head) if ID.fullmatch(at))]
 
 
@@ -215,17 +220,20 @@ def _changed_by(user: UserRepository, commits: Sequence[str], tips: Sequence[str
     if not commits:
         return []
     revs = "".join([*(f"{one}\n" for one in commits), *(f"^{one}\n" for one in tips)]).encode()
-    words = ("log", "-m", "--root", "--raw", "--no-abbrev", "--no-renames", "--format=", "-z", "--stdin")
+    words = ("log", "--root", *RAW, "--stdin")
     return read_raw(user.run(*words, stdin=revs, timeout=600.0).stdout)
 
 
 def read_raw(listed: bytes) -> list[Crossing]:
-    """The output of `git log --raw -z` or `git diff-tree --raw -z`, without renames."""
+    """The output of `git log --raw -z` or `git diff-tree --raw -z`, without renames. Raises WorkspaceError."""
     fields = [field for field in os.fsdecode(listed).split("\0") if field.strip("\n")]
     found = []
-    for head, path in zip(fields[::2], fields[1::2], strict=True):
-        _, mode, _, name, _ = head.lstrip("\n").removeprefix(":").split(" ")
-        found.append(Crossing(path, Staged(mode, name) if mode.strip("0") else None))
+    try:
+        for head, path in zip(fields[::2], fields[1::2], strict=True):
+            _, mode, _, name, _ = head.lstrip("\n").removeprefix(":").split(" ")
+            found.append(Crossing(path, Staged(mode, name) if mode.strip("0") else None))
+    except ValueError as error:
+        raise WorkspaceError(f"what git says of commits cannot be read: {error}") from error
     return found
 
 

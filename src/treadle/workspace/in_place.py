@@ -109,6 +109,8 @@ class Takeover:
         """The refs as the person has last left them: what no takeover may lose a commit of."""
         self._apart: dict[str, str] = {}
         """The agent's refs that are put apart."""
+        self._refs_remain = False
+        """Whether some of its refs could not be."""
         self.allowed: Callable[[str], bool] = lambda path: False
         """Whether a rule of the person allows this file to be written."""
         self.files_pass = False
@@ -235,18 +237,21 @@ class Takeover:
     def _put_apart(self, others: dict[str, str]) -> list[str]:
         """The agent's other branches and tags, as refs of ours that no git takes for the person's: all in one step. If
         the person asks, under their own names, as far as these do not mislead git."""
+        self._refs_remain = bool(others)
         if not others:
             return []
         if len(others) > MOST_REFS:
             return self._once(f"the agent made {len(others)} refs: more than {MOST_REFS} are not brought over")
         reason = self._hand_over(others) if self._asked else ""
         if self._asked and not reason:
+            self._refs_remain = False
             return []
         under = f"{APART}{self.name}/"
         moves = {under + name.removeprefix("refs/"): (at, None) for name, at in others.items()}
         complaint = self._update(moves, forced=True)
         if complaint:
             return self._once(f"the agent's other branches and tags stay in its own repository: {complaint}")
+        self._refs_remain = False
         self._apart.update(others)
         names = [_short(name) for name in sorted(others)]
         listed = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
@@ -543,6 +548,8 @@ class InPlace(Takeover):
         private_git.mark(self.private)
         self.head, self.refs = base
         self._given = dict(self.refs)
+        self.start = self.refs.get(self.head, self.head)
+        """The commit that the session began with."""
         self._keep_base()
         self.mounts = tuple(self._mounts())
         record = PlaceRecord(format=FORMAT, top=user.top, session=name, objects=tuple(self._objects()))
@@ -554,7 +561,7 @@ class InPlace(Takeover):
 
     def is_settled(self) -> bool:
         """Whether the private repository has nothing that the user's has not, or could have."""
-        return self._settled and self._private_state() == self._seen
+        return self._settled and not self._refs_remain and self._private_state() == self._seen
 
     def is_worktree(self, path: str) -> bool:
         """Whether this is the `.git` of a worktree of the agent's repository: outside it leads to nothing."""
@@ -664,7 +671,7 @@ class InPlace(Takeover):
         if same and not self.stale:
             self._seen_user = state
             return
-        if not self.stale and not self.is_settled():
+        if not self.stale and not (self._settled and self._private_state() == self._seen):
             return  # the agent has moved too, or is in the middle of something: `settle` decides
         changed = [name for name in {*refs, *self.refs} if self.stale or refs.get(name) != self.refs.get(name)]
         commands = [_update(name, refs.get(name)) for name in sorted(changed)]
