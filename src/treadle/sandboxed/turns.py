@@ -77,7 +77,7 @@ class TurnCheck:
         except TimeoutError:  # the next look would take as long
             self._off = f"to look at all files here takes more than {LOOK_SECONDS:g} s"
         except Exception as error:  # a project's files can hold anything, and no turn fails by them
-            self._missing = f"what changed here cannot be told: {_said(error)}"
+            self._missing = f"what changed here cannot be told: {_message(error)}"
 
     async def _look(self) -> str:
         """Returns why it was not possible."""
@@ -117,7 +117,7 @@ class TurnCheck:
         try:
             return await self._checked(self._workspace, made, claims)
         except Exception as error:
-            return replace(made, why=f"the check could not be run: {_said(error)}")
+            return replace(made, why=f"the check could not be run: {_message(error)}")
 
     async def _checked(self, workspace: Workspace, made: CheckedEnding, claims: bool) -> CheckedEnding:
         from treadle.sandboxed.checks import verified_check
@@ -154,7 +154,7 @@ class TurnCheck:
         self._place = self._workspace = None
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return str(error) if isinstance(error, TreadleError | OSError) else f"{type(error).__name__}: {error}"
 
 
