@@ -260,6 +260,26 @@ def test_a_run_with_a_receipt_has_the_projects_check_unless_it_is_given_one(
     assert done.stdout.startswith(f"{outcome} ") and line in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_run_with_a_receipt_sets_up_a_project_only_if_it_is_trusted(project: Path, trusted: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        connects = f"import socket; socket.create_connection({server.getsockname()!r})"
+        with (project / ".treadle" / "config.toml").open("a") as file:
+            file.write(f"setup = '''{sys.executable} -c \"{connects}\"'''\n")
+        git(project, "commit", "-qam", "a set-up")
+        if trusted:
+            trust.trust(str(project))
+        model = ("--agent", "native", "--model", scripted(project, FIX))
+        done = command("host", "run", "--task", "fix the test", *model, cwd=project)
+        assert done.stdout.startswith("complete ") and "passed" in done.stdout, done.stdout + done.stderr
+        if trusted:
+            server.accept()[0].close()
+        else:
+            with pytest.raises(BlockingIOError):
+                server.accept()
+
+
 @pytest.mark.parametrize(
     ("text", "claims"),
     [

@@ -70,6 +70,7 @@ from treadle.receipts.work import Adjust, AgentWork, Sink, identity, manifest, p
 from treadle.sandboxed.checks import run_check
 from treadle.sandboxed.repositories import bundle_inside
 from treadle.session import Agent, AgentInfo, Answer, SessionSpec
+from treadle.settings import trust
 from treadle.verification.ending import CheckedEnding, claims_success, ending_of
 from treadle.verification.finding import NONE
 from treadle.wire.common.connection import CAP
@@ -874,6 +875,8 @@ class HostRun:
             missing = NO_TIME
         if missing:
             return CheckedEnding(state="unverified", why=missing, check=command)
+        if not await asyncio.to_thread(trust.is_trusted, workspace.place.source):
+            setup = ""  # it would have the machine's network
         done = await self._check(replace(self.job, check=command, setup=self.job.setup or setup), workspace, blame=True)
         if done is None or not done.evidence:
             return CheckedEnding(state="unverified", why="the check was stopped", check=command)
