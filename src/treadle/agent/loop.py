@@ -573,13 +573,16 @@ class TurnLoop:
                 await asyncio.wait([task])
             except asyncio.CancelledError:
                 task.cancel()
-                await settled(task)
-                if not task.cancelled() and task.exception() is None:
-                    self._keep(task.result())  # it is done, and an interruption does not undo it
+                try:
+                    await settled(task)
+                finally:  # also if one interrupts a second time
+                    if not task.cancelled() and task.exception() is None:
+                        self._keep(task.result())  # it is done, and an interruption does not undo it
                 raise
             finally:
-                task.cancel()
-                await settled(task)
+                if not task.done():  # an interruption while one waits here would lose the result
+                    task.cancel()
+                    await settled(task)
                 del self.running[call.id]
         if task.cancelled():
             stopped = "Error: a person stopped this tool before it finished"
@@ -669,6 +672,11 @@ class TurnLoop:
             if refused is not None:
                 raise refused
             ok = True
+        except asyncio.CancelledError:
+            text = (
+                "[interrupted]"  # also where only the look at what it left was interrupted: no one records its result
+            )
+            raise
         except TreadleError as error:
             text = f"Error: {error}" if text == "[interrupted]" else f"{text}\nError: {error}"
         except Exception as error:
@@ -681,10 +689,15 @@ class TurnLoop:
                 parts.emit(ended)  # there is no result: the one who continues will record that it was cut off
             else:
                 self._unreported[call.id] = ended
-        text = await parts.hooks.post_tool(call.id, tool.name, plain, access, text, ok, duration_ms)
-        if call.id in self._unreported:  # readers of the stream see what the model sees, not what a hook took out
-            self._unreported[call.id] = msgspec.structs.replace(self._unreported[call.id], result=text)
-        await parts.room()
+        try:
+            text = await parts.hooks.post_tool(call.id, tool.name, plain, access, text, ok, duration_ms)
+            if call.id in self._unreported:  # readers of the stream see what the model sees, not what a hook took out
+                self._unreported[call.id] = msgspec.structs.replace(self._unreported[call.id], result=text)
+            await parts.room()
+        except asyncio.CancelledError:
+            if (over := self._unreported.pop(call.id, None)) is not None:
+                parts.emit(over)  # its result is recorded by no one now, but whoever saw it start sees its end
+            raise
         return text, ok
 
     @staticmethod
