@@ -696,7 +696,7 @@ class TurnLoop:
             await parts.room()
         except asyncio.CancelledError:
             if (over := self._unreported.pop(call.id, None)) is not None:
-                parts.emit(over)  # its result is recorded by no one now, but whoever saw it start sees its end
+                parts.emit(over)  # its result is recorded by no one now, but readers saw it start
             raise
         return text, ok
 
