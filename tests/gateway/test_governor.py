@@ -52,13 +52,28 @@ async def test_what_no_wait_helps_against_is_passed_on(tmp_path: Path) -> None:
             assert (await ask(wiring.url, PATHS["anthropic"], BODY)).status == 200
 
 
-async def test_only_calls_of_the_model_make_an_account_wait_or_go_on(tmp_path: Path) -> None:
-    async with ModelServer(HELLO) as server, before(server, tmp_path) as wiring:
-        governor = AccountGovernor("service", KEY, place=str(tmp_path))
-        governor.refused(429, {"retry-after": "100"}, b"", 0.0)
-        governor.succeeded(time.time() - 1)
-        noted = {path.name: path.read_bytes() for path in tmp_path.glob("*.json")}
-        governor.succeeded(time.time() + 1)
-        assert noted != {path.name: path.read_bytes() for path in tmp_path.glob("*.json")}
-        assert (await ask(wiring.url, PATHS["anthropic"], BODY)).status == 200
-    assert [b'"refused":1' in text for text in noted.values()] == [True]
+async def test_a_limit_on_a_list_of_models_makes_no_call_wait(tmp_path: Path) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 429 No\r\nRetry-After: 100\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with before(url, tmp_path) as wiring:
+            assert (await ask(wiring.url, "/v1/models")).status == 429
+            assert wiring.reports.notes == [] and not list(tmp_path.glob("*.json")), "nothing is noted for the account"
+            calling = asyncio.create_task(ask(wiring.url, PATHS["anthropic"], BODY))
+            await until(lambda: list(tmp_path.glob("*.json")))
+            calling.cancel()
+
+
+def test_a_call_that_succeeds_ends_only_a_wait_that_began_before_it(tmp_path: Path) -> None:
+    governor = AccountGovernor("service", KEY, place=str(tmp_path))
+    governor.refused(429, {"retry-after": "100"}, b"", 0.0)
+    [noted] = [path for path in tmp_path.glob("*.json")]
+    before_it = noted.read_bytes()
+    governor.succeeded(time.time() - 1)
+    assert noted.read_bytes() == before_it
+    governor.succeeded(time.time() + 1)
+    assert noted.read_bytes() != before_it
