@@ -28,7 +28,7 @@ from treadle.host.order import RunSupervisor
 from treadle.host.run import HostRun
 from treadle.host.store import ReceiptStore
 from treadle.redact import MARK, SHAPES
-from treadle.testing.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
+from tests.wire.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
 from treadle.wire.sidecar import receipts
 from treadle.wire.sidecar.connection import NO_POLICY, Requirements, Run, WorkOrder, WorkspaceSpec
 from treadle.wire.sidecar.receipts import AnyAgentEvent, AssistantDelta, ToolCalled, ToolReturned

@@ -18,13 +18,14 @@ import pytest
 
 import treadle
 from tests.calls import ROOT, endings
+from tests.wire.conversations import folders, wire
 from treadle.agent.providers.script import parse
 from treadle.cli.arguments import TERMINAL
 from treadle.cli.heimdall.table import OF_TREADLE
 from treadle.cli.help import every
 from treadle.serve.api import openapi
 from treadle.testing.formats import Play, anthropic, chat, gemini, responses
-from treadle.testing.wires import Pair, folders, wire
+from treadle.testing.wires import Pair
 from treadle.wire.sidecar import connection
 
 GOLDEN = Path(__file__).parent / "golden"

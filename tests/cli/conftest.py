@@ -5,8 +5,8 @@ import io
 import pytest
 from msgspec.structs import replace
 
+from tests.wire.conversations.sidecar import SAMPLE_RECEIPT
 from treadle.host.store import ReceiptStore
-from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
 
 SECOND = "550e8400-e29b-41d4-a716-446655440001"
 

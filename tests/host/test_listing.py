@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.wire.conversations.sidecar import SAMPLE_RECEIPT
 from treadle.errors import ConfigError
 from treadle.host.store import ListedRun, ReceiptStore, Wanted, moment, row_of
-from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
 
 ROW = ListedRun(
     sequence=1,

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tests.wire.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
 from treadle.errors import NotFound, StorageError
 from treadle.host.signing import Signer, TrustedKey, TrustedKeys, load_signer, make_key
 from treadle.host.store import ReceiptStore, signature_problems
 from treadle.redact import Redactor
-from treadle.testing.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
 from treadle.wire.sidecar import receipts
 from treadle.wire.sidecar.repair import read_receipt
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.wire.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
 from treadle.errors import ConfigError
 from treadle.host.backends import check_file
 from treadle.host.order import TASK_MAX
-from treadle.testing.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
 
 
 def check(tmp_path: Path, tree: object, name: str = "f.json") -> tuple[str, bool, int]:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.wire.conversations.sidecar import SAMPLE_ORDER
 from treadle.errors import ConfigError
 from treadle.receipts.work import (
     best_effort,
@@ -18,7 +19,6 @@ from treadle.receipts.work import (
     session_spec,
 )
 from treadle.session import AgentInfo
-from treadle.testing.conversations.sidecar import SAMPLE_ORDER
 from treadle.wire.sidecar.connection import NO_POLICY, ContextPacket, WorkOrder
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.wire.conversations.sidecar import SAMPLE_RECEIPT
 from treadle.receipts import trace
-from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
 from treadle.wire.sidecar import receipts
 from treadle.workspace.changes import PathChange
 from treadle.workspace.workspace import Difference

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.wire.conversations.sidecar import SAMPLE_RECEIPT
 from treadle.errors import ConfigError
 from treadle.receipts import expecting
-from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
 from treadle.wire.sidecar.receipts import Receipt
 
 BASE, TREE = "b" * 40, "c" * 40

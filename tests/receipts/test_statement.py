@@ -11,6 +11,7 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import VerificationError
 from securesystemslib.signer import SSlibKey
 
+from tests.wire.conversations.sidecar import SAMPLE_RECEIPT
 from treadle.host.signing import Signer
 from treadle.receipts.statement import (
     PREDICATE,
@@ -24,7 +25,6 @@ from treadle.receipts.statement import (
     summary,
     unwrapped,
 )
-from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
 from treadle.wire.common.jsontext import dumps
 from treadle.wire.sidecar.receipts import Receipt, sealed
 

@@ -6,13 +6,13 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from tests.wire.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
 from treadle import __version__
 from treadle.errors import BudgetExceeded, Denied, LocalError, PeerExited, PeerStalled, TreadleError, Violation
 from treadle.receipts import trace
 from treadle.receipts.artifacts import Collected
 from treadle.receipts.trace import BIG_EVENT, Check, Observed, Trace, Walls, not_observed, ours, shortened
 from treadle.redact import Redactor
-from treadle.testing.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
 from treadle.wire.sidecar.connection import Final, SidecarHello
 from treadle.wire.sidecar.receipts import (
     AssistantDelta,

@@ -7,12 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.wire.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
 from treadle.errors import ConfigError, RemoteProtocolError
 from treadle.io.machine import DISK
 from treadle.policy import patterns
 from treadle.policy.guess import access_of
 from treadle.policy.lists import ListPolicy, Lists
-from treadle.testing.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
 from treadle.wire.sidecar.connection import Connection, Run
 from treadle.wire.sidecar.receipts import encode, normal, receipt_hash
 from treadle.wire.sidecar.repair import read_receipt

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.wire.conversations.worker import CROSSINGS, SAMPLES
 from treadle.errors import LocalProtocolError
-from treadle.testing.conversations.worker import CROSSINGS, SAMPLES
 from treadle.testing.wires import (
     CHECKS,
     Wire,

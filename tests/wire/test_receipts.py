@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from treadle.testing.conversations.sidecar import SAMPLE_EVENTS, SAMPLE_RECEIPT
+from tests.wire.conversations.sidecar import SAMPLE_EVENTS, SAMPLE_RECEIPT
 from treadle.wire.sidecar import receipts
 from treadle.wire.sidecar.connection import WorkOrder
 from treadle.wire.sidecar.receipts import Receipt, canonical, float_text, normal, plain, receipt_hash

@@ -19,11 +19,11 @@ import msgspec
 import pytest
 
 from tests.test_golden import ANY_ID, GOLDEN, same
+from tests.wire.conversations.sidecar import SAMPLE_RECEIPT
 from treadle.errors import TreadleError
 from treadle.events import AnyEvent, ErrorInfo, Event
 from treadle.policy.guess import access_of
 from treadle.session import Access
-from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
 from treadle.wire.a2a import messages as a2a
 from treadle.wire.acp import connection as acp_content
 from treadle.wire.acp import translation as acp_outgoing

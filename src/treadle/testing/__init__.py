@@ -7,7 +7,7 @@ Words:
     script        the replies of a model in TOML (docs/reference/scripted-model.md), played in order
     fault         a way in which a service or a peer breaks, performed on a real socket or stream
     recording     what a host and an agent said, as JSON lines; `record` writes one, `replay` plays the agent
-    conversation  a legal sequence of messages of one wire, by role (`conversations`)
+    conversation  a legal sequence of messages of one wire, by role
     contract      what every wire must keep, as checks over conversations (`wires`)
 
     server           the scripted model in four wire formats (`formats`), with `faults`

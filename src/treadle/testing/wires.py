@@ -1,8 +1,6 @@
 """The contract of a wire, as checks that run over sample conversations. A failing check says what went wrong."""
 
-import importlib
 import json
-import pkgutil
 import random
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -13,34 +11,13 @@ from treadle.wire.common.connection import Connection, Conversation
 
 
 class Wire(NamedTuple):
-    """A protocol to check: its `Connection`, and conversations as in `treadle.testing.conversations`."""
+    """A protocol to check: its `Connection`, legal conversations, and messages that may cross."""
 
     connection: type[Connection[Any]]
     samples: Sequence[Conversation]
+    """Each a list of (role, message) from the first message on."""
     crossings: Sequence[tuple[Any, ...]] = ()
-
-
-NO_CONVERSATIONS = {
-    "common": "what all wires share",
-    "goal": "the format of a file",
-    "models": "HTTP says where a message begins and ends, and each request stands alone",
-    "a2a": "HTTP says where a message begins and ends, and each request stands alone: there is no stream to follow",
-}
-"""Folders without a `Connection`, each with the reason."""
-
-
-def folders() -> list[str]:
-    """The names of all wires in `treadle.wire`."""
-    import treadle.wire
-
-    return [entry.name for entry in pkgutil.iter_modules(treadle.wire.__path__) if entry.name not in NO_CONVERSATIONS]
-
-
-def wire(name: str) -> Wire:
-    """The wire in the folder of this name, with its samples."""
-    samples = importlib.import_module(f"treadle.testing.conversations.{name}")
-    connection = importlib.import_module(f"treadle.wire.{name}.connection").Connection
-    return Wire(connection, samples.SAMPLES, getattr(samples, "CROSSINGS", ()))
+    """Each a conversation so far, then one more (role, message) from each end."""
 
 
 class Pair:

@@ -16,13 +16,13 @@ from msgspec.structs import replace
 
 from tests.scripts import calls, says
 from tests.streams import pair
+from tests.wire.conversations.sidecar import SAMPLE_ORDER
 from treadle.doors.sidecar.door import Sidecar
 from treadle.errors import PeerClosed
 from treadle.events import TextDelta, TurnEnded
 from treadle.io.process.table import command_line
 from treadle.session import AgentInfo, SessionSpec
 from treadle.sessions.session import BaseSession, Turn
-from treadle.testing.conversations.sidecar import SAMPLE_ORDER
 from treadle.wire.sidecar.connection import (
     NO_POLICY,
     CancelRun,

@@ -6,9 +6,9 @@ from typing import get_args
 import msgspec
 import pytest
 
+from tests.wire.conversations.fleet import SAMPLES
 from treadle.errors import RemoteProtocolError
 from treadle.fleet.orders import read_answer
-from treadle.testing.conversations.fleet import SAMPLES
 from treadle.wire.fleet.connection import SUBJECTS, Connection, kind_of
 from treadle.wire.fleet.messages import (
     NodeAnswer,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.wire.conversations.heimdall import MESSAGES
 from treadle.errors import RemoteProtocolError
-from treadle.testing.conversations.heimdall import MESSAGES
 from treadle.wire.heimdall import messages
 from treadle.wire.heimdall.connection import Connection, Invalid
 

@@ -1,7 +1,7 @@
 """What every wire has in common: one end of a conversation as a value, without I/O.
 
 A protocol is a folder beside `common`, with its message types and a `Connection` made from this class. The contract
-test finds it by listing the folders and reads its sample conversations from `treadle.testing.conversations`; a protocol
+test finds it by listing the folders and reads its sample conversations from `tests.wire.conversations`; a protocol
 kept elsewhere is checked with `treadle.testing.wires.check_protocol`. `docs/how-to/add-a-wire.md` has the steps.
 """
 
