@@ -23,12 +23,13 @@ from treadle.fleet.orders import encode
 from treadle.fleet.run.resumption import TRAIN
 from treadle.landing import train
 from treadle.landing.bench import Bench
+from treadle.landing.queue import CarCheck
 from treadle.landing.sending import bring, change_of
 from treadle.landing.train import Train
 from treadle.receipts.trace import Check
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Order
-from treadle.wire.fleet.train import Car, TrainRecord
+from treadle.wire.fleet.train import Car, QueuedChange, TrainRecord
 from treadle.workspace.checkouts import around
 
 
@@ -119,7 +120,8 @@ async def test_a_node_on_another_machine_is_sent_what_it_checks(bus: Bus, reposi
 def test_the_same_commit_check_and_try_are_one_order_and_any_other_is_another() -> None:
     record = TrainRecord(repository="/r", branch="main", verify="make", setup="make deps")
     car = Car(orders=("a", "b"), on="1" * 40, commit="2" * 40, tree="3" * 40)
-    made = train._spec("t", record, car, [Spec(id="a", task="x", bring=("x",))], 0)
+    one = CarCheck("make", "make deps")
+    made = train._spec("t", record, car, ("x",), one, 0)
     assert made == Spec(
         id=made.id,
         task="Check a, b on main of /r",
@@ -133,15 +135,16 @@ def test_the_same_commit_check_and_try_are_one_order_and_any_other_is_another() 
         priority=9,
         by=TRAIN,
     )
-    assert train._spec("t", record, replace(car, orders=("c",)), (), 0).id == made.id
+    assert train._spec("t", record, replace(car, orders=("c",)), (), one, 0).id == made.id
+    allowed = QueuedChange(order="a", commit="5" * 40, may_change=("tests/**",))
     others = [
-        train._spec("u", record, car, (), 0),
-        train._spec("t", replace(record, verify="true"), car, (), 0),
-        train._spec("t", replace(record, setup=""), car, (), 0),
-        train._spec("t", record, replace(car, commit="4" * 40), (), 0),
-        train._spec("t", record, replace(car, reds=1), (), 0),
-        train._spec("t", record, car, (), 1),
-        train._spec("t", record, car, [Spec(id="a", task="x", may_change=("tests/**",))], 0),
+        train._spec("u", record, car, (), one, 0),
+        train._spec("t", record, car, (), one._replace(verify="true"), 0),
+        train._spec("t", record, car, (), one._replace(setup=""), 0),
+        train._spec("t", record, replace(car, commit="4" * 40), (), one, 0),
+        train._spec("t", record, replace(car, reds=1), (), one, 0),
+        train._spec("t", record, car, (), one, 1),
+        train._spec("t", replace(record, queue=(allowed,)), car, (), one, 0),
     ]
     assert len({made.id, *(each.id for each in others)}) == 8
 
@@ -159,20 +162,20 @@ async def test_a_verdict_is_what_the_order_came_to_and_without_one_it_is_asked_a
 
     async def verdict(*ends: dict[str, Any]) -> Check:
         """Of a check whose orders come to these ends, one after the other."""
-        nonlocal record, asked
+        nonlocal asked
         asked += 1
-        record = replace(record, verify=f"make {asked}")
+        check = CarCheck(f"make {asked}")
         assert built.car is not None
-        task = asyncio.create_task(train.check(bus, bench, "t", record, built.car, ()))
+        task = asyncio.create_task(train.check(bus, bench, "t", record, built.car, (), check))
         for number, end in enumerate(ends):
-            name = train._spec("t", record, built.car, (), number).id
+            name = train._spec("t", record, built.car, (), check, number).id
             async with asyncio.timeout(60):
                 while await bus.get(f"spec.{name}", latest=True) is None:
                     await asyncio.sleep(0.01)
             await bus.put(f"order.{name}", encode(Order(id=name, changed=1.0, **end)))
         async with asyncio.timeout(60):
             found = await task
-        assert git(repository, "for-each-ref", "refs/treadle") == "" and found.command == record.verify
+        assert git(repository, "for-each-ref", "refs/treadle") == "" and found.command == check.verify
         return found
 
     lost = {"state": "cancelled", "why": "its node was lost"}

@@ -64,13 +64,15 @@ async def marked(bus: Bus, finished: Finished, name: str, files: dict[str, str |
 async def test_what_is_marked_lands_and_the_mark_is_gone(bus: Bus, finished: Finished, repository: Path) -> None:
     async with driving(bus):
         await marked(bus, finished, "one", {"one.txt": "x\n"}, verify="test -e a.txt")
-        record = await until(bus, repository, 1)
-        await marked(bus, finished, "two", {"two.txt": "x\n"}, verify="false")
-        assert (await until(bus, repository, 2)).verify == record.verify == "test -e a.txt", "the branch's check stays"
+        assert (await until(bus, repository, 1)).verify == "", "an order's check is not the branch's"
+        await marked(bus, finished, "red", {"red.txt": "x\n"}, verify="false")
+        await marked(bus, finished, "two", {"two.txt": "x\n"})
+        (out,) = (await until(bus, repository, 2)).left_out
+        assert (out.order, out.kind, out.output) == ("red", "red", "`false`, the check of the order itself:\n")
         async with asyncio.timeout(60):
             while await bus.keys("boards.*"):
                 await asyncio.sleep(0.05)
-    assert (repository / "one.txt").exists() and (repository / "two.txt").exists() and clean(repository)
+    assert sorted(each.name for each in repository.glob("*o*.txt")) == ["one.txt", "two.txt"] and clean(repository)
     told = git(repository, "log", "--format=%B", "main")
     assert [told.count(f"Order: {name}\n") for name in ("one", "two")] == [1, 1]
 

@@ -1,15 +1,20 @@
 """What a change does to its own tests does not let it land."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.fleet.repositories import git
 from tests.landing.test_merging import Finished, clean
 from tests.landing.trains import empty, run
 from tests.verification.test_cheats import BASE, FIXED, TEST
+from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
+from treadle.fleet.orders import encode
 from treadle.landing import train
 from treadle.landing.train import Train
+from treadle.wire.fleet.records import Order
+from treadle.wire.fleet.train import TrainRecord
 
 UNITTEST = f"{sys.executable} -m unittest -q"
 SKIPPED = TEST.replace("    def test_adds(", "    @unittest.skip('later')\n    def test_adds(")
@@ -42,25 +47,36 @@ async def test_work_that_turns_its_check_green_does_not_land_and_work_that_fixes
     record = await run(bus, repository, *names, honest, verify=UNITTEST)
     out = {each.order: each for each in record.left_out}
     assert record.landed == 1 and (repository / "test_more.py").exists() and clean(repository)
-    assert {name: each.kind for name, each in out.items()} == {"skips": "red", "shadows": "refused", "ends": "red"}
+    assert {name: each.kind for name, each in out.items()} == {"skips": "red", "shadows": "judge", "ends": "red"}
     assert "would be loaded in place of unittest" in out["shadows"].why
 
 
-async def test_a_test_that_is_changed_lands_when_its_order_allows_it_or_a_person_agrees(
+async def test_a_test_that_is_changed_lands_when_a_person_who_saw_the_change_agrees_or_its_order_allows_it(
     bus: Bus, finished: Finished, repository: Path
 ) -> None:
     project(repository, finished)
     asked = await finished.order("asked", {**FIXED, "test_calc.py": RENAMED})
-    record = await run(bus, repository, asked, verify=UNITTEST)
-    [out] = record.left_out
-    assert record.landed == 0 and out.why.startswith("it changes test_calc.py, which is a test")
-    name = train.name_of(str(repository / ".git"), "main")
-    await train.board(bus, name, [asked], anyway=True)
-    loaded, _ = await train.load(bus, name)
-    assert (await Train(bus, name, loaded).run(empty)).landed == 1
+    name = await train.ensure(bus, str(repository), "")
+
+    async def driven(until: Callable[[TrainRecord], bool]) -> TrainRecord:
+        loaded, _ = await train.load(bus, name)
+        return await Train(bus, name, loaded).run(until)
+
+    await train.board(bus, name, [asked])
+    record = await driven(lambda found: any(each.by for each in found.back))
+    (entry,) = record.back
+    question = (await client.get_spec(bus, entry.by)).task
+    assert record.landed == 0 and (record.verify, record.verify_by) == ("make test", "project")
+    assert entry.why.startswith("it changes test_calc.py, which is a test") and "test_adds_zero" in question
+    assert "calc.py" in question and "return a + b" not in question, "of the change, it is asked about the judge alone"
+    await train.board(bus, name, [await finished.order("other", dict(FIXED))])
+    assert (await driven(empty)).landed == 1, "the question stops nothing else"
+    answer = Order(id=entry.by, state="done", changed=1.0, title="", result={"decision": "allow"})
+    await bus.put(f"order.{entry.by}", encode(answer))
+    assert (await driven(lambda found: found.landed > 1)).landed == 2
 
     fields: dict[str, object] = {"may_change": ("test_*.py",)}
     finished.base = git(repository, "rev-parse", "HEAD")
     git(finished.clone, "fetch", "-q", "origin")
     allowed = await finished.order("allowed", {"test_calc.py": TEST}, **fields)
-    assert (await run(bus, repository, allowed, verify=UNITTEST)).landed == 2
+    assert (await run(bus, repository, allowed, verify=UNITTEST)).landed == 3

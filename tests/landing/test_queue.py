@@ -344,7 +344,7 @@ def test_another_check_makes_earlier_verdicts_void_and_ends_the_lack_of_one() ->
     queue_ = (change_of("a", alone="green"), change_of("b", alone="must"), change_of("c"))
     busy = replace(PLAIN, queue=queue_, row=(car_of("c"),), apart=(car_of("b", apart=True),), paused=pause, slots=4)
     same = queue.configured(busy, "", "", 0)
-    assert same == busy == queue.configured(busy, "make", "", 4)
+    assert same == busy == replace(queue.configured(busy, "make", "", 4), verify_by="")
     for made in (queue.configured(busy, "true", "", 7), queue.configured(busy, "", "make deps", 7)):
         assert (made.row, made.apart, made.slots, made.paused) == ((), (), 7, pause)
         assert [each.alone for each in made.queue] == ["must", "must", ""]
@@ -353,6 +353,25 @@ def test_another_check_makes_earlier_verdicts_void_and_ends_the_lack_of_one() ->
     )
     assert queue.configured(replace(busy, verify=""), "true", "", 0).paused is None
     assert queue.configured(replace(busy, verify="", paused=None), "true", "", 0).paused is None
+
+
+@pytest.mark.parametrize(
+    ("branch", "own", "expected"),
+    [
+        (("make", ""), ["make", ""], ["make"]),
+        (("make", ""), ["./a", "./b", "./a"], ["make", "./a", "./b"]),
+        (("", ""), ["./a", "./b"], ["./a", "./b"]),
+        (("make", ""), ["./a && make"], ["./a && make"]),
+        (("make", ""), ["./a && make || true", "./a && make;"], ["make", "./a && make || true", "./a && make;"]),
+    ],
+)
+def test_a_car_must_pass_the_branchs_check_and_those_of_all_its_orders(
+    branch: tuple[str, str], own: list[str], expected: list[str]
+) -> None:
+    changes = [replace(change_of(str(number)), verify=verify) for number, verify in enumerate(own)]
+    held = replace(PLAIN, verify=branch[0], queue=(*changes, replace(change_of("other"), verify="./other")))
+    found = queue.checks(held, [str(number) for number in range(len(own))])
+    assert [each.verify for each in found] == expected
 
 
 def test_a_forge_that_is_to_move_the_branch_ends_a_pause_of_the_trains_own() -> None:

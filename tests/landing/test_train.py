@@ -361,12 +361,12 @@ async def test_a_train_is_made_once_and_its_first_check_stays(bus: Bus, finished
     assert name == train.name_of(str(repository / ".git"), "main") == await train.ensure(bus, str(repository), "main")
     record = (await train.trains(bus))[name]
     assert (record.repository, record.branch, record.verify) == (str(repository), "main", "")
-    await train.check_with(bus, name, "make", "make deps")
-    record = await train.check_with(bus, name, "true", "")
-    assert (record.verify, record.setup) == ("make", "make deps"), "the first one who names a check decides"
+    await train.check_with(bus, name, "make", "make deps", "goal")
+    record = await train.check_with(bus, name, "true", "", "goal")
+    assert (record.verify, record.setup, record.verify_by) == ("make", "make deps", "goal"), "the first goal decides"
     assert (await train.ensure(bus, str(repository), "main", verify="true", slots=5)) == name
     record, revision = await train.load(bus, name)
-    assert (record.verify, record.setup, record.slots) == ("true", "make deps", 5)
+    assert (record.verify, record.verify_by, record.setup, record.slots) == ("true", "person", "make deps", 5)
     assert await train.change(bus, name, lambda found: found) == record and (await train.load(bus, name))[1] == revision
     with pytest.raises(WorkspaceError, match="has no branch 'nowhere'"):
         await train.ensure(bus, str(repository), "nowhere")

@@ -232,7 +232,7 @@ async def begin(
     """Begin the plan in `text`. Returns the goal's id, and whether it is new: a plan that runs is not begun twice."""
     user, plan = await asyncio.to_thread(checked, text, root, budget_required)
     train = await trains.ensure(bus, user.top, plan.branch)
-    if not (await trains.check_with(bus, train, plan.verify, plan.setup)).verify:
+    if not (await trains.check_with(bus, train, plan.verify, plan.setup, "goal")).verify:
         raise ConfigError(
             f"nothing checks what lands on {plan.branch}", hint='give the plan a check: verify = "make test"'
         )

@@ -17,12 +17,14 @@ from treadle.errors import NotFound, WorkspaceError
 from treadle.io import scratch
 from treadle.io.files import locked, write
 from treadle.io.paths import private_dir, state_dir
+from treadle.io.sandbox import methods
 from treadle.landing.forge.branch import RequestedBranch, branch_of
 from treadle.receipts.trace import Check
+from treadle.settings import trust
+from treadle.verification.finding import NONE, project_check
 from treadle.verification.judge import divide, judge_for
 from treadle.wire.fleet.train import Car, QueuedChange
 from treadle.workspace import branch_merges, remotes
-from treadle.workspace.changes import Delta
 from treadle.workspace.directories import bring_files
 from treadle.workspace.gate import TreeGate, crossings, holds
 from treadle.workspace.store import Store, TreeMerge, lacks, lending
@@ -110,7 +112,7 @@ class BuiltCar(msgspec.Struct, frozen=True, kw_only=True):
     refused: Mapping[str, tuple[str, str]] = {}
     """Order -> kind and reason: these cannot land as they are."""
     conflicts: Mapping[str, tuple[str, ...]] = {}
-    """Order -> the files that it conflicts in with the branch."""
+    """Order -> the files that it conflicts in with the branch, or changes of its judge."""
 
 
 class Bench:
@@ -145,6 +147,20 @@ class Bench:
     def has(self, commit: str, path: str) -> bool:
         """Whether a commit has this file. Blocks."""
         return self.user.run("cat-file", "-e", f"{commit}:{path}", check=False).code == 0
+
+    def project_check(self, commit: str) -> tuple[str, str]:
+        """The project's own check and set-up as that commit has them; empty if none is known, or must not be run."""
+        files = self.store.borrow_tree(commit)[1]
+
+        def text(path: str) -> str | None:
+            entry = files.get(path)
+            return self.store.blobs([entry.blob])[entry.blob].decode(errors="replace") if entry is not None else None
+
+        found, setup = project_check(files, text)
+        trusted = trust.is_trusted(self.user.top)
+        if found == NONE or not trusted and methods.available().method is None:
+            return "", ""
+        return found, setup if trusted else ""
 
     def tip(self) -> str:
         return self.branch.tip()
@@ -198,15 +214,21 @@ class Bench:
                     files[change.order] = alone.conflicts
                 else:
                     blocked.append(change.order)
-            elif why := self._must_not_land(tree, self.store.borrow_tree(merged.tree)[0], change, verify):
+            elif why := self._must_not_land(tree, after := self.store.borrow_tree(merged.tree)[0], change):
                 refused[change.order] = ("refused", why)
+            elif doubtful := self._doubtful(tree, after, change, verify):
+                path, why = next(iter(doubtful.items()))
+                more = f" and {len(doubtful) - 1} more files of its judge" if len(doubtful) > 1 else ""
+                refused[change.order] = ("judge", f"it changes {path}, which {why}{more}")
+                files[change.order] = tuple(doubtful)
             else:
                 members.append(change)
                 tree = merged.tree
                 head = self._commit(tree, [head, change.commit], "one step of a car")
         if not members:
             return BuiltCar(car=None, blocked=tuple(blocked), refused=refused, conflicts=files)
-        message = car_message(self.name, members, tree if verify else "")
+        checked = verify or all(each.verify for each in members)
+        message = car_message(self.name, members, tree if checked else "")
         commit = self._commit(tree, [on, *(each.commit for each in members)], message)
         self.store.set_ref(f"refs/train/{commit}", commit)
         car = Car(orders=tuple(each.order for each in members), on=on, commit=commit, tree=tree, apart=apart)
@@ -215,13 +237,23 @@ class Bench:
     def _commit(self, tree: str, parents: Sequence[str], message: str) -> str:
         return self.store.commit(tree, parents, message, who=branch_merges.fixed_identity(self.store, parents))
 
-    def _doubtful(self, before: str, after: str, verify: str, may_change: Sequence[str]) -> Mapping[str, str]:
-        """What a change does to its judge beyond adding tests."""
-        judge = judge_for(self.store, before, verify, may_change=may_change)
-        return divide(self.store, before, after, judge).doubtful
+    def _doubtful(self, before: str, after: str, change: QueuedChange, verify: str) -> Mapping[str, str]:
+        """What a change does to its judge beyond adding tests, unless allowed. Who merges by hand has looked."""
+        found: dict[str, str] = {}
+        if self.by_hand or change.anyway:
+            return found
+        for command in dict.fromkeys(filter(None, (verify, change.verify))):
+            judge = judge_for(self.store, before, command, may_change=change.may_change)
+            divided = divide(self.store, before, after, judge)
+            named = judges(command) & {*divided.product} - {*divided.allowed}
+            if command != verify:  # what its own check names, and the branch does not have, is its work
+                named &= self.store.files(before).keys()
+            found |= dict.fromkeys(sorted(named), "the check names")
+            found |= divided.doubtful
+        return found
 
-    def _must_not_land(self, before: str, after: str, change: QueuedChange, verify: str) -> str:
-        """Why a change that merges cleanly is kept out: what no check sees, or what changes the check itself."""
+    def _must_not_land(self, before: str, after: str, change: QueuedChange) -> str:
+        """Why a change that merges cleanly is kept out: it does what no check sees."""
         if change.base and (more := branch_merges.unstated(self.store, before, after, change.base, change.commit)):
             return f"it would also change {more[0]}, which its order does not state"
         deltas = self.store.deltas(before, after)
@@ -235,13 +267,8 @@ class Bench:
             return ""
         retry = "treadle fleet merge" if self.by_hand else "treadle land retry"
         agree = f"a person can agree with `{retry} {change.order} --anyway`"
-        if not self.by_hand and (touched := sorted(judges(verify) & _paths(deltas))):
-            return f"it changes {touched[0]}, by which it is checked; {agree}"
         if touched := sorted(gate.refused(changes)):
             return f"it changes {', '.join(touched[:5])}, which other programs obey; {agree}"
-        if verify and not self.by_hand and (doubtful := self._doubtful(before, after, verify, change.may_change)):
-            path, why = next(iter(doubtful.items()))
-            return f"it changes {path}, which {why}; {agree}"
         return ""
 
     # Checking...
@@ -255,6 +282,7 @@ class Bench:
         *,
         on: str = "",
         may_change: Sequence[str] = (),
+        network: str = "",
     ) -> Check:
         """Check a commit in fresh directories, confined. `on`: only what it changes of that one, by its judge."""
         from treadle.sandboxed.checks import verified_check
@@ -271,7 +299,16 @@ class Bench:
 
         shown = self.user.object_places()
         done = await verified_check(
-            self.store, base, work, verify, write, setup=setup, shown=shown, may_change=may_change, plain=not on
+            self.store,
+            base,
+            work,
+            verify,
+            write,
+            setup=setup,
+            shown=shown,
+            may_change=may_change,
+            plain=not on,
+            network=network,
         )
         return done if done.ok else msgspec.structs.replace(done, output_tail=_empty(empty) + done.output_tail)
 
@@ -303,10 +340,6 @@ def _empty(submodules: Mapping[str, str]) -> str:
 
 def lent_ref(commit: str) -> str:
     return f"refs/treadle/{commit}"
-
-
-def _paths(deltas: Sequence[Delta]) -> set[str]:
-    return {path for delta in deltas for path in (delta.change.path, delta.change.old_path) if path}
 
 
 def judges(verify: str) -> set[str]:

@@ -92,7 +92,12 @@ async def _merge_one(
         return MergeStep(order=order.id, merged=True, why="it changed nothing")
     spec, change = await client.get_spec(bus, order.id), await change_of(bus, order, anyway=anyway)
     record = TrainRecord(
-        repository=user.top, branch=branch, verify=verify, setup=spec.setup, policy="serial", queue=(change,)
+        repository=user.top,
+        branch=branch,
+        verify=verify,
+        setup=spec.setup,
+        policy="serial",
+        queue=(replace(change, verify=""),),  # who merges has chosen the check
     )
     with scratch.directory("merging") as directory:
         bench = await asyncio.to_thread(Bench, "", user, branch, place=directory)
@@ -154,8 +159,7 @@ class Passenger(Train):
     async def _stop_for(self, error: WorkspaceError) -> None:
         await self._stop(str(error))
 
-    @property
-    def _lacks_check(self) -> bool:
+    async def _without_check(self) -> bool:
         return False
 
     async def _help(self) -> bool:

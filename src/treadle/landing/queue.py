@@ -14,9 +14,9 @@ holds more changes the rarer reds are and the longer the queue is. The numbers c
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import reduce
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -118,8 +118,56 @@ def _size(train: TrainRecord, waiting: int, able: int, free: int) -> int:
 # What becomes of the record...
 
 
-def configured(train: TrainRecord, verify: str, setup: str, slots: int) -> TrainRecord:
+class CarCheck(NamedTuple):
+    """One command that a car must pass."""
+
+    verify: str
+    setup: str = ""
+    network: str = ""
+
+
+_MORE_THAN_A_ROW = re.compile(r"[;|\n'\"`#]|(?<!&)&(?!&)")
+
+
+def checks(train: TrainRecord, orders: Collection[str]) -> list[CarCheck]:
+    """What a car of these orders must pass: the branch's check and each order's own. One that is a part of another, in
+    a row of `&&`, is not run twice."""
+    own = [CarCheck(each.verify, each.setup, each.network) for each in train.queue if each.order in orders]
+    found: dict[str, CarCheck] = {}
+    for each in (CarCheck(train.verify, train.setup), *own):
+        if each.verify and not ((known := found.get(each.verify)) and known.setup):
+            found[each.verify] = each
+    rows = [verify.split(" && ") for verify in found if not _MORE_THAN_A_ROW.search(verify)]
+    parts = {part for row in rows if len(row) > 1 for part in row}
+    return [each for each in found.values() if each.verify not in parts]
+
+
+def check_note(train: TrainRecord) -> str:
+    """Where the branch's check comes from, in a sentence, if no person gave it."""
+    if not train.verify:
+        return "each order lands by its own check; `treadle land set BRANCH --verify COMMAND` gives the branch one"
+    notes = {
+        "": "from before each order's own check counted, perhaps an order's: `treadle land set` gives it another",
+        "project": "of the project's settings or build files, as the branch has them",
+        "goal": "of the goal that began the train",
+    }
+    return notes.get(train.verify_by, "")
+
+
+def lacks_check(train: TrainRecord) -> bool:
+    """Whether something is queued that nothing would check."""
+    return not train.verify and not all(each.verify for each in train.queue)
+
+
+def may_change(train: TrainRecord, orders: Collection[str]) -> tuple[str, ...]:
+    """What the orders of a car may change of its judge: all of it, where a person has agreed to that."""
+    allowed = [("**",) if each.anyway else each.may_change for each in train.queue if each.order in orders]
+    return tuple(dict.fromkeys(pattern for patterns in allowed for pattern in patterns))
+
+
+def configured(train: TrainRecord, verify: str, setup: str, slots: int, by: str = "person") -> TrainRecord:
     """New settings, where given. What was checked in another way counts no more, and a lack of a check is over."""
+    train = replace(train, verify_by=by) if verify else train
     verify, setup = verify or train.verify, setup or train.setup
     if (verify, setup) != (train.verify, train.setup):
         queue = tuple(replace(each, alone="must" if each.alone else "") for each in train.queue)
@@ -189,7 +237,7 @@ def left_out(train: TrainRecord, out: LeftOut) -> TrainRecord:
     """A change leaves the train. What is red or conflicts goes to who can help."""
     change = next((each for each in train.queue if each.order == out.order), None)
     train = removed(train, [out.order])
-    if change is not None and (out.kind == "red" or out.kind == "conflict"):
+    if change is not None and out.kind in ("red", "conflict", "judge"):
         train = replace(train, back=(*train.back, returned.begun(change, out)))
     return replace(train, left_out=(*train.left_out, out)[-REMEMBERED:])
 
@@ -273,7 +321,8 @@ def started_landing(train: TrainRecord) -> TrainRecord:
     head = train.row[0]
     if head.on != train.tip or head.verdict != "green" or train.landing is not None:
         raise ValueError("only the first car, built on the tip and found green, lands")
-    intent = LandingIntent(old=head.on, new=head.commit, tree=head.tree, orders=head.orders, verify=train.verify)
+    passed = " && ".join(each.verify for each in checks(train, head.orders))
+    intent = LandingIntent(old=head.on, new=head.commit, tree=head.tree, orders=head.orders, verify=passed)
     return replace(train, landing=intent)
 
 

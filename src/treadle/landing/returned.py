@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.fleet.run.null import NAME as NULL
+from treadle.policy import patterns
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.train import LeftOut, QueuedChange, ReturnedChange, TrainRecord
 from treadle.workspace import branch_merges
@@ -253,6 +254,8 @@ def next_helper(entry: ReturnedChange, spec: Spec, reconciler: str) -> Helper | 
     """Who helps now; None when all have tried. When a person wants it tried again, its author does, or who can."""
     if entry.to == "person":
         return after_person(spec, reconciler)
+    if entry.kind == "judge":  # who wrote it does not judge it
+        return "person" if spec.on_red != "drop" else None
     found = helpers(spec, reconciler)
     return found[entry.tries] if entry.tries < len(found) else None
 
@@ -271,7 +274,7 @@ def begun(change: QueuedChange, out: LeftOut) -> ReturnedChange:
     What was helped out of a conflict and is in one again has lost a race, to which no helper is to blame: that try does
     not count.
     """
-    assert out.kind == "red" or out.kind == "conflict"
+    assert out.kind == "red" or out.kind == "conflict" or out.kind == "judge"
     lost = out.kind == "conflict" and bool(change.files)
     return ReturnedChange(
         order=change.order,
@@ -336,6 +339,14 @@ def as_it_is(change: QueuedChange, entry: ReturnedChange) -> QueuedChange:
         tries=entry.tries,
         tried=(*entry.tried, "a person had it tried as it is"),
     )
+
+
+def allowed(change: QueuedChange, entry: ReturnedChange) -> QueuedChange:
+    """The change, to be queued again with what it does to its judge: exactly to the files that were shown."""
+    known = {"commit": entry.commit, "base": entry.base, "at": entry.at, "tries": entry.tries - 1}
+    first = entry.first if entry.first != entry.order else ""
+    files = (patterns.escape(path) for path in entry.files)
+    return replace(change, first=first, may_change=(*change.may_change, *files), **known)
 
 
 def closed(train: TrainRecord, entry: ReturnedChange) -> TrainRecord:
@@ -441,6 +452,23 @@ def for_person(
         parts.append(f"{who}:\n{entry.output[-SCREEN // 2 :] or '(nothing)'}")
     parts.append(f"{_ALLOWED[then]} Deny: it is left out; its work is kept.")
     return "\n\n".join(parts)
+
+
+def judge_diff(store: Store, since: str, entry: ReturnedChange) -> str:
+    """What a change does to its judge, and nothing else of it. Blocks."""
+    return "".join(_difference(store, since, entry.commit, path) for path in entry.files)
+
+
+def about_judge(entry: ReturnedChange, branch: str, title: str, judge: str) -> str:
+    """What a person is asked about a change of what it is checked by."""
+    return "\n\n".join(
+        [
+            f"{entry.first} ({title}) wants to land on {branch}, and changes how it is checked: {entry.why}.",
+            f"All that it changes there:\n{_cut(judge)}",
+            "Allow: these files count as part of its work, and it lands if it then passes the check. "
+            "Deny: it is left out; its work is kept.",
+        ]
+    )
 
 
 _ALLOWED: Mapping[Helper | None, str] = {

@@ -15,6 +15,7 @@ from treadle.errors import LocalError, NotFound, TreadleError
 from treadle.fleet import client, results, submission
 from treadle.fleet.engine.bus import Bus, Unreachable
 from treadle.fleet.orders import PERSON, new_id
+from treadle.fleet.run.null import NAME as NULL
 from treadle.fleet.run.resumption import TRAIN
 from treadle.landing import queue, returned
 from treadle.landing.bench import Bench
@@ -101,16 +102,20 @@ class SendingBack:
         orders = [name for each in start.sides for name in each.orders] if start.sides else start.landed
         intents = {name: await self._intent(name) for name in list(dict.fromkeys(orders))[-TITLES:]}
         title = (await client.get_order(self.bus, entry.first)).title
+        verify = " && ".join(dict.fromkeys(filter(None, (record.verify, first.verify))))
+        if entry.kind == "judge":
+            judge = await asyncio.to_thread(returned.judge_diff, self.bench.store, start.since, entry)
+            return await self._ask(record, entry, first, returned.about_judge(entry, record.branch, title, judge))
         if to == "person":
             then = returned.after_person(first, record.reconciler)
-            text = returned.for_person(entry, record.branch, record.verify, title, start.sides, intents, then)
+            text = returned.for_person(entry, record.branch, verify, title, start.sides, intents, then)
             return await self._ask(record, entry, first, text)
         await asyncio.to_thread(self.bench.lend, start.commit, start.tip)
         more: dict[str, Any] = {
             "base": start.commit,
             "bundle": "",
             "land": record.branch,
-            "verify": record.verify,
+            "verify": verify,
             "setup": record.setup or first.setup,
             "root": record.repository,
             "after": (),
@@ -121,7 +126,7 @@ class SendingBack:
                 await submission.send(self.bus, replace(first, root=record.repository, base=start.commit))
             ).bundle
         if to == "author":
-            comments = returned.for_author(entry, record.branch, record.verify, start.sides, intents)
+            comments = returned.for_author(entry, record.branch, verify, start.sides, intents)
             goes_on = entry.order if entry.tries < returned.AUTHOR_TRIES and entry.to != "person" else entry.first
             more |= {
                 "agent": first.agent,
@@ -131,7 +136,7 @@ class SendingBack:
                 "task": first.task,
             }
         else:
-            task = returned.for_reconciler(entry, record.branch, record.verify, first.task, start.sides, intents)
+            task = returned.for_reconciler(entry, record.branch, verify, first.task, start.sides, intents)
             more |= {"task": task, "title": f"reconcile {entry.first}: {title}", "continues": "", "comments": ""}
             if record.reconciler:
                 more |= {"agent": record.reconciler, "model": None}
@@ -197,6 +202,9 @@ class SendingBack:
         if entry.result and order.state == "done" and order.result.get("decision") == "allow":
             return await self._land_doubted(record, entry, str(order.result.get("by") or "a person"))
         if order.state == "done" and order.result.get("decision") == "allow":
+            if entry.kind == "judge":
+                made = await change_of(self.bus, await client.get_order(self.bus, entry.order))
+                return queue.joined(record, returned.allowed(made, entry))
             if returned.after_person(await client.get_spec(self.bus, entry.first), record.reconciler) is None:
                 made = await change_of(self.bus, await client.get_order(self.bus, entry.order))
                 return queue.joined(record, returned.as_it_is(made, entry))
@@ -256,6 +264,9 @@ async def change_of(bus: Bus, order: Order, *, anyway: bool = False) -> QueuedCh
         at=time.time(),
         anyway=anyway,
         may_change=spec.may_change,
+        verify=spec.verify,
+        setup=spec.setup if spec.agent != NULL else "",  # there it is the work itself
+        network=spec.network,
     )
 
 

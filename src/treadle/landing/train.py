@@ -33,7 +33,7 @@ from treadle.io.tasks import end_tasks
 from treadle.landing import queue, returned
 from treadle.landing.bench import Bench, BuiltCar
 from treadle.landing.forge.interface import ForgeRed, NotYet
-from treadle.landing.queue import BuildCar, CheckCar, LandCar
+from treadle.landing.queue import BuildCar, CarCheck, CheckCar, LandCar
 from treadle.landing.sending import SendingBack, bring, change_of
 from treadle.receipts.trace import Check
 from treadle.wire.fleet import keys
@@ -60,44 +60,36 @@ TRIES = 3
 """How often it is asked again when no verdict came: its node was lost, or an earlier train called it off."""
 
 
-async def check(bus: Bus, bench: Bench, name: str, record: TrainRecord, car: Car, specs: Sequence[Spec]) -> Check:
+async def check(
+    bus: Bus, bench: Bench, name: str, record: TrainRecord, car: Car, bring: Sequence[str], one: CarCheck
+) -> Check:
     """The verdict on this car. The same commit, check and try have one verdict, no matter who asks for it and when."""
     await asyncio.to_thread(bench.lend, car.commit, record.tip)
     try:
         for number in range(TRIES):
-            order = await _ended(bus, _spec(name, record, car, specs, number))
+            order = await _ended(bus, _spec(name, record, car, bring, one, number))
             if order.result.get("verified") is not None or order.state == "failed":
                 break
         ok = order.result.get("verified") is True
         output = str(order.result.get("says") or "") or order.why
-        return Check(command=record.verify, exit_code=0 if ok else 1, output_tail=output)
+        return Check(command=one.verify, exit_code=0 if ok else 1, output_tail=output)
     finally:
         await asyncio.to_thread(bench.take_back, car.commit)
 
 
-def _brought(specs: Sequence[Spec]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for spec in specs for name in spec.bring))
-
-
-def _may_change(record: TrainRecord, specs: Sequence[Spec]) -> tuple[str, ...]:
-    """What the orders of a car may change of its judge: all of it, where a person has agreed to that."""
-    agreed = {change.order for change in record.queue if change.anyway}
-    allowed = [("**",) if spec.id in agreed else spec.may_change for spec in specs]
-    return tuple(dict.fromkeys(pattern for patterns in allowed for pattern in patterns))
-
-
-def _spec(name: str, record: TrainRecord, car: Car, specs: Sequence[Spec], number: int) -> Spec:
-    may_change = _may_change(record, specs)
-    key = "\0".join((name, car.on, car.commit, record.verify, record.setup, *may_change, str(car.reds), str(number)))
+def _spec(name: str, record: TrainRecord, car: Car, bring: Sequence[str], one: CarCheck, number: int) -> Spec:
+    may_change = queue.may_change(record, car.orders)
+    key = "\0".join((name, car.on, car.commit, one.verify, one.setup, *may_change, str(car.reds), str(number)))
     return Spec(
         id=new_id(f"check\0{key}"),
         task=f"Check {', '.join(car.orders)} on {record.branch} of {record.repository}",
         agent=NULL,
         root=record.repository,
         base=car.commit,
-        verify=record.verify,
-        setup=record.setup,
-        bring=_brought(specs),
+        verify=one.verify,
+        setup=one.setup,
+        network=one.network,
+        bring=tuple(bring),
         judge=car.on,
         may_change=may_change,
         priority=9,
@@ -226,15 +218,20 @@ def where(user: UserRepository, branch: str) -> str:
     return user.common
 
 
-async def check_with(bus: Bus, name: str, verify: str, setup: str) -> TrainRecord:
-    """Give the train this check if it has none: the first one who names a check decides."""
-    return await change(bus, name, lambda found: found if found.verify else queue.configured(found, verify, setup, 0))
+async def check_with(bus: Bus, name: str, verify: str, setup: str, by: str) -> TrainRecord:
+    """Give the train this check if it has none."""
+    return await change(
+        bus, name, lambda found: found if found.verify else queue.configured(found, verify, setup, 0, by)
+    )
 
 
-async def board(bus: Bus, name: str, orders: Iterable[str], *, anyway: bool = False, once: bool = False) -> list[str]:
+async def board(
+    bus: Bus, name: str, orders: Iterable[str], *, anyway: bool = False, once: bool = False, verify: str = ""
+) -> list[str]:
     """Queue finished orders. Returns those that have nothing to land; raises for one that cannot land.
 
     With `once`, what the train has, had or landed stays as it is: for those who cannot know whether they did it before.
+    `verify`: their own check, in place of what they were submitted with.
     """
     idle = []
     for order_id in orders:
@@ -245,7 +242,7 @@ async def board(bus: Bus, name: str, orders: Iterable[str], *, anyway: bool = Fa
             idle.append(order_id)
             continue
         made = await change_of(bus, order, anyway=anyway)
-        await _join(bus, name, made, once)
+        await _join(bus, name, replace(made, verify=verify or made.verify), once)
     return idle
 
 
@@ -293,6 +290,8 @@ class Train(Drive):
         self._checks: dict[str, asyncio.Task[Check]] = {}
         self._behind: list[str] = []
         self._waits = ""
+        self._found = "", ("", "")
+        """The project's own check, as this commit has it."""
         self._looked = 0.0
 
     async def run(self, until: Callable[[TrainRecord], bool]) -> TrainRecord:
@@ -342,8 +341,7 @@ class Train(Drive):
         if self.record.landing is not None and self.record.paused is None:
             await self._carry_forward()
             return True
-        if self._lacks_check and self.record.queue and self.record.paused is None:
-            await self._stop(f"no check is set for {self.record.branch}: `treadle land --verify COMMAND` gives it one")
+        if self.record.queue and self.record.paused is None and await self._without_check():
             return True
         found = queue.steps(self.record)
         await self._keep_checks(found)
@@ -357,9 +355,21 @@ class Train(Drive):
                 return True
         return await self._help()
 
-    @property
-    def _lacks_check(self) -> bool:
-        return not self.record.verify
+    async def _without_check(self) -> bool:
+        """Take the project's own check where no one gave the branch one, and stop where nothing checks a change.
+        Returns whether that changed the record."""
+        if not self.record.verify or self.record.verify_by == "project":
+            if self._found[0] != self.record.tip:
+                self._found = self.record.tip, await asyncio.to_thread(self.bench.project_check, self.record.tip)
+            found = self._found[1]
+            if found[0] and found != (self.record.verify, self.record.setup):
+                bare = replace(self.record, setup="")
+                await self._store(queue.configured(bare, *found, 0, by="project"))
+                return True
+        if queue.lacks_check(self.record):
+            await self._stop(f"no check is set for {self.record.branch}: `treadle land --verify COMMAND` gives it one")
+            return True
+        return False
 
     async def _help(self) -> bool:
         """See to what was sent back. Looks at its orders now and then, and finds helpers at once."""
@@ -390,7 +400,7 @@ class Train(Drive):
             if out not in self.record.left_out and out.kind != "there":
                 last = out.output.splitlines()[-1:]
                 self.say(f"left out {out.order}: {out.why}{f': {last[0]}' if last else ''}")
-                if out.kind not in ("red", "conflict"):  # those go to who can help
+                if out.kind not in ("red", "conflict", "judge"):  # those go to who can help
                     what = f"did not land on {self.record.branch}: {out.why}"
                     await client.note_result(self.bus, out.order, what, {"not_landed": out.why}, by="train")
 
@@ -547,15 +557,20 @@ class Train(Drive):
                 self._checks[commit] = asyncio.create_task(self._check(car))
 
     async def _check(self, car: Car) -> Check:
+        """The branch's check and those of all members: the first that fails is the verdict."""
         record = self.record
         specs = [await client.get_spec(self.bus, order) for order in car.orders]
-        if record.checks_on == "nodes":
-            return await check(self.bus, self.bench, self.name, record, car, specs)
-        on = "" if self.bench.by_hand else car.on
-        may_change = _may_change(record, specs)
-        return await self.bench.check(
-            car.commit, record.verify, record.setup, _brought(specs), on=on, may_change=may_change
-        )
+        bring = tuple(dict.fromkeys(name for spec in specs for name in spec.bring))
+        done = Check(command="", exit_code=None, output_tail="nothing checks it")
+        for one in queue.checks(record, car.orders):
+            if record.checks_on == "nodes":
+                done = await check(self.bus, self.bench, self.name, record, car, bring, one)
+            else:
+                on, may_change = "" if self.bench.by_hand else car.on, queue.may_change(record, car.orders)
+                done = await self.bench.check(car.commit, *one[:2], bring, on=on, may_change=may_change, network=one[2])
+            if not done.ok:
+                break
+        return done
 
     async def _take_verdict(self) -> bool:
         for commit, task in list(self._checks.items()):
@@ -563,6 +578,8 @@ class Train(Drive):
                 continue
             check = task.result()
             output = check.output_tail.strip()[-OUTPUT:]
+            if check.command != self.record.verify:
+                output = f"`{check.command}`, the check of the order itself:\n{output}"
             after = queue.judged(self.record, commit, check.ok, time.time(), output)
             await self._store(after)
             del self._checks[commit]
@@ -653,7 +670,7 @@ class Conductor(Controller):
             await client.done_with(bus, entry)
 
     async def _board(self, bus: Bus, mark: Boarding, names: dict[tuple[str, str], str]) -> None:
-        """Queue it. The first order with a check decides the check of its branch; a person may give another.
+        """Queue it, with its own check.
 
         `names` has the trains that were found in this round: git is asked once for many orders of one branch.
         """
@@ -664,9 +681,7 @@ class Conductor(Controller):
             return  # that was settled; an engine that was killed may show a mark again that had been removed
         if (name := names.get((mark.root, mark.branch), "")) == "":
             name = names[mark.root, mark.branch] = await ensure(bus, mark.root, mark.branch)
-        if mark.verify:
-            await check_with(bus, name, mark.verify, mark.setup)
-        await board(bus, name, [mark.order], once=True)  # its mark may only not have been removed yet
+        await board(bus, name, [mark.order], once=True, verify=mark.verify)  # its mark may only not be removed yet
 
     async def _steer(self, bus: Bus) -> None:
         """Pause and resume as people ask for who may not write a train's record themselves."""

@@ -100,13 +100,15 @@ def now(
         chosen = [each for each in wanted if each not in idle] if wanted else [each.order for each in record.queue]
         if not chosen:
             return record, {}, idle  # what others have queued is not what was asked for
-        if not record.verify:
+
+        made = trains.Train(bus, train, record, root=root, say=say)
+        if queue.lacks_check(record) and not made.bench.project_check(made.bench.tip())[0]:
             raise ConfigError(f"no check is set for {record.branch}", hint="give one: --verify 'make test'")
 
         def settled(record: TrainRecord) -> bool:
             return record.paused is not None or not any(each.order in chosen for each in record.queue)
 
-        record = await trains.Train(bus, train, record, root=root, say=say).run(settled)
+        record = await made.run(settled)
         return record, {order: await views.fate(bus, train, record, order) for order in chosen}, idle
 
     record, fates, idle = with_bus(work)
@@ -192,6 +194,8 @@ def show(name: str, as_json: bool) -> None:
     click.echo(
         f"check    {record.verify or 'none'}, {record.slots} at once; {record.checks} so far, {record.flaky} flaky"
     )
+    if note := queue.check_note(record):
+        click.echo(f"         {note}")
     for test, count in sorted(record.flaky_tests.items(), key=lambda each: -each[1])[:5]:
         click.echo(f"flaky    {test}: {count} times")
     if state := views.held_up(record):

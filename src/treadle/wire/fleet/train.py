@@ -38,7 +38,12 @@ class QueuedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     anyway: bool = False
     """It may change the files that its check is made of and those that other programs obey: a person said so."""
     may_change: tuple[str, ...] = ()
-    """Patterns of the files of its judge that it may change, as its order says."""
+    """Patterns of the files of its judge that it may change, as its order says, or a person who looked at them."""
+    verify: str = ""
+    """Its order's own check, which a car that holds it must pass beside the branch's."""
+    setup: str = ""
+    network: str = ""
+    """What that check may reach, as its order says."""
     first: str = ""
     """The order that it all began with, when this is that one's work after it was sent back."""
     tries: int = 0
@@ -79,26 +84,27 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A change that left the train without landing."""
 
     order: str
-    kind: Literal["red", "conflict", "refused", "person", "there"]
-    """`there`: the branch had it already. `person`: a person took it out."""
+    kind: Literal["red", "conflict", "judge", "refused", "person", "there"]
+    """`there`: the branch had it already. `person`: a person took it out. `judge`: it changes what it is checked by."""
     why: str
     at: float
     output: str = ""
     forge: bool = False
     """A forge's checks or its reviewers said so; the train's own check had passed."""
     files: tuple[str, ...] = ()
-    """What it conflicts in."""
+    """What it conflicts in, or changes of its judge."""
 
 
 class ReturnedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A change that was red or in conflict, and went to who can help. It leaves this list when it is queued again."""
+    """A change that was red, in conflict or changed its judge, and went to who can help. It leaves this list when it
+    is queued again."""
 
     order: str
     """The order whose change left the train, or the last one that tried to help."""
     first: str
     commit: str
     base: str = ""
-    kind: Literal["red", "conflict"]
+    kind: Literal["red", "conflict", "judge"]
     why: str
     output: str = ""
     forge: bool = False
@@ -125,6 +131,9 @@ class TrainRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     repository: str
     branch: str
     verify: str = ""
+    """The branch's check."""
+    verify_by: str = ""
+    """Who gave it: `person`, `project` (its settings), `goal`. Empty: by a release that let the first order do so."""
     setup: str = ""
     forge: str = ""
     """The forge whose pull requests move the branch, such as `github`. Empty: it is moved by us."""
