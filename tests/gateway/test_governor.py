@@ -4,10 +4,12 @@ import asyncio
 import time
 from pathlib import Path
 
+import msgspec
+
 from tests.gateway.wired import KEY, PATHS, ask, asking, before
 from tests.waiting import until
 from treadle.agent.providers.script import ErrorLine, Script, ScriptedReply, UsageLine
-from treadle.gateway.governor import AccountGovernor
+from treadle.gateway.governor import FIRST, AccountGovernor
 from treadle.testing.server import ModelServer
 
 HELLO = Script(reply=(ScriptedReply(text="hello", usage=UsageLine(input=1, output=1), times="always"),))
@@ -68,12 +70,33 @@ async def test_a_limit_on_a_list_of_models_makes_no_call_wait(tmp_path: Path) ->
             calling.cancel()
 
 
+def test_calls_that_were_under_way_together_are_one_refusal(tmp_path: Path) -> None:
+    """Twenty of them would double the wait twenty times, where the service does not say how long it is."""
+    governor, asked_at = AccountGovernor("service", KEY, place=str(tmp_path)), time.time()
+    waits = [governor.refused(529, {}, b"", 0.0, asked_at) for _ in range(20)]
+    assert waits[0] == FIRST and until_of(tmp_path) < time.time() + 2 * FIRST
+    assert governor.refused(529, {}, b"", 0.0, time.time() + 1) == 2 * FIRST
+
+
 def test_a_call_that_succeeds_ends_only_a_wait_that_began_before_it(tmp_path: Path) -> None:
     governor = AccountGovernor("service", KEY, place=str(tmp_path))
-    governor.refused(429, {"retry-after": "100"}, b"", 0.0)
-    [noted] = [path for path in tmp_path.glob("*.json")]
-    before_it = noted.read_bytes()
+    governor.refused(429, {"retry-after": "100"}, b"", 0.0, time.time())
     governor.succeeded(time.time() - 1)
-    assert noted.read_bytes() == before_it
+    assert until_of(tmp_path) > time.time() + 90
     governor.succeeded(time.time() + 1)
-    assert noted.read_bytes() != before_it
+    assert until_of(tmp_path) < time.time() + 2
+
+
+async def test_a_clock_that_was_set_back_makes_no_one_wait(tmp_path: Path) -> None:
+    governor = AccountGovernor("service", KEY, place=str(tmp_path))
+    governor.refused(429, {"retry-after": "100"}, b"", 0.0, time.time())
+    (noted,) = tmp_path.glob("*.json")
+    state = msgspec.json.decode(noted.read_bytes())
+    noted.write_bytes(msgspec.json.encode({**state, "refused_at": time.time() + 50}))
+    async with asyncio.timeout(60):
+        await governor.turn(lambda until: None)
+
+
+def until_of(place: Path) -> float:
+    (noted,) = place.glob("*.json")
+    return float(msgspec.json.decode(noted.read_bytes())["until"])

@@ -448,7 +448,8 @@ async def test_a_turn_that_spends_more_than_its_session_may_is_stopped(
 ) -> None:
     used = Usage(input_tokens=8, output_tokens=2, cost_usd=0.3)
     waits: list[Step] = [] if last or ends == "completed" else [asyncio.Event()]
-    session = ScriptedSession(SessionSpec(cwd="/"), [[used], [used, *waits], [used]])
+    unpriced = Usage()  # what is known about the others counts all the same
+    session = ScriptedSession(SessionSpec(cwd="/"), [[used, unpriced], [used, *waits], [used]])
     session.limits = limits
     async with asyncio.timeout(60):
         first, second = [[event async for event in run_turn(session, "go")][-1] for _ in range(2)]

@@ -1,13 +1,15 @@
 """One governor for each account: when a service says 429 or 529, all runs of this machine that use the account wait.
 
-Until when is in a file for each account, which holds neither the service nor the key. Runs that wait for the same
-moment go one after the other, each a little later than the one before, so that they do not all fail again.
+Until when is in a file for each account, which holds neither the service nor the key. When it is over, half as many
+again go on at once as the service has answered after the wait before, and of the others twice as many every 50 ms. So
+what the service allows is used, and it refuses a few calls only until all runs know.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import os
 import re
 import time
@@ -22,21 +24,27 @@ from treadle.wire.models.families import retry_after
 STATUSES = (429, 529)
 PATIENCE = 240.0
 """Seconds that a client is kept waiting; most give up after 300 to 600. After that it gets the service's answer."""
-FIRST, LONGEST = 1.0, 30.0
+FIRST, LONGEST = 0.5, 30.0
 """Seconds between tries, where the service does not say when."""
 OUT_OF_MONEY = rb"(?i)insufficient_quota|billing|credit balance"
 """No wait helps against that."""
-STEP = 0.05
-"""Seconds between two runs that go on after a wait."""
+DOUBLING = 0.05
+"""Seconds after a wait in which twice as many go on."""
+COUNTED = 60.0
+"""Seconds after a wait in which calls are counted."""
 
 
 class AccountState(msgspec.Struct, frozen=True, kw_only=True):
     until: float = 0.0
     """No one asks before this time, in seconds since 1970."""
-    next: float = 0.0
-    """When the next one of those that waited may ask."""
+    row: int = 0
+    """How many have asked after that, or will."""
+    answered: int = 0
+    """How many of them the service has answered."""
+    at_once: int = 0
+    """How many were answered after the wait before: these and half as many again need not wait any longer."""
     refused: int = 0
-    """How often the service has refused in a row."""
+    """How often in a row the service has refused a call that was made after the refusal before it."""
     refused_at: float = 0.0
 
 
@@ -52,44 +60,60 @@ class AccountGovernor:
         """Wait until this account may be asked; `announce`: until when, if that is not now."""
         began = time.time()
         while (state := STATE.load_whole(self._path)) is not None and time.time() < began + PATIENCE:
-            if max(state.until, state.next) <= time.time() or state.until - time.time() > PATIENCE:
+            if not -COUNTED < state.until - time.time() < PATIENCE or _set_back(state):
                 return  # also when no client waits that long: it gets the service's own answer
-            mine = await asyncio.to_thread(self._place)
+            mine = await asyncio.to_thread(self._take_place)
             if mine > time.time() + 1:
                 announce(mine)
-            await asyncio.sleep(max(0.0, min(mine - time.time(), PATIENCE)))
+            await asyncio.sleep(max(0.0, mine - time.time()))
             now = STATE.load_whole(self._path)
             if now is None or now.until <= time.time():
                 return
 
-    def _place(self) -> float:
-        """Take the next place in the row."""
+    def _take_place(self) -> float:
         with STATE.locked(self._path):
             state = STATE.load_whole(self._path) or AccountState()
-            mine = max(state.until, state.next, time.time())
-            STATE.save(self._path, msgspec.structs.replace(state, next=mine + STEP))
-            return mine
+            STATE.save(self._path, msgspec.structs.replace(state, row=state.row + 1))
+            return _place(state)
 
-    def refused(self, status: int, headers: Mapping[str, str], body: bytes, waited: float) -> float | None:
+    def refused(
+        self, status: int, headers: Mapping[str, str], body: bytes, waited: float, asked_at: float
+    ) -> float | None:
         """Note an answer that is an error. Returns the seconds after which the call is made again; None: it is not."""
         if status not in STATUSES or re.search(OUT_OF_MONEY, body):
             return None
         asked = retry_after(headers, time.time())
         with STATE.locked(self._path):
-            state = STATE.load_whole(self._path) or AccountState()
+            state, now = STATE.load_whole(self._path) or AccountState(), time.time()
             refused = state.refused + 1
             wait = asked if asked is not None else min(LONGEST, FIRST * 2.0 ** min(refused - 1, 10))
-            now = time.time()
-            until = max(state.until, now + wait)
-            made = AccountState(until=until, next=max(until, state.next), refused=refused, refused_at=now)
-            STATE.save(self._path, made)
+            if asked_at >= state.refused_at:
+                state = AccountState(until=max(state.until, now + wait), at_once=state.answered, refused=refused)
+            elif asked is not None and now + asked > state.until + 1:  # else both were under way: that is one refusal
+                state = msgspec.structs.replace(state, until=now + asked)
+            STATE.save(self._path, msgspec.structs.replace(state, refused_at=max(now, state.refused_at)))
         return None if headers.get("x-should-retry") == "false" or waited + wait > PATIENCE else wait
 
     def succeeded(self, asked_at: float) -> None:
         """Note that a call was answered which was made at this time: what was refused before that counts no more."""
-        if STATE.load_whole(self._path) is None:
+        state = STATE.load_whole(self._path)
+        if state is None or state.until < time.time() - COUNTED:
             return
         with STATE.locked(self._path):
-            state = STATE.load_whole(self._path)
-            if state is not None and state.refused and state.refused_at <= asked_at:
-                STATE.save(self._path, AccountState(next=state.next if state.until <= asked_at else 0.0))
+            state = STATE.load_whole(self._path) or AccountState()
+            if asked_at < state.refused_at:
+                state = msgspec.structs.replace(state, at_once=state.at_once + 1)
+            else:
+                until = min(state.until, asked_at)  # it was made although others wait, so these need not
+                state = msgspec.structs.replace(state, until=until, answered=state.answered + 1, refused=0)
+            STATE.save(self._path, state)
+
+
+def _place(state: AccountState) -> float:
+    """When the next one may ask."""
+    return state.until + DOUBLING * math.log2(1 + max(0, state.row - state.at_once * 3 // 2))
+
+
+def _set_back(state: AccountState) -> bool:
+    """Whether the clock was: then no one knows how long that wait still is."""
+    return state.refused_at > time.time() + 1

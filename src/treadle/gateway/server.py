@@ -313,7 +313,9 @@ class ModelGateway(Passage):
                     await self._stream(response, asked, call, began, http, writer)
                     return
                 error = await response.beginning(LARGEST_ERROR)
-                again = self._governor.refused(response.status, response.headers, error, waited) if call else None
+                again = None
+                if call is not None:
+                    again = self._governor.refused(response.status, response.headers, error, waited, asked_at)
                 if again is None:
                     self._record(asked, response, error, whole=True, unpacked=True)
                     await self._fail(response, error, http, writer)

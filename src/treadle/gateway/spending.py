@@ -15,7 +15,7 @@ import msgspec
 from treadle.errors import BudgetExceeded
 from treadle.events import Usage
 from treadle.session import Limits
-from treadle.sessions.totals import Totals
+from treadle.sessions.totals import Totals, price_of
 from treadle.wire.models.families import AskedCall, letters, with_output_limit
 
 LETTERS = 4
@@ -55,7 +55,7 @@ class Spending:
             usage = msgspec.structs.replace(usage, cost_usd=self._costs(usage))
         self._last[usage.model] = usage.prompt_tokens
         self.spent = self.spent.plus(usage)
-        self.known_cost += Totals().plus(usage).cost_usd or 0.0
+        self.known_cost += price_of(usage) or 0.0
         return usage
 
     @property

@@ -66,7 +66,7 @@ from treadle.session import (
     TurnId,
 )
 from treadle.sessions import abilities
-from treadle.sessions.totals import Totals, over, unmetered
+from treadle.sessions.totals import Totals, over, price_of, unmetered
 from treadle.wire.common.jsontext import repaired
 
 # What a log of internals (`TREADLE_LOG`) says about an event: what happened and who decided, never what was said.
@@ -397,6 +397,7 @@ class BaseSession(ABC):
         """What a turn may take and the session may spend; set by the one who opens the session of an outside agent."""
         self.spent = Totals()
         """What all turns have used, as the agent reports it."""
+        self._known_usd = 0.0
         self._unmetered = ""
         """What was said to be missing there."""
 
@@ -570,9 +571,10 @@ class BaseSession(ABC):
     def _spend(self, usage: Usage) -> None:
         """Count what a model call used, and stop the turn when that exceeds a limit."""
         self.spent = self.spent.plus(usage)
+        self._known_usd += price_of(usage) or 0.0
         turn = self._current
         if turn is not None and turn.limit is not None and turn.exceeded is None:
-            turn.exceeded = over(self.limits, self.spent)
+            turn.exceeded = over(self.limits, self.spent, self._known_usd)
             if turn.exceeded is not None and not turn.limit.expired():
                 turn.limit.reschedule(asyncio.get_running_loop().time())
 
@@ -667,6 +669,8 @@ class BaseSession(ABC):
         if missing and missing != self._unmetered:
             self._unmetered = missing
             message = f"{self._info.name} reported no {missing} in this turn, so that limit was not enforced"
+            if self._known_usd and missing == "costs":
+                message = f"{self._info.name} has not reported the cost of all calls: that limit counts the others only"
             self.emit(Warned(message=message, code="not_enforced"))
         return ended
 

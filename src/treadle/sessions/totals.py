@@ -26,6 +26,11 @@ from treadle.events import (
 from treadle.session import Limits
 
 
+def price_of(usage: Usage) -> float | None:
+    """A negative price is unknown: with it, a budget would never be reached."""
+    return usage.cost_usd if usage.cost_usd is not None and 0 <= usage.cost_usd < math.inf else None
+
+
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
     """Token buckets that do not overlap. `cost_usd` is None as soon as one call's price is unknown."""
 
@@ -80,25 +85,25 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def plus(self, usage: Usage) -> Totals:
-        # A negative price is ignored: with it, a budget would never be reached.
-        priced = usage.cost_usd is not None and 0 <= usage.cost_usd < math.inf
-        unknown = not priced or (self.calls > 0 and self.cost_usd is None)
+        cost = price_of(usage)
+        unknown = cost is None or (self.calls > 0 and self.cost_usd is None)
         return Totals(
             input_tokens=self.input_tokens + usage.input_tokens,
             output_tokens=self.output_tokens + usage.output_tokens,
             cache_read_tokens=self.cache_read_tokens + usage.cache_read_tokens,
             cache_write_tokens=self.cache_write_tokens + usage.cache_write_tokens,
             reasoning_tokens=self.reasoning_tokens + usage.reasoning_tokens,
-            cost_usd=None if unknown else (self.cost_usd or 0.0) + (usage.cost_usd or 0.0),
+            cost_usd=None if unknown else (self.cost_usd or 0.0) + (cost or 0.0),
             calls=self.calls + 1,
             estimated=self.estimated or usage.source == "estimate",
         )
 
 
-def over(limits: Limits, spent: Totals) -> BudgetExceeded | None:
-    """The error of a session that has used more than its limits on money and tokens allow."""
-    if limits.max_cost_usd is not None and (spent.cost_usd or 0) > limits.max_cost_usd:
-        return BudgetExceeded(f"{spent.cost_usd:.4f} USD are spent, {limits.max_cost_usd:g} were allowed")
+def over(limits: Limits, spent: Totals, known_usd: float) -> BudgetExceeded | None:
+    """The error of a session that has used more than its limits on money and tokens allow. `known_usd`: what the calls
+    cost together whose price is known; the others do not end the limit on these."""
+    if limits.max_cost_usd is not None and known_usd > limits.max_cost_usd:
+        return BudgetExceeded(f"{known_usd:.4f} USD are spent, {limits.max_cost_usd:g} were allowed")
     if limits.max_tokens is not None and spent.total_tokens > limits.max_tokens:
         return BudgetExceeded(f"{spent.total_tokens} tokens are used, {limits.max_tokens} were allowed")
     return None
