@@ -36,17 +36,15 @@ $(VENV)/.locked: pyproject.toml .ci/locked.txt
 	@touch $(VENV)/.installed && touch $(VENV)/.ready && touch $@
 
 demo: $(VENV)/$(if $(LOCKED),.locked,.installed)
-	@$(if $(filter local,$(MODEL)),$(PIP) -e '.[local]' && $(BIN)/treadle models pull)
 	@$(BIN)/treadle demo $(if $(ONE),--one) $(if $(MODEL),--model $(MODEL))
 	@echo
 	@echo "The program is $(abspath $(BIN))/treadle. In a repository of your own, type:"
 	@echo "    $(abspath $(BIN))/treadle"
 
-# How good the agent is: make eval MODEL=local, or MODEL=anthropic:... with a key; SET=tiny|small|medium|all, REPEAT=3,
-# AGENT=claude, AGAINST=small=off (run two configurations in turn and compare them), OUT=file.json.
+# How good the agent is: make eval MODEL=anthropic:... with a key, or MODEL=ollama:...; SET=tiny|small|medium|all, REPEAT=3,
+# AGENT=claude, AGAINST=brief=delta (run two configurations in turn and compare them), OUT=file.json.
 eval: setup
-	@$(if $(filter local,$(or $(MODEL),$(if $(AGENT),,local))),$(PIP) -e '.[local]' && $(BIN)/treadle models pull)
-	@$(BIN)/python -m evals run --agent $(or $(AGENT),native) $(if $(AGENT),$(if $(MODEL),--model $(MODEL)),--model $(or $(MODEL),local)) \
+	@$(BIN)/python -m evals run --agent $(or $(AGENT),native) $(if $(MODEL),--model $(MODEL)) \
 		--tasks $(or $(SET),tiny) --repeat $(or $(REPEAT),1) $(if $(AGAINST),--against $(AGAINST)) $(if $(OUT),--out $(OUT))
 
 # What carrying goals out takes, in five ways: with the scripted model what is sent is measured exactly; MODEL=anthropic:... with a key.

@@ -15,8 +15,7 @@ from treadle.errors import ConfigError, TreadleError
 
 OPTIONS = {
     "agent": "the agent: native, or any that `treadle agents` lists",
-    "model": "the model, as for `treadle --model`; `local` needs no key",
-    "small": "the profile for small models: on, off, or parts to leave out (--small=-caps,-vary)",
+    "model": "the model, as for `treadle --model`",
     "brief": "give each task as a brief: verbatim (the whole plan) or delta (only what it needs)",
     "system": "a file whose text is the system prompt",
 }
@@ -135,16 +134,15 @@ async def _all(
 ) -> list[list[Attempt]]:
     """Task by task, with the configurations in turn: other load on the machine then affects both alike."""
     done: list[list[Attempt]] = [[] for _ in configurations]
-    async with running.kept_loaded([one.model for one in configurations]):
-        for number in range(1, repeat + 1):
-            for task in tasks:
-                for which, configuration in enumerate(configurations):
-                    transcript = _path(out, which).with_suffix("") / f"{task.name}-{number}.txt"
-                    made = await running.attempt(task, configuration, number, transcript)
-                    done[which].append(made)
-                    _tell(made, configuration if len(configurations) > 1 else None)
-                    # it survives an interruption
-                    Results.of(configuration, done[which]).save(_path(out, which))
+    for number in range(1, repeat + 1):
+        for task in tasks:
+            for which, configuration in enumerate(configurations):
+                transcript = _path(out, which).with_suffix("") / f"{task.name}-{number}.txt"
+                made = await running.attempt(task, configuration, number, transcript)
+                done[which].append(made)
+                _tell(made, configuration if len(configurations) > 1 else None)
+                # it survives an interruption
+                Results.of(configuration, done[which]).save(_path(out, which))
     return done
 
 

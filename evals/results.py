@@ -21,8 +21,6 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     agent: str = "native"
     model: str = ""
-    small: str = ""
-    """The profile for small models: on, off, parts to leave out as in `-caps`; empty: decided by the model."""
     brief: str = ""
     """How the task is given: by itself, or inside a plan as a `verbatim` or a `delta` brief."""
     system: str = ""

@@ -3,8 +3,6 @@
 import os
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 from evals.briefs import told
@@ -85,7 +83,6 @@ def spec(task: Task, configuration: Configuration, repository: Path) -> SessionS
         limits=Limits(max_iterations=task.iterations, max_seconds=task.seconds),
         start=Start(persist=False),
         trusted=True,
-        extra={"small": configuration.small} if configuration.small else {},
     )
 
 
@@ -95,22 +92,3 @@ def keep(path: Path, task: Task, events: list[AnyEvent]) -> None:
 
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"# {task.name}\n\n{task.prompt}\n\n{written(events)}\n")
-
-
-@asynccontextmanager
-async def kept_loaded(models: list[str]) -> AsyncIterator[None]:
-    """Local models stay in memory between tasks, as they would for a person who works on."""
-    from treadle.agent.providers.local.models import find, hold
-    from treadle.agent.providers.names import choose, model_settings
-    from treadle.settings import config
-
-    settings = model_settings(config.load(os.getcwd()).settings.models)
-    held = []
-    for model in models:
-        if model.partition(":")[0] == "local":
-            held.append(hold(find(choose(model, os.environ, settings)[1]), settings.local))
-    try:
-        yield
-    finally:
-        for server in held:
-            await server.release()

@@ -12,7 +12,6 @@ PROVIDES = {
     "schema": "jsonschema_rs",
     "screen": "pyghostty",
     "fleet": "nats",
-    "local": "xllamacpp",
 }
 """Optional part -> the module by which one sees that it is installed."""
 
@@ -37,27 +36,6 @@ def argv_adding(*extras: str) -> list[str]:
         wanted = [extra for extra in PROVIDES if extra in extras or has(extra)]
         return [*(["uv", "tool"] if tool == "uv" else ["pipx"]), "install", "--force", _requirement(wanted)]
     return [sys.executable, "-m", "pip", "install", _requirement(list(extras))]
-
-
-def argv_beside(extra: str) -> list[str]:
-    """Adds only the packages of an optional part, so that the program that runs keeps its files, where the tool can."""
-    tool, packages = _tool(), _packages(extra)
-    if tool == "uv" or not packages:
-        return argv_adding(extra)
-    return [*(["pipx", "inject", "treadle"] if tool == "pipx" else [sys.executable, "-m", "pip", "install"]), *packages]
-
-
-def _packages(extra: str) -> list[str]:
-    """What the part needs by itself, without this mark of the part that the package's metadata add to each line."""
-    import re
-    from importlib.metadata import PackageNotFoundError, requires
-
-    try:
-        lines = requires("treadle") or []
-    except PackageNotFoundError:
-        return []
-    mark = re.compile(rf"( and|;) extra == ['\"]{extra}['\"]$")
-    return [mark.sub("", line) for line in lines if mark.search(line)]
 
 
 def _tool() -> str:

@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 
 from treadle.agent.native import NativeAgent
-from treadle.agent.providers.known import SmallProfile
 from treadle.agent.providers.names import ModelSettings, resolve
-from treadle.agent.providers.small import SmallModel
 from treadle.agent.session import NativeSession
 from treadle.agent.toolbox import EditFormat, about_replacing, edit_format
 from treadle.errors import ConfigError
@@ -40,9 +38,8 @@ def test_the_table_names_how_each_family_edits(model: str, wanted: EditFormat) -
     assert edit_format(resolve(f"chat:{model}", ENV, ModelSettings()), None) == wanted
 
 
-def test_a_small_model_has_its_own_way_and_a_setting_goes_first() -> None:
+def test_a_setting_goes_first() -> None:
     provider = resolve("chat:gpt-5", ENV, ModelSettings())
-    assert edit_format(SmallModel(provider, SmallProfile(), "."), None) == "small"
     assert (edit_format(provider, "replace"), edit_format(provider, "auto")) == ("replace", "patch")
     with pytest.raises(ConfigError, match="edits is 'magic'"):
         edit_format(provider, "magic")
@@ -58,14 +55,14 @@ async def session(tmp_path: Path, model: str, **more: Any) -> NativeSession:
 async def offered(tmp_path: Path, model: str, **more: Any) -> tuple[set[str], bool]:
     opened = await session(tmp_path, model, **more)
     try:
-        return set(opened.info.tools) & {"edit_file", "multi_edit", "apply_patch"}, "apply_patch" in opened.system()
+        return set(opened.info.tools) & {"edit_file", "apply_patch"}, "apply_patch" in opened.system()
     finally:
         await opened.close()
 
 
 async def test_a_session_offers_what_suits_its_model_and_its_prompt_says_so(tmp_path: Path) -> None:
     assert await offered(tmp_path, "gpt-5") == ({"apply_patch"}, True)
-    assert await offered(tmp_path, "claude-sonnet-5") == ({"edit_file", "multi_edit"}, False)
+    assert await offered(tmp_path, "claude-sonnet-5") == ({"edit_file"}, False)
     assert await offered(tmp_path, "m", extra={"edits": "patch"}) == ({"apply_patch"}, True)
 
 
@@ -85,6 +82,6 @@ async def test_a_list_of_tools_is_offered_as_it_was_given(tmp_path: Path) -> Non
 async def test_where_hooks_or_rules_look_at_a_tools_name_text_is_replaced(tmp_path: Path) -> None:
     async def judge(use: object) -> None: ...
 
-    assert (await offered(tmp_path, "gpt-5", program=OwnProgram(pre_tool=judge)))[0] == {"edit_file", "multi_edit"}
-    assert (await offered(tmp_path, "gpt-5", rules=Rules(deny=("edit_file(x)",))))[0] == {"edit_file", "multi_edit"}
+    assert (await offered(tmp_path, "gpt-5", program=OwnProgram(pre_tool=judge)))[0] == {"edit_file"}
+    assert (await offered(tmp_path, "gpt-5", rules=Rules(deny=("edit_file(x)",))))[0] == {"edit_file"}
     assert not about_replacing(Rules(deny=("Edit(x)", "Write(.env)"))), "these are about writing, by whatever tool"

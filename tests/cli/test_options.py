@@ -93,8 +93,6 @@ def settings(text: str) -> None:
         ({"session_id": "s", "resume": "x", "fork_session": True}, "start.id", "s"),
         ({"session_id": "s", "name": "n"}, "start.name", "n"),
         ({"dangerously_skip_permissions": True, "permission_mode": "plan"}, "mode", "yolo"),
-        ({"small": True}, "extra", {"small": "on"}),
-        ({"small": False}, "extra", {"small": "off"}),
         ({"autocompact": "200k"}, "extra", {"context_tokens": 200_000}),
         ({"autocompact": "auto"}, "extra", {}),
         ({"trust": True}, "trusted", True),
@@ -173,7 +171,7 @@ def test_the_mode_of_the_settings_counts_before_the_default() -> None:
         ({"model": "x"}, {"TREADLE_AGENT": "codex"}, "codex", ""),
         ({}, {"TREADLE_AGENT": "codex", "TREADLE_MODEL": "openai:x"}, "codex", ""),
         ({"model": "anthropic:x"}, {}, "native", ""),
-        ({"model": "local"}, {"TREADLE_AGENT": "codex"}, "native", ""),
+        ({"model": "ollama"}, {"TREADLE_AGENT": "codex"}, "native", ""),
         ({}, {"TREADLE_MODEL": "openai:x"}, "native", ""),
         ({"agent": "claude", "model": "anthropic:x"}, {}, "claude", ""),
     ],
@@ -237,7 +235,7 @@ def typed(*words: str) -> RunOptions:
 
 FLAGS = [
     *("dangerously_skip_permissions", "strict_mcp_config", "bare", "disable_slash_commands", "restricted"),
-    *("safe_mode", "fork_session", "no_session_persistence", "trust", "small", "sandbox"),
+    *("safe_mode", "fork_session", "no_session_persistence", "trust", "sandbox"),
 ]
 
 
@@ -249,7 +247,7 @@ def test_a_flag_sets_what_it_names_and_nothing_else(name: str) -> None:
 
 def test_what_is_typed_is_taken_whole(tmp_path: Path) -> None:
     assert typed() == RunOptions(agent="native") and typed("-c").continue_last and typed("-r", "x").resume == "x"
-    assert typed("--no-sandbox").sandbox is False and typed("--no-small").small is False
+    assert typed("--no-sandbox").sandbox is False
     words = ["--allowedTools", "A", "--allowed-tools", "B", "--disallowedTools", "C", "--disallowed-tools", "D"]
     found = typed(*words, "--denied-tools", "E", "--add-dir", "/", "--add-dir", "/tmp", "--plugin-dir", "/")
     assert (found.allowed_tools, found.denied_tools, found.add_dir) == (("A", "B"), ("C", "D", "E"), ("/", "/tmp"))

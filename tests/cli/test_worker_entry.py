@@ -92,8 +92,8 @@ class Replay:
 def test_the_worker_answers_as_recorded(name: str, piece: int | None, tmp_path: Path) -> None:
     transcript = WORKER[name]
     (tmp_path / "model.toml").write_text(transcript.model or 'loop = true\n[[reply]]\ntext = "ok"\n')
-    # On a slow machine a heartbeat could come in between; a tiny window alone is taken for that of a small model.
-    quiet = {"HEDDLE_HEARTBEAT_INTERVAL": "600000", "TREADLE_SMALL": "0"}
+    # On a slow machine a heartbeat could come in between.
+    quiet = {"HEDDLE_HEARTBEAT_INTERVAL": "600000"}
     with WorkerProcess(tmp_path, quiet | transcript.env) as worker:
         Replay(transcript, worker, piece).run()
 

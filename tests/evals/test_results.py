@@ -19,10 +19,10 @@ def attempt(task: str, passed: bool, number: int = 1, tokens: int = 100) -> Atte
 
 
 def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
-    results = Results.of(Configuration(model="local", small="-caps"), [attempt("a", True)])
+    results = Results.of(Configuration(model="m", brief="delta"), [attempt("a", True)])
     results.save(tmp_path / "deep" / "r.json")
     assert load(tmp_path / "deep" / "r.json") == results
-    assert results.configuration.label == "agent=native model=local small=-caps" and results.cores > 0
+    assert results.configuration.label == "agent=native model=m brief=delta" and results.cores > 0
 
 
 def test_what_holds_no_results_is_refused(tmp_path: Path) -> None:
@@ -35,8 +35,8 @@ def test_what_holds_no_results_is_refused(tmp_path: Path) -> None:
             load(path)
 
 
-def results(small: str, *attempts: object) -> Results:
-    return Results.of(Configuration(model="m", small=small), attempts)  # type: ignore[arg-type]
+def results(brief: str, *attempts: object) -> Results:
+    return Results.of(Configuration(model="m", brief=brief), attempts)  # type: ignore[arg-type]
 
 
 def test_a_table_has_each_task_and_the_total_and_says_why_one_failed() -> None:
@@ -55,9 +55,9 @@ def test_repeated_runs_of_several_tasks_are_drawn_by_task() -> None:
 
 def test_a_comparison_is_in_pairs_and_counts_tokens_only_where_both_passed() -> None:
     one = results("", attempt("a", True, tokens=100), attempt("b", True, tokens=900), attempt("c", True))
-    two = results("off", attempt("a", True, tokens=50), attempt("b", False, tokens=1), attempt("d", True))
+    two = results("delta", attempt("a", True, tokens=50), attempt("b", False, tokens=1), attempt("d", True))
     text = comparison(one, two)
-    assert "A: agent=native model=m" in text and "B: agent=native model=m small=off" in text
+    assert "A: agent=native model=m" in text and "B: agent=native model=m brief=delta" in text
     assert "passed: A 2, B 1 of 2 tasks; B - A = -50 points" in text
     assert "B better on 0, worse on 1" in text
     assert "(1 tasks that both passed): B / A = 0.50" in text

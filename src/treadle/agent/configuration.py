@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from treadle.agent.messages import Provider
-from treadle.agent.providers.known import chosen, small_persona
 from treadle.agent.providers.names import ModelSettings, key_source, model_settings, resolve
 from treadle.errors import ConfigError
 from treadle.policy.environment import given, inherited, reduced
@@ -65,25 +64,17 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         return f"ignored, because this project is not trusted (`treadle trust`): {what}"
 
     def provider(self, model: str | None) -> Provider:
-        """The provider, with the profile for small models around it if that was asked for or the model is small."""
         env = self.env
         if "give_up_after" in self.spec.extra:  # what was typed counts, not the environment
             env = {name: value for name, value in env.items() if name != "TREADLE_RETRY_SECONDS"}
         if model is not None and self.settings.model:  # a short name without a mapping stands for this
             env = {**env, "TREADLE_MODEL": env.get("TREADLE_MODEL") or self.settings.model}
         try:
-            provider = resolve(model, env, self._models())
+            return resolve(model, env, self._models())
         except ConfigError as error:
             if model is None or model != self.settings.model or model == self.spec.model:
                 raise
             raise type(error)(f"{error.message} (the model is set in {self.model_from})", hint=error.hint) from None
-        small = self.spec.extra.get("small", self.settings.small)
-        profile = chosen(small, provider.name, provider.model, provider.context_window)
-        if profile is None:
-            return provider
-        from treadle.agent.providers.small import SmallModel
-
-        return SmallModel(provider, profile, self.spec.cwd)
 
     def _models(self) -> ModelSettings:
         """With how often and how long a failing service is asked again, where that was said for this session."""
@@ -95,9 +86,10 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
             retry = msgspec.structs.replace(retry, patience=seconds, reset_patience=seconds)
         return msgspec.structs.replace(self.models, retry=retry)
 
-    def persona(self, provider: Provider) -> str | None:
-        """The system prompt that was given, or is for small models; None: our usual one."""
-        return self.spec.instructions.system or self.settings.system_prompt or small_persona(provider)
+    @property
+    def persona(self) -> str | None:
+        """The system prompt that was given; None: our usual one."""
+        return self.spec.instructions.system or self.settings.system_prompt
 
     def window(self, provider: Provider) -> int | None:
         """How many tokens a conversation may have: what the model takes, or less if that was asked for."""

@@ -72,19 +72,14 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     messages: tuple[ChatMessage, ...]
     tools: tuple[ToolSchema, ...] = ()
     max_output_tokens: int | None = None
-    temperature: float | None = None
     reasoning: Effort | None = None
     """How hard to think; None leaves it to the service."""
     thinking_tokens: int | None = None
     """The most tokens of thinking, where the service accepts a number; 0 means none."""
     cache_key: str = ""
     """The same for all requests of a conversation, for services that find their cache by it."""
-    schema: dict[str, Any] | None = None
-    """JSON Schema that the text of the reply must fit, where the service can enforce it."""
     images: dict[str, bytes] = {}
     """The bytes of the images that the messages name; an image that is missing here is not shown."""
-    cached: bool = True
-    """Whether the service may cache what it reads for the next request, where it can be told."""
 
 
 # What the loop asks of a model provider: stream one reply.

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from treadle.agent.providers.local.models import fetched
 from treadle.agent.providers.names import VENDORS, model_settings
 from treadle.agent.stored_sessions import list_sessions
 from treadle.session import ModelMenu, OfferedModel
@@ -13,12 +12,11 @@ MOST = 50
 
 
 def own_models(settings: Settings, env: Mapping[str, str]) -> tuple[str, ...]:
-    """Those of the settings, of the services whose keys are set, and of this machine."""
+    """Those of the settings, and of the services whose keys are set."""
     models = model_settings(settings.models)
     chosen = [env.get("TREADLE_MODEL") or settings.model or ""]
     keys = [f"{name}:{vendor.default}" for name, vendor in VENDORS.items() if vendor.key and env.get(vendor.key)]
-    local = [f"local:{record.name}" for record in fetched()]
-    return tuple(dict.fromkeys(name for name in (*chosen, *models.aliases, *keys, *local) if name))[:MOST]
+    return tuple(dict.fromkeys(name for name in (*chosen, *models.aliases, *keys) if name))[:MOST]
 
 
 def menu_of(current: str, cwd: str, settings: Settings, env: Mapping[str, str]) -> ModelMenu:

@@ -33,7 +33,6 @@ from treadle.agent.messages import (
 )
 from treadle.agent.permissions import Permissions
 from treadle.agent.project import mentioned, read_text
-from treadle.agent.providers.known import small_tools
 from treadle.agent.tasks import AgentType, Groups, Tasks, child_spec, kinds
 from treadle.agent.toolbox import WORDS, EditFormat, Registry, ServersChanged, Toolbox, suited
 from treadle.agent.tools.base import ALLOW_PRIVATE, DEFERRED, FOUND, AnyTool, ToolContext, writing_freely
@@ -155,8 +154,8 @@ LEFT_OUT = {"node_modules", "target", "dist", "build", "__pycache__", "venv", "v
 
 
 def for_prompt(configuration: Configuration, provider: Provider, hidden: Callable[[str], bool]) -> str:
-    """It belongs to our own prompt: one that was given, or is for small models, stands without it."""
-    ours = configuration.persona(provider) is None and configuration.spec.instructions.uses("project")
+    """It belongs to our own prompt: one that was given stands without it."""
+    ours = configuration.persona is None and configuration.spec.instructions.uses("project")
     return overview(configuration.spec.cwd, hidden) if ours else ""
 
 
@@ -376,7 +375,7 @@ class NativeSession(BaseSession):
             **self.for_hooks(),
             **started,
         )
-        self.toolbox = Toolbox(configuration, usual=small_tools(provider), edits=self._edits, **started)
+        self.toolbox = Toolbox(configuration, edits=self._edits, **started)
         self._knowledge = ""
         self._skills: list[project.Skill] = []
         self._agents: list[AgentType] = []
@@ -590,7 +589,7 @@ class NativeSession(BaseSession):
         return build(
             cwd=self.spec.cwd,
             mode=self.mode,
-            persona=self.configuration.persona(self.provider),
+            persona=self.configuration.persona,
             knowledge=self._knowledge,
             skills=project.offer(self._skills),
             append=f"{self._style}\n\n{more}".strip(),

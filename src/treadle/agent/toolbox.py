@@ -21,7 +21,6 @@ import msgspec
 from treadle.agent.configuration import Configuration
 from treadle.agent.hooks import ProgramTool
 from treadle.agent.messages import Provider, ToolSchema
-from treadle.agent.providers.known import small_tools
 from treadle.agent.tasks import AgentType
 from treadle.agent.tools import BUILTIN, INSTEAD, TOOLS
 from treadle.agent.tools.base import AnyArgs, AnyTool, ToolContext
@@ -49,7 +48,6 @@ ALIASES = {
         "read_file": "read view viewfile openfile cat readfiles",
         "write_file": "write createfile writetofile savefile create",
         "edit_file": "edit strreplace replace replaceinfile strreplaceeditor searchreplace",
-        "multi_edit": "multiedit",
         "glob": "findfiles filesearch",
         "grep": "search searchfiles searchfilecontent ripgrep rg codesearch",
         "web_fetch": "fetch fetchurl",
@@ -425,16 +423,15 @@ def _not_null(node: dict[str, Any]) -> dict[str, Any]:
 
 # What suits a family of models, by a table: names are all there is to go by.
 
-EditFormat: TypeAlias = Literal["replace", "patch", "small"]
-"""How files are edited: a text by another (`edit_file`), a patch over files (`apply_patch`), or as the profile for
-small models has it, which prefers whole files and repairs what almost fits."""
+EditFormat: TypeAlias = Literal["replace", "patch"]
+"""How files are edited: a text by another (`edit_file`), or a patch over files (`apply_patch`)."""
 
 EDITS: tuple[tuple[str, EditFormat], ...] = (
     (r"\b(gpt-3|gpt-4(?!\.1))", "replace"),
     (r"\b(gpt-(oss|4\.1|[5-9])|o[34]\b|codex)", "patch"),
 )
 """The first row whose pattern is in the name counts; all others replace text, as Claude models are trained to."""
-REPLACING, PATCHING = ("edit_file", "multi_edit"), "apply_patch"
+REPLACING, PATCHING = ("edit_file",), "apply_patch"
 WORDS = {"patch": "Change files with apply_patch, also to make or remove them."}
 """What the system prompt says in place of its words about edit_file."""
 
@@ -442,7 +439,7 @@ WORDS = {"patch": "Change files with apply_patch, also to make or remove them."}
 def about_replacing(rules: Rules) -> bool:
     """Whether a rule names one of the tools that a patch would stand for, and so would not be obeyed."""
     named = {plain_name(rule.partition("(")[0].strip()) for rule in (*rules.deny, *rules.ask)}
-    return bool(named & {"editfile", "multiedit", "writefile"})
+    return bool(named & {"editfile", "writefile"})
 
 
 def edit_format(provider: Provider, setting: str | None) -> EditFormat:
@@ -451,8 +448,6 @@ def edit_format(provider: Provider, setting: str | None) -> EditFormat:
         raise ConfigError(f"edits is {setting!r}", hint="write auto, replace or patch")
     if setting in ("replace", "patch"):
         return cast(EditFormat, setting)
-    if small_tools(provider) is not None:
-        return "small"
     name = provider.model.lower().replace("_", "-")
     return next((wanted for pattern, wanted in EDITS if re.search(pattern, name)), "replace")
 
@@ -482,18 +477,16 @@ class Toolbox:
         self,
         configuration: Configuration,
         *,
-        usual: tuple[str, ...] | None = None,
         edits: Callable[[], EditFormat] = lambda: "replace",
         env: Mapping[str, str],
         warn: Callable[[str], None],
         confinement: Callable[[], Confinement | None],
     ) -> None:
-        """`usual`: the tools to offer by default; None means all of them."""
         spec, settings = configuration.spec, configuration.settings
         self._configuration = configuration
         self.edits = edits
         self._warn = warn
-        asked = next((names for names in (spec.tools.offered, settings.tools) if names is not None), usual)
+        asked = next((names for names in (spec.tools.offered, settings.tools) if names is not None), None)
         self.registry = builtin(asked, spec.tools.denied)
         self._as_usual = asked is None and not {*REPLACING, PATCHING, "write_file"} & set(spec.tools.denied)
         self._started: dict[str, Any] = {"env": env, "warn": warn, "confinement": confinement}

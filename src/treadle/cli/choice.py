@@ -1,29 +1,21 @@
 """Which agent and model a run uses: as given, as remembered, or as chosen from what is found on this machine."""
 
 import asyncio
-import ctypes
 import os
-import shlex
 import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from importlib import invalidate_caches
-from shutil import get_terminal_size
-from textwrap import wrap
 from typing import Literal, TypeVar
 
-import click
 import msgspec
 
 from treadle.agent.providers.http import loopback
-from treadle.agent.providers.local.models import DEFAULT, KNOWN, KnownModel, ModelRecord, fetched
 from treadle.agent.providers.names import VENDORS, ModelSettings, endpoint, model_settings, resolve
 from treadle.cli.chat.lines import TypedLines
 from treadle.cli.options import RunOptions
 from treadle.cli.render import printable
 from treadle.errors import ConfigError, NoModel, TreadleError
-from treadle.installation import adding, argv_beside, has
 from treadle.io.paths import here
 from treadle.settings import config
 from treadle.settings.edit import choose
@@ -54,9 +46,6 @@ class ListedModels(msgspec.Struct, frozen=True, kw_only=True):
 
 async def ask(name: str, settings: ModelSettings | None = None) -> ListedModels | None:
     """The models that this service offers; None when the service is not set up."""
-    if name == "local":
-        names = [record.name for record in fetched()]
-        return ListedModels(name=name, models=names) if names else None
     try:
         provider = resolve(f"{name}:any", os.environ, settings)
     except ConfigError:
@@ -72,7 +61,7 @@ async def ask(name: str, settings: ModelSettings | None = None) -> ListedModels 
         await provider.aclose()
 
 
-# Choose one of a few rows with the arrow keys, or one of a few keys. Numbers work too, and without a screen.
+# Choose one of a few rows with the arrow keys. Numbers work too, and without a screen.
 
 T = TypeVar("T")
 LEAVE = ("escape", "q", "c-c", "c-d")
@@ -118,30 +107,6 @@ async def choose_row(title: str, rows: Sequence[str], plain: bool = False) -> in
     return await app.run_async()
 
 
-async def choose_key(text: str, keys: str, plain: bool = False) -> str | None:
-    """One of these letters, or None when the person left."""
-    prompt = f"[{'/'.join(keys)}] "
-    if plain:
-        print(text)
-        return await _typed(prompt, {key: key for key in keys})
-    from prompt_toolkit.application import Application
-    from prompt_toolkit.key_binding import KeyBindings
-    from prompt_toolkit.layout import Layout, Window
-    from prompt_toolkit.layout.controls import FormattedTextControl
-
-    bound = KeyBindings()
-    for name in LEAVE:
-        bound.add(name, eager=name != "escape")(lambda event: event.app.exit(result=None))
-    for key in keys:
-        bound.add(key)(lambda event, key=key: event.app.exit(result=key))
-    width = max(20, get_terminal_size().columns)
-    lines = [part for line in text.splitlines() for part in wrap(line, width, subsequent_indent="   ") or [""]]
-    shown = "\n".join([*lines, prompt])
-    window = Window(FormattedTextControl(shown), dont_extend_height=True, wrap_lines=True)
-    app: Application[str | None] = Application(Layout(window), key_bindings=bound)
-    return await app.run_async()
-
-
 async def _numbered(title: str, rows: Sequence[str]) -> int | None:
     print(title)
     for number, row in enumerate(rows, 1):
@@ -164,73 +129,8 @@ async def _typed(prompt: str, answers: Mapping[str, T]) -> T | None:
         lines.close()
 
 
-# Fetch a model that runs on this machine, and say how far it is.
+# Nothing is set up: what to type for each way.
 
-
-async def fetch(model: str, sha256: str = "", name: str = "") -> ModelRecord:
-    """Fetch a model by its name or address; how far it is goes to stderr."""
-    from treadle.agent.providers.local.models import pull_address, pull_known
-
-    progress = DownloadBar()
-    try:
-        if "://" in model:
-            click.echo(f"{model}: it needs at least as much memory as its file is large", err=True)
-            return await pull_address(model, sha256, progress.show, name)
-        known = KNOWN.get(model)
-        if known is None:
-            raise ConfigError(f"there is no model {model!r} to fetch", hint=f"a URL, or {', '.join(KNOWN)}")
-        for record in fetched():
-            if record.name == known.name and record.sha256 == known.sha256:
-                return record
-        click.echo(_before(known), err=True)
-        return await pull_known(known, progress.show)
-    finally:
-        progress.close()
-
-
-def _before(known: KnownModel) -> str:
-    """What a person wants to know before fetching a gigabyte."""
-    extra = "" if has("local") else f"; to run it: {adding('local')}"
-    return (
-        f"{known.title}: {known.size / 1e9:.1f} GB to fetch, {known.memory / 1e9:.1f} GB of memory while it runs;"
-        f" {known.speed}{extra}"
-    )
-
-
-STEP, STEP_BYTES = 10, 100_000_000
-"""In a pipe or a log there is a line for so many percent more, or bytes where the total is not known."""
-
-
-class DownloadBar:
-    """Shows how far a download is: in one line that changes on a terminal, else in a line for every tenth."""
-
-    def __init__(self) -> None:
-        self._terminal = sys.stderr.isatty()
-        self._last = ""
-        self._steps = -1
-
-    def show(self, size: int, total: int | None) -> None:
-        text = (
-            f"{size / 1e6:,.0f} of {total / 1e6:,.0f} MB ({100 * size // total} %)"
-            if total
-            else f"{size / 1e6:,.0f} MB"
-        )
-        steps = 100 * size // total // STEP if total else size // STEP_BYTES
-        if text == self._last or not self._terminal and steps <= self._steps:
-            return
-        self._last, self._steps = text, steps
-        sys.stderr.write(f"\r{text}\033[K" if self._terminal else f"{text}\n")
-        sys.stderr.flush()
-
-    def close(self) -> None:
-        if self._last and self._terminal:
-            sys.stderr.write("\n")
-
-
-# Nothing is set up: what to type for each way, and the local model with all that it needs.
-
-OPENMP = "libgomp.so.1"
-OPENMP_HINT = "Debian, Ubuntu: apt install libgomp1; Fedora: dnf install libgomp; Alpine: apk add libgomp"
 FIRST = {"claude": "Claude Code", "codex": "Codex", "gemini": "Gemini CLI"}
 """Agents that are named to a person who does not have them; `treadle agents` lists all."""
 
@@ -252,59 +152,7 @@ def ways_in(not_yet: tuple[str, ...]) -> str:
     return "\n".join([*lines, ""])
 
 
-async def fetch_local(plain: bool = False) -> str:
-    """Install what runs local models, if it is missing, and fetch the model. Returns its name."""
-    if sys.platform == "linux" and not _loads(OPENMP):
-        await _install_openmp(plain)
-    if not has("local"):
-        await _install("local")
-    await fetch(DEFAULT)
-    say(remember("local", "native", "local"))
-    return "local"
-
-
-async def _install(extra: str) -> None:
-    argv = argv_beside(extra)
-    say(f"installing llama.cpp (34 MB), which runs it: {shlex.join(argv)}")
-    code = await _run(argv)
-    invalidate_caches()
-    if code != 0 or not has(extra):
-        raise ConfigError(f"the optional part treadle[{extra}] could not be installed", hint=shlex.join(argv))
-
-
-async def _install_openmp(plain: bool) -> None:
-    """llama.cpp needs a library that minimal systems do not have. If we may, it is installed here, after a question."""
-
-    lacks = f"llama.cpp needs {OPENMP}, which this system does not have"
-    missing = ConfigError(lacks, hint=f"{OPENMP_HINT}; then try again")
-    if shutil.which("apt-get") is None or os.geteuid() != 0:
-        raise missing
-    commands = [["apt-get", "update"], ["apt-get", "install", "-y", "libgomp1"]]
-    typed = " && ".join(map(shlex.join, commands))
-    if await choose_key(f"{lacks}.\ni  install it now: {typed}\nq  leave", "iq", plain) != "i":
-        raise missing
-    for argv in commands:
-        await _run(argv)
-    if not _loads(OPENMP):
-        raise missing
-
-
-def _loads(library: str) -> bool:
-    try:
-        ctypes.CDLL(library)
-    except OSError:
-        return False
-    return True
-
-
-async def _run(argv: list[str]) -> int:
-    from treadle.io.process.child import start
-
-    async with await start(argv, stdout=2, stderr=2) as child:
-        return await child.wait()
-
-
-# What this machine could work with right now: keys, a server, fetched models, agents that are installed.
+# What this machine could work with right now: keys, a server, agents that are installed.
 
 GREETING = 20.0
 """Seconds that an installed agent has to say whether it is signed in."""
@@ -316,7 +164,7 @@ SHOWN = 20
 class Way(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that can be used now. `name` is what `treadle models use` takes."""
 
-    kind: Literal["key", "server", "local", "agent"]
+    kind: Literal["key", "server", "agent"]
     name: str
     because: str
 
@@ -340,8 +188,8 @@ async def look(env: Mapping[str, str] | None = None) -> Found:
     env = os.environ if env is None else env
     settings = model_settings(config.load(here(), env).settings.models)
     servers, agents = await asyncio.gather(_servers(env, settings), _agents())
-    ways = (*_keys(env, settings), *servers.ways, *_local().ways, *agents.ways)
-    return Found(ways=ways, not_yet=(*servers.not_yet, *_local().not_yet, *agents.not_yet))
+    ways = (*_keys(env, settings), *servers.ways, *agents.ways)
+    return Found(ways=ways, not_yet=(*servers.not_yet, *agents.not_yet))
 
 
 def _keys(env: Mapping[str, str], settings: ModelSettings) -> list[Way]:
@@ -384,20 +232,6 @@ async def _servers(env: Mapping[str, str], settings: ModelSettings) -> Found:
     )
 
 
-def _local() -> Found:
-    here_already = [record.name for record in fetched()]
-    if here_already and not has("local"):
-        missing = f"the model {here_already[0]} is on this machine, but not what runs it: {adding('local')}"
-        return Found(not_yet=(missing,))
-    because = "on this machine, no key; small: good for short questions, not for long work"
-    return Found(
-        ways=tuple(
-            Way(kind="local", name="local" if name == DEFAULT else f"local:{name}", because=because)
-            for name in here_already
-        )
-    )
-
-
 async def _agents() -> Found:
     """The agents that are installed, greeted in an empty directory: in the project they might run its hooks."""
     from treadle.cli.agents import greeted
@@ -416,13 +250,6 @@ async def _agents() -> Found:
         else:
             not_yet.append(f"{each.name} is installed, but does not answer: {each.error}")
     return Found(ways=tuple(ways), not_yet=tuple(not_yet))
-
-
-def local_words() -> str:
-    """What a person should know before fetching the local model."""
-    known = KNOWN[DEFAULT]
-    size = f"{known.size / 1e9:.1f} GB to fetch, {known.memory / 1e9:.1f} GB of memory"
-    return f"{size}; it answers slowly, fixes small things and fails at larger ones"
 
 
 # Settle the agent and the model of a run: what was said, else what was remembered, else what is found here.
@@ -454,7 +281,7 @@ def _only(found: Found) -> Way:
         raise NoModel(f"No model is configured, and several could be used here: {names}", hint=hint)
     nearly = "".join(f"; {each}" for each in found.not_yet)
     hint = f"set a key such as ANTHROPIC_API_KEY, or see all ways with `treadle models use`{nearly}"
-    raise NoModel("No model is configured, and no key, agent, server or local model was found here", hint=hint)
+    raise NoModel("No model is configured, and no key, agent or server was found here", hint=hint)
 
 
 def _used(way: Way) -> str:
@@ -462,10 +289,11 @@ def _used(way: Way) -> str:
 
 
 async def _at_terminal(plain: bool) -> Way:
-    say("No model is configured yet; looking for keys, agents and local models...")
+    say("No model is configured yet; looking for keys, agents and servers...")
     found = await look()
     if not found.ways:
-        return await _fetched(found, plain)
+        print(printable(ways_in(found.not_yet)))
+        raise NoModel("No model is configured", hint="`treadle demo` shows it at work without one")
     if len(found.ways) == 1:
         say(_used(found.ways[0]))
         return found.ways[0]
@@ -485,13 +313,3 @@ async def pick(found: Found, plain: bool) -> Way:
     way = found.ways[number]
     say(f"{remember(way.name, way.agent, way.model)} `treadle models use` changes it.")
     return way
-
-
-async def _fetched(found: Found, plain: bool) -> Way:
-    """Nothing is usable yet: say what to type for each way, and offer to fetch the local model."""
-
-    print(printable(ways_in(found.not_yet)))
-    if await choose_key(f"l  fetch the small local model now ({local_words()})\nq  leave", "lq", plain) != "l":
-        raise NoModel("No model is configured", hint="`treadle demo` shows it at work without one")
-    name = await fetch_local(plain)
-    return Way(kind="local", name=name, because="it was fetched")

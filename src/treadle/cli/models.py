@@ -11,11 +11,10 @@ import msgspec
 from treadle.agent.providers.chat import ChatFormat
 from treadle.agent.providers.http import Endpoint, HttpProvider
 from treadle.agent.providers.known import Refreshed, keep, listed, refreshed_file
-from treadle.agent.providers.local.models import DEFAULT
 from treadle.agent.providers.names import HOW, PREFIXES, VENDORS, is_model, model_settings, resolve
 from treadle.agents import find_card, names
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.choice import ListedModels, ask, fetch, look, pick, remember, ways_in
+from treadle.cli.choice import ListedModels, ask, look, pick, remember, ways_in
 from treadle.cli.render import printable
 from treadle.errors import ConfigError, NoModel, ProviderError
 from treadle.io.paths import here
@@ -39,9 +38,9 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 def use(name: str | None, as_json: bool) -> None:
     """Choose what `treadle` and `treadle -p` use from now on: a model, a service with its default model, or an agent.
 
-    Without NAME this looks for keys, agents that are installed and signed in, a server and local models, and lets you
-    choose. The choice is kept in your settings; --model, --agent, TREADLE_MODEL and TREADLE_AGENT override it. With
-    --json, or in a pipe, it only lists what was found. Exits with 2 when there is nothing to choose.
+    Without NAME this looks for keys, agents that are installed and signed in and a server, and lets you choose. The
+    choice is kept in your settings; --model, --agent, TREADLE_MODEL and TREADLE_AGENT override it. With --json, or in a
+    pipe, it only lists what was found. Exits with 2 when there is nothing to choose.
     """
     sys.exit(run_async(_use(name, as_json)))
 
@@ -105,27 +104,26 @@ class Models(click.Group):
 
 @click.group("models", cls=Models)
 def models() -> None:
-    """List the models that can be used, choose one or an agent, or fetch one that runs on this machine.
+    """List the models that can be used, or choose one or an agent.
 
     \b
     treadle models                  what can be used right now
     treadle models anthropic        of one service alone
     treadle models use              choose what `treadle` uses from now on, among what is found here
     treadle models use anthropic    or name it: a service, a model, or an agent such as claude
-    treadle models pull             fetch a small coding model that needs no key
     treadle models refresh          fetch today's prices and context windows
     """
 
 
 @models.command("list")
-@click.argument("vendor", required=False, type=click.Choice([*VENDORS, "local"]))
+@click.argument("vendor", required=False, type=click.Choice([*VENDORS]))
 @json_option
 def list_models(vendor: str | None, as_json: bool) -> None:
     """List the models of every service that is set up, or of one.
 
     The names are what --model and TREADLE_MODEL take. Exits with 1 when there is none.
     """
-    sys.exit(run_async(_list([vendor] if vendor else [*VENDORS, "local"], as_json, asked=vendor is not None)))
+    sys.exit(run_async(_list([vendor] if vendor else [*VENDORS], as_json, asked=vendor is not None)))
 
 
 async def _list(names: list[str], as_json: bool, *, asked: bool) -> int:
@@ -180,21 +178,3 @@ async def _refresh() -> Refreshed:
     refreshed = Refreshed(at=date.today().isoformat(), source=base, models=found)
     keep(refreshed)
     return refreshed
-
-
-@models.command("pull")
-@click.argument("model", default=DEFAULT, metavar="[NAME|URL]")
-@click.option("--sha256", default="", metavar="HEX", help="What the file at a URL must hash to.")
-@click.option("--name", default="", metavar="NAME", help="What to call a model from a URL; else as the file is called.")
-@json_option
-def pull(model: str, sha256: str, name: str, as_json: bool) -> None:
-    """Fetch a model that runs on this machine, and check its hash.
-
-    Without a name, the default: a small coding model that needs no key. Interrupted, the same command goes on where it
-    stopped. Then use it: treadle --model local:NAME, or --model local for the default.
-    """
-    record = run_async(fetch(model, sha256, name))
-    if as_json:
-        show_json(record)
-    else:
-        click.echo(f"{record.name} is here; use it with --model local:{record.name}")

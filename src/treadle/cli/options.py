@@ -129,14 +129,13 @@ def sources(text: str | None) -> tuple[str, ...] | None:
     return names
 
 
-PREFIXES = ("openrouter", "anthropic", "openai", "ollama", "chat", "local", "scripted")
+PREFIXES = ("openrouter", "anthropic", "openai", "ollama", "chat", "scripted")
 """The services of our own agent, as `agent.providers.names` has them: `treadle --help` must not load that."""
 
 
 F = TypeVar("F", bound=Callable[..., Any])
 SANDBOX = "Confine commands to the working directory, or never; without it: in auto-edit and full-auto, where possible."
 PORT = click.IntRange(0, 65535)
-SMALL = "Use the profile for small models, or never; without it: by the model's name and context size."
 NETWORK = (
     "What confined commands may reach: on, off, or hosts and groups (npm, pypi, crates, go, registries), with commas; "
     "without it, in auto-edit, full-auto and orders only what a person allows."
@@ -247,7 +246,6 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     model_wire: str | None = RUN.option(MODEL_WIRE, "WAY", type=click.Choice(["gateway", "direct"]))
     record: bool = RUN.flag("Store the model calls of an outside agent, for `treadle replay`.")
     trust: bool = RUN.flag("Let this project's files widen what is allowed, this once.")
-    small: bool | None = RUN.switch(SMALL)
     as_agent: str = ""
     """The name of `--agent` if no program has it: the definition of an agent that ours shall be."""
 
@@ -304,7 +302,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         theirs = self.theirs()
         if theirs.hooks and not hooks:
             raise ConfigError("the hooks of --settings are run with -p only", hint="`treadle docs hooks-and-mcp`")
-        extra: dict[str, Any] = {} if self.small is None else {"small": "on" if self.small else "off"}
+        extra: dict[str, Any] = {}
         if self.autocompact not in (None, "auto"):
             extra["context_tokens"] = tokens(str(self.autocompact), "--autocompact")
         styled = {"output_style": theirs.output_style, "language": theirs.language, "main_agent": theirs.main_agent}

@@ -33,7 +33,7 @@ class Ability(msgspec.Struct, frozen=True, kw_only=True):
 
 _IN_PROCESS = "native and claude can"
 _SECONDS = "limit the seconds instead"
-_TUNING = ("small", "context_tokens", "output_style", "language", "retries", "give_up_after")
+_TUNING = ("context_tokens", "output_style", "language", "retries", "give_up_after")
 """What `SessionSpec.extra` may say of our own agent alone; how chat and worker use it is not asked for by a person."""
 _TOOLSETS = "native, claude and pi"
 _ALL = (
@@ -279,8 +279,8 @@ _ALL = (
     ),
     Ability(
         name="tuning",
-        what="the profile for small models, `--autocompact`, `--retries`, an output style and a language can be set",
-        refusal="takes no --small, --autocompact, --retries, --give-up-after, output style or language: only ours does",
+        what="`--autocompact`, `--retries`, an output style and a language can be set",
+        refusal="takes no --autocompact, --retries, --give-up-after, output style or language: only ours does",
         hint="leave them out, or use the agent's own settings",
         wanted=lambda spec: any(spec.extra.get(name) not in (None, "", "off") for name in _TUNING),
     ),

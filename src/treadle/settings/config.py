@@ -169,8 +169,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[str, ...] | None = None
     check_edits: bool | None = None  # whether a fast checker of the project looks at each edit; None: in the chat
     edits: str | None = None  # how our own agent edits files: replace, patch; auto or None: by the model
-    small: str | None = None
-    """The profile for small models: on, off, or the parts to leave out, as in `-caps,-vary`; None: by the model."""
     add_dirs: tuple[str, ...] = ()
     sandbox: SandboxSettings = SandboxSettings()
     network: str | None = None
@@ -234,7 +232,6 @@ ENVIRONMENT: dict[str, tuple[str, ...]] = {
     "TREADLE_MODEL_WIRE": ("model_wire",),
     "TREADLE_TOOLS": ("tools",),
     "TREADLE_EDITS": ("edits",),
-    "TREADLE_SMALL": ("small",),
     "TREADLE_MAX_ITERATIONS": ("limits", "max_iterations"),
     "TREADLE_MAX_COST_USD": ("limits", "max_cost_usd"),
     "TREADLE_MAX_TOKENS": ("limits", "max_tokens"),

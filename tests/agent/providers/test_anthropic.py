@@ -55,7 +55,6 @@ async def test_the_request_has_what_the_conversation_has() -> None:
         ),
         tools=(ToolSchema(name="bash", description="Run it.", parameters={"type": "object"}),),
         max_output_tokens=100,
-        temperature=0.5,
     )
     async with serving("anthropic", "reply=[{text='x'}]") as (provider, server):
         await collect(provider, request)
@@ -81,19 +80,18 @@ async def test_the_request_has_what_the_conversation_has() -> None:
         },
     ]
     assert sent["tools"] == [{"name": "bash", "description": "Run it.", "input_schema": {"type": "object"}}]
-    assert (sent["max_tokens"], sent["temperature"]) == (100, 0.5)
+    assert sent["max_tokens"] == 100
     assert server.asked[0].path == "/v1/messages"
     assert server.asked[0].headers["anthropic-version"] == "2023-06-01"
 
 
 def test_how_hard_to_think_is_said_in_the_words_the_model_knows() -> None:
-    request = ModelRequest(system="", messages=(), reasoning="medium", temperature=0.5)
+    request = ModelRequest(system="", messages=(), reasoning="medium")
     new, old = body(request, "claude-opus-4-7"), body(request, "claude-sonnet-4-20250514")
     assert (new["thinking"], new["output_config"]) == ({"type": "adaptive"}, {"effort": "medium"})
     assert old["thinking"] == {"type": "enabled", "budget_tokens": 12_000}
-    assert old["max_tokens"] > 12_000 and "temperature" not in old
+    assert old["max_tokens"] > 12_000
     assert body(ModelRequest(system="", messages=()), "claude-3-5-haiku-latest")["max_tokens"] == 8192
-    assert "temperature" not in body(ModelRequest(system="", messages=(), temperature=1.0), "claude-sonnet-5")
 
 
 def test_nothing_empty_is_sent_because_the_service_refuses_it() -> None:

@@ -51,7 +51,6 @@ async def test_the_request_has_what_the_conversation_has() -> None:
         ),
         tools=(BASH,),
         max_output_tokens=100,
-        temperature=0.5,
         reasoning="low",
     )
     async with serving("chat", "reply=[{text='x'}]") as (provider, server):
@@ -66,7 +65,7 @@ async def test_the_request_has_what_the_conversation_has() -> None:
     ]
     described = {"name": "bash", "description": "Run it.", "parameters": {"type": "object"}}
     assert body["tools"] == [{"type": "function", "function": described}]
-    assert (body["max_tokens"], body["temperature"], body["reasoning_effort"]) == (100, 0.5, "low")
+    assert (body["max_tokens"], body["reasoning_effort"]) == (100, "low")
     assert body["stream_options"] == {"include_usage": True}
     assert server.asked[0].path == "/v1/chat/completions"
 
@@ -154,12 +153,6 @@ def test_pieces_of_reasoning_details_become_whole_blocks() -> None:
             {"type": "reasoning.encrypted", "index": 1, "data": "z"},
         ]
     }
-
-
-def test_the_file_that_llama_cpp_names_is_not_another_model() -> None:
-    reader = ChatReader("local", "m")
-    items = reader.read([json.dumps({**delta(content="x", finish="stop"), "model": "/models/m.gguf"}).encode()])
-    assert items == [TextDelta(text="x")] and reader.reply().message.model == "m"
 
 
 def test_an_error_inside_the_stream_is_an_error() -> None:

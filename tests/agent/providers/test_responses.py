@@ -43,7 +43,6 @@ async def test_the_request_has_what_the_conversation_has() -> None:
         ),
         tools=(ToolSchema(name="bash", description="Run it.", parameters={"type": "object"}),),
         max_output_tokens=100,
-        temperature=0.5,
     )
     async with serving("openai", "reply=[{text='x'}]") as (provider, server):
         await collect(provider, request)
@@ -57,14 +56,13 @@ async def test_the_request_has_what_the_conversation_has() -> None:
     ]
     tool = {"type": "function", "name": "bash", "description": "Run it.", "parameters": {"type": "object"}}
     assert sent["tools"] == [{**tool, "strict": False}]
-    assert (sent["store"], sent["max_output_tokens"], sent["temperature"]) == (False, 100, 0.5)
+    assert (sent["store"], sent["max_output_tokens"]) == (False, 100)
     assert server.asked[0].path == "/v1/responses"
 
 
 def test_only_models_that_reason_are_asked_for_sealed_reasoning() -> None:
-    request = ModelRequest(system="", messages=(), temperature=0.1, reasoning="high")
+    request = ModelRequest(system="", messages=(), reasoning="high")
     assert body(request, "gpt-5-codex")["include"] == ["reasoning.encrypted_content"]
-    assert "temperature" not in body(request, "o4-mini")
     assert body(request, "gpt-5")["reasoning"] == {"effort": "high", "summary": "auto"}
     assert "include" not in body(request, "gpt-4.1")
 

@@ -41,7 +41,6 @@ def test_the_limits_on_the_page_are_those_of_the_code() -> None:
         "What all of them share": f"at most {toolbox.DISK_CAP >> 20} MiB",
     }.items():
         assert words in section(name), (name, words)
-    assert file_tools.Edit.__struct_fields__ == ("old_string", "new_string", "replace_all")
 
 
 async def test_the_tool_of_the_how_to_works(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from prompt_toolkit.application import create_app_session
@@ -18,12 +17,9 @@ from prompt_toolkit.output.plain_text import PlainTextOutput
 from tests.cli.chat.terminal import ChatTerminal
 from tests.cli.choosing.conftest import once, typed
 from tests.installed import treadle
-from treadle import installation
-from treadle.agent.providers.local.models import DEFAULT, KNOWN, ModelRecord, file_of, record_of
 from treadle.agent.providers.names import VENDORS
 from treadle.agent.providers.script import parse
-from treadle.cli import choice
-from treadle.cli.choice import choose_key, choose_row, settle
+from treadle.cli.choice import choose_row, settle
 from treadle.cli.models import models
 from treadle.cli.options import RunOptions
 from treadle.errors import NoModel
@@ -43,7 +39,7 @@ async def test_the_only_way_is_taken_and_named_in_a_pipe_and_at_a_terminal(
     nothing: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
-    looking = "treadle: No model is configured yet; looking for keys, agents and local models...\n"
+    looking = "treadle: No model is configured yet; looking for keys, agents and servers...\n"
     for talks, before in ((False, ""), (True, looking)):
         found = await settle(OURS, talks=talks)
         assert (found.agent, found.model) == ("native", "openai:gpt-6-sol")
@@ -76,26 +72,16 @@ async def test_of_several_a_person_picks_one_which_is_kept_and_a_script_is_refus
     assert "the server at http://127.0.0.1:9/v1: " in err and config.load(".").settings.model == "openai:gpt-6-sol"
 
 
-async def test_where_nothing_is_found_it_says_what_to_type_and_offers_the_local_model(
+async def test_where_nothing_is_found_it_says_what_to_type(
     nothing: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(NoModel, match="no key, agent, server or local model was found here") as refused:
+    with pytest.raises(NoModel, match="no key, agent or server was found here") as refused:
         await settle(OURS, talks=False)
     assert "set a key such as ANTHROPIC_API_KEY" in str(refused.value) and "; the server at http" in str(refused.value)
-    with typed("q\n"), pytest.raises(NoModel, match="No model is configured") as left:
+    with pytest.raises(NoModel, match="No model is configured") as left:
         await settle(OURS, talks=True, plain=True)
     assert "`treadle demo` shows it at work" in str(left.value)
-    assert "l  fetch the small local model now (1.1 GB to fetch" in capsys.readouterr().out
-    monkeypatch.setattr(choice, "OPENMP", "libc.so.6")
-    known = KNOWN[DEFAULT]
-    with open(file_of(DEFAULT), "wb") as file:
-        file.truncate(known.size)
-    record = ModelRecord(name=DEFAULT, sha256=known.sha256, size=known.size)
-    monkeypatch.setitem(installation.PROVIDES, "local", "absent_part")  # so it is no way yet
-    Path(record_of(DEFAULT)).write_bytes(msgspec.json.encode(record))
-    monkeypatch.setitem(installation.PROVIDES, "local", "json")
-    await choice.fetch_local(plain=True)
-    assert config.load(".").settings.model == "local" and "local is used from now on" in capsys.readouterr().err
+    assert "Nothing is set up on this machine yet" in capsys.readouterr().out
 
 
 SERVED = parse('model = "loom-1"\n[[reply]]\ntext = "I heard."\ntimes = "always"\n')
@@ -125,12 +111,11 @@ def test_in_a_pipe_nothing_found_is_one_line_or_one_record(bare: dict[str, str])
         assert "No model is configured" in record["errors"][0]
 
 
-def test_at_a_terminal_nothing_found_says_what_to_type_and_can_be_left(terminal: Callable[..., ChatTerminal]) -> None:
+def test_at_a_terminal_nothing_found_says_what_to_type(terminal: Callable[..., ChatTerminal]) -> None:
     chat = terminal()
-    seen = chat.until(r"\[l/q\]")
-    for words in ("export ANTHROPIC_API_KEY=", "npm install", "ollama serve", "1.1 GB to fetch"):
+    seen = chat.until("`treadle demo` shows it at work")
+    for words in ("export ANTHROPIC_API_KEY=", "npm install", "ollama serve"):
         assert words in seen
-    chat.say("q")
     assert chat.ended() == 2
 
 
@@ -282,13 +267,10 @@ def test_at_a_terminal_one_of_several_is_picked_with_the_arrows_and_kept(
     assert config.load(".").settings.agent == agent
 
 
-@pytest.mark.parametrize(("options", "more"), [([], {}), (["--plain"], {}), (["--plain"], {"OPENAI_API_KEY": "b"})])
-def test_ctrl_c_leaves_the_first_screen(
-    terminal: Callable[..., ChatTerminal], options: list[str], more: dict[str, str]
-) -> None:
-    keys = {**more, "ANTHROPIC_API_KEY": "a"} if more else {}
-    chat = terminal(*options, **keys)
-    chat.until("or nothing to leave" if more else r"\[l/q\]")
+@pytest.mark.parametrize(("options", "shown"), [([], "q leaves"), (["--plain"], "or nothing to leave")])
+def test_ctrl_c_leaves_the_first_screen(terminal: Callable[..., ChatTerminal], options: list[str], shown: str) -> None:
+    chat = terminal(*options, ANTHROPIC_API_KEY="a", OPENAI_API_KEY="b")
+    chat.until(shown)
     chat.keys("\x03")
     assert chat.ended() in (2, 130)
 
@@ -333,14 +315,6 @@ async def test_keys_move_and_choose_around_the_ends(screen: Screen, keys: str, c
     assert await choose_row("Which?", ROWS) == chosen
 
 
-@pytest.mark.parametrize(("keys", "chosen"), [("l", "l"), ("xi", "i"), ("q", None), ("\x03", None)])
-async def test_one_of_a_few_letters_is_enough(screen: Screen, keys: str, chosen: str | None) -> None:
-    screen.keys.send_text(keys)
-    assert await choose_key(f"l  {'word ' * 40}\n\ni  install", "li") == chosen
-    assert "\n   word" in screen.shown(), "what is too long goes on further in"
-    assert "[l/i]" in screen.shown() and "i  install" in screen.shown()
-
-
 @pytest.mark.parametrize(("text", "chosen"), [("2\n", 1), ("7\nx\n 1 \n", 0), ("\n", None), ("", None), ("3", None)])
 async def test_without_a_screen_a_number_is_typed_until_it_is_one(
     text: str, chosen: int | None, capsys: pytest.CaptureFixture[str]
@@ -348,12 +322,3 @@ async def test_without_a_screen_a_number_is_typed_until_it_is_one(
     with typed(text):
         assert await choose_row("Which?", ["a", "b"], plain=True) == chosen
     assert capsys.readouterr().out.startswith("Which?\n1  a\n2  b\n1-2, or nothing to leave: ")
-
-
-@pytest.mark.parametrize(("text", "chosen"), [("L\n", "l"), ("x\nq\n", "q"), ("\n", None)])
-async def test_without_a_screen_a_letter_is_typed(
-    text: str, chosen: str | None, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with typed(text):
-        assert await choose_key("l  fetch\nq  leave", "lq", plain=True) == chosen
-    assert capsys.readouterr().out.startswith("l  fetch\nq  leave\n[l/q] ")

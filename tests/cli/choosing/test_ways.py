@@ -11,12 +11,10 @@ import msgspec
 import pytest
 
 from tests.cli.choosing.conftest import once
-from treadle import installation
-from treadle.agent.providers.local.models import DEFAULT, ModelRecord, file_of, record_of
 from treadle.agent.providers.names import PREFIXES, VENDORS, ModelSettings
 from treadle.agent.providers.script import parse
 from treadle.cli import choice, options
-from treadle.cli.choice import Found, ListedModels, _keys, _local, _servers, ask, look
+from treadle.cli.choice import Found, ListedModels, _keys, _servers, ask, look
 from treadle.io.paths import config_file
 from treadle.testing.server import ModelServer
 
@@ -94,19 +92,6 @@ async def test_only_a_server_that_someone_has_set_is_missed(monkeypatch: pytest.
     assert (await _servers({}, ModelSettings())).not_yet == (f"the server at {gone} gave no answer within 0 s",)
 
 
-def test_a_model_of_this_machine_is_a_way_once_it_can_be_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(installation.PROVIDES, "local", "json")
-    assert _local() == Found()
-    for name in (DEFAULT, "other"):
-        Path(file_of(name)).write_bytes(b"x")
-        Path(record_of(name)).write_bytes(msgspec.json.encode(ModelRecord(name=name, sha256="0", size=1)))
-    assert sorted(way.name for way in _local().ways) == ["local", "local:other"]
-    assert {way.kind for way in _local().ways} == {"local"} and _local().not_yet == ()
-    monkeypatch.setitem(installation.PROVIDES, "local", "absent_part")
-    (missing,) = _local().not_yet
-    assert "is on this machine, but not what runs it: " in missing and _local().ways == ()
-
-
 async def test_all_that_is_found_is_put_together_and_agents_are_told_apart(
     nothing: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,7 +118,7 @@ async def test_a_service_that_is_set_up_is_asked(monkeypatch: pytest.MonkeyPatch
 async def test_one_that_is_not_set_up_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    assert await ask("openai") is None and await ask("local") is None
+    assert await ask("openai") is None
 
 
 async def test_one_that_refuses_or_is_silent_is_an_error_without_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,12 +128,6 @@ async def test_one_that_refuses_or_is_silent_is_an_error_without_the_key(monkeyp
     silent = await ask("openai")
     assert silent is not None and silent.models == [] and silent.error is not None
     assert "s3cret" not in silent.error
-
-
-async def test_the_models_of_this_machine_need_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    Path(file_of("small")).write_bytes(b"x")
-    Path(record_of("small")).write_bytes(msgspec.json.encode(ModelRecord(name="small", sha256="0", size=1)))
-    assert await ask("local") == ListedModels(name="local", models=["small"])
 
 
 async def test_why_a_service_gives_no_models_is_told_and_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:

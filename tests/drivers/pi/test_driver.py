@@ -53,7 +53,7 @@ def test_a_copy_of_whatever_was_last_is_refused() -> None:
 def test_how_much_it_thinks_is_on_its_command_line_in_its_own_words() -> None:
     assert words(thinking=Reasoning(effort="high")) == ["--thinking", level_of("high")]
     assert words(thinking=Reasoning(effort="none")) == ["--thinking", level_of("none")]
-    assert words(resume="s1", tools=("multi_edit", "glob"), denied_tools=("edit_file",))[-2:] == ["--tools", "find"]
+    assert words(resume="s1", tools=("edit_file", "glob"), denied_tools=("edit_file",))[-2:] == ["--tools", "find"]
 
 
 async def test_a_session_has_the_id_that_pi_says_and_our_extension(tmp_path: Path) -> None:

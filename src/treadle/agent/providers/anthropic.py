@@ -60,8 +60,6 @@ class AnthropicFormat(msgspec.Struct, frozen=True, kw_only=True):
         body["messages"] = self._messages(request, provider)
         if request.reasoning is not None or request.thinking_tokens is not None:
             body |= _reasoning(request, limit, model)
-        elif request.temperature is not None and _version(model) < (4, 7):
-            body["temperature"] = request.temperature
         return msgspec.json.encode(body)
 
     def _messages(self, request: ModelRequest, provider: str) -> list[dict[str, Any]]:

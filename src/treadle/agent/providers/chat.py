@@ -1,11 +1,7 @@
-"""OpenAI chat completions: OpenRouter, Ollama, vLLM, llama.cpp and everything else that calls itself compatible; and
-grammars for llama.cpp.
-"""
+"""OpenAI chat completions: OpenRouter, Ollama, vLLM, llama.cpp and everything else that calls itself compatible."""
 
 from __future__ import annotations
 
-import json
-from contextlib import suppress
 from typing import Any, ClassVar
 
 import msgspec
@@ -28,65 +24,6 @@ from treadle.events import ModelRouted, TextDelta, ThinkingDelta, Usage
 from treadle.sessions.session import new_id
 from treadle.wire.models.families import used
 
-# Turns a JSON Schema into a llama.cpp grammar that allows no white space.
-#
-# llama.cpp makes grammars of schemas itself, but those allow line breaks and indentation, which small models write
-# and which cost up to half of the tokens of a short call. This supports what schemas of calls consist of: a choice of
-# objects whose values are constants, choices of texts, texts with a maximum length, numbers, booleans, and lists of
-# these.
-
-_TERMINALS = r"""
-char ::= [^"\\\x7F\x00-\x1F] | "\\" (["\\bfnrt/] | "u" [0-9a-fA-F]{4})
-number ::= "-"? ("0" | [1-9] [0-9]{0,15}) ("." [0-9]{1,15})?
-boolean ::= "true" | "false"
-"""
-
-
-class Unsuitable(ValueError):
-    """A schema with something that this does not support."""
-
-
-def compact(schema: dict[str, Any]) -> str:
-    return f"root ::= {_rule(schema)}\n{_TERMINALS.strip()}\n"
-
-
-def _rule(schema: dict[str, Any]) -> str:
-    if "anyOf" in schema:
-        return "(" + " | ".join(map(_rule, schema["anyOf"])) + ")"
-    if "const" in schema:
-        return _literal(json.dumps(schema["const"], separators=(",", ":")))
-    if "enum" in schema:
-        return "(" + " | ".join(_literal(json.dumps(value)) for value in schema["enum"]) + ")"
-    match schema.get("type"):
-        case "string":
-            most = schema.get("maxLength", "")
-            return f'"\\"" char{{0,{most}}} "\\""' if most else '"\\"" char* "\\""'
-        case "object":
-            return _object(schema)
-        case "array":
-            item, most = _rule(schema["items"]), schema.get("maxItems")
-            more = f"{{0,{most - 1}}}" if most else "*"
-            return f'"[" {item} ("," {item}){more} "]"'
-        case "integer" | "number":
-            return "number"
-        case "boolean":
-            return "boolean"
-    raise Unsuitable(f"no grammar for {schema}")
-
-
-def _object(schema: dict[str, Any]) -> str:
-    properties = schema.get("properties", {})
-    if list(properties) != list(schema.get("required", ())) or not properties:
-        raise Unsuitable("only objects all of whose properties are required")
-    pieces = [f"{_literal(json.dumps(name) + ':')} {_rule(value)}" for name, value in properties.items()]
-    return '"{" ' + ' "," '.join(pieces) + ' "}"'
-
-
-def _literal(text: str) -> str:
-    """A terminal in the notation of llama.cpp, which escapes like JSON."""
-    return json.dumps(text)
-
-
 FINISH: dict[str, FinishReason] = {
     "stop": "stop",
     "tool_calls": "tool_calls",
@@ -97,12 +34,11 @@ FINISH: dict[str, FinishReason] = {
 
 
 class ChatFormat(msgspec.Struct, frozen=True, kw_only=True):
-    """`openrouter` and `llama` (llama.cpp) add what only these services understand."""
+    """`openrouter` adds what only that service understands."""
 
     documents: ClassVar[bool] = False
     path: str = "/chat/completions"
     openrouter: bool = False
-    llama: bool = False
 
     def headers(self, key: str) -> dict[str, str]:
         return {"authorization": f"Bearer {key}"} if key else {}
@@ -121,24 +57,11 @@ class ChatFormat(msgspec.Struct, frozen=True, kw_only=True):
             body["tools"] = [{"type": "function", "function": msgspec.to_builtins(tool)} for tool in request.tools]
         if request.max_output_tokens is not None:
             body["max_tokens"] = request.max_output_tokens
-        if request.temperature is not None:
-            body["temperature"] = request.temperature
-        if request.schema is not None:
-            body |= self._held_to(request.schema)
-        if self.llama and not request.cached:
-            body["cache_prompt"] = False
         if self.openrouter:
             body["usage"] = {"include": True}
         if request.reasoning is not None or request.thinking_tokens is not None:
             body |= self._reasoning(request)
         return msgspec.json.encode(body)
-
-    def _held_to(self, schema: dict[str, Any]) -> dict[str, Any]:
-        if self.llama:
-            with suppress(Unsuitable):
-                return {"grammar": compact(schema)}
-        form = {"name": "reply", "schema": schema, "strict": True}
-        return {"response_format": {"type": "json_schema", "json_schema": form}}
 
     def _reasoning(self, request: ModelRequest) -> dict[str, Any]:
         effort = effort_of(request)
@@ -343,7 +266,7 @@ class ChatReader:
 
     def _begin(self, chunk: _Chunk, items: list[ReplyItem]) -> None:
         self._id = chunk.id or ""
-        if chunk.model and chunk.model != self._asked and self._provider != "local":  # llama.cpp names the file
+        if chunk.model and chunk.model != self._asked:
             self._model = chunk.model
             items.append(ModelRouted(model=chunk.model))
 

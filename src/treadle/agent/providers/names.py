@@ -11,7 +11,7 @@ import msgspec
 from treadle.agent.messages import Provider
 from treadle.agent.providers import known
 from treadle.agent.providers.http import Clock, Endpoint, RetryPolicy, loopback
-from treadle.agent.providers.known import LocalSettings, Price
+from treadle.agent.providers.known import Price
 from treadle.errors import ConfigError, NoModel
 from treadle.session import Effort, Reasoning
 
@@ -59,14 +59,14 @@ VENDORS = {
     "ollama": Vendor(base_url="http://127.0.0.1:11434/v1", base="OLLAMA_HOST", idle=LOCAL_IDLE),
     "chat": Vendor(idle=300.0),
 }
-PREFIXES = (*VENDORS, "local", "scripted")
+PREFIXES = (*VENDORS, "scripted")
 _AS_USUAL = ("default", "inherit")
 """Names for whichever model TREADLE_MODEL or the settings have."""
 FAMILIES = {"claude-": "anthropic", r"gpt-|chatgpt-|codex-|o\d(-|$)": "openai"}
 
 HOW = (
-    "set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, start Ollama, set TREADLE_BASE_URL for a server of"
-    " your own, or fetch a small model with `treadle models pull`; then choose with `treadle models use`"
+    "set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, start Ollama, or set TREADLE_BASE_URL for a server"
+    " of your own; then choose with `treadle models use`"
 )
 
 
@@ -85,7 +85,6 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     retry: RetryPolicy = RetryPolicy()
     prices: dict[str, Price] = {}
     windows: dict[str, int] = {}
-    local: LocalSettings = LocalSettings()
 
     def __repr__(self) -> str:
         return f"ModelSettings(base_url={self.base_url!r}, api_key={'set' if self.api_key else 'not set'})"
@@ -112,10 +111,6 @@ def resolve(
         from treadle.agent.providers.script import ScriptedProvider, load
 
         return ScriptedProvider(load(model), retry=_patience(env, settings.retry), clock=clock)
-    if vendor == "local":
-        from treadle.agent.providers.local.models import LocalProvider, find
-
-        return LocalProvider(find(model), settings.local, retry=_patience(env, settings.retry), clock=clock)
     from treadle.agent.providers.http import HttpProvider
 
     prices = [settings.prices.get(f"{vendor}:{model}"), settings.prices.get(model), known.price(vendor, model)]
@@ -168,10 +163,6 @@ def choose(name: str, env: Mapping[str, str], settings: ModelSettings) -> tuple[
         return prefix, rest
     if name in VENDORS:
         return name, default_model(name)
-    if name == "local":
-        from treadle.agent.providers.local.models import DEFAULT
-
-        return name, DEFAULT
     if env.get("TREADLE_BASE_URL") or settings.base_url:
         return "chat", name
     vendor, slash, model = name.partition("/")

@@ -54,8 +54,6 @@ class ResponsesFormat(msgspec.Struct, frozen=True, kw_only=True):
             body["max_output_tokens"] = request.max_output_tokens
         if REASONS.search(model):
             body["include"] = ["reasoning.encrypted_content"]
-        elif request.temperature is not None:
-            body["temperature"] = request.temperature
         if request.cache_key:
             body["prompt_cache_key"] = request.cache_key
         if request.reasoning is not None or request.thinking_tokens is not None:

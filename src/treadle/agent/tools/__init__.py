@@ -4,7 +4,6 @@ TOOLS = {
     "read_file": "treadle.agent.tools.file_tools:READ_FILE",
     "write_file": "treadle.agent.tools.file_tools:WRITE_FILE",
     "edit_file": "treadle.agent.tools.file_tools:EDIT_FILE",
-    "multi_edit": "treadle.agent.tools.file_tools:MULTI_EDIT",
     "glob": "treadle.agent.tools.search:GLOB",
     "grep": "treadle.agent.tools.search:GREP",
     "bash": "treadle.agent.tools.bash:BASH",

@@ -1,4 +1,4 @@
-"""The tools that read and change one file (read_file, write_file, edit_file, multi_edit), and checks of an edit."""
+"""The tools that read and change one file (read_file, write_file, edit_file), and checks of an edit."""
 
 import asyncio
 import io
@@ -256,12 +256,6 @@ NewString = Annotated[str, Meta(description="The text to put there.")]
 ReplaceAll = Annotated[bool, Meta(description="Replace every occurrence, not only a unique one.")]
 
 
-class Edit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    old_string: OldString
-    new_string: NewString
-    replace_all: ReplaceAll = False
-
-
 class EditArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     file_path: Annotated[str, Meta(description="The file to change, absolute or relative to the working directory.")]
     old_string: OldString
@@ -284,23 +278,21 @@ class EditFile:
         return Access(tool=self.name, kind=self.kind, paths=(show(resolve(args.file_path)),), args=args)
 
     async def run(self, args: EditArgs, context: ToolContext) -> str:
-        edits = (Edit(old_string=args.old_string, new_string=args.new_string, replace_all=args.replace_all),)
         path = context.resolve(args.file_path)
-        return await changing(context, lambda: edit(path, edits, context))
+        return await changing(context, lambda: edit(path, args, context))
 
 
 EDIT_FILE: Tool[EditArgs] = EditFile()
 
 
-def edit(path: Path, edits: tuple[Edit, ...], context: ToolContext) -> tuple[str, FileChanged]:
-    """Make all of these edits, each on the result of the one before, or none."""
+def edit(path: Path, asked: EditArgs, context: ToolContext) -> tuple[str, FileChanged]:
     loaded = load(path)
-    if loaded.stamp is None and edits[0].old_string:
+    if loaded.stamp is None and asked.old_string:
         raise missing(path)
     what = files.binary(loaded.data[: files.SNIFF])
     if what:
         raise ToolError(f"{show(path)} is {what}; only text can be edited")
-    source, result, notes = _edited(loaded, edits)
+    source, result, notes = _edited(loaded, asked)
     try:
         data = source.encode(result)
     except UnicodeEncodeError as error:
@@ -309,21 +301,21 @@ def edit(path: Path, edits: tuple[Edit, ...], context: ToolContext) -> tuple[str
             hint="use characters that the file's encoding has, or replace the whole file with write_file",
         ) from None
     if why := not_known(context, loaded):
-        place = files.place(source.text, edits[0].old_string)
+        place = files.place(source.text, asked.old_string)
         raise ToolError(f"{why}; nothing was written. {view(context, loaded, place)}")
     if loaded.stamp and data == loaded.data:
-        raise ToolError("the edits leave the file as it is: there is nothing to change")
+        raise ToolError("the edit leaves the file as it is: there is nothing to change")
     change = save(context, loaded, data, source.text, result)
     lines = [f"{'Edited' if loaded.stamp else 'Made'} {shown(path, context.cwd)}", *(f"[{note}]" for note in notes)]
     return "\n".join([*lines, change.diff]), change
 
 
-def _edited(loaded: Loaded, edits: tuple[Edit, ...]) -> tuple[files.Text, str, list[str]]:
-    """Use the first encoding under which every edit finds its place; if none does, the error of the first."""
+def _edited(loaded: Loaded, asked: EditArgs) -> tuple[files.Text, str, list[str]]:
+    """Use the first encoding under which the edit finds its place; if none does, the error of the first."""
     failure: ToolError | None = None
     for source in files.decodings(loaded.data):
         try:
-            result, notes = _apply(source.text, edits)
+            result, notes = _apply(source.text, asked)
         except ToolError as error:
             failure = failure or error
         else:
@@ -331,54 +323,13 @@ def _edited(loaded: Loaded, edits: tuple[Edit, ...]) -> tuple[files.Text, str, l
     raise failure or ToolError(f"{show(loaded.path)} is not text in any encoding known here")
 
 
-def _apply(content: str, edits: tuple[Edit, ...]) -> tuple[str, list[str]]:
-    notes = []
-    for number, one in enumerate(edits, 1):
-        which = f"edit {number} of {len(edits)}: " if len(edits) > 1 else ""
-        if not one.old_string and not content:
-            content = one.new_string
-            continue
-        try:
-            done = files.apply(content, one.old_string, one.new_string, one.replace_all)
-        except ToolError as error:
-            none = "; no edit was made" if which else ""
-            raise ToolError(f"{which}{error.message}{none}", hint=error.hint) from None
-        content = done.text
-        if done.tolerant:
-            notes.append(f"{which}found only with white space evened out; check the diff")
-        elif one.replace_all:
-            notes.append(f"{which}{done.count} places")
-    return content, notes
-
-
-# Change several places in one file, all or nothing.
-
-
-class MultiEditArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    file_path: Annotated[str, Meta(description="The file to change, absolute or relative to the working directory.")]
-    edits: Annotated[list[Edit], Meta(description="The edits, made in this order, each on the result of the last.")]
-
-
-class MultiEdit:
-    name = "multi_edit"
-    description = (
-        "Make several edits to one file at once, each like edit_file's, in order. When one of them cannot be made, "
-        "none is, and the file stays as it was."
-    )
-    kind: ToolKind = "write"
-    Args = MultiEditArgs
-
-    def access(self, args: MultiEditArgs, resolve: Resolve) -> Access:
-        return Access(tool=self.name, kind=self.kind, paths=(show(resolve(args.file_path)),), args=args)
-
-    async def run(self, args: MultiEditArgs, context: ToolContext) -> str:
-        if not args.edits:
-            raise ToolError("edits is empty: there is nothing to change")
-        path = context.resolve(args.file_path)
-        return await changing(context, lambda: edit(path, tuple(args.edits), context))
-
-
-MULTI_EDIT: Tool[MultiEditArgs] = MultiEdit()
+def _apply(content: str, asked: EditArgs) -> tuple[str, list[str]]:
+    if not asked.old_string and not content:
+        return asked.new_string, []
+    done = files.apply(content, asked.old_string, asked.new_string, asked.replace_all)
+    if done.tolerant:
+        return done.text, ["found only with white space evened out; check the diff"]
+    return done.text, [f"{done.count} places"] if asked.replace_all else []
 
 
 # After an edit: what a fast checker says of it, if the project uses one that is installed here.

@@ -438,14 +438,13 @@ PROMPT = f"The test in {CHECK} fails. Find out why and fix prices.py; the test i
 
 @click.command("demo")
 @click.option("--one", is_flag=True, help="The small one: one agent, one failing test.")
-@click.option("--model", metavar="NAME", help="A real model does the small one; local needs no key, but its weights.")
+@click.option("--model", metavar="NAME", help="A real model does the small one.")
 def demo(one: bool, model: str | None) -> None:
     """Watch agents fix a failing shop in a temporary repository. Needs no key and no network.
 
     Four orders run at once, with claims. One waits for another's files, one asks and is answered, one has its runner
     killed and is taken over; then all is merged and tested. Without the optional part for fleets, and with --one, a
-    single agent fixes a single test. With --model, a model that you name does that: after `treadle models pull`,
-    --model local is a real agent without a key.
+    single agent fixes a single test. With --model, a model that you name does that.
     """
     if not one and model is None:
         if has("fleet"):

@@ -263,7 +263,7 @@ def level_of(effort: str) -> str:
 
 
 EXTENSION = os.path.join(os.path.dirname(__file__), "extension.mjs")
-NAMES = {"read_file": "read", "write_file": "write", "edit_file": "edit", "multi_edit": "edit", "glob": "find"}
+NAMES = {"read_file": "read", "write_file": "write", "edit_file": "edit", "glob": "find"}
 """Our names for tools that pi has too."""
 OFFERED = ("read", "bash", "edit", "write")
 """What it offers its model by itself."""

@@ -7,7 +7,7 @@ from treadle.events import Asked
 from treadle.session import Answer, Subagent
 
 OURS = {
-    **{"Bash": "bash", "Read": "read_file", "Write": "write_file", "Edit": "edit_file", "MultiEdit": "multi_edit"},
+    **{"Bash": "bash", "Read": "read_file", "Write": "write_file", "Edit": "edit_file"},
     **{"Glob": "glob", "Grep": "grep", "WebFetch": "web_fetch", "Task": "task", "Agent": "task", "Skill": "skill"},
     **{"TodoWrite": "todo", "AskUserQuestion": "ask_user"},
 }

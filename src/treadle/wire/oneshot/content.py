@@ -67,7 +67,7 @@ def tool_use_result(
         output = (ran.output if ran is not None else ended.result).removesuffix("\n")
         shape = {"stdout": output, "stderr": "", "interrupted": False, "isImage": False, "noOutputExpected": False}
         return {**shape, "returnCode": ran.exit_code} if ran is not None and ran.exit_code else shape
-    if ended.name in ("edit_file", "multi_edit", "write_file"):
+    if ended.name in ("edit_file", "write_file"):
         return _change(ended, given, changed, now)
     if ended.name == "read_file" and not ended.images:
         return _read(ended, given)
@@ -82,8 +82,6 @@ def _change(ended: ToolEnded, given: dict[str, Any], changed: FileChanged | None
     common = {"filePath": path, "structuredPatch": [] if made else patch, "originalFile": before, "userModified": False}
     if ended.name == "write_file":
         return {"type": "create" if made else "update", "content": str(given.get("content", "")), **common}
-    if ended.name == "multi_edit":
-        return {"edits": given.get("edits", []), **common}
     words = {"oldString": given.get("old_string", ""), "newString": given.get("new_string", "")}
     return {**words, "replaceAll": bool(given.get("replace_all")), **common}
 
