@@ -10,8 +10,7 @@ from typing import Any
 
 import msgspec
 
-from treadle.goals.imported import to_toml
-from treadle.wire.goal.plan import GoalBudget, GoalPlan, PlannedOrder
+from treadle.wire.goal.plan import GoalBudget, GoalPlan, PlannedOrder, to_toml
 
 RULES = """\
 # Rules

@@ -20,9 +20,8 @@ from treadle.errors import TreadleError
 from treadle.fleet import client, up
 from treadle.fleet.engine.bus import Bus
 from treadle.goals import commands, planner
-from treadle.goals.imported import to_toml
 from treadle.wire.fleet.records import Used
-from treadle.wire.goal.plan import GoalPlan, read
+from treadle.wire.goal.plan import GoalPlan, read, to_toml
 from treadle.wire.goal.records import MET
 from treadle.wire.goal.verdicts import TOOL
 

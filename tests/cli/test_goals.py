@@ -24,7 +24,6 @@ from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import begun, encode
 from treadle.goals import commands, store
 from treadle.wire.fleet.records import AskRecord, Used
-from treadle.wire.goal.plan import read
 from treadle.wire.goal.records import GoalStep
 
 PLAN = """goal = "Export"
@@ -94,26 +93,6 @@ def test_mistakes_are_named_by_file_line_and_field_and_end_with_1(plan: Path) ->
     assert code == 1 and "budget" not in said and "\n1 mistake; a plan with mistakes does not run\n" in said
 
 
-def test_a_checklist_becomes_a_plan_that_asks_a_person_and_replaces_no_file(plan: Path) -> None:
-    Path("TODO.md").write_text("# Export\n- [ ] rows\n- [ ] api\n")
-    with pytest.raises(ConfigError, match="goal.toml is there already"):
-        run("import", "TODO.md")
-    assert plan.read_text() == PLAN
-    code, said = run("import", "TODO.md", "--out", "new.toml")
-    made, _ = read(Path("new.toml").read_text())
-    assert code == 0 and "2 orders from TODO.md" in said and made is not None and made.gated == ("plan",)
-    assert run("import", "TODO.md", "--force")[0] == 0 and plan.read_text() != PLAN
-    assert run("import", "TODO.md", "--out", "-")[1] == plan.read_text()
-
-
-def test_a_directory_of_markdown_tasks_becomes_a_plan(plan: Path) -> None:
-    Path("tasks").mkdir()
-    with pytest.raises(ConfigError, match="has no Markdown files"):
-        run("import", "tasks", "--out", "-")
-    Path("tasks/1.md").write_text("# Rows\n")
-    assert 'title = "Rows"' in run("import", "tasks", "--out", "-")[1]
-
-
 def test_a_plan_that_is_no_text_is_refused(plan: Path) -> None:
     plan.write_bytes(b"goal = '\xff'")
     with pytest.raises(ConfigError, match="is not UTF-8"):
@@ -128,20 +107,6 @@ def test_with_run_its_commands_are_tried_where_it_says(plan: Path, tmp_path: Pat
     plan.write_text(PLAN.replace("test -e rows.py", "true"))
     plain, tried = (run("check", "goal.toml", "--root", str(repository), *words)[1] for words in ([], ["--run"]))
     assert "passes" not in plain and "passes already" in tried
-
-
-def test_what_is_imported_is_seen_from_its_contents_or_said(plan: Path) -> None:
-    Path("tasks.json").write_text('{"master": {"tasks": [{"id": 1, "title": "Rows", "status": "pending"}]}}')
-    assert 'title = "Rows"' in run("import", "tasks.json", "--out", "-")[1]
-    assert 'title = "Rows"' in run("import", "tasks.json", "--from", "taskmaster", "--out", "-")[1]
-    with pytest.raises(ConfigError):
-        run("import", "tasks.json", "--from", "beads", "--out", "-")
-    Path("TODO.md").write_text("# Export\n- [ ] rows\n")
-    assert run("import", "TODO.md", "--out", "made.toml") == (
-        0,
-        "made.toml: 1 orders from TODO.md; `treadle goal check made.toml` says what to fill in\n",
-    )
-    assert Path("made.toml").stat().st_mode & 0o777 == 0o644
 
 
 async def test_what_agents_of_the_goal_ask_is_said_once_and_what_others_ask_is_not(

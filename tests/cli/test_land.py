@@ -15,8 +15,8 @@ from tests.fleet.conftest import nothing_left as nothing_left
 from tests.fleet.conftest import repository as repository
 from tests.fleet.repositories import git
 from tests.landing.blamed import costing
-from tests.landing.test_merging import Finished
-from tests.landing.test_merging import finished as finished
+from tests.landing.finished import Finished
+from tests.landing.finished import finished as finished
 from tests.landing.trains import run
 from treadle.cli.root import treadle
 from treadle.errors import ConfigError, NotFound

@@ -10,9 +10,9 @@ from evals.goals.running import GoalAttempt, make_repository
 from evals.goals.tables import comparisons
 
 from treadle.goals.check import check
-from treadle.goals.imported import to_toml
 from treadle.goals.waves import waves
 from treadle.wire.fleet.records import Used
+from treadle.wire.goal.plan import to_toml
 from treadle.wire.goal.verdicts import PlanDraft, checked
 
 pytestmark = pytest.mark.slow

@@ -9,10 +9,9 @@ from treadle.coordination.planning import Planning
 from treadle.coordination.table import Blackboard
 from treadle.goals import briefing
 from treadle.goals.deciding import GoalSeen
-from treadle.goals.imported import to_toml
 from treadle.sessions.tokens import estimate
 from treadle.wire.fleet.orders import OrderLimits
-from treadle.wire.goal.plan import GoalBudget, GoalPlan, PlannedOrder
+from treadle.wire.goal.plan import GoalBudget, GoalPlan, PlannedOrder, to_toml
 from treadle.wire.goal.records import DoneSeen, GoalRecord, GoalStep
 from treadle.wire.goal.verdicts import AddedTest
 

@@ -16,7 +16,7 @@ from tests.fleet.repositories import git
 from tests.landing.forge.github_server import GitHubServer
 from treadle.cli.root import treadle
 from treadle.errors import ConfigError
-from treadle.goals import imported
+from treadle.goals import planner
 from treadle.landing.forge import branch
 from treadle.landing.forge.interface import ForgeIssue, ForgeRefused
 
@@ -33,15 +33,15 @@ def github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GitHubSe
 
 async def test_an_issue_gives_its_title_and_then_its_words(github: GitHubServer, repository: Path) -> None:
     named = f"github:shop/web@{github.api}"
-    assert imported.is_issue(f"{named}#12") and imported.is_issue("github#3")
-    words = await imported.issue(f"{named}#12", str(repository), "SHOP_TOKEN")
+    assert planner.is_issue(f"{named}#12") and planner.is_issue("github#3")
+    words = await planner.issue(f"{named}#12", str(repository), "SHOP_TOKEN")
     assert words == "Export as CSV\n\nAll orders.\r\nQuoted."
-    assert await imported.issue(f"{named}#13", str(repository), "SHOP_TOKEN") == "No words"
+    assert await planner.issue(f"{named}#13", str(repository), "SHOP_TOKEN") == "No words"
     assert github.tokens == {"Bearer secret-7"} and github.asked[0] == "GET /repos/shop/web/issues/12"
     with pytest.raises(ForgeRefused, match="404"):
-        await imported.issue(f"{named}#14", str(repository), "SHOP_TOKEN")
+        await planner.issue(f"{named}#14", str(repository), "SHOP_TOKEN")
     with pytest.raises(ConfigError, match="OWN_TOKEN"):
-        await imported.issue(f"{named}#12", str(repository), "OWN_TOKEN")
+        await planner.issue(f"{named}#12", str(repository), "OWN_TOKEN")
 
 
 class _GitLabServer(BaseHTTPRequestHandler):
@@ -70,14 +70,14 @@ async def test_an_issue_of_gitlab_may_be_in_a_group_of_groups(
     with ThreadingHTTPServer(("127.0.0.1", 0), _GitLabServer) as server:
         Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         named = f"gitlab:shop/team/web@http://127.0.0.1:{server.server_port}/api/v4"
-        assert await imported.issue(f"{named}#7", str(repository)) == "Export\n\nAll.\nQuoted."
+        assert await planner.issue(f"{named}#7", str(repository)) == "Export\n\nAll.\nQuoted."
         with pytest.raises(ForgeRefused, match="404"):
-            await imported.issue(f"{named}#8", str(repository))
+            await planner.issue(f"{named}#8", str(repository))
         with pytest.raises(ConfigError, match="OWN_TOKEN"):
-            await imported.issue(f"{named}#7", str(repository), "OWN_TOKEN")
+            await planner.issue(f"{named}#7", str(repository), "OWN_TOKEN")
         server.shutdown()
     with pytest.raises(ConfigError, match="for all to read"):
-        await imported.issue("gitlab:shop/web@http://forge.example/api/v4#7", str(repository))
+        await planner.issue("gitlab:shop/web@http://forge.example/api/v4#7", str(repository))
 
 
 class Forge:
@@ -108,17 +108,17 @@ async def test_an_address_says_which_forge_is_asked_and_a_bare_name_means_the_on
     for name, kind in branch.KINDS.items():
         monkeypatch.setitem(branch.KINDS, name, replace(kind, made=partial(Forge, name)))
     for source, made in ISSUES.items():
-        assert imported.is_issue(source)
-        assert await imported.issue(source, str(repository), "OWN") == f"{made} OWN\n\n7"
+        assert planner.is_issue(source)
+        assert await planner.issue(source, str(repository), "OWN") == f"{made} OWN\n\n7"
 
 
 @pytest.mark.parametrize("source", ["ISSUE.md", "issues/12", "https://github.com/shop/web/pull/12", "gitea#12", "#12"])
 def test_what_names_no_issue_is_a_file(source: str) -> None:
-    assert not imported.is_issue(source)
+    assert not planner.is_issue(source)
 
 
 def test_a_directory_of_tasks_gives_each_under_its_name(tmp_path: Path) -> None:
-    found = imported.tasks("todo", {"b.md": "Second.\n", "a.md": "# First\n"})
+    found = planner.tasks("todo", {"b.md": "Second.\n", "a.md": "# First\n"})
     assert found == "All that the tasks in todo ask for\n\na.md:\n\n# First\n\nb.md:\n\nSecond."
     refused = CliRunner().invoke(
         treadle, ["goal", "plan", "--from", str(tmp_path), "--out", str(tmp_path / "goal.toml")]

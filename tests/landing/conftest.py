@@ -5,4 +5,4 @@ from tests.fleet.conftest import fleet as fleet
 from tests.fleet.conftest import nothing_left as nothing_left
 from tests.fleet.conftest import repository as repository
 from tests.fleet.warmed import warm_runners as warm_runners
-from tests.landing.test_merging import finished as finished
+from tests.landing.finished import finished as finished

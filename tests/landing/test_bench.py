@@ -7,13 +7,13 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fleet.repositories import git
-from tests.landing.test_merging import Finished, clean
+from tests.landing.finished import Finished, clean
 from tests.landing.trains import empty, run
 from tests.workspace.repositories import make
 from treadle.errors import WorkspaceError
 from treadle.fleet.engine.bus import Bus
 from treadle.landing import bench as bench_module
-from treadle.landing import merging, train
+from treadle.landing import train
 from treadle.landing.bench import Bench, BuiltCar
 from treadle.landing.train import Train
 from treadle.wire.fleet.train import QueuedChange
@@ -54,8 +54,6 @@ async def test_what_an_order_does_not_state_is_not_landed_though_its_commit_clai
     (out,) = record.left_out
     assert record.landed == 0 and out.why == "it would also change b.txt, which its order does not state"
     assert (repository / "b.txt").read_text() == "fixed\n"
-    (step,) = await merging.merge(bus, [one], str(repository))
-    assert not step.merged and "b.txt, which its order does not state" in step.why
 
 
 async def test_work_on_a_file_that_the_branch_has_renamed_lands_under_its_new_name(
@@ -153,8 +151,7 @@ class Building:
         self.repository = make(place / "r")
         self.top = Path(self.repository.top)
         self.base = self.repository.commit()
-        (place / "bench").mkdir()
-        self.bench = Bench("t", around(self.repository.top), "main", place=str(place / "bench"))
+        self.bench = Bench("t", around(self.repository.top), "main")
 
     def change(self, name: str, files: dict[str, str | None], **fields: Any) -> QueuedChange:
         self.repository.git("checkout", "-q", "--detach", self.base)
@@ -231,11 +228,8 @@ def test_what_other_programs_or_the_check_obey_needs_a_person(building: Building
     assert building.build(replace(judge, anyway=True), verify="sh ./check.sh").car is not None
     ruled = building.change("ruled", {".github/workflows/ci.yml": "x", "AGENTS.md": "x"})
     kind, why = building.refused(ruled)
-    assert kind == "refused" and "which other programs obey; a person can agree with `treadle land retry" in why
+    assert kind == "refused" and "which other programs obey; a person can agree with `treadle land " in why
     assert building.build(replace(ruled, anyway=True)).car is not None
-    building.bench.by_hand = True
-    assert building.build(judge, verify="sh ./check.sh").car is not None, "a person chose the check"
-    assert "`treadle fleet merge ruled --anyway`" in building.refused(ruled)[1]
     building.repository.git("config", "core.hooksPath", "hooks")
     hook = building.change("hook", {"hooks/pre-commit": "x"}, anyway=True)
     assert building.refused(hook)[1].endswith(": merge it by hand")

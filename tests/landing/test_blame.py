@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tests.fleet.repositories import git
 from tests.landing.blamed import costing
-from tests.landing.test_merging import Finished
+from tests.landing.finished import Finished
 from tests.landing.test_train import proof
 from tests.landing.trains import run
 from treadle.errors import ConfigError, NotFound, WorkspaceError

@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fleet.repositories import git
+from tests.landing.finished import Finished
 from tests.landing.git_http import GitServer
-from tests.landing.test_merging import Finished
 from tests.landing.test_train import proof, start_train
 from tests.landing.trains import empty
 from treadle.errors import NotFound, WorkspaceError

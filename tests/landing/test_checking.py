@@ -14,7 +14,7 @@ from tests.conftest import need
 from tests.fleet.conftest import Start, await_node
 from tests.fleet.conftest import start_node as start_node
 from tests.fleet.repositories import git
-from tests.landing.test_merging import Finished
+from tests.landing.finished import Finished
 from tests.landing.test_reverting import changes
 from tests.landing.trains import CHECK, empty
 from treadle.fleet import client, node, up

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fleet.repositories import git
-from tests.landing.test_merging import Finished, clean
+from tests.landing.finished import Finished, clean
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fleet.engine.buses import StoringClient
-from tests.landing.test_merging import Finished
+from tests.landing.finished import Finished
 from tests.landing.trains import CHECK, empty
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.fleet.repositories import git
-from tests.landing.test_merging import Finished, clean
+from tests.landing.finished import Finished, clean
 from tests.landing.trains import empty, run
 from tests.verification.test_cheats import BASE, FIXED, TEST
 from treadle.fleet import client

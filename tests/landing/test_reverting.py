@@ -1,9 +1,6 @@
 """What has landed is taken back by an order that lands like anything else."""
 
 import asyncio
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +10,7 @@ from msgspec.structs import replace
 from tests.fleet.conftest import Start, give, spec
 from tests.fleet.conftest import start_node as start_node
 from tests.fleet.repositories import git
-from tests.landing.test_merging import clean
+from tests.landing.finished import clean
 from tests.landing.trains import CHECK, empty, run
 from treadle.cli.root import treadle
 from treadle.errors import ConfigError, NotFound
@@ -21,7 +18,7 @@ from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.fleet.run.null import NAME as NULL
-from treadle.landing import merging, train
+from treadle.landing import reverting, train
 from treadle.landing.train import Train
 from treadle.wire.fleet.records import Order
 from treadle.wire.fleet.train import LandedRecord, TrainRecord
@@ -40,7 +37,7 @@ async def changes(bus: Bus, repository: Path, *commands: str) -> list[str]:
 
 
 async def taken_back(bus: Bus, *orders: str) -> int:
-    name, made = await merging.revert(bus, list(orders))
+    name, made = await reverting.revert(bus, list(orders))
     order = await client.wait(bus, made, 60)
     assert order.state == "done", order.why
     await train.board(bus, name, [made])
@@ -74,43 +71,8 @@ async def test_several_are_taken_back_at_once_and_what_never_landed_is_refused(
     assert (await run(bus, repository, two)).landed == 2
     assert await taken_back(bus, one, two) == 3 and (repository / "a.txt").read_text() == "one\n"
     with pytest.raises(NotFound, match="bad has not landed on any branch"):
-        await merging.revert(bus, ["bad"])
+        await reverting.revert(bus, ["bad"])
     assert (await train.load(bus, train.name_of(str(repository / ".git"), "main")))[0].verify == CHECK
-
-
-KILLED = """
-import asyncio, os, signal, sys
-from treadle.fleet.client import connected
-from treadle.landing import bench, merging
-real = bench.Bench.move
-def dies(*args):
-    real(*args)
-    os.kill(os.getpid(), signal.SIGKILL)
-bench.Bench.move = dies
-async def main():
-    async with connected() as bus:
-        await merging.merge(bus, [sys.argv[1]], sys.argv[2])
-asyncio.run(main())
-"""
-
-
-async def test_what_was_merged_by_hand_is_taken_back_too_also_when_the_merge_was_killed(
-    bus: Bus, repository: Path, start_node: Start
-) -> None:
-    await start_node()
-    one, two = await changes(bus, repository, "echo 1 > one.txt", "echo 2 > two.txt")
-    (step,) = await merging.merge(bus, [one], str(repository))
-    argv = [sys.executable, "-c", KILLED, two, str(repository)]
-    assert (await asyncio.to_thread(subprocess.run, argv)).returncode == -signal.SIGKILL and step.merged
-    with pytest.raises(NotFound, match="has not landed"):
-        await merging.revert(bus, [two])
-    (again,) = await merging.merge(bus, [two], str(repository))
-    assert again.merged and again.why == "it is on the branch already"
-    with pytest.raises(ConfigError, match="no check is set for main"):
-        await merging.revert(bus, [one, two])
-    await train.ensure(bus, str(repository), "main", verify=CHECK)
-    assert await taken_back(bus, one, two) == 1
-    assert not (repository / "one.txt").exists() and not (repository / "two.txt").exists() and clean(repository)
 
 
 async def test_all_that_a_goal_has_landed_is_taken_back_by_one_command(
@@ -156,7 +118,7 @@ async def test_the_order_that_takes_back_names_what_and_who(bus: Bus) -> None:
     await landed(bus, "one", "t1", base="b 1", change="c1")
     await landed(bus, "two", "t1", seq=2)
     await landed(bus, "one", "t2", branch="rel")
-    name, made = await merging.revert(bus, ["one", "two"], branch="main")
+    name, made = await reverting.revert(bus, ["one", "two"], branch="main")
     spec = await client.get_spec(bus, made)
     assert name == "t1" and (spec.agent, spec.verify, spec.land, spec.root) == (NULL, "", "main", "/r")
     assert spec.setup == (
@@ -165,25 +127,25 @@ async def test_the_order_that_takes_back_names_what_and_who(bus: Bus) -> None:
     )
     assert spec.title == "revert two, one: title of two" and spec.by == client.me()
     assert spec.task.endswith("\n\ngit diff on-two as-two   # title of two\ngit diff 'b 1' c1   # title of one")
-    _, made = await merging.revert(bus, ["two"], agent="codex", by="ann")
+    _, made = await reverting.revert(bus, ["two"], agent="codex", by="ann")
     spec = await client.get_spec(bus, made)
     assert (spec.agent, spec.setup, spec.verify, spec.by) == ("codex", "", "make check", "ann")
     with pytest.raises(ConfigError, match="one has landed on (main, rel|rel, main)"):
-        await merging.revert(bus, ["one"])
+        await reverting.revert(bus, ["one"])
     with pytest.raises(NotFound, match="two has not landed on rel"):
-        await merging.revert(bus, ["two"], branch="rel")
+        await reverting.revert(bus, ["two"], branch="rel")
     await landed(bus, "three", "t2", branch="rel")
     with pytest.raises(ConfigError, match="different branches"):
-        await merging.revert(bus, ["two", "three"])
+        await reverting.revert(bus, ["two", "three"])
     await landed(bus, "first", "t1", by="two")
-    assert await merging.landed_of(bus, ["one", "first", "two", "three", "none"], "main") == ["one", "two"]
-    assert await merging.landed_of(bus, ["one", "two", "three"], "rel") == ["one", "three"]
+    assert await reverting.landed_of(bus, ["one", "first", "two", "three", "none"], "main") == ["one", "two"]
+    assert await reverting.landed_of(bus, ["one", "two", "three"], "rel") == ["one", "three"]
 
 
 def test_what_an_order_changed_lies_between_two_commits_or_is_not_known() -> None:
     proof = LandedRecord(order="o", train="t", branch="main", commit="as", tree="t", seq=1, at=1.0, on="on")
-    assert merging._sides(proof) == ("on", "as")
-    assert merging._sides(replace(proof, base="b")) == merging._sides(replace(proof, change="c")) == ("on", "as")
-    assert merging._sides(replace(proof, base="b", change="c")) == ("b", "c")
+    assert reverting._sides(proof) == ("on", "as")
+    assert reverting._sides(replace(proof, base="b")) == reverting._sides(replace(proof, change="c")) == ("on", "as")
+    assert reverting._sides(replace(proof, base="b", change="c")) == ("b", "c")
     with pytest.raises(NotFound, match="what o changed is not known"):
-        merging._sides(replace(proof, on=""))
+        reverting._sides(replace(proof, on=""))

@@ -12,7 +12,7 @@ from tests.fleet.conftest import Start, give, spec
 from tests.fleet.conftest import start_node as start_node
 from tests.fleet.repositories import git, model, read, says, work, write
 from tests.landing.blamed import costing
-from tests.landing.test_merging import Finished
+from tests.landing.finished import Finished
 from tests.landing.test_train import proof
 from treadle.cli.root import treadle
 from treadle.fleet import client

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fleet.repositories import git
-from tests.landing.test_merging import Finished, clean
+from tests.landing.finished import Finished, clean
 from tests.landing.trains import CHECK, empty, run
 from treadle.errors import LocalError, NotFound, WorkspaceError
 from treadle.fleet import client
@@ -89,7 +89,7 @@ async def test_a_change_to_files_that_other_programs_obey_lands_when_a_person_ag
     [out] = record.left_out
     assert record.landed == 1 and (out.order, out.kind) == (obeyed, "refused")
     assert "it changes .github/workflows/ci.yml, docs/AGENTS.md, which other programs obey" in out.why
-    assert f"land retry {obeyed} --anyway" in out.why
+    assert f"land {obeyed} --anyway" in out.why
     name = train.name_of(str(repository / ".git"), "main")
     await train.board(bus, name, [obeyed], anyway=True)
     loaded, _ = await train.load(bus, name)

@@ -1,4 +1,4 @@
-"""Moving a branch together with its checkouts; tests/landing/test_merging.py has it by the command that does it."""
+"""Moving a branch together with its checkouts."""
 
 import os
 import signal

@@ -7,10 +7,10 @@ Words:
     foreman    carries goals out while its node schedules
     reviewer, judge   agents that look without writing and give a typed answer: about one order, about the goal
 
-Flow: a plan comes from a person, a planner (`planner`) or another tool's list (`imported`), and is checked in its
-repository (`check`, `waves`). `commands.begin` stores it. The foreman looks at the orders (`observation`), `deciding`
-gives the next step, `store` writes it as happenings with the new record, and only then the step is done: an order is
-submitted with its brief (`briefing`), landed, reviewed, or a person is asked. `views` shows a goal to people.
+Flow: a plan comes from a person or an agent (`planner`) and is checked in its repository (`check`, `waves`).
+`commands.begin` stores it. The foreman looks at the orders (`observation`), `deciding` gives the next step, `store`
+writes it as happenings with the new record, and only then the step is done: an order is submitted with its brief
+(`briefing`), landed, reviewed, or a person is asked. `views` shows a goal to people.
 
 Promises, and who keeps each:
     Decisions are pure: the same record, plan and observation give the same step.               deciding

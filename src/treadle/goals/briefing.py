@@ -18,11 +18,10 @@ from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import PERSON
 from treadle.goals import deciding
 from treadle.goals.deciding import GoalSeen, role_of
-from treadle.goals.imported import to_toml
 from treadle.goals.waves import waves
 from treadle.sessions.tokens import estimate
 from treadle.wire.fleet.orders import OrderLimits, OrderPolicy, Spec
-from treadle.wire.goal.plan import GoalPlan, PlannedOrder
+from treadle.wire.goal.plan import GoalPlan, PlannedOrder, to_toml
 from treadle.wire.goal.records import BriefSize, GoalRecord, GoalStep
 from treadle.wire.goal.verdicts import TOOL
 

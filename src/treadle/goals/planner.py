@@ -8,6 +8,7 @@ its source, so a person always agrees before it runs.
 
 import asyncio
 import contextlib
+import re
 import time
 from collections.abc import Mapping, Sequence
 
@@ -20,13 +21,14 @@ from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import new_id
 from treadle.goals.briefing import ANSWER, default_agent, looking
 from treadle.goals.check import check
-from treadle.goals.imported import to_toml
 from treadle.goals.observation import answer_of
+from treadle.landing.forge.branch import KINDS, forge_of
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Used
-from treadle.wire.goal.plan import FORMAT, GoalBudget, GoalPlan, PlannedOrder
+from treadle.wire.goal.plan import FORMAT, GoalBudget, GoalPlan, PlannedOrder, to_toml
 from treadle.wire.goal.verdicts import PlanDraft, PlanPart
 from treadle.workspace import branch_moves, checkouts
+from treadle.workspace.remotes import Remote
 
 TRIES = 3
 TASK = """You plan the work on a goal for a fleet of coding agents; you change nothing yourself. Read what you need of
@@ -241,3 +243,41 @@ class Planner:
         self.tries += 1
         complaint = f"That plan cannot be used:\n{problems}\nAnswer again with the whole plan, as before."
         self.order = (await client.send_back(self.planning.bus, self.order, complaint)).id
+
+
+# Where the words of a goal come from that no person has written for us: an issue of a forge, a directory of tasks.
+
+_NAMED = re.compile(rf"((?:{'|'.join(KINDS)})(?::[^#\s]+)?)#(\d+)")
+_GITHUB = re.compile(r"(https://[\w.-]+/[\w.-]+/[\w.-]+)/issues/(\d+)/?")
+_GITLAB = re.compile(r"(https://[\w.-]+(?:/[\w.-]+){2,})/-/(?:issues|work_items)/(\d+)/?")
+
+
+def is_issue(source: str) -> bool:
+    return any(form.fullmatch(source) for form in (_NAMED, _GITHUB, _GITLAB))
+
+
+async def issue(source: str, root: str, token: str = "") -> str:
+    """The words of an issue, its title first: `github#12` of the repository's remote `origin`, `github:OWNER/NAME#12`,
+    or its address, and the same with `gitlab` and `forgejo`. `token` names the variable that holds the token."""
+    if found := _GITLAB.fullmatch(source):
+        forge = forge_of("gitlab", token, found[1])
+    elif found := _GITHUB.fullmatch(source):
+        forgejo = source.startswith(f"https://{KINDS['forgejo'].public}/")
+        forge = forge_of("forgejo" if forgejo else "github", token, found[1])
+    else:
+        found = _NAMED.fullmatch(source)
+        assert found is not None, "ask is_issue first"
+        address = "" if ":" in found[1] else (await asyncio.to_thread(_origin, root))
+        forge = forge_of(found[1], token, address)
+    there = await forge.issue(int(found[2]))
+    return f"{there.title}\n\n{there.body}".strip()
+
+
+def _origin(root: str) -> str:
+    return Remote(checkouts.around(root), "origin").address
+
+
+def tasks(name: str, files: Mapping[str, str]) -> str:
+    """The words of a directory of Markdown tasks: its name as the goal, then each file under its own name."""
+    parts = [f"{file}:\n\n{text.strip()}" for file, text in sorted(files.items())]
+    return "\n\n".join([f"All that the tasks in {name} ask for", *parts])

@@ -10,10 +10,9 @@ import msgspec
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.goals import deciding, store
-from treadle.goals.imported import to_toml
 from treadle.goals.waves import waves
 from treadle.wire.fleet.records import Budget, Used
-from treadle.wire.goal.plan import GoalBudget, GoalPlan, PlannedOrder
+from treadle.wire.goal.plan import GoalBudget, GoalPlan, PlannedOrder, to_toml
 from treadle.wire.goal.records import MET, DoneSeen, GoalRecord, GoalState, StepState
 
 SHOWN = 50

@@ -11,7 +11,7 @@ Words:
 Flow: an order that names a branch leaves a mark when it is done; the conductor queues it. `queue` decides what
 to build, check, land or leave out; `train` does it: `bench` builds cars in a store beside the branch, a check runs
 as an order of the fleet, and the branch moves (`forge/branch`). What was red or in conflict goes back to its author,
-then to a reconciler, then to a person (`returned` decides, `sending` does it). `merging` is a train of one passenger.
+then to a reconciler, then to a person (`returned` decides, `sending` does it). `reverting` takes landed work back.
 
 Promises, and who keeps each:
     What lands is the tree that was checked.                                                    bench, train

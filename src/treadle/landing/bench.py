@@ -116,20 +116,15 @@ class BuiltCar(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bench:
-    def __init__(
-        self, name: str, user: UserRepository, branch: str, *, forge: str = "", token: str = "", place: str = ""
-    ) -> None:
-        """`place`: a directory for the store. By default it has one that stays, for its name."""
+    def __init__(self, name: str, user: UserRepository, branch: str, *, forge: str = "", token: str = "") -> None:
         self.user = user
         self.ref = f"refs/heads/{remotes.split(branch)[1]}"
         self.name = name
-        directory = place or private_dir(os.path.join(private_dir(os.path.join(state_dir(), "landing")), name))
+        directory = private_dir(os.path.join(private_dir(os.path.join(state_dir(), "landing")), name))
         with locked(os.path.join(directory, "lock"), LOCK_SECONDS):  # two trains may begin at once
             self.store = self._store(os.path.join(directory, "store"))
         places = dict.fromkeys((*self.store.lenders, *user.object_places()))
         self.store.lenders = tuple(filter(os.path.isdir, places))  # several clones of one remote may take turns
-        self.by_hand = False
-        """Whether a person merges work that they have looked at: then they chose the check, too."""
         self.branch_name = branch
         self.move_by(forge, token)
 
@@ -240,7 +235,7 @@ class Bench:
     def _doubtful(self, before: str, after: str, change: QueuedChange, verify: str) -> Mapping[str, str]:
         """What a change does to its judge beyond adding tests, unless allowed. Who merges by hand has looked."""
         found: dict[str, str] = {}
-        if self.by_hand or change.anyway:
+        if change.anyway:
             return found
         for command in dict.fromkeys(filter(None, (verify, change.verify))):
             judge = judge_for(self.store, before, command, may_change=change.may_change)
@@ -265,8 +260,7 @@ class Bench:
             return f"it changes {path}, which {why}: merge it by hand"
         if change.anyway:
             return ""
-        retry = "treadle fleet merge" if self.by_hand else "treadle land retry"
-        agree = f"a person can agree with `{retry} {change.order} --anyway`"
+        agree = f"a person can agree with `treadle land {change.order} --anyway`"
         if touched := sorted(gate.refused(changes)):
             return f"it changes {', '.join(touched[:5])}, which other programs obey; {agree}"
         return ""

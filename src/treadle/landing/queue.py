@@ -237,7 +237,7 @@ def left_out(train: TrainRecord, out: LeftOut) -> TrainRecord:
     """A change leaves the train. What is red or conflicts goes to who can help."""
     change = next((each for each in train.queue if each.order == out.order), None)
     train = removed(train, [out.order])
-    if change is not None and out.kind in ("red", "conflict", "judge"):
+    if change is not None and not change.no_help and out.kind in ("red", "conflict", "judge"):
         train = replace(train, back=(*train.back, returned.begun(change, out)))
     return replace(train, left_out=(*train.left_out, out)[-REMEMBERED:])
 

@@ -226,7 +226,14 @@ async def check_with(bus: Bus, name: str, verify: str, setup: str, by: str) -> T
 
 
 async def board(
-    bus: Bus, name: str, orders: Iterable[str], *, anyway: bool = False, once: bool = False, verify: str = ""
+    bus: Bus,
+    name: str,
+    orders: Iterable[str],
+    *,
+    anyway: bool = False,
+    no_help: bool = False,
+    once: bool = False,
+    verify: str = "",
 ) -> list[str]:
     """Queue finished orders. Returns those that have nothing to land; raises for one that cannot land.
 
@@ -242,7 +249,7 @@ async def board(
             idle.append(order_id)
             continue
         made = await change_of(bus, order, anyway=anyway)
-        await _join(bus, name, replace(made, verify=verify or made.verify), once)
+        await _join(bus, name, replace(made, verify=verify or made.verify, no_help=no_help), once)
     return idle
 
 
@@ -271,17 +278,13 @@ class Train(Drive):
         *,
         root: str = "",
         say: Say = lambda text: None,
-        bench: Bench | None = None,
     ) -> None:
         """`root`: a clone of the same remote on this machine, instead of the one that the record names."""
         self.bus = bus
         self.name = name
         self.say = say
-        self.by = TRAIN
-        if bench is None:
-            user = checkouts.repository(root if root and ":" in record.branch else record.repository)
-            bench = Bench(name, user, record.branch, forge=record.forge, token=record.forge_token)
-        self.bench = bench
+        user = checkouts.repository(root if root and ":" in record.branch else record.repository)
+        self.bench = Bench(name, user, record.branch, forge=record.forge, token=record.forge_token)
         self.sending = SendingBack(bus, name, self.bench, say)
         self.lease = driver_lease(bus, name)
         self.record = record
@@ -400,7 +403,7 @@ class Train(Drive):
             if out not in self.record.left_out and out.kind != "there":
                 last = out.output.splitlines()[-1:]
                 self.say(f"left out {out.order}: {out.why}{f': {last[0]}' if last else ''}")
-                if out.kind not in ("red", "conflict", "judge"):  # those go to who can help
+                if not any(each.order == out.order for each in record.back):  # else it goes to who can help
                     what = f"did not land on {self.record.branch}: {out.why}"
                     await client.note_result(self.bus, out.order, what, {"not_landed": out.why}, by="train")
 
@@ -440,7 +443,7 @@ class Train(Drive):
     def _queued(self, order: str) -> QueuedChange | None:
         return next((each for each in self.record.queue if each.order == order), None)
 
-    async def _proofs(self, seq: int, order: str, intent: LandingIntent, repository: str = "") -> list[Write]:
+    async def _proofs(self, seq: int, order: str, intent: LandingIntent) -> list[Write]:
         """The write of the proof. An order that landed here before does so again only with another commit.
 
         Work that had been sent back is proof for the order that it all began with, too.
@@ -459,7 +462,6 @@ class Train(Drive):
             receipt=change.receipt if change is not None else "",
             change=change.commit if change is not None else "",
             base=change.base if change is not None else "",
-            repository=repository,
         )
         proofs = [proof]
         if change is not None and change.first:
@@ -480,7 +482,7 @@ class Train(Drive):
                 if (await client.get_order(self.bus, name)).result.get("landed") != landed:
                     by = f", by {order}" if name != order else ""
                     what = f"landed on {self.record.branch} as {commit[:12]}{by}"
-                    await client.note_result(self.bus, name, what, {"merged": commit, "landed": landed}, by=self.by)
+                    await client.note_result(self.bus, name, what, {"merged": commit, "landed": landed}, by=TRAIN)
 
     async def _forget(self, intent: LandingIntent) -> None:
         await asyncio.to_thread(self.bench.forget, [*intent.orders, intent.new])
@@ -494,7 +496,7 @@ class Train(Drive):
         """Someone else brought it onto the branch: a person, with git."""
         if not (await client.get_order(self.bus, order)).result.get("merged"):
             what = f"{self.record.branch} has it already"
-            await client.note_result(self.bus, order, what, {"merged": self.record.tip}, by=self.by)
+            await client.note_result(self.bus, order, what, {"merged": self.record.tip}, by=TRAIN)
 
     # Building...
 
@@ -562,12 +564,14 @@ class Train(Drive):
         specs = [await client.get_spec(self.bus, order) for order in car.orders]
         bring = tuple(dict.fromkeys(name for spec in specs for name in spec.bring))
         done = Check(command="", exit_code=None, output_tail="nothing checks it")
+        may_change = queue.may_change(record, car.orders)
         for one in queue.checks(record, car.orders):
             if record.checks_on == "nodes":
                 done = await check(self.bus, self.bench, self.name, record, car, bring, one)
             else:
-                on, may_change = "" if self.bench.by_hand else car.on, queue.may_change(record, car.orders)
-                done = await self.bench.check(car.commit, *one[:2], bring, on=on, may_change=may_change, network=one[2])
+                done = await self.bench.check(
+                    car.commit, *one[:2], bring, on=car.on, may_change=may_change, network=one[2]
+                )
             if not done.ok:
                 break
         return done
@@ -677,11 +681,12 @@ class Conductor(Controller):
         spec = await client.get_spec(bus, mark.order)
         if spec.by == TRAIN and spec.retry_of:
             return  # the train itself takes up what helps it
-        if (await client.get_order(bus, mark.order)).result.get("not_landed"):
+        if not mark.again and (await client.get_order(bus, mark.order)).result.get("not_landed"):
             return  # that was settled; an engine that was killed may show a mark again that had been removed
         if (name := names.get((mark.root, mark.branch), "")) == "":
             name = names[mark.root, mark.branch] = await ensure(bus, mark.root, mark.branch)
-        await board(bus, name, [mark.order], once=True, verify=mark.verify)  # its mark may only not be removed yet
+        # Its mark may only not have been removed yet.
+        await board(bus, name, [mark.order], anyway=mark.anyway, once=not mark.again, verify=mark.verify)
 
     async def _steer(self, bus: Bus) -> None:
         """Pause and resume as people ask for who may not write a train's record themselves."""

@@ -287,7 +287,9 @@ def _landed(proof: LandedRecord, order: Order | None) -> LandedRow:
     )
 
 
-async def ask_to_land(bus: Bus, name: str, *, branch: str = "", verify: str = "", by: str = "") -> None:
+async def ask_to_land(
+    bus: Bus, name: str, *, branch: str = "", verify: str = "", anyway: bool = False, by: str = ""
+) -> None:
     """Let a finished order land: what schedules where its repository is takes it up, as if it had named the branch."""
     spec, order = await client.get_spec(bus, name), await client.get_order(bus, name)
     if order.state != "done":
@@ -300,6 +302,8 @@ async def ask_to_land(bus: Bus, name: str, *, branch: str = "", verify: str = ""
         branch=branch or spec.land,
         verify=verify or spec.verify,
         setup=spec.setup,
+        anyway=anyway,
+        again=True,
     )
     await bus.put(keys.BOARDS(name), encode(mark))
     await client.note_result(bus, name, f"is to land on {mark.branch or 'the branch that is checked out'}", {}, by=by)

@@ -14,7 +14,6 @@ from treadle.fleet import client
 from treadle.fleet.engine import tasks
 from treadle.fleet.run.terminals import Carried, What, place_of
 from treadle.io.tasks import start_held
-from treadle.landing.merging import Merging
 from treadle.serve.api.board import Board
 from treadle.serve.fleet_link import FleetLink
 from treadle.serve.tokens import Tokens
@@ -96,7 +95,6 @@ class Site:
         self.screens = Screens(self.order_terminals.find)
         self.tabs: set[WebSocket] = set()
         self.streams = 0
-        self.merges: dict[str, Merging] = {}
         self.size_holders: dict[str, str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tomlkit
 from click.testing import CliRunner
 from msgspec.structs import replace
 
@@ -16,8 +15,7 @@ from tests.cli.fleet.commands import as_json, fleet, stored, typed, typed_json
 from tests.conftest import need
 from tests.fleet.conftest import repository as repository
 from tests.fleet.repositories import git
-from tests.landing.test_merging import Finished
-from tests.landing.test_merging import finished as finished
+from tests.landing.finished import finished as finished
 from tests.scripts import says
 from treadle.cli.fleet import fleet as group
 from treadle.cli.receipt import receipt
@@ -227,23 +225,6 @@ def test_the_receipt_of_a_run_comes_from_the_fleet_and_is_verified_like_any_othe
     assert CliRunner().invoke(receipt, words).exit_code == 1
 
 
-@pytest.mark.slow
-def test_what_is_on_the_branch_already_is_merged_and_says_so(running: None, tmp_path: Path) -> None:
-    repository, script = tmp_path / "repository", tmp_path / "script.toml"
-    repository.mkdir()
-    git(repository, "init", "-q")
-    git(repository, "commit", "-q", "--allow-empty", "-m", "first")
-    call = {"name": "write_file", "arguments": {"file_path": "made.txt", "content": "made"}}
-    replies = [{"text": "I write.", "call": [call]}, {"text": "Done.", "times": "always"}]
-    script.write_text(tomlkit.dumps({"reply": replies}))
-    model = f"scripted:{script}"
-    order = fleet("submit", "x", "--agent", "native", "--model", model, "--root", str(repository)).strip()
-    fleet("wait", order, "--timeout", "90")
-    first, again = fleet("merge", order, "--into", str(repository)), fleet("merge", order, "--into", str(repository))
-    assert "already" not in first and again.strip().endswith(": it is on the branch already")
-    assert fleet("show", order).count("\nbase ") == 1
-
-
 PATCH = b"diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\xff\x1b\n"
 
 
@@ -269,20 +250,3 @@ async def test_work_is_looked_at_and_sent_back_with_comments(bus: Bus, tmp_path:
     (tmp_path / "notes").write_text("\n")
     empty = await typed("review", "order1", "--comments", str(tmp_path / "notes"), code=1)
     assert f"{tmp_path / 'notes'} has no comments" in empty and "write PATH:LINE: TEXT" in empty
-
-
-@pytest.mark.slow
-async def test_merging_stops_at_the_first_that_conflicts_and_names_the_files(
-    bus: Bus, finished: Finished, repository: Path
-) -> None:
-    one, two = await finished.order("one", {"a.txt": "1\n"}), await finished.order("two", {"a.txt": "2\n"})
-    three = await finished.order("three", {".github/workflows/ci.yml": "x\n"})
-    first, second, conflict = (await typed("merge", one, two, "--into", str(repository), code=3)).splitlines()
-    assert first == f"one  merged {git(repository, 'rev-parse', 'HEAD')[:12]}" and second.startswith("two  ")
-    assert conflict == "    conflict in a.txt (content)"
-    (step,) = await typed_json("merge", three, "--into", str(repository), code=3)
-    assert not step.get("merged") and step["why"]
-    (red,) = await typed_json("merge", three, "--into", str(repository), "--anyway", "--verify", "false", code=3)
-    assert "merged" not in red and not (repository / ".github").exists()
-    (step,) = await typed_json("merge", three, "--into", str(repository), "--anyway", "--verify", "true")
-    assert step["merged"] and (repository / ".github").is_dir()

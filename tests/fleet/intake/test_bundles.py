@@ -13,7 +13,7 @@ from treadle.errors import WorkspaceError
 from treadle.fleet import client, submission
 from treadle.fleet.engine import streams
 from treadle.fleet.engine.bus import Bus
-from treadle.landing import merging
+from treadle.landing import train
 
 
 async def test_a_repository_travels_to_a_node_that_has_no_copy(
@@ -27,8 +27,10 @@ async def test_a_repository_travels_to_a_node_that_has_no_copy(
     ended = await client.wait(bus, order.id, 90)
     assert ended.state == "done", ended.why
     assert subprocess.run(["git", "cat-file", "-e", ended.result["commit"]], cwd=repository).returncode
-    steps = await merging.merge(bus, [order.id], str(repository))
-    assert steps[0].merged and (repository / "a.txt").read_text() == "two"
+    name = await train.ensure(bus, str(repository), "main", verify="true")
+    await train.board(bus, name, [order.id])
+    await train.Train(bus, name, (await train.load(bus, name))[0]).run(lambda found: not found.queue)
+    assert (repository / "a.txt").read_text() == "two"
     assert os.path.isdir(repository)
 
 

@@ -15,14 +15,14 @@ from tests.fleet.conftest import nothing_left as nothing_left
 from tests.fleet.conftest import repository as repository
 from tests.fleet.conftest import start_node as start_node
 from tests.fleet.repositories import git, model, read, says, work, write
+from tests.landing.finished import Finished
+from tests.landing.finished import finished as finished
 from tests.landing.forge.forgejo_server import ForgejoServer
 from tests.landing.forge.github_server import GitHubServer
 from tests.landing.forge.gitlab_server import GitLabServer
 from tests.landing.forge.server import ForgeServer
 from tests.landing.test_branch import bare as bare
 from tests.landing.test_branch import looks_at_once as looks_at_once
-from tests.landing.test_merging import Finished
-from tests.landing.test_merging import finished as finished
 from tests.landing.test_train import proof
 from tests.landing.trains import empty
 from tests.workspace.repositories import make

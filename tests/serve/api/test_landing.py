@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from tests.fleet.repositories import git
+from tests.landing.finished import Finished
+from tests.landing.finished import finished as finished
 from tests.landing.test_conductor import driving
-from tests.landing.test_merging import Finished
-from tests.landing.test_merging import finished as finished
 from tests.serve.conftest import WAIT, StartWeb, Web
 from tests.serve.receiver import receiving
 from treadle.fleet import client

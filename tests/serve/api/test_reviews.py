@@ -1,20 +1,19 @@
-"""A review is a decision: send back, merge, throw away."""
+"""A review is a decision: send back, or throw away."""
 
 import asyncio
 from pathlib import Path
 
 import pytest
 
-from tests.fleet.conftest import Start, give, spec
+from tests.fleet.conftest import Start, give
 from tests.fleet.repositories import edits, work
 from tests.serve.conftest import Web, until_listed
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
-from treadle.serve.api import reviews
 
 
 @pytest.mark.slow
-async def test_work_is_sent_back_with_comments_merged_with_verify_and_thrown_away(
+async def test_work_is_sent_back_with_comments_and_thrown_away(
     web: Web, bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:
     await start_node()
@@ -36,21 +35,6 @@ async def test_work_is_sent_back_with_comments_merged_with_verify_and_thrown_awa
     task = (await client.get_spec(bus, again["id"])).comments
     assert "a.txt:1\n> two\nwrite three" in task and "and be quick" in task
     await client.wait(bus, again["id"], 90)
-    made = await web.post("/merges", {"orders": [again["id"]], "verify": "test -e a.txt"}, status=202)
-    async with asyncio.timeout(90):
-        while (merge := await web.get(f"/merges/{made['id']}"))["state"] == "running":
-            await asyncio.sleep(0.02)
-    assert merge["state"] == "merged" and merge["steps"][0]["merged"], merge
-    assert (merge["into"], merge["verify"], merge["at"]) == (str(repository), "test -e a.txt", "")
-    assert merge["ended"] >= merge["started"] and "(test)" in merge["by"]
-    refused = await web.post("/merges", {"orders": [again["id"]], "verify": "false"}, status=202)
-    async with asyncio.timeout(90):
-        while (stopped := await web.get(f"/merges/{refused['id']}"))["state"] == "running":
-            await asyncio.sleep(0.02)
-    assert [each["id"] for each in await web.get("/merges")] == [refused["id"], made["id"]]
-    assert stopped["ended"] and stopped["state"] in ("stopped", "merged")
-    assert (await web.http.get("/api/v1/merges/none")).status_code == 404
-    assert (repository / "a.txt").read_text() == "three"
     assert (await client.wait(bus, other.id, 90)).state == "failed"
     await until_listed(web, "needs=failed", 1)
     await web.post(f"/orders/{other.id}/reviewed")
@@ -61,22 +45,3 @@ async def test_work_is_sent_back_with_comments_merged_with_verify_and_thrown_awa
     async with asyncio.timeout(90):
         while not (await client.get_order(bus, order.id)).result.get("discarded"):
             await asyncio.sleep(0.02)
-
-
-async def test_a_merge_goes_to_where_the_first_order_is_from_and_only_the_last_ones_are_known(
-    web: Web, bus: Bus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reviews, "MERGES_MAX", 1)
-    nowhere, somewhere = await give(bus, spec(), spec(root=str(tmp_path), verify="make test"))
-    refused = await web.http.post("/api/v1/merges", json={"orders": [nowhere, somewhere]})
-    assert refused.status_code == 422 and "where to merge to" in refused.text and await web.get("/merges") == []
-    first = await web.post("/merges", {"orders": [somewhere[:8], nowhere]}, status=202)
-    assert (first["into"], first["verify"], first["anyway"]) == (str(tmp_path), "make test", False)
-    assert first["orders"] == [somewhere, nowhere]
-    made = await web.post("/merges", {"orders": [nowhere], "into": "/x", "verify": "", "anyway": True}, status=202)
-    assert (made["into"], made["verify"], made["anyway"]) == ("/x", "", True)
-    async with asyncio.timeout(90):
-        while (merge := await web.get(f"/merges/{made['id']}"))["state"] == "running":
-            await asyncio.sleep(0.02)
-    assert merge["state"] == "stopped" and (merge["problem"] or not merge["steps"][0]["merged"])
-    assert [each["id"] for each in await web.get("/merges")] == [made["id"]]

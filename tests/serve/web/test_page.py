@@ -10,6 +10,7 @@ from playwright.async_api import Page, expect
 
 from tests.fleet.conftest import Start, give, spec, until_offers, until_state
 from tests.fleet.repositories import edits, git, work
+from tests.landing.test_conductor import driving
 from tests.serve.web.conftest import WAIT, Open, StartWeb, Web, click_twice, press_until
 from treadle.fleet import client
 from treadle.fleet.engine import places, server
@@ -217,7 +218,7 @@ async def test_a_message_is_sent_changed_and_taken_back_and_a_draft_stays(web: W
     await expect(page.get_by_label("Message to the agent")).to_have_value("half a thought")
 
 
-async def test_comments_on_lines_are_sent_back_together_and_the_next_try_is_merged(
+async def test_comments_on_lines_are_sent_back_together_and_the_next_try_lands(
     web: Web, bus: Bus, start_node: Start, repository: Path, tmp_path: Path, open_page: Open
 ) -> None:
     await start_node()
@@ -248,10 +249,14 @@ async def test_comments_on_lines_are_sent_back_together_and_the_next_try_is_merg
     assert "a.txt:1" in (await client.get_spec(bus, again)).comments
     await page.get_by_role("link", name="Changes").click()
     await expect(page.locator(".diff .add code")).to_have_text("three")
-    await page.get_by_label("Check that must pass before it is merged").fill("test -e a.txt")
-    await page.get_by_role("button", name="Merge").click()
-    await expect(page.locator(".merging")).to_contain_text("Merged into")
-    assert (repository / "a.txt").read_text() == "three"
+    await page.get_by_label("The check of this work, beside the branch's").fill("test -e b.txt")
+    async with driving(bus):
+        await page.locator(".review-bar").get_by_role("button", name="Land").click()
+        await expect(page).to_have_url(re.compile("#/trains"))
+        await expect(page.locator(".train")).to_contain_text(again)
+        async with asyncio.timeout(90):
+            while (repository / "a.txt").read_text() != "three":
+                await asyncio.sleep(0.05)
     await expect(page.locator(".part.needs .row")).to_have_count(0)
 
 

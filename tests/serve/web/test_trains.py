@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from playwright.async_api import expect
 
 from tests.fleet.repositories import git
+from tests.landing.finished import Finished
+from tests.landing.finished import finished as finished
 from tests.landing.test_conductor import driving
-from tests.landing.test_merging import Finished
-from tests.landing.test_merging import finished as finished
 from tests.serve.web.conftest import Open, Web, click_twice
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus

@@ -23,7 +23,7 @@ def fleet() -> None:
     treadle fleet ls                                   what there is
     treadle fleet explain ORDER                        why it waits, or what it does
     treadle fleet approvals; treadle fleet answer ORDER allow
-    treadle fleet merge ORDER ORDER                    bring finished work together
+    treadle land ORDER ORDER                           bring finished work onto the branch
     treadle fleet down                                 stop all of it
 
     An order is named by its id or the beginning of it. Exit codes: 0 done, 1 error, 3 an order failed, 4 cancelled,

@@ -94,8 +94,7 @@ def _with_roles(text: str) -> str:
     """The plan as a person might leave the editor: with agents for its roles, and a review of each change."""
     from msgspec.structs import replace
 
-    from treadle.goals.imported import to_toml
-    from treadle.wire.goal.plan import read
+    from treadle.wire.goal.plan import read, to_toml
 
     plan, _ = read(text)
     assert plan is not None

@@ -1,4 +1,4 @@
-"""`treadle goal`: plans of goals, checked before anything runs, brought in from other tools, and carried out."""
+"""`treadle goal`: plans of goals, made by agents, checked before anything runs, and carried out."""
 
 from __future__ import annotations
 
@@ -306,12 +306,12 @@ def plan_(
 
 def _source(source: str, root: str, token: str) -> tuple[str, str]:
     """What the plan calls its source, and what that asks for."""
-    from treadle.goals import imported
+    from treadle.goals import planner
 
-    if imported.is_issue(source):
-        return source, run_async(imported.issue(source, root, token))
+    if planner.is_issue(source):
+        return source, run_async(planner.issue(source, root, token))
     name = os.path.basename(os.path.normpath(source))
-    return name, imported.tasks(name, markdown_in(source)) if os.path.isdir(source) else text_of(source)
+    return name, planner.tasks(name, markdown_in(source)) if os.path.isdir(source) else text_of(source)
 
 
 async def _planned(bus: Bus, goal: str, source: str, options: Any) -> Any:
@@ -399,9 +399,7 @@ def text_of(path: str) -> str:
 COMMANDS = (plan_, run, ls, show, explain, report, change, pause, resume, stop, retry, say)
 
 
-# The group itself, and plans before they run: checked, and brought in from other tools.
-
-NAMES = ("checklist", "tasks", "beads", "taskmaster")
+# The group itself, and plans before they run.
 
 
 @click.group()
@@ -409,7 +407,7 @@ def goal() -> None:
     """Carry a goal out: a plan that people can read, done by agents, reviewed, landed and judged.
 
     \b
-    treadle goal import TODO.md            a checklist becomes goal.toml
+    treadle goal plan --from TODO.md       an agent makes goal.toml of it
     treadle goal check goal.toml           waves, overlaps, briefs, tokens, and every mistake with its line
     treadle goal run goal.toml             carry it out; the fleet goes on also when this command ends
     treadle goal explain ID                what each of its orders does or waits for
@@ -503,37 +501,3 @@ def _show_cost(found: Any) -> None:
         click.echo(f"  {brief.order:{width}}  {brief.shared} shared by its wave + {brief.own} of its own{capsules}")
     for name, cost in (("all briefs", found.delta), ("restating the plan to each", found.restated)):
         click.echo(f"  {name}: {cost.uncached}, or {cost.cached} where beginnings are cached at a tenth of the price")
-
-
-@goal.command("import")
-@click.argument("path", metavar="FILE|DIR", type=click.Path(exists=True))
-@click.option("--from", "kind", type=click.Choice(NAMES), help="What it is. Default: seen from its contents.")
-@click.option("--out", default="goal.toml", show_default=True, metavar="FILE", help="Where the plan goes; - prints it.")
-@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
-def import_(path: str, kind: str | None, out: str, force: bool) -> None:
-    """Make a plan of a checklist, a directory of Markdown tasks, beads' issues.jsonl or Task Master's tasks.json.
-
-    Tasks that are done are left out. The plan names its source, so a person is always asked before it runs; what other
-    tools do not have (done, budget, claims, accept) is yours to fill in, and `treadle goal check` says where.
-    """
-    from treadle.goals.imported import to_toml
-
-    if out != "-" and os.path.lexists(out) and not force:
-        raise ConfigError(f"{out} is there already", hint="name another file with --out, or give --force")
-    plan = _imported(path, kind)
-    text = to_toml(plan)
-    if out == "-":
-        click.echo(text, nl=False)
-        return
-    write_atomic(out, text.encode(), 0o644)
-    click.echo(f"{out}: {len(plan.order)} orders from {path}; `treadle goal check {out}` says what to fill in")
-
-
-def _imported(path: str, kind: str | None) -> Any:
-    from treadle.goals import imported
-
-    name = os.path.basename(os.path.normpath(path))
-    if os.path.isdir(path):
-        return imported.read_tasks(name, markdown_in(path))
-    text = text_of(path)
-    return imported.read_list(kind or imported.kind_of(path, text), name, text)  # type: ignore[arg-type]

@@ -70,16 +70,34 @@ def land() -> None:
 )
 @click.option("--slots", default=0, metavar="N", help="Checks at once. Default: 2, or what was given before.")
 @click.option("--reconciler", default="", metavar="AGENT", help="Who resolves what authors could not; kept too.")
+@click.option(
+    "--anyway",
+    is_flag=True,
+    help="Let them change the files that their check is made of, and those that other programs obey.",
+)
+@click.option("--no-help", is_flag=True, help="Leave out what is red or conflicts: no agent is asked to help.")
 @json_option
-def now(
-    names: tuple[str, ...], root: str, as_json: bool, forge: str, token: str, reconciler: str, **options: Any
-) -> None:
+def now(names: tuple[str, ...], root: str, as_json: bool, **options: Any) -> None:
     """Land these orders, and all that waits in the train before them. Without ORDER: what waits.
 
     Exits with 0 when all of them are on the branch, and with 3 when one was left out, went back to who can help, or the
     train stopped. What went back lands by itself while the fleet is up: `treadle land explain ORDER`.
     """
+    land_now(names, root, as_json, **options)
 
+
+def land_now(
+    names: tuple[str, ...],
+    root: str,
+    as_json: bool,
+    *,
+    forge: str = "",
+    token: str = "",
+    reconciler: str = "",
+    anyway: bool = False,
+    no_help: bool = False,
+    **options: Any,
+) -> None:
     async def work(bus: Bus) -> tuple[TrainRecord, dict[str, str], list[str]]:
         from msgspec.structs import replace
 
@@ -90,12 +108,12 @@ def now(
 
         say: Callable[[str], None] = (lambda text: None) if as_json else click.echo
         wanted = [await resolve(bus, name) for name in names]
-        train = await trains.ensure(bus, root, **options)
+        train = await trains.ensure(bus, root, **{"branch": "", **options})
         if reconciler:
             await trains.change(bus, train, lambda found: replace(found, reconciler=reconciler))
         if forge or token:
             await trains.change(bus, train, lambda found: queue.by_forge(found, forge, token))
-        idle = await trains.board(bus, train, wanted)
+        idle = await trains.board(bus, train, wanted, anyway=anyway, no_help=no_help)
         record, _ = await trains.load(bus, train)
         chosen = [each for each in wanted if each not in idle] if wanted else [each.order for each in record.queue]
         if not chosen:
@@ -303,12 +321,12 @@ def revert(names: tuple[str, ...], goal: str, branch: str, agent: str, as_json: 
     async def work(bus: Bus) -> tuple[str, str]:
         from treadle.errors import LocalError
         from treadle.fleet import client
-        from treadle.landing import merging, views
+        from treadle.landing import reverting, views
         from treadle.landing import train as trains
 
         say: Callable[[str], None] = (lambda text: None) if as_json else click.echo
         wanted = [await client.resolve(bus, name) for name in names] or await _landed_of_goal(bus, goal, branch)
-        train, made = await merging.revert(bus, wanted, branch=branch, agent=agent)
+        train, made = await reverting.revert(bus, wanted, branch=branch, agent=agent)
         say(f"reverts  as {made}")
         order = await client.wait(bus, made)
         if order.state != "done":
@@ -329,11 +347,11 @@ def revert(names: tuple[str, ...], goal: str, branch: str, agent: str, as_json: 
 async def _landed_of_goal(bus: Bus, name: str, branch: str) -> list[str]:
     from treadle.errors import NotFound
     from treadle.goals import store
-    from treadle.landing import merging
+    from treadle.landing import reverting
 
     record, _ = await store.load(bus, await store.resolve(bus, name))
     orders = [order for step in record.steps.values() for order in step.orders]
-    found = await merging.landed_of(bus, orders, branch or record.branch)
+    found = await reverting.landed_of(bus, orders, branch or record.branch)
     if not found:
         where = branch or record.branch
         raise NotFound(f"the goal {record.id} has landed nothing on {where}", hint=f"`treadle goal show {record.id}`")

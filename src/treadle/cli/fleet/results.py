@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.fleet.common import ORDER, fleet_command, order_named, table, with_bus, with_order
+from treadle.cli.fleet.common import ORDER, fleet_command, order_named, table, with_order
 from treadle.cli.render import one_line, printable
 
 
@@ -71,38 +71,18 @@ def review(name: str, path: str | None, as_json: bool) -> None:
 
 @click.command("merge")
 @click.argument("names", metavar="ORDER...", nargs=-1, required=True)
-@click.option("--into", default=".", metavar="DIR", help="A worktree with the branch to merge into. Default: here.")
-@click.option("--verify", default="", metavar="CMD", help="Run on each merge, before the branch moves.")
-@click.option(
-    "--anyway", is_flag=True, help="Also work that changes files which other programs obey: CI, hooks, AGENTS.md."
-)
+@click.option("--into", default=".", metavar="DIR", help="A worktree with the branch. Default: here.")
+@click.option("--verify", default="", metavar="CMD", help="The check; kept for the branch until another is given.")
+@click.option("--anyway", is_flag=True, help="Also work that changes its check, or files which other programs obey.")
 @json_option
 def merge(names: tuple[str, ...], into: str, verify: str, anyway: bool, as_json: bool) -> None:
-    """Merge the work of finished orders, one after the other; stops at the first that conflicts or fails.
+    """Land these orders on the branch that is checked out: `treadle land --no-help`.
 
-    Each is a `treadle land` of one order that waits behind no other and sends nothing back. It is built and verified
-    beside, in a fresh directory with the order's setup and what it brings; a check that fails is run once more; only
-    then does the branch move, in one step. A commit that you make meanwhile stays, and the merge is built again on it.
-    The checkout follows if it has no uncommitted changes; otherwise nothing is merged, and the reason is given.
+    What fails its check or conflicts is left out, with the reason, and no agent is asked to help.
     """
-    from treadle.fleet import client
-    from treadle.landing import merging
+    from treadle.cli.fleet.land import land_now
 
-    async def work(bus: Any) -> list[Any]:
-        orders = [await client.resolve(bus, name) for name in names]
-        return await merging.merge(bus, orders, into, verify=verify, anyway=anyway)
-
-    steps = with_bus(work)
-    if as_json:
-        show_json(steps)
-    else:
-        for step in steps:
-            merged = f"merged {step.commit[:12]}" if step.merged and step.commit else ""
-            click.echo(f"{step.order}  {': '.join(filter(None, (merged, step.why)))}")
-            for name in step.conflicts:
-                kind = f" ({step.kinds[name]})" if name in step.kinds else ""
-                click.echo(f"    conflict in {printable(name)}{kind}")
-    sys.exit(0 if len(steps) == len(names) and all(step.merged for step in steps) else 3)
+    land_now(names, into, as_json, verify=verify, anyway=anyway, no_help=True)
 
 
 @fleet_command("discard")

@@ -171,15 +171,16 @@ class LandOrder(RequestBody, frozen=True, kw_only=True):
     """Empty: the branch that the order names, or the one that is checked out in its repository."""
     verify: Annotated[str, Meta(max_length=10_000)] = ""
     """The branch's check, where it has none yet. Empty: the order's own."""
+    anyway: bool = False
+    """Also work that changes the files that its check is made of, or files that other programs obey."""
 
 
 @call("POST", "/orders/{id}/land", right="all", body=LandOrder, optional_body=True, status=202)
 async def land_order(asking: Asking) -> None:
     """Let the work of a finished order land; the train of its branch says what becomes of it."""
     given: LandOrder = asking.body
-    await train_views.ask_to_land(
-        asking.bus, await asking.order(), branch=given.branch, verify=given.verify, by=asking.by
-    )
+    order = await asking.order()
+    await train_views.ask_to_land(asking.bus, order, **msgspec.structs.asdict(given), by=asking.by)
 
 
 class PauseTrain(RequestBody, frozen=True, kw_only=True):

@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 
 import treadle
-from treadle.serve.api import devices, goals, machines, orders, reviews, terminals
+from treadle.serve.api import devices, goals, machines, orders, terminals
 from treadle.serve.api.calls import BASE, TABLE, ApiCall
 from treadle.serve.envelope import JSON, PROBLEM, HttpProblem
 from treadle.serve.notify import notices
 
 # Every call of the HTTP interface: importing this module imports those that define them.
 
-MODULES = (orders, devices, goals, machines, notices, reviews, terminals)
+MODULES = (orders, devices, goals, machines, notices, terminals)
 
 
 def every() -> list[ApiCall]:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import Meta
 from msgspec.structs import asdict, replace
+from starlette.responses import Response
 
 from treadle.errors import ConfigError, NotFound, TreadleError
 from treadle.fleet import client, results, sample
@@ -19,9 +20,11 @@ from treadle.fleet.engine.bus import EVENTS, Bus
 from treadle.fleet.find.index import OrderIndex
 from treadle.fleet.find.order_rows import Listed, OrderFilter
 from treadle.fleet.orders import begun
+from treadle.fleet.results import Comment
 from treadle.fleet.schedule import liveness
 from treadle.fleet.submission import completed, described, made
 from treadle.serve.api.calls import Asking, RequestBody, call
+from treadle.serve.colours import ShownChanges, shown
 from treadle.serve.envelope import answer
 from treadle.serve.site import Site
 from treadle.wire.fleet.messages import LimitName, Why
@@ -509,3 +512,44 @@ def repository_at(path: str) -> RepositoryChoices:
         templates=templates,
         ignored=tuple(ignored),
     )
+
+
+# What an order has left: read as a diff, sent back with comments, or thrown away.
+
+
+@call("GET", "/orders/{id}/diff", returns=bytes)
+async def show_diff(asking: Asking) -> Response:
+    """What an order changed, as a patch in plain text."""
+    data = await results.diff(asking.bus, await asking.order())
+    return Response(data, media_type="text/plain; charset=utf-8")
+
+
+@call("GET", "/orders/{id}/changes", returns=ShownChanges)
+async def show_changes(asking: Asking) -> ShownChanges:
+    """What an order changed, file by file and line by line, with the words of each language marked."""
+    data = await results.diff(asking.bus, await asking.order())
+    return await asyncio.to_thread(shown, data.decode("utf-8", "replace"))
+
+
+class SentBack(RequestBody, frozen=True, kw_only=True):
+    comments: Annotated[tuple[Comment, ...], Meta(max_length=500)] = ()
+    """On lines of the new files, or, without a path, on the whole work."""
+
+
+@call("POST", "/orders/{id}/send-back", right="all", body=SentBack, returns=Given, status=201)
+async def send_back(asking: Asking) -> Given:
+    """Have finished work redone by the same agent, starting from what it left, with all comments at once."""
+    return await results.send(asking.bus, await asking.order(), asking.body.comments, by=asking.by)
+
+
+@call("POST", "/orders/{id}/reviewed", right="answer")
+async def mark_reviewed(asking: Asking) -> None:
+    """Note that a person has seen the result of the order; then it needs no one."""
+    name = await asking.order()
+    await client.note_result(asking.bus, name, "seen", {"reviewed": asking.by}, by=asking.by)
+
+
+@call("POST", "/orders/{id}/discard", right="all")
+async def discard_order(asking: Asking) -> None:
+    """Throw the work of an order away: its branch goes, receipt and patch stay."""
+    await results.discard(asking.bus, await asking.order(), by=asking.by)

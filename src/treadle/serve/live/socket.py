@@ -132,7 +132,6 @@ class BoardTopic(Topic):
             "gone": [each.name for each in board.nodes if not each.alive],
             "budgets": msgspec.to_builtins(board.control.budgets),
             "pauses": msgspec.to_builtins(board.control.pauses),
-            "merges": msgspec.to_builtins(list(self.site.merges.values())[-5:]),
             "fleet": self.site.fleet.state(),
         }
         rest = msgspec.json.encode({**made, "full": False, "rows": None})

@@ -1,7 +1,7 @@
 // What an order changed: a diff, under each other or side by side, to comment on line by line; comments are sent together.
 
 import { get, link, post } from "./server.js";
-import { board, drafts, keep, setting } from "./store.js";
+import { drafts, keep, setting } from "./store.js";
 import { el, fill, oneLine, plain } from "./text.js";
 
 const LINES_AT_ONCE = 1500;
@@ -36,8 +36,8 @@ export function showChanges(where, detail) {
   const id = detail.order.id, key = `comments ${id}`;
   /** @type {{path: string, line: number, text: string}[]} */
   let comments = JSON.parse(drafts.get(key) || "[]");
-  const bar = el("div", { class: "review-bar" }), files = el("div", { class: "files" }), merging = el("div", { class: "merging", role: "status" });
-  fill(where, bar, merging, files);
+  const bar = el("div", { class: "review-bar" }), files = el("div", { class: "files" });
+  fill(where, bar, files);
   let shown = "";
   /** @type {{files: Changed[], plain?: string}} */
   let changes = { files: [] };
@@ -143,12 +143,14 @@ export function showChanges(where, detail) {
 
   /** @param {any} detail */
   function showBar(detail) {
-    const result = detail.order.result ?? {}, may = link.right === "all";
+    const result = detail.order.result ?? {}, may = link.right === "all", refused = (result.not_landed ?? "").includes("--anyway");
+    /** @param {boolean} anyway */
+    const land = async (anyway) => { await post(`/orders/${id}/land`, { verify: verify.value, anyway }); location.hash = "#/trains"; };
     const problem = el("p", { class: "problem", role: "alert" });
     /** @param {() => Promise<any>} work */
     const tried = (work) => async () => { try { await work(); } catch (error) { fill(problem, /** @type {Error} */ (error).message); } };
     const whole = el("input", { type: "text", class: "reason", placeholder: "on the work as a whole (optional)", "aria-label": "Comment on the work as a whole" });
-    const verify = el("input", { type: "text", class: "reason", value: detail.spec.verify ?? "", placeholder: "check, such as make test", id: "merge-check" });
+    const verify = el("input", { type: "text", class: "reason", value: detail.spec.verify ?? "", placeholder: "check, such as make test", id: "land-check" });
     verify.value = detail.spec.verify ?? "";
     const back = el("button", { type: "button", class: "main", disabled: !may, onclick: tried(async () => {
       const all = whole.value.trim() ? [...comments, { text: whole.value.trim() }] : comments;
@@ -161,7 +163,7 @@ export function showChanges(where, detail) {
       el("p", { class: "small" }, verdict(detail)),
       result.patch && may && !result.merged && !result.discarded ? el("div", { class: "decide" },
         el("div", { class: "pair" }, whole, back),
-        el("label", { class: "small", for: "merge-check" }, "Check that must pass before it is merged"), el("div", { class: "pair" }, verify, el("button", { type: "button", class: "allow", onclick: tried(() => post("/merges", { orders: [id], verify: verify.value })) }, "Merge")),
+        el("label", { class: "small", for: "land-check" }, "The check of this work, beside the branch's"), el("div", { class: "pair" }, verify, el("button", { type: "button", class: "allow", onclick: tried(() => land(refused)) }, refused ? "Land anyway" : "Land")),
         el("button", { type: "button", class: "deny", onclick: tried(async () => { if (confirm("Throw this work away? Receipt and patch stay.")) await post(`/orders/${id}/discard`); }) }, "Discard")) : null,
       problem);
   }
@@ -169,26 +171,13 @@ export function showChanges(where, detail) {
   /** @param {any} detail */
   function verdict(detail) {
     const result = detail.order.result ?? {};
-    if (result.merged) return `Merged as ${oneLine(result.merged).slice(0, 12)}.`;
+    if (result.merged) return `Landed as ${oneLine(result.merged).slice(0, 12)}.`;
+    if (result.not_landed) return `Did not land: ${oneLine(result.not_landed)}.`;
     if (result.discarded) return "Thrown away.";
     const checked = result.verified === true ? "verified" : result.verified === false ? "its check failed" : "not verified";
     return result.patch ? `${oneLine(result.stat) || `${result.files ?? "?"} files`}; ${checked}.` : "";
   }
 
-  function showMerges() {
-    const mine = board.merges.filter((each) => each.orders.includes(id));
-    const last = mine[mine.length - 1];
-    if (!last) return merging.replaceChildren();
-    const step = last.steps.find((/** @type {any} */ each) => each.order === id);
-    fill(merging, last.state === "running"
-      ? el("p", { class: "live" }, last.verify ? `Merging and running ${last.verify} ` : "Merging ", el("age-of", { at: last.started, as: "watch" }))
-      : el("p", { class: last.state === "merged" ? "good" : "bad" }, last.state === "merged" ? `Merged into ${last.into}${last.verify ? `, and ${last.verify} passes` : ""}.` : `Not merged: ${last.problem || step?.why || "stopped"}`),
-    last.state === "stopped" && link.right === "all" && step?.why?.includes("--anyway")
-      ? el("button", { type: "button", onclick: () => post("/merges", { orders: [id], verify: last.verify, anyway: true }).catch((/** @type {Error} */ error) => fill(merging, error.message)) }, "Merge anyway") : null,
-    step?.conflicts?.length ? el("ul", null, step.conflicts.map((/** @type {string} */ name) => el("li", null, `conflict in ${name}`))) : null);
-  }
-  board.changed.add(showMerges);
-  showMerges();
   showBar(detail);
   load();
   let mark = "";
@@ -199,6 +188,5 @@ export function showChanges(where, detail) {
       if (fresh !== mark && !bar.contains(document.activeElement)) { mark = fresh; showBar(next); }
       load();
     },
-    stop: () => { board.changed.delete(showMerges); },
   };
 }

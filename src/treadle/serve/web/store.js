@@ -17,8 +17,6 @@ export const board = {
   budgets: {},
   /** @type {Record<string, any>} */
   pauses: {},
-  /** @type {any[]} */
-  merges: [],
   known: false,
   /** @type {Set<() => void>} */
   changed: new Set(),
@@ -31,7 +29,7 @@ export function takeBoard(message) {
   for (const [id, row] of Object.entries(message.rows)) board.rows.set(id, /** @type {Row} */ (row));
   const shown = new Set(Object.values(message.sections).flat());
   for (const id of board.rows.keys()) if (!shown.has(id)) board.rows.delete(id);
-  for (const name of ["sections", "more", "counts", "nodes", "gone", "budgets", "pauses", "merges"]) {
+  for (const name of ["sections", "more", "counts", "nodes", "gone", "budgets", "pauses"]) {
     /** @type {any} */ (board)[name] = message[name];
   }
   board.known = true;

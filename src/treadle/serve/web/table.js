@@ -132,7 +132,7 @@ export function show(where, { query }) {
           fill(many, el("p", null, `${words}: ${done} of ${names.length} done.`), say);
         } }, `${words} ${names.length}`), el("button", { type: "button", class: "quiet", onclick: showMany }, "Leave it")));
     } }, words);
-    fill(many, `${chosen.size} chosen: `, act("Cancel", (id) => post(`/orders/${id}/cancel`, {})), act("Retry", (id) => post(`/orders/${id}/retry`)), act("Mark as seen", (id) => post(`/orders/${id}/reviewed`)), act("Merge", async (id) => post("/merges", { orders: [id] })), el("button", { type: "button", class: "quiet", onclick: () => { chosen.clear(); for (const line of lines) line.number = -1; draw(); showMany(); } }, "None"));
+    fill(many, `${chosen.size} chosen: `, act("Cancel", (id) => post(`/orders/${id}/cancel`, {})), act("Retry", (id) => post(`/orders/${id}/retry`)), act("Mark as seen", (id) => post(`/orders/${id}/reviewed`)), act("Land", (id) => post(`/orders/${id}/land`, {})), el("button", { type: "button", class: "quiet", onclick: () => { chosen.clear(); for (const line of lines) line.number = -1; draw(); showMany(); } }, "None"));
   }
 
   let waiting = 0;

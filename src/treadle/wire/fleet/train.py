@@ -44,6 +44,8 @@ class QueuedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     setup: str = ""
     network: str = ""
     """What that check may reach, as its order says."""
+    no_help: bool = False
+    """If it is red or conflicts it is left out, and no one is asked to help."""
     first: str = ""
     """The order that it all began with, when this is that one's work after it was sent back."""
     tries: int = 0
@@ -180,6 +182,10 @@ class Boarding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     branch: str
     verify: str = ""
     setup: str = ""
+    anyway: bool = False
+    """As in a queued change."""
+    again: bool = False
+    """A person wants it, also if it was left out before."""
 
 
 class TrainRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -213,7 +219,7 @@ class LandedRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     by: str = ""
     """The order whose work landed for it, after it was sent back."""
     repository: str = ""
-    """Where it was merged by hand, so that a train can be made which takes it back."""
+    """Where 0.2.0 merged it by hand, so that a train can be made which takes it back."""
 
 
 class DriverRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -378,3 +378,42 @@ def _circle(after: Mapping[str, list[str]]) -> list[str]:
     while (following := next(other for other in left[path[-1]] if other in left)) not in path:
         path.append(following)
     return [*path[path.index(following) :], following]
+
+
+def to_toml(plan: GoalPlan) -> str:
+    """The plan as `goal.toml`, as a person would lay it out."""
+    import tomlkit
+
+    document = tomlkit.document()
+    fields = msgspec.to_builtins(plan)
+    for name in ("format", "order"):
+        fields.pop(name, None)
+    for name, value in fields.items():
+        document.add(name, _inline(value) if isinstance(value, dict) else _text(value))
+    orders = tomlkit.aot()
+    for order in plan.order:
+        table = tomlkit.table()
+        for name, value in msgspec.to_builtins(order).items():
+            table.add(name, _text(value))
+        orders.append(table)
+    document.add("order", orders)
+    return tomlkit.dumps(document)
+
+
+def _text(value: Any) -> Any:
+    """A text of several lines is written as such where that changes nothing."""
+    import tomlkit
+
+    plain = isinstance(value, str) and value.replace("\n", "").isprintable() and not set('"\\') & set(value)
+    if not plain or "\n" not in value:
+        return value
+    made = tomlkit.string(value, multiline=True)
+    return made if tomlkit.parse(f"x = {made.as_string()}")["x"] == value else value
+
+
+def _inline(value: Mapping[str, Any]) -> Any:
+    import tomlkit
+
+    table = tomlkit.inline_table()
+    table.update(value)
+    return table
