@@ -275,7 +275,7 @@ def receipt(outcome: Any, workspace: Any = None) -> Any:
         ("failed", None, FAILED),
         ("complete", {"apply": False}, COMPLETE),
         ("complete", {"apply": True, "applied": {"conflicts": []}}, COMPLETE),
-        ("complete", {"apply": True, "applied": {"conflicts": ["a"]}}, FAILED),
+        ("complete", {"apply": True, "applied": {"conflicts": [{"path": "a", "reason": "x"}]}}, FAILED),
         ("complete", {"apply": True, "applied": None}, FAILED),
         ("complete", {"apply": True}, FAILED),
         ("partial", {"apply": True}, PARTIAL),
@@ -330,14 +330,14 @@ def shown(capsys: pytest.CaptureFixture[str], more: dict[str, Any], status: str 
             "  confined by bubblewrap: only the agent's commands, network of commands only to a.example, mode staged",
         ),
         (
-            {"workspace": PLACE, "confinement": {**WALLS, "network": "open"}},
-            "  confined by bubblewrap: only the agent's commands, network open, mode staged",
+            {"workspace": PLACE, "confinement": {**WALLS, "network": "on"}},
+            "  confined by bubblewrap: only the agent's commands, network on, mode staged",
         ),
         (
             {"workspace": {**PLACE, "applied": {"conflicts": [{"path": "a", "reason": "both"}]}}},
             "  not applied, as these conflict:",
         ),
-        ({"observed": {"check": {"command": "false", "ok": False}}}, "  verified: 'false' failed"),
+        ({"observed": {"check": {"command": "false", "exit_code": 1, "ok": False}}}, "  verified: 'false' failed"),
         ({"policy": {"rules": {"deny": ["x"]}}}, "  policy: not applied: it did not begin"),
         (
             {"policy": {"rules": {"deny": ["x"]}, "lists": {"read": "kernel", "write": "guard", "run": "kernel"}}},

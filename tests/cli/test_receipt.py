@@ -21,11 +21,9 @@ from tests.workspace.repositories import git, make
 from treadle.cli.host import WIDTH
 from treadle.cli.receipt import (
     ReceiptCheck,
-    _differences,
     _envelopes,
     _policy,
     _repeated,
-    _short,
     _verify_content,
     _verify_envelopes,
     receipt,
@@ -46,19 +44,6 @@ def test_receipts_are_listed_and_shown_by_id_beginning_path_or_latest(store: Rec
     shown = json.loads(treadle("receipt", "show", store.path(SECOND), "--json").stdout)
     assert shown["meta"]["run_id"] == SECOND
     assert "2 receipts begin with" in treadle("receipt", "show", "550e").stderr
-
-
-def test_what_was_asked_is_compared_alone_also_where_no_policy_was(tmp_path: Path) -> None:
-    def asked(name: str, **more: object) -> str:
-        path = tmp_path / name
-        path.write_bytes(receipts.encode(replace(SAMPLE_RECEIPT, usage_raw={"treadle": more})))
-        return str(path)
-
-    strict = asked("a", order={"task": "x", "stored": 1}, policy={"rules": ["deny Bash"]})
-    free = asked("b", order={"task": "x", "stored": 2}, policy=None)
-    done = treadle("receipt", "diff", "--asked", strict, free, "--json")
-    assert json.loads(done.stdout) == [{"where": "policy", "a": ["deny Bash"], "b": None}]
-    assert "does not say what was asked" in treadle("receipt", "diff", "--asked", strict, asked("c")).stderr
 
 
 def test_other_failures_are_named(tmp_path: Path) -> None:
@@ -163,16 +148,6 @@ def test_a_receipt_is_shown_with_its_place_and_its_order_as_it_was_kept(store: R
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text('{"task": "x"}')
     assert run("order", FIRST) == '{"task": "x"}'
-
-
-def test_what_differs_is_shown_old_before_new_and_ends_with_1(store: ReceiptStore) -> None:
-    assert '\noutcome\n  - "complete"\n  + "partial"\n' in "\n" + run("diff", FIRST, SECOND, code=1)
-    assert run("diff", FIRST, FIRST) == "" and json.loads(run("diff", FIRST, FIRST, "--json")) == []
-    one: object = {"a": [1, {"b": 2}], "c": None, "d": 1}
-    other: object = {"a": [1, {"b": 3}, 4], "d": {"e": 1}}
-    found = list(_differences(one, other, ""))
-    assert found == [("a[1].b", 2, 3), ("a[2]", None, 4), ("d", 1, {"e": 1})]
-    assert _short("x" * 198) == f'"{"x" * 198}"' and _short("x" * 199) == f'"{"x" * 199}...'
 
 
 def test_a_receipt_is_exported_for_who_signs_it(store: ReceiptStore, tmp_path: Path) -> None:

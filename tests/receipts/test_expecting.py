@@ -13,13 +13,17 @@ from treadle.wire.sidecar.receipts import Receipt
 
 BASE, TREE = "b" * 40, "c" * 40
 RULES = {"deny_read": [".env"], "deny_write": []}
-WALLS = {"method": "bubblewrap", "network": "off", "hosts": []}
+WALLS = {"method": "bubblewrap", "covers": "agent", "network": "off", "hosts": []}
+TESTED = {"command": "make", "base": BASE, "tree": TREE, "word": "tested", "why": "so"}
 
 
 SEEN = {
     "models": ["m"],
-    "check": {"ok": True, "command": "make a || make b", "evidence": {"word": "tested"}},
-    "files": [{"path": "src/a.py"}, {"path": "b/new.py", "old_path": "tests/old.py"}],
+    "check": {"ok": True, "exit_code": 0, "command": "make a || make b", "evidence": TESTED},
+    "files": [
+        {"kind": "modified", "path": "src/a.py"},
+        {"kind": "renamed", "path": "b/new.py", "old_path": "tests/old.py"},
+    ],
     "hidden": ["build/out"],
 }
 
@@ -109,7 +113,11 @@ def test_without_a_sandbox_it_is_not_confined_and_differences_are_counted() -> N
 
     assert expecting.facts(stated(confinement={**WALLS, "network": "on", "hosts": ["a.org"]}))["network"] == "on"
     failed = expecting.facts(
-        stated(observed={"check": {"ok": False}}, workspace={"base_tree": TREE}, policy={"rules": {}})
+        stated(
+            observed={"check": {"command": "x", "exit_code": 1, "ok": False}},
+            workspace={"base_tree": TREE},
+            policy={"rules": {}},
+        )
     )
     assert (failed["verified"], failed["sealed"], failed["base"], failed["policy"]) == ("no", "no", TREE, "none")
     assert failed["enforced"] == "not applied" and "repo" not in failed and "changed" not in failed

@@ -177,7 +177,7 @@ def test_what_was_ordered_seen_and_enforced_is_all_in_the_receipt() -> None:
     seen.workspace, seen.merged, seen.resumed = {"base_commit": "c", "base_tree": "t"}, Merged(written=("a",)), True
     seen.walls = Walls(method="bubblewrap", covers="agent", network="off")
     seen.enforcement, seen.unmet = {"deny_read": "kernel", "deny_write": "guard"}, ["vision"]
-    seen.attempts, seen.commands_seen, seen.exit_code = [{"run_id": "r"}], ("sh",), 0
+    seen.attempts, seen.commands_seen, seen.exit_code = [{"run_id": "r", "agent": "a", "outcome": "failed"}], ("sh",), 0
     seen.check, seen.patch_path = Check(command="true", exit_code=0, output_tail="fine"), "/p"
     seen.artifacts = [
         Collected(kind="log", path="l", problem="it is not there"),
@@ -218,7 +218,7 @@ def test_what_was_ordered_seen_and_enforced_is_all_in_the_receipt() -> None:
         "best_effort": False,
     }
     assert (len(more["notes"]), more["notes_left_out"], more["resumed_after_crash"]) == (3, 0, True)
-    assert more["confinement"]["method"] == "bubblewrap" and more["earlier_attempts"] == [{"run_id": "r"}]
+    assert more["confinement"]["method"] == "bubblewrap" and more["earlier_attempts"] == seen.attempts
     assert more["workspace"]["base_tree"] == "t" and more["workspace"]["applied"]["written"] == ["a"]
     assert more["artifacts"][2]["bytes"] == 2
     assert "its receipt is by my-sidecar, and b said hello" in more["differences"]

@@ -93,7 +93,7 @@ def exit_code(receipt: receipts.Receipt) -> int:
     """As the receipt says, no matter who asks: the one who runs it, or one who watches."""
     place = ours(receipt).get("workspace") or {}
     applied = place.get("applied")
-    not_applied = place.get("apply") and (applied is None or applied["conflicts"])
+    not_applied = place.get("apply") and (applied is None or applied.get("conflicts"))
     if receipt.outcome == "failed" or (receipt.outcome == "complete" and not_applied):
         return FAILED
     return COMPLETE if receipt.outcome == "complete" else PARTIAL
@@ -126,41 +126,44 @@ def _line(event: receipts.AnyAgentEvent) -> str:
     return ""
 
 
+def _say(text: str) -> None:
+    """Anyone can write a receipt: no part of it acts on the terminal or looks like a line of ours."""
+    click.echo(one_line(text))
+
+
 def show_receipt(receipt: receipts.Receipt, path: str | None = None) -> None:
     more = ours(receipt)
-    click.echo(
-        f"{receipt.outcome}  {receipt.meta.run_id}  {receipt.backend.id}  {receipt.meta.duration_ms / 1000:.1f} s"
-    )
+    _say(f"{receipt.outcome}  {receipt.meta.run_id}  {receipt.backend.id}  {receipt.meta.duration_ms / 1000:.1f} s")
     _show_order(more)
     for tried in more.get("earlier_attempts") or []:
         why = tried.get("message") or ""
-        click.echo(printable(f"  before: {tried['agent']} {tried['outcome']}: {one_line(why)}"[:WIDTH]))
+        _say(f"  before: {tried['agent']} {tried['outcome']}: {why}"[:WIDTH])
     end = more.get("end") or {}
     if end.get("message"):
-        click.echo(printable(f"  {end.get('code')}: {end['message']}"))
-    if end.get("said"):
-        click.echo(printable(f"  its own reason: {one_line(end['said']['message'])}"[:WIDTH]))
+        _say(f"  {end.get('code')}: {end['message']}")
+    if isinstance(reason := end.get("said"), dict):
+        _say(f"  its own reason: {reason.get('message')}"[:WIDTH])
     _show_work(receipt, more)
     if more.get("claimed", True):
         _show_usage(receipt.usage)
     for line in more.get("differences") or []:
-        click.echo(printable(f"  claim and fact differ: {line}"))
+        _say(f"  claim and fact differ: {line}")
     notes = more.get("notes") or []
     for note in notes[:5]:
-        click.echo(printable(f"  note: {note['where']}: {note['problem']}"))
+        _say(f"  note: {note['where']}: {note['problem']}")
     if len(notes) > 5:
-        click.echo(f"  and {len(notes) - 5} more notes")
+        _say(f"  and {len(notes) - 5} more notes")
     if path:
-        click.echo(f"  receipt: {path}")
+        _say(f"  receipt: {path}")
 
 
 def _show_order(more: dict[str, Any]) -> None:
     asked, policy = more.get("order") or {}, more.get("policy") or {}
     if asked.get("task"):
-        click.echo(printable(f"  task: {one_line(asked['task'])}"[:WIDTH]))
+        _say(f"  task: {asked['task']}"[:WIDTH])
     if any((policy.get("rules") or {}).values()):
         best = " (best effort)" if policy.get("best_effort") else ""
-        click.echo(f"  policy: {_enforcement(policy)}{best}")
+        _say(f"  policy: {_enforcement(policy)}{best}")
 
 
 def _enforcement(policy: dict[str, Any]) -> str:
@@ -178,55 +181,55 @@ def _enforcement(policy: dict[str, Any]) -> str:
 def _show_artifacts(found: list[dict[str, Any]]) -> None:
     for one in found:
         if one.get("kept") is None:
-            click.echo(printable(f"  missing {one['kind']} {one['path']}: {one['problem']}"))
+            _say(f"  missing {one['kind']} {one['path']}: {one.get('problem')}")
         elif not os.path.exists(one["kept"]):
-            click.echo(printable(f"  missing {one['kind']} {one['path']}: {one['kept']} was discarded"))
+            _say(f"  missing {one['kind']} {one['path']}: {one['kept']} was discarded")
         else:
-            click.echo(printable(f"  {one['kind']}: {one['kept']} ({one['bytes']} bytes)"))
+            _say(f"  {one['kind']}: {one['kept']} ({one.get('bytes')} bytes)")
 
 
 def _show_usage(used: receipts.UsageTotals) -> None:
     tokens = [f"{name} {value}" for name, value in (("in", used.input_tokens), ("out", used.output_tokens)) if value]
     cost = f"{used.estimated_cost_usd:.4f} USD" if used.estimated_cost_usd is not None else "cost unknown"
-    click.echo(f"  usage: {', '.join([*tokens, cost])} (as the sidecar says)")
+    _say(f"  usage: {', '.join([*tokens, cost])} (as the sidecar says)")
 
 
 def _show_check(check: dict[str, Any]) -> None:
     evidence = check.get("evidence") or {}
     word = evidence.get("word") or ("passed" if check["ok"] else "failed")
-    click.echo(printable(f"  verified: {check['command']!r} {word}"))
+    _say(f"  verified: {check['command']!r} {word}")
     if evidence and check["exit_code"] == 0 and word != "passed":
-        click.echo(printable(f"    {evidence['why']}"))
+        _say(f"    {evidence['why']}")
     if judge := evidence.get("judge"):
-        _show_some([printable(f"    changes what it is judged by: {path}") for path in judge], len(judge))
+        _show_some([f"    changes what it is judged by: {path}" for path in judge], len(judge))
 
 
 def _show_work(receipt: receipts.Receipt, more: dict[str, Any]) -> None:
     seen = more.get("observed") or {}
     status = (receipt.verification.git_status or "").splitlines()
-    _show_some([printable(f"  {line}") for line in status], len(status))
+    _show_some([f"  {line}" for line in status], len(status))
     if seen.get("patch_lines_redacted"):
-        click.echo(f"  {seen['patch_lines_redacted']} lines of the patch look like secrets: only its file shows them")
+        _say(f"  {seen['patch_lines_redacted']} lines of the patch look like secrets: only its file shows them")
     _show_unlisted(seen)
     check = seen.get("check")
     if check:
         _show_check(check)
     elif ending := seen.get("ending"):
-        click.echo(printable(f"  {ending['state']}: {ending['why']}"))
+        _say(f"  {ending['state']}: {ending['why']}")
     place = more.get("workspace") or {}
     applied = place.get("applied")
-    if applied and applied["conflicts"]:
-        click.echo("  not applied, as these conflict:")
+    if applied and applied.get("conflicts"):
+        _say("  not applied, as these conflict:")
         for conflict in applied["conflicts"]:
-            click.echo(printable(f"    {conflict['path']}: {conflict['reason']}"))
+            _say(f"    {conflict['path']}: {conflict['reason']}")
     elif applied:
-        counts = f"{len(applied['written'])} written, {len(applied['deleted'])} deleted"
+        counts = f"{len(applied.get('written', ()))} written, {len(applied.get('deleted', ()))} deleted"
         trees = [str(applied.get(name) or "unknown")[:12] for name in ("before", "after")]
-        click.echo(f"  applied to {place['source']}: {counts}, tree {trees[0]} before, {trees[1]} after")
+        _say(f"  applied to {place.get('source')}: {counts}, tree {trees[0]} before, {trees[1]} after")
     if place.get("result_commit"):
-        click.echo(f"  branch {place['branch']}: {place['result_commit'][:12]}")
+        _say(f"  branch {place.get('branch')}: {place['result_commit'][:12]}")
     if place.get("kept"):
-        click.echo(f"  the work is in {place['kept']}")
+        _say(f"  the work is in {place['kept']}")
     _show_oddities(seen.get("oddities") or [])
     if place:
         _show_confinement(more.get("confinement"), place)
@@ -235,18 +238,18 @@ def _show_work(receipt: receipts.Receipt, more: dict[str, Any]) -> None:
 
 def _show_some(lines: list[str], number: int) -> None:
     for line in lines[:20]:
-        click.echo(line)
+        _say(line)
     if number > 20:
-        click.echo(f"  and {number - 20} more")
+        _say(f"  and {number - 20} more")
 
 
 def _show_unlisted(seen: dict[str, Any]) -> None:
     """What changed and is in no patch: ignored files, `.git`, permissions."""
     hidden = seen.get("hidden") or []
-    lines = [printable(f"  not in the patch: {path}") for path in hidden]
+    lines = [f"  not in the patch: {path}" for path in hidden]
     _show_some(lines, len(hidden) + (seen.get("hidden_left_out") or 0))
     changed = seen.get("permissions") or []
-    lines = [printable(f"  permissions of {one['path']}: {one['before']}, now {one['after']}") for one in changed]
+    lines = [f"  permissions of {one['path']}: {one['before']}, now {one['after']}" for one in changed]
     _show_some(lines, len(changed) + (seen.get("permissions_left_out") or 0))
 
 
@@ -254,22 +257,22 @@ def _show_confinement(walls: dict[str, Any] | None, place: dict[str, Any]) -> No
     sealed = "" if place.get("sealed") else "not sealed: "
     if walls is None:
         confined = f"by {place['confined_by']}" if place.get("confined_by") else "by nothing"
-        click.echo(f"  {sealed}confined {confined}, in mode {place['mode']}")
+        _say(f"  {sealed}confined {confined}, in mode {place.get('mode')}")
         return
     covers = {"commands": "only the agent's commands", "agent": "the whole agent", "sidecar": "the whole sidecar"}
-    reach = f"only to {', '.join(walls['hosts'])}" if walls["hosts"] else "off"
+    reach = f"only to {', '.join(walls['hosts'])}" if walls.get("hosts") else "off"
     network = {"off": reach, "off for commands": f"of commands {reach}"}.get(walls["network"], walls["network"])
     what = covers.get(walls["covers"], walls["covers"])
-    click.echo(printable(f"  {sealed}confined by {walls['method']}: {what}, network {network}, mode {place['mode']}"))
-    if walls["cannot"]:
-        click.echo(printable(f"  which cannot {', '.join(walls['cannot'])}"))
+    _say(f"  {sealed}confined by {walls['method']}: {what}, network {network}, mode {place.get('mode')}")
+    if walls.get("cannot"):
+        _say(f"  which cannot {', '.join(walls['cannot'])}")
 
 
 def _show_oddities(found: list[dict[str, str]]) -> None:
     for one in found[:5]:
-        click.echo(printable(f"  odd: {one['path']}: {one['note']}"))
+        _say(f"  odd: {one['path']}: {one['note']}")
     if len(found) > 5:
-        click.echo(f"  and {len(found) - 5} more that are odd")
+        _say(f"  and {len(found) - 5} more that are odd")
 
 
 def show_backends(known: Known) -> None:

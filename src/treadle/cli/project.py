@@ -283,10 +283,10 @@ def evidence(name: str, as_json: bool) -> None:
 
     RUN is the id of a run or its beginning, `latest`, or a receipt's file; what is none of these is an ORDER.
     """
+    from treadle.cli.receipt import parsed
     from treadle.receipts.trace import ours
-    from treadle.wire.sidecar.repair import read_receipt
 
-    receipt = read_receipt(_receipt_text(name), [])
+    receipt = parsed(_receipt_text(name), name)
     more = ours(receipt)
     seen = more.get("observed") or {}
     ending, check = seen.get("ending") or {}, seen.get("check") or {}

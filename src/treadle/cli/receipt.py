@@ -1,4 +1,4 @@
-"""`treadle receipt`: look at receipts, compare them, and find out whether anybody has changed them."""
+"""`treadle receipt`: look at receipts, and find out whether anybody has changed them."""
 
 import base64
 import os
@@ -39,7 +39,7 @@ from treadle.receipts.statement import (
     statements,
     unwrapped,
 )
-from treadle.receipts.trace import ours
+from treadle.receipts.trace import misshapen
 from treadle.wire.sidecar import receipts
 from treadle.wire.sidecar.connection import repeated_name
 from treadle.wire.sidecar.receipts import Receipt
@@ -161,7 +161,7 @@ def _show(made: ReceiptCheck, as_json: bool) -> None:
         show_json({**summary, "wrong": about, "facts": made.facts, "signed_by": made.signed_by, "code": made.exit_code})
         return
     for line in (*problems, *(f"note: {note}" for note in made.notes)):
-        click.echo(printable(line))
+        click.echo(one_line(line))
     by = f", signed by {made.signed_by}" if made.signed_by else ""
     click.echo(printable(f"{made.checked}: {'not valid' if problems else 'valid'}{by}"))
 
@@ -240,7 +240,8 @@ def _repeated(data: bytes) -> Iterator[str]:
 
 def _verify_content(found: Receipt, made: ReceiptCheck) -> None:
     made.facts = expecting.facts(found)
-    made.add("content")
+    wrong = misshapen(found)
+    made.add("content", *([wrong] if wrong else []))
     expected = receipts.receipt_hash(found)
     if found.receipt_sha256 is None:
         made.add("content", f"it has no hash; it would be {expected}")
@@ -374,16 +375,21 @@ def _junit(made: ReceiptCheck) -> bytes:
 
 @click.group()
 def receipt() -> None:
-    """Receipts of runs: list, show, compare, verify. FILE is a run's id or its beginning, `latest`, or a path with a
+    """Receipts of runs: list, show, verify. FILE is a run's id or its beginning, `latest`, or a path with a
     slash."""
 
 
 def _read(name: str, store: ReceiptStore) -> Receipt:
     path = find_path(name, store)
+    return parsed(read(path), path)
+
+
+def parsed(data: bytes, where: str) -> Receipt:
+    """In normal form."""
     try:
-        return receipts.normal(read_receipt(read(path), []))
+        return receipts.normal(read_receipt(data, []))
     except (ValueError, msgspec.MsgspecError) as error:
-        raise ConfigError(f"{path} is not a receipt: {error}") from error
+        raise ConfigError(f"{where} is not a receipt: {error}") from error
 
 
 @receipt.command("list")
@@ -438,7 +444,7 @@ def show(file: str, store: str | None, as_json: bool) -> None:
         reach = ", with the key in reach of the run" if made.facts.get("key") == "in reach" else ""
         click.echo(printable(f"  {signer}{reach}"))
     for problem in made.checks["content"]:
-        click.echo(printable(f"treadle: not valid: {problem}"), err=True)
+        click.echo(one_line(f"treadle: not valid: {problem}"), err=True)
     sys.exit(1 if made.checks["content"] else 0)
 
 
@@ -453,51 +459,6 @@ def order(file: str, store: str | None) -> None:
     if text is None:
         raise NotFound("the order of this run is not kept", hint=f"it would be {path}")
     click.echo(text.decode(), nl=False)
-
-
-@receipt.command("diff")
-@click.argument("a")
-@click.argument("b")
-@click.option("--asked", is_flag=True, help="Compare only what was asked for: task, agent, policy, base commit.")
-@store_option
-@json_option
-def diff(a: str, b: str, asked: bool, store: str | None, as_json: bool) -> None:
-    """Say in what two receipts differ. Exits with 1 when they do."""
-    stored = open_store(store)
-    both = [_read(name, stored) for name in (a, b)]
-    one, other = (_asked(each) if asked else msgspec.json.decode(receipts.encode(each)) for each in both)
-    found = list(_differences(one, other, ""))
-    if as_json:
-        show_json([{"where": where, "a": old, "b": new} for where, old, new in found])
-    else:
-        for where, old, new in found:
-            click.echo(f"{where}\n  - {_short(old)}\n  + {_short(new)}")
-    sys.exit(1 if found else 0)
-
-
-def _asked(receipt: Receipt) -> dict[str, Any]:
-    more = ours(receipt)
-    if "order" not in more:
-        raise ConfigError("one of the receipts does not say what was asked for", hint="older ones do not")
-    order = {name: value for name, value in more["order"].items() if name != "stored"}
-    return {"order": order, "policy": (more.get("policy") or {}).get("rules")}
-
-
-def _differences(a: Any, b: Any, where: str) -> Iterator[tuple[str, Any, Any]]:
-    if isinstance(a, dict) and isinstance(b, dict):
-        for name in sorted(a.keys() | b.keys()):
-            yield from _differences(a.get(name), b.get(name), f"{where}.{name}" if where else name)
-    elif isinstance(a, list) and isinstance(b, list):
-        for at in range(max(len(a), len(b))):
-            one, other = (each[at] if at < len(each) else None for each in (a, b))
-            yield from _differences(one, other, f"{where}[{at}]")
-    elif a != b:
-        yield where, a, b
-
-
-def _short(value: Any) -> str:
-    text = msgspec.json.encode(value).decode()
-    return text if len(text) <= 200 else f"{text[:200]}..."
 
 
 receipt.add_command(verify)

@@ -68,7 +68,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "treadle.cli.project:evidence",
             "Say what is known about the work of a run or an order: one screen.",
         ),
-        "receipt": ("treadle.cli.receipt:receipt", "Receipts of runs: list, show, compare, verify."),
+        "receipt": ("treadle.cli.receipt:receipt", "Receipts of runs: list, show, verify."),
         "conform": (
             "treadle.cli.conform:conform",
             "Check whether any program keeps a protocol: each clause of it, and what was seen.",

@@ -71,7 +71,7 @@ def facts(receipt: Receipt) -> dict[str, str]:
     if "confinement" in more:
         found["confined"] = walls["method"] if walls else "no"
         reach = walls["network"] if walls else "on"
-        found["network"] = ",".join(walls["hosts"]) or reach if walls and reach == "off" else reach
+        found["network"] = ",".join(walls.get("hosts") or []) or reach if walls and reach == "off" else reach
         found["sealed"] = "yes" if place.get("sealed") and walls else "no"
     if "differences" in more:
         found["differences"] = str(len(more["differences"])) if more["differences"] else "none"

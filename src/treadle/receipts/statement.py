@@ -11,7 +11,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Required, TypedDict
 from urllib.parse import urlsplit
 
 import msgspec
@@ -191,10 +191,34 @@ def envelope(made: dict[str, Any], sign: Callable[[bytes], str] | None = None, p
     return {"payloadType": PAYLOAD, "payload": base64.b64encode(payload).decode(), "signatures": signed}
 
 
+class _RunMetadata(TypedDict, total=False):
+    invocationId: str | None
+    finishedOn: str | None
+    finished_at: str | None
+
+
+class _RunDetails(TypedDict, total=False):
+    metadata: _RunMetadata | None
+
+
+class _Predicate(TypedDict, total=False):
+    runDetails: _RunDetails | None
+    meta: _RunMetadata | None
+
+
+class _Statement(TypedDict, total=False):
+    """The form of a statement, as far as it is read here whatever it is about."""
+
+    _type: Required[str]
+    subject: Required[list[dict[str, Any]]]
+    predicateType: Required[str]
+    predicate: _Predicate | None
+
+
 def unwrapped(found: Any) -> tuple[dict[str, Any], bytes, list[tuple[str, str]]]:
     """The statement in an envelope, the bytes that were signed, and the signatures with the ids of their keys.
 
-    Raises ValueError when it is no envelope with a statement.
+    Raises ValueError or MsgspecError when it is no envelope with a statement.
     """
     if isinstance(found, dict) and isinstance(found.get("dsseEnvelope"), dict):
         found = found["dsseEnvelope"]  # a bundle of Sigstore
@@ -202,10 +226,14 @@ def unwrapped(found: Any) -> tuple[dict[str, Any], bytes, list[tuple[str, str]]]
         raise ValueError(f"it is no envelope with a payload of the type {PAYLOAD}")
     payload = base64.b64decode(str(found.get("payload")), validate=True)
     made = msgspec.json.decode(payload)
-    if not isinstance(made, dict) or made.get("_type") != STATEMENT or not isinstance(made.get("subject"), list):
-        raise ValueError("it holds no in-toto statement of version 1")
-    listed = found.get("signatures") or []
-    signatures = [(str(one.get("keyid")), str(one.get("sig"))) for one in listed if isinstance(one, dict)]
+    try:
+        stated = msgspec.convert(made, _Statement)["_type"]
+    except msgspec.ValidationError as error:
+        raise ValueError(f"it holds no in-toto statement of version 1: {error}") from error
+    if stated != STATEMENT:
+        raise ValueError(f"it holds no in-toto statement of version 1, but a {stated!r}")
+    listed = msgspec.convert(found.get("signatures") or [], list[dict[str, Any]])
+    signatures = [(str(one.get("keyid")), str(one.get("sig"))) for one in listed]
     return made, encoded(PAYLOAD, payload), signatures
 
 

@@ -13,7 +13,7 @@ import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, Required, TypeAlias, TypedDict, get_args
 
 import msgspec
 from msgspec import UNSET
@@ -39,7 +39,8 @@ from treadle.wire.sidecar.receipts import (
     receipt_hash,
 )
 from treadle.wire.sidecar.repair import NOWHEN, Deviation
-from treadle.workspace.changes import quoted
+from treadle.workspace.changes import PathChange, quoted
+from treadle.workspace.directories import Oddity, PermissionChange
 from treadle.workspace.merge import Merged
 from treadle.workspace.workspace import Difference
 
@@ -167,24 +168,6 @@ _PARTS = (
 )
 
 
-def ours(receipt: Receipt) -> dict[str, Any]:
-    """Our part of a receipt with its parts side by side, whatever its format; empty when it is not one of ours."""
-    raw = receipt.usage_raw if isinstance(receipt.usage_raw, dict) else {}
-    more = raw.get("treadle")
-    if not isinstance(more, dict):
-        return {}
-    seen, number = more.get("observed"), more.get("format")
-    if not isinstance(number, int) or number < 2 or not isinstance(seen, dict):
-        return more
-    claim, patch = more.get("claimed") or {}, seen.get("patch")
-    parts = {name: seen[name] for name in _PARTS if name in seen}
-    parts["end"] = {**parts.get("end", {}), "said": claim.get("error"), "stderr_tail": claim.get("stderr_tail")}
-    parts["claimed"] = claim if claim.get("outcome") is not None else None
-    parts["unknown_capabilities"] = claim.get("unknown_capabilities")
-    parts["artifacts"] = [*(claim.get("artifacts") or []), *([patch] if patch else [])]
-    return {**more, **parts}
-
-
 def with_observed(receipt: Receipt, **parts: Any) -> Receipt:
     """A receipt of ours, not yet in the chain, with other facts about some parts of what we did."""
     more = receipt.usage_raw["treadle"]
@@ -304,6 +287,140 @@ class Walls(msgspec.Struct, frozen=True, kw_only=True):
     hidden: tuple[str, ...] = ()
     cannot: tuple[str, ...] = ()
     """What this method does not keep."""
+
+
+# The form of our part, as far as anything reads it. Anyone can write a receipt, so nothing is read that has another.
+
+
+class _Reason(TypedDict, total=False):
+    message: Required[str]
+
+
+class _End(TypedDict, total=False):
+    message: str | None
+
+
+class _Ordered(TypedDict, total=False):
+    task: str | None
+    agent: str | None
+    model: str | None
+
+
+class _Policy(TypedDict, total=False):
+    rules: dict[str, list[str]] | None
+    enforced: str | None
+    lists: dict[str, str] | None
+
+
+class _StatedPlace(TypedDict, total=False):
+    mode: str
+    source: str | None
+    repository: str | None
+    branch: str | None
+    base_tree: str | None
+    base_commit: str | None
+    start_tree: str | None
+    result_tree: str | None
+    result_commit: str | None
+    confined_by: str | None
+    sealed: bool | None
+    applied: Merged | None
+
+
+class _Attempt(TypedDict, total=False):
+    agent: Required[str]
+    outcome: Required[str]
+    message: str | None
+
+
+class _Note(TypedDict):
+    where: str
+    problem: str
+
+
+class _Checked(TypedDict, total=False):
+    command: Required[str]
+    exit_code: Required[int | None]
+    ok: bool
+    evidence: CheckEvidence | None
+
+
+class _Claim(TypedDict, total=False):
+    outcome: str | None
+    models: list[str] | None
+    artifacts: list[Collected] | None
+    error: _Reason | None
+
+
+class _Parts(TypedDict, total=False):
+    order: _Ordered | None
+    end: _End | None
+    policy: _Policy | None
+    confinement: Walls | None
+    workspace: _StatedPlace | None
+    earlier_attempts: list[_Attempt] | None
+    notes: list[_Note] | None
+
+
+class _Observations(_Parts, total=False):
+    models: list[str] | None
+    files: list[PathChange] | None
+    hidden: list[str] | None
+    hidden_left_out: int | None
+    oddities: list[Oddity] | None
+    oddities_left_out: int | None
+    permissions: list[PermissionChange] | None
+    permissions_left_out: int | None
+    patch: Collected | None
+    patch_lines_redacted: int | None
+    check: _Checked | None
+    ending: CheckedEnding | None
+
+
+class _Registered(TypedDict, total=False):
+    key_in_reach: bool | None
+
+
+class _Signature(TypedDict, total=False):
+    run: _Registered | None
+
+
+class _OurPart(_Parts, total=False):
+    observed: _Observations | None
+    claimed: _Claim | None
+    artifacts: list[Collected] | None
+    differences: list[str] | None
+    signature: _Signature | None
+
+
+def misshapen(receipt: Receipt) -> str | None:
+    """What is wrong with the form of our part of a receipt; None if nothing is, or if it has no such part."""
+    raw = receipt.usage_raw
+    if not isinstance(raw, dict) or raw.get("treadle") is None:
+        return None
+    try:
+        msgspec.convert(raw["treadle"], _OurPart)
+    except msgspec.ValidationError as error:
+        return f"usage_raw.treadle is in no form that we write: {error}"
+    return None
+
+
+def ours(receipt: Receipt) -> dict[str, Any]:
+    """Our part of a receipt with its parts side by side, whatever its format; empty when it is not one of ours."""
+    raw = receipt.usage_raw if isinstance(receipt.usage_raw, dict) else {}
+    more = raw.get("treadle")
+    if not isinstance(more, dict) or misshapen(receipt):
+        return {}
+    seen, number = more.get("observed"), more.get("format")
+    if not isinstance(number, int) or number < 2 or not isinstance(seen, dict):
+        return more
+    claim, patch = more.get("claimed") or {}, seen.get("patch")
+    parts = {name: seen[name] for name in _PARTS if name in seen}
+    parts["end"] = {**(parts.get("end") or {}), "said": claim.get("error"), "stderr_tail": claim.get("stderr_tail")}
+    parts["claimed"] = claim if claim.get("outcome") is not None else None
+    parts["unknown_capabilities"] = claim.get("unknown_capabilities")
+    parts["artifacts"] = [*(claim.get("artifacts") or []), *([patch] if patch else [])]
+    return {**more, **parts}
 
 
 class Observed:

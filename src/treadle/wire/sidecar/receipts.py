@@ -264,13 +264,20 @@ def plain(value: Any, room: int = DEEPEST) -> Any:
         case float():
             return value if abs(value) < 1e16 else _number(value)
         case _ if room <= 0:
-            return msgspec.json.encode(value).decode()
+            return _too_deep(value)
         case dict():
             return {str(plain(str(name))): plain(inside, room - 1) for name, inside in value.items()}
         case list() | tuple():
             return [plain(inside, room - 1) for inside in value]
         case _:
             return plain(msgspec.to_builtins(value), room)
+
+
+def _too_deep(value: Any) -> str:
+    try:
+        return msgspec.json.encode(value).decode()
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
 
 
 def _number(value: float) -> Any:
