@@ -360,9 +360,9 @@ def test_what_a_run_is_opened_with_depends_on_where_its_prompts_come_from(capsys
     )
     assert asked.spec.tools.denied == ("ask_user",) and capsys.readouterr().err == ""
     hooked = '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}, "apiKeyHelper": "x"}'
-    assert prepared("hi", claude_settings=hooked).hooks is not None
+    assert prepared("hi", claude_settings=hooked).spec.extra["hooks"][0]["event"] == "Stop"
     assert capsys.readouterr().err == "treadle: --settings: not used here: apiKeyHelper\n"
-    with pytest.raises(ConfigError, match="codex cannot run the hooks of --settings"):
+    with pytest.raises(ConfigError, match="codex cannot keep the hooks of --settings"):
         _prepare("hi", RunOptions(agent="codex", claude_settings=hooked), RunFlags(), None)
     new = prepared("hi", continue_last=True)
     assert new.spec.start.resume is None and "there is no session here to go on with" in capsys.readouterr().err

@@ -54,14 +54,6 @@ def test_thinking_servers_and_bareness_reach_the_session(tmp_path: Path) -> None
     assert RunOptions(thinking="disabled").spec(answers=False, default_mode="suggest").thinking == Reasoning(tokens=0)
 
 
-def test_hooks_of_settings_are_refused_where_they_are_not_run() -> None:
-    settings = '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}}'
-    options = RunOptions(claude_settings=settings)
-    with pytest.raises(ConfigError, match="run with -p only"):
-        options.spec(answers=True, default_mode="suggest")
-    assert options.spec(answers=True, default_mode="suggest", hooks=True).mode == "suggest"
-
-
 def spec(**options: Any) -> SessionSpec:
     return RunOptions(agent="native", **options).spec(answers=False, default_mode="suggest")
 

@@ -19,7 +19,7 @@ PATIENCE = 150.0
 DONE = '[[reply]]\ntimes = "always"\ntext = "It is done."\nusage = { input = 30, output = 7, cache_read = 11 }\n'
 
 
-def calling(name: str, **arguments: Any) -> str:
+def calling(name: str, /, **arguments: Any) -> str:
     """A reply that calls a tool; other replies follow."""
     given = json.dumps(json.dumps(arguments))
     usage = "usage = { input = 20, output = 5 }"
@@ -118,10 +118,11 @@ async def drive(
     files: dict[str, str] | None = None,
     then: Then | None = None,
     faults: Any = (),
+    seen: Seen | None = None,
     **given: Any,
 ) -> Seen:
     """Run these prompts; `then` is called with the client while it is connected. `{work}` stands for the directory."""
-    seen = Seen(program, home)
+    seen = seen or Seen(program, home)
     seen.place(files or {})
     async with ModelServer(parse(script.replace("{work}", str(seen.work))), faults=faults) as server:
         try:

@@ -6,14 +6,14 @@ One JSON object a line, each with `uuid` and `parentUuid`. Under an SDK of Claud
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from treadle.agent.messages import AssistantMessage, ChatMessage, ToolResult, UserMessage
-from treadle.agent.transcript import MessageRecord, Named, Transcript, TurnBegan, effective
-from treadle.io.files import write_atomic
+from treadle.agent.transcript import Header, MessageRecord, Named, Transcript, TurnBegan, effective
+from treadle.io.files import read_if_there, write_atomic
 from treadle.io.paths import private_dir
 from treadle.settings.claude import user_directory
 from treadle.wire.common.connection import json_line
@@ -32,10 +32,47 @@ def write_claude_history(transcript: Transcript, entrypoint: str, path: str = ""
 
 def claude_path(transcript: Transcript, entrypoint: str) -> str:
     session = transcript.header.id
-    if not entrypoint:
-        return os.path.join(transcript.directory, f"{session}.jsonl")
-    folder = re.sub(r"[^A-Za-z0-9]", "-", os.path.realpath(transcript.header.cwd))
+    return (
+        _path(session, transcript.header.cwd) if entrypoint else os.path.join(transcript.directory, f"{session}.jsonl")
+    )
+
+
+def _path(session: str, cwd: str) -> str:
+    folder = re.sub(r"[^A-Za-z0-9]", "-", os.path.realpath(cwd))
     return os.path.join(user_directory(os.environ), "projects", folder, f"{session}.jsonl")
+
+
+def entrypoint_of(environ: Mapping[str, str]) -> str:
+    """Which SDK of Claude drives us, such as `sdk-py`; empty when none does."""
+    name = environ.get("CLAUDE_CODE_ENTRYPOINT", "")
+    return name if name.startswith("sdk-") else ""
+
+
+def deleted(header: Header, turns: int) -> bool:
+    """Whether an SDK that began this session, and drives us now, has deleted it: its copy of the turns is gone."""
+    begun = header.sdk and turns and entrypoint_of(os.environ)
+    return bool(begun) and not os.path.exists(_path(header.id, header.cwd))
+
+
+def copied_from(session: str, cwd: str) -> tuple[str, str] | None:
+    """Of a session that an SDK has made in Claude's own place: which one it copied, and the last line of that."""
+    origin = None
+    for line in (read_if_there(_path(session, cwd)) or b"").splitlines() if entrypoint_of(os.environ) else ():
+        try:
+            found = msgspec.json.decode(line, type=_Line).forked_from
+        except msgspec.MsgspecError:
+            continue
+        origin = (found.session, found.line) if found is not None else origin
+    return origin
+
+
+class _Origin(msgspec.Struct, frozen=True):
+    session: str = msgspec.field(name="sessionId")
+    line: str = msgspec.field(name="messageUuid")
+
+
+class _Line(msgspec.Struct, frozen=True):
+    forked_from: _Origin | None = msgspec.field(name="forkedFrom", default=None)
 
 
 def lines(transcript: Transcript, entrypoint: str) -> Iterator[dict[str, Any]]:

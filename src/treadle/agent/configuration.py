@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
+from treadle.agent.claude_lines import entrypoint_of
 from treadle.agent.messages import Provider
 from treadle.agent.providers.names import ModelSettings, key_source, model_settings, resolve
 from treadle.errors import ConfigError
@@ -17,6 +18,7 @@ from treadle.redact import is_secret_name
 from treadle.sandboxed.confining import settled
 from treadle.session import Confinement, Limits, Rules, SessionSpec
 from treadle.settings import config
+from treadle.settings.claude import ClaudeSettings, CommandHook, plugin_settings
 from treadle.settings.config import Settings
 
 KEY_COMMAND_SECONDS = 30.0
@@ -42,17 +44,20 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         env = {**environ, **spec.env}
         instructions = spec.instructions
         loaded = config.load(spec.cwd, env, trusted=True if spec.trusted else None, sources=instructions.sources)
-        if spec.mode == "yolo" and not loaded.settings.bypass:
-            raise ConfigError("the settings forbid to skip all permissions", hint="choose another --permission-mode")
-        for missed in loaded.missed_hooks:
+        plugins = [plugin_settings(directory) for directory in instructions.plugins]
+        for missed in (*loaded.missed_hooks, *(each for plugin in plugins for each in plugin.missed)):
             raise ConfigError(f"{missed}, and it might forbid something", hint=WITHOUT_HOOKS)
+        settings = _with_hooks(loaded.settings, spec, plugins)
+        if spec.mode == "yolo":
+            settings.check_bypass()
         return cls(
             spec=spec,
-            settings=loaded.settings,
-            models=await _models(loaded.settings, env),
+            settings=settings,
+            models=await _models(settings, env),
             env=env,
             notes=(
                 *loaded.warnings,
+                *_of_plugins(instructions.plugins, plugins),
                 *(() if spec.model else loaded.unreachable),
                 *map(cls.ignored, loaded.ignored),
             ),
@@ -138,8 +143,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def entrypoint(self) -> str:
         """Which SDK of Claude Code drives us, such as `sdk-py`; empty when none does."""
-        name = self.env.get("CLAUDE_CODE_ENTRYPOINT", "")
-        return name if name.startswith("sdk-") else ""
+        return entrypoint_of(self.env)
 
     @property
     def child_env(self) -> dict[str, str]:
@@ -157,6 +161,21 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         if not self.spec.inherit_env:
             return []
         return [name for name in inherited(self.env, self.settings.env)[1] if name not in self.child_env]
+
+
+def _with_hooks(settings: Settings, spec: SessionSpec, plugins: list[ClaudeSettings]) -> Settings:
+    """With the hooks of plugins and of --settings, which are run as those of settings files are, and its ban."""
+    given = msgspec.convert(spec.extra.get("hooks", ()), tuple[CommandHook, ...])
+    events = (*settings.hooks.events, *(hook for plugin in plugins for hook in plugin.hooks), *given)
+    hooks = msgspec.structs.replace(settings.hooks, events=events)
+    return msgspec.structs.replace(settings, hooks=hooks, bypass=settings.bypass and spec.extra.get("bypass", True))
+
+
+def _of_plugins(directories: tuple[str, ...], plugins: list[ClaudeSettings]) -> Iterator[str]:
+    for directory, plugin in zip(directories, plugins, strict=True):
+        yield from plugin.not_run
+        if plugin.unused:
+            yield f"the plugin {directory}: not used here: {', '.join(plugin.unused)}"
 
 
 def _first(asked: Any, file: Any, default: Any) -> Any:

@@ -80,7 +80,7 @@ async def run(
         start,  # imported here because few runs have hooks
     )
 
-    given = {**env, "CLAUDE_PROJECT_DIR": cwd}
+    given = {**env, "CLAUDE_PROJECT_DIR": cwd, **({"CLAUDE_PLUGIN_ROOT": hook.root} if hook.root else {})}
     step = HookStep(id=str(uuid4()), event=hook.event, name=_named(hook.event, payload))
     if watch is not None:
         watch(step)

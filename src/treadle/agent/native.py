@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from treadle import __version__
-from treadle.agent.claude_lines import named_messages
+from treadle.agent.claude_lines import copied_from, deleted, entrypoint_of, named_messages
 from treadle.agent.configuration import Configuration
 from treadle.agent.messages import AssistantMessage, ChatMessage
 from treadle.agent.session import CAPABILITIES, NAME, NativeSession
@@ -24,7 +24,9 @@ from treadle.agent.transcript import (
     Switched,
     Transcript,
     TurnBegan,
+    directory_of,
     effective,
+    is_id,
 )
 from treadle.errors import ConfigError, NotFound
 from treadle.session import AgentInfo, SessionSpec, StoredSession
@@ -88,6 +90,7 @@ class NativeAgent:
         if not os.path.isdir(spec.cwd):
             raise ConfigError(f"the working directory {spec.cwd} is not there", hint="make it, or name another")
         spec = msgspec.structs.replace(spec, cwd=os.path.abspath(spec.cwd))
+        spec = _of_copy(spec)
         old = _session_to_resume(spec)
         if old is not None and old.header.denied:
             spec = _still_denied(spec, old.header.denied)
@@ -95,7 +98,7 @@ class NativeAgent:
         spec = configuration.spec
         model = spec.model or (old.model if old else None) or configuration.settings.model
         provider = configuration.provider(model)
-        again = _from_the_middle(old, spec.start.at) if old is not None and spec.start.at else []
+        again = cut_after(old, spec.start.at) if old is not None and spec.start.at else []
         transcript = _transcript(spec, old, model or provider.model)
         try:
             if again:
@@ -137,12 +140,22 @@ def _session_to_resume(spec: SessionSpec) -> Transcript | None:
         return None
     from treadle.agent.stored_sessions import find_session
 
-    return Transcript.read(find_session(spec.start.resume, spec.cwd))
+    found = Transcript.read(find_session(spec.start.resume, spec.cwd))
+    if not spec.start.fork and deleted(found.header, found.listing.turns):
+        raise NotFound(f"no session matches {spec.start.resume!r}: it was deleted", hint="begin a new one")
+    return found
 
 
-def _from_the_middle(old: Transcript, at: str) -> list[Record]:
-
-    return cut_after(old, at)
+def _of_copy(spec: SessionSpec) -> SessionSpec:
+    """A session that only exists as an SDK's copy of one of ours: a fork of that one, up to the copy's last line."""
+    start = spec.start
+    if not start.resume or not is_id(start.resume) or os.path.isdir(directory_of(start.resume)):
+        return spec
+    if (origin := copied_from(start.resume, spec.cwd)) is None:
+        return spec
+    name = start.id if start.fork else start.resume
+    start = msgspec.structs.replace(start, resume=origin[0], at=start.at or origin[1], fork=True, id=name)
+    return msgspec.structs.replace(spec, start=start)
 
 
 def _still_denied(spec: SessionSpec, rules: tuple[str, ...]) -> SessionSpec:
@@ -161,4 +174,5 @@ def _transcript(spec: SessionSpec, old: Transcript | None, model: str) -> Transc
         persist=spec.start.persist,
         forked=old,
         denied=spec.rules.deny,
+        sdk=bool(entrypoint_of(os.environ)),
     )

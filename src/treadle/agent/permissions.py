@@ -162,8 +162,10 @@ class Permissions:
             hook = await self._event("PermissionRequest", asking)
             if hook.decision == "deny":
                 return Decision(verdict="deny", reason=hook.reason or "a hook denied it", by="hook"), args
-            if hook.decision == "allow":
-                return self._changed(tool, args, hook.args, resolve, by="hook")
+            if hook.decision == "allow" and not (self._ask is not None and self.configuration.entrypoint):
+                return self._changed(
+                    tool, args, hook.args, resolve, by="hook"
+                )  # else the host's `can_use_tool` decides
         if self._ask is None:
             return msgspec.structs.replace(decision, verdict="deny", by="nobody"), args
         if self._event is not None:

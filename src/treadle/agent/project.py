@@ -49,6 +49,10 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     path: str
     """Where its SKILL.md is."""
+    by_model: bool = True
+    """Whether the model may load it: `disable-model-invocation` reserves it for people."""
+    by_person: bool = True
+    """Whether it is a slash command, too: not so with `user-invocable: false`."""
 
 
 class ProjectCommand(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +119,8 @@ def skills(cwd: str, instructions: Instructions = ALL) -> list[Skill]:
                     name=prefix + (header.get("name") or name),
                     description=_cut(header.get("description", ""), 1024),
                     path=path,
+                    by_model=header.get("disable-model-invocation", "").lower() != "true",
+                    by_person=header.get("user-invocable", "").lower() != "false",
                 )
                 found.setdefault(skill.name, skill)
     return [skill for skill in found.values() if instructions.skills is None or skill.name in instructions.skills]

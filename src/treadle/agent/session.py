@@ -591,7 +591,7 @@ class NativeSession(BaseSession):
             mode=self.mode,
             persona=self.configuration.persona,
             knowledge=self._knowledge,
-            skills=project.offer(self._skills),
+            skills=project.offer([skill for skill in self._skills if skill.by_model]),
             append=f"{self._style}\n\n{more}".strip(),
             editing=WORDS.get(self._edits(), EDITING),
         )
@@ -626,6 +626,7 @@ class NativeSession(BaseSession):
             hidden=self.permissions.guard.hides,
             confinement=partial(self.confining.announced, self.emit),
             leave=self.confining.leave,
+            instructions=self.spec.instructions,
             reaching=self.permissions.reaching(call),
             keep_image=self.transcript.keep_image if self.provider.sees else None,
             documents=getattr(self.provider, "documents", False),
@@ -820,6 +821,8 @@ class NativeSession(BaseSession):
         if change.model is not None:
             await self._switch_model(change.model)
         if change.mode is not None:
+            if change.mode == "yolo":
+                self.configuration.settings.check_bypass()
             self.permissions.set_mode(change.mode)
         if change.thinking is not None:
             self.spec = msgspec.structs.replace(self.spec, thinking=change.thinking)

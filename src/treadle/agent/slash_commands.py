@@ -883,7 +883,9 @@ async def _start_turn(session: CommandedSession, name: str, args: str) -> Comman
         await session.expanding(name, args, "projectSettings")
         text = found.expand(args)
     else:
-        skill = next((skill for skill in project.skills(cwd, instructions) if skill.name == name), None)
+        skill = next(
+            (skill for skill in project.skills(cwd, instructions) if skill.name == name and skill.by_person), None
+        )
         if skill is None:
             return None
         await session.expanding(name, args, "skill")
@@ -899,7 +901,9 @@ def every(cwd: str, instructions: Instructions) -> list[CommandInfo]:
     ours = [CommandInfo(name=c.name, description=c.help, arguments=" | ".join(c.usage)) for c in COMMANDS.values()]
     own = [CommandInfo(name=c.name, description=c.description) for c in project.commands(cwd, instructions).values()]
     skills = [
-        CommandInfo(name=s.name, description=s.description, skill=True) for s in project.skills(cwd, instructions)
+        CommandInfo(name=s.name, description=s.description, skill=True)
+        for s in project.skills(cwd, instructions)
+        if s.by_person
     ]
     found: dict[str, CommandInfo] = {}
     for command in (*ours, *own, *skills):

@@ -87,6 +87,8 @@ def _entries(cwd: str | None, state: str | None = None) -> Iterator[ListedSessio
             header = next(iter(decode([file.readline()])), None)
             if isinstance(header, Header) and header.format <= FORMAT and cwd in (None, header.cwd):
                 listing = _listing(file, header)
+                if header.sdk and _deleted(header, listing.turns):
+                    continue
                 yield ListedSession(
                     id=session_id,
                     name=listing.name,
@@ -97,6 +99,12 @@ def _entries(cwd: str | None, state: str | None = None) -> Iterator[ListedSessio
                     prompt=listing.prompt,
                     turns=listing.turns,
                 )
+
+
+def _deleted(header: Header, turns: int) -> bool:
+    from treadle.agent.claude_lines import deleted  # imported here because few sessions are begun by an SDK
+
+    return deleted(header, turns)
 
 
 def _histories(state: str) -> Iterator[tuple[float, str, str]]:

@@ -49,6 +49,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="s
     forked_from: str | None = None
     denied: tuple[str, ...] = ()
     """The deny rules that it began with, besides those of the settings. They hold when it is resumed or forked."""
+    sdk: bool = False
+    """Whether an SDK of Claude began it: that lists, forks and deletes sessions in Claude's own place."""
 
 
 class MessageRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="message"):
@@ -232,6 +234,7 @@ class Transcript:
         persist: bool = True,
         forked: Transcript | None = None,
         denied: tuple[str, ...] = (),
+        sdk: bool = False,
     ) -> Transcript:
         session_id = session_id or str(uuid.uuid4())
         header = Header(
@@ -244,6 +247,7 @@ class Transcript:
             name=name,
             forked_from=forked.header.id if forked else None,
             denied=denied,
+            sdk=sdk,
         )
         directory = directory_of(session_id) if persist else scratch.make("session")
         inherited: list[Record] = []

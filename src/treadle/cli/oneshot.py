@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from treadle.doors.oneshot.hooks import HostHooks
     from treadle.doors.oneshot.run import Hosting
     from treadle.sandboxed.turns import TurnCheck
-    from treadle.settings.claude import ClaudeSettings
 
 
 BROKEN_PIPE = 141
@@ -214,7 +213,7 @@ async def _run(text: str | None, options: RunOptions, flags: RunFlags) -> int:
         if flags.hook_events and flags.output_format == "stream-json":
             from treadle.doors.oneshot.hooks import write_hook_lines
 
-            write_hook_lines(session, run.hooks, runner)
+            write_hook_lines(session, runner)
         work, interrupt = _work(run, session, runner, stream, early)
         broken = BROKEN_PIPE if flags.strict else 1
         return await _until_done(_reported(work, runner, flags.last_message), interrupt, stream, broken)
@@ -234,7 +233,7 @@ def _prepare(text: str | None, options: RunOptions, flags: RunFlags, check: Sche
     if unasked := options.unasked():
         _note(unasked)
     theirs = options.theirs()
-    spec = options.spec(answers=flags.permission_prompt_tool is not None, default_mode="suggest", hooks=True)
+    spec = options.spec(answers=flags.permission_prompt_tool is not None, default_mode="suggest")
     if options.continue_last and options.agent == "native":
         spec = _or_new(spec)
     if text is None:
@@ -242,8 +241,11 @@ def _prepare(text: str | None, options: RunOptions, flags: RunFlags, check: Sche
     spec, permitting = _permitting(spec, flags.permission_prompt_tool, talk=text is None)
     if text is None and not permitting:  # `initialize` is answered at once
         spec = msgspec.structs.replace(spec, tools=msgspec.structs.replace(spec.tools, later=True))
-    needed = theirs.hooks or text is None and takes_programs(options.agent)
-    hooks = _hooks(spec.cwd, theirs, options.agent) if needed else None
+    hooks = None
+    if text is None and takes_programs(options.agent):
+        from treadle.doors.oneshot.hooks import HostHooks
+
+        hooks = HostHooks(spec.cwd, warn=_note)
     if theirs.unused:
         _note(f"--settings: not used here: {', '.join(theirs.unused)}")
     if hooks is not None:
@@ -342,13 +344,10 @@ def _work(
             servers=run.hosted,
             instructions=run.spec.instructions,
             replay=run.flags.replay,
+            resumed=run.spec.start.resume is not None,
         )
         return talk.run(), talk.interrupt
-    if run.hooks is not None:
-        from treadle.doors.oneshot.greeting import facts_of, judge_of
-
-        run.hooks.connect(lambda: facts_of(session), None, runner.interrupt, judge_of(session))
-    return _one(run.text, runner, run.hooks), runner.interrupt
+    return runner.run(run.text), runner.interrupt
 
 
 def _check(json_schema: str | None) -> SchemaCheck | None:
@@ -357,19 +356,6 @@ def _check(json_schema: str | None) -> SchemaCheck | None:
     from treadle.doors.oneshot.greeting import SchemaCheck
 
     return SchemaCheck.load(json_schema)
-
-
-def _hooks(cwd: str, theirs: ClaudeSettings, agent: str) -> HostHooks:
-    """The hooks of --settings and of the program that drives us."""
-    from treadle.doors.oneshot.hooks import HostHooks
-    from treadle.policy.environment import given, inherited
-    from treadle.settings.claude import NOT_CALLED
-
-    if theirs.hooks and agent != "native":  # they may be there to forbid something: never skip them
-        raise ConfigError(f"{agent} cannot run the hooks of --settings", hint="the native agent can")
-    for event in sorted({hook.event for hook in theirs.hooks} & set(NOT_CALLED)):
-        _note(f"hooks of the event {event} are not called here")
-    return HostHooks(cwd, theirs.hooks, _note, env={**inherited(os.environ)[0], **given(theirs.env)})
 
 
 def _permitting(spec: SessionSpec, tool: str | None, *, talk: bool) -> tuple[SessionSpec, str]:
@@ -393,18 +379,6 @@ def _put_to_tool(session: Session, tool: str, hosted: tuple[str, ...]) -> Corout
         raise ConfigError(f"{session.info.name} cannot ask an MCP tool for permission", hint="the native agent can")
     there = not tool.startswith(tuple(map(server_prefix, hosted)))
     return put_to_tool(session, session.reserve_tool(tool, there=there), _note)
-
-
-async def _one(text: str, runner: OneShot, hooks: HostHooks | None) -> int:
-    if hooks is None:
-        return await runner.run(text)
-    begun = await hooks.started("startup")
-    reason, before = await hooks.prompted(text)
-    if runner.interrupted:
-        return await runner.refuse("it was interrupted before the prompt was sent")
-    code = await runner.blocked(reason) if reason is not None else await runner.run(begun + before + text)
-    await hooks.ended("other")
-    return code
 
 
 async def _tell_warnings(events: EventReader) -> None:

@@ -294,15 +294,16 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     def theirs(self) -> ClaudeSettings:
         return claude_settings(self.claude_settings) if self.claude_settings else ClaudeSettings()
 
-    def spec(
-        self, *, answers: bool, default_mode: session.Mode, hooks: bool = False, check_edits: bool = False
-    ) -> session.SessionSpec:
-        """`hooks`: whether the hooks of --settings will be run; `check_edits` counts when no setting says otherwise."""
+    def spec(self, *, answers: bool, default_mode: session.Mode, check_edits: bool = False) -> session.SessionSpec:
+        """`check_edits` counts when no setting says otherwise."""
         self._agree()
         theirs = self.theirs()
-        if theirs.hooks and not hooks:
-            raise ConfigError("the hooks of --settings are run with -p only", hint="`treadle docs hooks-and-mcp`")
-        extra: dict[str, Any] = {}
+        extra: dict[str, Any] = {"hooks": msgspec.to_builtins(theirs.hooks)} if theirs.hooks else {}
+        extra |= {} if theirs.bypass else {"bypass": False}
+        if extra and self.agent != "native":  # they may be there to forbid something: never skip them
+            raise ConfigError(
+                f"{self.agent} cannot keep the {' and '.join(extra)} of --settings", hint="the native agent can"
+            )
         if self.autocompact not in (None, "auto"):
             extra["context_tokens"] = tokens(str(self.autocompact), "--autocompact")
         styled = {"output_style": theirs.output_style, "language": theirs.language, "main_agent": theirs.main_agent}

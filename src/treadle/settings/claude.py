@@ -86,6 +86,8 @@ class CommandHook(msgspec.Struct, frozen=True, kw_only=True):
     goes_on: bool = False
     """Whether the turn goes on after the model said no."""
 
+    root: str = ""
+    """The directory of the plugin that it belongs to."""
     url: str = ""
     headers: dict[str, str] = {}
     variables: tuple[str, ...] = ()
@@ -202,6 +204,7 @@ def parse(table: Any, where: str, base: str) -> ClaudeSettings:
     sandbox = _table(table.get("sandbox") or {}, f"{where}: sandbox")
     hooks, problems = _hooks(table.get("hooks") or {} if table.get("disableAllHooks") is not True else {}, where)
     unused = [name for name in table if name not in _KNOWN]
+    unused += [f"hooks of {event}" for event in dict.fromkeys(hook.event for hook in hooks) if event in NOT_CALLED]
     unused += [f"sandbox.{name}" for name in sandbox if name != "enabled"]
     unused += [f"permissions.{name}" for name, value in permissions.items() if name not in _PERMISSIONS and value]
     rules = {
@@ -224,6 +227,44 @@ def parse(table: Any, where: str, base: str) -> ClaudeSettings:
         not_run=tuple(text for event, text in problems if event not in FORBIDDING),
         missed=tuple(text for event, text in problems if event in FORBIDDING),
     )
+
+
+def plugin_settings(directory: str) -> ClaudeSettings:
+    """The hooks of a plugin: `hooks/hooks.json`, and what its manifest names or has; and what of it is unused."""
+    manifest = _table(
+        _json(os.path.join(directory, ".claude-plugin", "plugin.json")) or {}, f"{directory}: plugin.json"
+    )
+    given = manifest.get("hooks", [])
+    sources = ["hooks/hooks.json", *(given if isinstance(given, list) else [given])]
+    hooks: list[CommandHook] = []
+    problems: list[tuple[str, str]] = []
+    for source in sources:
+        path = os.path.join(directory, source) if isinstance(source, str) else directory
+        table = _table((_json(path) if isinstance(source, str) else source) or {}, path)
+        found, wrong = _hooks(table.get("hooks", table) or {}, path)
+        own = [msgspec.structs.replace(hook, root=directory) for hook in found]
+        hooks += [hook for hook in own if hook not in hooks]
+        problems += wrong
+    parts = [name for name in _PLUGIN_PARTS if os.path.exists(os.path.join(directory, name))]
+    return ClaudeSettings(
+        hooks=tuple(hooks),
+        unused=tuple(dict.fromkeys([*parts, *(name for name in _PLUGIN_KEYS if manifest.get(name))])),
+        not_run=tuple(text for event, text in problems if event not in FORBIDDING),
+        missed=tuple(text for event, text in problems if event in FORBIDDING),
+    )
+
+
+_PLUGIN_PARTS = (".mcp.json", ".lsp.json", "settings.json", "monitors", "bin")
+_PLUGIN_KEYS = ("mcpServers", "lspServers", "commands", "agents", "skills", "outputStyles", "monitors", "channels")
+"""What a plugin can have besides hooks and the usual folders of skills, commands, agents and output styles."""
+
+
+def _json(path: str) -> Any:
+    data = read_if_there(path)
+    try:
+        return msgspec.json.decode(data) if data is not None and data.strip() else None
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{path} is not valid JSON: {error}") from None
 
 
 def all_run(settings: ClaudeSettings) -> ClaudeSettings:

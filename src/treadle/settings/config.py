@@ -202,6 +202,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def mode(self) -> Mode | None:
         return None if self.permission_mode is None else parse_mode(self.permission_mode)
 
+    def check_bypass(self) -> None:
+        """Raises ConfigError when no session may skip all permissions."""
+        if not self.bypass:
+            raise ConfigError("the settings forbid to skip all permissions", hint="choose another --permission-mode")
+
 
 class LoadedSettings(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings

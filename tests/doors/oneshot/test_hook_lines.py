@@ -4,7 +4,7 @@ import pytest
 
 from tests.doors.oneshot.test_run import Sink
 from treadle.agent.hooks import HookStep
-from treadle.doors.oneshot.hooks import HostHooks, write_hook_lines
+from treadle.doors.oneshot.hooks import write_hook_lines
 from treadle.doors.oneshot.run import OneShot
 from treadle.session import SessionSpec
 from treadle.testing.sessions import ScriptedSession
@@ -13,22 +13,14 @@ from treadle.testing.sessions import ScriptedSession
 @pytest.mark.parametrize(("code", "outcome"), [(0, "success"), (2, "error"), (None, "cancelled")])
 async def test_both_lines_come_before_the_result(code: int | None, outcome: str) -> None:
     session, out = ScriptedSession(SessionSpec.of(cwd="/", session_id="s1"), []), Sink()
-    runner, hooks = OneShot(session, "stream-json", out=out), HostHooks("/")
-    write_hook_lines(session, hooks, runner)
-    assert hooks.watch is not None
+    runner = OneShot(session, "stream-json", out=out)
+    write = write_hook_lines(session, runner)
     step = HookStep(id="h1", event="PreToolUse", name="PreToolUse:Bash")
-    hooks.watch(step)
-    hooks.watch(HookStep(id="h1", event="PreToolUse", name="PreToolUse:Bash", done=True, stdout="a", exit_code=code))
+    write(step)
+    write(HookStep(id="h1", event="PreToolUse", name="PreToolUse:Bash", done=True, stdout="a", exit_code=code))
     await runner.run("go")
     began, ended = [record for record in out.records if record["type"] == "system"]
     assert (began["subtype"], began["hook_id"], began["session_id"]) == ("hook_started", "h1", "s1")
     assert (ended["subtype"], ended["outcome"], ended["output"]) == ("hook_response", outcome, "a")
     assert out.records[-1]["type"] == "result" and ended.get("exit_code") == code
     await session.close()
-
-
-async def test_without_hooks_of_a_host_and_with_a_session_that_has_none_nothing_is_watched() -> None:
-    session, out = ScriptedSession(SessionSpec.of(cwd="/", session_id="s1"), []), Sink()
-    write_hook_lines(session, None, OneShot(session, "stream-json", out=out))
-    await session.close()
-    assert out.records == []

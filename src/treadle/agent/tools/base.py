@@ -15,7 +15,7 @@ import msgspec
 from treadle.agent.messages import Image
 from treadle.events import Asked, Event, Task, ToolKind, Warned
 from treadle.policy.network import shown
-from treadle.session import Access, Answer, Confinement, Writing
+from treadle.session import Access, Answer, Confinement, Instructions, Writing
 from treadle.sessions.session import new_id
 
 A = TypeVar("A", bound=msgspec.Struct)
@@ -84,6 +84,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a program that is started now must be confined to; None: nothing."""
     leave: Callable[[], None] = lambda: None
     """Call before a program is started without that."""
+    instructions: Instructions = Instructions()
+    """Which texts of the project, the person and plugins the session uses."""
     reaching: Callable[[str, int], Awaitable[bool]] | None = None
     """Whether a command may reach a host that is not in the list of its confinement; None: it may not."""
     keep_image: Callable[[bytes, str], str] | None = None

@@ -162,9 +162,15 @@ class SkillTool:
         return Access(tool=self.name, kind=self.kind)
 
     async def run(self, args: SkillArgs, context: ToolContext) -> str:
-        found = {skill.name: skill for skill in await asyncio.to_thread(skills, str(context.cwd))}
+        found = {skill.name: skill for skill in await asyncio.to_thread(skills, str(context.cwd), context.instructions)}
+        offered = [skill.name for skill in found.values() if skill.by_model]
         if args.name not in found:
-            raise ToolError(f"there is no skill {args.name!r}", hint=f"there are: {', '.join(found) or 'none'}")
+            raise ToolError(f"there is no skill {args.name!r}", hint=f"there are: {', '.join(offered) or 'none'}")
+        if args.name not in offered:
+            raise ToolError(
+                f"the skill {args.name!r} is reserved for people (disable-model-invocation)",
+                hint=f"ask the person to type /{args.name}; do not do its work in another way",
+            )
         return load_skill(found[args.name])
 
 

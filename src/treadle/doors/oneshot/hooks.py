@@ -98,8 +98,8 @@ def _registered(event: str, group: Any) -> Registered:
 # `--include-hook-events`: a line when a command of a hook begins, and one when it has ended.
 
 
-def write_hook_lines(session: Session, hooks: HostHooks | None, runner: OneShot) -> None:
-    """Of the hooks of --settings and of settings files; those of the host it runs itself."""
+def write_hook_lines(session: Session, runner: OneShot) -> Callable[[HookStep], None]:
+    """Of the hooks of settings, files and plugins; those of the host it runs itself."""
 
     def write(step: HookStep) -> None:
         about = (step.id, step.name, step.event, session.id)
@@ -109,7 +109,6 @@ def write_hook_lines(session: Session, hooks: HostHooks | None, runner: OneShot)
         else:
             runner.tell(hook_started(*about))
 
-    if hooks is not None:
-        hooks.watch = write
     if isinstance(session, Adaptable):
         session.watch_hooks(write)
+    return write

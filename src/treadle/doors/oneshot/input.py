@@ -603,6 +603,7 @@ class StreamInput:
         servers: tuple[str, ...] = (),
         instructions: Instructions = NO_INSTRUCTIONS,
         replay: bool = False,
+        resumed: bool = False,
     ) -> None:
         """`answers`: whether the host can be asked anything. `hooks`: those that the session was opened with, if any.
         `early`: what the host said before there was a session, which was opened with the `initialize` in it.
@@ -628,6 +629,7 @@ class StreamInput:
         self._initialized.set()
         self._configuring = 0
         """Requests at work that the next prompt waits for."""
+        self._resumed = resumed
         self._begun = False
         """Whether the hooks were told that the session begins."""
         self._tasks: asyncio.TaskGroup
@@ -729,7 +731,8 @@ class StreamInput:
             return f"initialize was refused: {self._control.refused}", ""
         if self._hooks is None:
             return None, ""
-        begun = "" if self._begun else await self._hooks.started("startup", ", ".join(self._session.info.models))
+        source, models = "resume" if self._resumed else "startup", ", ".join(self._session.info.models)
+        begun = "" if self._begun else await self._hooks.started(source, models)
         self._begun = True
         reason, before = await self._hooks.prompted(prompt)
         return reason, begun + before
