@@ -74,6 +74,13 @@ def planning(tmp_path: Path, clock: Clock) -> Planning:
     return Planning(str(tmp_path / ".planning"), project=str(tmp_path), clock=clock)
 
 
+def grow_old(claims: Claims, haid: str) -> None:
+    """As if this claim had not been renewed for years."""
+    claim = claims.of(haid)
+    assert claim is not None
+    claims.store.write(Path(claim.path).name, {**claim.fields, "heartbeat": "2020-01-01T00:00:00Z"}, 0)
+
+
 def trail(planning: Planning) -> list[list[str]]:
     return [line.split("\t")[1:] for line in Path(planning.path("protocol.log")).read_text().splitlines()]
 

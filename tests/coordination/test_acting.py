@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.coordination.conftest import BIN, Run, git
+from tests.coordination.conftest import BIN, Run, git, grow_old
 from treadle.coordination import identity
 from treadle.coordination.bindings import IdentityBindings, acting
+from treadle.coordination.claims import Claims
 from treadle.coordination.identity import root
 from treadle.coordination.planning import Planning
 from treadle.errors import Denied
@@ -93,6 +94,8 @@ def test_a_session_id_joins_what_no_parent_shows(project: Path) -> None:
     with agent(project) as one:
         haid = one.claim("src", _meta={"threadId": "t1"})["haid"]
         planning = Planning(project=str(project))
+        (seat,) = Path(planning.private_path("seats")).glob("*.json")
+        seat.write_text(json.dumps({**json.loads(seat.read_text()), "space": "pid:[of the agent]"}))
         for thread, whose in (("t1", haid), ("t2", None)):
             env = {**os.environ, "CODEX_THREAD_ID": thread}
             done = subprocess.run([str(BIN / "heimdall-haid")], env=env, capture_output=True, text=True, cwd=project)
@@ -139,7 +142,7 @@ def test_a_holder_that_is_connected_is_renewed_and_one_that_is_gone_says_since_w
         haid = one.claim("src")["haid"]
         (file,) = (project / ".git/heimdall/ledger/claims").glob("*.json")
         fields = json.loads(file.read_text())
-        file.write_text(json.dumps({**fields, "heartbeat": "2020-01-01T00:00:00Z"}))
+        grow_old(Claims(Planning(project=str(project))), haid)
         assert haid in heimdall("claim", "list").stdout
         assert heimdall("claim", "claim", "src", "--task", "T", HEIMDALL_HAID="haid:bob.box-0002").returncode == 3
         assert json.loads(file.read_text())["heartbeat"] > fields["heartbeat"][:4]
@@ -147,7 +150,7 @@ def test_a_holder_that_is_connected_is_renewed_and_one_that_is_gone_says_since_w
     assert "holder not connected since 20" in heimdall("claim", "list").stdout
     refused = heimdall("claim", "claim", "src", "--task", "T", HEIMDALL_HAID="haid:bob.box-0002")
     assert refused.returncode == 3 and "holder not connected since 20" in refused.stderr
-    file.write_text(json.dumps({**fields, "heartbeat": "2020-01-01T00:00:00Z"}))
+    grow_old(Claims(Planning(project=str(project))), haid)
     assert heimdall("claim", "claim", "src", "--task", "T", HEIMDALL_HAID="haid:bob.box-0002").returncode == 0
 
 

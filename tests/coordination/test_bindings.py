@@ -66,7 +66,8 @@ def test_a_hook_and_a_server_of_one_program_take_one_seat(planning: Planning) ->
     hooked = bindings.enter("gemini", "gemini:g1", starter)
     assert bindings.haid("gemini-cli-mcp-client") == hooked == bindings.enter("gemini", "gemini:g1", starter)
     assert bindings.recognise([], [starter]).haid == hooked  # type: ignore[union-attr]
-    assert bindings.recognise(["gemini:g1"], []).haid == hooked  # type: ignore[union-attr]
+    assert bindings.recognise(["gemini:g1"], [starter]).haid == hooked  # type: ignore[union-attr]
+    assert bindings.recognise(["gemini:g1"], []) is None, "its process runs, and is not above the one who says so"
     assert bindings.recognise(["gemini:g2"], [starter]) is None
     assert bindings.enter("gemini", "gemini:g2", starter) != hooked
     bindings.leave()

@@ -130,15 +130,5 @@ class Model(RuleBasedStateMachine):
         assert {claim.haid for claim in self.claims.active()} == active
 
 
-class Indexed(Model):
-    """The same with an index, as there is one for many claims."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.claims.few = 0
-
-
-TestIndexed = Indexed.TestCase
-TestIndexed.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
 TestModel = Model.TestCase
 TestModel.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)

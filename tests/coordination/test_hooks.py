@@ -239,6 +239,10 @@ def test_a_guard_that_cannot_see_refuses_and_never_says_clear(
     assert '"clear": null' in as_json
     assert "warning: " in heimdall("claim", "list", **env).stderr
     assert attempt(project, "commit", "-qm", "go", HEIMDALL_GUARD_BYPASS="known", **env).returncode == 0
+    heimdall("claim", "guard", "install", "--mode", "warn")
+    change(project, "docs/y.md")
+    warned = attempt(project, "commit", "-qm", "warned", **env)
+    assert warned.returncode == 0 and "warning: what others hold cannot be seen" in warned.stderr
 
 
 def test_a_clone_that_has_no_claims_says_so_and_never_that_a_range_is_clear(heimdall: Run, project: Path) -> None:

@@ -8,6 +8,7 @@ import jsonschema
 import pytest
 
 from tests.coordination.clients import call, fails, modern
+from tests.coordination.conftest import grow_old
 from treadle.coordination.mcp import Server
 from treadle.coordination.planning import Planning
 from treadle.wire.common.jsonrpc import Fault
@@ -110,7 +111,7 @@ def test_what_a_connected_client_holds_is_renewed(connect: Any, planning: Planni
     call(server, "make_claim", surfaces=["src"], task="T", ttl_minutes=4)
     (file,) = Path(server.claims.directory).glob("*.json")
     fields = json.loads(file.read_text())
-    file.write_text(json.dumps({**fields, "heartbeat": "2020-01-01T00:00:00Z"}))
+    grow_old(server.claims, fields["haid"])
     server.renew()
     assert json.loads(file.read_text())["heartbeat"] >= fields["heartbeat"]
 

@@ -23,7 +23,6 @@ FORMATS = {
     "agent.detached": ("sessions", "home/treadle/tasks/*/plan.json"),
     "agent.providers.known": ("sessions", "home/treadle/models.json"),
     "agent.transcript": ("sessions", "home/treadle/sessions/*/history.jsonl"),
-    "coordination.claims": ("coordination", "project/.git/heimdall/claims.index"),
     "fleet.control": ("fleet", "home/treadle/fleet/engine/js/*/KV_fleet/msgs/*.blk"),
     "fleet.engine.layout": ("fleet", "home/treadle/fleet/engine/js/*/KV_fleet/meta.inf"),
     "fleet.engine.places": ("fleet", "home/treadle/fleet/fleet.json"),
@@ -52,7 +51,7 @@ FORMATS = {
     "workspace.takeover": ("sessions", "home/treadle/git/*/0/base"),
 }
 """The module that declares a format -> the archive and the files in it that are written in this format."""
-NEWER = {"gateway.recording", "host.gate"}
+NEWER = {"coordination.record", "gateway.recording", "host.gate"}
 """What 0.2.0 did not store."""
 
 At = Callable[[str], Unpacked]

@@ -7,6 +7,7 @@ from hashlib import sha256
 from treadle.coordination import identity
 from treadle.coordination.identity import checked, root, root_of, slug
 from treadle.coordination.planning import Planning, make_dirs, read_text, seconds_of, timestamp, write_text
+from treadle.coordination.record import ClaimStore, file_name
 from treadle.errors import Busy, Denied, LimitReached, StorageError
 from treadle.io.files import is_locked, locked, try_remove
 from treadle.io.paths import private_dir, state_dir
@@ -53,7 +54,7 @@ class IdentityBindings:
         self.planning = planning
         self.root = root_of(root)
         self.remote = remote
-        self.directory = planning.live_path(REGISTER)
+        self.directory = planning.private_path(REGISTER)
         self._taken: dict[str, tuple[str, locked | None]] = {}
 
     # One connection...
@@ -97,6 +98,7 @@ class IdentityBindings:
         self._prune(known.values())
         process = None if self.remote else identity.starter()
         keys = [key] if key else [] if self.remote else identity.session_keys(os.environ)
+        above = None if self.remote or of else self.recognise([], identity.ancestors())
         mine = None if of else self._mine(list(known.values()), name, keys, process)
         if mine is not None:
             lock = self._lock(mine.haid)
@@ -106,6 +108,8 @@ class IdentityBindings:
         for number in range(1, MOST_BINDINGS + 1):
             haid = self._numbered(name, number)
             binding = known.get(haid)
+            if self._holds(haid) and (binding is None or above is not None and above.name != name):
+                continue  # what a person, or another session that may come back, has claimed under this name
             if binding is not None and (self._is_anothers(binding, keys) or self.alive(binding) and not of):
                 continue
             lock = self._lock(haid)
@@ -131,9 +135,10 @@ class IdentityBindings:
     def _is_anothers(self, binding: IdentityBinding, keys: Sequence[str]) -> bool:
         """Whether another session still holds a claim under this identity, though it may have ended: no one else may
         take it."""
-        return bool(binding.key) and binding.key not in keys and os.path.exists(self._claim_file(binding.haid))
+        return bool(binding.key) and binding.key not in keys and self._holds(binding.haid)
 
     def _lock(self, haid: str) -> locked | None:
+        make_dirs(os.path.dirname(self._lock_path(haid)))
         lock = locked(self._lock_path(haid), 0)
         try:
             return lock.__enter__()
@@ -182,7 +187,11 @@ class IdentityBindings:
         return "" if binding is None or self.living(haid) else binding.seen
 
     def recognise(self, keys: Sequence[str], processes: Iterable[identity.Key]) -> IdentityBinding | None:
-        """The binding of the session that we are in: by the innermost process of a known agent, else by session id."""
+        """The binding of the session that we are in: by the innermost process of a known agent, else by session id.
+
+        A session id is only text. It counts if its session's process is not known, is over, or cannot be seen here.
+        """
+        processes = list(processes)
         known = [binding for binding in self.all() if not binding.of]
         if not known:
             return None
@@ -198,6 +207,15 @@ class IdentityBindings:
             ]
             if len(mine) == 1:
                 return mine[0]
+        hidden = table.space()
+        named = [
+            binding
+            for binding in named
+            if binding.process is None
+            or binding.process in processes
+            or binding.fields.get("space", "") not in ("", hidden)
+            or not table.lives(*binding.process)
+        ]
         return max(named, key=lambda binding: str(binding.fields.get("since", "")), default=None)
 
     def enter(self, program: str, key: str, process: identity.Key | None) -> str:
@@ -257,11 +275,7 @@ class IdentityBindings:
         """Remove the bindings of sessions that ended long ago and hold nothing."""
         long_ago = timestamp(self.planning.clock() - GONE_SECONDS)
         for binding in known:
-            if (
-                binding.seen < long_ago
-                and not self.alive(binding)
-                and not os.path.exists(self._claim_file(binding.haid))
-            ):
+            if binding.seen < long_ago and not self.alive(binding) and not self._holds(binding.haid):
                 try_remove(binding.path)
 
     def _write(self, haid: str, name: str, key: str, process: identity.Key | None, of: str) -> None:
@@ -270,7 +284,7 @@ class IdentityBindings:
         since = old.fields.get("since", now) if old is not None and old.key == key else now
         fields: dict[str, Any] = {"haid": haid, "name": name, "session": key, "since": since, "seen": now}
         if process is not None:
-            fields |= {"pid": process[0], "start": process[1]}
+            fields |= {"pid": process[0], "start": process[1], "space": table.space()}
         fields |= {"cwd": self.planning.project} | ({"of": of} if of else {})
         make_dirs(self.directory)
         write_text(self._path(haid), dumps(fields, 2) + "\n")
@@ -300,14 +314,10 @@ class IdentityBindings:
         return os.path.join(self.directory, file_name(haid) + ".json")
 
     def _lock_path(self, haid: str) -> str:
-        return self.planning.live_path(".locks", f"{REGISTER}-{file_name(haid)}")
+        return os.path.join(self.directory, ".locks", file_name(haid))
 
-    def _claim_file(self, haid: str) -> str:
-        return self.planning.live_path("ledger", "claims", file_name(haid) + ".json")
-
-
-def file_name(haid: str) -> str:
-    return haid.replace("/", "_").replace(":", "_")
+    def _holds(self, haid: str) -> bool:
+        return _made_by(self.planning, haid) is not None
 
 
 def _own(keys: Sequence[str], name: str) -> str:
@@ -343,8 +353,10 @@ def grant(planning: Planning, minutes: int) -> str:
 
 
 def require(planning: Planning, what: str) -> None:
-    """Raises Denied in an agent's session, unless it was given a permission, which is then used up."""
-    if in_session(planning) and not _spend(planning, os.environ.get(VARIABLE, "")):
+    """Raises Denied in an agent's session, or if it cannot be seen who started us, unless a permission was given,
+    which is then used up."""
+    seen = not in_session(planning) and not identity.is_orphan()
+    if not seen and not _spend(planning, os.environ.get(VARIABLE, "")):
         raise Denied(f"an agent may not {what}", hint=HINT)
 
 
@@ -380,7 +392,7 @@ def acting(planning: Planning, *, enter: bool = False) -> str:
     """The acting identity. With `enter`, a new session gets an identity of its own, so that it can hold claims."""
     bindings = IdentityBindings(planning, "")
     if declared := os.environ.get("HEIMDALL_HAID"):
-        _check_own(planning, bindings, checked(declared))
+        check_own(planning, checked(declared))
         process = identity.given_process(os.environ)
         if enter and process:
             bindings.note(checked(declared), process)  # its claims then last as long as that process runs
@@ -393,17 +405,32 @@ def acting(planning: Planning, *, enter: bool = False) -> str:
         return bindings.root
     program = keys[0].partition(":")[0]
     if enter:
-        return bindings.enter(program, keys[0], identity.declared_process(os.environ, program))
+        process = identity.declared_process(os.environ, program)
+        return bindings.enter(program, keys[0], process if process in list(identity.ancestors()) else None)
 
     # It holds nothing yet, so any unused name will do.
     return f"{bindings.root}/{identity.client_name(program)}-{sha256(keys[0].encode()).hexdigest()[:8]}"
 
 
-def _check_own(planning: Planning, bindings: IdentityBindings, declared: str) -> None:
-    """Refuse the identity of another living session, in an agent's session that we recognise."""
-    theirs = bindings.of(declared)
-    if theirs is None or theirs.of or not bindings.alive(theirs):
+def session(planning: Planning) -> str:
+    """The identity of the agent's session that we are in; empty for a person."""
+    found = IdentityBindings(planning, "").recognise(identity.session_keys(os.environ), identity.ancestors())
+    return found.haid if found else ""
+
+
+def check_own(planning: Planning, haid: str) -> None:
+    """Refuse to act as an identity that another living session has, or for which another session has claimed
+    something. A variable proves nothing: who we are is who started us."""
+    bindings = IdentityBindings(planning, "")
+    theirs, maker = bindings.of(haid), _made_by(planning, haid)
+    living = theirs is not None and not theirs.of and bindings.alive(theirs)
+    if not living and maker is None:
         return
-    mine = bindings.recognise(identity.session_keys(os.environ), identity.ancestors())
-    if mine is not None and declared not in bindings.family(mine.haid):
-        require(planning, f"act as {declared}")
+    mine = session(planning)
+    own = maker == mine or haid in bindings.family(mine) if mine else not identity.is_orphan() or not (living or maker)
+    if not own:
+        require(planning, f"act as {haid}")
+
+
+def _made_by(planning: Planning, haid: str) -> str | None:
+    return ClaimStore(planning).maker(haid)

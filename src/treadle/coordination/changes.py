@@ -11,11 +11,10 @@ from treadle.coordination.identity import Key
 from treadle.coordination.surfaces import Surface
 from treadle.errors import ConfigError, TreadleError
 from treadle.light import TYPE_CHECKING, TypeAlias
-from treadle.workspace import uncommitted as working
-from treadle.workspace.user_repository import UserRepository
 
 if TYPE_CHECKING:
     from treadle.policy.writes import CommandWrites
+    from treadle.workspace.user_repository import UserRepository
 
 
 # Which files git says have changed, and whether another identity's claim covers them.
@@ -27,6 +26,8 @@ Made: TypeAlias = "tuple[str, list[str]]"
 
 def of(project: str) -> UserRepository:
     """The repository around `project`, for commands about refs and objects: none looks at a file of the checkout."""
+    from treadle.workspace.user_repository import UserRepository  # git is rarely needed, and a hook runs at every call
+
     found = repository.locate(project)
     if found is None:
         raise ConfigError(f"{project} is not in a git repository", hint="git init makes one")
@@ -76,6 +77,8 @@ def _staged_since(project: str, commit: str) -> list[str]:
 
 def uncommitted(project: str) -> list[str]:
     """What differs from the last commit, staged or not, and new files; a submodule's path ends with a slash."""
+    from treadle.workspace import uncommitted as working  # costs more than all else in a hook
+
     found = working.find(of(project))
     links = {path for path, entry in found.head.items() if entry.mode == _SUBMODULE}
     return [*(f"{path}/" if path in links else path for path in found.changed), *found.new]
@@ -228,6 +231,8 @@ class CommandJudge:
 
     def _changed(self, where: str, words: list[str]) -> list[str]:
         """The changed and new files under these words; without one, or with an option for all, every one of them."""
+        from treadle.workspace import uncommitted as working
+
         found = working.find(of(where))
         files = [*found.changed, *found.new]
         named = [os.path.normpath(os.path.join(where, word)) for word in words if not word.startswith("-")]

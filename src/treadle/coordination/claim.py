@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
-from treadle.coordination.bindings import file_name
 from treadle.coordination.identity import Key, ancestors, human_of, root_of
 from treadle.coordination.planning import (
     Planning,
@@ -15,6 +14,7 @@ from treadle.coordination.planning import (
     timestamp,
     write_text,
 )
+from treadle.coordination.record import CLAIM, file_name
 from treadle.coordination.surfaces import Index, Surface
 from treadle.errors import ConfigError, Denied, StorageError, TreadleError
 from treadle.io.files import try_remove
@@ -22,14 +22,12 @@ from treadle.io.process import table
 from treadle.light import Any
 from treadle.policy import patterns
 from treadle.wire.common.jsontext import dumps, loads
-from treadle.wire.common.schema import NON_EMPTY, TEXT, faults, list_of, record
+from treadle.wire.common.schema import faults
 
 DEFAULT_TTL_MINUTES = 90
 MAX_TTL_MINUTES = 60 * 24 * 365
 MOST_SHOWN = 100
 """How many overlaps a check or a refused claim names at most."""
-_SCHEMA = record({"haid": NON_EMPTY, "claimed_surfaces": list_of(TEXT)})
-"""The fields without which a file is not a claim; the others have defaults."""
 
 
 class Claim:
@@ -40,7 +38,7 @@ class Claim:
 
     def __init__(self, fields: dict[str, Any], top: str = "", path: str = "", now: float | None = None) -> None:
         """Raises ValueError when these are not the fields of a claim. `now`: no renewal is later than this."""
-        if faults(_SCHEMA, fields):
+        if faults(CLAIM, fields):
             raise ValueError("not a claim")
         self.fields = fields
         self.haid: str = fields["haid"]
@@ -109,6 +107,7 @@ class Claim:
         """The claim as a person reads it in a list; `gone`: since when its holder's session has been gone."""
         away = f"; holder not connected since {gone}" if gone else ""
         surfaces = "".join(f"\n    {one_line(text)}" for text in self.texts)
+        away += "; not recorded by heimdall-claim" if self.fields.get("unproved") else ""
         how = f"{self.mode}, fence {self.fence}, expires_at {self.expires_at}{away}"
         return f"  {self.haid}  task {one_line(self.task)}  {how}{surfaces}"
 
@@ -225,18 +224,18 @@ class Leases:
         self.planning = planning
         self.top = top
         """The worktree in which they bind."""
-        self.directory = planning.live_path("leases")
+        self.directory = planning.private_path("leases")
 
     def turn(self, *, on: bool) -> None:
         """Whether writes take leases in this repository."""
-        path = self.planning.live_path(_OFF)
+        path = self.planning.private_path(_OFF)
         if not on:
             write_text(path, "1\n")
         elif os.path.exists(path):
             os.unlink(path)
 
     def are_on(self) -> bool:
-        return not os.path.exists(self.planning.live_path(_OFF))
+        return not os.path.exists(self.planning.private_path(_OFF))
 
     def take(self, haid: str, own: set[str], paths: Sequence[str], process: Key | None) -> list[Overlap]:
         """Take or renew a lease on each of these files, absolute paths, for an agent that is about to write them.

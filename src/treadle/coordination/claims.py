@@ -7,12 +7,9 @@ can refuse it if the holder's fence is no longer the newest for that surface.
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
-from itertools import islice
+from collections.abc import Iterable, Sequence
 
-from treadle.coordination.bindings import IdentityBindings, file_name
+from treadle.coordination.bindings import IdentityBindings
 from treadle.coordination.claim import (
     DEFAULT_TTL_MINUTES as DEFAULT_TTL_MINUTES,
 )
@@ -44,283 +41,30 @@ from treadle.coordination.claim import (
 )
 from treadle.coordination.identity import Agents, human_of
 from treadle.coordination.planning import Planning, read_text, seconds_of, write_text
-from treadle.coordination.surfaces import Surface, literal_start, matches_any, resolved
-from treadle.errors import ConfigError, Denied, NotFound, TreadleError
-from treadle.io.files import state_number, state_numbers, storage_error
+from treadle.coordination.record import ClaimStore, claim_name
+from treadle.coordination.surfaces import Surface, matches_any, resolved
+from treadle.errors import Busy, ConfigError, Denied, NotFound, StorageError, TreadleError
 from treadle.light import TYPE_CHECKING, Any
-from treadle.policy import patterns
-from treadle.wire.common.jsontext import dumps, loads
+from treadle.wire.common.jsontext import dumps
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from treadle.io.files import locked
 
 
-# An index on disk of what claims cover and when they end, so that thousands of them need not be read each time.
-#
-# The claims' files are authoritative, and the index is made from them. Each file has a number that changes with the
-# file; the index is valid while the sum of these numbers is the one that it was made for. Our own code updates the
-# index when it writes a claim. If another program creates, removes or replaces a file, the directory's modification
-# time changes and the sum is computed again. It is also computed every few seconds, in case another program writes
-# into an existing file. An unusable index is rebuilt. If there are few claims, they are read directly, which is
-# faster.
-
-FEW = 200
-"""Up to this many claims, there is no index."""
-ENDING = ".json"
-FORMAT = 3
-_TABLES = f"""
-create table files (name text primary key, seen integer, haid text, begins real, ends real, fence integer)
-    without rowid;
-create table surfaces (name text, start text, text text);
-create index by_start on surfaces (start);
-create index by_name on surfaces (name);
-create table as_text (name text primary key, begins real, ends real, shown text) without rowid;
-create table as_json (name text primary key, begins real, ends real, shown text) without rowid;
-create table total (seen integer, dated integer, looked real);
-insert into total values (0, 0, 0);
-pragma user_version = {FORMAT};
-"""
-_SURFACES = "select name, case when start = text then text end from surfaces"
-"""Each claim's surfaces: the text if that is just a path."""
-TRUSTED_SECONDS = 10.0
-"""For this many seconds after all files were checked, the directory's mtime tells whether any has changed."""
-_UNSETTLED = 0
-"""Marks what was read so soon after a change that the next change may have the same timestamp: it is read again."""
-_NO_DATE = -1
-SETTLED_SECONDS = 0.02
-"""Longer than the interval at which the kernel's file timestamps advance."""
-_MASK = (1 << 63) - 1
-"""SQLite's integers are signed and have 64 bits: the sum of numbers is kept within them."""
-
-
-class CatalogEntry:
-    """What the index stores about a claim: from when until when it counts, its newest fence, and how it is listed."""
-
-    def __init__(self, haid: str, begins: float, ends: float, fence: int, texts: list[str], shown: tuple[str, str]):
-        self.haid = haid
-        self.begins = begins
-        self.ends = ends
-        self.fence = fence
-        self.texts = texts
-        self.shown = shown
-
-
-class Catalog:
-    """The index of the claims in one directory."""
-
-    trusted = TRUSTED_SECONDS
-
-    def __init__(self, path: str, directory: str, read: Callable[[str], CatalogEntry | None]) -> None:
-        """`read` returns what the index stores about a file, or None if it is not a claim."""
-        self._path = path
-        self._directory = directory
-        self._read = read
-
-    def ask(self, question: Callable[[CatalogRows], Any], *, few: int = FEW, look: bool = True) -> Any:
-        """The answer; None when there are few claims, or when no index can be written.
-
-        Without `look`, the index is used without checking the files.
-        """
-        if not os.path.exists(self._path) and len(state_numbers(self._directory, ENDING)) <= few:
-            return None
-        import sqlite3
-
-        for _ in range(2):
-            try:
-                with closing(sqlite3.connect(self._path, timeout=2.0)) as connection:
-                    rows = CatalogRows(connection, self._directory, self._read)
-                    if look and not rows.is_fresh(self.trusted):
-                        dated, files = rows.directory_date(), state_numbers(self._directory, ENDING)
-                        if len(files) <= few:
-                            return None
-                        rows.follow(files, dated)
-                    return question(rows)
-            except sqlite3.OperationalError:
-                return None
-            except sqlite3.DatabaseError:  # it is damaged or of another version, and can simply be rebuilt
-                try:
-                    os.unlink(self._path)
-                except OSError:
-                    return None
-                look = True
-        return None
-
-    def tell(self, name: str, *, current: bool) -> None:
-        """Update the index, if any, after the holder of the claims' lock has written or removed a file.
-
-        `current`: the index was used since the lock was taken, so everything else in it is right. If the update fails,
-        the sum no longer matches, and the next use repairs that.
-        """
-        if os.path.exists(self._path):
-            self.ask(lambda rows: rows.put(name, current=current), look=False)
-
-
-class CatalogRows:
-    """The content of the index, while it is open."""
-
-    def __init__(
-        self, connection: sqlite3.Connection, directory: str, read: Callable[[str], CatalogEntry | None]
-    ) -> None:
-        self._connection = connection
-        self._directory = directory
-        self._read = read
-        self._prepare()
-
-    def _prepare(self) -> None:
-        (version,) = self._connection.execute("pragma user_version").fetchone()
-        self._connection.execute("pragma synchronous = off")
-        if version == 0:
-            self._connection.executescript(f"begin immediate;{_TABLES}commit;")
-        elif version != FORMAT:
-            import sqlite3
-
-            raise sqlite3.DatabaseError("another format")
-
-    def is_fresh(self, seconds: float) -> bool:
-        """Whether all files were checked within this time, and none was added, removed or replaced since."""
-        dated, looked = self._connection.execute("select dated, looked from total").fetchone()
-        return bool(0 <= time.time() - looked < seconds and dated == self.directory_date())
-
-    def directory_date(self) -> int:
-        try:
-            return os.stat(self._directory).st_mtime_ns
-        except FileNotFoundError:
-            return _NO_DATE
-
-    def follow(self, files: dict[str, int], dated: int) -> None:
-        """Bring the index up to date with the files, which were checked when their directory had this timestamp."""
-        if self._total() != sum(files.values()) & _MASK:
-            known = dict(self._connection.execute("select name, seen from files"))
-            changed = [name for name in sorted(files) if known.get(name) != files[name]]
-            with self._connection:
-                self._connection.execute("begin immediate")
-                more = sum(self._drop(name) for name in known.keys() - files.keys())
-                more += sum(self._replace(name, _settled(self._path(name), files[name])) for name in changed)
-                self._count(more)
-        import sqlite3
-
-        now = time.time()
-        try:
-            with self._connection:
-                settled = dated if abs(now - dated / 1e9) > SETTLED_SECONDS else _UNSETTLED
-                self._connection.execute("update total set dated = ?, looked = ?", (settled, now))
-        except sqlite3.OperationalError:
-            pass  # read-only: all files are checked each time
-
-    def put(self, name: str, *, current: bool) -> None:
-        """Update the index for one file."""
-        try:
-            seen = state_number(self._path(name))
-        except FileNotFoundError:
-            seen = None
-        with self._connection:
-            self._connection.execute("begin immediate")
-            self._count(self._drop(name) if seen is None else self._replace(name, seen))
-            self._connection.execute("update total set dated = ?", (self.directory_date() if current else _UNSETTLED,))
-
-    def _path(self, name: str) -> str:
-        return os.path.join(self._directory, name)
-
-    def _total(self) -> int:
-        return int(self._connection.execute("select seen from total").fetchone()[0])
-
-    def _count(self, seen: int) -> None:
-        self._connection.execute("update total set seen = ?", ((self._total() + seen) & _MASK,))
-
-    def _drop(self, name: str) -> int:
-        """Returns the change of the sum, like `_replace`."""
-        known = self._connection.execute("select seen from files where name = ?", (name,)).fetchone()
-        if known is None:
-            return 0
-        for table in ("files", "surfaces", "as_text", "as_json"):
-            self._connection.execute(f"delete from {table} where name = ?", (name,))
-        return -int(known[0])
-
-    def _replace(self, name: str, seen: int) -> int:
-        more = self._drop(name) + seen
-        entry = self._read(self._path(name))
-        insert = self._connection.execute
-        if entry is None:
-            insert("insert into files values (?, ?, null, null, null, null)", (name, seen))
-            return more
-        row = (name, seen, entry.haid, entry.begins, entry.ends, entry.fence)
-        insert("insert into files values (?, ?, ?, ?, ?, ?)", row)
-        for table, shown in zip(("as_text", "as_json"), entry.shown, strict=True):
-            insert(f"insert into {table} values (?, ?, ?, ?)", (name, entry.begins, entry.ends, shown))
-        starts = [(name, "/".join(literal_start(text)), text) for text in entry.texts]
-        self._connection.executemany("insert into surfaces values (?, ?, ?)", starts)
-        return more
-
-    # Queries...
-
-    def near(self, patterns: Iterable[str], free: Callable[[str], bool] = lambda path: False) -> list[str]:
-        """The names of the claims that may cover something that these patterns cover.
-
-        `free`: whether a claim of just this path certainly covers nothing of them.
-        """
-        found: dict[str, None] = {}
-        for names in {tuple(literal_start(pattern)) for pattern in patterns}:
-            above = ["/".join(names[:count]) for count in range(len(names) + 1)]
-            marks = ",".join("?" * len(above))
-            query, values = f"{_SURFACES} where start in ({marks})", above
-            if names:
-                query += " or start >= ? and start < ?"
-                values = [*above, f"{above[-1]}/", f"{above[-1]}0"]  # `0` follows `/`: the range of what lies below
-            else:
-                query, values = _SURFACES, []
-            rows = self._connection.execute(query, values)
-            found |= dict.fromkeys(name for name, path in rows if path is None or not free(path))
-        return sorted(found)
-
-    def over(self, now: float) -> list[str]:
-        """The names of the claims that have ended, and of those written by a clock ahead of ours."""
-        query = "select name from files where ends <= ? or begins > ? order by name"
-        return [name for (name,) in self._connection.execute(query, (now, now))]
-
-    def broken(self) -> list[str]:
-        return [name for (name,) in self._connection.execute("select name from files where haid is null order by name")]
-
-    def fence(self) -> int:
-        return int(self._connection.execute("select max(fence) from files").fetchone()[0] or 0)
-
-    def shown(self, now: float, *, as_json: bool) -> dict[str, str]:
-        """How each claim that is valid by its own times is listed, by name, in the order of names."""
-        table = "as_json" if as_json else "as_text"
-        query = f"select name, shown from {table} where ends > ? and begins <= ? order by name"
-        return dict(self._connection.execute(query, (now, now)))
-
-
-def _settled(path: str, seen: int) -> int:
-    """The number to store for a file that is read now."""
-    try:
-        changed = os.stat(path).st_ctime
-    except FileNotFoundError:
-        return _UNSETTLED
-    return _UNSETTLED if abs(time.time() - changed) < SETTLED_SECONDS else seen
-
-
-FEW_WANTED = 8
-"""For more surfaces than this, it costs less to look at each claim nearby."""
 KEEP_SECONDS = 300.0
 """The claim of a holder that is seen at work is renewed at most this often."""
 
 
 class Claims:
-    few = FEW
-    """Up to this many claims are read directly; for more there is an index."""
-
-    def __init__(self, planning: Planning, top: str = "", *, once: bool = False) -> None:
-        """`once`: for a command that asks several things and then ends: it reads the files only once."""
+    def __init__(self, planning: Planning, top: str = "") -> None:
         self.planning = planning
-        self._once = once
-        self._many: bool | None = None
-        """Whether there are many claims; known after the index was used under the current lock."""
         self.top = top or os.path.dirname(planning.root)
         """The directory that surfaces are relative to, to tell files from directories."""
-        self.directory = planning.claims
-        self.catalog = Catalog(planning.live_path("claims.index"), self.directory, self._entry)
+        self.store = ClaimStore(planning)
+        self.directory = self.store.directory
+        """Of the view, or of the claims themselves."""
+        self.session = ""
+        """The agent's session that claims, if it is one."""
         self.agents = Agents(planning)
         self.bindings = IdentityBindings(planning, "")
         self.waits = Waits(planning)
@@ -328,7 +72,10 @@ class Claims:
 
     def lock(self) -> locked:
         """Held around every check that something depends on, and around writes that a claim allows."""
-        self._many = None
+        self.restore()
+        return self._lock()
+
+    def _lock(self) -> locked:
         return self.planning.lock_beside("claims", "ledger", "claims.lock")
 
     # What people and agents do...
@@ -345,44 +92,30 @@ class Claims:
         # A link that is itself claimed is held, and so is what it leads to.
         both = dict.fromkeys(one for text in surfaces for one in (text, resolved(text, self.top)))
         wanted = [inside(Surface(text, self.top)) for text in both]
-        # The check is made before the lock is taken, and again under it only if a claim has changed since.
-        self.agents.require(haid)
-        dated = self._dated()
-        free = self._check_free(haid, wanted, task, shared)
         with self.lock():
             self.agents.require(haid)
-            unchanged = dated is not None and dated == self._dated()
             self._reap()
-            if not (free and unchanged):
-                self._check_free(haid, wanted, task, shared, reaped=True)
+            self._check_free(haid, wanted, task, shared)
             texts = [surface.text for surface in wanted]
-            claim = self._write(self._with_surfaces(self.of(haid), haid, texts, task, ttl, shared, self._next_fence()))
+            fence = self._next_fence()
+            claim = self._write(
+                self._with_surfaces(self.of(haid), haid, texts, task, ttl, shared, fence), self.session, fence
+            )
             self.waits.drop(haid)
         self.planning.log("claim", "claim", f"{haid} task={task} {' '.join(texts)}")
         return claim
 
-    def _check_free(self, haid: str, wanted: list[Surface], task: str, shared: bool, *, reaped: bool = False) -> bool:
-        """Raises Collision. False if the claim of a living holder has to be renewed first, which `reaped` has done."""
+    def _check_free(self, haid: str, wanted: list[Surface], task: str, shared: bool) -> None:
+        """Raises Collision."""
         found = self.overlaps(haid, wanted, shared=shared, most=MOST_SHOWN)
         if not found and not shared and self.bindings.of(haid) is not None:  # a person's claim is stronger than a lease
-            found, reaped = self.leases.overlaps(self.bindings.family(haid), wanted, None), True
+            found = self.leases.overlaps(self.bindings.family(haid), wanted, None)
         if not found:
-            return True
-        now = self.planning.clock()
-        if not reaped and any(overlap.claim.ends <= now for overlap in found):
-            return False
+            return
         texts = [surface.text for surface in wanted]
         self.waits.put(haid, texts, task, [overlap.claim.haid for overlap in found])
         self.planning.log("claim", "collision", f"{haid} {' '.join(texts)}")
         raise Collision(found)
-
-    def _dated(self) -> int | None:
-        """When a claim was last added, replaced or removed; None if the next such change may get the same date."""
-        try:
-            dated = os.stat(self.directory).st_mtime_ns
-        except FileNotFoundError:
-            return None
-        return dated if abs(time.time() - dated / 1e9) > SETTLED_SECONDS else None
 
     def _with_surfaces(
         self, held: Claim | None, haid: str, texts: list[str], task: str, ttl: int, shared: bool, fence: int
@@ -410,7 +143,7 @@ class Claims:
         haid = haid or caller
         with self.lock():
             self.agents.require(caller)
-            claim = self._load(self._path(haid))
+            claim = self._load(claim_name(haid))
             if claim is not None and not owns(caller, haid):
                 if not force or not reason.strip():
                     raise Denied(
@@ -432,8 +165,7 @@ class Claims:
             if claim is not None and left:
                 self._write({**claim.fields, **summed({text: claim.part(text) for text in left})})
             elif claim is not None:
-                self._remove(claim)
-                self.catalog.tell(os.path.basename(claim.path), current=self._many is True)
+                self.store.remove(os.path.basename(claim.path))
         self.planning.log("claim", "release", f"{haid} {' '.join(given)}" if claim else f"{haid} (none)")
         return Released(claim, given, left) if claim else None
 
@@ -454,7 +186,7 @@ class Claims:
         haid = haid or caller
         with self.lock():
             self.agents.require(caller)
-            claim = self._load(self._path(haid))
+            claim = self._load(claim_name(haid))
             if claim is None:
                 raise NotFound(f"{haid} holds no claim", hint="it ended or was released: claim again")
             if not owns(caller, haid):
@@ -470,7 +202,7 @@ class Claims:
 
     def keep(self, haid: str) -> None:
         """Renew this identity's claim if part of its time has passed, because its holder was just seen at work."""
-        claim = self._load(self._path(haid))
+        claim = self._load(claim_name(haid))
         if claim is not None and self.planning.clock() - claim.renewed > min(claim.ttl / 4, KEEP_SECONDS):
             try:
                 self.heartbeat(haid)
@@ -490,51 +222,20 @@ class Claims:
     def active(self) -> list[Claim]:
         return [claim for claim in self._all() if self.is_active(claim)]
 
-    def near(self, wanted: Sequence[Surface]) -> Iterator[Claim]:
-        """The active claims that may cover something of these, each read when it is asked for."""
-        names = self._ask(lambda rows: rows.near([one.pattern for one in wanted], self._free(wanted)))
-        found = self._all() if names is None else (self._load(os.path.join(self.directory, name)) for name in names)
-        yield from (claim for claim in found if claim is not None and self.is_active(claim))
-
-    def _free(self, wanted: Sequence[Surface]) -> Callable[[str], bool]:
-        """Whether none of these can cover a held path or, unless it is a file, anything under it."""
-        if len(wanted) > FEW_WANTED:
-            return lambda path: False
-        asked = [(one.pattern, patterns.parse(one.pattern).regex.fullmatch) for one in wanted]
-
-        def free(path: str) -> bool:
-            if any(covers(path) for _, covers in asked):
-                return False
-            return os.path.isfile(f"{self.top}/{path}") or not any(
-                patterns.meets_path(pattern, path) for pattern, _ in asked
-            )
-
-        return free
-
     def listed(self, *, as_json: bool = False) -> list[str]:
         """How each active claim is shown in a list, including since when its holder has been gone."""
-        now = self.planning.clock()
-        found = self._ask(lambda rows: (rows.shown(now, as_json=as_json), rows.over(now)))
-        if found is None:
-            return [self._shown(claim)[as_json] for claim in self.active()]
-        shown, over = found
-        unsure = {*(self.bindings.names() & shown.keys()), *over}
-        for name in unsure:
-            claim = self._load(os.path.join(self.directory, name))
-            shown[name] = self._shown(claim)[as_json] if claim is not None and self.is_active(claim) else ""
-        return [shown[name] for name in sorted(shown) if shown[name]] if unsure else list(shown.values())
-
-    def _shown(self, claim: Claim) -> tuple[str, str]:
-        return claim.listed(self.bindings.gone_since(claim.haid)), dumps(claim.as_json(), 2)
+        if as_json:
+            return [dumps(claim.as_json(), 2) for claim in self.active()]
+        return [claim.listed(self.bindings.gone_since(claim.haid)) for claim in self.active()]
 
     def of(self, haid: str) -> Claim | None:
         """The active claim of an identity."""
-        claim = self._load(self._path(haid))
+        claim = self._load(claim_name(haid))
         return claim if claim is not None and self.is_active(claim) else None
 
     def holds(self, haid: str) -> bool:
         """Whether it has a claim, even an expired one that can still be renewed."""
-        return self._load(self._path(haid)) is not None
+        return self._load(claim_name(haid)) is not None
 
     def is_active(self, claim: Claim) -> bool:
         """Whether it is still valid: until it expires, and beyond that while its holder's session is alive."""
@@ -542,15 +243,29 @@ class Claims:
 
     def unseen(self) -> list[str]:
         """Why others' claims cannot be seen, or not all of them; empty when they can."""
+        self.restore()
         found = [why] if (why := self.planning.blind()) else []
         return [*found, *(f"{path} is not a claim that can be read" for path in self.broken())]
 
+    def restore(self) -> None:
+        """Put back what another program did to claims of ours; decisions.md says so."""
+        if not self.store.is_changed():
+            return
+        try:
+            with self._lock():
+                done = self.store.restore()
+        except (StorageError, Busy):
+            return  # nothing can be written here; the record counts all the same
+        for what in done:
+            from treadle.coordination import capsules
+
+            capsules.append(self.planning, "claims put back", f"Not by `heimdall-claim`: {what}.")
+            self.planning.log("claim", "restore", what)
+
     def broken(self) -> list[str]:
         """Files in the claims directory that cannot be read as claims, so that what they cover is unknown."""
-        names = self._ask(CatalogRows.broken)
-        if names is None:
-            return [path for path in self._paths() if self._load(path) is None and os.path.exists(path)]
-        return [os.path.join(self.directory, name) for name in names]
+        paths = [os.path.join(self.directory, name) for name in self.store.names() if self._load(name) is None]
+        return [path for path in paths if os.path.exists(path)]
 
     def without_files(self, surfaces: Sequence[str]) -> list[str]:
         """The surfaces that match no file: they may be for a new file, or misspelt."""
@@ -569,12 +284,9 @@ class Claims:
         self, own: set[str], wanted: Iterable[Surface], *, shared: bool = False, most: int | None = None
     ) -> list[Overlap]:
         """The same for a caller that acts under several identities."""
-        surfaces = list(wanted)
-        others = (claim for claim in self.near(surfaces) if claim.haid not in own)
-        found: list[Overlap] = []
-        while (most is None or len(found) < most) and (some := list(islice(others, most))):
-            found += self.without_neighbours(own, Held(some, shared=shared).overlaps(surfaces))
-        return self.met(found[:most])
+        others = [claim for claim in self.active() if claim.haid not in own]
+        found = Held(others, shared=shared).overlaps(wanted) if others else []
+        return self.met(self.without_neighbours(own, found)[:most])
 
     def without_neighbours(self, own: set[str], found: list[Overlap]) -> list[Overlap]:
         """Without the overlaps of those who hold another symbol of a file of which this caller holds one too: both must
@@ -636,7 +348,7 @@ class Claims:
         """Remove expired claims. Renew those whose holder is still alive, and those with a time far in the future."""
         ended: list[Claim] = []
         now = self.planning.clock()
-        for claim in self._expired_or_early(now):
+        for claim in self._all():
             if not self.is_active(claim):
                 ended.append(claim)
             elif now >= claim.ends or (seconds_of(claim.fields.get("heartbeat")) or 0.0) > now + claim.ttl:
@@ -649,33 +361,8 @@ class Claims:
                 "auto-release (TTL/heartbeat expired)",
                 f"The claim of `{claim.haid}` (task `{claim.task}`) was not renewed and is released.",
             )
-            self._remove(claim)
-        if ended:
-            self._many = None  # the index will catch up with all of them at once
+            self.store.remove(os.path.basename(claim.path))
         return ended
-
-    def _expired_or_early(self, now: float) -> list[Claim]:
-        """The claims that have expired or not begun yet; all claims if they are few."""
-        names = self._ask(lambda rows: rows.over(now))
-        if names is None:
-            return self._all()
-        return [c for name in names if (c := self._load(os.path.join(self.directory, name))) is not None]
-
-    def _ask(self, question: Callable[[CatalogRows], Any]) -> Any:
-        """What the index of many claims answers; None if they are few, or if there can be no index."""
-        if self._once and self._many is False:
-            return None
-        found = self.catalog.ask(question, few=self.few, look=not self._once or self._many is None)
-        self._many = found is not None
-        return found
-
-    def _entry(self, path: str) -> CatalogEntry | None:
-        claim = self._load(path)
-        if claim is None:
-            return None
-        begins = seconds_of(claim.fields.get("heartbeat")) or 0.0
-        shown = (claim.listed(), dumps(claim.as_json(), 2))
-        return CatalogEntry(claim.haid, begins, claim.ends, claim.fence, claim.texts, shown)
 
     def _renew(self, claim: Claim, forward: bool = True) -> Claim:
         """With `forward`, a clock that is behind shortens no claim. Without it, a time far ahead becomes now."""
@@ -686,55 +373,30 @@ class Claims:
     def _next_fence(self) -> int:
         path = self.planning.live_path("ledger", "fence")
         text = (read_text(path) or "").strip()
-        # The file may be lost, or restored from an older copy: the next fence must exceed all that are held.
-        held: int | None = self._ask(CatalogRows.fence)
-        if held is None:
-            held = max((claim.fence for claim in self._all()), default=0)
-        last = max(int(text) if text.isdecimal() else 0, held)
+        # The file may be lost, or restored from an older copy: the next fence must exceed all that were given.
+        held = max((claim.fence for claim in self._all()), default=0)
+        last = max(int(text) if text.isdecimal() else 0, held, self.store.fence())
         write_text(path, f"{last + 1}\n")
         return last + 1
 
-    def _write(self, fields: dict[str, Any]) -> Claim:
-        claim = Claim(fields, self.top, self._path(fields["haid"]), self.planning.clock())
+    def _write(self, fields: dict[str, Any], by: str | None = None, fence: int = 0) -> Claim:
+        name = claim_name(fields["haid"])
+        claim = Claim(fields, self.top, os.path.join(self.directory, name), self.planning.clock())
         fields["expires_at"] = claim.expires_at
-        write_text(claim.path, dumps(fields, 2) + "\n")
-        self.catalog.tell(os.path.basename(claim.path), current=self._many is True)
+        self.store.write(name, fields, fence, by)
         return claim
 
-    def _remove(self, claim: Claim) -> None:
-        try:
-            os.unlink(claim.path)
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            raise storage_error(error, claim.path, "remove") from error
-
-    def _path(self, haid: str) -> str:
-        return os.path.join(self.directory, file_name(haid) + ENDING)
-
-    def _paths(self) -> list[str]:
-        try:
-            names = sorted(os.listdir(self.directory))
-        except FileNotFoundError:
-            return []
-        return [os.path.join(self.directory, name) for name in names if name.endswith(ENDING)]
-
     def _all(self) -> list[Claim]:
-        found = [self._load(path) for path in self._paths()]
+        found = [self._load(name) for name in self.store.names()]
         return [claim for claim in found if claim is not None]
 
-    def _load(self, path: str) -> Claim | None:
-        """The claim in a file; None when there is no file, or it cannot be read as a claim."""
+    def _load(self, name: str) -> Claim | None:
+        """The claim of this name; None when there is none, or it cannot be read as a claim."""
         try:
-            text = read_text(path)
-            return None if text is None else Claim(loads(text), self.top, path, self._latest(path))
+            fields, now = self.store.read(name), self.planning.clock()
+            return None if fields is None else Claim(fields, self.top, os.path.join(self.directory, name), now)
         except (ValueError, FileNotFoundError):
             return None
-
-    def _latest(self, path: str) -> float:
-        """The latest time at which a claim can have been renewed, which is when its file was last written."""
-        now = self.planning.clock()
-        return min(now, os.stat(path).st_mtime + 1) if self.planning.clock is time.time else now
 
 
 def _is_same(claim: Claim, text: str, asked: Surface) -> bool:

@@ -11,6 +11,7 @@ from treadle.coordination.repository import HOOK_MARK, LEGACY, SERVER_HOOK, hook
 from treadle.coordination.repository import HOOKS as HOOKS
 from treadle.errors import ConfigError, Denied, TreadleError
 from treadle.io.files import move, write_atomic
+from treadle.io.paths import state_dir
 
 # The claims guard of a shared remote: a pre-receive hook that refuses commits under the claims of its clones.
 #
@@ -32,7 +33,7 @@ def ledgers(project: str, clones: Sequence[str]) -> list[Claims]:
         if not clones and not planning.claimed():
             hint = "name the clones whose claims count: guard install --server CLONE..., or copy their live state there"
             raise ConfigError(f"no claims are kept in {planning.live}", hint=hint)
-        found.append(Claims(planning, known.top, once=True))
+        found.append(Claims(planning, known.top))
     return found
 
 
@@ -301,7 +302,7 @@ def _script(hook: str, mode: str, before: str = f'"$0{_BACKUP}"', more: str = ""
 
     from treadle.coordination.hosts import command
 
-    program = shlex.quote(command("heimdall-claim"))
+    program, home = shlex.quote(command("heimdall-claim")), shlex.quote(state_dir())  # not the committer's to choose
     # git's standard input is for both; the added full stop keeps a newline at its end.
     reads = hook in ("pre-push", SERVER_HOOK)
     keep, give = ("said=$(cat; echo .)\n", 'printf %s "${said%.}" | ') if reads else ("", "")
@@ -316,5 +317,5 @@ if [ ! -x "$program" ] && ! program=$(command -v heimdall-claim); then
   echo "$0: {program} is gone: install treadle again, or remove this hook" >&2
   exit 1
 fi
-{give}"$program" guard {hook} --mode {mode}{more and f" {more}"}
+{give}TREADLE_HOME={home} "$program" guard {hook} --mode {mode}{more and f" {more}"}
 """

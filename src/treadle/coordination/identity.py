@@ -109,6 +109,13 @@ def ancestors() -> Iterator[Key]:
         pid = found.parent
 
 
+def is_orphan() -> bool:
+    """Whether it cannot be seen who started us: no one is above the leader of our session, as after a double fork."""
+    line = [os.getpid(), *(pid for pid, _ in ancestors())]
+    leader = os.getsid(0)
+    return leader != 1 and leader not in line[:-1]
+
+
 def starter() -> Key | None:
     """The program that started us, skipping a shell that only ran this one command."""
     for key in ancestors():

@@ -7,7 +7,7 @@ import select
 from collections.abc import Callable, Iterable
 
 from treadle.coordination import briefs, installed_hooks, repository
-from treadle.coordination.bindings import IdentityBindings
+from treadle.coordination.bindings import IdentityBindings, check_own
 from treadle.coordination.capsules import Capsules, append, raise_conflict
 from treadle.coordination.claims import Claims
 from treadle.coordination.identity import Agents, checked, current, known_client, slug
@@ -517,6 +517,7 @@ class Server:
         declared = "" if remote else os.environ.get("HEIMDALL_HAID", "")
         self._declared = identity or (checked(declared) if "/" in declared else "")
         """The identity that the host declares. With a role, it acts under that, also in its shells and git hooks."""
+        self._given = bool(identity)
         self._session = ""
         """The session that the current call says it comes from."""
         self.agents = Agents(planning)
@@ -652,6 +653,9 @@ class Server:
                 return _failed(haid, f"{name}: the arguments are not right", "; ".join(found))
             for identity in {self._own(), haid}:  # acting for another does not lift a revocation
                 self.agents.require(identity)
+            if self._declared and not self._given:
+                check_own(self.planning, self._declared)
+            self.claims.session = self._own()
             self._refresh_entry(haid, tool.reads)
             if not tool.reads:
                 self.claims.keep(haid)

@@ -15,7 +15,7 @@ from treadle.io.files import (
     storage_error,
     write_atomic,
 )
-from treadle.io.paths import here
+from treadle.io.paths import here, state_dir
 from treadle.light import Any
 from treadle.wire.common.jsontext import dumps, loads
 from treadle.wire.common.records import Damaged, Newer
@@ -218,9 +218,17 @@ class Planning:
     def claims(self) -> str:
         return self.live_path("ledger", "claims")
 
+    def record_path(self) -> str:
+        """The record of live claims in the state directory; empty where the files themselves are the authority."""
+        return "" if self.live == self.root else f"{_own_place(self.live)}.json"
+
+    def private_path(self, *names: str) -> str:
+        """Where live state is that no agent has to read or write; among the rest where files are the authority."""
+        return os.path.join(self.live if self.live == self.root else _own_place(self.live), *names)
+
     def claimed(self) -> bool:
         """Whether anything was ever claimed here. A fresh clone has no claims of anybody, which is something else."""
-        return os.path.isdir(self.claims)
+        return os.path.isdir(self.claims) or bool(path := self.record_path()) and os.path.exists(path)
 
     def blind(self) -> str:
         """Why others' claims in the project's repository cannot be seen from here; empty when they can."""
@@ -232,7 +240,7 @@ class Planning:
             return ""  # all of this repository's claims are made there; before the first one it need not exist
         if not self._was_there:
             return f"HEIMDALL_PLANNING_DIR is {self.root}, which was not there: what is claimed is not seen"
-        if own and _has_entries(os.path.join(own, "ledger", "claims")):
+        if own and (_has_entries(os.path.join(own, "ledger", "claims")) or os.path.exists(f"{_own_place(own)}.json")):
             return f"HEIMDALL_PLANNING_DIR is {self.root}, but {self.project} has claims of its own: those are not seen"
         theirs = repository.find(_first_there(self.root))
         if project is None or theirs is None or project.common == theirs.common:
@@ -241,6 +249,12 @@ class Planning:
             f"HEIMDALL_PLANNING_DIR is {self.root}, in another repository than {self.project}:"
             " what is claimed here is not seen"
         )
+
+
+def _own_place(live: str) -> str:
+    from hashlib import sha256
+
+    return os.path.join(state_dir(), "claims", sha256(os.fsencode(os.path.realpath(live))).hexdigest()[:32])
 
 
 def _has_entries(directory: str) -> bool:

@@ -102,7 +102,7 @@ def judge(call: OutsideCall) -> HookAnswer:
     planning = Planning(project=call.project)
     found = repository.find(call.project)
     top = found.top if found else planning.project
-    claims = Claims(planning, top, once=True)
+    claims = Claims(planning, top)
     if not os.path.isdir(planning.live) and not planning.blind():
         return HookAnswer()  # nothing was ever claimed or set up here
     haid = identity(planning, call)

@@ -86,6 +86,7 @@ def _claim(claims: Claims, args: Arguments) -> int:
     shared = "--shared" in args.flags
     task = args.need("--task")
     first = not claims.planning.claimed()
+    claims.session = bindings.session(claims.planning)
     made = claims.claim(haid, args.rest, task, int(ttl) if ttl else None, shared=shared)
     asked = list(dict.fromkeys(args.rest))
     out(f"claimed {len(asked)} surface(s) for {haid} (task {one_line(task)}, ttl {made.fields['ttl_minutes']}m)")
@@ -117,6 +118,8 @@ def _release(claims: Claims, args: Arguments) -> int:
     haid = checked(args.get("--haid") or caller)
     if "--force" in args.flags and not owns(caller, haid):
         bindings.require(claims.planning, "release what another holds")
+    elif owns(caller, haid):
+        bindings.check_own(claims.planning, haid)
     released = claims.release(caller, haid, args.rest, force="--force" in args.flags, reason=args.get("--reason"))
     out(f"released claim for {haid}" if released else f"no active claim for {haid}")
     if released:
@@ -157,6 +160,7 @@ def _heartbeat(claims: Claims, args: Arguments) -> int:
 
     caller = _caller(claims, args)
     haid = checked(args.get("--haid") or caller)
+    bindings.check_own(claims.planning, haid)
     try:
         claim = claims.heartbeat(caller, haid)
     except NotFound as error:
@@ -344,6 +348,8 @@ def _hook(claims: Claims, args: Arguments, hook: str, mode: str) -> int:
     try:
         for overlap in hooks.judge(claims, hook, haid, mode, hooks.changed(claims.planning.project, hook, lines)):
             err(f"warning: {overlap}")
+        for reason in claims.unseen():
+            err(f"warning: what others hold cannot be seen: {reason}")
         return 0
     except Collision as collision:
         err(collision.message)
@@ -396,7 +402,7 @@ def claim_command(args: Arguments) -> int:
     command = args.rest.pop(0)
     planning = Planning()
     found = repository.find(planning.project)
-    claims = Claims(planning, found.top if found else planning.project, once=True)
+    claims = Claims(planning, found.top if found else planning.project)
     try:
         return _COMMANDS[command](claims, args)
     except Collision as collision:

@@ -186,7 +186,7 @@ def _guard(request: RelayRequest) -> int:
 def _claims() -> Claims:
     planning = Planning()
     found = repository.find(planning.project)
-    return Claims(planning, found.top if found else planning.project, once=True)
+    return Claims(planning, found.top if found else planning.project)
 
 
 def _hook(request: RelayRequest) -> int:

@@ -247,3 +247,11 @@ def _entries(path: str) -> list[str]:
         return os.listdir(path)
     except OSError:
         return []
+
+
+def space() -> str:
+    """The PID namespace that we are in; pids mean something within one."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
