@@ -285,3 +285,12 @@ async def test_vim_is_switched_on_by_the_settings_or_the_person() -> None:
         me.types("ab\x1bx")
         await me.holds("a")
         assert not me.screen.vim()
+
+
+def test_the_menu_of_commands_has_eight_rows_also_at_the_bottom_of_a_full_screen(chat: Chat) -> None:
+    terminal = chat(rows=24)
+    terminal.say("!seq 40")
+    terminal.until("(?m)^40$")
+    terminal.ready()
+    terminal.keys("/")
+    terminal.until(r"(?m)(^\s*/\w+.*\n){8}")

@@ -22,7 +22,7 @@ from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
 from prompt_toolkit.history import History
-from prompt_toolkit.layout import ConditionalContainer, Float, FloatContainer, HSplit, Layout, Window
+from prompt_toolkit.layout import ConditionalContainer, HSplit, Layout, Window
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.menus import CompletionsMenu
@@ -290,12 +290,13 @@ class ChatScreen:
                 _text(self._keys, asking),
                 ConditionalContainer(self._field, answering),
                 ConditionalContainer(self._input, ~answering),
+                # In the flow and not floating: a menu that floats has only the rows that are left below the cursor.
+                CompletionsMenu(max_height=OPTIONS),
                 search,
                 _text(self._line, Condition(lambda: True)),
             ]
         )
-        menu = Float(CompletionsMenu(max_height=8), xcursor=True, ycursor=True)
-        return Layout(FloatContainer(body, [menu]), focused_element=self._input)
+        return Layout(body, focused_element=self._input)
 
     def _live(self) -> ANSI:
         return ANSI(self.page.live() if self.page is not None else self.progress.says())
