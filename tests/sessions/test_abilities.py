@@ -164,7 +164,7 @@ WISHES: dict[str, SessionSpec] = {
     "cost": SessionSpec(cwd="/", limits=Limits(max_cost_usd=1.0)),
     "iterations": SessionSpec(cwd="/", limits=Limits(max_iterations=1)),
     "repeats": SessionSpec(cwd="/", limits=Limits(repeats=9)),
-    "tuning": SessionSpec(cwd="/", extra={"small": "on"}),
+    "tuning": SessionSpec(cwd="/", extra={"language": "en"}),
 }
 """What asks for each ability that a session can be opened with."""
 
@@ -206,7 +206,7 @@ def test_what_every_session_asks_for_alike_is_warned_about(ability: str) -> None
         *(("rules", SessionSpec(cwd="/", rules=rules)) for rules in (Rules(ask=("bash",)), Rules(deny=("bash",)))),
         ("", SessionSpec(cwd="/", rules=Rules(allow=("bash",)), mode="full-auto")),
         ("system_prompt", SessionSpec.of(cwd="/", system_prompt="")),
-        ("", SessionSpec(cwd="/", extra={"small": "off", "language": "", "output_style": None, "other": "on"})),
+        ("", SessionSpec(cwd="/", extra={"language": "", "output_style": None, "other": "on"})),
         *(
             ("tuning", SessionSpec(cwd="/", extra={name: "x"}))
             for name in ("context_tokens", "output_style", "language")
