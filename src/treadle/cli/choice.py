@@ -167,6 +167,8 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["key", "server", "agent"]
     name: str
     because: str
+    signed_in: bool = True
+    """False where an agent does not say so: it might send the prompt to a service that the person has not chosen."""
 
     @property
     def agent(self) -> str:
@@ -241,10 +243,9 @@ async def _agents() -> Found:
     ways, not_yet = [], []
     for each in found:
         if each.answers and each.account != "":
-            signed = (
-                "installed and signed in" if each.account else "installed; it does not tell whether it is signed in"
-            )
-            ways.append(Way(kind="agent", name=each.name, because=f"{each.title} {each.version}: {signed}"))
+            signed = "installed and signed in" if each.account else "installed; it does not say whether it is signed in"
+            because = f"{each.title} {each.version}: {signed}"
+            ways.append(Way(kind="agent", name=each.name, because=because, signed_in=bool(each.account)))
         elif each.account == "":
             not_yet.append(f"{each.name} is installed, but not signed in: run `{each.name}` once and sign in")
         else:
@@ -261,7 +262,7 @@ async def settle(options: RunOptions, *, talks: bool, plain: bool = False) -> Ru
     """The same options with an agent and a model.
 
     With `talks` a person is at the terminal and can choose. Otherwise the only thing found is used and named on stderr;
-    several, or none, is refused.
+    several, none, or an agent that does not say whether it is signed in, is refused.
     """
     if options.chosen():
         return options
@@ -272,9 +273,13 @@ async def settle(options: RunOptions, *, talks: bool, plain: bool = False) -> Ru
 
 
 def _only(found: Found) -> Way:
+    if way := _obvious(found):
+        return way
     if len(found.ways) == 1:
-        say(_used(found.ways[0]))
-        return found.ways[0]
+        raise NoModel(
+            f"No model is configured, and {found.ways[0].name} does not say whether it is signed in",
+            hint=f"`treadle models use {found.ways[0].name}` uses it nevertheless, or for this run {ONCE}",
+        )
     if found.ways:
         names = ", ".join(way.name for way in found.ways)
         hint = f"choose one with `treadle models use NAME`, or for this run with {ONCE}"
@@ -284,8 +289,13 @@ def _only(found: Found) -> Way:
     raise NoModel("No model is configured, and no key, agent or server was found here", hint=hint)
 
 
-def _used(way: Way) -> str:
-    return f"using {way.name}: {way.because}. `treadle models use {way.name}` keeps it; {ONCE} takes another."
+def _obvious(found: Found) -> Way | None:
+    """The only thing found, if it is sure to be the person's own. It is named."""
+    if len(found.ways) != 1 or not found.ways[0].signed_in:
+        return None
+    way = found.ways[0]
+    say(f"using {way.name}: {way.because}. `treadle models use {way.name}` keeps it; {ONCE} takes another.")
+    return way
 
 
 async def _at_terminal(plain: bool) -> Way:
@@ -294,10 +304,7 @@ async def _at_terminal(plain: bool) -> Way:
     if not found.ways:
         print(printable(ways_in(found.not_yet)))
         raise NoModel("No model is configured", hint="`treadle demo` shows it at work without one")
-    if len(found.ways) == 1:
-        say(_used(found.ways[0]))
-        return found.ways[0]
-    return await pick(found, plain)
+    return _obvious(found) or await pick(found, plain)
 
 
 async def pick(found: Found, plain: bool) -> Way:

@@ -80,7 +80,9 @@ def _is_model(name: str) -> bool:
         if name == "native":
             raise ConfigError("our own agent needs a model", hint="name one, such as anthropic, or leave the name out")
         if name in names(loaded.agents) or name in loaded.agents or ":" in name:
-            find_card(name, loaded.agents)
+            card, _ = find_card(name, loaded.agents)
+            if card.install and name not in loaded.agents:
+                card.found(card.program)
             return False
         if not is_model(name, models):
             known = ", ".join(names(loaded.agents))

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from treadle.drivers.card import Card, Launch, version_of
 from treadle.drivers.confined import Withheld, decided, enclosure, is_ours, settings_of, settled_servers, started
 from treadle.drivers.model_wire import WirePlan, for_replay, planned, wired
 from treadle.drivers.session import DrivenSession
-from treadle.errors import AuthFailed, ConfigError, NotFound, PeerStalled, TreadleError
+from treadle.errors import AuthFailed, ConfigError, PeerStalled, TreadleError
 from treadle.io.link import WireConnection
 from treadle.io.peer import Patience, Peer
 from treadle.io.process.programs import run_program
@@ -71,8 +70,8 @@ class DrivenAgent(ABC):
         self, argv: Sequence[str], wire: WireConnection[Any, Any], spec: SessionSpec, env: dict[str, str]
     ) -> Peer[Any, Any]:
         """Start the program, in a sandbox where its mode or a person wants one."""
-        if self.card.install and shutil.which(argv[0], path=env.get("PATH")) is None:
-            raise NotFound(f"{self.card.title} is not installed: there is no {argv[0]} on PATH", hint=self.card.install)
+        if self.card.install:
+            self.card.found(argv[0], env.get("PATH"))
         writes = (*self.card.writes, *self.launch.writes)
         settings = settings_of(spec, self.environ)
         env = for_replay(self.card, env) if spec.replay is not None else env

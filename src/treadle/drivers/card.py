@@ -99,6 +99,11 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     """What a person who drives it should know, one sentence each."""
 
+    def found(self, program: str, path: str | None = None) -> None:
+        """NotFound, with how to install it, when there is no such program on PATH."""
+        if shutil.which(program, path=path) is None:
+            raise NotFound(f"{self.title} is not installed: there is no {program} on PATH", hint=self.install)
+
 
 def levels(*, native: str, emulated: str = "") -> dict[str, Level]:
     """The level of every ability; those that are not named are unsupported."""

@@ -22,7 +22,7 @@ from treadle.agent.providers.script import parse
 from treadle.cli.choice import choose_row, settle
 from treadle.cli.models import models
 from treadle.cli.options import RunOptions
-from treadle.errors import NoModel
+from treadle.errors import NoModel, NotFound
 from treadle.io.paths import config_file
 from treadle.settings import config
 from treadle.testing.server import ModelServer
@@ -219,8 +219,8 @@ def test_a_short_name_of_a_model_can_be_kept_and_what_is_neither_says_so(bare: d
     )
 
 
-def use(*words: str) -> Result:
-    return CliRunner().invoke(models, ["use", *words])
+def use(*words: str, fails: bool = False) -> Result:
+    return CliRunner().invoke(models, ["use", *words], catch_exceptions=not fails)
 
 
 def test_a_name_is_kept_as_a_model_or_as_an_agent_and_programs_are_told(
@@ -231,6 +231,10 @@ def test_a_name_is_kept_as_a_model_or_as_an_agent_and_programs_are_told(
     assert json.loads(done.output) == [{"name": "anthropic:x", "because": "named", "chosen": True}]
     found = config.load(".").settings
     assert (found.agent, found.model) == (None, "anthropic:x")
+    with pytest.raises(NotFound, match="Claude Code is not installed"):
+        use("claude", fails=True)
+    (nothing / "claude").write_text("#!/bin/sh\n")
+    (nothing / "claude").chmod(0o755)
     done = use("claude")
     assert done.output == f"claude is used from now on (saved in {config_file()}).\n" and done.exit_code == 0
     assert config.load(".").settings.agent == "claude" and use("acp:cat").exit_code == 0

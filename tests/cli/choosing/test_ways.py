@@ -19,12 +19,14 @@ from treadle.io.paths import config_file
 from treadle.testing.server import ModelServer
 
 
-def test_in_a_pipe_an_agent_that_is_installed_is_used_when_there_is_nothing_else(
+def test_an_agent_that_does_not_say_whether_it_is_signed_in_is_used_only_if_someone_chose_it(
     bare: dict[str, str], agent: str
 ) -> None:
     done = once(bare)
+    assert (done.returncode, done.stdout) == (2, "") and f"{agent} does not say whether it is signed in" in done.stderr
+    assert f"`treadle models use {agent}` uses it nevertheless" in done.stderr
+    done = once(bare, "--agent", agent)
     assert (done.returncode, done.stdout) == (0, "I heard.\n"), done.stderr
-    assert f"using {agent}" in done.stderr
 
 
 def test_every_service_with_a_key_has_a_default_model() -> None:
