@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.installed import treadle
-from tests.verification.test_cheats import TEST
+from tests.verification.test_cheats import TEST, UNITTEST
 from tests.verification.test_endings import FIX, LIES, scripted
-from treadle.cli.project import evidence_lines
+from treadle.receipts.evidence import evidence_lines
+from treadle.redact import MARK
 from treadle.verification.evidence import CheckEvidence
 
 GOOD = "def add(a, b):\n    return a + b\n"
@@ -55,6 +56,33 @@ def test_the_evidence_of_a_run_is_one_screen(project: Path, script: str, lines: 
     shown = treadle("evidence", cwd=project).stdout
     assert all(line in shown for line in ["asked     fix the test", *lines]) and len(shown.splitlines()) < 40, shown
     assert json.loads(treadle("evidence", "--json", cwd=project).stdout)["evidence"]["command"]
+
+
+def test_evidence_is_a_record_of_its_own_signed_and_named_by_the_receipt_that_it_names(
+    project: Path, state_home: Path
+) -> None:
+    key = treadle("receipt", "keygen").stdout.strip()
+    model = ("--agent", "native", "--model", scripted(project, FIX))
+    treadle("host", "run", "--task", "fix the test", "--verify", UNITTEST, *model, cwd=project)
+    name = json.loads(treadle("evidence", "--json").stdout)["record"]
+    (path,) = (state_home / "treadle" / "receipts").glob("*-*-*.json")
+    receipt = json.loads(path.read_text())
+    assert receipt["usage_raw"]["treadle"]["observed"]["check"]["record"] == name
+    shown = treadle("evidence", name).stdout
+    assert f"signed with {key}" in shown and f"receipt   {receipt['receipt_sha256']}" in shown and "passed: " in shown
+    record = state_home / "treadle" / "evidence" / f"{name}.json"
+    record.write_text(record.read_text().replace('"passed"', '"proven"'))
+    assert "ALTERED" in treadle("evidence", name).stdout
+    record.rename(record.with_name(f"{'0' * 32}.json"))
+    assert "there is no" in treadle("evidence", "0" * 32).stderr, "it is about something else"
+    assert "discarded 1 records" in treadle("receipt", "discard", "--older-than", "0s").stdout
+
+
+def test_the_output_of_a_check_is_stored_without_secrets(project: Path, state_home: Path) -> None:
+    done = treadle("verify", "--check", f"printf 'sk-%s ' {'a' * 24}; {UNITTEST}", cwd=project)
+    (record,) = (state_home / "treadle" / "evidence").iterdir()
+    assert f"record    {record.stem}, not signed" in done.stdout
+    assert "sk-aaa" not in record.read_text() and MARK in record.read_text()
 
 
 def test_the_riskiest_hunk_is_of_the_judge() -> None:

@@ -3,12 +3,11 @@ coordinate, and check what was done in it."""
 
 import json
 import os
-import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext, redirect_stdout
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext, redirect_stdout, suppress
 from functools import partial
 from typing import Any
 
@@ -18,7 +17,7 @@ import msgspec
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.heimdall.dispatch import run
 from treadle.cli.heimdall.table import COMMANDS, OF_TREADLE
-from treadle.cli.render import one_line, printable
+from treadle.cli.render import printable
 from treadle.coordination import hosts
 from treadle.errors import ConfigError, NotFound, TreadleError
 from treadle.io.files import write_atomic
@@ -26,7 +25,6 @@ from treadle.io.paths import here
 from treadle.io.process.loop import run_async
 from treadle.settings import trust as store
 from treadle.settings import trust as trusted_projects
-from treadle.verification.evidence import GOOD, CheckEvidence, CornerResult
 from treadle.verification.finding import check_on_disk
 
 # `treadle init`: prepare a repository for agents. Everything is shown first, and nothing is written unasked.
@@ -226,19 +224,6 @@ def coord(ctx: click.Context, name: str | None, arguments: tuple[str, ...]) -> N
 
 # `treadle verify` and `treadle evidence`: check what a checkout changes; what is known about work that was done.
 
-CORNERS = {
-    "old judge": "its product, the tests of before",
-    "work": "all of it",
-    "old product": "the product of before, its tests",
-    "base": "as it was before",
-}
-SHOWN = 12
-"""Lines of the riskiest hunk, and of each list."""
-_TEST = re.compile(
-    r"\s*(?:async\s+)?(?:def\s+(test\w*)|func\s+(Test\w+)|fn\s+(\w*test\w*)|(?:test|it)\(\s*[\"'`]([^\"'`]+))"
-)
-_RISKY = re.compile(r"\b(?:skip|xfail|exit|_exit|abort|except|catch|eval|exec|assert\w*|expect)\b")
-
 
 @click.command("verify")
 @click.option("--base", default="HEAD", show_default=True, metavar="REV", help="Check what differs from this commit.")
@@ -265,45 +250,61 @@ def verify(base: str, check: str, may_change: tuple[str, ...], explain: str | No
         path = os.path.relpath(os.path.join(here(), explain), top)
         role, why = checkout.role(path)
         return show_json({"path": path, "role": role, "why": why}) if as_json else click.echo(f"{role}: {path} {why}")
-    evidence, patch, output = run_async(checkout.verify())
+    from treadle.host.evidence import keep_check
+    from treadle.receipts.evidence import evidence_lines
+
+    done, patch = run_async(checkout.verify())
+    found, stored = done.evidence, keep_check(done)
+    assert found and stored
     if as_json:
-        show_json(evidence)
+        show_json(found)
     else:
-        show_evidence(evidence, patch)
-        if evidence.corners[0].ended == "red":
-            click.echo(printable(f"\n{output[-2000:].strip()}"))
-    sys.exit(0 if evidence.good else 1)
+        _show([*evidence_lines(found, patch), f"record    {stored.id}, {stored.standing}"])
+        if found.corners[0].ended == "red":
+            click.echo(printable(f"\n{done.output_tail[-2000:].strip()}"))
+    sys.exit(0 if found.good else 1)
 
 
 @click.command("evidence")
-@click.argument("name", metavar="RUN|ORDER", default="latest")
+@click.argument("name", metavar="RUN|ORDER|ID", default="latest")
 @json_option
 def evidence(name: str, as_json: bool) -> None:
     """Say what is known about the work of a run or an order: one screen.
 
-    RUN is the id of a run or its beginning, `latest`, or a receipt's file; what is none of these is an ORDER.
+    RUN is the id of a run or its beginning, `latest`, or a receipt's file. ID is that of a record of evidence, as the
+    commits of a train name it. What is none of these is an ORDER.
     """
     from treadle.cli.receipt import parsed
+    from treadle.host import evidence as records
+    from treadle.receipts.evidence import evidence_lines, evidence_of, screen
     from treadle.receipts.trace import ours
 
+    if records.ID.fullmatch(name):
+        stored = records.load(name)
+        if as_json:
+            return show_json({**msgspec.to_builtins(stored), "standing": stored.standing})
+        return _show([*_of_record(stored), *evidence_lines(stored.evidence, "")])
     receipt = parsed(_receipt_text(name), name)
-    more = ours(receipt)
-    seen = more.get("observed") or {}
-    ending, check = seen.get("ending") or {}, seen.get("check") or {}
-    found = check.get("evidence") or ending.get("evidence")
+    found = evidence_of(receipt)
+    record = None
+    with suppress(NotFound):
+        record = records.load(found.id) if found is not None else None
     if as_json:
-        return show_json({"run": receipt.meta.run_id, "outcome": receipt.outcome, "ending": ending, "evidence": found})
-    click.echo(f"{receipt.outcome}  {receipt.meta.run_id}  {receipt.backend.id}")
-    if task := (more.get("order") or {}).get("task"):
-        click.echo(printable(f"asked     {one_line(str(task))}"))
-    if ending:
-        click.echo(printable(f"ending    {ending['state']}: {ending['why']}"))
-    if found is None:
-        click.echo("No check was run, so nothing is known about it beside what it says.")
-        return None
-    patch = receipt.verification.git_diff
-    show_evidence(msgspec.convert(found, CheckEvidence), patch if isinstance(patch, str) else "")
-    return None
+        ending = (ours(receipt).get("observed") or {}).get("ending") or {}
+        more = {"evidence": found, "record": record.id if record is not None else None}
+        return show_json({"run": receipt.meta.run_id, "outcome": receipt.outcome, "ending": ending, **more})
+    return _show([*screen(receipt), *(_of_record(record) if record is not None else ())])
+
+
+def _of_record(stored: Any) -> Iterator[str]:
+    yield f"record    {stored.id} of {time.strftime('%Y-%m-%d %H:%M', time.localtime(stored.at))}, {stored.standing}"
+    for each in stored.receipts:
+        yield f"receipt   {each}"
+
+
+def _show(lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(printable(line))
 
 
 def _receipt_text(name: str) -> bytes:
@@ -319,65 +320,3 @@ def _receipt_text(name: str) -> bytes:
     from treadle.fleet import results
 
     return with_order(name, results.run_receipt)
-
-
-def show_evidence(found: CheckEvidence, patch: str) -> None:
-    """One screen: the word, what changed, what was run, what was not checked, the riskiest part."""
-    for line in evidence_lines(found, patch):
-        click.echo(printable(line))
-
-
-def evidence_lines(found: CheckEvidence, patch: str) -> Iterator[str]:
-    good = "" if found.word in GOOD else "NOT VERIFIED, "
-    yield f"check     {found.command}"
-    yield f"word      {good}{found.word}: {found.why}"
-    yield f"product   {_some(found.product)}"
-    yield f"judge     {_some(found.judge)}"
-    for path, why in [*found.doubtful.items()][:SHOWN]:
-        yield f"          look at {path}: it {why}, and does more than add tests"
-    for corner in found.corners:
-        yield f"{corner.ended:9} {CORNERS[corner.corner]}{_counted(corner)}, {corner.seconds:.1f} s"
-    for canary in found.canaries:
-        where = "at the end of each" if canary.kind == "last" else "when each is loaded"
-        noticed = "noticed" if canary.ended == "red" else "NOT noticed"
-        yield f"canary    a failure {where} of {canary.files} test files: {noticed}"
-    new, gone = _tests(patch, "+"), _tests(patch, "-")
-    yield f"tests     new: {_some(new - gone)}; gone: {_some(gone - new)}"
-    for missing in found.not_checked:
-        yield f"unknown   {missing}"
-    if hunk := _riskiest(found, patch):
-        yield ""
-        yield from hunk
-
-
-def _some(names: Any) -> str:
-    listed = sorted(names)
-    more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
-    return (", ".join(listed[:SHOWN]) or "none") + more
-
-
-def _counted(corner: CornerResult) -> str:
-    counts = corner.counts
-    if counts is None:
-        return ", number of tests unknown"
-    return f", {counts.ran} tests ran, {counts.failed} failed, {counts.skipped} skipped"
-
-
-def _tests(patch: str, sign: str) -> set[str]:
-    found = (_TEST.match(line[1:]) for line in patch.splitlines() if line.startswith(sign))
-    return {next(filter(None, one.groups())) for one in found if one is not None}
-
-
-def _riskiest(found: CheckEvidence, patch: str) -> list[str]:
-    """The hunk to look at first: of the judge before the product, with words that can hide a failure, the longest."""
-    best: tuple[tuple[int, int, int], list[str]] | None = None
-    for file in re.split(r"(?m)^diff --git ", patch)[1:]:
-        path = file.split("\n", 1)[0].rpartition(" b/")[2]
-        role = 2 if path in found.doubtful else 1 if path in found.judge else 0
-        for hunk in re.split(r"(?m)^(?=@@ )", file)[1:]:
-            lines = hunk.splitlines()
-            changed = [line for line in lines[1:] if line.startswith(("+", "-"))]
-            score = (role, sum(len(_RISKY.findall(line)) for line in changed), len(changed))
-            if best is None or score > best[0]:
-                best = score, [f"look first at {path}:", *(f"    {line}" for line in lines[:SHOWN])]
-    return best[1] if best is not None else []

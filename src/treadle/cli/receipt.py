@@ -15,7 +15,7 @@ from treadle.cli.as_json import json_option, show_json
 from treadle.cli.host import WIDTH, show_receipt
 from treadle.cli.render import one_line, printable
 from treadle.errors import ConfigError, NotFound, StorageError
-from treadle.host import gate
+from treadle.host import evidence, gate
 from treadle.host.backends import find_backends
 from treadle.host.conclusion import address_of, retained_runs
 from treadle.host.signing import TrustedKey, TrustedKeys, load_signer, make_key, read_seed, trusted_keys
@@ -610,12 +610,15 @@ def _signed_envelopes(name: str, stored: ReceiptStore, found: Receipt) -> dict[s
 @receipt.command("discard")
 @click.option("--older-than", required=True, metavar="WHEN", help="90m, 12h, 30d, or a date such as 2026-01-31.")
 def discard(older_than: str) -> None:
-    """Throw away what is kept of old runs: workspaces, patches, artifacts. The receipts stay, as their chain must."""
+    """Throw away what is kept of old runs: workspaces, patches, artifacts, records of evidence. The receipts stay, as
+    their chain must."""
     before = moment(older_than)
     for run in retained_runs().values():
         if os.stat(run.directory).st_mtime < before:
             run.discard()
             click.echo(f"discarded {run.run_id}")
+    if count := evidence.discard(before=before):
+        click.echo(f"discarded {count} records of evidence")
 
 
 @receipt.command("keygen")

@@ -6,6 +6,7 @@ Words:
     backend     a sidecar program or an agent of ours that can carry out orders
     executor    the one that does it: a sidecar process on its wire, or an agent's session in this process
     check       the person's command that judges the result, run on the tree that the receipt states
+    evidence    what a check showed of some work: a record of its own, which its receipt names
     chain       all receipts of this machine, each linked to the one before
 
 Flow: flags or a file become an order (`order`), `backends` finds who fits, `job` writes the run's directory. `run`

@@ -23,6 +23,7 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.errors import ConfigError, NotFound, StorageError, TreadleError
+from treadle.host.evidence import keep_of
 from treadle.host.signing import RunRegistration, Signer, TrustedKeys, verify
 from treadle.io.files import (
     append_line,
@@ -153,6 +154,7 @@ class ReceiptStore:
             write_atomic(self._pending, _pretty(done))
             self._append(last, done)
             rename(self._pending, path)
+            keep_of(done, self._signer if ours(done)["signature"] else None)
         return done
 
     def _signer_for(self, receipt: Receipt, run: RunRegistration | None) -> Signer | None:

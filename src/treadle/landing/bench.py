@@ -19,8 +19,10 @@ from treadle.io.files import locked, write
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.sandbox import methods
 from treadle.landing.forge.branch import RequestedBranch, branch_of
+from treadle.landing.queue import CarCheck, checks_of
 from treadle.receipts.trace import Check
 from treadle.settings import trust
+from treadle.verification.evidence import evidence_id
 from treadle.verification.finding import NONE, project_check
 from treadle.verification.judge import divide, judge_for
 from treadle.wire.fleet.train import Car, QueuedChange
@@ -53,18 +55,20 @@ class CommitTrailers(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     orders: tuple[OrderTrailers, ...] = ()
     train: str = ""
     tree: str = ""
+    evidence: tuple[str, ...] = ()
+    """The names of the records of what its checks have shown."""
 
 
-def car_message(train: str, members: Sequence[QueuedChange], tree: str) -> str:
+def car_message(train: str, members: Sequence[QueuedChange], tree: str, evidence: Sequence[str] = ()) -> str:
     """The message of a car: what `git log` shows, and the trailers. Without a train a person merges an order; without a
-    tree nothing was checked."""
+    tree nothing was checked. `evidence`: the names of its records."""
     if len(members) == 1:
         head = f"{'Land' if train else 'Merge order'} {members[0].order}: {_line(members[0].title)}".rstrip(": ")
     else:
         rows = [f"- {each.order}: {_line(each.title)}".rstrip(": ") for each in members]
         head = f"Land {len(members)} orders\n\n" + "\n".join(rows)
-    own = {"Train": train, "Verified-Tree": tree}
-    return head + "\n\n" + "".join(_of_change(each) for each in members) + _lines(own)
+    own = _lines({"Train": train, "Verified-Tree": tree}) + "".join(f"Evidence: {each}\n" for each in evidence)
+    return head + "\n\n" + "".join(_of_change(each) for each in members) + own
 
 
 def _of_change(change: QueuedChange) -> str:
@@ -85,7 +89,7 @@ def read(text: str) -> CommitTrailers:
     """What the last paragraph of a commit's message says."""
     paragraph = text.strip().rpartition("\n\n")[2]
     orders: list[dict[str, str]] = []
-    own = {"train": "", "tree": ""}
+    own, evidence = {"train": "", "tree": ""}, list[str]()
     for line in paragraph.splitlines():
         name, separator, value = line.partition(": ")
         if not separator:
@@ -96,7 +100,10 @@ def read(text: str) -> CommitTrailers:
             orders[-1][name.lower()] = value
         elif name in ("Train", "Verified-Tree"):
             own["train" if name == "Train" else "tree"] = value
-    return CommitTrailers(orders=tuple(msgspec.convert(each, OrderTrailers) for each in orders), **own)
+        elif name == "Evidence":
+            evidence.append(value)
+    named = tuple(msgspec.convert(each, OrderTrailers) for each in orders)
+    return CommitTrailers(orders=named, evidence=tuple(evidence), **own)
 
 
 LOCK_SECONDS = 30.0
@@ -222,8 +229,10 @@ class Bench:
                 head = self._commit(tree, [head, change.commit], "one step of a car")
         if not members:
             return BuiltCar(car=None, blocked=tuple(blocked), refused=refused, conflicts=files)
-        checked = verify or all(each.verify for each in members)
-        message = car_message(self.name, members, tree if checked else "")
+        checks = [each.verify for each in checks_of(CarCheck(verify), members)]
+        first = self.store.borrow_tree(on)[0]
+        evidence = [evidence_id(first, self.store.borrow_tree(tree)[0], command) for command in checks]
+        message = car_message(self.name, members, tree if checks else "", evidence)
         commit = self._commit(tree, [on, *(each.commit for each in members)], message)
         self.store.set_ref(f"refs/train/{commit}", commit)
         car = Car(orders=tuple(each.order for each in members), on=on, commit=commit, tree=tree, apart=apart)

@@ -132,9 +132,14 @@ _MORE_THAN_A_ROW = re.compile(r"[;|\n'\"`#]|(?<!&)&(?!&)")
 def checks(train: TrainRecord, orders: Collection[str]) -> list[CarCheck]:
     """What a car of these orders must pass: the branch's check and each order's own. One that is a part of another, in
     a row of `&&`, is not run twice."""
-    own = [CarCheck(each.verify, each.setup, each.network) for each in train.queue if each.order in orders]
+    members = [each for each in train.queue if each.order in orders]
+    return checks_of(CarCheck(train.verify, train.setup), members)
+
+
+def checks_of(branch: CarCheck, members: Iterable[QueuedChange]) -> list[CarCheck]:
+    own = [CarCheck(each.verify, each.setup, each.network) for each in members]
     found: dict[str, CarCheck] = {}
-    for each in (CarCheck(train.verify, train.setup), *own):
+    for each in (branch, *own):
         if each.verify and not ((known := found.get(each.verify)) and known.setup):
             found[each.verify] = each
     rows = [verify.split(" && ") for verify in found if not _MORE_THAN_A_ROW.search(verify)]

@@ -28,6 +28,7 @@ from treadle.fleet.engine.controller import Controller, Drive, Lease
 from treadle.fleet.orders import encode, new_id
 from treadle.fleet.run.null import NAME as NULL
 from treadle.fleet.run.resumption import TRAIN
+from treadle.host import evidence
 from treadle.io.process import table
 from treadle.io.tasks import end_tasks
 from treadle.landing import queue, returned
@@ -572,6 +573,9 @@ class Train(Drive):
                 done = await self.bench.check(
                     car.commit, *one[:2], bring, on=car.on, may_change=may_change, network=one[2]
                 )
+                if done.evidence:
+                    receipts = [each.receipt for each in record.queue if each.order in car.orders and each.receipt]
+                    await asyncio.to_thread(evidence.keep_check, done, receipts)
             if not done.ok:
                 break
         return done

@@ -10,6 +10,7 @@ Words:
     difference  a claim that does not match what was observed
     artifact    a file that the receipt names, copied out of the workspace and identified by its hash
     gate        what someone expects of a receipt, compared with what it states; that of a branch is in `host/gate.py`
+    screen      what a receipt says about whether its work is good, as lines
     statement   the receipt as in-toto statements in DSSE envelopes, for standard tools
 
 Flow: an agent in this process carries an order out as `work.AgentWork`; a sidecar does on its wire. `host` feeds events

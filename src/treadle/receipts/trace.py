@@ -660,12 +660,19 @@ class Observed:
             "permissions_left_out": max(0, len(self.difference.permissions) - NOTES) if self.difference else 0,
             "oddities_left_out": max(0, len(self.difference.oddities) - NOTES) if self.difference else 0,
             "processes_seen": None if self.commands_seen is None else list(self.commands_seen),
-            "check": {**msgspec.to_builtins(self.check), "ok": self.check.ok} if self.check else None,
+            "check": self._checked(),
             **({"ending": msgspec.to_builtins(self.ending)} if self.ending else {}),
             "not_observed": not_observed(self.walls, self.difference),
             "events": self.trace.seen,
             "events_left_out": self.trace.left_out,
         }
+
+    def _checked(self) -> dict[str, Any] | None:
+        """With the name of the record of the evidence, which is stored after the receipt and has its hash."""
+        if self.check is None:
+            return None
+        record = {"record": self.check.evidence.id} if self.check.evidence else {}
+        return {**msgspec.to_builtins(self.check), "ok": self.check.ok, **record}
 
     def _hidden(self) -> dict[str, Any]:
         """Changes outside the patch: ignored files, `.git`. Names only, and not all if there are very many."""

@@ -22,7 +22,7 @@ from treadle.sessions.totals import TurnSummary
 from treadle.verification.ending import NOTHING, CheckedEnding, claims_success, ending_of
 
 if TYPE_CHECKING:  # a turn in a directory without a check needs none of it
-    from treadle.verification.evidence import CheckEvidence
+    from treadle.receipts.trace import Check
     from treadle.verification.judge import FileRole
     from treadle.workspace.store import Store
     from treadle.workspace.workspace import Workspace
@@ -183,8 +183,8 @@ class Checkout:
             tree, command, *_ = self._begun(store)
             return judge_for(store, tree, command, may_change=self._may_change).of(path)
 
-    async def verify(self) -> tuple[CheckEvidence, str, str]:
-        """The evidence, what differs, and what the check printed."""
+    async def verify(self) -> tuple[Check, str]:
+        """The check with its evidence, and what differs."""
         from treadle.io import scratch
         from treadle.sandboxed.checks import verified_check
         from treadle.workspace.workspace import look_at
@@ -209,7 +209,7 @@ class Checkout:
             )
             assert done.evidence
             store.deltas(base, work)  # brings in what the difference needs of the repository's own objects
-            return done.evidence, store.patch(base, work).decode("utf-8", "replace"), done.output_tail
+            return done, store.patch(base, work).decode("utf-8", "replace")
 
     def _begun(self, store: Store) -> tuple[str, str, str, tuple[str, ...]]:
         """The tree of the commit, the check, its set-up, and which of these are not trusted. Blocks."""

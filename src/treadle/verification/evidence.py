@@ -1,5 +1,6 @@
 """What was checked and how it ended: one record, with one word that follows from it."""
 
+import hashlib
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -59,6 +60,11 @@ class CanaryResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Tests that pass without it, and fail with it."""
 
 
+def evidence_id(base: str, tree: str, command: str) -> str:
+    """The name of the evidence for what `tree` changes of `base`, by this command."""
+    return hashlib.sha256("\0".join((base, tree, command)).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
 class CheckEvidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is known about whether work is good, by tree and command."""
 
@@ -77,6 +83,10 @@ class CheckEvidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     corners: tuple[CornerResult, ...] = ()
     canaries: tuple[CanaryResult, ...] = ()
     not_checked: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        return evidence_id(self.base, self.tree, self.command)
 
     @property
     def good(self) -> bool:

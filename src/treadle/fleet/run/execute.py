@@ -770,6 +770,7 @@ class Execution:
 
     async def run_check(self) -> Check:
         """Check the commit that an order without an agent starts from, by the judge of the one that it names."""
+        from treadle.host.evidence import keep_check
         from treadle.sandboxed.checks import verified_check
 
         taker = self.attempt.taker
@@ -777,7 +778,7 @@ class Execution:
             return await self.run_command(self.spec.verify, "verify")
         self._do("verify")
         base, _ = await asyncio.to_thread(taker.store.borrow_tree, self.spec.judge)
-        return await verified_check(
+        done = await verified_check(
             taker.store,
             base,
             taker.start_tree,
@@ -789,6 +790,8 @@ class Execution:
             inside=taker.origin.inside,
             may_change=self.spec.may_change,
         )
+        await asyncio.to_thread(keep_check, done)
+        return done
 
     def _adjusted(self, spec: SessionSpec) -> SessionSpec:
         limits = replace(spec.limits, max_tokens=None, max_cost_usd=None)  # the meter enforces these

@@ -1,12 +1,15 @@
 """The branch that a train lands on: one of the repository, one behind a remote, or one that a forge moves."""
 
+import contextlib
+import re
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from treadle.errors import ConfigError, WorkspaceError
+from treadle.errors import ConfigError, NotFound, WorkspaceError
+from treadle.host import evidence
 from treadle.io.process.loop import run_async
 from treadle.landing.forge import github, gitlab
 from treadle.landing.forge.github import Forgejo, GitHub
@@ -21,6 +24,7 @@ from treadle.landing.forge.interface import (
     NotYet,
     repository_of,
 )
+from treadle.receipts.evidence import evidence_lines
 from treadle.workspace import branch_moves, remotes
 from treadle.workspace.branch_moves import BranchMoved
 from treadle.workspace.remotes import PushRefused, Remote, RemoteBranch
@@ -107,6 +111,7 @@ T = TypeVar("T")
 POLL_SECONDS = 15.0
 """Each look asks five times, and an hour has a limit of 5000."""
 LOOKED_AT = 100
+_EVIDENCE = re.compile(r"^Evidence: (\w+)$", re.M)
 BEGIN_SECONDS = 30.0
 """How long after a push a forge may take to begin its checks. A forge without any then has none."""
 
@@ -166,11 +171,17 @@ class RequestedBranch(PushedBranch):
         return found
 
     def _words(self, new: str) -> tuple[str, str]:
-        """What people read: the commit's own words, which name orders, agents, receipts and the tree, and its files."""
+        """What people read: the commit's own words, which name orders, agents, receipts and the tree, its files, and
+        what its checks have shown."""
         message = self.there.store.git("log", "-1", "--format=%B", new, lent=True).stdout.decode("utf-8", "replace")
         stat = self.there.store.git("diff", "--stat", f"{new}^1", new, lent=True).stdout.decode("utf-8", "replace")
         title, _, rest = message.strip().partition("\n")
-        return title[:250], f"{rest.strip()}\n\n```\n{stat.strip()[:20_000]}\n```\n\n{self.about}\n"
+        shown = f"{rest.strip()}\n\n```\n{stat.strip()[:20_000]}\n```\n\n"
+        patch = self.there.store.git("diff", f"{new}^1", new, lent=True).stdout.decode("utf-8", "replace")
+        for name in _EVIDENCE.findall(message):
+            with contextlib.suppress(NotFound):  # it may be on the machine that ran the check
+                shown += "```\n" + "\n".join(evidence_lines(evidence.load(name).evidence, patch))[:20_000] + "\n```\n\n"
+        return title[:250], f"{shown}{self.about}\n"
 
     about = "Built, checked and landed by a Treadle train: what is merged is the tree that was checked."
 

@@ -23,6 +23,7 @@ from treadle.fleet.orders import begun
 from treadle.fleet.results import Comment
 from treadle.fleet.schedule import liveness
 from treadle.fleet.submission import completed, described, made
+from treadle.receipts.evidence import screen
 from treadle.serve.api.calls import Asking, RequestBody, call
 from treadle.serve.colours import ShownChanges, shown
 from treadle.serve.envelope import answer
@@ -30,6 +31,7 @@ from treadle.serve.site import Site
 from treadle.wire.fleet.messages import LimitName, Why
 from treadle.wire.fleet.orders import OrderRequest, Spec
 from treadle.wire.fleet.records import AnswerRecord, AskRecord, Order, OrderReceipt, SayRecord
+from treadle.wire.sidecar.repair import read_receipt
 from treadle.workspace import checkouts
 
 # An order's events in pages, read from the end. Long texts are cut, and pieces of a text are joined.
@@ -277,6 +279,12 @@ async def show_receipt(asking: Asking) -> OrderReceipt:
     if found is None:
         raise NotFound("this order has no receipt yet")
     return found
+
+
+@call("GET", "/orders/{id}/evidence", returns=list[str])
+async def show_evidence(asking: Asking) -> list[str]:
+    """What is known about whether the work of an order is good, as lines of one screen."""
+    return list(screen(read_receipt(await results.run_receipt(asking.bus, await asking.order()), [])))
 
 
 @call("GET", "/orders/{id}/race", returns=list[dict[str, Any]])

@@ -1,5 +1,6 @@
 // What an order claimed, what was observed, what was verified; and why it is as it is.
 
+import { get } from "./server.js";
 import { el, fill, oneLine } from "./text.js";
 import { clock, short, span, stamp } from "./words.js";
 
@@ -14,10 +15,18 @@ export function showReceipt(where, detail) {
       column("Claimed", "What the agent said", [["Outcome", run.outcome ?? receipt.outcome], ["Says", claimed ?? result.says ?? "nothing"]]),
       column("Observed", "What was seen from outside", [["Files", result.files ?? 0], ["Changed", (result.changed ?? []).join("\n") || "nothing"], ["Sum", result.stat], ["Branch", result.branch], ["Outside its claims", (result.outside_claims ?? []).join("\n")]]),
       column("Verified", "What a check showed", [["Check", detail.spec.verify || "none was asked for"], ["Passed", result.verified === true ? "yes" : result.verified === false ? "no" : "not checked"], ["Merged", result.merged ? `as ${String(result.merged).slice(0, 12)}` : "no"]])),
+    receipt.run ? evidence(receipt.order) : null,
     attempts(receipt.attempts),
     receipt.approvals?.length ? [el("h2", null, "Answers"), table(["Asked", "Answer", "By", "When"], receipt.approvals.map((/** @type {any} */ one) => [one.command || one.text, one.decision, one.by, clock(one.at)]))] : null,
     receipt.notes?.length ? [el("h2", null, "History"), table(["When", "Who", "What"], receipt.notes.map((/** @type {any} */ note) => [stamp(note.at), note.by, note.what]))] : null,
     el("p", { class: "small" }, "sha256 ", el("code", null, receipt.sha256)));
+}
+
+/** @param {string} order */
+function evidence(order) {
+  const shown = el("pre", { class: "task evidence", tabindex: "0" }, "…");
+  get(`/orders/${order}/evidence`).then((lines) => fill(shown, lines.join("\n")), () => fill(shown, "not known"));
+  return [el("h2", null, "Evidence"), shown];
 }
 
 /** @param {string} title @param {string} about @param {any[][]} rows */
