@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 
 from treadle.agent.providers.script import Script, ScriptedReply, UsageLine
+from treadle.cli.agents import forget
 from treadle.drivers.acp.driver import AcpAgent
 from treadle.drivers.card import cards, launch_of
 from treadle.drivers.model_wire import WirePlan, planned, wired
-from treadle.errors import ConfigError
+from treadle.errors import BudgetExceeded, ConfigError, NotFound
 from treadle.events import TurnEnded, Usage, Warned
-from treadle.gateway.recording import CallReplay
+from treadle.gateway.recording import CallReplay, recordings
 from treadle.io.sandbox import methods
-from treadle.session import Confinement, Limits, SessionSpec
+from treadle.session import Confinement, Guards, Limits, SessionSpec
 from treadle.sessions.served import run_turn
 from treadle.sessions.session import BaseSession
 from treadle.settings.config import AgentSettings, Settings
@@ -197,6 +198,9 @@ async def test_a_recorded_run_is_replayed_without_service_and_key(
         finally:
             await session.close()
     assert found[0] == found[1] and len(model.asked) == 1
+    assert forget("one") == 0 and not list(recordings())
+    with pytest.raises(NotFound):
+        forget("one")
     assert record is not None and (record.differences, record.run.agent, record.run.prompts) == (
         [],
         "kimi",
@@ -218,3 +222,25 @@ async def test_a_call_beyond_the_budget_is_not_made_and_the_turn_says_why(tmp_pa
     assert second[0]["status"] == 400 and "does not fit" in second[0]["said"]
     assert any("does not fit" in note for note in second[3])
     assert len(model.asked) == 1
+
+
+async def test_who_decides_elsewhere_what_it_may_spend_is_asked_before_each_call(
+    tmp_path: Path, model: ModelServer
+) -> None:
+    """As a fleet does: the turn ends with that reason at once, and can be continued."""
+    told_of: list[tuple[int, float | None]] = []
+
+    async def calling(tokens: int, usd: float | None) -> None:
+        told_of.append((tokens, usd))
+        if tokens:
+            raise BudgetExceeded("it has used 125 of 200 tokens")
+
+    base, key, _ = WIRES["kimi"]
+    agent = driven("kimi", tmp_path, **{base: f"{model.url}/v1", key: KEY})
+    session = await agent.open(spec(tmp_path, confinement=Confinement(use="off"), guards=Guards(calling=calling)))
+    try:
+        first, second = [(await told(session))[2] for _ in range(2)]
+    finally:
+        await session.close()
+    assert first.outcome == "completed" and len(model.asked) == 1 and [tokens for tokens, _ in told_of] == [0, 125]
+    assert second.outcome == "limited" and second.error is not None and "125 of 200" in second.error.message

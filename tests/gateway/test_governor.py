@@ -26,8 +26,7 @@ async def test_a_call_that_the_service_limits_is_made_again_when_its_time_has_co
             began = time.monotonic()
             assert (await ask(wiring.url, PATHS["anthropic"], BODY)).status == 200
             assert time.monotonic() - began >= 1.5 and len(server.asked) == 3
-            (code, message), *_ = wiring.reports.notes
-            assert code == "rate_limited" and message.startswith("waiting for the model until ")
+            assert wiring.reports.waits[0].startswith("waiting for the model until ")
 
 
 async def test_every_run_of_the_account_waits_and_they_go_on_one_after_the_other(tmp_path: Path) -> None:
@@ -35,9 +34,9 @@ async def test_every_run_of_the_account_waits_and_they_go_on_one_after_the_other
     async with ModelServer(HELLO, faults=[limited(2.0)]) as server:
         async with before(server, tmp_path) as one, before(server, tmp_path) as other:
             first = asyncio.create_task(ask(one.url, PATHS["anthropic"], BODY))
-            await until(lambda: one.reports.notes)
+            await until(lambda: one.reports.waits)
             others = [asyncio.create_task(ask(other.url, PATHS["anthropic"], BODY)) for _ in range(9)]
-            await until(lambda: other.reports.notes)
+            await until(lambda: other.reports.waits)
             assert len(server.asked) == 1, "they wait, too"
             answers = await asyncio.gather(first, *others)
     assert {answer.status for answer in answers} == {200} and len(server.asked) == 11
@@ -64,7 +63,7 @@ async def test_a_limit_on_a_list_of_models_makes_no_call_wait(tmp_path: Path) ->
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         async with before(url, tmp_path) as wiring:
             assert (await ask(wiring.url, "/v1/models")).status == 429
-            assert wiring.reports.notes == [] and not list(tmp_path.glob("*.json")), "nothing is noted for the account"
+            assert wiring.reports.waits == [] and not list(tmp_path.glob("*.json")), "nothing is noted for the account"
             calling = asyncio.create_task(ask(wiring.url, PATHS["anthropic"], BODY))
             await until(lambda: list(tmp_path.glob("*.json")))
             calling.cancel()

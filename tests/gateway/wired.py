@@ -44,6 +44,7 @@ class Reports:
     def __init__(self) -> None:
         self.used: list[Usage] = []
         self.notes: list[tuple[str, str]] = []
+        self.waits: list[str] = []
         self.refused: list[BudgetExceeded] = []
 
     def wire_used(self, usage: Usage) -> None:
@@ -51,6 +52,9 @@ class Reports:
 
     def wire_noted(self, message: str, code: str) -> None:
         self.notes.append((code, message))
+
+    def wire_waits(self, until: float, message: str) -> None:
+        self.waits.append(message)
 
     def wire_refused(self, error: BudgetExceeded) -> None:
         self.refused.append(error)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.drivers.programs import KEY, PROGRAMS, environment, install
-from tests.drivers.scenarios import DONE, HELLO, Played, Scenario, play, script
+from tests.drivers.scenarios import DONE, HELLO, NAMED, Played, Scenario, play, script
 from treadle.agent.providers.script import CallLine, Script, ScriptedReply, UsageLine
 from treadle.agents import _load
 from treadle.drivers.agent import DrivenAgent
@@ -41,9 +41,20 @@ def _qwen(home: Path, url: str) -> dict[str, str]:
     return {"OPENAI_API_KEY": SECRET, "OPENAI_BASE_URL": f"{url}/v1"}
 
 
-OTHERWISE: dict[str, Callable[[Path, str], dict[str, str]]] = {"kimi": _kimi, "qwen": _qwen}
+def _opencode(home: Path, url: str) -> dict[str, str]:
+    path = home / ".config" / "opencode" / "opencode.json"
+    settings = json.loads(path.read_text())
+    provider = {**settings["provider"]["scripted"], "options": {"baseURL": f"{url}/v1"}}
+    named = {"provider": {"openai": provider}, "model": "openai/scripted", "small_model": "openai/scripted"}
+    path.write_text(json.dumps({**settings, **named, "permission": "allow"}))
+    return {"OPENAI_API_KEY": SECRET}
+
+
+OTHERWISE: dict[str, Callable[[Path, str], dict[str, str]]] = {"kimi": _kimi, "opencode": _opencode, "qwen": _qwen}
 """Set up by variables alone: what these programs have in their settings goes before that."""
-NAMES = sorted({*PROGRAMS} - {"opencode", "pi"})
+NAMES = sorted({*PROGRAMS} - {"pi"})
+"""pi takes a base URL from a file of its own only, so that it is used without a gateway."""
+TURNS = Scenario("turns", ("[[tool]] please", "[[hello]] please"), lambda played: None)
 
 
 def driven(name: str, home: Path, url: str) -> DrivenAgent:
@@ -64,23 +75,27 @@ def told(played: Played) -> list[str]:
 
 
 @pytest.mark.skipif(methods.available().method is None, reason="this machine can confine nothing")
+@pytest.mark.parametrize("scenario", [TURNS, NAMED["interrupted"], NAMED["failed"]], ids=lambda scenario: scenario.name)
 @pytest.mark.parametrize("name", NAMES)
-async def test_the_events_are_the_same_and_the_program_has_no_key(name: str, tmp_path: Path) -> None:
+async def test_the_events_are_the_same_and_the_service_has_the_real_key(
+    name: str, scenario: Scenario, tmp_path: Path
+) -> None:
     work = tmp_path / "work"
     work.mkdir()
     tools = PROGRAMS[name].tools
     rows = {}
     for way in ("direct", "gateway"):
-        scenario = Scenario(way, ("[[tool]] please", "[[hello]] please"), lambda played: None)
         async with ModelServer(script(tools, str(work) if PROGRAMS[name].absolute else ""), batch=False) as server:
             agent = driven(name, tmp_path / way, server.url)
             async with play(agent, scenario, work, model_wire=way) as played:
                 wire = played.session.info.wire
             keys = {text for one in server.asked for text in one.headers.values() if SECRET in text}
-        rows[way] = told(played), [end.text for end in played.ends]
+        rows[way] = told(played), [(end.outcome, end.text) for end in played.ends]
         assert wire is not None and wire.way == way and keys, "the service is given the real key"
-    assert rows["gateway"] == rows["direct"] and rows["gateway"][1] == [DONE, HELLO]
-    assert wire.key == "outside" and sum(one.input_tokens for one in played.of(Usage)) >= 200
+    assert rows["gateway"] == rows["direct"]
+    if scenario is TURNS:
+        assert rows["gateway"][1] == [("completed", DONE), ("completed", HELLO)]
+        assert wire.key == "outside" and sum(one.input_tokens for one in played.of(Usage)) >= 200
 
 
 @pytest.mark.skipif(methods.available().method is None, reason="this machine can confine nothing")

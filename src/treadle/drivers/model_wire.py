@@ -79,30 +79,54 @@ def _plan(card: Card, env: Mapping[str, str]) -> WirePlan | str:
         return f"{other} is set: that service's credentials are used inside"
     if wire.form == "codex":
         return _codex(card, wire, env)
-    tables = [read_settings(path) for path in placed(card.settings, env)]
-    named = next((name for table in tables for name, _ in _named(table)), "")
-    if named:
-        return f"its settings name {named}, which goes before its environment"
+    files = placed(card.settings, env)
+    tables = [read_settings(path) for path in files]
+    named = [pair for table in tables for pair in _named(table)]
     keys = tuple(name for name in wire.keys if env.get(name))
+    base = _opencode_base(tables, keys) if wire.form == "opencode" else ""
+    other = next((name for name, value in named if value != base), "")
+    if other:
+        return f"its settings name {other}, which goes before its environment"
     if not keys:
         return f"none of {', '.join(wire.keys)} is set: it has a sign-in of its own, which stays inside"
     if wire.form == "opencode":
-        return _opencode(wire, keys, env)
+        return base and _unlisted(files, base) or _opencode(wire, keys, env, base)
     base = env.get(wire.base) or wire.usual
     if not base:
         return f"{wire.base} is not set"
     return WirePlan(base, keys, {wire.base: PLACE}, removes=wire.instead)
 
 
-def _opencode(wire: WireVariables, keys: tuple[str, ...], env: Mapping[str, str]) -> WirePlan | str:
+def _unlisted(files: Sequence[str], base: str) -> str:
+    """Why an address that stands in these settings does not count; empty when it does."""
+    if host_of(base) in in_settings(files, ()).counted:
+        return ""
+    return f"its settings name {host_of(base)}, which they did not before: allow it once with --network"
+
+
+def _opencode_base(tables: Sequence[Any], keys: Sequence[str]) -> str:
+    """The base URL of the provider that has this key, as its files say it."""
+    base = ""
+    for found in tables:
+        for step in ("provider", _provider(keys), "options", "baseURL"):
+            found = found.get(step) if isinstance(found, dict) else None
+        base = found if isinstance(found, str) else base
+    return base
+
+
+def _provider(keys: Sequence[str]) -> str:
+    return keys[0].partition("_")[0].lower() if len(keys) == 1 else ""
+
+
+def _opencode(wire: WireVariables, keys: tuple[str, ...], env: Mapping[str, str], base: str) -> WirePlan | str:
     """It takes the base URL of a provider from its settings, and settings from this variable before those of files."""
     if len(keys) > 1:
         return f"{' and '.join(keys)} are set: a gateway has one service"
     if env.get(wire.base):
         return f"{wire.base} is set"
-    provider = keys[0].partition("_")[0].lower()
+    provider = _provider(keys)
     content = msgspec.json.encode({"provider": {provider: {"options": {"baseURL": PLACE}}}}).decode()
-    return WirePlan(names.VENDORS[provider].base_url, keys, {wire.base: content})
+    return WirePlan(base or names.VENDORS[provider].base_url, keys, {wire.base: content})
 
 
 def _codex(card: Card, wire: WireVariables, env: Mapping[str, str]) -> WirePlan | str:
@@ -122,8 +146,8 @@ def _codex(card: Card, wire: WireVariables, env: Mapping[str, str]) -> WirePlan 
         return f"its provider {provider} has no base_url and env_key whose variable it gets"
     if not _NAME.fullmatch(provider):
         return f"its provider has the name {provider!r}, which no option can carry"
-    if host_of(base) not in in_settings([path], ()).counted:
-        return f"its settings name {host_of(base)}, which they did not before: allow it once with --network"
+    if unlisted := _unlisted([path], base):
+        return unlisted
     arguments = ("-c", f'model_providers.{provider}.base_url="{PLACE}"')
     headers = tuple(map(str, named)) if isinstance(named, dict) else ()
     return WirePlan(base, present, {}, arguments, _unused(wire, present), headers)
@@ -238,6 +262,7 @@ async def wired(
         host=host,
         recorder=recorder,
         replay=spec.replay if isinstance(spec.replay, CallReplay) else None,
+        calling=spec.guards.calling,
     )
     await gateway.start()
     led = {name: text.replace(PLACE, gateway.url) for name, text in plan.sets.items()}

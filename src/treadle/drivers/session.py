@@ -37,6 +37,7 @@ from treadle.events import (
     Asked,
     ErrorInfo,
     Failed,
+    Retrying,
     ToolDenied,
     ToolEnded,
     ToolStarted,
@@ -397,12 +398,18 @@ class DrivenSession(BaseSession):
     def wire_noted(self, message: str, code: str) -> None:
         self.emit(Warned(message=message, code=code))
 
+    def wire_waits(self, until: float, message: str) -> None:
+        wait = max(0, round((until - time.time()) * 1000))
+        error = ErrorInfo(code="rate_limited", message=message, retryable=True, retry_after_ms=wait)
+        self.emit(Retrying(attempt=1, delay_ms=wait, error=error))
+
     def wire_refused(self, error: BudgetExceeded) -> None:
-        """The agent has the refusal as its service's answer, and ends its turn; one that insists is ended."""
+        """The agent has the refusal as its service's answer, and ends its turn; one that insists is ended, and one for
+        which it is decided elsewhere what it may still spend: there it goes on later, where it was."""
         self._over_budget = error
         self._refused_calls += 1
         self.emit(Warned(message=error.message, code="budget"))
-        if self._refused_calls >= INSISTS:
+        if self._refused_calls >= INSISTS or self.spec.guards.calling is not None:
             self.fail(error)
 
     def step(self) -> None:

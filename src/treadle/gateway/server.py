@@ -30,6 +30,7 @@ from treadle.gateway.recording import CallRecorder, CallReplay
 from treadle.gateway.spending import LETTERS, Reserved, Spending
 from treadle.io.http import HttpClient, HttpError, Response
 from treadle.io.sandbox.proxy import Passage
+from treadle.session import Calling
 from treadle.wire.models import families
 from treadle.wire.models.families import AskedCall, Family, ReplyMeter, letters
 
@@ -103,6 +104,10 @@ class GatewayListener(Protocol):
         """What a person should know."""
         ...
 
+    def wire_waits(self, until: float, message: str) -> None:
+        """The service limits the account: no call is made before this time."""
+        ...
+
     def wire_refused(self, error: BudgetExceeded) -> None:
         """A call was not made."""
         ...
@@ -119,6 +124,7 @@ class ModelGateway(Passage):
         host: str = HOST,
         recorder: CallRecorder | None = None,
         replay: CallReplay | None = None,
+        calling: Calling | None = None,
     ) -> None:
         """`apart`: the agent has no network, so that a Unix socket is bound into its sandbox."""
         super().__init__("", "model")
@@ -138,6 +144,7 @@ class ModelGateway(Passage):
         self._apart = apart
         self.recorder = recorder
         self._replay = replay
+        self._calling = calling
         self._host = host
         self._port = PORT
         self._client = HttpClient({}, connect_seconds=CONNECT_SECONDS, idle_seconds=IDLE_SECONDS, tls=self._tls())
@@ -280,6 +287,9 @@ class ModelGateway(Passage):
                 self.spending.check()
             await self._exchange(asked, None, None, http, writer)
             return
+        if self._calling is not None:
+            spent = self.spending.spent
+            await self._calling(spent.total_tokens, spent.cost_usd)
         reserved = await self.spending.reserve(call)
         try:
             if reserved.body is not None:
@@ -326,7 +336,8 @@ class ModelGateway(Passage):
         if until > self._waiting_until + 1:
             self._waiting_until = until
             when = time.strftime("%H:%M:%S", time.localtime(until))
-            self._note(f"waiting for the model until {when}: its service limits this account", "rate_limited")
+            message = f"waiting for the model until {when}: its service limits this account"
+            self._tell(lambda to: to.wire_waits(until, message))
 
     async def _stream(
         self,

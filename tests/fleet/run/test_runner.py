@@ -111,7 +111,10 @@ async def test_a_runner_does_what_it_is_told_and_stops_before_the_next_step_when
     later = time.time() + 60
     for answer, held in (
         (messages.RunBeatAnswer(holds=True, paused=True), "it is paused"),
-        (messages.RunBeatAnswer(holds=True, hold_until=later), "a rate limit of its account"),
+        (
+            messages.RunBeatAnswer(holds=True, hold_until=later),
+            f"waiting for the model until {time.strftime('%H:%M', time.localtime(later))}",
+        ),
         (messages.RunBeatAnswer(holds=True, hold_until=later - 120), ""),
     ):
         await one._obey(answer)

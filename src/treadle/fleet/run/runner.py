@@ -82,7 +82,9 @@ class Runner:
             return self._supersede()
         parked = answer.hold_until > time.time()
         self._paused = answer.paused or parked
-        self.attempt.held = "a rate limit of its account" if parked else "it is paused" if self._paused else ""
+        until = time.strftime("%H:%M", time.localtime(answer.hold_until))
+        waits = f"waiting for the model until {until}" if parked else "it is paused"
+        self.attempt.held = waits if self._paused else ""
         await self.execution.learn(answer)
         if answer.cancel:
             await self.execution.stop(Cancelled(answer.cancel))
