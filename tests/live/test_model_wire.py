@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def _qwen(home: Path, url: str) -> dict[str, str]:
 def _opencode(home: Path, url: str) -> dict[str, str]:
     path = home / ".config" / "opencode" / "opencode.json"
     settings = json.loads(path.read_text())
-    provider = {**settings["provider"]["scripted"], "options": {"baseURL": f"{url}/v1"}}
+    provider = {"options": {"baseURL": f"{url}/v1"}, "models": settings["provider"]["scripted"]["models"]}
     named = {"provider": {"openai": provider}, "model": "openai/scripted", "small_model": "openai/scripted"}
     path.write_text(json.dumps({**settings, **named, "permission": "allow"}))
     return {"OPENAI_API_KEY": SECRET}
@@ -90,7 +91,7 @@ async def test_the_events_are_the_same_and_the_service_has_the_real_key(
             async with play(agent, scenario, work, model_wire=way) as played:
                 wire = played.session.info.wire
             keys = {text for one in server.asked for text in one.headers.values() if SECRET in text}
-        rows[way] = told(played), [(end.outcome, end.text) for end in played.ends]
+        rows[way] = told(played), [(end.outcome, re.sub(r"127\.0\.0\.1:\d+", "", end.text)) for end in played.ends]
         assert wire is not None and wire.way == way and keys, "the service is given the real key"
     assert rows["gateway"] == rows["direct"]
     if scenario is TURNS:

@@ -381,12 +381,13 @@ async def set_budget(
     usd: float | None | UnsetType = UNSET,
     tokens: int | None | UnsetType = UNSET,
     share: float | UnsetType = UNSET,
+    daily: bool | UnsetType = UNSET,
     by: str = "",
 ) -> None:
     """Set what is given; None removes a limit."""
     if scope != "fleet" and not scope.startswith("project:"):
         raise ConfigError(f"{scope!r} has no budget", hint="fleet, or project:NAME")
-    await _want(bus, BudgetRequest(scope=scope, usd=usd, tokens=tokens, share=share, by=by))
+    await _want(bus, BudgetRequest(scope=scope, usd=usd, tokens=tokens, share=share, daily=daily, by=by))
 
 
 async def set_weight(bus: Bus, project: str, weight: float, *, by: str = "") -> None:

@@ -49,6 +49,12 @@ def charged(budgets: dict[str, Budget], spec: Spec, before: Used, used: Used) ->
     return made
 
 
+def of_day(budgets: dict[str, Budget], day: str) -> dict[str, Budget]:
+    """The budgets; those that are for a day begin anew when it is another."""
+    anew = {"day": day, "spent_usd": 0.0, "spent_tokens": 0, "unpriced_tokens": 0}
+    return {name: replace(one, **anew) if one.daily and one.day != day else one for name, one in budgets.items()}
+
+
 class Needs(NamedTuple):
     """What an order is taken to need of a budget. Where that is only the default share, it goes on with less."""
 

@@ -14,7 +14,7 @@ from treadle.fleet.schedule.book import NOTES_MAX, Book, OpenOrder
 from treadle.fleet.schedule.placing import place_all, why_waiting
 from treadle.wire.fleet.messages import CancelOrder, NoteRequest, RunActivity, RunAsked, RunEnded, SetRequest
 from treadle.wire.fleet.orders import OrderLimits, Spec
-from treadle.wire.fleet.records import AgentQuestion, AnswerRecord, Note, Park, Used
+from treadle.wire.fleet.records import AgentQuestion, AnswerRecord, Budget, Note, Park, Used
 from treadle.wire.fleet.states import AT_WORK, ENDED, ORDER, IllegalMove, Outcome, State
 
 LEASE = 5.0
@@ -123,6 +123,19 @@ def test_a_lost_attempt_is_paid_for_and_its_events_are_closed() -> None:
     book.lost(row, "gone")
     assert row.order.used.tokens == 70 and book.control.budgets["fleet"].spent_usd == 0.5
     assert [say.subject for say in book.says if say.stored] == ["fleet.ev.a.1.n1"]
+
+
+def test_a_budget_for_a_day_begins_anew_at_midnight_and_the_others_do_not() -> None:
+    book = book_with()
+    spent = Budget(usd=1.0, spent_usd=2.0, spent_tokens=3, unpriced_tokens=4)
+    day = replace(spent, daily=True, day="2026-11-17")
+    book.change_control(budgets={"fleet": day, "project:p": spent})
+    for date, left in (("2026-11-17", 2.0), ("2026-11-18", 0.0)):
+        at = time.mktime(time.strptime(f"{date} 12:00", "%Y-%m-%d %H:%M"))
+        book.wall = iter([at] * 9).__next__
+        book.tick(1.0)
+        assert book.control.budgets["fleet"].spent_usd == left and book.control.budgets["project:p"] == spent
+    assert book.control.budgets["fleet"] == Budget(usd=1.0, daily=True, day="2026-11-18")
 
 
 def test_what_has_no_price_is_counted_apart_and_never_as_free() -> None:

@@ -211,12 +211,15 @@ def say(name: str, text: str, now: bool, after_turn: bool, edit: int | None, as_
     metavar="PART",
     help="What is reserved of it for an order without limits of its own: 0.1 is a tenth.  [default: 0.1]",
 )
+@click.option("--daily/--in-all", default=None, help="For each day, from midnight.  [default: --in-all]")
 @json_option
-def budget(scope: str, usd: float | None, tokens: int | None, share: float | None, as_json: bool) -> None:
+def budget(
+    scope: str, usd: float | None, tokens: int | None, share: float | None, daily: bool | None, as_json: bool
+) -> None:
     """Show the budgets, or set one: of the fleet, or project:NAME. At the limit, orders wait until it is raised."""
     from treadle.fleet import client
 
-    limits: dict[str, Any] = {"usd": usd, "tokens": tokens, "share": share}
+    limits: dict[str, Any] = {"usd": usd, "tokens": tokens, "share": share, "daily": daily}
     given = {name: value for name, value in limits.items() if value is not None}
 
     async def work(bus: Any) -> Any:
@@ -235,7 +238,7 @@ def budget(scope: str, usd: float | None, tokens: int | None, share: float | Non
         limit = "-" if one.usd is None else f"{one.usd:.2f}"
         most = "-" if one.tokens is None else str(one.tokens)
         counts = [f"{one.spent_usd:.2f} of {limit} USD", f"{one.spent_tokens} of {most}"]
-        rows.append([name, *counts, str(one.unpriced_tokens)])
+        rows.append([f"{name}, today" if one.daily else name, *counts, str(one.unpriced_tokens)])
     table(rows)
 
 

@@ -7,6 +7,7 @@ only grows.
 """
 
 import heapq
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
@@ -657,6 +658,9 @@ class Book:
         parks = {name: park for name, park in self.control.parks.items() if park.until > wall - 3600}
         if len(parks) != len(self.control.parks):
             self.change_control(parks=parks)
+        budgets = control.of_day(self.control.budgets, time.strftime("%Y-%m-%d", time.localtime(wall)))
+        if budgets != self.control.budgets:
+            self.change_control(budgets=budgets)
 
     def _forget_fates(self) -> None:
         """Forget how orders ended that no one waits for; it is read again when an order comes after one."""

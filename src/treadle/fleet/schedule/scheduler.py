@@ -342,7 +342,7 @@ async def apply(book: Book, cleaning: Cleaning, request: messages.AnyRequest) ->
             book.change_control(drained=with_entry(control.drained, request.node, None))
         case messages.BudgetRequest():
             old = control.budgets.get(request.scope, Budget())
-            given = {name: getattr(request, name) for name in ("usd", "tokens", "share")}
+            given = {name: getattr(request, name) for name in ("usd", "tokens", "share", "daily")}
             new = replace(old, **{name: value for name, value in given.items() if value is not UNSET})
             book.change_control(budgets=with_entry(control.budgets, request.scope, new))
         case messages.LimitRequest():

@@ -96,6 +96,7 @@ class NewBudget(RequestBody, frozen=True, kw_only=True):
     usd: Annotated[float, Meta(ge=0, le=1e9)] | None = None
     tokens: Annotated[int, Meta(ge=0, le=1 << 53)] | None = None
     share: Annotated[float, Meta(gt=0, le=1)] = Budget().share
+    daily: bool = False
 
 
 @call("PUT", "/budgets", right="all", body=NewBudget)

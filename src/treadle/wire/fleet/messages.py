@@ -161,6 +161,7 @@ class BudgetRequest(FleetRequest, frozen=True, kw_only=True, omit_defaults=True,
     usd: float | None | UnsetType = UNSET
     tokens: int | None | UnsetType = UNSET
     share: Annotated[float, Meta(gt=0, le=1)] | UnsetType = UNSET
+    daily: bool | UnsetType = UNSET
 
 
 class WeightRequest(FleetRequest, frozen=True, kw_only=True, omit_defaults=True, tag="weight"):

@@ -273,6 +273,9 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     spent_usd: float = 0.0
     spent_tokens: int = 0
     unpriced_tokens: int = 0
+    daily: bool = False
+    """Whether it is for a day: what was used counts from midnight, by the clock of the scheduler's machine."""
+    day: str = ""
 
 
 class Park(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
