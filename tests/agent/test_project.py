@@ -105,14 +105,11 @@ def test_markdown_files_are_slash_commands(repo: Path) -> None:
     found = project.commands(str(repo))
     assert sorted(found) == ["fix", "git:pr"]
     assert found["git:pr"].description == "Open a PR"
-    assert found["git:pr"].expand("main now") == "Open a PR for main (main now)"
-    assert found["git:pr"].expand("") == "Open a PR for  ()"
-    assert found["fix"].expand("") == "Fix it."
-    assert found["fix"].expand("quickly $1") == "Fix it.\n\nquickly $1"
-    assert (
-        project.ProjectCommand(name="x", description="", template="$1 $10 $ARGUMENTSX", path="").expand("a")
-        == "a $10 $ARGUMENTSX"
-    )
+    assert project.expand(found["git:pr"].template, "main now") == "Open a PR for main (main now)"
+    assert project.expand(found["git:pr"].template, "") == "Open a PR for  ()"
+    assert project.expand(found["fix"].template, "") == "Fix it."
+    assert project.expand(found["fix"].template, "quickly $1") == "Fix it.\n\nquickly $1"
+    assert project.expand("$1 $10 $ARGUMENTSX", "a") == "a $10 $ARGUMENTSX"
 
 
 @given(st.text(max_size=200) | st.text("-:\n abc>'\"", max_size=60))

@@ -37,6 +37,8 @@ class Seen:
         self.messages: list[Any] = []
         self.told: list[dict[str, Any]] = []
         """The requests that reached the model."""
+        self.headers: list[dict[str, str]] = []
+        """And their headers."""
         self.said: list[str] = []
         """Lines on stderr, and the words of an exception."""
         self.facts: dict[str, Any] = {}
@@ -136,6 +138,7 @@ async def drive(
         except Exception as error:
             seen.said.append(f"{type(error).__name__}: {error}")
             seen.facts["raised"] = True
+        seen.headers = [dict(request.headers) for request in server.asked]
         seen.told = [request.body for request in server.asked if isinstance(request.body, dict)]
     return seen
 

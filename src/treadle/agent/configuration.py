@@ -18,8 +18,8 @@ from treadle.redact import is_secret_name
 from treadle.sandboxed.confining import settled
 from treadle.session import Confinement, Limits, Rules, SessionSpec
 from treadle.settings import config
-from treadle.settings.claude import ClaudeSettings, CommandHook, plugin_settings
-from treadle.settings.config import Settings
+from treadle.settings.claude import ClaudeSettings, ClaudeVariables, CommandHook, own_variables, plugin_settings
+from treadle.settings.config import Settings, Timeouts
 
 KEY_COMMAND_SECONDS = 30.0
 WITHOUT_HOOKS = (
@@ -34,6 +34,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     models: ModelSettings
     env: dict[str, str]
     """Our environment with what the spec adds: providers read their keys here."""
+    theirs: ClaudeVariables = ClaudeVariables()
+    """What Claude Code's variables say."""
     notes: tuple[str, ...] = ()
     """What a person should know about the settings that were read."""
     model_from: str = ""
@@ -41,8 +43,10 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     async def load(cls, spec: SessionSpec, environ: Mapping[str, str]) -> Configuration:
-        env = {**environ, **spec.env}
         instructions = spec.instructions
+        own = own_variables({**environ, **spec.env}) if instructions.uses("user") else {}
+        env = {**own, **environ, **spec.env}
+        theirs = ClaudeVariables.read(env)
         loaded = config.load(spec.cwd, env, trusted=True if spec.trusted else None, sources=instructions.sources)
         plugins = [plugin_settings(directory) for directory in instructions.plugins]
         for missed in (*loaded.missed_hooks, *(each for plugin in plugins for each in plugin.missed)):
@@ -55,8 +59,10 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
             settings=settings,
             models=await _models(settings, env),
             env=env,
+            theirs=theirs,
             notes=(
                 *loaded.warnings,
+                *([f"not used here: {', '.join(theirs.unused)}"] if theirs.unused else []),
                 *_of_plugins(instructions.plugins, plugins),
                 *(() if spec.model else loaded.unreachable),
                 *map(cls.ignored, loaded.ignored),
@@ -85,6 +91,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         """With how often and how long a failing service is asked again, where that was said for this session."""
         given = self.spec.extra
         retry = self.models.retry
+        if not retry.tries and self.theirs.tries is not None:
+            retry = msgspec.structs.replace(retry, tries=self.theirs.tries)
         if (tries := given.get("retries")) is not None:
             retry = msgspec.structs.replace(retry, tries=tries + 1)
         if (seconds := given.get("give_up_after")) is not None:
@@ -95,6 +103,16 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     def persona(self) -> str | None:
         """The system prompt that was given; None: our usual one."""
         return self.spec.instructions.system or self.settings.system_prompt
+
+    @property
+    def command_seconds(self) -> float:
+        """How long a command may take that does not say."""
+        wanted = self.settings.timeouts.tool
+        return wanted if wanted != Timeouts().tool else self.theirs.bash_seconds or wanted
+
+    @property
+    def weak_model(self) -> str | None:
+        return self.settings.weak_model or self.theirs.weak_model
 
     def window(self, provider: Provider) -> int | None:
         """How many tokens a conversation may have: what the model takes, or less if that was asked for."""

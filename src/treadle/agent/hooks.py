@@ -800,6 +800,9 @@ def use_of(name: str, args: Any, access: Access, call: str = "", agent: tuple[st
 # and the project's fast checker after an edit.
 
 
+_FILE_TOOLS = ("read_file", "edit_file", "write_file", "apply_patch")
+
+
 class SessionHooks(ProgramHooks):
     def __init__(
         self,
@@ -815,14 +818,16 @@ class SessionHooks(ProgramHooks):
         judge: Judge | None = None,
         stop_turn: Callable[[str], Awaitable[None]] | None = None,
         checks: bool = False,
+        deeper: Callable[[Sequence[str]], str] = lambda paths: "",
         **started: Any,
     ) -> None:
         """`about`: what else every hook is told. `entrypoint`: which SDK of Claude drives us, if one does; it looks for
-        the history in Claude's own place."""
+        the history in Claude's own place. `deeper`: what the directories of these files say of work on them."""
         self._transcript = transcript
         self._mode = mode
         self._about = about
         self._entrypoint = entrypoint
+        self._deeper = deeper
         described = {"env": started["env"], "described": lambda: self.described, "judge": judge}
         self._own = EventHooks(cwd, settings.events, started["warn"], **described)
         self._own.stop_turn = stop_turn
@@ -875,7 +880,10 @@ class SessionHooks(ProgramHooks):
         self, call: str, name: str, args: Any, access: Access, result: str, ok: bool, took: int | None = None
     ) -> str:
         text = await super().post_tool(call, name, args, access, result, ok, took)
-        return text + await self._diagnostics.after(access) if self._diagnostics is not None and ok else text
+        if not ok:
+            return text
+        text += await self._diagnostics.after(access) if self._diagnostics is not None else ""
+        return text + self._deeper(access.paths) if access.paths and name in _FILE_TOOLS else text
 
     async def prompted(self, prompt: str) -> tuple[str | None, str]:
         return await self._own.prompted(prompt) if self._own.hears("UserPromptSubmit") else (None, "")

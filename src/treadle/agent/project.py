@@ -8,7 +8,7 @@ symlink that leads out of its place is not followed.
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -38,7 +38,8 @@ ALL = Instructions()
 FILE_CAP = 64 * 1024
 KNOWLEDGE_CAP = 128 * 1024
 MAX_ENTRIES = 200
-KNOWLEDGE = ("agents.md", "claude.md")
+KNOWLEDGE = ("agents.md", "claude.md", "claude.local.md")
+THEIRS = ".claude/CLAUDE.md"
 IMPORT_DEPTH = 5
 """How many levels deep files may include others."""
 FOLDERS = (".treadle", ".agents", ".claude")
@@ -51,6 +52,8 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
     """Where its SKILL.md is."""
     by_model: bool = True
     """Whether the model may load it: `disable-model-invocation` reserves it for people."""
+    unused: tuple[str, ...] = ()
+    """What of its file is not used here."""
     by_person: bool = True
     """Whether it is a slash command, too: not so with `user-invocable: false`."""
 
@@ -61,18 +64,30 @@ class ProjectCommand(msgspec.Struct, frozen=True, kw_only=True):
     template: str
     path: str
 
-    def expand(self, arguments: str) -> str:
-        """The text to send: `$ARGUMENTS` and `$1` to `$9` replaced, or the arguments appended when it has neither."""
-        words = arguments.split()
+    hint: str = ""
+    """What its arguments are, as `argument-hint` says."""
+    unused: tuple[str, ...] = ()
+    """What of its file is not used here."""
 
-        def value(found: re.Match[str]) -> str:
-            if found[1] == "ARGUMENTS":
-                return arguments
-            number = int(found[1])
-            return words[number - 1] if number <= len(words) else ""
 
-        text, replaced = re.subn(r"\$(ARGUMENTS\b|[1-9](?!\d))", value, self.template)
-        return text if replaced or not arguments.strip() else f"{text.rstrip()}\n\n{arguments}"
+def expand(template: str, arguments: str) -> str:
+    """The text to send: `$ARGUMENTS` and `$1` to `$9` replaced, or the arguments appended when it has neither."""
+    words = arguments.split()
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] == "ARGUMENTS":
+            return arguments
+        number = int(found[1])
+        return words[number - 1] if number <= len(words) else ""
+
+    text, replaced = re.subn(r"\$(ARGUMENTS\b|[1-9](?!\d))", value, template)
+    return text if replaced or not arguments.strip() else f"{text.rstrip()}\n\n{arguments}"
+
+
+def _unused(header: dict[str, str], text: str) -> tuple[str, ...]:
+    """What of a command or a skill changes something in Claude Code and nothing here."""
+    keys = [key for key in ("allowed-tools", "model", "agent", "context", "hooks", "effort") if header.get(key)]
+    return (*keys, *(["!`command`"] if re.search(r"(?m)(?:^|\s)!`[^`\n]+`", text) else []))
 
 
 def _places(cwd: str, instructions: Instructions) -> list[str]:
@@ -114,8 +129,9 @@ def skills(cwd: str, instructions: Instructions = ALL) -> list[Skill]:
             path = os.path.join(folder, name, "SKILL.md")
             text = read_text(path, top)
             if text is not None and len(found) < MAX_ENTRIES:
-                header, _ = front_matter(text)
+                header, body = front_matter(text)
                 skill = Skill(
+                    unused=_unused(header, body),
                     name=prefix + (header.get("name") or name),
                     description=_cut(header.get("description", ""), 1024),
                     path=path,
@@ -154,7 +170,12 @@ def commands(cwd: str, instructions: Instructions = ALL) -> dict[str, ProjectCom
             header, template = front_matter(text)
             description = header.get("description") or template.strip().split("\n")[0]
             command = ProjectCommand(
-                name=name, description=_cut(description, 200), template=template.strip(), path=path
+                name=name,
+                description=_cut(description, 200),
+                template=template.strip(),
+                path=path,
+                hint=header.get("argument-hint", ""),
+                unused=_unused(header, template),
             )
             found.setdefault(name, command)
     return found
@@ -177,11 +198,21 @@ def agents(cwd: str, instructions: Instructions = ALL, broken: list[str] | None 
             if str(entry.get("maxTurns", "")).isdecimal():
                 entry["maxTurns"] = int(entry["maxTurns"])
             try:
+                entry["prompt"] += "".join(f"\n\n{text}" for text in _preloaded(header, cwd, instructions))
                 found.setdefault(name, subagent(name, entry))
             except ConfigError as error:
                 if broken is not None:
                     broken.append(f"{path} is not used: {error}")
     return list(found.values())
+
+
+def _preloaded(header: dict[str, str], cwd: str, instructions: Instructions) -> Iterator[str]:
+    """The skills that a subagent begins with."""
+    known = {skill.name: skill for skill in skills(cwd, instructions)} if header.get("skills") else {}
+    for name in listed(header.get("skills", "")):
+        if name not in known:
+            raise ConfigError(f"it asks for the skill {name!r}, which is not here")
+        yield load_skill(known[name])
 
 
 _AGENT_KEYS = {"disallowedtools": "disallowedTools", "maxturns": "maxTurns", "permissionmode": "permissionMode"} | {
@@ -227,17 +258,86 @@ def _unquoted(value: str) -> str:
 
 def knowledge_files(cwd: str, instructions: Instructions = ALL) -> Iterator[tuple[str, str]]:
     """(path, text) of each: the user's own first, then from the top of the project down to here."""
-    own = os.path.dirname(config_file())
+    if instructions.uses("user"):
+        for own in (os.path.dirname(config_file()), user_directory(os.environ)):
+            yield from _of_directory(own, own, instructions, own)
     directories = _places(cwd, instructions)
-    for directory in (*([own] if instructions.uses("user") else []), *reversed(directories)):
-        top = own if directory == own else directories[-1]
-        names = {name.lower(): name for name in sorted(_listing(directory), reverse=True)}
-        for name in KNOWLEDGE:
-            path = os.path.join(directory, names.get(name, ""))
-            text = read_text(path, top) if name in names else None
-            if text is not None:
-                yield path, text
-                yield from _imported(path, text, top, {os.path.realpath(path)})
+    for directory in reversed(_above(directories[-1]) if directories else []):
+        yield from _of_directory(directory, directory, instructions, "")
+    for directory in reversed(directories):
+        yield from _of_directory(directory, directories[-1], instructions, os.path.join(directory, ".claude"))
+
+
+def _above(top: str) -> list[str]:
+    """The directories above a project that belong to the same person, whose CLAUDE.md counts as in Claude Code."""
+    found, directory = [], os.path.dirname(top)
+    while directory != os.path.dirname(directory):
+        if trust.owned(directory):
+            found.append(directory)
+        directory = os.path.dirname(directory)
+    return found
+
+
+def _of_directory(directory: str, top: str, instructions: Instructions, rules: str) -> Iterator[tuple[str, str]]:
+    """The texts of one directory, and those that they include; `rules` has a folder `rules`, if there is one."""
+    names = {name.lower(): name for name in sorted(_listing(directory), reverse=True)}
+    wanted: tuple[str, ...] = KNOWLEDGE if rules else KNOWLEDGE[1:]
+    if instructions.sources is not None and "local" not in instructions.sources:
+        wanted = tuple(name for name in wanted if ".local." not in name)
+    paths = [os.path.join(directory, names[name]) for name in wanted if name in names]
+    paths += [os.path.join(directory, THEIRS)] if ".claude" in names else []
+    for path in paths:
+        text = read_text(path, top)
+        if text is not None:
+            yield path, text
+            yield from _imported(path, text, top, {os.path.realpath(path)})
+    yield from ((path, text) for path, text, when in _rules(rules, top) if not when)
+
+
+def _rules(folder: str, top: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """(path, text, the files that it is about; none: all) of each file in `rules` there."""
+    for path in _markdown_below(os.path.join(folder, "rules")) if folder else ():
+        if (text := read_text(path, top)) is not None:
+            header, body = front_matter(text)
+            yield path, body.strip(), tuple(listed(header.get("paths", "")))
+
+
+def listed(value: str) -> list[str]:
+    """A list in front matter: with commas, in brackets, or a dash before each, all in one line by now."""
+    parts = (
+        re.split(r"(?:^|\s)-\s+", value) if re.match(r"-\s", value.strip()) else value.strip().strip("[]").split(",")
+    )
+    return [part for part in (_unquoted(part.strip()) for part in parts) if part]
+
+
+class DeeperKnowledge:
+    """What the directories of the files that a model works on say, and rules about such files: told once, with the
+    result of the call that reads or changes one."""
+
+    def __init__(self, cwd: str, instructions: Instructions) -> None:
+        self._cwd, self._instructions, self._shown = os.path.realpath(cwd), instructions, set[str]()
+        self._places = _places(cwd, instructions)
+
+    def about(self, paths: Iterable[str]) -> str:
+        found = [each for path in paths if self._places for each in self._of_file(os.path.realpath(path))]
+        new = [(path, text) for path, text in found if path not in self._shown and text.strip()]
+        self._shown |= {path for path, _ in new}
+        return "".join(f"\n\n# {path}\n\n{_cut(text.strip(), FILE_CAP)}" for path, text in dict(new).items())
+
+    def _of_file(self, file: str) -> Iterator[tuple[str, str]]:
+        from treadle.policy.patterns import match
+
+        top = self._places[-1]
+        if not file.startswith(f"{self._cwd}{os.sep}"):
+            return
+        parts = os.path.relpath(os.path.dirname(file), self._cwd).split(os.sep)
+        for depth in range(len(parts)):
+            if parts != ["."]:
+                yield from _of_directory(os.path.join(self._cwd, *parts[: depth + 1]), top, self._instructions, "")
+        for place in self._places:
+            for path, text, when in _rules(os.path.join(place, ".claude"), top):
+                if any(match(pattern, os.path.relpath(file, place)) for pattern in when):
+                    yield path, text
 
 
 def _imported(path: str, text: str, top: str, known: set[str], depth: int = 1) -> Iterator[tuple[str, str]]:

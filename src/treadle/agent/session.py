@@ -6,7 +6,7 @@ import asyncio
 import os
 import platform
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -331,7 +331,7 @@ class NativeSession(BaseSession):
         self.spec = spec
         self.transcript = transcript
         self.provider = provider
-        self.weak = configuration.provider(settings.weak_model) if settings.weak_model else provider
+        self.weak = configuration.provider(configuration.weak_model) if configuration.weak_model else provider
         self.context = self._new_context()
         self.spent = Totals.of(transcript.spent())
         self.confining = Confining.of(spec, configuration.add_dirs, configuration.confinement, self.id)
@@ -372,6 +372,7 @@ class NativeSession(BaseSession):
             agent=(task, kind) if task is not None else ("", ""),
             entrypoint=configuration.entrypoint,
             checks=configuration.checks_edits,
+            deeper=project.DeeperKnowledge(spec.cwd, spec.instructions).about,
             **self.for_hooks(),
             **started,
         )
@@ -398,7 +399,10 @@ class NativeSession(BaseSession):
     @property
     def kinds(self) -> dict[str, AgentType]:
         """The kinds of subagents: ours, those of files, and those of the host, which win."""
-        return kinds((*self._agents, *self.spec.subagents))
+        found = kinds((*self._agents, *self.spec.subagents))
+        if not (model := self.configuration.theirs.subagent_model):
+            return found
+        return {name: msgspec.structs.replace(kind, model=model) for name, kind in found.items()}
 
     @property
     def tools(self) -> Registry:
@@ -552,6 +556,7 @@ class NativeSession(BaseSession):
             tools=self.tools,
             schemas=self._schemas,
             thinking=self.spec.thinking,
+            max_output_tokens=self.configuration.theirs.output_tokens if self.provider.name == "anthropic" else None,
             cache_key=(self._parent or self).id,
             context=self.context,
             budget=budget,
@@ -619,7 +624,7 @@ class NativeSession(BaseSession):
             overflow=self._overflow,
             writing=self.spec.guards.writing or writing_freely,
             background=self.tasks,
-            timeout=self.configuration.settings.timeouts.tool,
+            timeout=self.configuration.command_seconds,
             grace=self.configuration.grace,
             state=self._memory,
             resolve=Resolved(cwd),
@@ -859,6 +864,10 @@ class NativeSession(BaseSession):
         verdict = await self._hooks.event("UserPromptExpansion", {**payload, "prompt": f"/{name} {args}".rstrip()})
         if verdict.decision == "deny":
             raise Denied(f"a hook is against /{name}: {verdict.reason}")
+
+    def say_unused(self, name: str, what: Sequence[str]) -> None:
+        if what:
+            self._warn(f"/{name}: not used here: {', '.join(what)}", "settings")
 
     async def tell_sources(self) -> None:
         """Tell hooks, once, which instructions of the project and the person the model reads."""

@@ -4,7 +4,7 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Literal, Protocol, get_args
 
@@ -80,6 +80,7 @@ class CommandedSession(detached.Starter, Protocol):
     async def move_to(self, transcript: Transcript) -> None: ...
     async def prompt(self, prompt: Prompt) -> TurnId: ...
     def read_project(self) -> None: ...
+    def say_unused(self, name: str, what: Sequence[str]) -> None: ...
     def rewind(self, turn: str, *, restore_files: bool = True) -> list[str]: ...
     def system(self) -> str: ...
 
@@ -881,7 +882,8 @@ async def _start_turn(session: CommandedSession, name: str, args: str) -> Comman
     found = project.commands(cwd, instructions).get(name)
     if found is not None:
         await session.expanding(name, args, "projectSettings")
-        text = found.expand(args)
+        session.say_unused(name, found.unused)
+        text = project.expand(found.template, args)
     else:
         skill = next(
             (skill for skill in project.skills(cwd, instructions) if skill.name == name and skill.by_person), None
@@ -889,7 +891,8 @@ async def _start_turn(session: CommandedSession, name: str, args: str) -> Comman
         if skill is None:
             return None
         await session.expanding(name, args, "skill")
-        text = project.load_skill(skill) + (f"\n\n{args}" if args.strip() else "")
+        session.say_unused(name, skill.unused)
+        text = project.expand(project.load_skill(skill), args)
     return CommandResult(message="", turn=await session.prompt(Prompt(text=text)))
 
 
@@ -899,7 +902,8 @@ async def _start_turn(session: CommandedSession, name: str, args: str) -> Comman
 def every(cwd: str, instructions: Instructions) -> list[CommandInfo]:
     """Ours, then those of the project and the person, then the skills; of two with the same name, the first."""
     ours = [CommandInfo(name=c.name, description=c.help, arguments=" | ".join(c.usage)) for c in COMMANDS.values()]
-    own = [CommandInfo(name=c.name, description=c.description) for c in project.commands(cwd, instructions).values()]
+    written = project.commands(cwd, instructions).values()
+    own = [CommandInfo(name=c.name, description=c.description, arguments=c.hint) for c in written]
     skills = [
         CommandInfo(name=s.name, description=s.description, skill=True)
         for s in project.skills(cwd, instructions)
@@ -918,7 +922,9 @@ async def _help(session: CommandedSession, args: str) -> CommandResult:
     if name in COMMANDS:
         return reply(f"{COMMANDS[name].help}\n{_usage(COMMANDS[name])}")
     if name in own:
-        return reply(f"{own[name].description}\nusage: /{name} [ARGUMENTS]\nfrom {own[name].path}")
+        return reply(
+            f"{own[name].description}\nusage: /{name} {own[name].hint or '[ARGUMENTS]'}\nfrom {own[name].path}"
+        )
     if name:
         return reply(f"there is no command /{name}; /help lists them", ok=False)
     parts = [columns([(f"/{name}", command.help) for name, command in COMMANDS.items()])]

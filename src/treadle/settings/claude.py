@@ -138,6 +138,68 @@ class ClaudeSettings(msgspec.Struct, frozen=True, kw_only=True):
         return {name: value for name, value in found.items() if value is not None and value not in ({}, [])}
 
 
+class ClaudeVariables(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of Claude Code's environment variables that means the same here."""
+
+    model: str | None = None
+    weak_model: str | None = None
+    subagent_model: str | None = None
+    output_tokens: int | None = None
+    tries: int | None = None
+    bash_seconds: float | None = None
+    unused: tuple[str, ...] = ()
+    """Variables that are set and not used here."""
+
+    @classmethod
+    def read(cls, environ: Mapping[str, str]) -> "ClaudeVariables":
+        """A number that cannot be read is not used."""
+        numbers = {name: int(environ[name]) for name in _NUMBERS if environ.get(name, "").strip().isdecimal()}
+        wrong = [name for name in _NUMBERS if environ.get(name, "").strip() and name not in numbers]
+        retries, bash = numbers.get("CLAUDE_CODE_MAX_RETRIES"), numbers.get("BASH_DEFAULT_TIMEOUT_MS")
+        return cls(
+            model=environ.get("ANTHROPIC_MODEL") or None,
+            weak_model=environ.get("ANTHROPIC_SMALL_FAST_MODEL") or None,
+            subagent_model=environ.get("CLAUDE_CODE_SUBAGENT_MODEL") or None,
+            output_tokens=numbers.get("CLAUDE_CODE_MAX_OUTPUT_TOKENS") or None,
+            tries=None if retries is None else retries + 1,
+            bash_seconds=bash / 1000 if bash else None,
+            unused=tuple([*wrong, *(name for name in _UNUSED_VARIABLES if environ.get(name))]),
+        )
+
+
+_NUMBERS = (
+    "CLAUDE_CODE_MAX_OUTPUT_TOKENS",
+    "CLAUDE_CODE_MAX_RETRIES",
+    "BASH_DEFAULT_TIMEOUT_MS",
+    "MAX_THINKING_TOKENS",
+)
+_UNUSED_VARIABLES = (
+    *("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY", "CLAUDE_CODE_OAUTH_TOKEN"),
+    *(
+        "ANTHROPIC_BETAS",
+        "CLAUDE_CODE_EXTRA_BODY",
+        "API_TIMEOUT_MS",
+        "DISABLE_PROMPT_CACHING",
+        "BASH_MAX_OUTPUT_LENGTH",
+    ),
+    *("CLAUDE_CODE_SHELL", "CLAUDE_CODE_SHELL_PREFIX", "MAX_MCP_OUTPUT_TOKENS", "MCP_TIMEOUT", "MCP_TOOL_TIMEOUT"),
+    *("CLAUDE_CODE_EFFORT_LEVEL", "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE", "CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS"),
+    *("BASH_MAX_TIMEOUT_MS", "CLAUDE_CODE_DISABLE_1M_CONTEXT", "CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR"),
+)
+_FOR_ITSELF = re.compile(
+    r"ANTHROPIC_|CLAUDE_CODE_|BASH_\w+_MS|MAX_THINKING_TOKENS|DISABLE_PROMPT_CACHING|API_TIMEOUT_MS"
+)
+"""Variables that Claude Code reads itself: in `env` of its settings, too."""
+
+
+def own_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """What `env` of the user's and the machine's files sets for Claude Code itself. A project's may not: it could send
+    the user's key elsewhere."""
+    files = (own_file(environ), managed_file())
+    found = {name: value for file in files if file is not None for name, value in file.settings.env.items()}
+    return {name: value for name, value in found.items() if _FOR_ITSELF.match(name)}
+
+
 class ClaudeFile(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     project: str | None
@@ -182,8 +244,10 @@ def _file(path: str, project: str | None) -> ClaudeFile | None:
     except msgspec.DecodeError as error:
         hint = "correct it; or leave it out, with what it forbids: --setting-sources project,local"
         raise ConfigError(f"{path} is not valid JSON: {error}", hint=None if project else hint) from None
-    base = project or os.path.dirname(path)
-    return ClaudeFile(path=path, project=project, settings=parse(table, path, base))
+    settings = parse(table, path, project or os.path.dirname(path))
+    if project is not None and (of_itself := [f"env.{name}" for name in settings.env if _FOR_ITSELF.match(name)]):
+        settings = msgspec.structs.replace(settings, unused=(*settings.unused, *of_itself))
+    return ClaudeFile(path=path, project=project, settings=settings)
 
 
 _OWN_MODEL = re.compile(r"(opus|sonnet|haiku)(\[1m\])?|claude-[\w.-]+")

@@ -318,6 +318,8 @@ class _Theirs(msgspec.Struct, kw_only=True):
     files: list[str]
     warnings: list[str]
     ignored: list[str]
+    model: str | None = None
+    """The model that Claude Code's variables name, which goes before those of its files."""
     missed: list[str] = []
     unreachable: list[str] = []
 
@@ -325,7 +327,7 @@ class _Theirs(msgspec.Struct, kw_only=True):
 def _reaches(environ: Mapping[str, str]) -> bool:
     if environ.get("TREADLE_BASE_URL"):  # then every model is asked for there
         return False
-    return bool(environ.get("ANTHROPIC_API_KEY") or environ.get("ANTHROPIC_BASE_URL"))
+    return any(environ.get(f"ANTHROPIC_{name}") for name in ("API_KEY", "AUTH_TOKEN", "BASE_URL"))
 
 
 def _over(merged: dict[str, Any], table: dict[str, Any], where: str) -> dict[str, Any]:
@@ -341,6 +343,9 @@ def _own(environ: Mapping[str, str], sources: tuple[str, ...] | None, theirs: _T
     user = config_file()
     table = read_file(user, theirs.warnings) if os.path.exists(user) else None
     theirs.reaches = theirs.reaches and not (table or {}).get("models", {}).get("base_url")
+    if theirs.reaches and (named := claude.ClaudeVariables.read(environ).model) and claude.reachable(named):
+        theirs.model = named
+        merged = _over(merged, {"model": named}, "ANTHROPIC_MODEL")
     if used and (file := claude.own_file(environ)) is not None:
         merged = _with_claude(merged, file, True, theirs)
     if table is None:
@@ -369,9 +374,9 @@ def _with_claude(merged: dict[str, Any], file: ClaudeFile, trusted: bool, theirs
         return _over(merged, _narrowed(merged, table, file.path, theirs.ignored), file.path)
     theirs.warnings += file.settings.not_run
     theirs.missed += file.settings.missed
-    if (model := file.settings.model) and not (theirs.reaches and claude.reachable(model)):
+    if (model := file.settings.model) and (theirs.model or not (theirs.reaches and claude.reachable(model))):
         del table["model"]
-        if theirs.reaches:
+        if theirs.reaches and not theirs.model:
             theirs.unreachable.append(f"{file.path}: the model {model!r} of Claude Code cannot be used here")
     return _over(merged, table, file.path)
 

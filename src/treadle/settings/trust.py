@@ -66,9 +66,7 @@ def foreign_owner(directory: str) -> str | None:
     if is_trusted(directory):
         return None
     *_, top = up_to_top(directory)
-    mine = {os.geteuid()}
-    if os.geteuid() == 0 and os.environ.get("SUDO_UID", "").isdecimal():
-        mine.add(int(os.environ["SUDO_UID"]))
+    mine = _mine()
     for place in (top, os.path.join(top, ".git")):
         try:
             owner = os.lstat(place).st_uid
@@ -79,6 +77,21 @@ def foreign_owner(directory: str) -> str | None:
                 f"{place} belongs to user {owner}, so what this project says is not used (`treadle trust` changes that)"
             )
     return None
+
+
+def _mine() -> set[int]:
+    """The user ids that count as this person."""
+    sudo = os.environ.get("SUDO_UID", "")
+    return {os.geteuid(), *([int(sudo)] if os.geteuid() == 0 and sudo.isdecimal() else [])}
+
+
+def owned(directory: str) -> bool:
+    """Whether a directory is this person's, and not one that everybody can write to."""
+    try:
+        found = os.stat(directory)
+    except OSError:
+        return False
+    return found.st_uid in _mine() and not found.st_mode & 0o002
 
 
 def is_trusted(directory: str) -> bool:

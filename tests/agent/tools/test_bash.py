@@ -151,6 +151,11 @@ async def test_an_interrupt_stops_the_tree_before_it_is_over(workspace: Workspac
     assert command_run.exit_code is None and command_run.output == "up\n"
 
 
+@pytest.mark.slow
+async def test_a_time_that_is_too_long_in_seconds_is_meant_in_milliseconds(workspace: Workspace) -> None:
+    assert "[timed out after 3.601 s" in await workspace.run("bash", command="sleep 600", timeout=3601)
+
+
 @pytest.mark.parametrize(("grace", "says_goodbye"), [(60.0, True), (0.0, False)])
 async def test_what_is_interrupted_has_its_time_to_end_by_itself(
     workspace: Workspace, grace: float, says_goodbye: bool

@@ -112,7 +112,7 @@ def test_a_process_with_another_scheduling_policy_has_another_one(state_home: Pa
     assert found[0] == found[2] != found[1]
 
 
-@pytest.mark.parametrize(("value", "seconds"), [(None, 1800.0), ("5", 5.0), ("0", 0.0), ("-3", 0.0), ("soon", 1800.0)])
+@pytest.mark.parametrize(("value", "seconds"), [(None, 60.0), ("5", 5.0), ("0", 0.0), ("-3", 0.0), ("soon", 60.0)])
 def test_how_long_an_idle_one_is_kept(monkeypatch: pytest.MonkeyPatch, value: str | None, seconds: float) -> None:
     monkeypatch.delenv("TREADLE_WARM")
     if value is not None:

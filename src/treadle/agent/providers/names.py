@@ -60,6 +60,8 @@ VENDORS = {
     "chat": Vendor(idle=300.0),
 }
 PREFIXES = (*VENDORS, "scripted")
+WIDE = "context-1m-2025-08-07"
+"""What Anthropic's service is told where the long window of a model is wanted, `MODEL[1m]`."""
 _AS_USUAL = ("default", "inherit")
 """Names for whichever model TREADLE_MODEL or the settings have."""
 FAMILIES = {"claude-": "anthropic", r"gpt-|chatgpt-|codex-|o\d(-|$)": "openai"}
@@ -107,6 +109,9 @@ def resolve(
     if not name:
         raise NoModel("No model is configured", hint=_which(env))
     vendor, model = choose(real_name(name, env, settings), env, settings)
+    wide = vendor == "anthropic" and (name.endswith("[1m]") or model.endswith("[1m]"))
+    model = model.removesuffix("[1m]") if vendor == "anthropic" else model
+    wide = wide and (known.window(model) or 0) < 1_000_000  # newer models have that window anyway
     if vendor == "scripted":
         from treadle.agent.providers.script import ScriptedProvider, load
 
@@ -115,12 +120,18 @@ def resolve(
 
     prices = [settings.prices.get(f"{vendor}:{model}"), settings.prices.get(model), known.price(vendor, model)]
     usual = settings.thinking.get(f"{vendor}:{model}", settings.thinking.get(model))
+    if usual is None and vendor == "anthropic" and env.get("MAX_THINKING_TOKENS", "").isdecimal():
+        usual = int(env["MAX_THINKING_TOKENS"])
     thinking = Reasoning(tokens=usual) if isinstance(usual, int) else Reasoning(effort=usual)
+    service = endpoint(vendor, env, settings)
+    if wide:
+        service = msgspec.structs.replace(service, headers={**service.headers, "anthropic-beta": WIDE})
+    windows = (settings.windows.get(f"{vendor}:{model}"), settings.windows.get(model), 1_000_000 if wide else None)
     return HttpProvider(
-        msgspec.structs.replace(endpoint(vendor, env, settings), thinking=thinking),
+        msgspec.structs.replace(service, thinking=thinking),
         model,
         _format(vendor),
-        context_window=settings.windows.get(f"{vendor}:{model}") or settings.windows.get(model) or known.window(model),
+        context_window=next(filter(None, windows), None) or known.window(model),
         price=next((price for price in prices if price is not None), None),
         clock=clock,
     )
@@ -199,7 +210,10 @@ def endpoint(vendor: str, env: Mapping[str, str], settings: ModelSettings) -> En
     key = env.get("TREADLE_API_KEY") or env.get(facts.key, "") or settings.api_key
     if vendor == "chat" and not base:
         raise ConfigError("chat: models need the address of their server", hint="set TREADLE_BASE_URL")
-    if facts.key and not key and not base:
+    headers = ({"x-title": "Treadle"} if vendor == "openrouter" else {}) | settings.headers
+    if vendor == "anthropic":
+        headers |= _claude_headers(env)
+    if facts.key and not key and not base and "authorization" not in headers:
         hint = f"set {facts.key}, or TREADLE_BASE_URL for a server of your own"
         raise ConfigError(f"there is no key for {vendor}", hint=hint)
     return Endpoint(
@@ -207,11 +221,19 @@ def endpoint(vendor: str, env: Mapping[str, str], settings: ModelSettings) -> En
         base_url=_base(vendor, base) if base else facts.base_url,
         key=key.strip(),
         key_variable="TREADLE_API_KEY" if env.get("TREADLE_API_KEY") else facts.key or "TREADLE_API_KEY",
-        headers=({"x-title": "Treadle"} if vendor == "openrouter" else {}) | settings.headers,
+        headers=headers,
         idle_timeout=_idle(vendor, base, settings),
         reports_cost=facts.reports_cost,
         retry=_patience(env, settings.retry),
     )
+
+
+def _claude_headers(env: Mapping[str, str]) -> dict[str, str]:
+    """Those that Claude Code's variables ask for; ANTHROPIC_CUSTOM_HEADERS has a `Name: value` in each line."""
+    token, lines = env.get("ANTHROPIC_AUTH_TOKEN", "").strip(), env.get("ANTHROPIC_CUSTOM_HEADERS", "").splitlines()
+    given = [line.partition(":") for line in lines if line.partition(":")[0].strip()]
+    more = {name.strip().lower(): value.strip() for name, _, value in given}
+    return {**({"authorization": f"Bearer {token}"} if token else {}), **more}
 
 
 def _idle(vendor: str, base: str, settings: ModelSettings) -> float:
@@ -235,12 +257,14 @@ def key_source(vendor: str, env: Mapping[str, str], settings: ModelSettings) -> 
     """The variable that the key comes from, or `settings`; empty when there is no key."""
     if vendor not in VENDORS:
         return ""
-    variables = [name for name in ("TREADLE_API_KEY", VENDORS[vendor].key) if name and env.get(name)]
+    names = ["TREADLE_API_KEY", VENDORS[vendor].key, *(["ANTHROPIC_AUTH_TOKEN"] if vendor == "anthropic" else [])]
+    variables = [name for name in names if name and env.get(name)]
     return variables[0] if variables else "settings" if settings.api_key else ""
 
 
 def _configured(vendor: str, env: Mapping[str, str]) -> bool:
-    return bool(env.get(VENDORS[vendor].key) or env.get(VENDORS[vendor].base))
+    token = env.get("ANTHROPIC_AUTH_TOKEN") if vendor == "anthropic" else ""
+    return bool(token or env.get(VENDORS[vendor].key) or env.get(VENDORS[vendor].base))
 
 
 def _which(env: Mapping[str, str]) -> str:

@@ -75,8 +75,8 @@ SHOWN = 5
 class BashArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     command: Annotated[str, Meta(description="The command, as for bash -c.")]
     timeout: Annotated[
-        Annotated[float, Meta(gt=0, le=MAX_TIMEOUT)] | None,
-        Meta(description="Seconds after which it is stopped; 120 when left out."),
+        Annotated[float, Meta(gt=0, le=MAX_TIMEOUT * 1000)] | None,
+        Meta(description="Seconds after which it is stopped; 120 when left out. Above 3600 it means milliseconds."),
     ] = None
     background: Annotated[bool, Meta(description="Let it run on, for servers and watchers; returns at once.")] = False
     outside: Annotated[
@@ -109,7 +109,10 @@ class Bash:
         confinement = None if outside else context.confinement()
         if args.background:
             return await _in_background(args.command, context, confinement)
-        return await ShellRun(args.command, args.timeout or context.timeout, context, confinement).result()
+        seconds = args.timeout or context.timeout
+        if seconds > MAX_TIMEOUT:  # models are trained on tools that count in milliseconds
+            seconds /= 1000
+        return await ShellRun(args.command, seconds, context, confinement).result()
 
 
 BASH: Tool[BashArgs] = Bash()

@@ -127,7 +127,7 @@ def _die_by_signal(number: int) -> NoReturn:
     os._exit(1)
 
 
-IDLE = 1800.0
+IDLE = 60.0
 """It ends after this many seconds without a request. `TREADLE_WARM` sets another number, or 0 for no warm parent."""
 PATIENCE = 2.0
 """How many seconds a caller waits for a copy before it does the work itself."""

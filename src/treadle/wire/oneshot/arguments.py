@@ -162,7 +162,9 @@ def subagent(name: str, entry: Any) -> Subagent:
         raise ConfigError(
             f"the agent {name!r} has no prompt", hint='write {"NAME": {"description": ..., "prompt": ...}}'
         )
-    unusable = [key for key in ("mcpServers", "permissionMode", "memory", "background") if entry.get(key)]
+    unusable = [
+        key for key in ("mcpServers", "permissionMode", "memory", "background", "hooks", "isolation") if entry.get(key)
+    ]
     if unusable:
         raise ConfigError(f"the agent {name!r} asks for {', '.join(unusable)}, which subagents do not have here")
     tools = _names(entry.get("tools"))
