@@ -1,6 +1,7 @@
 """The gate of a branch: read to the letter, from that branch alone."""
 
 import os
+import subprocess
 from datetime import datetime
 from pathlib import Path
 
@@ -79,6 +80,30 @@ def test_it_is_the_targets_and_what_it_names_is_there(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="has no receipt in the git notes"):
         gate.note_of(user, "main")
     assert os.path.exists(place)
+
+
+LANDED = {
+    "squashed after other work, and reverted": "git cherry-pick WORK; git revert --no-edit HEAD",
+    "merged after other work, and reverted": "git merge -q --no-ff -m m WORK; git revert -m1 --no-edit HEAD",
+    "": "true",
+}
+
+
+@pytest.mark.parametrize("how", LANDED)
+def test_work_that_the_branch_has_had_is_not_taken_again(tmp_path: Path, how: str) -> None:
+    repository = make(tmp_path / "top")
+    base = repository.commit()
+    for name, text in (("work", "one\n"), ("other", "two\n")):
+        repository.git("checkout", "-qb", name, base)
+        Path(repository.top, f"{name}.txt").write_text(text)
+        repository.git("add", "-A")
+        repository.git("commit", "-qm", name)
+    tree = repository.git("rev-parse", "work^{tree}").strip()
+    script = LANDED[how].replace("WORK", "work")
+    who = "git config user.name x; git config user.email x;"
+    subprocess.run(["sh", "-ec", who + script], cwd=repository.top, check=True, capture_output=True)
+    facts = {"tree": tree, "base": base}
+    assert bool([*gate.used_before(around(repository.top), "other", facts)]) is bool(how)
 
 
 @pytest.mark.parametrize(

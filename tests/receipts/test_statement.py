@@ -190,7 +190,7 @@ def test_the_summary_says_whether_the_check_and_the_run_went_well(ok: int, outco
         ("https://[", None),
         ("https://example.com:x/a", None),
         ("https:///a", None),
-        ("http://example.com/a?b", "http://example.com/a"),
+        ("http://example.com/a?b", None),
         ("git://example.com/a", "git://example.com/a"),
         ("example.com:/a", "ssh://example.com/a"),
     ],
@@ -204,6 +204,7 @@ def test_a_repository_is_the_same_however_it_is_reached() -> None:
     assert same_repository("example.com/a/b", "git+https://example.com/a/b.git")
     assert not same_repository("example.com/a/b", "https://example.com/a/c")
     assert not same_repository("example.com/a/b", "https://evil.com/example.com/a/b")
+    assert not same_repository("https://example.com/?r=a", "https://example.com/?r=b")
 
 
 @pytest.mark.parametrize(

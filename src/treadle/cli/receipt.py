@@ -198,9 +198,8 @@ def _verify_chain(stored: ReceiptStore, keys: TrustedKeys | None, expect_last: s
 
 def _verify_file(path: str, name: str, keys: TrustedKeys | None, as_abp: bool) -> ReceiptCheck:
     data, made = read(path), ReceiptCheck(checked=name)
-    envelopes = _envelopes(data)
-    if envelopes:
-        _verify_envelopes(envelopes, keys, made)
+    if _envelopes(data):
+        _verify_envelopes(data, keys, made)
         return made
     try:
         found, refused, left_out = read_strictly(data, as_abp=as_abp)
@@ -271,11 +270,13 @@ def _envelopes(data: bytes) -> list[Any]:
     return found if all(isinstance(one, dict) and names & one.keys() for one in found) else []
 
 
-def _verify_envelopes(envelopes: list[Any], keys: TrustedKeys | None, made: ReceiptCheck) -> None:
-    keys = keys or _own_key()
+def _verify_envelopes(data: bytes, keys: TrustedKeys | None, made: ReceiptCheck) -> None:
+    keys, envelopes = keys or _own_key(), _envelopes(data)
     found: dict[str, dict[str, Any]] = {}
     made.add("signature")
     made.add("content")
+    for text in data.splitlines() if len(envelopes) > 1 else [data]:
+        made.add("content", *(_repeated(text) if text.strip() else ()))
     for at, wrapped in enumerate(envelopes, 1):
         try:
             statement, signed, signatures = unwrapped(wrapped)
@@ -525,9 +526,8 @@ def gate_check(commit: str, target: str, file: str | None, junit: str | None, as
     """
     user = checkouts.around(os.getcwd())
     wanted = gate.read_from(user, target)
-    envelopes = _envelopes(read(file) if file is not None else gate.note_of(user, commit))
     made = ReceiptCheck(checked=commit)
-    _verify_envelopes(envelopes, wanted.keys, made)
+    _verify_envelopes(read(file) if file is not None else gate.note_of(user, commit), wanted.keys, made)
     for name, value in expecting.known(gate.expected_of(user, wanted, target, commit)).items():
         problem = expecting.unmet(name, value, made.facts)
         made.add(name, *([problem] if problem else []))

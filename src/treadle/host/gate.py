@@ -111,6 +111,18 @@ def used_before(user: UserRepository, target: str, facts: Mapping[str, str]) -> 
         if tree is not None and of == tree:
             yield f"replayed: the target had this tree before, in {commit[:12]}"
             return
+    landed = _patch_ids(user, "log", "--first-parent", "-m", "--format=%H", f"{base}..{target}")
+    for patch in _patch_ids(user, "diff-tree", base, tree) if tree is not None else ():
+        if patch in landed:
+            yield f"replayed: the target had this change before, in {landed[patch][:12]}"
+
+
+def _patch_ids(user: UserRepository, command: str, *arguments: str) -> dict[str, str]:
+    """The commits by what they change, which has the same id whatever it was applied to."""
+    plain = ("-p", "--binary", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv")
+    patches = user.run(command, *plain, *arguments, check=False).stdout
+    words = user.run("patch-id", "--stable", stdin=patches, check=False).stdout.decode().split()
+    return dict(zip(words[::2], words[1::2], strict=False))
 
 
 def too_old(gate: ReceiptGate, finished_at: str, now: datetime | None = None) -> Iterator[str]:

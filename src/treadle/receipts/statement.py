@@ -165,7 +165,7 @@ def repository_url(url: str) -> str | None:
         host, port = parts.hostname, parts.port
     except ValueError:
         return None
-    if parts.scheme not in ("https", "http", "ssh", "git") or not host:
+    if parts.scheme not in ("https", "http", "ssh", "git") or not host or parts.query:  # it may name a repository
         return None
     return f"{parts.scheme}://{host}{f':{port}' if port else ''}{parts.path}"
 
@@ -220,7 +220,7 @@ def unwrapped(found: Any) -> tuple[dict[str, Any], bytes, list[tuple[str, str]]]
 
     Raises ValueError or MsgspecError when it is no envelope with a statement.
     """
-    if isinstance(found, dict) and isinstance(found.get("dsseEnvelope"), dict):
+    if isinstance(found, dict) and isinstance(found.get("dsseEnvelope"), dict) and "payload" not in found:
         found = found["dsseEnvelope"]  # a bundle of Sigstore
     if not isinstance(found, dict) or found.get("payloadType") != PAYLOAD:
         raise ValueError(f"it is no envelope with a payload of the type {PAYLOAD}")

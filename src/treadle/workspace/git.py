@@ -46,6 +46,7 @@ _SETTINGS = {
 _ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_REPLACE_OBJECTS": "1",  # an id stands for the object that has it
     "GIT_ALLOW_PROTOCOL": "none",  # in a partial clone git would fetch what is missing, by what the settings name
     "LC_ALL": "C.UTF-8",
 }

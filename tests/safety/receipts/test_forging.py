@@ -355,6 +355,19 @@ def a_failed_run_as_it_is(world: World) -> str:
     return world.exported(BAD)
 
 
+def a_payload_beside_a_bundle(world: World) -> str:
+    """Readers differ about which of the two counts."""
+    return world.lines(
+        *({**two, "dsseEnvelope": one} for one, two in zip(world.envelopes(), world.envelopes(BAD), strict=False))
+    )
+
+
+def a_payload_twice(world: World) -> str:
+    made = Path(world.lines(*world.envelopes()))
+    made.write_text(made.read_text().replace('"payload":', '"payload": "e30=", "payload":'))
+    return "./forged.jsonl"
+
+
 def provenance_alone(world: World) -> str:
     return world.lines(world.envelopes(GOOD)[0])
 
@@ -369,7 +382,15 @@ def predicate_of_another_type(world: World) -> str:
     [
         *(old_export, old_export_of_nothing, two_receipts, two_receipts_the_other_way, provenance_of_another),
         *(summary_of_another, signed_by_another, without_signature, with_the_keys_name, one_spoiled_of_three),
-        *(another_payload_type, a_failed_run_as_it_is, provenance_alone, predicate_of_another_type, in_the_store),
+        *(
+            a_payload_beside_a_bundle,
+            a_payload_twice,
+            another_payload_type,
+            a_failed_run_as_it_is,
+            provenance_alone,
+            predicate_of_another_type,
+            in_the_store,
+        ),
     ],
 )
 def test_no_envelopes_pass_but_those_of_the_run(world: World, forgery: Forgery) -> None:
