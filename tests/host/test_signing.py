@@ -2,12 +2,19 @@
 
 import base64
 import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from treadle.errors import ConfigError, StorageError
-from treadle.host.signing import Signer, key_path, load_signer, make_key, read_seed, verify
+from tests.conftest import need
+from tests.wire.conversations.sidecar import SAMPLE_RECEIPT
+from treadle.errors import ConfigError, NotFound, StorageError
+from treadle.host.signing import Signer, key_path, load_signer, make_key, read_seed, use_agent_key, verify
+from treadle.host.store import ReceiptStore, signature_problems
+from treadle.receipts.trace import ours
 
 
 def test_a_signature_fits_its_key_and_its_data_and_nothing_else() -> None:
@@ -97,3 +104,40 @@ def test_what_is_no_key_is_named_with_where_it_is(tmp_path: Path) -> None:
     for kind in ("env", "command"):
         with pytest.raises(StorageError):
             read_seed(kind), "without a colon it is a file"
+
+
+@pytest.fixture
+def ssh_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An agent with a key of each of two kinds; the files with their private halves are gone."""
+    need("ssh-agent")
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "agent"))
+    with subprocess.Popen(["ssh-agent", "-D", "-a", str(tmp_path / "agent")], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline(), "it listens"
+        for kind, name in (("ed25519", "me"), ("ecdsa", "other")):
+            subprocess.run(["ssh-keygen", "-qt", kind, "-N", "", "-C", name, "-f", tmp_path / kind], check=True)
+            subprocess.run(["ssh-add", "-q", tmp_path / kind], check=True)
+            (tmp_path / kind).unlink()
+        yield tmp_path / "agent"
+        process.kill()
+
+
+def test_an_agent_signs_with_a_key_that_no_file_has_and_without_it_the_receipt_says_so(ssh_agent: Path) -> None:
+    with pytest.raises(NotFound, match="0 Ed25519 keys of the ssh agent fit .*it has me"):
+        use_agent_key("other")
+    public = use_agent_key("").public_key
+    signer = load_signer()
+    assert signer is not None and signer.public_key == use_agent_key("me").public_key == public
+    assert verify(public, signer.sign(b"data"), b"data") and str(ssh_agent) in signer.reached_if
+    store = ReceiptStore(signer=signer)
+    raw = {"treadle": {"format": 2, "observed": {"workspace": {"start_tree": "t"}}}}
+    for run_id, signed in ((SAMPLE_RECEIPT.meta.run_id, True), (SAMPLE_RECEIPT.meta.work_order_id, False)):
+        meta = replace(SAMPLE_RECEIPT.meta, run_id=run_id)
+        run = store.register(run_id, None, "t", key_in_reach=False)
+        if not signed:
+            subprocess.run(["ssh-add", "-qD"], check=True, stderr=subprocess.DEVNULL)
+        done = store.add(replace(SAMPLE_RECEIPT, meta=meta, usage_raw=raw), run)
+        assert bool(ours(done)["signature"]) is signed and not signature_problems(done)
+        assert Path(store.statements_path(run_id)).exists() is signed
+    assert "the ssh agent does not sign" in ours(done)["notes"][0]["problem"]
+    with pytest.raises(StorageError, match="does not sign"):
+        store.register(run_id, None, "t", key_in_reach=False)

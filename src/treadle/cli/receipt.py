@@ -18,7 +18,7 @@ from treadle.errors import ConfigError, NotFound, StorageError
 from treadle.host import evidence, gate
 from treadle.host.backends import find_backends
 from treadle.host.conclusion import address_of, retained_runs
-from treadle.host.signing import TrustedKey, TrustedKeys, load_signer, make_key, read_seed, trusted_keys
+from treadle.host.signing import TrustedKey, TrustedKeys, load_signer, make_key, read_seed, trusted_keys, use_agent_key
 from treadle.host.store import (
     ReceiptStore,
     Wanted,
@@ -626,13 +626,16 @@ def discard(older_than: str) -> None:
     "--from",
     "origin",
     metavar="WHERE",
-    help="Use an Ed25519 key that exists: a file, env:NAME, or command:PROGRAM that prints it.",
+    help="Use an Ed25519 key that exists: a file, env:NAME, command:PROGRAM that prints it, or ssh-agent:[NAME].",
 )
 def keygen(origin: str | None) -> None:
     """Make the key with which your receipts are signed from now on. Prints its public half, to be kept elsewhere.
 
     With --from, it is taken from a file, a variable or a command, such as a secret of your CI: PEM, OpenSSH or base64.
+    With ssh-agent:, the agent keeps the key and signs with it: NAME is as `ssh-add -l` shows it.
     """
+    if origin is not None and origin.startswith("ssh-agent:"):
+        return click.echo(use_agent_key(origin.partition(":")[2]).public_key)
     click.echo(make_key(seed=read_seed(origin) if origin else None).public_key)
 
 

@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import shlex
 import threading
 import time
 import uuid
@@ -57,7 +56,7 @@ from treadle.host.job import (
     runs_directory,
 )
 from treadle.host.order import RunSupervisor
-from treadle.host.signing import RunRegistration, key_path
+from treadle.host.signing import RunRegistration
 from treadle.host.store import ReceiptStore
 from treadle.io.files import locked, read, rename, write_atomic
 from treadle.io.paths import private_dir
@@ -613,11 +612,11 @@ class HostRun:
 
     async def _register(self, workspace: Workspace, cage: Cage) -> None:
         """Register the run with the signer, which looks from inside the sandbox whether the key's file can be read."""
-        if not self._store.signs:
+        if self._store.signer is None:
             return
         walls, reach, start = cage.inside(), True, workspace.place.whole or workspace.place.before
         if walls is not None:
-            looked = await run_check(f"test -r {shlex.quote(key_path())}", workspace.root, confinement=walls)
+            looked = await run_check(self._store.signer.reached_if, workspace.root, confinement=walls)
             reach = looked.exit_code != 1
         self._registered = await asyncio.to_thread(
             self._store.register, self.run_id, self.observed.order_path, start, key_in_reach=reach

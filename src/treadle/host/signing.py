@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import base64
 import os
+import shlex
+import struct
 import tomllib
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
@@ -19,13 +21,16 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from treadle.errors import ConfigError, MissingExtra, StorageError
+from treadle.errors import ConfigError, MissingExtra, NotFound, StorageError
 from treadle.io.files import read, read_if_there, write_atomic
 from treadle.io.paths import config_file, private_dir, state_dir
 from treadle.io.process.programs import run_program
+from treadle.io.sockets import connect
 from treadle.receipts.statement import key_id
 
 COMMAND_SECONDS = 60.0
+_IN_AGENT = b"ssh-agent:"
+"""What the key's file begins with if an ssh agent has the key; its public half follows."""
 
 
 def key_path() -> str:
@@ -50,6 +55,11 @@ class Signer:
     def sign(self, data: bytes) -> str:
         return base64.b64encode(self._key.sign(data)).decode()
 
+    @property
+    def reached_if(self) -> str:
+        """A command that succeeds where a program can sign with this key, too."""
+        return f"test -r {shlex.quote(key_path())}"
+
     def register(self, run: RunRegistration) -> RunRegistration:
         """Promise to sign the receipt of this run."""
         return replace(run, value=self.sign(run.promised()))
@@ -57,6 +67,77 @@ class Signer:
     def has_registered(self, run: RunRegistration) -> bool:
         """Whether it was this key that made the promise: no other can have a run signed, also not a dead one."""
         return verify(self.public_key, run.value, run.promised())
+
+
+class AgentSigner(Signer):
+    """Signs with a key that an ssh agent has: no file has it, and only who reaches the agent's socket can sign."""
+
+    def __init__(self, public_key: str) -> None:
+        self.public_key = public_key
+
+    @property
+    def reached_if(self) -> str:
+        return f"test -e {shlex.quote(_agent_socket())}"
+
+    def sign(self, data: bytes) -> str:
+        key = _packed(b"ssh-ed25519", base64.b64decode(self.public_key))
+        reply = _ask_agent(b"\x0d" + _packed(key, data) + bytes(4))  # SSH_AGENTC_SIGN_REQUEST, without flags
+        fields = _unpacked(reply[1:]) if reply[:1] == b"\x0e" else []
+        value = base64.b64encode(_unpacked(fields[0])[-1]).decode() if fields else ""
+        if not verify(self.public_key, value, data):
+            raise StorageError("the ssh agent does not sign with the key of your receipts", hint="see ssh-add -l")
+        return value
+
+
+def _agent_socket() -> str:
+    if not (path := os.environ.get("SSH_AUTH_SOCK")):
+        raise ConfigError("SSH_AUTH_SOCK names no ssh agent", hint="it has the key of your receipts: start it")
+    return path
+
+
+def _ask_agent(message: bytes) -> bytes:
+    with connect(_agent_socket(), COMMAND_SECONDS) as agent, agent.makefile("rwb") as stream:
+        stream.write(_packed(message))
+        stream.flush()
+        size = stream.read(4)
+        reply = stream.read(struct.unpack(">I", size)[0]) if len(size) == 4 else b""
+    return reply
+
+
+def _packed(*fields: bytes) -> bytes:
+    return b"".join(struct.pack(">I", len(one)) + one for one in fields)
+
+
+def _unpacked(data: bytes) -> list[bytes]:
+    fields = []
+    while len(data) >= 4:
+        size = struct.unpack(">I", data[:4])[0]
+        fields.append(data[4 : 4 + size])
+        data = data[4 + size :]
+    return fields
+
+
+def _keys_in_agent() -> dict[str, str]:
+    """The names of the Ed25519 keys that the agent has, by their public half."""
+    reply = _ask_agent(b"\x0b")  # SSH_AGENTC_REQUEST_IDENTITIES; the reply begins with its type and a number
+    listed = _unpacked(reply[5:]) if reply[:1] == b"\x0c" else []
+    found = {}
+    for blob, name in zip(listed[::2], listed[1::2], strict=False):
+        if (fields := _unpacked(blob))[:1] == [b"ssh-ed25519"] and len(fields) == 2:
+            found[base64.b64encode(fields[1]).decode()] = name.decode("utf-8", "replace")
+    return found
+
+
+def use_agent_key(wanted: str, path: str | None = None) -> Signer:
+    """Sign from now on with the key of the ssh agent that has this name, or with its only one."""
+    known = _keys_in_agent()
+    fitting = [public for public, name in known.items() if not wanted or name == wanted]
+    if len(fitting) != 1:
+        names = ", ".join(sorted(known.values())) or "none"
+        raise NotFound(f"{len(fitting)} Ed25519 keys of the ssh agent fit", hint=f"ssh-agent:NAME; it has {names}")
+    signer = AgentSigner(fitting[0])
+    _write_key(path or key_path(), _IN_AGENT + fitting[0].encode(), signer)
+    return signer
 
 
 class RunRegistration(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,6 +168,8 @@ def load_signer(path: str | None = None) -> Signer | None:
     data = read_if_there(place)
     if data is None:
         return None
+    if data.startswith(_IN_AGENT):
+        return AgentSigner(data.removeprefix(_IN_AGENT).strip().decode())
     try:
         seed = base64.b64decode(data.strip(), validate=True)
     except ValueError as error:
@@ -98,17 +181,20 @@ def load_signer(path: str | None = None) -> Signer | None:
 
 def make_key(path: str | None = None, *, seed: bytes | None = None) -> Signer:
     """Make a new key, or keep this one. One that is there is not replaced: its receipts could no longer be verified."""
-    place = path or key_path()
     seed = os.urandom(32) if seed is None else seed
     signer = Signer(seed)
+    _write_key(path or key_path(), base64.b64encode(seed), signer)
+    return signer
+
+
+def _write_key(place: str, text: bytes, signer: Signer) -> None:
     if os.path.exists(place):
         known = load_signer(place)
         if known is not None and known.public_key == signer.public_key:
-            return known
+            return
         raise StorageError(f"there is a key at {place} already", hint="move it away first if you want another")
     private_dir(os.path.dirname(os.path.abspath(place)))
-    write_atomic(place, base64.b64encode(seed) + b"\n")
-    return signer
+    write_atomic(place, text + b"\n")
 
 
 def read_seed(origin: str) -> bytes:

@@ -38,7 +38,7 @@ from treadle.io.files import (
 )
 from treadle.io.paths import private_dir, state_dir
 from treadle.receipts.statement import envelope, statements
-from treadle.receipts.trace import ours
+from treadle.receipts.trace import ours, with_observed
 from treadle.redact import MARK, Redactor
 from treadle.wire.common.jsontext import repaired
 from treadle.wire.common.records import Record
@@ -80,13 +80,13 @@ def default_directory() -> str:
 class ReceiptStore:
     def __init__(self, directory: str | None = None, signer: Signer | None = None) -> None:
         self.directory = directory or default_directory()
-        self._signer = signer
+        self.signer = signer
         self._chain = os.path.join(self.directory, "chain.jsonl")
         self._pending = os.path.join(self.directory, "pending.json")
 
     def at(self, directory: str) -> ReceiptStore:
         """The store in another place, with the same key."""
-        return ReceiptStore(directory, self._signer)
+        return ReceiptStore(directory, self.signer)
 
     def _lock(self) -> locked:
         private_dir(self.directory)
@@ -114,17 +114,13 @@ class ReceiptStore:
         write_atomic(path, msgspec.json.format(msgspec.json.encode(tree), indent=2) + b"\n")
         return path
 
-    @property
-    def signs(self) -> bool:
-        return self._signer is not None
-
     def register(
         self, run_id: str, order_path: str | None, start_tree: str | None, *, key_in_reach: bool
     ) -> RunRegistration | None:
         """Register a run before its agent starts, so that its receipt can be signed. None when there is no key."""
-        if self._signer is None:
+        if self.signer is None:
             return None
-        return self._signer.register(
+        return self.signer.register(
             RunRegistration(
                 run_id=run_id,
                 order_sha256=sha256(order_path) if order_path is not None else None,
@@ -148,21 +144,24 @@ class ReceiptStore:
             path = self.path(receipt.meta.run_id)
             if os.path.exists(path):
                 raise StorageError(f"the run {receipt.meta.run_id} has a receipt already", hint=f"it is {path}")
-            done = self._linked(receipt, last, self._signer_for(receipt, run), run)
-            assert done.receipt_sha256 is not None
-            self._write_statements(done)
+            done, envelopes = self._signed(receipt, last, run)
+            if envelopes:
+                write_atomic(self.statements_path(receipt.meta.run_id), envelopes)
             write_atomic(self._pending, _pretty(done))
             self._append(last, done)
             rename(self._pending, path)
-            keep_of(done, self._signer if ours(done)["signature"] else None)
+            try:
+                keep_of(done, self.signer if ours(done)["signature"] else None)
+            except TreadleError:  # an ssh agent that is asked each time, and now said no
+                keep_of(done, None)
         return done
 
     def _signer_for(self, receipt: Receipt, run: RunRegistration | None) -> Signer | None:
         """The key, if it has promised to sign the receipt of this run."""
-        if self._signer is None or run is None or not self._signer.has_registered(run):
+        if self.signer is None or run is None or not self.signer.has_registered(run):
             return None
         start = (ours(receipt).get("workspace") or {}).get("start_tree")
-        return self._signer if run.run_id == receipt.meta.run_id and run.start_tree == start else None
+        return self.signer if run.run_id == receipt.meta.run_id and run.start_tree == start else None
 
     def _linked(
         self, receipt: Receipt, last: ChainLink | None, signer: Signer | None, run: RunRegistration | None
@@ -185,14 +184,19 @@ class ReceiptStore:
     def statements_path(self, run_id: str) -> str:
         return self.path(run_id).removesuffix(".json") + ".intoto.jsonl"
 
-    def _write_statements(self, receipt: Receipt) -> None:
-        signer = self._signer
-        if signer is None or not ours(receipt)["signature"]:
-            return
-        made = [envelope(one, signer.sign, signer.public_key) for one in statements(receipt).values()]
-        write_atomic(
-            self.statements_path(receipt.meta.run_id), b"".join(msgspec.json.encode(one) + b"\n" for one in made)
-        )
+    def _signed(self, receipt: Receipt, last: ChainLink | None, run: RunRegistration | None) -> tuple[Receipt, bytes]:
+        """Linked, with its statements. If the key cannot be used any more, it is stored without a signature, and says
+        why."""
+        signer = self._signer_for(receipt, run)
+        if signer is None:
+            return self._linked(receipt, last, None, None), b""
+        try:
+            done = self._linked(receipt, last, signer, run)
+            made = [envelope(one, signer.sign, signer.public_key) for one in statements(done).values()]
+        except TreadleError as error:
+            notes = [*(ours(receipt).get("notes") or []), {"where": "signature", "problem": str(error), "value": None}]
+            return self._linked(with_observed(receipt, notes=notes), last, None, None), b""
+        return done, b"".join(msgspec.json.encode(one) + b"\n" for one in made)
 
     def _append(self, last: ChainLink | None, receipt: Receipt) -> None:
         link = ChainLink(
