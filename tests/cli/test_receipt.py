@@ -109,7 +109,7 @@ FIRST = SAMPLE_RECEIPT.meta.run_id
 ASKED = {"treadle": {"order": {"agent": "codex", "task": "Fix\nthe " + "x" * 200}, "workspace": {"source": "/shop/a"}}}
 
 
-def test_a_row_is_one_line_and_each_filter_leaves_what_it_names(store: ReceiptStore) -> None:
+def test_a_row_is_one_line(store: ReceiptStore) -> None:
     third = "6" * 8 + FIRST[8:]
     store.add(
         replace(SAMPLE_RECEIPT, meta=replace(SAMPLE_RECEIPT.meta, run_id=third), outcome="failed", usage_raw=ASKED)
@@ -117,17 +117,6 @@ def test_a_row_is_one_line_and_each_filter_leaves_what_it_names(store: ReceiptSt
     first, second, last = run("list").splitlines()
     assert first == f"    1  {FIRST}  complete  {SAMPLE_RECEIPT.meta.started_at:24}  my-sidecar  "
     assert f"  {SECOND}  partial   " in second and "  my-sidecar  Fix the xxx" in last and len(last) == WIDTH
-    for words, ids in (
-        (("--agent", "code"), [third]),
-        (("--agent", "sidecar"), [FIRST, SECOND, third]),
-        (("--outcome", "failed"), [third]),
-        (("--repository", "/shop"), [third]),
-        (("--repository", "/other"), []),
-        (("--task", "FIX"), [third]),
-        (("--since", "2000-01-01"), [FIRST, SECOND, third]),
-        (("--since", "1s"), []),
-    ):
-        assert [row["run_id"] for row in json.loads(run("list", "--json", *words))] == ids, words
     assert run("list", "--store", store.directory) == run("list") != ""
 
 

@@ -6,7 +6,6 @@ import pytest
 
 from treadle.errors import ConfigError, StorageError
 from treadle.host.signing import Signer, TrustedKeys, default_path, trusted_keys
-from treadle.receipts.statement import key_id
 
 ONE, OTHER = Signer(b"1" * 32), Signer(b"2" * 32)
 T = "2026-06-01T00:00:00Z"
@@ -48,16 +47,6 @@ def test_a_key_is_good_for_a_time(tmp_path: Path, text: str, good: bool) -> None
         keys = trusted_keys(path=written(tmp_path / "keys", who + text.replace("ONE", ONE.public_key)))
         assert keys is not None
         assert keys.problem(ONE.public_key, T) == (None if good else f"the key of {called} was not good at {T}")
-
-
-def test_a_signature_in_an_envelope_has_its_signer(tmp_path: Path) -> None:
-    keys = trusted_keys(ONE.public_key)
-    assert keys is not None
-    signed = (key_id(ONE.public_key), ONE.sign(b"data"))
-    found = keys.signer(b"data", [("x", "y"), signed])
-    assert found is not None and found.public == ONE.public_key
-    assert keys.signer(b"other", [signed]) is None
-    assert keys.signer(b"data", [(key_id(OTHER.public_key), OTHER.sign(b"data"))]) is None
 
 
 def test_the_persons_own_file_counts_if_it_is_there(state_home: Path) -> None:

@@ -141,7 +141,6 @@ class Receipts:
     normal_time = staticmethod(receipts.normal_time)
     normal_uuid = staticmethod(receipts.normal_uuid)
     float_text = staticmethod(receipts.float_text)
-    inexact_float = staticmethod(repair.inexact_float)
     whole = msgspec.to_builtins(SAMPLE_RECEIPT)
 
     def mended(self, changes: dict[str, Any]) -> list[Any]:

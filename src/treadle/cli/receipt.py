@@ -3,6 +3,7 @@
 import base64
 import os
 import sys
+import time
 import tomllib
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import msgspec
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.host import WIDTH, show_receipt
 from treadle.cli.render import one_line, printable
+from treadle.cli.terminal import duration
 from treadle.errors import ConfigError, NotFound, StorageError
 from treadle.host import evidence, gate
 from treadle.host.backends import find_backends
@@ -21,8 +23,6 @@ from treadle.host.conclusion import address_of, retained_runs
 from treadle.host.signing import TrustedKey, TrustedKeys, load_signer, make_key, read_seed, trusted_keys, use_agent_key
 from treadle.host.store import (
     ReceiptStore,
-    Wanted,
-    moment,
     read_strictly,
     row_of,
     signature_of,
@@ -102,7 +102,6 @@ class ReceiptCheck(msgspec.Struct, kw_only=True):
 @click.option("--expect", multiple=True, metavar="NAME=VALUE,...", help="What the receipt must state. Again for more.")
 @click.option("--policy", metavar="FILE", help="The same, as a TOML file: confined = true.")
 @click.option("--junit", metavar="FILE", help="Also write a report there that CI systems show.")
-@click.option("--as-abp", is_flag=True, help="Read decimals as the first implementation does: see the reference.")
 @store_option
 @json_option
 def verify(
@@ -114,7 +113,6 @@ def verify(
     expect: tuple[str, ...],
     policy: str | None,
     junit: str | None,
-    as_abp: bool,
     store: str | None,
     as_json: bool,
 ) -> None:
@@ -143,7 +141,7 @@ def verify(
     if file is None:
         made = _verify_chain(stored, keys, expect_last)
     else:
-        made = _verify_file(find_path(file, stored), file, keys, as_abp)
+        made = _verify_file(find_path(file, stored), file, keys)
         for name, value in wanted.items():
             problem = expecting.unmet(name, value, made.facts)
             made.add(name, *([problem] if problem else []))
@@ -196,13 +194,13 @@ def _verify_chain(stored: ReceiptStore, keys: TrustedKeys | None, expect_last: s
     return made
 
 
-def _verify_file(path: str, name: str, keys: TrustedKeys | None, as_abp: bool) -> ReceiptCheck:
+def _verify_file(path: str, name: str, keys: TrustedKeys | None) -> ReceiptCheck:
     data, made = read(path), ReceiptCheck(checked=name)
     if _envelopes(data):
         _verify_envelopes(data, keys, made)
         return made
     try:
-        found, refused, left_out = read_strictly(data, as_abp=as_abp)
+        found, refused, left_out = read_strictly(data)
     except (ValueError, msgspec.MsgspecError) as error:
         raise ConfigError(f"{path} is not a receipt: {error}") from error
     made.notes += left_out
@@ -394,32 +392,12 @@ def parsed(data: bytes, where: str) -> Receipt:
 
 
 @receipt.command("list")
-@click.option("--agent", metavar="TEXT", help="Only of agents and backends whose name holds this.")
-@click.option("--outcome", type=click.Choice(["complete", "partial", "failed"]), help="Only those that ended so.")
-@click.option("--since", metavar="WHEN", help="Only newer ones: 90m, 12h, 7d, or a date such as 2026-01-31.")
-@click.option("--repository", metavar="DIR", help="Only of runs on this directory or something in it.")
-@click.option("--task", metavar="TEXT", help="Only those whose task holds this, in upper or lower case.")
 @store_option
 @json_option
-def list_receipts(
-    agent: str | None,
-    outcome: str | None,
-    since: str | None,
-    repository: str | None,
-    task: str | None,
-    store: str | None,
-    as_json: bool,
-) -> None:
+def list_receipts(store: str | None, as_json: bool) -> None:
     """List receipts, the oldest first."""
     stored = open_store(store)
-    wanted = Wanted(
-        agent=agent,
-        outcome=outcome,
-        since=moment(since) if since else None,
-        repository=os.path.realpath(repository) if repository else None,
-        task=task,
-    )
-    rows = [row for row in (row_of(stored, link) for link in stored.links()) if wanted.fits(row)]
+    rows = [row_of(stored, link) for link in stored.links()]
     if as_json:
         show_json(rows)
         return
@@ -436,7 +414,7 @@ def show(file: str, store: str | None, as_json: bool) -> None:
     """Show a receipt, and whether it is what was signed. Exits with 1 when it is not."""
     stored = open_store(store)
     found, path = _read(file, stored), find_path(file, stored)
-    made = _verify_file(path, file, trusted_keys() or _own_key(), as_abp=False)
+    made = _verify_file(path, file, trusted_keys() or _own_key())
     if as_json:
         click.echo(receipts.encode(found))
     else:
@@ -608,11 +586,11 @@ def _signed_envelopes(name: str, stored: ReceiptStore, found: Receipt) -> dict[s
 
 
 @receipt.command("discard")
-@click.option("--older-than", required=True, metavar="WHEN", help="90m, 12h, 30d, or a date such as 2026-01-31.")
+@click.option("--older-than", required=True, metavar="AGE", help="Such as 90m, 12h or 30d.")
 def discard(older_than: str) -> None:
     """Throw away what is kept of old runs: workspaces, patches, artifacts, records of evidence. The receipts stay, as
     their chain must."""
-    before = moment(older_than)
+    before = time.time() - duration(older_than)
     for run in retained_runs().values():
         if os.stat(run.directory).st_mtime < before:
             run.discard()

@@ -16,13 +16,12 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from treadle.errors import ConfigError, NotFound, StorageError, TreadleError
+from treadle.errors import NotFound, StorageError, TreadleError
 from treadle.host.evidence import keep_of
 from treadle.host.signing import RunRegistration, Signer, TrustedKeys, verify
 from treadle.io.files import (
@@ -410,10 +409,10 @@ class ReadReceipt(NamedTuple):
     """What the contract does not know, in a receipt that is not signed; the contract has readers leave it out."""
 
 
-def read_strictly(data: bytes, *, as_abp: bool = False) -> ReadReceipt:
+def read_strictly(data: bytes) -> ReadReceipt:
     """A receipt to be verified: nothing is put right. Raises ValueError for what is no receipt."""
     notes: list[Deviation] = []
-    found = receipts.normal(read_receipt(data, notes, as_abp=as_abp))
+    found = receipts.normal(read_receipt(data, notes))
     if signature_of(found) is None:
         unknown = [note for note in notes if note.problem == "not in the contract"]
         return ReadReceipt(found, [str(note) for note in notes if note not in unknown], [*map(str, unknown)])
@@ -453,10 +452,7 @@ def _pretty(receipt: Receipt) -> bytes:
     return msgspec.json.format(receipts.encode(receipt), indent=2) + b"\n"
 
 
-# Receipts as rows of a list, and the filter that selects them.
-
-_SPAN = re.compile(r"(\d+)\s*([smhdw])")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+# Receipts as rows of a list.
 
 
 class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -498,46 +494,3 @@ def row_of(store: ReceiptStore, link: ChainLink) -> ListedRun:
         task=order.get("task"),
         source=place.get("source"),
     )
-
-
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a receipt must match to be listed. A field that is None matches everything."""
-
-    agent: str | None = None
-    outcome: str | None = None
-    since: float | None = None
-    repository: str | None = None
-    task: str | None = None
-
-    def fits(self, row: ListedRun) -> bool:
-        if self.agent is not None and self.agent.lower() not in f"{row.backend} {row.agent or ''}".lower():
-            return False
-        if self.outcome is not None and row.outcome != self.outcome:
-            return False
-        if self.since is not None and not _is_after(row.started_at, self.since):
-            return False
-        if self.repository is not None and not _is_in(row.source, self.repository):
-            return False
-        return self.task is None or self.task.lower() in (row.task or "").lower()
-
-
-def _is_in(place: str | None, directory: str) -> bool:
-    return place is not None and f"{place}/".startswith(f"{directory.rstrip('/')}/")
-
-
-def _is_after(started_at: str, since: float) -> bool:
-    try:
-        return datetime.fromisoformat(started_at).timestamp() >= since
-    except ValueError:
-        return False
-
-
-def moment(text: str, now: float | None = None) -> float:
-    """`12h` means twelve hours ago; a date, or a date and time, is that moment, in UTC unless it says otherwise."""
-    if found := _SPAN.fullmatch(text.strip()):
-        return (time.time() if now is None else now) - int(found[1]) * _SECONDS[found[2]]
-    try:
-        at = datetime.fromisoformat(text.strip())
-    except ValueError as error:
-        raise ConfigError(f"{text!r} is no time", hint="such as 90m, 12h, 7d, or 2026-01-31") from error
-    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
