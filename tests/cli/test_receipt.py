@@ -63,17 +63,6 @@ def test_what_is_no_receipt_is_not_shown_as_one(store: ReceiptStore, tmp_path: P
     )
 
 
-def test_the_chain_is_repaired_and_what_was_done_is_said(store: ReceiptStore) -> None:
-    chain = Path(store.directory) / "chain.jsonl"
-    chain.write_bytes(chain.read_bytes() + b'{"torn')
-    assert "torn" in treadle("receipt", "verify", "--chain").stdout
-    assert "cut off 6 bytes" in treadle("receipt", "repair").stdout
-    assert (
-        treadle("receipt", "verify", "--chain").returncode == 0
-        and "nothing to repair" in treadle("receipt", "repair").stdout
-    )
-
-
 def test_a_key_that_exists_is_used(tmp_path: Path) -> None:
     seed = base64.b64encode(b"7" * 32).decode()
     (tmp_path / "key").write_text(seed)

@@ -278,44 +278,6 @@ def test_a_writer_that_is_killed_leaves_a_chain_that_can_be_continued(store: Rec
     assert store.check() == []
 
 
-def test_a_torn_last_line_is_found_and_repaired_and_what_was_done_is_said(store: ReceiptStore) -> None:
-    fill(store, 2)
-    chain = Path(store.directory) / "chain.jsonl"
-    whole = chain.read_bytes()
-    chain.write_bytes(whole + b'{"format":1,"sequ')
-    assert kinds(store) == {("torn", None)}
-    (said,) = store.repair()
-    assert "cut off 17 bytes" in said and chain.read_bytes() == whole
-    assert store.repair() == [] and store.check() == []
-
-
-def test_a_receipt_whose_line_was_lost_is_linked_again(store: ReceiptStore) -> None:
-    ids = fill(store, 3)
-    chain = Path(store.directory) / "chain.jsonl"
-    first, *rest = chain.read_bytes().splitlines(keepends=True)
-    chain.write_bytes(first + rest[0][:40])
-    said = store.repair()
-    assert len(said) == 3 and ids[1] in said[1] and ids[2] in said[2]
-    assert store.check() == [] and len(store) == 3
-
-
-def test_a_receipt_that_was_being_added_is_finished_by_the_repair(store: ReceiptStore) -> None:
-    (run_id,) = fill(store, 1)
-    os.rename(store.path(run_id), Path(store.directory) / "pending.json")
-    (Path(store.directory) / "chain.jsonl").write_bytes(b"")
-    (said,) = store.repair()
-    assert run_id in said and store.check() == [] and store.has(run_id)
-
-
-def test_a_repair_touches_nothing_that_was_tampered_with(store: ReceiptStore) -> None:
-    fill(store, 3)
-    chain = Path(store.directory) / "chain.jsonl"
-    one, two, three = chain.read_bytes().splitlines(keepends=True)
-    chain.write_bytes(one + b"garbage\n" + three)
-    assert store.repair() == [] and chain.read_bytes() == one + b"garbage\n" + three
-    assert kinds(store)
-
-
 def test_an_order_is_kept_without_its_secrets(store: ReceiptStore) -> None:
     order = replace(SAMPLE_ORDER, task="use hunter2hunter2", config=replace(SAMPLE_ORDER.config, env={"A": "plain"}))
     kept = json.loads(Path(store.keep_order(order, Redactor(["hunter2hunter2"]))).read_text())

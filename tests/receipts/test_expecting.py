@@ -202,7 +202,16 @@ def test_what_an_earlier_attempt_changed_is_not_in_the_receipt_of_the_next() -> 
             "differences=0",
             "differences=few",
         ),
-        *("agent=", "agent=a||b", "model=a| b", "unchanged=", "unchanged=a|", "repo= x", "check= make"),
+        *(
+            "agent=",
+            "agent=a||b",
+            "model=a| b",
+            "unchanged=",
+            "unchanged=a|",
+            "unchanged=[z-a]",
+            "repo= x",
+            "check= make",
+        ),
         *(
             " verified=yes",
             "verified =yes",

@@ -519,19 +519,6 @@ def gate_check(commit: str, target: str, file: str | None, junit: str | None, as
     sys.exit(made.exit_code)
 
 
-@receipt.command("repair")
-@store_option
-@json_option
-def repair(store: str | None, as_json: bool) -> None:
-    """Put right what a crash has left of the chain, and say what was done. Receipts are not changed."""
-    done = open_store(store).repair()
-    if as_json:
-        show_json(done)
-        return
-    for line in done or ["there was nothing to repair"]:
-        click.echo(printable(line))
-
-
 @receipt.command("export")
 @click.argument("file")
 @click.option("--only", type=click.Choice(list(STATEMENTS)), help="Only this one of the statements.")

@@ -217,68 +217,6 @@ class ReceiptStore:
         rename(self._pending, self.path(receipt.meta.run_id))
         return self._finish_pending()
 
-    def repair(self) -> list[str]:
-        """Repair what a crash may have left, and say in words what was done. Signs of tampering are left as they
-        are: only what follows the last good link is touched.
-        """
-        done = []
-        with self._lock():
-            done += self._cut_tail()
-            if os.path.exists(self._pending):
-                run_id = self._read(self._pending).meta.run_id
-                self._finish_pending()
-                done.append(f"finished the receipt {run_id}, which was being added")
-            if not all(map(self._is_link, iter_lines(self._chain))):
-                return done  # a good line follows a bad one: no crash does that
-            while (lost := self._lost(self._last())) is not None:
-                self._append(self._last(), lost)
-                done.append(f"linked the receipt {lost.meta.run_id} again, whose line was lost")
-        return done
-
-    def _cut_tail(self) -> list[str]:
-        """Remove what follows the last readable line, unless another good line follows."""
-        try:
-            with opened(self._chain) as file:
-                data = file.read()
-        except FileNotFoundError:
-            return []
-        good = 0
-        for line in data.splitlines(keepends=True):
-            if not line.endswith(b"\n"):
-                break
-            try:
-                self._link(line[:-1])
-            except StorageError:
-                break
-            good += len(line)
-        rest = data[good:]
-        if not rest or any(self._is_link(line) for line in rest.split(b"\n")[:-1]):
-            return []
-        with changing(self._chain) as file:
-            file.truncate(good)
-            os.fsync(file.fileno())
-        return [f"cut off {len(rest)} bytes of a torn line at the end of {self._chain}"]
-
-    def _is_link(self, line: bytes) -> bool:
-        try:
-            self._link(line)
-        except StorageError:
-            return False
-        return True
-
-    def _lost(self, last: ChainLink | None) -> Receipt | None:
-        """A receipt that, by its own valid hash, comes next in the chain."""
-        place = {"sequence": last.sequence + 1 if last else 1, "previous_sha256": last.sha256 if last else None}
-        listed = {link.run_id for link in self.links()}
-        for problem in self._unlisted(listed):
-            try:
-                found = receipts.normal(self.get(str(problem.run_id)))
-            except (StorageError, ValueError):
-                continue
-            if _chain_of(found) == place and found.receipt_sha256 == receipts.receipt_hash(found):
-                return found
-        return None
-
     def __len__(self) -> int:
         return sum(1 for _ in iter_lines(self._chain))
 
@@ -336,7 +274,7 @@ class ReceiptStore:
             problems += found
             links.append(link)
         if lines.torn:
-            text = f"the last line is torn after {len(lines.torn)} bytes; treadle receipt repair cuts it off"
+            text = f"the last line is torn after {len(lines.torn)} bytes; the next run cuts it off"
             problems.append(Problem(kind="torn", run_id=None, message=text))
         last = links[-1].sha256 if links else None
         if expect_last is not None and last != expect_last:

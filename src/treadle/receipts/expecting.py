@@ -147,7 +147,8 @@ def _check_words(name: str, value: str) -> None:
         if name in _FORMS and not re.fullmatch(_FORMS[name], word):
             raise ConfigError(f"{name} is never {word!r}", hint=f"it has the form {_FORMS[name]}")
         if name == "unchanged":
-            patterns.parse(word)
+            if not patterns.parse(word).paths:
+                raise ConfigError(f"{name}: {word!r} matches no file, whatever its name")
 
 
 def unmet(name: str, wanted: str, stated: Mapping[str, str]) -> str | None:
