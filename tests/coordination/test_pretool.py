@@ -37,6 +37,11 @@ def ask(
         ("copilot", "Write", {"path": "src/a/b.ts"}),
         ("opencode", "edit", {"filePath": "src/a/b.ts"}),
         ("cursor", "Write", {"file_path": "src/a/b.ts"}),
+        ("claude", "mcp__memory-bank__write_file", {"path": "src/a/b.ts"}),
+        ("claude", "mcp__ide__multi_edit", {"edits": [{"path": "src/a/b.ts", "text": "x"}]}),
+        ("claude", "mcp__ide__push", {"files": [{"path": "src/a/b.ts"}]}),
+        ("claude", "mcp__ide__reformat", {"pathInProject": "src/a/b.ts"}),
+        ("gemini", "run_shell_command", {"command": "echo x > b.ts", "dir_path": "src/a"}),
     ],
 )
 def test_a_write_to_what_another_holds_is_refused_with_the_reason(
@@ -59,9 +64,22 @@ def test_anything_else_goes_on_without_a_word(project: Path, claims: Claims) -> 
         ("Read", {"file_path": "src/a/b.ts"}),
         ("Bash", {"command": "cat src/a/b.ts"}),
         ("Write", {"file_path": "/tmp/elsewhere"}),
+        ("mcp__ide__get_symbols", {"path": "src/a/b.ts"}),
+        ("mcp__heimdall-ledger__raise_conflict_pr", {"id": "c", "surfaces": ["src/a/b.ts"]}),
         ("Nonsense", {}),
     ):
         assert ask(project, "claude", tool, arguments) is None
+
+
+@pytest.mark.parametrize("path", [".git/hooks/pre-commit", ".git/heimdall/ledger/claims/x.json", "STATE/claims/x"])
+def test_git_s_own_files_and_the_record_are_not_an_agent_s_while_another_holds_something(
+    project: Path, claims: Claims, path: str
+) -> None:
+    path = path.replace("STATE", os.environ["TREADLE_HOME"])
+    assert ask(project, "gemini", "write_file", {"file_path": path}) is not None
+    assert ask(project, "gemini", "run_shell_command", {"command": f"rm {path}"}) is not None
+    claims.release(BOB)
+    assert ask(project, "gemini", "run_shell_command", {"command": f"rm {path}"}) is None
 
 
 def test_where_nobody_claims_nothing_is_written(project: Path) -> None:
@@ -163,7 +181,14 @@ def test_the_file_tools_of_mcp_servers_are_bound_too(
             "",
             ["/x", "/w/a"],
         ),
-        ({"cwd": "/w", "tool_name": "update_issue", "tool_input": {"path": "x"}}, "/w", "", "update_issue", "", []),
+        (
+            {"cwd": "/w", "tool_name": "update_issue", "tool_input": {"path": "x"}},
+            "/w",
+            "",
+            "update_issue",
+            "",
+            ["/w/x"],
+        ),
         ({"cwd": "/w", "tool_name": "Write", "tool_input": {"command": "ls"}}, "/w", "", "Write", "ls", []),
         ({"workspace_roots": [], "tool_input": 3}, None, "", "", "", []),
     ],

@@ -173,3 +173,14 @@ def test_after_many_files_a_glob_gets_the_benefit_of_the_doubt(tmp_path: Path, m
     assert matches_any(Surface("*.md"), str(tmp_path))
     assert list(literal_starts("src/a*/b")) == ["src"] and list(literal_starts("../x")) == []
     assert sorted(literal_starts("{a,b}/c/*")) == ["a/c", "b/c"] and list(literal_starts("**")) == [""]
+
+
+def test_a_name_that_exists_is_that_name_and_accents_are_one_however_they_are_written(tmp_path: Path) -> None:
+    page = tmp_path / "app" / "[id]" / "page.tsx"
+    page.parent.mkdir(parents=True)
+    page.touch()
+    for text in ("app/[id]/page.tsx", "app/[id]/**", "app/[id]", "app/[id]/*.tsx"):
+        held = Surface(text, str(tmp_path))
+        assert held.overlaps(Surface.of("app/[id]/page.tsx")), text
+        assert not held.overlaps(Surface.of("app/i/page.tsx")), text
+    assert Surface("cafe\u0301.md").overlaps(Surface.of("caf\u00e9.md"))

@@ -6,7 +6,7 @@ import pytest
 
 from tests.agent.checkouts import git
 from tests.io.sandbox.rooms import sh
-from tests.safety.corpora import ALIAS, CLAIM_WAYS, claim_way
+from tests.safety.corpora import ALIAS, CLAIM_WAYS, claim_way, everyday
 from treadle.coordination.changes import CommandJudge
 from treadle.coordination.claims import Claims
 from treadle.coordination.guard import Guarded
@@ -43,7 +43,7 @@ def changed(top: Path) -> list[str]:
     return [
         claim_way(n)
         for n, file in files.items()
-        if not file.is_file() or file.is_symlink() or file.read_text() != "theirs\n"
+        if not file.is_file() or file.is_symlink() or file.read_bytes() != b"theirs\n"
     ]
 
 
@@ -57,9 +57,24 @@ def test_each_way_is_refused_or_in_doubt_before_it_runs(top: Path) -> None:
         unseen += bool(judge.unseen and not judge.overlaps)
         through += [] if judge.overlaps or judge.unseen else [claim_way(number)]
     assert through == []
-    assert (len(CLAIM_WAYS), refused, unseen) == (106, 74, 32), (
+    assert (len(CLAIM_WAYS), refused, unseen) == (121, 76, 45), (
         "then docs/reference/claims-bind.md says something else too"
     )
+
+
+def test_a_day_s_work_is_not_disturbed(top: Path) -> None:
+    claims = Claims(Planning(project=str(top)), str(top))
+
+    def asked() -> list[str]:
+        judges = [(command, CommandJudge(claims, ANN, str(top))) for command in everyday()[:150]]
+        for command, judge in judges:
+            judge.judge(command)
+        return [command for command, judge in judges if judge.overlaps or judge.unseen]
+
+    claims.release(BOB)
+    assert asked() == []
+    claims.claim(BOB, ["held/h7"], "T-1")
+    assert len(asked()) <= 2, asked()
 
 
 @pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")

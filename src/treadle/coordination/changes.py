@@ -168,7 +168,8 @@ class CommandJudge:
         self._cwd = cwd
         self._staged = staged
         self._added: list[str] = []
-        self._others = False
+        self.others = False
+        """Whether another holds anything."""
         self.written: list[str] = []
         """The files that it names to be written, absolute."""
         self.overlaps: list[Overlap] = []
@@ -176,8 +177,8 @@ class CommandJudge:
         """Why not all that it would change can be seen; empty when it can, or when no one else holds anything."""
 
     def judge(self, command: str) -> None:
-        self._others = any(claim.haid not in self._own for claim in self._claims.active())
-        if command and (self._others or self._claims.leases.are_on()):
+        self.others = any(claim.haid not in self._own for claim in self._claims.active())
+        if command and (self.others or self._claims.leases.are_on()):
             self._judge(command, 0)
 
     def _judge(self, command: str, depth: int) -> None:
@@ -187,8 +188,10 @@ class CommandJudge:
         targets = list(_targets(found, self._cwd))
         self.written += [path for path, glob in targets if not glob and not os.path.isdir(path)]
         surfaces = [one for target in targets for one in self._claims.surfaces_at(*target)]
+        if self.others and any(self._claims.planning.is_ours(path) for path, _ in targets):
+            self._doubt("that it leaves git's own files and the record of claims alone")
         self._meet(self._claims.leases.overlaps(self._own, surfaces, self._process))
-        if not self._others:
+        if not self.others:
             return
         self._meet(self._claims.held_by_others(self._own, surfaces))
         self._doubt(found.unseen)

@@ -226,6 +226,11 @@ class Planning:
         """Where live state is that no agent has to read or write; among the rest where files are the authority."""
         return os.path.join(self.live if self.live == self.root else _own_place(self.live), *names)
 
+    def is_ours(self, path: str) -> bool:
+        """Whether it lies among git's own files of this repository, or in our state directory."""
+        places = (os.path.dirname(os.path.realpath(self.live)), os.path.realpath(state_dir()))
+        return self.live != self.root and os.path.realpath(path).startswith(tuple(f"{place}/" for place in places))
+
     def claimed(self) -> bool:
         """Whether anything was ever claimed here. A fresh clone has no claims of anybody, which is something else."""
         return os.path.isdir(self.claims) or bool(path := self.record_path()) and os.path.exists(path)

@@ -18,23 +18,26 @@ from treadle.coordination.planning import Planning
 from treadle.light import Any
 
 PROGRAMS = ("claude", "codex", "gemini", "qwen", "copilot", "opencode", "cursor")
-_PATHS = (
-    *("file_path", "path", "filePath", "notebook_path", "absolute_path", "target_file", "filename", "file", "uri"),
-    *("paths", "files", "source", "destination", "from", "to", "old_path", "new_path", "relative_path", "target"),
+_PATH_KEY = re.compile(r"path|file|dir|folder|notebook|uri|^(source|destination|from|to|target)$", re.IGNORECASE)
+_READS = re.compile(
+    r"read|view|get|list|search|find|grep|glob|^ls$|open|stat|fetch|show|describe|diff|query|lookup|count|tree", re.I
 )
-_WRITING_TOOL = re.compile(
-    r"write|edit|create|delete|remove|move|rename|replace|insert|patch|append|save|put|copy|update|overwrite|truncate",
-    re.IGNORECASE,
+_CHANGES = re.compile(
+    r"write|edit|create|delete|remove|move|rename|replace|insert|patch|append|save|put|copy|update|overwrite|truncate"
+    r"|format|refactor|apply|generate|exec|run",
+    re.I,
 )
-"""In the name of a tool of an MCP server that writes files: its paths are taken for written."""
-_READING_TOOL = re.compile(r"claim|capsule|decision|message|issue|pull|comment|thread|memory", re.IGNORECASE)
-"""In the name of one that writes something else."""
+_LEDGER = {"make_claim", "release_claim", "append_decision", "raise_conflict_pr", "post_message", "set_fact", "brief"}
+"""Tools that name files and change none. What else is not plainly a reader is taken for a writer."""
+_MOST = 2000
+"""How many arguments of a call are looked at."""
 _WRITES = {
     *("write", "edit", "multiedit", "notebookedit", "create", "write_file", "replace", "edit_file", "notebook_edit"),
     *("apply_patch", "patch", "delete", "str_replace", "strreplace", "editnotebook", "str_replace_editor"),
 }
 """File-writing tools of these programs, in lower case."""
 _PATCH = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
+_WHERE = ("dir_path", "workdir", "cwd", "working_directory")
 _ASK = ("claude", "cursor")
 """The programs of which it is known that a hook can make them ask a person; in the others that lets the call run."""
 _READS_NOTES = ("claude", "codex")
@@ -53,6 +56,9 @@ class OutsideCall:
         self.tool = str(given.get("tool_name") or given.get("toolName") or given.get("tool") or "")
         arguments = given.get("tool_input", given.get("toolArgs"))
         self.arguments: dict[str, Any] = arguments if isinstance(arguments, dict) else {}
+        inner = next((self.arguments[name] for name in _WHERE if isinstance(self.arguments.get(name), str)), "")
+        self.where = os.path.join(self.cwd, inner)
+        """The directory in which a command runs."""
         self.project = self.cwd
         """The worktree whose claims count."""
         self.staged: list[str] | None = None
@@ -70,15 +76,27 @@ class OutsideCall:
     def writes(self) -> list[str]:
         """The paths that the call itself names to be written, absolute."""
         found = []
-        if self.tool.lower() in _WRITES or _WRITING_TOOL.search(self.tool) and not _READING_TOOL.search(self.tool):
-            found += [path for name in _PATHS for path in _texts(self.arguments.get(name))]
+        name = self.tool.rpartition("__")[2]  # without the name of its server
+        if self.tool.lower() in _WRITES or name not in _LEDGER and (_CHANGES.search(name) or not _READS.search(name)):
+            found += _named({key: value for key, value in self.arguments.items() if key not in _WHERE})
         patches = (text for text in self.arguments.values() if isinstance(text, str) and "*** " in text)
         found += [name for text in patches for name in patched(text)]
-        return [os.path.join(self.cwd, path) for path in dict.fromkeys(found)]
+        return [os.path.join(self.where, path) for path in dict.fromkeys(found)]
 
 
-def _texts(value: Any) -> list[str]:
-    return [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, str)]
+def _named(arguments: dict[str, Any]) -> list[str]:
+    """Every text in the arguments, however deep, whose key says that it is a path."""
+    found: list[str] = []
+    todo: list[tuple[str, Any]] = [("", arguments)]
+    while todo and len(found) < _MOST:
+        key, value = todo.pop()
+        if isinstance(value, dict):
+            todo += [(str(name), one) for name, one in value.items()]
+        elif isinstance(value, list):
+            todo += [(key, one) for one in value]
+        elif isinstance(value, str) and value and "\n" not in value and _PATH_KEY.search(key):
+            found.append(value.removeprefix("file://"))
+    return found
 
 
 def patched(text: str) -> list[str]:
@@ -121,8 +139,10 @@ def refusal(claims: Claims, haid: str, call: OutsideCall) -> HookAnswer | None:
     surfaces = [surface for path in writes for surface in claims.surfaces_at(path)]
     own, process = claims.bindings.family(haid), _process(call)
     overlaps = claims.held_by_others(own, surfaces)
-    judged = CommandJudge(claims, haid, call.cwd, call.staged, process)
+    judged = CommandJudge(claims, haid, call.where, call.staged, process)
     judged.judge(command)
+    if judged.others and any(map(claims.planning.is_ours, writes)):
+        return HookAnswer("git's own files and the record of claims are not an agent's to write")
     overlaps += judged.overlaps
     if not overlaps and not judged.unseen:
         overlaps = claims.leases.take(haid, own, [*writes, *judged.written], process)

@@ -24,7 +24,7 @@ class Surface:
         if not path or any(char in text for char in "\0\n\r\t"):
             raise ConfigError(f"{text!r} is not a surface", hint="give a path, a glob, or file#symbol")
         self.text = text
-        self.pattern = _relative(path, top)
+        self.pattern = _composed(_as_it_is(_relative(path, top), top))
         literal = patterns.is_literal(self.pattern)
         self.symbol = symbol if literal else ""  # a symbol of more than one file: then only the files count
         is_file = literal and (bool(symbol) or bool(top) and os.path.isfile(os.path.join(top, self.pattern)))
@@ -35,7 +35,7 @@ class Surface:
         """The surface of a literal path: a file, unless it is known to be a directory in `top`."""
         surface = cls.__new__(cls)
         surface.text = path
-        surface.pattern = patterns.escape(path)
+        surface.pattern = patterns.escape(_composed(path))
         surface.symbol = ""
         surface.files = () if top and os.path.isdir(os.path.join(top, path)) else (surface.pattern,)
         return surface
@@ -77,6 +77,26 @@ def _relative(path: str, top: str) -> str:
             if os.path.realpath("/".join(names[:count]) or "/") == top:
                 return "/".join(names[count:]) or "."
     return path
+
+
+def _as_it_is(path: str, top: str) -> str:
+    """A name that exists is that name, even if it looks like a pattern: `app/[id]/page.tsx`."""
+    if not top or path.startswith("/") or patterns.is_literal(path):
+        return path
+    found, place = [], top
+    for name in path.split("/"):
+        place = os.path.join(place, name)
+        found.append(patterns.escape(name) if not patterns.is_literal(name) and os.path.lexists(place) else name)
+    return "/".join(found)
+
+
+def _composed(path: str) -> str:
+    """One form for both ways in which accents are written: file systems and programs differ in which they use."""
+    if path.isascii():
+        return path
+    import unicodedata
+
+    return unicodedata.normalize("NFC", path)
 
 
 def resolved(text: str, top: str) -> str:

@@ -7,7 +7,7 @@ runs the project's own code, such as a test runner, can write anything: only the
 
 import posixpath
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -125,6 +125,12 @@ _LAST = {"cp", "ln", "install", "rsync", "scp"}
 _MAKE = {"mkdir", "rmdir"}
 _ALL = (programs.WRITERS | programs.CHANGERS) - _LAST - _MAKE - {"sed", "dd", "patch", "mv", "unzip"}
 _FORMATTERS = set("black isort prettier gofmt goimports rustfmt clang-format autopep8 yapf dos2unix unix2dos".split())
+_FIXERS = {"eslint", "ruff", "biome", "stylelint", "rubocop", "standard", "xo"}
+_FIXES = {"--fix", "--write", "-w", "-a", "-A", "--autocorrect", "--autocorrect-all", "format"}
+_UNLISTED = re.compile(r"[$`<>]|\.\.\.|\{[^}]*(\.\.|/)")
+_INTO = {"tar": "-C", "bsdtar": "-C", "unzip": "-d"}
+_SHOWS = re.compile(r"(print|console\.log)\([\w\s+*/%.,'\"-]*\)")
+"""Code that only prints."""
 _CHECKS = {"--check", "-c", "--diff", "-l", "--list-different", "--dry-run", "-n", "--check-only"}
 _UNPACKERS = {"tar", "bsdtar", "unzip", "cpio", "7z", "7za", "pax", "unrar", "patch", "ed", "ex", "ar"}
 _CODE = re.compile(r"-\w*[cepEr]|--(eval|print|execute|expression|command)(=.*)?")
@@ -132,12 +138,16 @@ _GIT_READS = set(
     "status log diff show blame branch tag remote fetch ls-files ls-tree ls-remote rev-parse rev-list describe grep "
     "cat-file shortlog reflog config help version count-objects fsck for-each-ref merge-base name-rev var "
     "show-ref symbolic-ref diff-tree diff-index diff-files check-ignore check-attr whatchanged range-diff "
-    "cherry init clone gc prune pack-refs worktree notes bundle archive format-patch request-pull verify-commit "
-    "verify-tag hash-object write-tree mktree commit-tree bisect annotate update-server-info maintenance "
-    "sparse-checkout".split()
+    "cherry gc prune pack-refs notes request-pull verify-commit "
+    "verify-tag hash-object write-tree mktree commit-tree annotate update-server-info maintenance".split()
 )
 """They change no file of the checkout, or only git's own."""
-_GIT_UNSEEN = set("merge pull rebase cherry-pick revert am apply read-tree checkout-index update-index".split())
+_GIT_MAKES = set("init clone worktree bundle archive format-patch".split())
+"""They make files where they are told to."""
+_GIT_MOVES = {"-f", "--force", "-M", "-C"}
+_GIT_UNSEEN = set(
+    "bisect sparse-checkout merge pull rebase cherry-pick revert am apply read-tree checkout-index update-index".split()
+)
 _GIT_VALUED = {"-b", "-B", "-c", "-C", "--source", "-s", "--pathspec-from-file", "--conflict", "--orphan"}
 
 
@@ -151,6 +161,8 @@ def of_command(command: str) -> CommandWrites:
     for part in script.parts:
         if not part.wrapper:
             seen.part(part)
+        if part.name in _RUN_OTHERS and any(re.match(r"-\w*[CD]|--chdir", word) for word in part.words[1:]):
+            seen.doubt(f"where `{part.text[:80]}` works")
     # Where a `cd` may have led, each path may lie below any of those directories; the redirections are joined already.
     below = [WriteTarget(path, one.glob, one.inside) for one in seen.named for path in _joined(script, one.path)]
     mentions = [path for word in seen.mentions for path in _joined(script, word)]
@@ -185,11 +197,16 @@ class _Seen:
         elif name == "dd":
             self._writes(part, [word[3:] for word in words if word.startswith("of=")])
         elif name in _UNPACKERS and not _lists(name, words):
-            self.doubt(f"which files `{part.text[:80]}` writes")
+            into = [after for word, after in zip(words, words[1:], strict=False) if word == _INTO.get(name)]
+            self._writes(part, into)
+            if len(into) != 1:
+                self.doubt(f"which files `{part.text[:80]}` writes")
         elif name == "sed" or name in ("yq", "perl", "ruby") and _in_place(words):
             self._writes(part, _operands(words) if _in_place(words) else [])
             if name != "sed" and name != "yq" or name == "sed" and not _in_place(words) and programs.risky(part.words):
                 self.doubt(f"what else the {name} script writes")
+        elif name in _FIXERS and _FIXES & set(words) and not _CHECKS & set(words):
+            self._writes(part, [word for word in _operands(words) if word not in ("check", "format", "lint")] or ["."])
         elif name in _ALL or name in _FORMATTERS and not _CHECKS & set(words):
             self._writes(part, _operands(words))
         elif name == "find" and "-delete" in words:
@@ -202,15 +219,19 @@ class _Seen:
             self._unknown(part, name, words)
 
     def _writes(self, part: shell.Part, words: Sequence[str], *, inside: bool = False) -> None:
-        if not part.certain or any("{}" in word for word in words):
+        # Only braces make it uncertain, and a pattern has those, too.
+        listed = not part.certain and "{" in part.text and not _UNLISTED.search(part.text)
+        if not part.certain and not listed or any("{}" in word for word in words):
             self.doubt(f"which files `{part.text[:80]}` writes")
         for word in words:
-            self.named.append(WriteTarget(word, word in part.globs, inside))
+            self.named.append(WriteTarget(word, word in part.globs or listed and "{" in word, inside))
 
     def _copies(self, part: shell.Part, words: list[str]) -> None:
         into = [after for word, after in zip(words, words[1:], strict=False) if word in ("-t", "--target-directory")]
         into += [word.partition("=")[2] for word in words if word.startswith("--target-directory=")]
         given = [word for word in _operands(words) if word not in into]
+        if any(re.fullmatch(r"-\w*T\w*|--no-target-directory", word) for word in words) or part.name == "rsync":
+            self._writes(part, given[-1:])  # all that lies below it
         to, sources = (into[0], given) if into else (given[-1] if given else ".", given[:-1])
         moved = sources if part.name == "mv" else []
         self._writes(part, [*moved, *(posixpath.join(to, posixpath.basename(one)) for one in sources)])
@@ -220,12 +241,16 @@ class _Seen:
         risky = programs.risky(part.words)
         if risky and part.words[0].endswith("awk"):
             self.doubt("which files the awk program writes")
-        elif risky:
+        elif _may_write(part) and (risky or not looks(part)):
+            # An option that is not known to be harmless may write any file that is named.
+            self.mentions += [one for word in part.words[1:] for one in _inside(word)]
+        if risky and not part.words[0].endswith("awk"):
             operands = [word for word in risky if not word.startswith("-")]  # such as the second of uniq
             self._writes(part, [*filter(None, programs.written(part.words)), *operands])
 
     def _unknown(self, part: shell.Part, name: str, words: list[str]) -> None:
         code = name in programs.INTERPRETERS and any(_CODE.fullmatch(word) for word in words)
+        code = code and not (len(words) == 2 and _SHOWS.fullmatch(words[1]))
         launched = name in programs.LAUNCHERS and any(
             posixpath.basename(word) in programs.INTERPRETERS and any(_CODE.fullmatch(one) for one in words[at:])
             for at, word in enumerate(words)
@@ -234,7 +259,7 @@ class _Seen:
         if code or launched or reads:
             self.doubt(f"what the code that `{name}` is given writes")
         self._writes(part, [word for word in programs.written(part.words) if word] if part.certain else [])
-        self.mentions += [word for word in programs.mentioned(words) if word]
+        self.mentions += [word for word in programs.mentioned(words) if word not in ("", ".")]
 
     def _git(self, part: shell.Part) -> None:
         settings, at = programs.git_options(part.words)
@@ -255,8 +280,31 @@ class _Seen:
             self._writes(part, named)
             if not named and _git_switches(command, rest):
                 self.doubt(f"which files git {command} writes")
+        elif command in ("update-ref", "symbolic-ref") and len(_operands(rest)) > 1 or _GIT_MOVES & set(rest[:1]):
+            self.doubt(f"which commit `{part.text[:80]}` moves a branch to")
+        elif command in _GIT_MAKES or command in _GIT_READS and programs.risky(part.words):
+            self.mentions += [posixpath.join(*where, word) for word in programs.mentioned(rest) if word]
         elif command and command not in _GIT_READS:
             self.git.append(("alias", posixpath.join("", *where), command, *rest))
+
+
+_HARMLESS = READERS - set(
+    "sdiff awk gawk mawk nawk xmllint curl wget tree less more man date sort uniq find fd xxd shuf file hostname env "
+    "zgrep rg base64 trap source . eval".split()
+)
+
+
+def _inside(word: str) -> Iterator[str]:
+    """The words that an option may hold: `--x=PATH`, `-xPATH`, `-abcPATH`."""
+    yield from filter(None, programs.mentioned([word]))
+    if word[:1] == "-" and word[1:2] != "-":
+        yield from (word[at:] for at in range(3, min(len(word), 8)))
+
+
+def _may_write(part: shell.Part) -> bool:
+    """Whether a reader has an option with which it may write a file; awk and its like need none to be doubted."""
+    options = any(word.startswith("-") for word in part.words[1:])
+    return part.name not in _HARMLESS and options
 
 
 _GIT_WRITES = {"checkout", "restore", "switch", "reset", "stash", "clean", "rm", "mv", "submodule"}
