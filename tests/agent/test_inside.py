@@ -47,7 +47,7 @@ async def test_one_that_fails_says_what_it_said_last(walls: Confinement, tmp_pat
 async def test_one_that_never_ends_is_given_up(
     walls: Confinement, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(repositories, "LOOK_SECONDS", 0.3)
+    monkeypatch.setattr(repositories, "INSIDE_SECONDS", 0.3)
     with pytest.raises(TimedOut, match=r"within 0\.3 s"):
         await run_inside(walls, str(tmp_path), "exec sleep 600", {})
 

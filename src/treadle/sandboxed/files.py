@@ -107,7 +107,7 @@ class FileGate:
                 continue
             for name in self._differing(place, tuple(inside)):
                 listed = self._in_head(place, head, name)
-                if listed and listed == _entries(inside[name], _size(place)):
+                if listed and listed == _entries(inside[name], place):
                     found[inside[name]] = listed
         return found
 
@@ -135,7 +135,7 @@ class FileGate:
 
     def state(self, roots: Iterable[str]) -> Loose:
         """The files at and below these paths, as git would store them."""
-        found = {root: _entries(root, _size(self._place(root))) for root in roots}
+        found = {root: _entries(root, self._place(root)) for root in roots}
         return {root: {path: one for path, one in files.items() if one is not None} for root, files in found.items()}
 
     def refused(self, new: Iterable[str], loose: Loose) -> dict[str, Staged | None]:
@@ -161,7 +161,7 @@ class FileGate:
     ) -> Iterator[tuple[str, Staged | None]]:
         from treadle.workspace.private_git import Staged
 
-        now = {root: _entries(root, _size(place)) for root in roots}
+        now = {root: _entries(root, place) for root in roots}
         strange = Staged("", "")
         changes: dict[str, Staged | None] = {}
         for root, files in now.items():
@@ -295,15 +295,11 @@ def _changed(root: str, began: float, until: float) -> bool:
         return True
 
 
-def _size(place: InPlace | None) -> int:
-    refs = place.refs.values() if place is not None else ()
-    return len(next((at for at in refs if not at.startswith("ref: ")), "0" * 40)) // 2
-
-
-def _entries(root: str, size: int) -> dict[str, Staged | None]:
+def _entries(root: str, place: InPlace | None) -> dict[str, Staged | None]:
     """The files at and below a path, as git would store them; None for one that it could not."""
     from treadle.workspace.gate import on_disk
 
+    size = place.user.hash_size if place is not None else 20
     if os.path.islink(root) or not os.path.isdir(root):
         return {root: on_disk(root, size)} if os.path.lexists(root) else {}
     found: dict[str, Staged | None] = {}

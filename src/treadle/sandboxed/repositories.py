@@ -23,7 +23,7 @@ from treadle.policy.environment import reduced
 from treadle.session import Confinement, Mount
 from treadle.workspace import index_file
 from treadle.workspace.gate import TreeGate, waiting
-from treadle.workspace.in_place import APART, LOCK, OWNED, PLACE, RECORD, Inside, PlaceRecord, Takeover, recalled
+from treadle.workspace.in_place import APART, LIST, LOCK, OWNED, PLACE, RECORD, Inside, PlaceRecord, Takeover, recalled
 from treadle.workspace.private_git import STATES, BadListing, ref_files
 from treadle.workspace.store import LONG, lacks, receive_bundle
 from treadle.workspace.user_repository import ID, UserRepository, forget
@@ -56,7 +56,7 @@ async def run_inside(
             walls, network="off", hosts=(), sockets=(), relay=None, home=None, mounts=(*walls.mounts, *shown)
         )
         own = {"PATH": os.environ.get("PATH", os.defpath), "HOME": "/nonexistent", "LC_ALL": "C.UTF-8", **(env or {})}
-        output, seconds = b"", at_most(INSIDE_SECONDS if given else LOOK_SECONDS)
+        output, seconds = b"", at_most(LOOK_SECONDS if script is LIST else INSIDE_SECONDS)
         try:
             async with within(seconds):
                 child = await start(walls, ["/bin/sh", "-c", script], cwd=cwd, env=own, stderr="stdout")

@@ -54,15 +54,21 @@ class Crossing(NamedTuple):
 
 
 class TreeGate:
-    def __init__(self, user: UserRepository | None, inside: str = "", also: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        user: UserRepository | None,
+        inside: str = "",
+        also: Sequence[str] = (),
+        tips: Sequence[str] | None = None,
+    ) -> None:
         """`user`: the person's repository; None where there is none, so that nothing can be looked up. `inside`: the
-        directory of its checkout that paths begin from. `also`: commits that count as refs do. Raises WorkspaceError if
-        its settings cannot be read."""
+        directory of its checkout that paths begin from. `also`: commits that count as refs do. `tips`: what is known of
+        these already. Raises WorkspaceError if its settings cannot be read."""
         self._user = user
         self._inside = inside
         self._by_settings = obeyed(user) if user is not None else lambda path: ""
         self._also = also
-        self._tips: list[str] | None = None
+        self._tips = [*tips, *also] if tips is not None else None
         self._at_top: set[str] | None = None
 
     @classmethod

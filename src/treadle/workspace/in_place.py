@@ -11,6 +11,7 @@ This is what the sandbox shows, and when one repository follows the other; `Take
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 import msgspec
@@ -52,6 +53,7 @@ Inside: TypeAlias = Callable[[str, Mapping[str, bytes]], Awaitable[Mapping[str, 
 that it left in /run/treadle/out. Raises LocalError when it fails."""
 ROOM = "/run/treadle"
 GIT = "git -c core.hooksPath=/dev/null -c core.fsmonitor=false"
+PACKING = f"{GIT} pack-objects -q --revs --stdout --thin --delta-base-offset"
 LIST = f"""
 g() {{ {GIT} "$@"; }}
 o={ROOM}/out
@@ -64,9 +66,15 @@ for name in MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD BISECT_LOG rebase-merge reba
   [ -e "$d/$name" ] && echo $name
 done > $o/unfinished
 for name in MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD MERGE_MSG; do [ -f "$d/$name" ] && cat "$d/$name" > $o/$name; done
+[ ! -e {ROOM}/in/known ] || {{
+  cat {ROOM}/in/known
+  g for-each-ref --format='%(objectname)' $(cat {ROOM}/in/taken) refs/stash
+  g rev-parse -q --verify HEAD
+}} | (ulimit -t 5; {PACKING}) > $o/pack 2> /dev/null || rm -f $o/pack
 true
 """
-PACK = f"{GIT} pack-objects -q --revs --stdout --thin --delta-base-offset < {ROOM}/in/revs > {ROOM}/out/pack"
+"""What there is. With `known`, also a pack of what is not: most often no other is needed."""
+PACK = f"{PACKING} < {ROOM}/in/revs > {ROOM}/out/pack"
 FORMAT = 1
 LOCK = "index-lock"
 """While the index of the user's checkout is locked: how that lock is known."""
@@ -192,7 +200,7 @@ class Takeover:
         ids += [entry.id for entry in self._staged(found).values() if entry.mode != GITLINK]
         ids += [entry.id for _, entry, _ in found.conflicts if entry.mode != GITLINK]
         ids += [one for name in PLAIN for one in found.commits(name)]
-        await self._fetch(ids, inside)
+        await self._fetch(ids, inside, found.pack)
         with limited(None):
             if moves or found.head != self.head or found.entries != self._entries or found.unfinished:
                 notes += await asyncio.to_thread(self._move_head, found, moves)
@@ -223,12 +231,21 @@ class Takeover:
         moves = {name: (found.refs[name], self.refs.get(name)) for name in heads}
         return {name: (new, old) for name, (new, old) in moves.items() if new != old}
 
-    async def _fetch(self, ids: list[str], inside: Inside) -> None:
-        """Bring objects into the user's repository that it does not have; git hashes and checks each."""
+    def _known(self) -> dict[str, bytes]:
+        """What the private repository need not pack."""
+        known = sorted({at for at in (*self.refs.values(), *self._apart.values(), self.head) if ID.fullmatch(at)})
+        return {"known": "".join(f"^{one}\n" for one in known).encode(), "taken": " ".join(TAKEN).encode()}
+
+    async def _fetch(self, ids: list[str], inside: Inside, pack: bytes = b"") -> None:
+        """Bring objects into the user's repository that it does not have; git hashes and checks each. `pack`: what
+        may have all of them."""
         wanted = sorted({one for one in ids if one.strip("0")})
         missing = await asyncio.to_thread(lacks, self.user, wanted)
         if not missing:
             return
+        if pack:
+            with suppress(WorkspaceError):
+                return await asyncio.to_thread(receive, self.user, pack, missing)
         known = sorted({at for at in (await asyncio.to_thread(self.user.refs)).values() if ID.fullmatch(at)})
         revs = "".join([*(f"{one}\n" for one in missing), *(f"^{one}\n" for one in known)])
         pack = (await inside(PACK, {"revs": revs.encode()})).get("pack", b"")
@@ -284,7 +301,7 @@ class Takeover:
     def _waits(self, commits: list[str], staged: list[Crossing]) -> str:
         """Why commits and entries of an index wait for the person; empty when they pass the gate."""
         tips = persons_tips(self.user)
-        gate = TreeGate(self.user, also=[one for one in commits if self._is_persons(one, tips)])
+        gate = TreeGate(self.user, also=[one for one in commits if self._is_persons(one, tips)], tips=tips)
         found = waiting(self.user, gate, commits, staged, self._agreed)
         return next((f"{path} {why}" for path, why in found.items()), "")
 
@@ -713,7 +730,7 @@ class InPlace(Takeover):
         self._settled = False
         try:
             await asyncio.to_thread(self._check_refs)
-            found = read_listing(await inside(LIST, {}))
+            found = read_listing(await inside(LIST, self._known()))
             notes = await self.take(found, inside)
             self._settled = not found.unfinished
         except TimedOut as error:  # the next command or turn tries again

@@ -113,14 +113,21 @@ _WHOLE = ["-c", "core.splitIndex=false", "-c", "index.sparse=false"]
 
 def entries(user: UserRepository, index: str | None = None) -> Entries:
     """The entries of the user's index, or of a copy; those in conflict are left out."""
-    path = index or user.file("index")
-    if not os.path.exists(path):
-        return {}
-    listed = user.run(*_LISTED, env={"GIT_INDEX_FILE": path}).stdout
-    return read_entries(listed)[0]
+    return _listed(user, index or user.file("index"))[0]
 
 
-_LISTED = ("ls-files", "-t", "--stage", "-z")
+def _listed(user: UserRepository, path: str) -> tuple[Entries, frozenset[bytes]]:
+    """Those that are not in conflict, and the paths that a sparse checkout leaves out. A git is started only for an
+    index in a form that is not read here."""
+    data = read_if_there(path)
+    if data is None:
+        return {}, frozenset()
+    try:
+        read = [(os.fsencode(one.path), one) for one in parse(data, user.hash_size) if one.stage == 0]
+    except WorkspaceError:
+        return read_entries(user.run("ls-files", "-t", "--stage", "-z", env={"GIT_INDEX_FILE": path}).stdout)[:2]
+    skipped = frozenset(path for path, one in read if one.skipped)
+    return {path: Staged(one.mode, one.blob) for path, one in read}, skipped
 
 
 def whole_index(user: UserRepository) -> tuple[bytes, bytes]:
@@ -181,15 +188,10 @@ class HeldIndex:
         self._changed = bool(gone or lines)
         if not self._changed:
             return
-        left_out = self._left_out() & {path for path, _ in put}
+        left_out = _listed(self._user, self._copy)[1] & {path for path, _ in put}
         self._update("-z", "--index-info", stdin=b"".join([*gone, *lines]))
         if left_out:  # a sparse checkout leaves these out still
             self._update("--skip-worktree", "-z", "--stdin", stdin=b"".join(path + b"\0" for path in sorted(left_out)))
-
-    def _left_out(self) -> frozenset[bytes]:
-        if not os.path.exists(self._copy):
-            return frozenset()
-        return read_entries(self._user.run(*_LISTED, env={"GIT_INDEX_FILE": self._copy}).stdout)[1]
 
     def _update(self, *options: str, stdin: bytes) -> None:
         self._user.run(*_WHOLE, "update-index", *options, stdin=stdin, env={"GIT_INDEX_FILE": self._copy})

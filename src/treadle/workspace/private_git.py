@@ -84,6 +84,8 @@ class GitListing(NamedTuple):
     stashes: tuple[str, ...]
     heads: Mapping[str, bytes]
     """The files of an unfinished merge, such as MERGE_HEAD."""
+    pack: bytes
+    """Objects that its refs need and the user's repository may not have."""
 
     def at(self, head: str) -> str | None:
         """The commit that HEAD or a branch is at; None for a branch without commits."""
@@ -115,6 +117,7 @@ def read_listing(files: Mapping[str, bytes]) -> GitListing:
         unfinished=tuple([name for name in states if name in STATES] or (["conflicts"] if conflicts else [])),
         stashes=tuple(one for one in stashes[:MOST_STASHES] if ID.fullmatch(one)),
         heads={name: data for name, data in files.items() if name in HEADS},
+        pack=files.get("pack", b""),
     )
 
 

@@ -47,8 +47,7 @@ def find(user: UserRepository, *, new: bool = True) -> Uncommitted:
 def _entries(user: UserRepository) -> list[IndexEntry]:
     if not os.path.exists(user.file("index")):
         return []
-    size = 32 if user.run("rev-parse", "--show-object-format").stdout.strip() == b"sha256" else 20
-    return index_file.parse(index_file.whole_index(user)[0], size)
+    return index_file.parse(index_file.whole_index(user)[0], user.hash_size)
 
 
 def _head(user: UserRepository) -> dict[str, TreeEntry]:

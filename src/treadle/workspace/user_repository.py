@@ -12,6 +12,7 @@ import os
 import re
 import time
 from collections.abc import Mapping
+from functools import cached_property
 
 from treadle.errors import LocalError, TreadleError, WorkspaceError
 from treadle.io.files import locked, read_at_most, write
@@ -75,6 +76,11 @@ class UserRepository:
         found = cls(place, place, place, linked=False)
         named = found.run("config", "--file", os.path.join(place, "config"), "--type=bool", "core.bare", check=False)
         return found if named.code == 0 and _line(named) == "true" else None
+
+    @cached_property
+    def hash_size(self) -> int:
+        """Bytes of an object's name."""
+        return 32 if self.run("rev-parse", "--show-object-format").stdout.strip() == b"sha256" else 20
 
     @property
     def is_bare(self) -> bool:
