@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(methods.available().method != "bubblewrap", reas
 PLANTED = [
     *(".husky/pre-commit", ".github/workflows/x.yml", ".vscode/tasks.json", ".envrc", ".claude/settings.json"),
     *("AGENTS.md", "deep/down/.npmrc", "x.code-workspace", "tools/hooks/post-checkout", "tools/clean.sh"),
-    *(".kimi/mcp.json", ".unheard-of", ".unheard/of/it", "docs/HEAD"),
+    *(".kimi/mcp.json", ".unheard-of", ".unheard/of/it", "docs/HEAD", "opencode.jsonc", "deep/Agents.md"),
 ]
 """By name, by git's settings (a directory of hooks, a filter), by class."""
 REPOSITORY = (
@@ -286,6 +286,17 @@ async def test_a_planted_file_is_taken_out_and_what_was_there_is_as_it_was(branc
     for name in (".vscode", ".kimi", ".unheard", "docs/.vscode", "docs/.cargo", ".a000", ".a099"):
         assert not os.path.lexists(branches / name)
     assert [*branches.glob("a*/.cursor")] == []
+
+
+@pytest.mark.parametrize("there", [True, False])
+async def test_a_program_that_the_persons_git_runs_is_as_it_was(top: Path, there: bool) -> None:
+    program = top / "tools/clean.sh"
+    program.parent.mkdir()
+    if there:
+        program.write_text("cat\n")
+    agent = await worked(top, "echo evil > y; mv -f y tools/clean.sh NEXT echo evil > tools/clean.sh", mode="full-auto")
+    assert program.read_text() == "cat\n" if there else not program.exists()
+    assert there or "tools/clean.sh" in agent.said[0]
 
 
 async def test_more_obeyed_files_than_can_be_mounted_are_as_they_were(branches: Path) -> None:

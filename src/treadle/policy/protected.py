@@ -38,7 +38,16 @@ NAMES = {
     *(".pnpmfile.cjs", ".bazelrc", ".tool-versions", ".mise.toml", "mise.toml", ".gdbinit", ".lldbinit", ".exrc"),
     *(".vimrc", ".nvimrc", ".nvim.lua", ".dir-locals.el", ".gitmodules", ".pre-commit-config.yaml", "lefthook.yml"),
     *(".lefthook.yml", "AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "CLAUDE.local.md", "GEMINI.md"),
-    *("QWEN.md", "opencode.json", ".cursorrules", ".windsurfrules", ".goosehints", ".aider.conf.yml", ".rules"),
+    *(
+        "QWEN.md",
+        "opencode.json",
+        "opencode.jsonc",
+        ".cursorrules",
+        ".windsurfrules",
+        ".goosehints",
+        ".aider.conf.yml",
+        ".rules",
+    ),
     *("copilot-instructions.md", ".gitlab-ci.yml", "Jenkinsfile", ".travis.yml", "azure-pipelines.yml"),
     *("bitbucket-pipelines.yml", ".drone.yml", ".woodpecker.yml", ".cirrus.yml", ".appveyor.yml", "appveyor.yml"),
 }
@@ -71,6 +80,10 @@ def is_protected(path: str) -> bool:
     return False
 
 
+_FOLDED = frozenset(map(str.casefold, (*NAMES, *DIRECTORIES)))
+"""Some file systems make no difference between capitals and small letters."""
+
+
 def is_usual_at_top(name: str) -> bool:
     """Whether a dot file or directory of this name at the top of a project is known to be harmless."""
     return name in USUAL_AT_TOP or name == ".env" or name.startswith((".env.", ".coverage."))
@@ -78,12 +91,12 @@ def is_usual_at_top(name: str) -> bool:
 
 def leads(path: str) -> bool:
     """Whether a link of this name puts files of another place where they are obeyed."""
-    return posixpath.basename(path) in LEADING
+    return posixpath.basename(path).casefold() in LEADING
 
 
 def begins(path: str) -> bool:
     """Whether this is itself such a file, or a directory with all that is in it."""
-    name = posixpath.basename(path)
-    if name in NAMES or name in DIRECTORIES or name.endswith(ENDINGS):
+    folder, name = posixpath.split(path.casefold())
+    if name in _FOLDED or name.endswith(ENDINGS):
         return True
-    return posixpath.join(posixpath.basename(posixpath.dirname(path)), name) in DIRECTORIES
+    return f"{posixpath.basename(folder)}/{name}" in _FOLDED

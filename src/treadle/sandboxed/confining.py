@@ -654,7 +654,7 @@ class Confining:
     def _is_obeyed(self, path: str) -> bool:
         if begins(path):
             return os.path.basename(path) != ".git"  # of which there is a private one
-        return leads(path) and os.path.islink(path) or self.files.is_new_at_top(path)
+        return leads(path) and os.path.islink(path) or self.files.is_new_at_top(path) or self.files.is_run(path)
 
     def _protected(self) -> tuple[list[str], Loose]:
         """What is mounted read-only, and what git may change although it is protected."""

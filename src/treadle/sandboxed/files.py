@@ -97,6 +97,10 @@ class FileGate:
         shown = f"{name}/" if os.path.isdir(path) else name
         return gate.is_new_at_top(name) and not rules.ignored(shown, shown)
 
+    def is_run(self, path: str) -> bool:
+        """Whether the settings of a person's git name it as a program."""
+        return any(path in place.programs for place in self._places())
+
     def loose(self, paths: Iterable[str]) -> dict[str, dict[str, Staged]]:
         found: dict[str, dict[str, Staged]] = {}
         paths = list(paths)

@@ -319,6 +319,7 @@ _COMMAND = re.compile(
     re.I,
 )
 _CONFIGURATION = "is read by your git as its configuration"
+_RUN = "is run by your git"
 _HOOKS = "tells your git's hooks what to run"
 _MANAGERS = {
     b"pre-commit": (".pre-commit-config.yaml",),
@@ -366,8 +367,16 @@ def obeyed(user: UserRepository) -> Callable[[str], str]:
 def settings_files(user: UserRepository) -> list[str]:
     """The files that the user's git or the managers of its hooks read as configuration, also those that do not exist,
     with their links."""
-    known = (_CONFIGURATION, _HOOKS)
-    named = [place for place, why, _ in _named(user, os.path.realpath(user.top)) if why.startswith(known)]
+    return _files(user, lambda why: why.startswith((_CONFIGURATION, _HOOKS)))
+
+
+def named_programs(user: UserRepository) -> list[str]:
+    """The files that the user's git would run, also those that do not exist, with their links."""
+    return [place for place in _files(user, lambda why: why.startswith(_RUN)) if not os.path.isdir(place)]
+
+
+def _files(user: UserRepository, wanted: Callable[[str], bool]) -> list[str]:
+    named = [place for place, why, _ in _named(user, os.path.realpath(user.top)) if wanted(why)]
     return [*dict.fromkeys(step for place in named for step in _steps(place))]
 
 
@@ -389,7 +398,7 @@ def _named(user: UserRepository, top: str) -> Iterator[tuple[str, str, bool]]:
             yield _place(os.path.dirname(file), value), f"{_CONFIGURATION} ({key})", False
         elif _COMMAND.fullmatch(key):
             for word in _words(value):
-                yield _place(top, word), f"is run by your git ({key})", False
+                yield _place(top, word), f"{_RUN} ({key})", False
     if os.path.basename(os.path.normpath(hooks)) == "_":  # husky: these run the scripts of the same name above them
         yield os.path.dirname(os.path.normpath(hooks)), _HOOKS, True
     for name in _managed(hooks):

@@ -24,7 +24,7 @@ from treadle.io.sandbox.places import is_under
 from treadle.io.tasks import limited
 from treadle.session import Mount
 from treadle.workspace import index_file, private_git
-from treadle.workspace.gate import Crossing, TreeGate, on_disk, persons_tips, settings_files, waiting
+from treadle.workspace.gate import Crossing, TreeGate, named_programs, on_disk, persons_tips, settings_files, waiting
 from treadle.workspace.git import is_git
 from treadle.workspace.private_git import (
     STATES,
@@ -552,6 +552,8 @@ class InPlace(Takeover):
         self._hooks_named = os.path.expanduser(named[-1]) if named else None
         """The directory of the user's hooks, as configured; relative to the checkout."""
         self._included = settings_files(user)
+        self.programs = frozenset(named_programs(user))
+        """What the settings of the user's git name: a program of the agent must not be in its place."""
         self._object_places = user.object_places()
         self._seen_user = self._user_state()
         base = private_git.make(
