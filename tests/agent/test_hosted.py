@@ -3,10 +3,11 @@
 import asyncio
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+from tests.agent.checkouts import checkout, git
 from tests.agent.conftest import Opened
 from tests.agent.opened import DELEGATE_WRITE, SAY, WRITE, of, turn
 from tests.scripts import calls, says
@@ -23,9 +24,11 @@ from treadle.events import (
     Warned,
 )
 from treadle.io import paths
+from treadle.io.sandbox import methods
 from treadle.session import (
     Answer,
     Change,
+    Confinement,
     HookVerdict,
     OwnProgram,
     Prompt,
@@ -236,3 +239,20 @@ async def test_a_host_may_read_only_what_no_rule_hides_whatever_link_leads_there
     session = await opened(SAY, rules=Rules(deny=("Read(secret*)",)))
     (work / "link").symlink_to("secret.txt")
     assert [session.may_read(str(work / name)) for name in ("a.txt", "secret.txt", "link")] == [True, False, False]
+
+
+@pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
+@pytest.mark.parametrize("decision", ["allow", "deny", None])
+async def test_a_person_is_asked_about_a_file_that_the_gate_took_out(
+    opened: Opened, work: Path, decision: Literal["allow", "deny"] | None
+) -> None:
+    checkout(work)
+    command = "echo agents > AGENTS.md; git add .; git -c user.name=a -c user.email=a@b commit -qm planted"
+    script = calls("bash", {"command": command}) + SAY
+    session = await opened(script, mode="full-auto", answers=decision is not None, confinement=Confinement(use="on"))
+    events = await turn(session, answer=Answer(decision=decision) if decision else None)
+    assert [event.paths for event in of(events, Asked)] == ([(str(work / "AGENTS.md"),)] if decision else [])
+    allowed = decision == "allow"
+    assert (work / "AGENTS.md").exists() == allowed and of(events, ToolEnded)[0].ok == allowed
+    assert (git(work, "log", "-1", "--format=%s") == "planted") == allowed
+    assert "taken out" in of(events, ToolEnded)[0].result or allowed

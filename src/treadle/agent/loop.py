@@ -303,6 +303,8 @@ class Parts(msgspec.Struct, kw_only=True):
     """Told which files a tool is about to write."""
     """Awaited around a command, so that its repository and the user's follow each other."""
     """Called before a tool that executes. What it returns is called afterwards, to find forbidden changes."""
+    keep: Callable[[str, TreadleError], Awaitable[bool]] | None = None
+    """Asks a person whether what a call wrote, and a check has taken out, comes back."""
     calling: Calling | None = None
     max_output_tokens: int | None = None
     thinking: Reasoning = Reasoning()
@@ -665,9 +667,14 @@ class TurnLoop:
                 text = await toolbox.run(tool, args, context)
                 done = True
             finally:  # what it has left passes the gate also when it failed or was interrupted
-                more, refused = await finished(self._leave(check, parts.settle if unforeseen else None))
+                refused = await finished(self._left(check)) if check is not None else None
                 if refused is not None and not done:
                     parts.emit(Warned(message=str(refused), code="taken_out"))
+                try:
+                    if refused is not None and done and parts.keep is not None and await parts.keep(call.id, refused):
+                        refused = None
+                finally:  # first the files, then the commits: one may have what is on the person's disk
+                    more = await finished(_awaited(parts.settle)) if parts.settle and unforeseen else ""
             text += more
             if refused is not None:
                 raise refused
@@ -701,17 +708,16 @@ class TurnLoop:
         return text, ok
 
     @staticmethod
-    async def _leave(
-        check: Callable[[], None] | None, settle: Callable[[], Awaitable[str]] | None
-    ) -> tuple[str, TreadleError | None]:
-        """First the files, then the commits: one may have what is on the person's disk."""
-        refused = None
-        if check is not None:
-            try:
-                await asyncio.to_thread(check)
-            except TreadleError as error:
-                refused = error
-        return (await settle() if settle is not None else ""), refused
+    async def _left(check: Callable[[], None]) -> TreadleError | None:
+        try:
+            await asyncio.to_thread(check)
+        except TreadleError as error:
+            return error
+        return None
+
+
+async def _awaited(work: Callable[[], Awaitable[str]]) -> str:
+    return await work()
 
 
 def _complete(call: ToolCall) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, Literal
@@ -123,6 +124,32 @@ class Permissions:
         if answer.decision == "allow" and answer.scope != "once":
             self._grant(host, port)
         return answer.decision == "allow" and answer.changed_args is None
+
+    async def keep(self, call: str, refused: TreadleError) -> bool:
+        """Ask whether files that a command wrote and the gate has taken out come back. False where no one is there."""
+        paths = self._confining.taken_out(refused)
+        if not paths or self._ask is None:
+            return False
+        access = Access(tool="Write", kind="write", paths=tuple(paths))
+        answer = await self._ask(
+            Asked(
+                request=new_id("ask"),
+                kind="permission",
+                text=f"a command wrote {', '.join(paths)}, which other programs obey: keep what it wrote?",
+                call=call,
+                name=access.tool,
+                args={"paths": paths},
+                tool_kind="write",
+                paths=access.paths,
+                always=as_rules(access),
+                deadline=self._deadline(),
+            )
+        )
+        if answer.decision == "deny" or answer.changed_args is not None:
+            return False
+        if answer.scope == "always":
+            self._allow_always(access)
+        return await asyncio.to_thread(self._confining.give_back, paths)
 
     def _grant(self, host: str, port: int) -> None:
         if is_host(host):  # and not a pattern, which would cover more than the person has read

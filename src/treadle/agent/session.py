@@ -571,6 +571,7 @@ class NativeSession(BaseSession):
             ready=partial(self.confining.ready, self._about_git),
             settle=partial(self.confining.settle, self._about_git),
             edited=self.confining.edited,
+            keep=self.permissions.keep,
             calling=self.spec.guards.calling,
         )
 

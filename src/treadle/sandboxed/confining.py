@@ -384,6 +384,8 @@ class Confining:
         """The obeyed names that are there by the person's will, or have passed the gate; None before the first look."""
         self._stuck: set[str] = set()
         """What did not pass, and could not be taken out."""
+        self._out: dict[str, str] = {}
+        """What was taken out, and where it is now."""
         self._passed: set[str] = set()
         """Those that have passed the gate."""
         self.lasting = False
@@ -749,7 +751,20 @@ class Confining:
     def _take_out(self, found: Mapping[str, Staged | None]) -> list[TakenOut]:
         done = self.files.take_out(found)
         self._stuck |= {one.path for one in done if one.problem}
+        self._out.update({one.path: one.to for one in done if one.to})
         return done
+
+    def taken_out(self, refused: TreadleError) -> list[str]:
+        """The files of a refusal that could be given back."""
+        return [path for path in (refused.details or {}).get("files", ()) if path in self._out]
+
+    def give_back(self, paths: Sequence[str]) -> bool:
+        """A person agrees to what was taken out. Returns whether all of it is there again."""
+        given = [self.files.give_back(path, self._out.pop(path)) for path in paths if path in self._out]
+        self._agreed |= {path for path in paths if os.path.lexists(path)}
+        self._look()
+        self._allow_commits()
+        return all(given)
 
     def close(self) -> None:
         self._closed = True

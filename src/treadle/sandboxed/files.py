@@ -29,7 +29,7 @@ from treadle.errors import Busy, TreadleError
 from treadle.io.files import locked
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.records import FileRecord
-from treadle.io.sandbox.places import is_under, move_aside, open_above, open_up, put_back
+from treadle.io.sandbox.places import is_under, move, move_aside, open_above, open_up, put_back
 from treadle.policy.patterns import IgnoreRules
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ class FileGate:
 
     def take_out(self, found: Mapping[str, Staged | None]) -> list[TakenOut]:
         """Move these out of the workspaces, and put back what was there before."""
-        aside = os.path.join(private_dir(os.path.join(state_dir(), "removed")), self._session)
+        aside = os.path.join(os.path.realpath(private_dir(os.path.join(state_dir(), "removed"))), self._session)
         for path in found:
             open_above(path)
             open_up(path)
@@ -216,6 +216,17 @@ class FileGate:
                     problem = f"it is gone, and what was there could not be written: {error}"
             done.append(TakenOut(path, moved.get(path, ""), problem))
         return done
+
+    def give_back(self, path: str, source: str) -> bool:
+        """Move what was taken out to where it was; what is there now is moved out in its place."""
+        aside = os.path.dirname(source)
+        if os.path.lexists(path) and not move_aside([path], aside):
+            return False
+        try:
+            move(source, path)
+        except OSError:
+            return False
+        return True
 
     def _put_back(self, path: str, entry: Staged) -> None:
         place = next(one for one in self._places() if is_under(path, one.user.top))

@@ -379,19 +379,20 @@ def move_aside(paths: Iterable[str], directory: str) -> list[tuple[str, str]]:
                 break
         try:
             os.makedirs(directory, mode=0o700, exist_ok=True)
-            _move(path, target)
+            move(path, target)
         except OSError:
             continue  # gone again, or we may not move it: it is reported anyway
         moved.append((path, target))
     return moved
 
 
-def _move(path: str, target: str) -> None:
+def move(path: str, target: str) -> None:
+    """No link above either of them is followed."""
     from shutil import copytree
 
-    folder, name = os.path.split(path)
-    with descriptors.directory(folder) as parent:
-        source = f"/proc/self/fd/{parent}/{name}"
+    (folder, name), (above, new) = os.path.split(path), os.path.split(target)
+    with descriptors.directory(folder) as parent, descriptors.directory(above, make=True) as there:
+        source, target = f"/proc/self/fd/{parent}/{name}", f"/proc/self/fd/{there}/{new}"
         try:
             os.rename(source, target)
             return
