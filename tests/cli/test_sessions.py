@@ -13,6 +13,7 @@ from treadle.agent.stored_sessions import list_sessions
 from treadle.agent.transcript import MessageRecord, Transcript, TurnBegan, history_of
 from treadle.cli.sessions import sessions
 from treadle.errors import NotFound
+from treadle.io.paths import private_dir, state_dir
 
 
 def test_sessions_are_listed_for_people_and_for_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,8 +85,9 @@ def test_sessions_are_found_by_what_was_said(kept: str) -> None:
 
 
 def test_named_sessions_are_removed_at_once(kept: str) -> None:
+    taken_out = Path(private_dir(os.path.join(private_dir(os.path.join(state_dir(), "removed")), "abc")))
     assert CliRunner().invoke(sessions, ["rm", "mine"]).output == "removed abc\n1 session\n"
-    assert list_sessions() == []
+    assert list_sessions() == [] and not taken_out.exists()
     assert isinstance(CliRunner().invoke(sessions, ["rm", "mine"]).exception, NotFound)
 
 

@@ -538,6 +538,7 @@ def remove(session_id: str) -> None:
         with suppress(FileNotFoundError):
             os.unlink(history_of(session_id))  # first, so that half a session is never listed
         rmtree(directory)
+        rmtree(os.path.join(paths.state_dir(), "removed", session_id), ignore_errors=True)  # what the gate took out
     except OSError as error:
         raise files.storage_error(error, directory, "remove") from error
     finally:

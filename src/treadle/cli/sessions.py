@@ -263,7 +263,8 @@ def find(words: tuple[str, ...], tools: bool, only_here: bool, as_json: bool) ->
 @click.option("--force", is_flag=True, help="With --older-than: do it. Without: only say what would go.")
 @json_option
 def rm(wanted: tuple[str, ...], older_than: str | None, only_here: bool, force: bool, as_json: bool) -> None:
-    """Remove sessions for good: their history, the files kept for undoing, the long output of tools.
+    """Remove sessions for good: their history, the files kept for undoing or taken out by the sandbox, the long output
+    of tools.
 
     \b
     treadle sessions rm 7c5
