@@ -13,12 +13,12 @@ from click.testing import CliRunner
 from tests.drivers.test_install import npm as npm
 from tests.drivers.test_registry import told
 from tests.installed import treadle
+from tests.stand_ins import REPLAY
 from treadle.cli.agents import agents, greeted, installed
 from treadle.io.paths import config_file, state_dir
 from treadle.settings.config import AgentSettings
 
 RECORDINGS = Path(__file__).parents[1] / "drivers"
-REPLAY = f"{sys.executable} -m treadle.testing.replay"
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def settings(state_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_text(
         f"""
 [agents.claude]
-command = "{REPLAY} {claude}"
+command = "{sys.executable} {REPLAY} {claude}"
 [agents.broken]
 speaks = "claude"
 command = "{sys.executable} -c 'raise SystemExit(3)'"
@@ -120,7 +120,7 @@ def test_an_agent_is_fetched_greeted_and_in_the_settings(npm: Path, tmp_path: Pa
     recorded = Path(__file__).parents[1] / "drivers" / "qwen" / "recordings" / "text.jsonl"
     (tmp_path / "registry.json").write_bytes(told(npx={"package": "@a/odd@1.2.3", "args": ["x"], "env": {"A": "1"}}))
     assert run("refresh", str(tmp_path / "registry.json"))[0] == 0
-    played = f'#!/bin/sh\\nexec {sys.executable} -m treadle.testing.replay {recorded} "$@"\\n'
+    played = f'#!/bin/sh\\nexec {sys.executable} {REPLAY} {recorded} "$@"\\n'
     script = npm.parent / "bin" / "npm"
     script.write_text(
         script.read_text()

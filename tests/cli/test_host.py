@@ -13,6 +13,7 @@ from tests.agent.checkouts import checkout
 from tests.conftest import need
 from tests.installed import started, treadle
 from tests.scripts import calls, says
+from tests.stand_ins import bad_sidecar
 from tests.wire.conversations.sidecar import SAMPLE_RECEIPT
 from treadle.cli import host as commands
 from treadle.cli.host import COMPLETE, FAILED, PARTIAL, _variable, exit_code, host, show_receipt
@@ -20,7 +21,6 @@ from treadle.errors import NotFound
 from treadle.host.job import runs_directory
 from treadle.io.sandbox import methods
 from treadle.redact import Redactor
-from treadle.testing import bad_sidecar
 from treadle.wire.sidecar import receipts
 from treadle.wire.sidecar.connection import TYPES
 

@@ -16,6 +16,7 @@ from securesystemslib.signer import SSlibKey
 
 from tests.cli.conftest import SECOND
 from tests.installed import treadle
+from tests.stand_ins import bad_sidecar
 from tests.wire.conversations.sidecar import SAMPLE_RECEIPT
 from tests.workspace.repositories import git, make
 from treadle.cli.host import WIDTH
@@ -29,7 +30,6 @@ from treadle.host.job import runs_directory
 from treadle.host.signing import Signer
 from treadle.host.store import ReceiptStore
 from treadle.receipts.statement import PAYLOAD, PROVENANCE, STATEMENT, key_id, statement
-from treadle.testing import bad_sidecar
 from treadle.wire.sidecar import receipts
 
 

@@ -1,4 +1,4 @@
-"""Conversations written by hand for what no recording has. A real process plays them (`treadle.testing.replay`)."""
+"""Conversations written by hand for what no recording has. A real process plays them (`tests.stand_ins.replay`)."""
 
 import asyncio
 import json

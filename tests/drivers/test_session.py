@@ -28,6 +28,7 @@ from tests.drivers.scenarios import (
     play,
 )
 from tests.drivers.told import CARD, END, Told, told, turn
+from tests.stand_ins import RECORD, REPLAY
 from treadle.agents import AgentWrapper, _load, wrapped
 from treadle.drivers import session as session_module
 from treadle.drivers.agent import PATIENCE as USUAL
@@ -78,8 +79,8 @@ def replayed(
 ) -> AgentWrapper:
     """The agent, played from a recording: its name, or the path of one. What it hears is written to `noted`."""
     place = Path(recording) if recording.endswith(".jsonl") else HERE / card.name / "recordings" / f"{recording}.jsonl"
-    recorder = (sys.executable, "-S", "-m", "treadle.testing.record", str(noted)) if noted else ()
-    argv = (*recorder, sys.executable, "-S", "-m", "treadle.testing.replay", str(place), *more)
+    recorder = (sys.executable, "-S", RECORD, str(noted)) if noted else ()
+    argv = (*recorder, sys.executable, "-S", REPLAY, str(place), *more)
     source = str(Path(sys.modules["treadle"].__file__ or "").parents[1])
     sets = {"PYTHONPATH": source}
     launch = Launch(argv=argv, environment=card.environment, sets=sets)

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tests.stand_ins import bad_sidecar
 from tests.wire.conversations.sidecar import SAMPLE_ORDER
 from treadle.drivers.sidecar.peer import Timing
 from treadle.errors import TreadleError
 from treadle.host.job import Backend, Job
 from treadle.host.run import HostRun
 from treadle.host.store import ReceiptStore
-from treadle.testing import bad_sidecar
 from treadle.wire.sidecar.connection import NO_POLICY, Requirements, WorkOrder, WorkspaceSpec
 from treadle.wire.sidecar.receipts import AnyAgentEvent, Receipt
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.stand_ins import bad_sidecar
 from treadle.errors import ConfigError, NotFound, Unsupported
 from treadle.host.backends import (
     Known,
@@ -19,7 +20,6 @@ from treadle.host.backends import (
 )
 from treadle.host.job import Backend
 from treadle.settings import trust
-from treadle.testing import bad_sidecar
 from treadle.wire.sidecar.connection import MinSupport, Requirement, Requirements
 from treadle.wire.sidecar.receipts import Manifest, ReasonGiven, Restricted
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests.host.conftest import MARK, marked, order
 from tests.installed import TREADLE
+from tests.stand_ins import bad_sidecar
 from tests.workspace.format0 import leave
 from tests.workspace.repositories import branches, make
 from treadle.errors import StorageError
@@ -20,7 +21,6 @@ from treadle.host.conclusion import recover, retained_runs
 from treadle.host.job import RunRecord, runs_directory
 from treadle.host.store import ReceiptStore
 from treadle.receipts.trace import ours
-from treadle.testing import bad_sidecar
 
 
 def start(source: Path, act: str, *more: str) -> subprocess.Popen[bytes]:

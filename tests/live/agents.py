@@ -6,11 +6,12 @@ from pathlib import Path
 
 from tests.drivers.programs import CACHE, HOME, KEY, PROGRAMS, environment, install
 from tests.drivers.scenarios import script
+from tests.stand_ins import RECORD
+from tests.stand_ins.record import HIDE
 from treadle.agents import _load
 from treadle.drivers.agent import DrivenAgent
 from treadle.drivers.card import cards, launch_of
 from treadle.settings.config import AgentSettings
-from treadle.testing.record import HIDE
 from treadle.testing.server import ModelServer
 
 RECORDINGS = Path(__file__).parents[1] / "drivers"
@@ -32,7 +33,7 @@ def agent(
     hidden += f"{sys.executable}=python\n{RECORDINGS}=/tests"
     if recording is not None:
         recording.parent.mkdir(parents=True, exist_ok=True)
-        command = f"{sys.executable} -m treadle.testing.record {recording} {command}"
+        command = f"{sys.executable} {RECORD} {recording} {command}"
     settings = AgentSettings(command=command)
     if recording is not None:  # the recorder runs in the agent's sandbox
         settings = AgentSettings(command=command, set={HIDE: hidden}, writes=(str(recording.parent),))

@@ -25,6 +25,7 @@ from tests.drivers.scenarios import OTHER, PATIENCE
 from tests.drivers.test_session import HERE
 from tests.installed import TREADLE
 from tests.sessions.test_abilities import WISHES
+from tests.stand_ins import RECORD, REPLAY
 from treadle.agents import find_agent
 from treadle.doors.worker.door import WORKING
 from treadle.drivers.card import cards
@@ -75,12 +76,11 @@ def playing(name: str, recording: str, tmp_path: Path) -> Any:
     home, work, noted = tmp_path / "home", tmp_path / "work", tmp_path / "heard"
     for folder in (home, work):
         folder.mkdir()
-    player = [sys.executable, "-S", "-m", "treadle.testing.record", str(noted)]
+    player = [sys.executable, "-S", RECORD, str(noted)]
     player += [
         sys.executable,
         "-S",
-        "-m",
-        "treadle.testing.replay",
+        REPLAY,
         str(HERE / name / "recordings" / f"{recording}.jsonl"),
     ]
     source = str(Path(sys.modules["treadle"].__file__ or "").parents[1])

@@ -14,12 +14,12 @@ import sys
 from pathlib import Path
 
 from tests.host.conftest import QUICK, order
+from tests.stand_ins import bad_sidecar
 from tests.workspace.repositories import make
 from treadle.host.job import Backend, Job
 from treadle.host.run import HostRun
 from treadle.host.store import ReceiptStore
 from treadle.session import Confinement
-from treadle.testing import bad_sidecar
 from treadle.workspace.workspace import WorkspaceMode
 
 SETS: dict[str, dict[str, str]] = {

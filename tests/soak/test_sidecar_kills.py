@@ -13,11 +13,11 @@ import uuid
 from pathlib import Path
 
 from tests.installed import TREADLE
+from tests.stand_ins import bad_sidecar
 from treadle.host.conclusion import recover
 from treadle.host.job import runs_directory
 from treadle.host.store import ReceiptStore
 from treadle.receipts.trace import ours
-from treadle.testing import bad_sidecar
 
 ORDERS, AT_ONCE = 100, 20
 MARK = f"TREADLE_SOAK_MARK={uuid.uuid4().hex}"

@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.host.conftest import PINGING, QUICK, order, run, scripted, source, store  # noqa: F401
+from tests.stand_ins import bad_sidecar
 from treadle.errors import (
     BudgetExceeded,
     Denied,
@@ -27,7 +28,6 @@ from treadle.errors import (
 from treadle.host.job import Job
 from treadle.receipts.trace import ours
 from treadle.session import Confinement
-from treadle.testing import bad_sidecar
 from treadle.wire.sidecar.connection import NO_POLICY
 from treadle.wire.sidecar.receipts import ErrorMet, Receipt
 

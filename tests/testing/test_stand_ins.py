@@ -1,76 +1,23 @@
-"""Stand-ins for agents: recorded, scripted, faulty, and a clock that is moved by hand."""
+"""Stand-ins for agents: recorded, scripted, faulty."""
 
 import asyncio
-import io
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
 
+from tests.stand_ins import RECORD
+from tests.stand_ins.record import HIDE
 from treadle.errors import ProviderError
 from treadle.events import Asked, Event, Failed, Message, TextDelta, TurnEnded
 from treadle.session import Answer, Prompt, SessionSpec
 from treadle.sessions.served import run_turn
 from treadle.sessions.session import Turn
-from treadle.testing.clock import ManualClock
-from treadle.testing.record import HIDE
-from treadle.testing.replay import main
 from treadle.testing.sessions import ScriptedAgent, ScriptedSession
-
-CALL = {"dir": "in", "line": {"id": 1, "method": "turn/start", "params": {}}}
-ANSWER = {"dir": "out", "line": {"id": 1, "result": {"cwd": "/w/src"}}}
-MORE = {"dir": "out", "line": {"method": "said", "params": {"text": "hi"}}, "times": 2}
-Played: TypeAlias = Callable[..., tuple[int, list[Any]]]
-
-
-def lines_of(*entries: Any) -> str:
-    return "".join(json.dumps(entry) + "\n" for entry in entries)
-
-
-@pytest.fixture
-def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Played:
-    """What it returns and says; what the host said is read to its end, whatever is left of it."""
-
-    def play(*said: Any, words: tuple[str, ...] = (), lines: Any = (CALL, ANSWER, MORE)) -> tuple[int, list[Any]]:
-        (tmp_path / "r.jsonl").write_text(lines_of(*lines))
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", ["replay", str(tmp_path / "r.jsonl"), *words])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines_of(*said).encode())))
-        code = main()
-        found: list[Any] = []
-        for line in capsysbinary.readouterr().out.splitlines():
-            try:
-                found.append(json.loads(line))
-            except (ValueError, RecursionError):
-                found.append(line)
-        return code, found
-
-    return play
-
-
-def test_it_answers_by_the_ids_and_in_the_directory_of_now(tmp_path: Path, played: Played) -> None:
-    call = {"id": 77, "method": "turn/start", "params": {"other": 1}}
-    code, (answer, *rest) = played(call, {"later": 1}, words=("--ignored", "x"))
-    assert answer == {"id": 77, "result": {"cwd": f"{tmp_path}/src"}} and code == 0
-    assert rest == [MORE["line"]] * 2 and sys.stdin.read() == ""
-
-
-def test_it_says_nothing_before_it_was_asked_and_ends_with_its_host(played: Played) -> None:
-    assert played({"id": 1, "method": "something/else"}) == (0, [])
-
-
-def test_an_answer_that_must_be_exact_is_waited_for(played: Played) -> None:
-    reply = {"dir": "in", "line": {"id": 5, "result": "yes"}, "exact": True}
-    lines = (CALL, reply, MORE)
-    assert played(CALL["line"], {"id": 5, "result": "no"}, lines=lines) == (0, [])
-    assert len(played(CALL["line"], {"id": 5, "result": "no"}, {"id": 5, "result": "yes"}, lines=lines)[1]) == 2
-    assert len(played(CALL["line"], {"id": 5, "result": "no"}, lines=(CALL, {**reply, "exact": False}, MORE))[1]) == 2
-
 
 AGENT = """
 import sys
@@ -83,7 +30,7 @@ sys.exit(3)
 
 def test_both_sides_are_passed_on_and_written_down_without_what_is_hidden(tmp_path: Path) -> None:
     record = tmp_path / "r.jsonl"
-    argv = [sys.executable, "-m", "treadle.testing.record", str(record), sys.executable, "-c", AGENT]
+    argv = [sys.executable, RECORD, str(record), sys.executable, "-c", AGENT]
     env = {**os.environ, HIDE: "s3cret=KEY\n=nothing\n"}
     asked = '{"key": "s3cret"}\nplain s3cret\n'
     done = subprocess.run(argv, input=asked, capture_output=True, text=True, env=env, timeout=60)
@@ -172,13 +119,3 @@ async def test_a_step_can_wait_ask_and_do_anything() -> None:
 async def test_an_agent_can_refuse_to_open() -> None:
     with pytest.raises(ProviderError):
         await ScriptedAgent(refuses=ProviderError("no")).open(SessionSpec(cwd="."))
-
-
-async def test_sleeping_moves_the_time_and_takes_none() -> None:
-    clock = ManualClock()
-    ran: list[str] = []
-    asyncio.get_running_loop().call_soon(ran.append, "another")
-    await clock.sleep(3600)
-    assert ran == ["another"], "it gives way"
-    await clock.sleep(0.5)
-    assert (clock.now(), clock.slept) == (3600.5, [3600, 0.5])

@@ -1,4 +1,4 @@
-"""Public helpers for tests of agents: a scripted model over real HTTP, recorded and faulty peers, checks for wires.
+"""Public helpers for tests of agents: a scripted model over real HTTP, a faulty peer, checks for wires.
 
 They let a test run real processes, sockets and sessions without a paid model or a network. Nothing of ours is mocked:
 what is replaced is the other side.
@@ -6,18 +6,15 @@ what is replaced is the other side.
 Words:
     script        the replies of a model in TOML (docs/reference/scripted-model.md), played in order
     fault         a way in which a service or a peer breaks, performed on a real socket or stream
-    recording     what a host and an agent said, as JSON lines; `record` writes one, `replay` plays the agent
     conversation  a legal sequence of messages of one wire, by role
     contract      what every wire must keep, as checks over conversations (`wires`)
 
     server           the scripted model in four wire formats (`formats`), with `faults`
     sessions         a real Session that plays a script of events, questions and failures
     faulty_worker    a worker that follows a script, right or wrong
-    bad_sidecar      a sidecar that does one thing wrong
-    clock            a clock that moves only when someone sleeps on it
 
 Promises, and who keeps each:
-    A peer that stands for another vendor's program imports nothing of ours.      bad_sidecar, faulty_worker
+    A peer that stands for another vendor's program imports nothing of ours.      faulty_worker
     A failing check says what went wrong.                                         wires
 
 For tests. In the product only `conform` imports it; it may import whatever it helps to test.

@@ -3,12 +3,12 @@
 from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing, asynccontextmanager
 
+from tests.stand_ins.clock import ManualClock
 from treadle.agent.messages import ModelRequest, Provider, Reply, ReplyItem, UserMessage
 from treadle.agent.providers.http import HttpProvider, RetryPolicy
 from treadle.agent.providers.names import ModelSettings, resolve
 from treadle.agent.providers.script import ErrorLine, Fault, ScriptedProvider, parse
 from treadle.events import TextDelta
-from treadle.testing.clock import ManualClock
 from treadle.testing.server import ModelServer
 
 WIRES = ["chat", "openai", "anthropic"]

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from tests.agent.providers.helpers import WIRES, ask, collect, playing, reply, text
+from tests.stand_ins.clock import ManualClock
 from treadle.agent.messages import Reply, ToolCall
 from treadle.errors import AuthFailed, ContextOverflow, ProviderError, RateLimited
 from treadle.events import Retrying, ThinkingDelta
-from treadle.testing.clock import ManualClock
 
 EVERY = [*WIRES, "scripted"]
 pytestmark = pytest.mark.parametrize("kind", EVERY)

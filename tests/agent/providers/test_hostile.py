@@ -7,12 +7,12 @@ from contextlib import aclosing
 import pytest
 
 from tests.agent.providers.helpers import ONCE, WIRES, ask, collect, serving, text
+from tests.stand_ins.clock import ManualClock
 from treadle.agent.messages import Reply
 from treadle.agent.providers.names import resolve
 from treadle.agent.providers.script import Fault, parse
 from treadle.errors import ProviderError
 from treadle.events import Retrying, TextDelta
-from treadle.testing.clock import ManualClock
 from treadle.testing.server import ModelServer
 
 pytestmark = pytest.mark.parametrize("kind", WIRES)

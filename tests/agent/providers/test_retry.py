@@ -2,11 +2,11 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
+from tests.stand_ins.clock import ManualClock
 from treadle.agent.messages import ReplyItem
 from treadle.agent.providers.http import RetryPolicy, retrying
 from treadle.errors import ProviderError
 from treadle.events import ModelRouted, Retrying, TextDelta
-from treadle.testing.clock import ManualClock
 
 
 class Attempts:

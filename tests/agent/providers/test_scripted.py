@@ -2,11 +2,11 @@ from contextlib import aclosing
 
 import pytest
 
+from tests.stand_ins.clock import ManualClock
 from treadle.agent.messages import ModelRequest, ReplyItem, UserMessage
 from treadle.agent.providers.script import ScriptedProvider, parse
 from treadle.errors import ConfigError, ProviderError
 from treadle.events import TextDelta
-from treadle.testing.clock import ManualClock
 
 HELLO = ModelRequest(system="", messages=(UserMessage(text="hello"),))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import treadle
+from tests.stand_ins import REPLAY
 from treadle.drivers.acp.driver import AcpAgent, AcpSession
 from treadle.drivers.card import Launch, cards
 from treadle.session import SessionSpec
@@ -65,7 +66,7 @@ def agent(folder: Path, lines: list[Line], card: str = "acp") -> AcpAgent:
     recording = folder / "played.jsonl"
     recording.write_text("".join(json.dumps(line) + "\n" for line in lines))
     source = str(Path(treadle.__file__).parents[1])
-    argv = (sys.executable, "-S", "-m", "treadle.testing.replay", str(recording))
+    argv = (sys.executable, "-S", REPLAY, str(recording))
     return AcpAgent(cards()[card], Launch(argv=argv), environ={**os.environ, "PYTHONPATH": source})
 
 

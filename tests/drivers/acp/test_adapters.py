@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import treadle
+from tests.stand_ins import REPLAY
 from treadle.drivers.acp.driver import AcpAgent
 from treadle.drivers.card import Launch, cards
 from treadle.events import AnyEvent, Asked, ToolDenied, ToolEnded, TurnEnded, Usage
@@ -20,7 +21,7 @@ RECORDINGS = Path(__file__).parent / "adapters"
 
 async def played(name: str, answer: Answer, cwd: Path) -> list[AnyEvent]:
     recording = str(RECORDINGS / f"{name}.jsonl")
-    argv = (sys.executable, "-S", "-m", "treadle.testing.replay", recording)
+    argv = (sys.executable, "-S", REPLAY, recording)
     source = str(Path(treadle.__file__).parents[1])
     agent = AcpAgent(cards()["acp"], Launch(argv=argv), environ={**os.environ, "PYTHONPATH": source})
     async with asyncio.timeout(60):

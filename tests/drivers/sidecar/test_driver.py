@@ -10,6 +10,7 @@ import pytest
 
 from tests.conftest import need
 from tests.scripts import calls, says
+from tests.stand_ins import bad_sidecar
 from treadle.agents import find_agent
 from treadle.drivers.card import Launch, cards
 from treadle.drivers.sidecar.driver import SidecarAgent, launched, policy_of
@@ -31,7 +32,6 @@ from treadle.io.process import table
 from treadle.io.process.registry import keeper_trees
 from treadle.session import Confinement, Limits, Prompt, Rules, SessionSpec
 from treadle.sessions.served import run_turn
-from treadle.testing import bad_sidecar
 
 QUICK = Timing(handshake=60, cancel_grace=0.5)
 PINGING = Timing(handshake=60, cancel_grace=0.5, ping_every=0.2, pong_within=0.2, missed_pongs=2)

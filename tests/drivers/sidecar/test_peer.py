@@ -1,4 +1,4 @@
-"""A sidecar that is started and ended. What it can do wrong in a run is tried with `treadle.testing.bad_sidecar`."""
+"""A sidecar that is started and ended. What it can do wrong in a run is tried with `tests.stand_ins.bad_sidecar`."""
 
 import asyncio
 import os
@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.host.conftest import PINGING, QUICK, order
+from tests.stand_ins import bad_sidecar
 from treadle.drivers.sidecar.peer import SidecarPeer, Timing
 from treadle.errors import (
     Cancelled,
@@ -23,7 +24,6 @@ from treadle.errors import (
     TreadleError,
 )
 from treadle.io.process import table
-from treadle.testing import bad_sidecar
 
 
 async def test_a_program_that_is_not_there_is_named() -> None:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from tests.conftest import need
 from tests.installed import treadle
+from tests.stand_ins import bad_sidecar
 from tests.wire.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
 from treadle.cli.receipt import receipt as command
 from treadle.errors import TreadleError
@@ -22,7 +23,6 @@ from treadle.host.job import FORMAT, PENDING, RUN, RunRecord, runs_directory
 from treadle.host.signing import Signer, make_key
 from treadle.host.store import ReceiptStore
 from treadle.receipts.statement import PREDICATE, envelope, provenance, statement, summary
-from treadle.testing import bad_sidecar
 from treadle.wire.sidecar import receipts
 from treadle.wire.sidecar.receipts import Receipt
 from treadle.wire.sidecar.repair import read_receipt

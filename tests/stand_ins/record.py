@@ -1,8 +1,8 @@
 """A program that sits between a host and an agent and records what both say.
 
-    python -m treadle.testing.record RECORDING COMMAND [ARGUMENTS ...]
+    python tests/stand_ins/record.py RECORDING COMMAND [ARGUMENTS ...]
 
-`treadle.testing.replay` plays the recording. Long texts and long lists are shortened, and what `TREADLE_RECORD_HIDE`
+`tests.stand_ins.replay` plays the recording. Long texts and long lists are shortened, and what `TREADLE_RECORD_HIDE`
 names (`TEXT=NAME`, one per line) is replaced, so that a recording can be kept.
 """
 

@@ -1,6 +1,6 @@
 """A program that plays a recorded agent: it repeats what the agent said, and waits for what the host said.
 
-    python -m treadle.testing.replay RECORDING [--fault NAME] [--after N] [--child COMMAND] [ARGUMENTS ...]
+    python tests/stand_ins/replay.py RECORDING [--fault NAME] [--after N] [--child COMMAND] [ARGUMENTS ...]
 
 A recording is a file of JSON lines, `{"dir": "in" | "out", "line": ...}`: `in` is what the host said, `out` what the
 agent said, and `"times"` beside them repeats a line; `"exact"` requires the host's answer word for word. Ids that
