@@ -1,7 +1,8 @@
 """Finds an agent by its name. Each is imported only when it is asked for.
 
 Our own agents are in AGENTS. Outside agents have a card (a description) in a folder of `drivers`: adding an agent is
-adding a folder. A person can add one in the settings, `[agents.NAME]`, by naming the driver to use.
+adding a folder. A person can add one in the settings, `[agents.NAME]`, by naming the driver to use, and another
+distribution by an entry point of the group `treadle.agents`, which is a card.
 """
 
 from __future__ import annotations
@@ -173,6 +174,8 @@ def find_card(name: str, settings: Mapping[str, AgentSettings]) -> tuple[Card, s
 
     known = cards()
     prefix, colon, command = name.partition(":")
+    if prefix not in known and prefix not in settings and (added := _added(prefix)) is not None:
+        known = {**known, prefix: added}
     if colon and prefix in known and known[prefix].prefix:
         if not command.strip():
             takes = known[prefix].takes
@@ -188,6 +191,17 @@ def find_card(name: str, settings: Mapping[str, AgentSettings]) -> tuple[Card, s
             raise ConfigError(f"the settings do not say how the agent {name} is driven", hint=hint)
         return msgspec.structs.replace(known[speaks], name=name, title=name, prefix=False, recorded=(), install=""), ""
     raise ConfigError(f"there is no agent {name!r}", hint=f"the agents are {', '.join(names(settings))}")
+
+
+def _added(name: str) -> Card | None:
+    """The card of an agent of another distribution."""
+    from treadle.drivers.card import Card
+    from treadle.settings import extensions
+
+    card: Card | None = extensions.load("agents", name, Card)
+    if card is not None and card.name != name:
+        raise ConfigError(f"the card of {name!r} is named {card.name!r}", hint="its entry point has its name")
+    return card
 
 
 def names(settings: Mapping[str, AgentSettings]) -> list[str]:

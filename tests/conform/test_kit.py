@@ -182,3 +182,11 @@ def test_two_programs_stand_side_by_side() -> None:
     lines = table(KIT, {"ours": [ruling("kept")], "theirs": [ruling("kept", "x")]}).splitlines()
     assert lines[0] == "| worker | ours | theirs |"
     assert lines[2:] == ["| clauses kept | 1 of 1 | 1 of 1 |", "| it is kept | yes | yes |"]
+
+
+@pytest.mark.parametrize("protocol", ["acp", "mcp", "worker", "sidecar"])
+@pytest.mark.parametrize("code", ["import sys; sys.stdin.read()", "raise SystemExit('no key')"])
+async def test_a_program_that_is_dead_at_its_start_is_judged_within_one_time_out(protocol: str, code: str) -> None:
+    first, *rest = await judge(kit(protocol), Candidate(command=(sys.executable, "-c", code), patience=1.0))
+    assert first.outcome == "broken" and {each.outcome for each in rest} == {"untried"}
+    assert {each.seen for each in rest} == {"it said nothing when it was first spoken to"}

@@ -1,18 +1,16 @@
 """The driver of the how-to page, typed from it word by word: whatever it does not declare is refused for it."""
 
-import re
-from collections.abc import Iterator
+import sys
 from pathlib import Path
 
 import msgspec
 import pytest
 
 import treadle
+from tests.distributions import add_distribution
 from tests.sessions.test_abilities import WISHES
-from tests.test_docs import ROOT
-from treadle import drivers
 from treadle.agents import find_agent
-from treadle.drivers.card import cards
+from treadle.cli.agents import template
 from treadle.errors import Unsupported
 from treadle.events import Warned
 from treadle.io.paths import config_file
@@ -21,17 +19,14 @@ from treadle.sessions.abilities import ABILITIES
 
 
 @pytest.fixture(autouse=True)
-def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What the page shows, in a folder of drivers."""
-    driver, card = re.findall(r"```python\n(.*?)```", (ROOT / "docs/how-to/add-an-agent.md").read_text(), re.DOTALL)
-    folder = tmp_path / "drivers" / "prints"
-    folder.mkdir(parents=True)
-    (folder / "driver.py").write_text(driver)
-    (folder / "__init__.py").write_text(card)
-    monkeypatch.setattr(drivers, "__path__", [*drivers.__path__, str(folder.parent)])
-    cards.cache_clear()
-    yield
-    cards.cache_clear()
+def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the page shows, as `treadle agents new` writes it, installed and allowed."""
+    for path, text in template("loom").items():
+        (file := tmp_path / "typed" / path).parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    for module in [name for name in sys.modules if name.startswith("treadle_agent_loom")]:
+        monkeypatch.delitem(sys.modules, module)
+    add_distribution(monkeypatch, tmp_path / "typed", tmp_path / "installed")
 
 
 def work(tmp_path: Path) -> Path:
@@ -40,7 +35,7 @@ def work(tmp_path: Path) -> Path:
 
 
 async def said(command: str, prompt: str, spec: SessionSpec) -> treadle.TurnSummary:
-    session = await find_agent(f"prints:{command}", {}).open(spec)
+    session = await find_agent(f"loom:{command}", {}).open(spec)
     assert isinstance(session, treadle.Session)
     answer = treadle.totals([event async for event in treadle.run_turn(session, prompt)])
     await session.close()
@@ -58,16 +53,16 @@ async def test_it_is_an_agent(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ability", WISHES)
 async def test_it_refuses_every_request_that_it_would_ignore(ability: str, tmp_path: Path) -> None:
     started = tmp_path / "started"
-    with pytest.raises(Unsupported, match=f"prints {ABILITIES[ability].refusal}"):
+    with pytest.raises(Unsupported, match=f"loom {ABILITIES[ability].refusal}"):
         await said(f"touch {started}", "x", msgspec.structs.replace(WISHES[ability], cwd=str(work(tmp_path))))
     assert not started.exists()
 
 
 async def test_it_refuses_images_and_messages_during_a_turn(tmp_path: Path) -> None:
-    session = await find_agent("prints:echo", {}).open(SessionSpec(cwd=str(tmp_path)))
-    with pytest.raises(Unsupported, match="prints takes no images"):
+    session = await find_agent("loom:echo", {}).open(SessionSpec(cwd=str(tmp_path)))
+    with pytest.raises(Unsupported, match="loom takes no images"):
         await session.prompt(Prompt(text="x", images=(b"x",)))
-    with pytest.raises(Unsupported, match="prints cannot be given a message"):
+    with pytest.raises(Unsupported, match="loom cannot be given a message"):
         await session.steer("turn", "x")
     await session.close()
 
@@ -78,10 +73,10 @@ async def test_it_does_not_escape_the_sandbox_that_is_asked_for(where: str, tmp_
     asked = Confinement(use="on")
     spec = SessionSpec(cwd=str(work(tmp_path)), confinement=asked if where == "person" else Confinement())
     if where == "settings":
-        Path(config_file()).parent.mkdir(parents=True, exist_ok=True)
-        Path(config_file()).write_text("[sandbox]\nuse = true\n")
-    agent = find_agent(f"prints:touch {outside}", {}, asked if where == "agent" else None)
-    with pytest.raises(Unsupported, match="prints cannot be confined from here"):
+        with Path(config_file()).open("a") as file:
+            file.write("[sandbox]\nuse = true\n")
+    agent = find_agent(f"loom:touch {outside}", {}, asked if where == "agent" else None)
+    with pytest.raises(Unsupported, match="loom cannot be confined from here"):
         await agent.open(spec)
     assert not outside.exists()
 
@@ -94,15 +89,14 @@ async def test_its_turns_are_limited_in_time(tmp_path: Path) -> None:
 
 
 async def test_what_is_not_asked_for_by_a_person_and_does_not_bind_it_is_said(tmp_path: Path) -> None:
-    Path(config_file()).parent.mkdir(parents=True, exist_ok=True)
     settings = "add_dirs = ['x']\n[permissions]\ndeny = ['Bash(rm *)']\n[[hooks.pre_tool]]\ncommand = 'true'\n"
-    Path(config_file()).write_text(settings)
+    Path(config_file()).write_text(settings + Path(config_file()).read_text())
     guards = Guards(judge=lambda access: Decision(verdict="allow"))
-    session = await find_agent("prints:echo", {}).open(SessionSpec(cwd=str(tmp_path), guards=guards))
+    session = await find_agent("loom:echo", {}).open(SessionSpec(cwd=str(tmp_path), guards=guards))
     warned = [event for event in session.events().ready() if isinstance(event, Warned)]
     await session.close()
     assert {event.code for event in warned} == {"not_enforced"}
-    assert [event.message.removeprefix("prints ") for event in warned] == [
+    assert [event.message.removeprefix("loom ") for event in warned] == [
         ABILITIES["rules"].refusal,
         ABILITIES["add_dirs"].refusal,
         "is not kept from what others have claimed",

@@ -1,24 +1,22 @@
 """Words for a goal from an issue and from a directory of tasks."""
 
-import json
 from collections.abc import Iterator
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
-from typing import ClassVar
 
 import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
 
+from tests.distributions import forges as forges
 from tests.fleet.repositories import git
 from tests.landing.forge.github_server import GitHubServer
 from treadle.cli.root import treadle
 from treadle.errors import ConfigError
 from treadle.goals import planner
 from treadle.landing.forge import branch
-from treadle.landing.forge.interface import ForgeIssue, ForgeRefused
+from treadle.landing.forge.interface import ForgeIssue, ForgeKind, ForgeRefused
+from treadle.settings import extensions
 
 
 @pytest.fixture
@@ -44,42 +42,6 @@ async def test_an_issue_gives_its_title_and_then_its_words(github: GitHubServer,
         await planner.issue(f"{named}#12", str(repository), "OWN_TOKEN")
 
 
-class _GitLabServer(BaseHTTPRequestHandler):
-    """Two issues of one project, for who has the token."""
-
-    asked: ClassVar[list[str]] = []
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-    def do_GET(self) -> None:
-        self.asked.append(self.path)
-        issues = {"7": {"iid": 7, "title": "Export", "description": "All.\nQuoted."}}
-        found = issues.get(self.path.removeprefix("/api/v4/projects/shop%2Fteam%2Fweb/issues/"))
-        if self.headers["private-token"] != "secret-7":
-            found = None
-        self.send_response(200 if found else 404)
-        self.end_headers()
-        self.wfile.write(json.dumps(found or {"message": "404 Not found"}).encode())
-
-
-async def test_an_issue_of_gitlab_may_be_in_a_group_of_groups(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GITLAB_TOKEN", "secret-7")
-    with ThreadingHTTPServer(("127.0.0.1", 0), _GitLabServer) as server:
-        Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        named = f"gitlab:shop/team/web@http://127.0.0.1:{server.server_port}/api/v4"
-        assert await planner.issue(f"{named}#7", str(repository)) == "Export\n\nAll.\nQuoted."
-        with pytest.raises(ForgeRefused, match="404"):
-            await planner.issue(f"{named}#8", str(repository))
-        with pytest.raises(ConfigError, match="OWN_TOKEN"):
-            await planner.issue(f"{named}#7", str(repository), "OWN_TOKEN")
-        server.shutdown()
-    with pytest.raises(ConfigError, match="for all to read"):
-        await planner.issue("gitlab:shop/web@http://forge.example/api/v4#7", str(repository))
-
-
 class Forge:
     """One that says how it was made, and the number that it was asked for."""
 
@@ -101,18 +63,20 @@ ISSUES = {
 }
 
 
+@pytest.mark.usefixtures("forges")
 async def test_an_address_says_which_forge_is_asked_and_a_bare_name_means_the_one_of_origin(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     git(repository, "remote", "add", "origin", "https://own.example/team/own.git")
-    for name, kind in branch.KINDS.items():
+    for name in ("github", "gitlab", "forgejo"):
+        kind = branch.KINDS.get(name) or extensions.load("forges", name, ForgeKind)
         monkeypatch.setitem(branch.KINDS, name, replace(kind, made=partial(Forge, name)))
     for source, made in ISSUES.items():
         assert planner.is_issue(source)
         assert await planner.issue(source, str(repository), "OWN") == f"{made} OWN\n\n7"
 
 
-@pytest.mark.parametrize("source", ["ISSUE.md", "issues/12", "https://github.com/shop/web/pull/12", "gitea#12", "#12"])
+@pytest.mark.parametrize("source", ["ISSUE.md", "issues/12", "https://github.com/shop/web/pull/12", "#12"])
 def test_what_names_no_issue_is_a_file(source: str) -> None:
     assert not planner.is_issue(source)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.distributions import EXAMPLES
 from tests.drivers.programs import CACHE, fetch
 from tests.landing.forge.asked import ask_everything, repositories
 from tests.landing.forge.contract import Contract
@@ -22,12 +23,15 @@ from tests.landing.forge.forgejo_server import ForgejoServer
 from tests.landing.forge.github_server import GitHubServer
 from tests.landing.forge.gitlab_server import GitLabServer
 from tests.landing.forge.server import Exchange
-from treadle.landing.forge.github import Forgejo, GitHub
-from treadle.landing.forge.gitlab import GitLab
+from treadle.landing.forge.github import GitHub
 
 DOCUMENT = "@octokit/openapi@23.0.2"
 TYPES = "gitea-js@1.23.0"
 COMPILER = "typescript@5.9"
+sys.path.append(str(EXAMPLES / "forges" / "src"))
+from treadle_forges.forgejo import Forgejo  # noqa: E402
+from treadle_forges.gitlab import GitLab  # noqa: E402
+
 CLIENT = "python-gitlab==8.6.0"
 
 

@@ -1,8 +1,10 @@
-"""`treadle agents`: which agents can be put to work here, how, what is lost with each; `add`, `login`, `refresh`."""
+"""`treadle agents`: which agents can be put to work here, how, what is lost with each; `add`, `login`, `new`,
+`refresh`; and `treadle extensions`, what other distributions add."""
 
 import asyncio
 import math
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -16,7 +18,7 @@ from msgspec.structs import replace
 
 from treadle import __version__
 from treadle.agent.session import CAPABILITIES
-from treadle.agents import agent_settings, find_agent, find_card, find_driver
+from treadle.agents import AGENTS, agent_settings, find_agent, find_card, find_driver
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.render import printable
 from treadle.drivers import registry
@@ -28,10 +30,12 @@ from treadle.drivers.session import DrivenSession
 from treadle.errors import AuthFailed, ConfigError, TreadleError
 from treadle.events import TurnEnded
 from treadle.gateway.recording import CallReplay, place_of, recordings
+from treadle.io.files import read, write_atomic
 from treadle.io.paths import here
 from treadle.io.process.loop import run_async
 from treadle.session import Confinement, Mode, SessionSpec
 from treadle.sessions.served import run_turn
+from treadle.settings import extensions as added
 from treadle.settings.config import AgentSettings
 from treadle.wire.common.losses import NOTHING, WIRES, Row, rows
 from treadle.workspace.user_repository import UserRepository
@@ -186,7 +190,105 @@ def refresh(file: IO[bytes], as_json: bool) -> None:
     show_json(made) if as_json else click.echo(f"{len(made.agents)} agents, of {made.date}")
 
 
-COMMANDS = (add, login, refresh)
+@click.command("new")
+@click.argument("name")
+@click.argument("directory", required=False, type=click.Path())
+def new(name: str, directory: str | None) -> None:
+    """Write a distribution that adds the agent NAME, with its driver and its test, for you to fill in.
+
+    It is the driver of the page add-an-agent, which says what the parts are for.
+    """
+    place = directory or f"treadle-agent-{name}"
+    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
+        raise ConfigError(f"{name!r} is no name for an agent", hint="use small letters, digits and -")
+    if name in AGENTS or name in cards():
+        raise ConfigError(f"{name} is an agent of ours", hint="choose another name")
+    if os.path.lexists(place):
+        raise ConfigError(f"{place} is there already", hint="name another directory")
+    for path, text in template(name).items():
+        os.makedirs(os.path.dirname(os.path.join(place, path)), exist_ok=True)
+        write_atomic(os.path.join(place, path), text.encode(), mode=0o644)
+        click.echo(os.path.join(place, path))
+    click.echo(f"\nnext: pip install -e {place} && treadle extensions allow treadle-agent-{name}")
+
+
+def template(name: str) -> dict[str, str]:
+    """The files of a distribution, by path: those that the page shows for the agent `loom`, with this name."""
+    from treadle.cli.help import pages
+
+    page = next(read(each.path).decode() for each in pages() if each.name == "add-an-agent")
+    words = {"treadle_agent_loom": f"treadle_agent_{name.replace('-', '_')}", "loom": name}
+    words["Loom"] = "".join(part.capitalize() for part in name.split("-"))
+    files = re.findall(r'```\w+ title="([^"]+)"\n(.*?)```', page, re.DOTALL)
+    return {_renamed(path, words): _renamed(text, words) for path, text in files}
+
+
+def _renamed(text: str, words: Mapping[str, str]) -> str:
+    return re.sub("|".join(words), lambda found: words[found[0]], text)
+
+
+# `treadle extensions`: what other distributions add.
+
+
+class ExtensionRow(msgspec.Struct, frozen=True, kw_only=True):
+    kind: str
+    name: str
+    distribution: str
+    version: str
+    allowed: bool
+    ours: bool
+    """Whether an agent or a forge of ours has its name, so that it is never used."""
+
+
+@click.group("extensions", invoke_without_command=True)
+@json_option
+@click.pass_context
+def extensions(context: click.Context, as_json: bool) -> None:
+    """List the agents, doors and forges of other distributions, and allow those that you trust.
+
+    \b
+    treadle extensions                          what is installed, and whether it may be used
+    treadle extensions allow treadle-forges     use what it adds, in the version that is installed now
+
+    What is allowed runs with your rights. It is written into your own settings, by name and version: an update is
+    asked for again, and no repository can allow one.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    found = [_listed(each) for kind in added.KINDS for each in added.extensions(kind)]
+    if as_json:
+        return show_json(found)
+    for each in found:
+        state = "allowed" if each.allowed else f"not allowed: treadle extensions allow {each.distribution}"
+        state = "never used: the name is ours" if each.ours else state
+        click.echo(printable(f"{each.kind:7} {each.name:14} {each.distribution} {each.version}, {state}"))
+    if not found:
+        click.echo("no other distribution here adds an agent, a door or a forge")
+
+
+def _listed(found: added.Extension) -> ExtensionRow:
+    from treadle.landing.forge.branch import KINDS
+
+    ours = {"agents": {*AGENTS, *cards()}, "forges": {*KINDS}, "doors": set[str]()}[found.kind]
+    about = {name: getattr(found, name) for name in ("kind", "name", "distribution", "version", "allowed")}
+    return ExtensionRow(ours=found.name in ours, **about)
+
+
+@extensions.command("allow")
+@click.argument("distribution")
+def allow(distribution: str) -> None:
+    """Let what DISTRIBUTION adds be used, in the version that is installed now."""
+    from treadle.settings.edit import allow_extension
+
+    found = [each for kind in added.KINDS for each in added.extensions(kind) if each.distribution == distribution]
+    if not found:
+        raise ConfigError(f"{distribution} adds nothing here", hint="treadle extensions lists what is installed")
+    path = allow_extension(distribution, found[0].version)
+    what = ", ".join(f"{each.kind}: {each.name}" for each in found)
+    click.echo(printable(f"{distribution} {found[0].version} may be used ({what}), says {path}"))
+
+
+COMMANDS = (add, login, new, refresh)
 
 SECONDS = 60.0
 WHOLE_SECONDS = 45.0
@@ -239,6 +341,7 @@ def agents() -> None:
     treadle agents add                 which can be added by name
     treadle agents add auggie          fetch one that is a package, at the version that is listed
     treadle agents login auggie        how to sign in to it
+    treadle agents new mine            a distribution that adds an agent of your own, to fill in
     """
 
 

@@ -5,7 +5,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import click
 
@@ -61,7 +61,7 @@ def conform(
     found: dict[str, list[Ruling]] = {}
     for words in (command, *([tuple(shlex.split(against))] if against else [])):
         candidate = Candidate(command=_absolute(words), env=variables, model=model, patience=timeout)
-        found[shlex.join(words)] = run_async(judge(kit, candidate, only=only, tell=None if as_json else _tell))
+        found[shlex.join(words)] = run_async(judge(kit, candidate, only=only, tell=None if as_json else _teller()))
     if not next(iter(found.values())):
         raise click.UsageError(f"no clause of {protocol} has {only!r} in it: leave out --only to see all")
     _write(kit, found, junit_file, badge_file)
@@ -81,11 +81,18 @@ def _show(kit: Kit, found: dict[str, list[Ruling]], *, as_json: bool) -> None:
         click.echo(f"{name}: {summary(kit, rulings)}")
 
 
-def _tell(ruling: Ruling) -> None:
-    mark, colour = MARKS[ruling.outcome]
-    click.echo(f"{click.style(mark, fg=colour)} {ruling.section}: {ruling.sentence}")
-    if ruling.outcome != "kept":
-        click.echo(f"     {ruling.seen}")
+def _teller() -> Callable[[Ruling], None]:
+    """Shows each ruling, and each reason once."""
+    shown: set[str] = set()
+
+    def tell(ruling: Ruling) -> None:
+        mark, colour = MARKS[ruling.outcome]
+        click.echo(f"{click.style(mark, fg=colour)} {ruling.section}: {ruling.sentence}")
+        if ruling.outcome != "kept" and ruling.seen not in shown:
+            shown.add(ruling.seen)
+            click.echo(f"     {ruling.seen}")
+
+    return tell
 
 
 def _write(kit: Kit, found: dict[str, list[Ruling]], junit_file: str | None, badge_file: str | None) -> None:

@@ -1,4 +1,4 @@
-"""`treadle a2a`, `acp`, `app-server`, `mcp`, `sidecar` and `worker`: an agent offered to another program."""
+"""`treadle a2a`, `acp`, `app-server`, `door`, `mcp`, `sidecar`, `worker`: an agent offered to another program."""
 
 import os
 import signal
@@ -209,6 +209,33 @@ def app_server(
     base = SessionSpec(cwd=here(), model=model, mode=given, looks_freely=True, confinement=confined)
     found = find_agent(agent)
     sys.exit(serve(lambda stream: AppServerDoor(found, stream, base=base, warn=warn).run()))
+
+
+# `treadle door`: an agent over a protocol of another distribution.
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("name")
+@click.option("--model", metavar="NAME", help="The model that new sessions use.")
+@click.option("--permission-mode", "mode", metavar="MODE", help="suggest, auto-edit, full-auto, plan or yolo.")
+@serving_options
+def door(name: str, agent: str, sandbox: bool | None, network: str | None, model: str | None, mode: str | None) -> None:
+    """Serve an agent on stdin and stdout over a door that another distribution adds.
+
+    `treadle extensions` lists them. To write one: treadle docs add-a-door.
+    """
+    from treadle.agents import find_agent
+    from treadle.io.paths import here
+    from treadle.session import SessionSpec, parse_mode
+    from treadle.settings import extensions
+
+    made = extensions.load("doors", name, type)
+    if made is None:
+        raise ConfigError(f"no distribution here has a door {name!r}", hint="treadle extensions lists them")
+    given = parse_mode(mode) if mode else None
+    base = SessionSpec(cwd=here(), model=model, mode=given, confinement=confinement(sandbox, network))
+    found = find_agent(agent)
+    sys.exit(serve(lambda stream: made(found, stream).run(base)))
 
 
 # `treadle mcp`: agents as tools of an MCP server.

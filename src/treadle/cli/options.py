@@ -266,9 +266,16 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         named = self.agent or ("" if self.model else os.environ.get("TREADLE_AGENT", "").strip())
         ours = (self.model or os.environ.get("TREADLE_MODEL", "").strip()).partition(":")[0] in PREFIXES
         agent = named or (None if ours else self.settings().agent) or "native"
-        if self.agent and agent != "native" and not any(_same_agent(agent, name) for name in self._programs()):
+        if self.agent and agent != "native" and not self._is_program(agent):
             return msgspec.structs.replace(self, agent="native", as_agent=agent)
         return msgspec.structs.replace(self, agent=agent)
+
+    def _is_program(self, agent: str) -> bool:
+        if any(_same_agent(agent, name) for name in self._programs()):
+            return True
+        from treadle.settings.extensions import extensions
+
+        return any(each.name == agent.partition(":")[0] for each in extensions("agents"))
 
     def _programs(self) -> list[str]:
         from treadle.agents import names

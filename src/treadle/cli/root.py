@@ -46,6 +46,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "treadle.cli.doors:app_server",
             "Serve an agent on stdin and stdout as `codex app-server` serves Codex, for its SDK and editors.",
         ),
+        "door": (
+            "treadle.cli.doors:door",
+            "Serve an agent on stdin and stdout over a door that another distribution adds.",
+        ),
         "mcp": ("treadle.cli.doors:mcp", "Serve agents on stdin and stdout as tools of an MCP server."),
         "exec": (
             "treadle.cli.oneshot:exec_",
@@ -113,6 +117,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "agents": (
             "treadle.cli.agents:agents",
             "List the agents that can be put to work here, add one by name, or sign in to one.",
+        ),
+        "extensions": (
+            "treadle.cli.agents:extensions",
+            "List the agents, doors and forges of other distributions, and allow those that you trust.",
         ),
         "completion": (
             "treadle.cli.help:completion",

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from treadle.agent.providers.script import ErrorLine, parse
-from treadle.conform.lines import LinePeer, shown
+from treadle.conform.lines import LinePeer, Silent, shown
 from treadle.errors import TreadleError
 from treadle.io import scratch
 from treadle.io.process.child import start
@@ -170,29 +170,43 @@ def integers(found: Mapping[str, Any], names: Sequence[str]) -> bool:
 async def judge(
     kit: Kit, candidate: Candidate, *, only: str = "", tell: Callable[[Ruling], None] | None = None
 ) -> list[Ruling]:
-    """Try the clauses one after the other; `tell` is called with each ruling as it comes."""
-    rulings = []
+    """Try the clauses one after the other; `tell` is called with each ruling as it comes. Of a program that says
+    nothing at all in the first, the others are not tried: each would cost its time-out and say the same."""
+    rulings: list[Ruling] = []
+    dead = False
     for clause in kit.clauses:
         if only.lower() in f"{clause.section} {clause.sentence}".lower():
-            rulings.append(await _ruling(clause, candidate))
+            ruling, silent = await _ruling(_not_tried(clause) if dead else clause, candidate)
+            dead = dead or (silent and not rulings)
+            rulings.append(ruling)
             if tell is not None:
-                tell(rulings[-1])
+                tell(ruling)
     return rulings
 
 
-async def _ruling(clause: Clause, candidate: Candidate) -> Ruling:
+def _not_tried(clause: Clause) -> Clause:
+    async def run(candidate: Candidate) -> str:
+        raise Untried("it said nothing when it was first spoken to")
+
+    return msgspec.structs.replace(clause, run=run)
+
+
+async def _ruling(clause: Clause, candidate: Candidate) -> tuple[Ruling, bool]:
+    """And whether the program said nothing at all."""
     began = time.monotonic()
     outcome: Outcome
+    silent = False
     try:
         outcome, seen = "kept", await clause.run(candidate)
     except Untried as error:
         outcome, seen = "untried", str(error)
     except (Broken, TreadleError) as error:
-        outcome, seen = "broken", str(error)
+        outcome, seen, silent = "broken", str(error), isinstance(error, Silent)
     except TimeoutError:
         outcome, seen = "broken", f"nothing came within {candidate.patience:g} s"
     seconds = round(time.monotonic() - began, 3)
-    return Ruling(sentence=clause.sentence, section=clause.section, outcome=outcome, seen=seen, seconds=seconds)
+    ruling = Ruling(sentence=clause.sentence, section=clause.section, outcome=outcome, seen=seen, seconds=seconds)
+    return ruling, silent
 
 
 def pointed_at(url: str) -> dict[str, str]:

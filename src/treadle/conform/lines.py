@@ -21,6 +21,10 @@ SHOWN = 300
 """Characters of a line that are shown."""
 
 
+class Silent(RemoteProtocolError):
+    """The program has said nothing at all."""
+
+
 class LinePeer:
     """The running program. Every line it writes must be one JSON object in UTF-8; anything else is an error."""
 
@@ -53,9 +57,9 @@ class LinePeer:
             async with within(self.patience):
                 await self._child.stdio.write(data)
         except PeerClosed as error:
-            raise RemoteProtocolError(f"it no longer reads its input{await self._how_it_ended()}") from error
+            raise self._wrong(f"it no longer reads its input{await self._how_it_ended()}") from error
         except TimeoutError as error:
-            raise RemoteProtocolError(f"it did not read its input for {self.patience:g} s") from error
+            raise self._wrong(f"it did not read its input for {self.patience:g} s") from error
 
     def close_input(self) -> None:
         self._child.stdio.close_write()
@@ -69,9 +73,9 @@ class LinePeer:
             async with within(self.patience):
                 line = await self._next()
         except TimeoutError as error:
-            raise RemoteProtocolError(f"no line came within {self.patience:g} s (waiting for {waiting_for})") from error
+            raise self._wrong(f"no line came within {self.patience:g} s (waiting for {waiting_for})") from error
         if line is None:
-            raise RemoteProtocolError(f"its output ended (waiting for {waiting_for}){await self._how_it_ended()}")
+            raise self._wrong(f"its output ended (waiting for {waiting_for}){await self._how_it_ended()}")
         return line
 
     async def until(self, wanted: Callable[[dict[str, Any]], bool], waiting_for: str) -> dict[str, Any]:
@@ -125,6 +129,9 @@ class LinePeer:
         line, _, self._rest = self._rest.partition(b"\n")
         self.lines.append(_object(line))
         return self.lines[-1]
+
+    def _wrong(self, why: str) -> RemoteProtocolError:
+        return RemoteProtocolError(why) if self.lines else Silent(why)
 
     async def _how_it_ended(self) -> str:
         with contextlib.suppress(TimeoutError):

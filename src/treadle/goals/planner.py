@@ -22,7 +22,7 @@ from treadle.fleet.orders import new_id
 from treadle.goals.briefing import ANSWER, default_agent, looking
 from treadle.goals.check import check
 from treadle.goals.observation import answer_of
-from treadle.landing.forge.branch import KINDS, forge_of
+from treadle.landing.forge.branch import forge_of
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Used
 from treadle.wire.goal.plan import FORMAT, GoalBudget, GoalPlan, PlannedOrder, to_toml
@@ -247,7 +247,7 @@ class Planner:
 
 # Where the words of a goal come from that no person has written for us: an issue of a forge, a directory of tasks.
 
-_NAMED = re.compile(rf"((?:{'|'.join(KINDS)})(?::[^#\s]+)?)#(\d+)")
+_NAMED = re.compile(r"([a-z][\w-]*(?::[^#\s]+)?)#(\d+)")
 _GITHUB = re.compile(r"(https://[\w.-]+/[\w.-]+/[\w.-]+)/issues/(\d+)/?")
 _GITLAB = re.compile(r"(https://[\w.-]+(?:/[\w.-]+){2,})/-/(?:issues|work_items)/(\d+)/?")
 
@@ -258,11 +258,11 @@ def is_issue(source: str) -> bool:
 
 async def issue(source: str, root: str, token: str = "") -> str:
     """The words of an issue, its title first: `github#12` of the repository's remote `origin`, `github:OWNER/NAME#12`,
-    or its address, and the same with `gitlab` and `forgejo`. `token` names the variable that holds the token."""
+    or its address, and the same with other forges. `token` names the variable that holds the token."""
     if found := _GITLAB.fullmatch(source):
         forge = forge_of("gitlab", token, found[1])
     elif found := _GITHUB.fullmatch(source):
-        forgejo = source.startswith(f"https://{KINDS['forgejo'].public}/")
+        forgejo = source.startswith("https://codeberg.org/")
         forge = forge_of("forgejo" if forgejo else "github", token, found[1])
     else:
         found = _NAMED.fullmatch(source)

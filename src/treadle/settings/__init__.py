@@ -8,11 +8,13 @@ Words:
 
 Flow: `config` reads the sources in order and merges them into one `Settings`; `claude` turns the settings files of
 Claude Code into tables of the same shape, so that they are merged by the same rules; `trust` says whether the project's
-files count in full. Rooms above read the result. `edit` is the only writer of the person's own file.
+files count in full. Rooms above read the result. `edit` is the only writer of the person's own file. `extensions`
+finds agents, doors and forges that other distributions add.
 
 Promises, and who keeps each:
     An untrusted project can only narrow: forbid more, ask more, lower limits.                  config
     A key never comes from a project's file, trusted or not.                                    config
+    Code of another distribution is loaded in the version that the person's settings name.      extensions
     Trust ends when one of the files that it covers changes.                                    trust
     A setting that is not used is named, never skipped in silence.                              config, claude
     A person's file keeps its comments, order and everything that we did not change.            edit

@@ -193,6 +193,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     mcp_servers: dict[str, McpServer] = {}
     backends: dict[str, BackendCommand] = {}
     agents: dict[str, AgentSettings] = {}
+    extensions: dict[str, str] = {}
+    """Distributions whose agents, doors and forges may be used, each in this version."""
     terminal: dict[str, Any] = {}
     """Checked by the terminals, which read it themselves."""
     verify: dict[str, Any] = {}
@@ -243,7 +245,7 @@ ENVIRONMENT: dict[str, tuple[str, ...]] = {
     "TREADLE_MAX_SECONDS": ("limits", "max_seconds"),
 }
 """Environment variables for settings. Providers read their own variables themselves."""
-_SECRETS = (("key_command",), ("models", "api_key"), ("models", "headers"))
+_SECRETS = (("key_command",), ("models", "api_key"), ("models", "headers"), ("extensions",))
 _GROWING = ("permissions", "hooks", "mcp_servers", "add_dirs", "sandbox")
 """Lists, and tables with them, to which every layer adds; elsewhere a later layer replaces an earlier one."""
 

@@ -41,13 +41,26 @@ def choose(*, agent: str | None = None, model: str | None = None) -> str:
 def keep_agent(name: str, settings: Mapping[str, Any]) -> str:
     """Write `[agents.NAME]` with these settings; others of that agent stay. Returns the path of the file."""
 
+    return _update(("agents", name), settings)
+
+
+def allow_extension(distribution: str, version: str) -> str:
+    """Let what this distribution adds be used in this version. Returns the path of the file."""
+    return _update(("extensions",), {distribution: version})
+
+
+def _update(keys: tuple[str, ...], settings: Mapping[str, Any]) -> str:
+    """Set these in a table of the file, which is made when it is missing."""
+
     def change(document: TOMLDocument, path: str) -> bool:
         import tomlkit
 
-        agents = document.setdefault("agents", tomlkit.table(is_super_table=True))
-        table = agents.setdefault(name, tomlkit.table()) if isinstance(agents, dict) else None
+        table: Any = document
+        for depth, key in enumerate(keys, 1):
+            made = tomlkit.table(is_super_table=depth < len(keys))
+            table = table.setdefault(key, made) if isinstance(table, dict) else None
         if not isinstance(table, dict):
-            raise ConfigError(f"agents.{name} in {path} is not a table", hint="fix it by hand")
+            raise ConfigError(f"{'.'.join(keys)} in {path} is not a table", hint="fix it by hand")
         table.update(settings)
         return True
 

@@ -1,21 +1,21 @@
 """Which forge is meant by what a person writes, and that no token is sent where others could read it."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.distributions import forges as forges
 from tests.workspace.repositories import make
 from treadle.errors import ConfigError, NotFound
 from treadle.landing.forge.branch import OwnBranch, PushedBranch, RequestedBranch, branch_of, forge_of
-from treadle.landing.forge.github import Forgejo, GitHub
-from treadle.landing.forge.gitlab import GitLab
+from treadle.landing.forge.github import PullRequests
 from treadle.workspace.store import Store
 from treadle.workspace.user_repository import UserRepository
 
 
 def chosen(written: str, address: str = "git@github.com:loom/shop.git", token: str = "") -> tuple[str, str]:
-    forge = forge_of(written, token, address)
-    assert isinstance(forge, GitHub | GitLab | Forgejo)
+    forge: Any = forge_of(written, token, address)
     return forge.api.place, forge.api.token
 
 
@@ -26,6 +26,7 @@ def test_the_repository_is_that_of_the_remote_unless_it_is_given() -> None:
     assert chosen("github:other/one", "/srv/shop.git", "MINE") == (f"{public}/other/one", "MINE")
 
 
+@pytest.mark.usefixtures("forges")
 def test_gitlab_and_forgejo_have_their_own_paths_and_tokens() -> None:
     lab = "https://gitlab.com/api/v4/projects"
     assert chosen("gitlab", "git@gitlab.com:loom/web/shop.git") == (f"{lab}/loom%2Fweb%2Fshop", "GITLAB_TOKEN")
@@ -34,6 +35,7 @@ def test_gitlab_and_forgejo_have_their_own_paths_and_tokens() -> None:
     assert chosen("forgejo", "ssh://git@git.example:2222/loom/shop.git") == (own, "FORGEJO_TOKEN")
 
 
+@pytest.mark.usefixtures("forges")
 def test_a_forge_of_ones_own_is_asked_at_its_own_address() -> None:
     assert chosen("github", "ssh://git@git.example:22/loom/shop")[0] == "https://git.example/api/v3/repos/loom/shop"
     assert chosen("github:a/b@https://forge.example/api/")[0] == "https://forge.example/api/repos/a/b"
@@ -66,9 +68,9 @@ def test_a_branch_is_the_repositorys_own_or_a_remotes_or_a_forges(tmp_path: Path
         branch_of(user, "main", store, "t", forge="github")
     pushed = branch_of(user, "origin:rel/1", store, "t")
     assert type(pushed) is PushedBranch and pushed.there.there == "refs/heads/rel/1" and pushed.there.store is store
-    asked = branch_of(user, "origin:main", store, "0123456789", forge="forgejo", token="MINE")
+    asked = branch_of(user, "origin:main", store, "0123456789", forge="github", token="MINE")
     assert isinstance(asked, RequestedBranch) and asked.beside == "treadle/land-main-01234567"
-    assert isinstance(asked.forge, Forgejo) and asked.forge.api.token == "MINE"
-    assert asked.forge.api.place == "https://git.example/api/v1/repos/loom/shop"
+    assert isinstance(asked.forge, PullRequests) and asked.forge.api.token == "MINE"
+    assert asked.forge.api.place == "https://git.example/api/v3/repos/loom/shop"
     with pytest.raises(NotFound, match="no remote 'up'"):
         branch_of(user, "up:main", store, "t")

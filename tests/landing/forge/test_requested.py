@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.distributions import forges as forges
 from tests.fleet.conftest import Start, give
 from tests.fleet.conftest import bus as bus
 from tests.fleet.conftest import fleet as fleet
@@ -143,6 +144,7 @@ async def test_a_red_check_or_a_reviewer_closes_the_request_and_the_words_are_ke
     assert "ann: not yet" in out.output and git(bare, "rev-parse", "main") == finished.base
 
 
+@pytest.mark.usefixtures("forges")
 @pytest.mark.parametrize("kind", [GitLabServer, ForgejoServer])
 async def test_other_forges_say_no_and_yes_in_the_same_way(
     bus: Bus, finished: Finished, repository: Path, bare: Path, kind: type[ForgeServer], monkeypatch: pytest.MonkeyPatch

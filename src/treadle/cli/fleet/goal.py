@@ -245,14 +245,14 @@ async def change(bus: Bus, goal: str, path: str) -> Any:
     "source",
     default="",
     metavar="FILE|DIR|ISSUE",
-    help="Plan what a file, a directory of Markdown tasks or an issue asks for: github#12, gitlab#12 or forgejo#12 of"
-    " the remote origin, github:OWNER/NAME#12, or its address.",
+    help="Plan what a file, a directory of Markdown tasks or an issue asks for: github#12 of the"
+    " remote origin, github:OWNER/NAME#12, or its address; of other forges that are added, the same.",
 )
 @click.option(
     "--token",
     default="",
     metavar="NAME",
-    help="The variable with the forge's token. Default: GITHUB_TOKEN, GITLAB_TOKEN or FORGEJO_TOKEN.",
+    help="The variable with the forge's token. Default: GITHUB_TOKEN and the like.",
 )
 @click.option("--agent", default="", metavar="NAME", help="Who plans. Default: the agent of the settings, or native.")
 @click.option("--model", default="", metavar="NAME", help="Its model.")

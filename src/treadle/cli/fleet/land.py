@@ -60,7 +60,7 @@ def land() -> None:
     "--forge",
     default="",
     metavar="FORGE",
-    help="Land REMOTE:BRANCH by pull requests: github, gitlab or forgejo, each also with :OWNER/NAME[@API].",
+    help="Land REMOTE:BRANCH by pull requests: github, or one that is added; also with :OWNER/NAME[@API].",
 )
 @click.option(
     "--token",

@@ -3,20 +3,18 @@
 import contextlib
 import re
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, Protocol, TypeVar
-
-import msgspec
 
 from treadle.errors import ConfigError, NotFound, WorkspaceError
 from treadle.host import evidence
 from treadle.io.process.loop import run_async
-from treadle.landing.forge import github, gitlab
-from treadle.landing.forge.github import Forgejo, GitHub
-from treadle.landing.forge.gitlab import GitLab
+from treadle.landing.forge import github
+from treadle.landing.forge.github import GitHub
 from treadle.landing.forge.interface import (
     Forge,
     ForgeCheck,
+    ForgeKind,
     ForgeRed,
     ForgeRefused,
     ForgeReviews,
@@ -25,6 +23,7 @@ from treadle.landing.forge.interface import (
     repository_of,
 )
 from treadle.receipts.evidence import evidence_lines
+from treadle.settings import extensions
 from treadle.workspace import branch_moves, remotes
 from treadle.workspace.branch_moves import BranchMoved
 from treadle.workspace.remotes import PushRefused, Remote, RemoteBranch
@@ -249,40 +248,25 @@ def branch_of(
     return RequestedBranch(there, forge_of(forge, token, found.address), train) if forge else PushedBranch(there)
 
 
-class ForgeKind(msgspec.Struct, frozen=True, kw_only=True):
-    made: Callable[[str, str, str], Forge]
-    token: str
-    """The variable that holds the token, unless another is named."""
-    public: str
-    """The host that is meant where a repository is named without one."""
-    api: Callable[[str], str]
-    """The address of the API on a host."""
-
-
 KINDS = {
     "github": ForgeKind(
         made=GitHub,
         token=github.TOKEN,
         public="github.com",
         api=lambda host: github.PUBLIC if host == "github.com" else f"https://{host}/api/v3",
-    ),
-    "gitlab": ForgeKind(
-        made=GitLab, token=gitlab.TOKEN, public="gitlab.com", api=lambda host: f"https://{host}/api/v4"
-    ),
-    "forgejo": ForgeKind(
-        made=Forgejo, token=github.FORGEJO_TOKEN, public="codeberg.org", api=lambda host: f"https://{host}/api/v1"
-    ),
+    )
 }
+"""Our own; others are found by their entry points."""
 
 
 def forge_of(written: str, token: str, address: str) -> Forge:
     """The forge that `github`, `github:OWNER/NAME` or `github:OWNER/NAME@API` means, for a remote of this address."""
     name, _, rest = written.partition(":")
     repository, _, api = rest.partition("@")
-    kind = KINDS.get(name)
+    kind: ForgeKind | None = KINDS.get(name) or extensions.load("forges", name, ForgeKind)
     if kind is None:
-        known = ", ".join(KINDS)
-        raise ConfigError(f"there is no forge {name!r}", hint=f"there are {known}; {name}:OWNER/NAME, or with @API")
+        hint = "github is ours; `treadle docs land-work` says how to add gitlab, forgejo and others"
+        raise ConfigError(f"there is no forge {name!r}", hint=hint)
     host = kind.public
     if not repository:
         host, repository = repository_of(address)

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
@@ -101,6 +101,20 @@ class Forge(Protocol):
         """Merge it if its head is still this commit, by a merge commit, whose id is returned. Raises ForgeRefused."""
 
     async def issue(self, number: int) -> ForgeIssue: ...
+
+
+class ForgeKind(msgspec.Struct, frozen=True, kw_only=True):
+    """A forge as a train or a goal names it. One of another distribution is an entry point of the group
+    `treadle.forges`."""
+
+    made: Callable[[str, str, str], Forge]
+    """Called with the address of the API, the repository, and the name of the variable that holds the token."""
+    token: str
+    """The variable that holds the token, unless another is named."""
+    public: str
+    """The host that is meant where a repository is named without one."""
+    api: Callable[[str], str]
+    """The address of the API on a host."""
 
 
 # One repository's part of a forge's HTTP API. The token is read from the environment, by its name.

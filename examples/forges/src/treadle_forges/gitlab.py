@@ -13,6 +13,7 @@ from treadle.landing.forge.interface import (
     ForgeCheck,
     ForgeComment,
     ForgeIssue,
+    ForgeKind,
     ForgeRefused,
     ForgeReviews,
     LandingRequest,
@@ -171,3 +172,6 @@ def _comment(note: _DiscussionNote) -> ForgeComment:
     place = note.position
     path = place.new_path or place.old_path or ""
     return ForgeComment(by=note.author.username, text=note.body, path=path, line=place.new_line)
+
+
+KIND = ForgeKind(made=GitLab, token=TOKEN, public="gitlab.com", api=lambda host: f"https://{host}/api/v4")

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.landing.forge.asked import WrittenAnswers, ask_everything, repositories
 from tests.landing.forge.forgejo_server import ForgejoServer
-from treadle.landing.forge.github import FORGEJO_PAGE, Forgejo
+from treadle_forges.forgejo import PAGE, Forgejo
+
 from treadle.landing.forge.interface import ForgeCheck, ForgeComment, ForgeRefused, ForgeReviews
 
 
@@ -28,16 +28,16 @@ def test_what_comes_in_pages_is_read_to_its_end(tmp_path: Path, monkeypatch: pyt
     class Paged(ForgejoServer):
         def answer(self, method: str, path: str, query: dict[str, list[str]], body: object) -> tuple[int, object]:
             status, found = super().answer(method, path, query, body)
-            first = (int(query["page"][0]) - 1) * FORGEJO_PAGE
-            return status, {**found, "statuses": found["statuses"][first : first + FORGEJO_PAGE]}
+            first = (int(query["page"][0]) - 1) * PAGE
+            return status, {**found, "statuses": found["statuses"][first : first + PAGE]}
 
     with Paged(bare) as hub:
         hub.pulls.append({"sha": head})
-        for _ in range(FORGEJO_PAGE):
+        for _ in range(PAGE):
             hub.ends(hub.pulls[0], "success")
         hub.ends(hub.pulls[0], "failure")
         states = [each.state for each in asyncio.run(Forgejo(hub.api, "shop/web").checks(head))]
-    assert states == ["green"] * FORGEJO_PAGE + ["red"]
+    assert states == ["green"] * PAGE + ["red"]
 
 
 PART = "/repos/shop/web"

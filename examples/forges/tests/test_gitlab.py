@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.landing.forge.asked import WrittenAnswers, ask_everything, repositories
 from tests.landing.forge.gitlab_server import GitLabServer
+from treadle_forges.gitlab import GitLab, _JobStatus, _state
+
 from treadle.errors import ConfigError
-from treadle.landing.forge.gitlab import GitLab, _JobStatus, _state
 from treadle.landing.forge.interface import (
     ForgeCheck,
     ForgeComment,

@@ -1,0 +1,1 @@
+"""GitLab, Forgejo and Gitea as forges of `treadle land` and `treadle goal`."""
