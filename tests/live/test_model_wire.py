@@ -105,9 +105,11 @@ async def test_a_command_of_the_program_finds_no_key(name: str, tmp_path: Path) 
     work = tmp_path / "work"
     work.mkdir()
     tool, arguments = PROGRAMS[name].tools.shell(f"({LOOK}) > seen.txt 2>&1")
-    call = ScriptedReply(when="begin", call=(CallLine(name=tool, arguments=arguments, id="call_1"),))
-    title = ScriptedReply(system="You are a title generator", text="A title", times="always")
-    async with ModelServer(Script(reply=(title, call, ScriptedReply(text=DONE, times="always")))) as server:
+    used = UsageLine(input=1, output=1)
+    call = ScriptedReply(when="begin", call=(CallLine(name=tool, arguments=arguments, id="call_1"),), usage=used)
+    title = ScriptedReply(system="You are a title generator", text="A title", usage=used, times="always")
+    last = ScriptedReply(text=DONE, usage=used, times="always")
+    async with ModelServer(Script(reply=(title, call, last)), batch=False) as server:
         agent = driven(name, tmp_path / "home", server.url)
         async with play(agent, Scenario("search", ("begin",), lambda played: None), work, model_wire="gateway"):
             pass
