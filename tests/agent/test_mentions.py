@@ -34,6 +34,26 @@ async def test_a_mentioned_file_is_shown_and_known_from_then_on(workspace: Works
     assert not not_known(workspace.context, load(workspace.root / "notes.txt"))
 
 
+@pytest.mark.parametrize(
+    ("mention", "shown"),
+    [
+        ("@a.txt#L2", ["2"]),
+        ("@a.txt#L2-3.", ["2", "3"]),
+        ("@a.txt#L3-L4", ["3", "4"]),
+        ("@b.txt#L1", []),
+        ("@a.txt#x", []),
+    ],
+)
+async def test_of_a_file_only_the_lines_that_are_named_are_shown(
+    mention: str, shown: list[str], workspace: Workspace
+) -> None:
+    (workspace.root / "a.txt").write_text("".join(f"line {number}\n" for number in range(1, 6)))
+    text = await with_files(f"See {mention}", workspace.context, allow)
+    assert [number for number in "12345" if f"line {number}" in text] == shown
+    both = await with_files("@a.txt#L1 and @a.txt#L5", workspace.context, allow)
+    assert "[a.txt, lines 1, as it is now]" in both and "line 5" in both and "line 3" not in both
+
+
 async def test_what_may_not_be_read_unasked_is_not_shown(workspace: Workspace) -> None:
     (workspace.root / "secret.txt").write_text("heron\n")
     text = await with_files("What does @secret.txt say?", workspace.context, ask)

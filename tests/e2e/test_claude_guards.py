@@ -85,6 +85,24 @@ async def test_a_hook_that_allows_does_not_overrule_the_host(host: str, tmp_path
     assert made(seen) is (host != "deny") and asked == ([] if host == "absent" else ["Bash"])
 
 
+@pytest.mark.parametrize("place", ["claude/settings.json", ".claude/settings.json", "option"])
+async def test_a_setting_that_forbids_and_cannot_be_kept_refuses_the_run(place: str, tmp_path: Path) -> None:
+    text = json.dumps({"deniedMcpServers": [{"serverName": "x"}]})
+    given: dict[str, Any] = {"settings": text} if place == "option" else {"files": {place: text}}
+    seen = await drive("treadle", tmp_path, TOUCH, setting_sources=["user", "project"], **given)
+    assert seen.told == [] and any("deniedMcpServers forbids something and is not kept" in line for line in seen.said)
+
+
+async def test_what_the_sandbox_of_claude_code_hides_is_not_read(tmp_path: Path) -> None:
+    files = {
+        "a.txt": "heron",
+        ".claude/settings.json": json.dumps({"sandbox": {"filesystem": {"denyRead": ["./a.txt"]}}}),
+    }
+    script = calling("Read", file_path="{work}/a.txt") + DONE
+    seen = await drive("treadle", tmp_path, script, files=files, setting_sources=["project"])
+    assert seen.failed == [True] and not seen.reached("heron")
+
+
 async def test_a_skill_that_is_reserved_for_people_is_neither_offered_to_the_model_nor_loaded_by_it(
     tmp_path: Path,
 ) -> None:

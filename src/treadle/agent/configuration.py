@@ -51,6 +51,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         plugins = [plugin_settings(directory) for directory in instructions.plugins]
         for missed in (*loaded.missed_hooks, *(each for plugin in plugins for each in plugin.missed)):
             raise ConfigError(f"{missed}, and it might forbid something", hint=WITHOUT_HOOKS)
+        for forbidding in loaded.forbids:
+            raise ConfigError(forbidding, hint="leave the file out: --setting-sources user, or project,local")
         settings = _with_hooks(loaded.settings, spec, plugins)
         if spec.mode == "yolo":
             settings.check_bypass()

@@ -92,6 +92,7 @@ from treadle.settings.config import HookSettings
 if TYPE_CHECKING:
     from treadle.agent.hooks import HookStep
     from treadle.agent.loop import Parts, TurnLoop
+    from treadle.agent.tools.file_tools import ReadArgs
 
 
 # The system prompt: who the agent is, where it works, what the project says, which skills there are.
@@ -228,14 +229,17 @@ async def with_files(text: str, context: ToolContext, judge: Callable[[Access], 
     """The prompt, followed by the files that it mentions and that may be read without asking. Images among them are
     then in the context.
     """
-    from treadle.agent.tools.file_tools import READ_FILE, ReadArgs
+    from treadle.agent.tools.file_tools import READ_FILE
 
-    parts: dict[Path, str] = {}
+    parts: dict[str, str] = {}
     for names in mentioned(text):
-        name = next((name for name in names if os.path.isfile(context.resolve(name))), None)
-        if name is None or context.resolve(name) in parts or len(parts) == MOST:
+        args = next((args for name in names if (args := _part_of_file(name, context)) is not None), None)
+        if args is None or len(parts) == MOST:
             continue
-        args = ReadArgs(file_path=name)
+        last = f"-{args.end_line}" if args.end_line != args.offset else ""
+        name = f"{args.file_path}, lines {args.offset}{last}" if args.offset else args.file_path
+        if name in parts:
+            continue
         if judge(READ_FILE.access(args, context.resolve)).verdict != "allow":
             shown = "it may not be read here"
         else:
@@ -243,8 +247,20 @@ async def with_files(text: str, context: ToolContext, judge: Callable[[Access], 
                 shown = await READ_FILE.run(args, context)
             except ToolError as error:
                 shown = error.message
-        parts[context.resolve(name)] = f"[{name}, as it is now]\n{shown}"
+        parts[name] = f"[{name}, as it is now]\n{shown}"
     return "\n\n".join([text, *parts.values()])
+
+
+def _part_of_file(name: str, context: ToolContext) -> ReadArgs | None:
+    """What to read for a mention: a file, or lines of it, as in `a.py#L10-12`; None when there is no such file."""
+    from treadle.agent.tools.file_tools import ReadArgs
+
+    if os.path.isfile(context.resolve(name)):
+        return ReadArgs(file_path=name)
+    lines = re.fullmatch(r"(.+)#L([1-9]\d{0,8})(?:-L?([1-9]\d{0,8}))?", name)
+    if lines is None or not os.path.isfile(context.resolve(lines[1])):
+        return None
+    return ReadArgs(file_path=lines[1], offset=int(lines[2]), end_line=int(lines[3] or lines[2]))
 
 
 # Replays a stored conversation as events, for the one who opens it again and wants to see what was said.

@@ -48,8 +48,14 @@ _PERMISSIONS = {
     *("allow", "ask", "deny", "defaultMode", "additionalDirectories", "disableBypassPermissionsMode"),
     "disableAutoMode",  # there is no such mode here
 }
+FORBIDS = (
+    *("allowManagedHooksOnly", "allowManagedPermissionRulesOnly", "allowManagedMcpServersOnly", "availableModels"),
+    *("allowedMcpServers", "deniedMcpServers", "allowedHttpHookUrls", "httpHookAllowedEnvVars"),
+)
+"""Settings that forbid something and that we cannot keep: with one of them our own agent does not begin."""
 _KNOWN = {
     "permissions",
+    "disabledMcpjsonServers",
     "model",
     "env",
     "hooks",
@@ -119,6 +125,10 @@ class ClaudeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Hooks that cannot be run here and only look on, one sentence each."""
     missed: tuple[str, ...] = ()
     """Hooks that cannot be run here and might forbid something, one sentence each."""
+    forbids: tuple[str, ...] = ()
+    """Settings that forbid something and are not kept here, one sentence each."""
+    disabled_servers: tuple[str, ...] = ()
+    """Servers of `.mcp.json` that are not to be started."""
 
     def table(self) -> dict[str, Any]:
         """The same in the shape of our own settings."""
@@ -133,6 +143,7 @@ class ClaudeSettings(msgspec.Struct, frozen=True, kw_only=True):
             "language": self.language,
             "main_agent": self.main_agent,
             "sandbox": self.sandbox or None,
+            "mcp_servers": {name: {"disabled": True} for name in self.disabled_servers},
             "bypass": None if self.bypass else False,
         }
         return {name: value for name, value in found.items() if value is not None and value not in ({}, [])}
@@ -267,14 +278,20 @@ def parse(table: Any, where: str, base: str) -> ClaudeSettings:
     permissions = _table(table.get("permissions") or {}, f"{where}: permissions")
     sandbox = _table(table.get("sandbox") or {}, f"{where}: sandbox")
     hooks, problems = _hooks(table.get("hooks") or {} if table.get("disableAllHooks") is not True else {}, where)
-    unused = [name for name in table if name not in _KNOWN]
+    unused = [name for name in table if name not in _KNOWN and name not in FORBIDS]
     unused += [f"hooks of {event}" for event in dict.fromkeys(hook.event for hook in hooks) if event in NOT_CALLED]
-    unused += [f"sandbox.{name}" for name in sandbox if name != "enabled"]
+    files = _table(sandbox.get("filesystem") or {}, f"{where}: sandbox.filesystem")
+    unused += [f"sandbox.{name}" for name in sandbox if name not in ("enabled", "filesystem")]
+    unused += [f"sandbox.filesystem.{name}" for name in files if name not in _HIDING]
     unused += [f"permissions.{name}" for name, value in permissions.items() if name not in _PERMISSIONS and value]
     rules = {
         verdict: tuple(_rule(str(rule), base) for rule in _list(permissions.get(verdict) or [], f"{where}: {verdict}"))
         for verdict in ("allow", "ask", "deny")
     }
+    hidden = [
+        (tool, path) for name, tool in _HIDING.items() for path in _list(files.get(name) or [], f"{where}: {name}")
+    ]
+    rules["deny"] += tuple(_rule(f"{tool}({path})", base) for tool, path in hidden)
     return ClaudeSettings(
         rules=Rules(**rules),
         mode=_text(permissions.get("defaultMode")),
@@ -290,7 +307,13 @@ def parse(table: Any, where: str, base: str) -> ClaudeSettings:
         unused=tuple(unused),
         not_run=tuple(text for event, text in problems if event not in FORBIDDING),
         missed=tuple(text for event, text in problems if event in FORBIDDING),
+        forbids=tuple(f"{where}: {name} forbids something and is not kept here" for name in FORBIDS if table.get(name)),
+        disabled_servers=tuple(map(str, _list(table.get("disabledMcpjsonServers") or [], where))),
     )
+
+
+_HIDING = {"denyRead": "Read", "denyWrite": "Edit"}
+"""What the sandbox of Claude Code hides or keeps from being written, by the rule that does the same."""
 
 
 def plugin_settings(directory: str) -> ClaudeSettings:
@@ -333,6 +356,8 @@ def _json(path: str) -> Any:
 
 def all_run(settings: ClaudeSettings) -> ClaudeSettings:
     """The same settings; ConfigError when one of their hooks cannot be run."""
+    for problem in settings.forbids:
+        raise ConfigError(problem, hint="leave it out")
     for problem in (*settings.missed, *settings.not_run):
         raise ConfigError(problem, hint=f'write {{"type": "command", "command": "..."}}; events: {", ".join(EVENTS)}')
     return settings

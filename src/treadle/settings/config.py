@@ -222,6 +222,8 @@ class LoadedSettings(msgspec.Struct, frozen=True, kw_only=True):
     trusted: bool = False
     missed_hooks: tuple[str, ...] = ()
     """Hooks of Claude Code's files that might forbid something and that our own agent cannot run."""
+    forbids: tuple[str, ...] = ()
+    """Settings of Claude Code's files that forbid something and are not kept by our own agent."""
     unreachable: tuple[str, ...] = ()
     """Models of Claude Code's files that cannot be used here, with their file."""
     origins: dict[str, str] = {}
@@ -303,6 +305,7 @@ def load(
         project=project or place,
         trusted=bool(trusted),
         missed_hooks=tuple(theirs.missed),
+        forbids=tuple(theirs.forbids),
         unreachable=() if merged.get("model") else tuple(theirs.unreachable),
         origins=origins,
     )
@@ -323,6 +326,7 @@ class _Theirs(msgspec.Struct, kw_only=True):
     model: str | None = None
     """The model that Claude Code's variables name, which goes before those of its files."""
     missed: list[str] = []
+    forbids: list[str] = []
     unreachable: list[str] = []
 
 
@@ -372,6 +376,7 @@ def _with_claude(merged: dict[str, Any], file: ClaudeFile, trusted: bool, theirs
         return merged
     if file.settings.unused:
         theirs.warnings.append(f"{file.path}: not used here: {', '.join(file.settings.unused)}")
+    theirs.forbids += file.settings.forbids
     if not trusted:
         return _over(merged, _narrowed(merged, table, file.path, theirs.ignored), file.path)
     theirs.warnings += file.settings.not_run

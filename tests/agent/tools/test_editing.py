@@ -38,5 +38,5 @@ def test_a_miss_in_a_file_of_many_thousand_lines_is_answered_at_once() -> None:
     text = "".join(
         f"    value_{number} = compute_something({number * 7}, other={number % 99})\n" for number in range(20_000)
     )
-    with pytest.raises(ToolError, match=r"nearest place(.|\n)* 13\t    value_12 = "):
+    with pytest.raises(ToolError, match=r"most similar lines are these(.|\n)* 13\t    value_12 = "):
         apply(text, "    value_12 = compute_somethink(84, others=12)", "x")

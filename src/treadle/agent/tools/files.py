@@ -379,9 +379,9 @@ def near_misses(lines: list[str], old: str) -> str:
     if not near:
         return "nothing in the file looks like it; read the file again"
     best = numbers[near[0]]
-    others = ", ".join(str(numbers[line]) for line in near[1:])
-    also = f"; also like it: line {others}" if others else ""
-    return f"the nearest place is{also}\n{_shown(lines, best, old.count(chr(10)) + 1)}"
+    others = " and ".join(str(numbers[line]) for line in near[1:])
+    also = f" (others: line {others})" if others else ""
+    return f"the most similar lines are these{also}:\n{_shown(lines, best, old.count(chr(10)) + 1)}"
 
 
 def _shown(lines: list[str], number: int, height: int) -> str:
