@@ -280,6 +280,8 @@ def test_statements_must_be_about_the_same_things() -> None:
     unknown = "signed by no one: name the key with --key or --trusted"
     assert made.checks["signature"] == [f"envelope 1: {unknown}", f"envelope 2: {unknown}"]
     assert checked({**whole, "subject": [tree]}).checks["content"] == ["its first subject is not the receipt"]
+    del (bare := {**built})["predicate"]
+    assert "no in-toto statement" in checked(whole, bare).checks["content"][0]
     assert checked({**whole, "subject": []}).checks["content"] == ["a statement lacks its subject or its predicate"]
     assert checked({**whole, "predicate": {"a": 1}}).checks["content"][0].startswith("its predicate is not a receipt")
     assert "the type another was checked" in checked({**built, "predicateType": "another"}).notes[0]

@@ -212,7 +212,7 @@ class _Statement(TypedDict, total=False):
     _type: Required[str]
     subject: Required[list[dict[str, Any]]]
     predicateType: Required[str]
-    predicate: _Predicate | None
+    predicate: Required[_Predicate]
 
 
 def unwrapped(found: Any) -> tuple[dict[str, Any], bytes, list[tuple[str, str]]]:
