@@ -114,13 +114,13 @@ def test_each_program_gets_the_server_and_the_hook_in_its_own_form(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(BIN))
-    server = {"command": "heimdall-ledger-mcp", "args": ["--extended"]}
+    server = {"command": "heimdall-ledger-mcp", "args": []}
     said = {name: [edit.put(None) for edit in hosts.host(name, "/t", "/m").edits] for name in hosts.NAMES}
     for name in ("claude", "gemini", "qwen", "copilot", "cursor"):
         assert json.loads(said[name][0]) == {"mcpServers": {"heimdall": server}}
-    opened = {"type": "local", "command": ["heimdall-ledger-mcp", "--extended"], "enabled": True}
+    opened = {"type": "local", "command": ["heimdall-ledger-mcp"], "enabled": True}
     assert json.loads(said["opencode"][0]) == {"mcp": {"heimdall": opened}}
-    assert tomllib.loads(said["codex"][0]) == {"mcp_servers": {"heimdall": server}}
+    assert tomllib.loads(said["codex"][0]) == {"mcp_servers": {"heimdall": {"command": "heimdall-ledger-mcp"}}}
     assert 'const TREADLE = "treadle";' in said["opencode"][1]
     for name, event in (
         ("claude", "PreToolUse"),

@@ -1,5 +1,6 @@
 """What a client knows of a tool before it calls it, and that the results are as it says."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from tests.coordination.clients import call, modern
 from treadle.coordination.capsules import Capsules
+from treadle.coordination.mcp import SIX
 from treadle.coordination.planning import Planning
 from treadle.coordination.table import Symbols
 
@@ -65,3 +67,8 @@ def test_results_are_as_their_output_schemas_say(connect: Any) -> None:
     assert calls.keys() == schemas.keys()
     for name, arguments in calls.items():
         jsonschema.validate(call(server, name, **arguments), schemas[name])
+
+
+def test_the_six_cost_less_than_three_kilobytes_in_every_request() -> None:
+    shown = [{"name": tool.name, "description": tool.description, "input_schema": tool.schema} for tool in SIX]
+    assert len(json.dumps(shown)) < 3000

@@ -327,7 +327,8 @@ def hook_command(name: str) -> str:
 
 
 def _server() -> dict[str, Any]:
-    return {"command": program("heimdall-ledger-mcp"), "args": ["--extended"]}
+    # Every request of the agent carries the tools' descriptions: the six of 1.0.0 are half of all.
+    return {"command": program("heimdall-ledger-mcp"), "args": []}
 
 
 def _paragraph(path: str) -> Block:
@@ -352,7 +353,7 @@ def _codex(top: str, main: str, trust: bool = False) -> HostSetup:
     hooks = os.path.join(main, ".codex", "hooks.json")  # Codex looks there, whichever worktree it runs in
     entry = {"hooks": [{"type": "command", "command": hook_command("codex"), "timeout": HOOK_SECONDS}]}
     override = os.path.join(top, "AGENTS.override.md")
-    served = f'[mcp_servers.{SERVER}]\ncommand = {dumps(program("heimdall-ledger-mcp"))}\nargs = ["--extended"]\n'
+    served = f"[mcp_servers.{SERVER}]\ncommand = {dumps(program('heimdall-ledger-mcp'))}\n"
     edits: list[FileEdit] = [
         _toml(os.path.join(top, ".codex", "config.toml"), served),
         JsonEntry(hooks, ["hooks", "PreToolUse"], entry, MARK),
@@ -434,7 +435,7 @@ def _copilot(top: str) -> HostSetup:
 
 
 def _opencode(top: str) -> HostSetup:
-    served = {"type": "local", "command": [program("heimdall-ledger-mcp"), "--extended"], "enabled": True}
+    served = {"type": "local", "command": [program("heimdall-ledger-mcp")], "enabled": True}
     return HostSetup(
         [
             JsonEntry(os.path.join(top, "opencode.json"), ["mcp", SERVER], served),
