@@ -8,8 +8,7 @@ from msgspec.structs import replace
 from tests.fleet.repositories import git
 from treadle.errors import RemoteProtocolError
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.orders import PERSON, encode
-from treadle.fleet.run.resumption import TRAIN
+from treadle.fleet.orders import PERSON, TRAIN, encode
 from treadle.goals import commands, store
 from treadle.goals.deciding import GoalSeen, Happened, OrderSeen, moves
 from treadle.goals.observation import answer_of, last_words, look, open_orders

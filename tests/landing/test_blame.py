@@ -14,7 +14,7 @@ from tests.landing.trains import run
 from treadle.errors import ConfigError, NotFound, WorkspaceError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.run.resumption import TRAIN
+from treadle.fleet.orders import TRAIN
 from treadle.landing import blame
 from treadle.wire.fleet.records import Used
 

@@ -19,8 +19,7 @@ from tests.landing.test_reverting import changes
 from tests.landing.trains import CHECK, empty
 from treadle.fleet import client, node, up
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.orders import encode
-from treadle.fleet.run.resumption import TRAIN
+from treadle.fleet.orders import TRAIN, encode
 from treadle.landing import train
 from treadle.landing.bench import Bench
 from treadle.landing.queue import CarCheck

@@ -13,8 +13,7 @@ from tests.fleet.repositories import git
 from tests.landing.finished import Finished, clean
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.orders import encode
-from treadle.fleet.run.resumption import TRAIN
+from treadle.fleet.orders import TRAIN, encode
 from treadle.landing import train
 from treadle.landing.train import Conductor
 from treadle.wire.fleet.records import Note

@@ -106,6 +106,6 @@ def test_what_another_process_has_done_is_told_in_words() -> None:
     assert train.happened_between(before, after) == [
         "landed   landed",
         "left out red: it was red",
-        "back     a as h: it was red",
+        "back     a: sent back as h: it was red",
     ]
     assert train.happened_between(after, after) == []

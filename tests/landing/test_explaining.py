@@ -5,9 +5,17 @@ from msgspec.structs import replace
 
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
-from treadle.landing import queue, views
+from treadle.landing import changes, queue, views
 from treadle.wire.fleet.records import Note, Order
-from treadle.wire.fleet.train import LandedRecord, LeftOut, QueuedChange, ReturnedChange, TrainRecord
+from treadle.wire.fleet.train import (
+    Car,
+    LandedRecord,
+    LandingIntent,
+    LeftOut,
+    QueuedChange,
+    ReturnedChange,
+    TrainRecord,
+)
 
 
 def change(name: str, **more: object) -> QueuedChange:
@@ -69,7 +77,8 @@ async def test_each_train_that_knows_an_order_says_what_it_knows_and_all_are_tol
 
     assert await views.explained(bus, "unknown") == []
     assert await lines("a") == views._landed_lines(PROOF)
-    assert await lines("w") == views._waiting(record, "w2") and (await lines("b"))[0].startswith("waits    1 of 2")
+    assert (await lines("w"))[0] == "waits    2 of 2, the oldest first; it waits, after it was sent back"
+    assert (await lines("b"))[0] == "waits    1 of 2, the oldest first; it waits"
     with_author = ["back     its check failed twice", "with     author: h is asking", "tried    before"]
     assert await lines("helped") == [*with_author, "         one", "         two"]
     asks = "asks     treadle fleet answer h allow --text '...', or deny"
@@ -122,7 +131,21 @@ def test_what_is_helped_queued_again_or_on_the_branch_is_not_left_out() -> None:
     record = TrainRecord(
         repository="/r", branch="main", queue=(change("q"),), back=(replace(BACK, by="h"),), left_out=(*outs, there)
     )
-    assert [each.order for each in queue.out_now(record)] == ["out"]
+
+    def states(train: TrainRecord) -> dict[str, str]:
+        return {each.order: each.state for each in changes.each(train)}
+
+    assert states(record) == {"a": "back", "q": "waiting", "out": "left out", "there": "landed"}
+    assert set(changes.table(record)) == {"a", "a2", "h", "q", "out", "there"}, "by every name that it goes by"
     helped = queue.joined(record, change("h"))
-    assert [each.order for each in queue.out_now(helped)] == ["out"]
+    assert states(helped) == {"a": "waiting", "q": "waiting", "out": "left out", "there": "landed"}
     assert [each.order for each in helped.left_out] == ["q", "out", "there"], "once it lands it was never left out"
+    car = Car(orders=("h",), on="b", commit="k", tree="t")
+    for fields, state in (
+        ({"row": (car,)}, "built"),
+        ({"apart": (replace(car, apart=True),)}, "apart"),
+        ({"landing": LandingIntent(old="b", new="k", tree="t", orders=("h",))}, "landing"),
+        ({"queue": (change("h", first="a", blocked_on="k"),)}, "blocked"),
+        ({"queue": (), "back": (replace(BACK, by="p", to="person"),)}, "asking"),
+    ):
+        assert states(replace(helped, **fields))["a"] == state  # type: ignore[arg-type]

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.landing.simulated import Simulation
-from treadle.landing import queue
+from treadle.landing import changes, queue
 from treadle.landing.queue import BuildCar, CheckCar, LandCar
 from treadle.wire.fleet.records import Note
-from treadle.wire.fleet.train import Car, LandingIntent, LeftOut, QueuedChange, ReturnedChange, TrainRecord
+from treadle.wire.fleet.train import Car, LandingIntent, LeftOut, QueuedChange, TrainRecord
 
 ROOT = "root"
 
@@ -49,6 +49,20 @@ class World:
         self.coming = made[max(0, count - late) :]
         for change in made[: max(0, count - late)]:
             self.train = queue.joined(self.train, change)
+
+    @property
+    def train(self) -> TrainRecord:
+        return self._train
+
+    @train.setter
+    def train(self, after: TrainRecord) -> None:
+        """Every change goes only where the table lets it."""
+        before = changes.table(self._train) if hasattr(self, "_train") else {}
+        now = changes.table(after)
+        for name, change in before.items():
+            state = now[name].state if name in now else "landed"
+            assert state == change.state or state in changes.CHANGE[change.state], (name, change.state, state)
+        self._train = after
 
     def red(self, commit: str) -> bool:
         inside = self.commits[commit]
@@ -381,14 +395,6 @@ def test_a_forge_that_is_to_move_the_branch_ends_a_pause_of_the_trains_own() -> 
     made = queue.by_forge(replace(made, paused=anns), "", "")
     assert (made.forge, made.forge_token, made.paused) == ("github", "TOKEN", anns)
     assert queue.by_forge(PLAIN, "gitlab", "").paused is None
-
-
-def test_what_a_train_knows_is_queued_sent_back_or_left_out() -> None:
-    back = ReturnedChange(order="b", first="b1", commit="c", kind="red", why="w", at=1.0, by="h")
-    out = LeftOut(order="o", kind="red", why="w", at=1.0)
-    known = replace(PLAIN, queue=(change_of("q", first="f"),), back=(back,), left_out=(out,))
-    assert all(queue.knows(known, name) for name in ("q", "f", "b", "b1", "h", "o"))
-    assert not queue.knows(known, "x") and not queue.knows(PLAIN, "q")
 
 
 def test_what_a_forge_refuses_is_left_out_or_its_members_are_checked_alone() -> None:

@@ -17,8 +17,7 @@ from tests.landing.test_train import proof
 from treadle.cli.root import treadle
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.orders import PERSON, encode
-from treadle.fleet.run.resumption import TRAIN
+from treadle.fleet.orders import PERSON, TRAIN, encode
 from treadle.landing import sending, train
 from treadle.landing.bench import Bench
 from treadle.landing.sending import SendingBack

@@ -395,3 +395,21 @@ async def test_what_was_queued_or_has_landed_is_not_queued_again_by_who_cannot_k
     await train.board(bus, name, [two], anyway=True)
     record, _ = await train.load(bus, name)
     assert [(each.order, each.anyway) for each in record.queue] == [(one, False), (two, True)]
+
+
+async def test_what_the_branch_has_needs_no_ref_of_ours_any_more_and_other_branches_stay(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    one, two = await finished.order("one", {"b.txt": "1\n"}), await finished.order("two", {"c.txt": "2\n"})
+    for name in (one, two):
+        commit = (await client.get_order(bus, name)).result["commit"]
+        git(repository, "fetch", "-q", str(finished.clone), commit)
+        git(repository, "branch", f"treadle/{name}", commit)
+        git(repository, "update-ref", f"refs/treadle/{commit}", commit)
+    git(repository, "branch", "treadle/session", "main")
+    await run(bus, repository, one)
+    commit = (await client.get_order(bus, two)).result["commit"]
+    left = git(repository, "for-each-ref", "--format=%(refname)", "refs/treadle", "refs/heads/treadle").split()
+    assert "refs/heads/treadle/two" in left and "refs/heads/treadle/session" in left, "no work is thrown away"
+    assert [ref for ref in left if ref.startswith("refs/treadle/")] == [f"refs/treadle/{commit}"]
+    assert git(repository, "fsck", "--no-dangling") == ""

@@ -34,7 +34,7 @@ from treadle.fleet.engine import places
 from treadle.fleet.engine import streams as event_log
 from treadle.fleet.engine.bus import STATE, Bus, Entry, Stale, Unreachable
 from treadle.fleet.engine.streams import Pull, Seen
-from treadle.fleet.orders import begun, encode, is_id, new_id, read_answer, read_order, read_spec
+from treadle.fleet.orders import PERSON, begun, encode, is_id, new_id, read_answer, read_order, read_spec
 from treadle.fleet.submission import Given as Given
 from treadle.fleet.submission import submit as submit
 from treadle.sessions.abilities import ABILITIES, can
@@ -105,26 +105,35 @@ async def list_orders(
     project: str = "",
     place: str = "",
     active: bool = False,
+    helpers: bool = True,
     before: int | None = None,
 ) -> list[tuple[Order, int]]:
-    """The orders that changed last, latest first, each with a position to continue from (`before`)."""
+    """The orders that changed last, latest first, each with a position to continue from (`before`). Without `helpers`,
+    those are left out that a train has made and that ask nothing."""
     wanted = set(states)
-    fits = fitting(wanted, agent=agent, label=label, project=project, place=place)
+    chosen = fitting(wanted, agent=agent, label=label, project=project, place=place)
+
+    def fits(order: Order) -> bool:
+        asks = bool(order.open_ask) and order.agent != PERSON  # what a person is asked is in the row of the task itself
+        return chosen(order) and (helpers or not order.helps or asks)
+
     if active:
         names = [keys.ACTIVE.name(key) for key in await bus.keys(keys.ACTIVE())]
         entries = await bus.named([keys.ORDER(name) for name in names])
         orders = [(order, entry.revision) for entry in entries.values() if fits(order := read_order(entry))]
         return sorted(orders, key=lambda each: -each[1])[:count]
     found: list[tuple[Order, int]] = []
-    filtered = bool(wanted or agent or label or project or place)
+    filtered, seen, first = bool(wanted or agent or label or project or place), set[str](), before is None
+    size = PAGE if filtered or not helpers else count
     for _ in range(PAGES):
-        page = await bus.newest(keys.ORDER(), PAGE if filtered else count, before=before)
-        found += [(order, entry.revision) for entry in page if fits(order := read_order(entry))]
-        if len(found) >= count or len(page) < (PAGE if filtered else count):
+        page = [(read_order(entry), entry.revision) for entry in await bus.newest(keys.ORDER(), size, before=before)]
+        seen |= {order.id for order, _ in page}
+        found += [(order, revision) for order, revision in page if fits(order)]
+        if len(found) >= count or len(page) < size:
             break
-        before = page[-1].revision
-    if not filtered and before is None and len(found) < count:
-        found += await _not_taken_in(bus, count, {order.id for order, _ in found})
+        before = page[-1][1]
+    if not filtered and first and len(found) < count:
+        found += [each for each in await _not_taken_in(bus, count, seen) if fits(each[0])]
     return found[:count]
 
 

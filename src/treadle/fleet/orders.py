@@ -83,6 +83,8 @@ def local_zone() -> str:
 T = TypeVar("T")
 _LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
 _ID = frozenset("0123456789abcdefghijklmnopqrstuvwxyz-_")
+TRAIN = "train"
+"""Who gives orders back whose work could not land; the comments are the train's then, not a reviewer's."""
 PERSON = "person"
 """The agent of an order that is a question: people answer it, and nothing runs."""
 
@@ -147,6 +149,7 @@ def begun(spec: Spec, now: float) -> Order:
         limits=spec.limits,
         not_before=spec.not_before,
         after=spec.after,
+        helps=(spec.retry_of or TRAIN) if spec.by == TRAIN else "",
     )
 
 

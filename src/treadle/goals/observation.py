@@ -9,9 +9,9 @@ import msgspec
 from treadle.errors import TreadleError
 from treadle.fleet import client, control, results
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.orders import PERSON, read_order, read_spec
-from treadle.fleet.run.resumption import TRAIN
+from treadle.fleet.orders import PERSON, TRAIN, read_order, read_spec
 from treadle.goals.deciding import GoalSeen, OrderSeen, allowance
+from treadle.landing import changes
 from treadle.landing import train as trains
 from treadle.landing.bench import judges
 from treadle.landing.sending import FOLLOWED
@@ -126,12 +126,10 @@ def open_orders(record: GoalRecord) -> list[str]:
 
 
 def _seen(order: Order, asked: bool, landed: str, riding: TrainRecord | None) -> OrderSeen:
-    out = next((each for each in reversed(riding.left_out) if each.order == order.id), None) if riding else None
-    rides = riding is not None and order.id in _riding(riding)
-    if rides:
-        out = None  # it was queued again, or who can help works on it
-    if out is not None and out.kind == "there":
-        landed, out = landed or str(order.result.get("commit", "")), None
+    change = changes.table(riding).get(order.id) if riding is not None else None
+    rides, out = change is not None and change.rides, change if change and change.state == "left out" else None
+    if change is not None and change.state == "landed":
+        landed = landed or str(order.result.get("commit", ""))
     output = _last_lines(out.output) if out is not None else []
     printed = _last_lines(order.attempts[-1].output) if order.attempts and order.state == "failed" else []
     return OrderSeen(
@@ -156,12 +154,6 @@ def _seen(order: Order, asked: bool, landed: str, riding: TrainRecord | None) ->
 
 def _last_lines(output: str) -> list[str]:
     return output.strip().splitlines()[-20:]
-
-
-def _riding(train: TrainRecord) -> set[str]:
-    """The orders whose work is in the train, or is being helped by it."""
-    queued = {name for each in train.queue for name in (each.order, each.first)}
-    return queued | {name for each in train.back for name in (each.order, each.first)}
 
 
 def _touched(user: UserRepository, branch: str, order: Order, planned: PlannedOrder) -> tuple[str, ...]:

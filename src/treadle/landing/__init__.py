@@ -5,6 +5,7 @@ Words:
     change     the commit of a finished order that wants to land
     car        one or more changes merged onto a commit and checked together
     row        cars that build on each other, the first on the branch's tip; cars apart are checked alone
+    state      where a change is, one table for all who say it: `changes`
     conductor  runs the trains of a machine while its node schedules
     forge      GitHub, GitLab or Forgejo: a change is a pull request there, and its checks are a verdict
 

@@ -329,6 +329,17 @@ class Bench:
         """Raise WorkspaceError if a checkout of the branch stands in the way."""
         self.branch.look(old, new)
 
+    def merged_refs(self, tip: str) -> list[str]:
+        """The refs of ours in the user's repository that a branch at `tip` makes needless: it has their commits."""
+        words = ("for-each-ref", "--format=%(refname)", f"--merged={tip}", "refs/treadle", "refs/heads/treadle")
+        return self.user.run(*words, check=False).stdout.decode().split()
+
+    def remove_ref(self, ref: str) -> None:
+        """A branch that someone has checked out stays."""
+        branch = ref.removeprefix("refs/heads/")
+        words = ("branch", "--quiet", "-D", branch) if branch != ref else ("update-ref", "-d", ref)
+        self.user.run(*words, check=False)
+
     def forget(self, refs: Sequence[str]) -> None:
         """Let go of what has landed or was left out."""
         for name in refs:

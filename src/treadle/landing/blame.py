@@ -14,7 +14,7 @@ import msgspec
 from treadle.errors import ConfigError, NotFound, WorkspaceError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.run.resumption import TRAIN
+from treadle.fleet.orders import TRAIN
 from treadle.io.files import read_if_there
 from treadle.landing import bench
 from treadle.landing.bench import CommitTrailers, OrderTrailers

@@ -212,19 +212,6 @@ def rejoined(train: TrainRecord, newer: TrainRecord, after: TrainRecord) -> Trai
     return reduce(joined, came, after) if reduce(joined, came, train) == newer else None
 
 
-def out_now(train: TrainRecord) -> tuple[LeftOut, ...]:
-    """What was left out and stays out: no one helps it, it is not queued again, and the branch does not have it."""
-    again = {name for each in train.back for name in (each.order, each.first, each.by)}
-    again |= {name for each in train.queue for name in (each.order, each.first)}
-    return tuple(each for each in train.left_out if each.kind != "there" and each.order not in again)
-
-
-def knows(train: TrainRecord, order: str) -> bool:
-    """Whether a change is queued, was sent back or was left out here."""
-    out = any(each.order == order for each in train.left_out)
-    return out or bool(returned.of(train, order)) or any(order in (each.order, each.first) for each in train.queue)
-
-
 def removed(train: TrainRecord, orders: Iterable[str]) -> TrainRecord:
     """These changes leave the queue, and the cars that hold them fall apart."""
     gone = set(orders)

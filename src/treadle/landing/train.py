@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import logging
 import os
+import re
 import secrets
 import socket
 import time
@@ -25,13 +26,12 @@ from treadle.errors import LocalError, NotFound, TreadleError, WorkspaceError, k
 from treadle.fleet import client, submission
 from treadle.fleet.engine.bus import Bus, Stale, Write
 from treadle.fleet.engine.controller import Controller, Drive, Lease
-from treadle.fleet.orders import encode, new_id
+from treadle.fleet.orders import TRAIN, encode, new_id
 from treadle.fleet.run.null import NAME as NULL
-from treadle.fleet.run.resumption import TRAIN
 from treadle.host import evidence
 from treadle.io.process import table
 from treadle.io.tasks import end_tasks
-from treadle.landing import queue, returned
+from treadle.landing import changes, queue, returned
 from treadle.landing.bench import Bench, BuiltCar
 from treadle.landing.forge.interface import ForgeRed, NotYet
 from treadle.landing.queue import BuildCar, CarCheck, CheckCar, LandCar
@@ -143,14 +143,12 @@ def _is_gone(holder: bytes) -> bool:
 
 def happened_between(before: TrainRecord, after: TrainRecord) -> list[str]:
     """What another process has done in between, in words."""
-    out = {each.order for each in after.left_out}
-    here = {each.order for each in after.queue}
-    lines = [f"landed   {each.order}" for each in before.queue if each.order not in out and each.order not in here]
-    lines += [f"left out {each.order}: {each.why}" for each in after.left_out if each not in before.left_out]
-    known = {each.by for each in before.back}
-    return lines + [
-        f"back     {each.first} as {each.by}: {each.why}" for each in after.back if each.by and each.by not in known
-    ]
+    known, now = changes.table(before), changes.table(after)
+    lines = [f"landed   {each.order}" for each in before.queue if each.order not in now]
+    for change in changes.each(after):
+        if change.kind and change != known.get(change.order) and (change.by or not change.rides):
+            lines.append(f"{change.state:8} {change.order}: {change.words if change.rides else change.why}")
+    return lines
 
 
 Say = Callable[[str], None]
@@ -258,7 +256,7 @@ async def _join(bus: Bus, name: str, made: QueuedChange, once: bool) -> None:
     while True:
         record, revision = await load(bus, name)
         # The record first: what leaves its queue by landing has its proof from that moment on.
-        if once and (queue.knows(record, made.order) or await bus.get(keys.LANDED(made.order, name), latest=True)):
+        if once and (made.order in changes.table(record) or await bus.get(keys.LANDED(made.order, name), latest=True)):
             return
         after = queue.joined(record, made)
         if after == record:
@@ -492,6 +490,19 @@ class Train(Drive):
             if change is not None and change.first:
                 base = str((await client.get_order(self.bus, order)).result.get("base", ""))
                 await asyncio.to_thread(self.bench.take_back, base)
+        await self._sweep(intent.new)
+
+    async def _sweep(self, tip: str) -> None:
+        """Remove what the branch makes needless: commits that were lent, and the branches of orders that landed. One
+        that is made only now, by a node that was slow, goes with the next landing."""
+        for ref in await asyncio.to_thread(self.bench.merged_refs, tip):
+            if ref.startswith("refs/heads/"):
+                with contextlib.suppress(NotFound):
+                    if not (await client.get_order(self.bus, ref.rpartition("/")[2])).result.get("landed"):
+                        continue
+                    await asyncio.to_thread(self.bench.remove_ref, ref)
+            elif re.fullmatch(r"refs/treadle/[0-9a-f]{40,64}", ref):
+                await asyncio.to_thread(self.bench.remove_ref, ref)
 
     async def _note_there(self, order: str) -> None:
         """Someone else brought it onto the branch: a person, with git."""

@@ -1,7 +1,7 @@
 """A train as people look at it: what is built on what, verdicts, what was left out and who works on it, what landed."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,16 +11,15 @@ from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.engine.controller import delay_words
 from treadle.fleet.orders import encode, read_order
-from treadle.landing import returned, train
+from treadle.landing import changes, returned, train
 from treadle.landing import train as trains
+from treadle.landing.changes import Change, ChangeState
 from treadle.wire.fleet import keys
 from treadle.wire.fleet.records import Delay, Note, Order, Used
 from treadle.wire.fleet.train import (
     Boarding,
     Car,
     LandedRecord,
-    LeftOut,
-    QueuedChange,
     ReturnedChange,
     TrainRecord,
     TrainRequest,
@@ -34,21 +33,16 @@ LINES = 30
 
 async def fate(bus: Bus, name: str, record: TrainRecord, order: str) -> str:
     """What became of an order in this train, in a few words."""
-    back = next((each for each in record.back if order in (each.order, each.first)), None)
-    if back is not None and back.by:
-        went = {"author": "sent back to its author", "reconciler": "given to a reconciler", "person": "asks a person"}
-        return f"{went[back.to]} as {back.by}: {back.why}"
-    if any(each.first == order for each in record.queue):
-        return "waits, after it was sent back"
-    if any(each.order == order for each in record.queue):
-        return "waits"
-    if back is not None:
-        return f"waits for help: {back.why}"
-    out = next((each for each in reversed(record.left_out) if each.order == order), None)
-    if out is not None:
-        return f"there: {out.why}" if out.kind == "there" else f"left out: {out.why}"
+    if (change := changes.table(record).get(order)) is not None:
+        return change.words
     proof = await bus.get(keys.LANDED(order, name), latest=True)
     return f"landed as {keys.LANDED.read(proof.value, proof.key).commit[:10]}" if proof else "not here"
+
+
+async def all_changes(bus: Bus) -> dict[str, Change]:
+    """Every change on its way to a branch, by the name of each order that it is the work of."""
+    known = [changes.table(record) for record in (await train.trains(bus)).values()]
+    return {name: change for table in known for name, change in table.items() if change.rides}
 
 
 async def explained(bus: Bus, order: str) -> list[dict[str, Any]]:
@@ -57,20 +51,24 @@ async def explained(bus: Bus, order: str) -> list[dict[str, Any]]:
     for name, record in (await train.trains(bus)).items():
         proof = await bus.get(keys.LANDED(order, name), latest=True)
         landed = keys.LANDED.read(proof.value, proof.key) if proof is not None else None
+        change = changes.table(record).get(order)
+        if landed is None and change is None:
+            continue
         back = returned.of(record, order)
         out = [each for each in record.left_out if each.order == order]
         queued = [each for each in record.queue if order in (each.order, each.first)]
-        if not (landed or back or out or queued):
-            continue
         lines = [f"{order} and {record.branch} of {record.repository}"]
-        if landed is not None:
-            lines += _landed_lines(landed)
-        elif queued:
-            lines += _waiting(record, queued[0].order)
+        if change is None or landed is not None and not change.rides:
+            lines += _landed_lines(landed) if landed is not None else []
         elif back:
             lines += await _helped(bus, back[0])
-        elif out:
-            lines += _left_out_lines(out[-1])
+        elif change.rides:
+            lines += _waiting(record, change)
+        else:
+            lines += [
+                f"{change.state:8} {change.why}",
+                *(f"         {line}" for line in change.output.splitlines()[-LINES:]),
+            ]
         found.append({"train": name, "landed": landed, "back": back, "left_out": out, "waits": queued, "lines": lines})
     return found
 
@@ -91,6 +89,19 @@ async def not_in_a_train(bus: Bus, order: str) -> str:
     return f"it is in no train: `treadle land {order}` lands it"
 
 
+def standing_of(order: Order, on_its_way: Mapping[str, Change]) -> tuple[str, str]:
+    """The state of a task from its submission until it has landed, and that in words."""
+    change = on_its_way.get(order.id)
+    if change is not None and order.state == "done":
+        return change.state, change.words
+    if order.result.get("landed"):
+        return "landed", ""
+    why = str(order.result.get("not_landed") or "")
+    if why and not order.result.get("merged"):
+        return "left out", why
+    return order.state, order.why if order.ended else ""
+
+
 def held_up(record: TrainRecord) -> str:
     """Why nothing lands now and since when, and whether that passes by itself; empty when nothing is in the way."""
     if (note := record.paused) is not None:
@@ -108,8 +119,8 @@ async def standing(bus: Bus) -> list[dict[str, Any]]:
             "repository": record.repository,
             "waiting": len(record.queue),
             "oldest": min([*(each.at for each in record.queue), *(each.at for each in record.back)], default=None),
-            "back": sum(each.to != "person" for each in record.back),
-            "asking": sum(each.to == "person" for each in record.back),
+            "back": sum(each.state == "back" for each in changes.each(record)),
+            "asking": sum(each.state == "asking" for each in changes.each(record)),
             "landed": record.landed,
             "paused": record.paused.what if record.paused is not None else "",
             "delayed": delay_words(record.delay) if record.delay is not None else "",
@@ -124,9 +135,10 @@ def _landed_lines(proof: LandedRecord) -> list[str]:
     return [f"landed   as {proof.commit[:12]} at {ago}{by}", f"tree     {proof.tree[:12]}, which was checked"]
 
 
-def _waiting(record: TrainRecord, order: str) -> list[str]:
+def _waiting(record: TrainRecord, change: Change) -> list[str]:
+    order = change.now
     place = next(number for number, each in enumerate(record.queue, 1) if each.order == order)
-    lines = [f"waits    {place} of {len(record.queue)}, the oldest first"]
+    lines = [f"waits    {place} of {len(record.queue)}, the oldest first; it {change.words}"]
     if state := held_up(record):
         lines.append(state)
     for car in (*record.row, *record.apart):
@@ -134,11 +146,8 @@ def _waiting(record: TrainRecord, order: str) -> list[str]:
             others = ", ".join(each for each in car.orders if each != order)
             how = "alone" if car.apart or not others else f"together with {others}"
             lines.append(f"car      {car.commit[:12]} on {car.on[:12]}, {how}: {car.verdict or 'not checked yet'}")
-    change = record.queue[place - 1]
-    if change.alone == "must":
+    if record.queue[place - 1].alone == "must":
         lines.append("alone    it was in a red car, so it is checked alone first")
-    if change.tries:
-        lines.append(f"tries    {change.tries}: it is {change.first}, after it was sent back")
     return lines
 
 
@@ -151,10 +160,6 @@ async def _helped(bus: Bus, entry: ReturnedChange) -> list[str]:
     if entry.to == "person":
         lines.append(f"asks     treadle fleet answer {entry.by} allow --text '...', or deny")
     return lines + [f"         {line}" for line in entry.output.splitlines()[-LINES:]]
-
-
-def _left_out_lines(out: LeftOut) -> list[str]:
-    return [f"left out {out.why}", *(f"         {line}" for line in out.output.splitlines()[-LINES:])]
 
 
 SHOWN = 50
@@ -177,13 +182,19 @@ class LandedRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """None where the order is no longer kept."""
 
 
-class LeftOutRow(LeftOut, frozen=True, kw_only=True, omit_defaults=True):
+class ChangeRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One task on its way to the branch, with those who help it in its row."""
+
+    order: str
+    state: ChangeState
+    words: str
+    by: str = ""
+    """The order that helps, or asks a person."""
+    kind: str = ""
+    output: str = ""
+    at: float = 0.0
     title: str = ""
     agent: str = ""
-    next: str = ""
-    """The order that does it over."""
-    next_state: str = ""
-    next_agent: str = ""
 
 
 class TrainView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -207,10 +218,8 @@ class TrainView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The orders that the branch is being moved for now."""
     row: tuple[Car, ...] = ()
     apart: tuple[Car, ...] = ()
-    queue: tuple[QueuedChange, ...] = ()
-    back: tuple[ReturnedChange, ...] = ()
-    """What went to who can help, and is not queued again yet."""
-    left_out: tuple[LeftOutRow, ...] = ()
+    changes: tuple[ChangeRow, ...] = ()
+    """What is on its way, and then what was left out."""
     history: tuple[LandedRow, ...] = ()
 
 
@@ -220,15 +229,15 @@ async def views(bus: Bus) -> list[TrainView]:
     for name, record in (await trains.trains(bus)).items():
         proofs = await bus.newest(keys.LANDED("*", name), SHOWN)
         landed = [keys.LANDED.read(entry.value, entry.key) for entry in proofs]
-        left = record.left_out[::-1][:SHOWN]
-        orders = await _orders(bus, [*(each.order for each in landed), *(each.order for each in left)])
-        again = await _orders(bus, [each.retried_as for each in orders.values() if each.retried_as])
-        found.append(_view(name, record, landed, left, {**orders, **again}))
+        known = list(changes.each(record))
+        shown = [each for each in known if each.rides] + [each for each in known if each.state == "left out"][-SHOWN:]
+        orders = await _orders(bus, [*(each.order for each in landed), *(each.order for each in shown)])
+        found.append(_view(name, record, landed, shown, orders))
     return found
 
 
 def _view(
-    name: str, record: TrainRecord, landed: Sequence[LandedRecord], left: Sequence[LeftOut], orders: dict[str, Order]
+    name: str, record: TrainRecord, landed: Sequence[LandedRecord], shown: Sequence[Change], orders: dict[str, Order]
 ) -> TrainView:
     return TrainView(
         name=name,
@@ -247,9 +256,7 @@ def _view(
         landing=record.landing.orders if record.landing else (),
         row=record.row,
         apart=record.apart,
-        queue=record.queue,
-        back=record.back,
-        left_out=tuple(_left_out(each, orders) for each in left),
+        changes=tuple(_row(each, orders.get(each.order)) for each in shown),
         history=tuple(_landed(each, orders.get(each.order)) for each in landed),
     )
 
@@ -259,17 +266,10 @@ async def _orders(bus: Bus, names: Iterable[str]) -> dict[str, Order]:
     return {order.id: order for order in map(read_order, found.values())}
 
 
-def _left_out(out: LeftOut, orders: dict[str, Order]) -> LeftOutRow:
-    order = orders.get(out.order)
-    again = orders.get(order.retried_as) if order is not None else None
-    return LeftOutRow(
-        **msgspec.structs.asdict(out),
-        title=order.title if order else "",
-        agent=order.agent if order else "",
-        next=again.id if again else "",
-        next_state=again.state if again else "",
-        next_agent=again.agent if again else "",
-    )
+def _row(change: Change, order: Order | None) -> ChangeRow:
+    fields = {name: getattr(change, name) for name in ("order", "state", "words", "by", "kind", "at")}
+    title, agent = (order.title, order.agent) if order is not None else (change.title, "")
+    return ChangeRow(**fields, output=change.output[-300:], title=title, agent=agent)
 
 
 def _landed(proof: LandedRecord, order: Order | None) -> LandedRow:

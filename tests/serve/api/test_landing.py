@@ -48,12 +48,12 @@ async def test_a_finished_order_lands_by_one_call_and_the_history_says_for_how_m
         found = await until(web, lambda each: each["landed"] == 1)
         await train.ensure(bus, str(repository), "main", verify="false")
         await web.post(f"/orders/{bad}/land", {"branch": "main"}, status=202)
-        found = await until(web, lambda each: each.get("left_out"))
+        found = await until(web, lambda each: any("kind" in change for change in each.get("changes", ())))
     (landed,) = found["history"]
     assert (landed["order"], landed["agent"], landed["goal"]) == (one, "codex", "shop")
     assert landed["used"]["usd"] == 0.25 and landed["verify"] == "test -e a.txt"
     assert git(repository, "rev-parse", "main") == landed["commit"]
-    assert [(out["order"], out["kind"]) for out in found["left_out"]] == [(bad, "red")]
+    assert [(each["order"], each["kind"]) for each in found["changes"]] == [(bad, "red")]
     metrics = (await web.http.get("/metrics")).text
     name = found["name"]
     assert f'treadle_train_landed_total{{train="{name}",branch="main"}} 1' in metrics

@@ -173,8 +173,9 @@ async def _trains(bus: Bus) -> dict[str, TrainRecord]:
 
 
 def _facts(record: TrainRecord) -> dict[str, Any]:
-    from treadle.landing import queue
+    from treadle.landing import changes
 
+    out = {each.order for each in changes.each(record) if each.state == "left out"}
     return {
         "repository": record.repository,
         "branch": record.branch,
@@ -194,7 +195,7 @@ def _facts(record: TrainRecord) -> dict[str, Any]:
         "delay": record.delay,
         "back": record.back,
         "reconciler": record.reconciler,
-        "left_out": queue.out_now(record),
+        "left_out": [each for each in record.left_out if each.order in out],
     }
 
 
@@ -203,7 +204,7 @@ def _facts(record: TrainRecord) -> dict[str, Any]:
 @json_option
 def show(name: str, as_json: bool) -> None:
     """Show a train: what is built on what, verdicts, and what was left out and why."""
-    from treadle.landing import queue, views
+    from treadle.landing import changes, queue, views
 
     found, record = with_bus(lambda bus: _find(bus, name))
     if as_json:
@@ -221,16 +222,11 @@ def show(name: str, as_json: bool) -> None:
     for title, cars in (("row", record.row), ("alone", record.apart)):
         for car in cars:
             click.echo(f"{title:8} {', '.join(car.orders)} on {car.on[:10]}: {car.verdict or 'not checked yet'}")
-    taken = {order for car in (*record.row, *record.apart) for order in car.orders}
-    for each in record.queue:
-        if each.order not in taken:
-            click.echo(f"waits    {each.order}  {each.title}  for {age(each.at)}")
-    for back in record.back:
-        where = f"with {back.to} {back.by}" if back.by else "waits for help in its turn"
-        click.echo(f"back     {back.first}: {back.why}; {where}")
-    for out in queue.out_now(record)[-20:]:
-        click.echo(f"left out {out.order}: {out.why}")
-        for line in out.output.splitlines()[-5:]:
+    for each in changes.each(record):
+        if each.state != "landed":
+            told = each.words if each.rides else each.why
+            click.echo(f"{each.state:8} {each.order}  {one_line(each.title)}  for {age(each.at)}: {told}")
+        for line in each.output.splitlines()[-5:] if each.state == "left out" else ():
             click.echo(f"           {line}")
 
 

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -24,6 +25,7 @@ from treadle.cli.fleet.common import (
     table,
     tell_asking,
     with_bus,
+    with_order,
 )
 from treadle.cli.render import colourful, one_line, printable
 from treadle.errors import ConfigError, TimedOut
@@ -96,29 +98,32 @@ def phone(name: str, right: Any, as_json: bool) -> None:
 @click.option("--label", default="", metavar="L", help="Only with this label.")
 @click.option("--project", default="", metavar="NAME", help="Only of this project.")
 @click.option("--active", is_flag=True, help="Only what has not ended.")
+@click.option("--helpers", is_flag=True, help="Also the orders by which trains check and help what lands.")
 @click.option("--watch", is_flag=True, help="Keep running and print a line for each change.")
 @json_option
-def ls(as_json: bool, watch: bool, **options: Any) -> None:
-    """List orders, the one that changed last first."""
+def ls(as_json: bool, watch: bool, helpers: bool, **options: Any) -> None:
+    """List orders, the one that changed last first: one row for a task from its submission until it has landed."""
     from treadle.fleet import client
     from treadle.fleet.engine.bus import Bus
     from treadle.fleet.orders import read_order
+    from treadle.landing.views import all_changes
 
     async def work(bus: Bus) -> list[Any]:
         start = await bus.last_revision() + 1 if watch else 0
-        found = await client.list_orders(bus, **options)
+        found = await client.list_orders(bus, helpers=helpers, **options)
+        on_its_way.update(await all_changes(bus))
         if not watch:
             return [order for order, _ in found]
         fits = client.fitting(**{name: options[name] for name in ("states", "agent", "label", "project")})
         oldest_first = [order for order, _ in reversed(found)]
         if not as_json:
-            _table(oldest_first)
+            _table(oldest_first, on_its_way)
         for order in oldest_first if as_json else ():
             click.echo(msgspec.json.encode(order))
         sys.stdout.flush()
         async for entry in client.changes(bus, start=start):
             order = read_order(entry)
-            if not fits(order):
+            if not fits(order) or order.helps and not helpers:
                 continue
             if as_json:
                 click.echo(msgspec.json.encode(order))
@@ -127,24 +132,28 @@ def ls(as_json: bool, watch: bool, **options: Any) -> None:
             sys.stdout.flush()
         return []
 
+    on_its_way: dict[str, Any] = {}
     orders = with_bus(work)
     if as_json:
         show_json(orders)
     else:
-        _table(orders)
+        _table(orders, on_its_way)
 
 
-def _table(orders: list[Any]) -> None:
+def _table(orders: list[Any], on_its_way: Mapping[str, Any]) -> None:
+    from treadle.landing.views import standing_of
+
     if not orders:
         click.echo("There are no such orders.", err=True)
         return
     rows = [["ORDER", "STATE", "AGE", "AGENT", "NODE", "TRY", "USED", "TITLE"]]
     for order in orders:
-        state = order.state + ("!" if order.state == "asking" else "")
+        state, why = standing_of(order, on_its_way)
+        state += "!" if state == "asking" else ""
         place = [order.id, state, age(order.changed), order.agent[:20], order.node or "-", str(order.attempt)]
         rows.append([*place, money(order.used), order.title[:70]])
-        if order.why and order.state in ("failed", "cancelled", "skipped"):
-            rows[-1][-1] += f"  ({one_line(order.why)[:200]})"
+        if why and state not in ("done", "running"):
+            rows[-1][-1] += f"  ({one_line(why)[:200]})"
     table(rows)
 
 
@@ -271,20 +280,28 @@ class _Shown:
             click.echo(one_line(str(seen.event)))
 
 
-def _show_why(found: Any) -> None:
-    from treadle.fleet.schedule import liveness
-
-    for line in liveness.as_lines(found):
-        click.echo(line)
-
-
-@fleet_command("explain", _show_why, of=order_named)
-async def explain(bus: Any, order: str) -> Any:
-    """Say why an order waits, or what it does now, on what evidence, and what happens next."""
+@click.command("explain")
+@click.argument("name", metavar=ORDER)
+@json_option
+def explain(name: str, as_json: bool) -> None:
+    """Say why an order waits, what it does now and on what evidence, or where its work is on its way to a branch."""
     from treadle.fleet import client
     from treadle.fleet.schedule import liveness
+    from treadle.landing import views
 
-    return liveness.judged(await client.why(bus, order))
+    async def work(bus: Any, order: str) -> tuple[Any, list[str]]:
+        why = await client.why(bus, order)
+        lands = await views.explained(bus, order) if why.state == "done" else []
+        lines = [line for each in lands for line in each["lines"]]
+        if why.state == "done" and not lines:
+            lines = [f"landing   {await views.not_in_a_train(bus, order)}"]
+        return liveness.judged(why), lines
+
+    found, lines = with_order(name, work)
+    if as_json:
+        return show_json(found)
+    for line in [*liveness.as_lines(found), *lines]:
+        click.echo(line)
 
 
 @click.command("wait")
@@ -310,7 +327,7 @@ def wait(names: tuple[str, ...], or_asks: bool, timeout: float | None, as_json: 
     if as_json:
         show_json(ended)
     else:
-        _table(ended)
+        _table(ended, {})
     sys.exit(max(exit_code(order.state) if order.ended else 0 for order in ended))
 
 

@@ -18,6 +18,7 @@ from treadle.events import AnyEvent, Message, ToolEnded, ToolStarted, TurnEnded
 from treadle.fleet import client
 from treadle.fleet.engine import places, streams
 from treadle.fleet.engine.bus import Bus, Unreachable
+from treadle.fleet.orders import TRAIN
 from treadle.fleet.run import runs, trees
 from treadle.fleet.run.attempt import RunningAttempt
 from treadle.io.files import locked, read, write_atomic
@@ -279,8 +280,6 @@ class Checkpoints:
 SETTLE_SECONDS = 5.0
 """How long the earlier runner's processes may take to leave its worktree."""
 TASK_MAX = 4000
-TRAIN = "train"
-"""Who gives orders back whose work could not land; the comments are the train's then, not a reviewer's."""
 
 
 class Before(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ lost.
 import asyncio
 import logging
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,6 +19,8 @@ from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import Entry
 from treadle.fleet.find.order_rows import OrderFilter, OrderRow
 from treadle.fleet.schedule import liveness
+from treadle.landing.changes import Change
+from treadle.landing.views import all_changes
 from treadle.serve.fleet_link import FleetLink
 from treadle.wire.fleet.messages import Why
 from treadle.wire.fleet.records import AnswerRecord, Control
@@ -71,6 +74,8 @@ class BoardRow(OrderRow, frozen=True, kw_only=True, omit_defaults=True):
     heard: float | None = None
     ask: AskShown | None = None
     answered: AnswerRecord | None = None
+    change: str = ""
+    """Where its work is on its way to a branch."""
 
 
 class Board:
@@ -79,6 +84,7 @@ class Board:
         self.whys: dict[str, Why] = {}
         self.nodes: list[client.NodeRow] = []
         self.control = Control()
+        self.changes: dict[str, Change] = {}
         self.rows: dict[str, BoardRow] = {}
         self.sections: dict[str, list[str]] = {"needs": [], "working": [], "waiting": [], "done": []}
         self.more: dict[str, int] = {}
@@ -123,6 +129,7 @@ class Board:
                     self.whys = await client.whys(self.fleet.bus)
                     self.nodes = await client.nodes(self.fleet.bus)
                     self.control = await client.control(self.fleet.bus)
+                    self.changes = await all_changes(self.fleet.bus)
                 except TreadleError as error:
                     log.info("the scheduler cannot be asked: %s", error)
                 self._stale.set()
@@ -136,16 +143,18 @@ class Board:
         working = index.orders(OrderFilter(states=AT_WORK), count=SHOWN)
         waiting = index.orders(OrderFilter(states=("queued",)), count=SHOWN)
         done = index.orders(OrderFilter(states=ENDED), count=DONE_SHOWN)
-        rows = {row.id: self._row(row) for row in (*needs, *working.orders, *waiting.orders, *done.orders)}
+        moving = [row for name in {each.order for each in self.changes.values()} if (row := index.row(name))]
+        found = (*needs, *working.orders, *moving, *waiting.orders, *done.orders)
+        rows = {row.id: self._row(row) for row in found if not row.helps or row.open_ask}
         needing = [name for name, row in rows.items() if row.needs]
         needing.sort(key=lambda name: _urgency(rows[name]))
         counts = index.counts()
         self.rows = rows
         self.sections = {
             "needs": needing,
-            "working": [row.id for row in working.orders if not rows[row.id].needs],
-            "waiting": [row.id for row in waiting.orders if not rows[row.id].needs],
-            "done": [row.id for row in done.orders if not rows[row.id].needs],
+            "working": _listed(rows, (*working.orders, *moving)),
+            "waiting": _listed(rows, waiting.orders),
+            "done": [name for name in _listed(rows, done.orders) if not rows[name].change],
         }
         self.counts = counts
         self.more = {
@@ -158,6 +167,8 @@ class Board:
     def _row(self, row: OrderRow) -> BoardRow:
         made = BoardRow(**msgspec.structs.asdict(row))
         why = self.whys.get(row.id)
+        if row.state == "done" and (change := self.changes.get(row.id)) is not None:
+            made = replace(made, change=change.state, now=change.words, since=change.at, needs="")
         if why is not None and row.state not in ENDED and why.state == row.state:
             made = with_activity(made, liveness.judged(why))
         if not made.needs and made.verdict in ("stalled", "lost"):
@@ -206,6 +217,10 @@ def with_activity(row: BoardRow, judged: Why) -> BoardRow:
         evidence=judged.evidence,
         heard=judged.heard_seconds_ago,
     )
+
+
+def _listed(rows: Mapping[str, BoardRow], found: Sequence[OrderRow]) -> list[str]:
+    return [row.id for row in found if row.id in rows and not rows[row.id].needs]
 
 
 def _urgency(row: BoardRow) -> tuple[int, float]:

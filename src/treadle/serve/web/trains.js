@@ -20,8 +20,8 @@ export function show(where) {
 
 /** @param {any} train @param {(path: string, given?: any) => void} act */
 function one(train, act) {
-  const may = link.right === "all", waiting = train.queue ?? [], left = train.left_out ?? [], landed = train.history ?? [];
-  const taken = new Set([...(train.row ?? []), ...(train.apart ?? [])].flatMap((car) => car.orders));
+  const may = link.right === "all", known = train.changes ?? [], landed = train.history ?? [];
+  const waiting = known.filter((/** @type {any} */ each) => each.state !== "left out"), left = known.filter((/** @type {any} */ each) => each.state === "left out");
   return el("section", { class: "train", "aria-label": `Train of ${oneLine(train.branch)}` },
     el("h2", null, train.branch, " ", el("span", { class: "small" }, train.repository)),
     el("p", { class: "small" }, `check: ${oneLine(train.verify) || "none is set"} · ${train.slots} at once · ${train.landed} landed · ${train.checks} checks, ${train.flaky} flaky · ${Math.round(train.reds * 100)} in 100 red lately`),
@@ -29,9 +29,8 @@ function one(train, act) {
     train.paused ? el("p", { class: "stopped", role: "status" }, `■ stands still since ${stamp(train.paused.at)}, by ${oneLine(train.paused.by)}: ${oneLine(train.paused.what)} `, may ? el("button", { type: "button", onclick: () => act(`/trains/${train.name}/resume`) }, "Resume") : null)
       : may && waiting.length ? el("p", null, el("button", { type: "button", class: "quiet", onclick: () => act(`/trains/${train.name}/pause`, {}) }, "Pause")) : null,
     row(train),
-    waiting.length ? [el("h3", null, `Waits: ${waiting.length}`, " ", el("span", { class: "small" }, "the oldest for ", el("age-of", { at: train.oldest }))), table(["Order", "Title", "Agent", "Since", "State"], waiting.map((/** @type {any} */ each) => [name(each.order), oneLine(each.title ?? ""), oneLine(each.agent ?? ""), el("age-of", { at: each.at }), (train.landing ?? []).includes(each.order) ? "lands" : taken.has(each.order) ? "in a car" : each.blocked_on ? "waits for what it conflicts with" : each.alone === "must" ? "is checked alone next" : "waits"]))] : el("p", { class: "empty" }, "Nothing waits."),
-    (train.back ?? []).length ? [el("h3", null, "With who can help"), table(["Order", "Why", "Who", "As", "Before"], train.back.map((/** @type {any} */ each) => [name(each.first), oneLine(each.why), HELPERS[each.to] ?? "no one yet", each.by ? name(each.by) : "", oneLine((each.told ?? []).slice(-1)[0] ?? "")]))] : null,
-    left.length ? [el("h3", null, "Left out"), table(["Order", "Why", "Said", "Done over", "When"], left.map((/** @type {any} */ out) => [[name(out.order), " ", oneLine(out.title ?? "")], `${mark(out.kind)} ${oneLine(out.why)}`, oneLine((out.output ?? "").split("\n").slice(-2).join(" ")).slice(-300), out.next ? [name(out.next), ` ${oneLine(out.next_agent ?? "")}: ${out.next_state}`] : out.kind === "there" ? "" : may && out.kind !== "conflict" ? el("button", { type: "button", class: "quiet", onclick: () => act(`/orders/${out.order}/land`, { branch: train.branch }) }, "Try again") : "no one yet", stamp(out.at)]))] : null,
+    waiting.length ? [el("h3", null, `On its way: ${waiting.length}`, " ", train.oldest ? el("span", { class: "small" }, "the oldest waits for ", el("age-of", { at: train.oldest })) : null), table(["Order", "Title", "Agent", "Since", "State"], waiting.map((/** @type {any} */ each) => [name(each.order), oneLine(each.title ?? ""), oneLine(each.agent ?? ""), el("age-of", { at: each.at }), [oneLine(each.words), each.by ? [" ", name(each.by)] : null]]))] : el("p", { class: "empty" }, "Nothing waits."),
+    left.length ? [el("h3", null, "Left out"), table(["Order", "Why", "Said", "Again", "When"], left.map((/** @type {any} */ out) => [[name(out.order), " ", oneLine(out.title ?? "")], `${mark(out.kind)} ${oneLine(out.words)}`, oneLine((out.output ?? "").split("\n").slice(-2).join(" ")), may ? el("button", { type: "button", class: "quiet", onclick: () => act(`/orders/${out.order}/land`, { branch: train.branch }) }, "Try again") : "", stamp(out.at)]))] : null,
     landed.length ? [el("h3", null, "Landed"), table(["Commit", "Order", "Title", "Goal", "Agent", "Cost", "When"], landed.map((/** @type {any} */ each) => [el("code", null, each.commit.slice(0, 10)), [name(each.order), " ", el("a", { class: "small", href: `#/order/${each.order}/receipt` }, "receipt")], oneLine(each.title ?? ""), oneLine(each.goal ?? ""), oneLine(each.agent ?? ""), price(each.used), stamp(each.at)]))] : null);
 }
 
@@ -46,8 +45,6 @@ function row(train) {
     }));
 }
 
-/** @type {Record<string, string>} */
-const HELPERS = { author: "its author", reconciler: "a reconciler", person: "a person is asked" };
 /** @param {string} kind a verdict, or why something was left out */
 const mark = (kind) => ({ green: "✓", red: "✕", conflict: "⇄", refused: "⊘", person: "⊘", there: "✓" })[kind] ?? "◔";
 /** @param {string} id */

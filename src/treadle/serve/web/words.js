@@ -26,6 +26,7 @@ const NEEDS = {
 export function stateOf(row) {
   if (row.ask || row.open_ask) return STATES.asking;  // also one that is parked until someone answers
   if (row.needs && NEEDS[row.needs] && row.state !== "asking") return NEEDS[row.needs];
+  if (row.change) return ["◔", oneLine(row.change), "calm"];
   return STATES[row.state] ?? ["?", oneLine(row.state) || "unknown", "calm"];
 }
 

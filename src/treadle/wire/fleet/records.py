@@ -100,6 +100,8 @@ class OrderHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     newest_ask: tuple[int, int] = (0, 0)
     """The attempt, and which of its questions. An engine that was killed may repeat earlier ones, in any order."""
     retried_as: str = ""
+    helps: str = ""
+    """What a train has made this for: the order whose work it helps, or the train itself. It is part of that task."""
 
 
 class Order(OrderHead, frozen=True, kw_only=True, omit_defaults=True):
