@@ -423,7 +423,7 @@ async def test_messages_are_numbered_changed_and_taken_back_until_they_are_deliv
     assert refused.value.hint == "now, turn, or nothing for the next step"
     with pytest.raises(LocalError, match="the order over has ended: failed") as over:
         await client.say(bus, "over", "x")
-    assert over.value.hint == "`treadle fleet send-back` tries it again"
+    assert over.value.hint == "`treadle fleet again` goes on with it"
     with pytest.raises(Unsupported) as deaf:
         await client.say(bus, "deaf", "x")
     assert "--after-turn, --now" in (deaf.value.hint or "") and deaf.value.details == {"ability": "steer"}

@@ -530,7 +530,7 @@ async def say(bus: Bus, name: str, text: str, *, when: str = "", by: str = "") -
         raise ConfigError(f"{when!r} is no time for a message", hint="now, turn, or nothing for the next step")
     order = await get_order(bus, name)
     if order.ended:
-        raise LocalError(f"the order {name} has ended: {order.state}", hint="`treadle fleet send-back` tries it again")
+        raise LocalError(f"the order {name} has ended: {order.state}", hint="`treadle fleet again` goes on with it")
     if not when and (agent := await deaf_agent(bus, name)):
         hint = "say it after its turn, or now, which ends the turn (--after-turn, --now)"
         raise Unsupported(f"{agent} {ABILITIES['steer'].refusal}", hint=hint, details={"ability": "steer"})

@@ -20,10 +20,11 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.errors import ConfigError, LocalError, NotFound
-from treadle.fleet import client
+from treadle.fleet import client, results
 from treadle.fleet.client import connected as connected
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.engine.controller import delay_words
+from treadle.fleet.results import Comment
 from treadle.goals import briefing, deciding, store
 from treadle.goals.briefing import default_agent
 from treadle.goals.check import check
@@ -31,7 +32,9 @@ from treadle.goals.observation import look
 from treadle.goals.store import goals as goals
 from treadle.goals.store import history as history
 from treadle.goals.waves import waves
+from treadle.landing import changes, returned
 from treadle.landing import train as trains
+from treadle.landing.sending import call_off
 from treadle.wire.fleet import keys
 from treadle.wire.fleet.records import Used
 from treadle.wire.goal.plan import ROLES, GoalPlan, Size
@@ -434,6 +437,47 @@ def check_retry(record: GoalRecord, step: str) -> None:
         raise ConfigError(f"the plan has no order {step!r}", hint=f"it has {', '.join(record.steps)}")
     if record.steps[step].state != "dropped":
         raise LocalError(f"{step} is {record.steps[step].state}, and only what was dropped can be tried again")
+
+
+class AgainDone(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    """The order, or the goal and its step."""
+    what: str
+
+
+async def again(
+    bus: Bus, name: str, *, comments: Sequence[Comment] = (), anyway: bool = False, by: str = ""
+) -> list[AgainDone]:
+    """Have it done again, whatever it is: a goal's dropped orders, work with comments on it, a change that did not
+    land, or an order that has ended."""
+    known = await store.goals(bus)
+    goal = known.get(name)
+    order = "" if goal is not None else await client.resolve(bus, name)
+    if goal is None:
+        goal = known.get((await client.get_spec(bus, order)).project)
+    steps = [each for each, step in goal.steps.items() if step.state == "dropped"] if goal is not None else []
+    steps = [each for each in steps if goal is not None and (not order or goal.steps[each].order == order)]
+    if goal is not None and (steps or not order):
+        if comments or not steps:
+            why = "comments are for an order" if comments else "nothing of it was dropped"
+            raise LocalError(f"{goal.id}: {why}", hint=f"`treadle goal say {goal.id} TEXT`, or name an order")
+        for step in steps:
+            await retry(bus, goal.id, step, by=by)
+        return [AgainDone(name=f"{goal.id} {step}", what="the goal tries it again") for step in steps]
+    if comments:
+        given = await results.send(bus, order, comments, by=by)
+        return [AgainDone(name=given.id, what=f"goes on with the work of {order}")]
+    for train, record in (await trains.trains(bus)).items():
+        change = changes.table(record).get(order)
+        if change is not None and change.state in ("back", "asking", "left out"):
+            helping = returned.of(record, order)
+            await trains.board(bus, train, [order], anyway=anyway)
+            await call_off(bus, helping)
+            return [AgainDone(name=order, what=f"is queued again for {record.branch}")]
+        if change is not None and change.rides:
+            raise LocalError(f"{order} is on its way to {record.branch} already: it {change.words}")
+    given = await client.retry(bus, order, by=by)
+    return [AgainDone(name=given.id, what=f"does what {order} was to do")]
 
 
 async def say(bus: Bus, name: str, text: str, *, by: str = "") -> Mapping[str, str]:

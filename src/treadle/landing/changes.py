@@ -1,7 +1,7 @@
 """Where each change of a train is. One table for the train, goals, `explain`, lists and the page. Pure.
 
-A change is named by the order that it all began with, whoever works on it now: `table` gives it under that name and
-under the name of each order that its work went to. A change that left the train by landing has a proof instead.
+A change is named by the order that it all began with, no matter which one works on it now: `table` gives it under
+that name and under the name of each order that its work went to. What has left the train by landing has a proof.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ CHANGE: Mapping[ChangeState, tuple[ChangeState, ...]] = {
 HELPERS = {"author": "sent back to its author", "reconciler": "given to a reconciler", "person": "asks a person"}
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TrainChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     order: str
     """The order that it all began with."""
     state: ChangeState
@@ -73,11 +73,11 @@ _WORDS: Mapping[str, str] = {
 }
 
 
-def table(train: TrainRecord) -> dict[str, Change]:
+def table(train: TrainRecord) -> dict[str, TrainChange]:
     """Every change that the train knows, by the name of each order that it is or was the work of."""
     cars = {order: car for car in (*train.row, *train.apart) for order in car.orders}
     landing = train.landing.orders if train.landing is not None else ()
-    found: dict[str, Change] = {}
+    found: dict[str, TrainChange] = {}
     for out in train.left_out:
         found[out.order] = _left_out(out)
     for back in train.back:
@@ -89,27 +89,29 @@ def table(train: TrainRecord) -> dict[str, Change]:
     return found
 
 
-def each(train: TrainRecord) -> Iterator[Change]:
+def each(train: TrainRecord) -> Iterator[TrainChange]:
     """Every change once."""
     return iter({change.order: change for change in table(train).values()}.values())
 
 
-def _left_out(out: LeftOut) -> Change:
+def _left_out(out: LeftOut) -> TrainChange:
     state: ChangeState = "landed" if out.kind == "there" else "left out"
     fields = {"kind": out.kind, "why": out.why, "output": out.output, "at": out.at}
-    return Change(order=out.order, now=out.order, state=state, **fields)  # type: ignore[arg-type]
+    return TrainChange(order=out.order, now=out.order, state=state, **fields)  # type: ignore[arg-type]
 
 
-def _back(back: ReturnedChange) -> Change:
+def _back(back: ReturnedChange) -> TrainChange:
     state: ChangeState = "asking" if back.to == "person" and back.by else "back"
     fields = {"by": back.by, "to": back.to, "kind": back.kind, "why": back.why, "output": back.output, "at": back.at}
-    return Change(order=back.first, now=back.order, state=state, **fields)  # type: ignore[arg-type]
+    return TrainChange(order=back.first, now=back.order, state=state, **fields)  # type: ignore[arg-type]
 
 
-def _queued(queued: QueuedChange, car: Car | None, landing: bool) -> Change:
+def _queued(queued: QueuedChange, car: Car | None, landing: bool) -> TrainChange:
     state: ChangeState = "landing" if landing else "waiting"
     if not landing and car is not None:
         state = "apart" if car.apart else "built"
     elif not landing and queued.blocked_on:
         state = "blocked"
-    return Change(order=queued.first or queued.order, now=queued.order, state=state, at=queued.at, title=queued.title)
+    return TrainChange(
+        order=queued.first or queued.order, now=queued.order, state=state, at=queued.at, title=queued.title
+    )

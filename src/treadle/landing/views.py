@@ -13,7 +13,7 @@ from treadle.fleet.engine.controller import delay_words
 from treadle.fleet.orders import encode, read_order
 from treadle.landing import changes, returned, train
 from treadle.landing import train as trains
-from treadle.landing.changes import Change, ChangeState
+from treadle.landing.changes import ChangeState, TrainChange
 from treadle.wire.fleet import keys
 from treadle.wire.fleet.records import Delay, Note, Order, Used
 from treadle.wire.fleet.train import (
@@ -39,7 +39,7 @@ async def fate(bus: Bus, name: str, record: TrainRecord, order: str) -> str:
     return f"landed as {keys.LANDED.read(proof.value, proof.key).commit[:10]}" if proof else "not here"
 
 
-async def all_changes(bus: Bus) -> dict[str, Change]:
+async def all_changes(bus: Bus) -> dict[str, TrainChange]:
     """Every change on its way to a branch, by the name of each order that it is the work of."""
     known = [changes.table(record) for record in (await train.trains(bus)).values()]
     return {name: change for table in known for name, change in table.items() if change.rides}
@@ -89,7 +89,7 @@ async def not_in_a_train(bus: Bus, order: str) -> str:
     return f"it is in no train: `treadle land {order}` lands it"
 
 
-def standing_of(order: Order, on_its_way: Mapping[str, Change]) -> tuple[str, str]:
+def standing_of(order: Order, on_its_way: Mapping[str, TrainChange]) -> tuple[str, str]:
     """The state of a task from its submission until it has landed, and that in words."""
     change = on_its_way.get(order.id)
     if change is not None and order.state == "done":
@@ -135,7 +135,7 @@ def _landed_lines(proof: LandedRecord) -> list[str]:
     return [f"landed   as {proof.commit[:12]} at {ago}{by}", f"tree     {proof.tree[:12]}, which was checked"]
 
 
-def _waiting(record: TrainRecord, change: Change) -> list[str]:
+def _waiting(record: TrainRecord, change: TrainChange) -> list[str]:
     order = change.now
     place = next(number for number, each in enumerate(record.queue, 1) if each.order == order)
     lines = [f"waits    {place} of {len(record.queue)}, the oldest first; it {change.words}"]
@@ -237,7 +237,11 @@ async def views(bus: Bus) -> list[TrainView]:
 
 
 def _view(
-    name: str, record: TrainRecord, landed: Sequence[LandedRecord], shown: Sequence[Change], orders: dict[str, Order]
+    name: str,
+    record: TrainRecord,
+    landed: Sequence[LandedRecord],
+    shown: Sequence[TrainChange],
+    orders: dict[str, Order],
 ) -> TrainView:
     return TrainView(
         name=name,
@@ -266,7 +270,7 @@ async def _orders(bus: Bus, names: Iterable[str]) -> dict[str, Order]:
     return {order.id: order for order in map(read_order, found.values())}
 
 
-def _row(change: Change, order: Order | None) -> ChangeRow:
+def _row(change: TrainChange, order: Order | None) -> ChangeRow:
     fields = {name: getattr(change, name) for name in ("order", "state", "words", "by", "kind", "at")}
     title, agent = (order.title, order.agent) if order is not None else (change.title, "")
     return ChangeRow(**fields, output=change.output[-300:], title=title, agent=agent)

@@ -11,7 +11,10 @@ from tests.cli.fleet.commands import as_json, fleet, requested, stored, typed, t
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
+from treadle.wire.fleet import keys
 from treadle.wire.fleet.records import AnswerRecord, AskRecord
+from treadle.wire.fleet.train import LeftOut, QueuedChange, TrainRecord
+from treadle.wire.goal.records import GoalRecord, GoalStep
 
 
 def test_what_is_cancelled_has_ended_when_that_was_waited_for(running: None) -> None:
@@ -160,3 +163,34 @@ async def test_what_ended_is_given_again_once_with_the_comments_of_a_person(bus:
         assert (sent.comments, sent.continues, sent.base) == (comments, name, "c1")
     assert "nothing to send back" in await typed("send-back", "fine", code=1)
     assert (await typed_json("send-back", await stored(bus, "x4"), "shorter"))["new"]
+
+
+async def test_one_verb_has_an_order_a_change_or_a_goal_done_again(bus: Bus, tmp_path: Path) -> None:
+    await stored(bus, "red", state="failed")
+    await stored(bus, "old", state="failed", retried_as="other")
+    await stored(bus, "out", result={"commit": "c1"})
+    await stored(bus, "rides", result={"commit": "c1"})
+    await stored(bus, "work", result={"commit": "c1"})
+    lost = LeftOut(order="out", kind="refused", why="w", at=1.0)
+    riding = QueuedChange(order="rides", commit="c1", at=1.0)
+    record = TrainRecord(repository="/r", branch="main", queue=(riding,), left_out=(lost,))
+    await bus.put("train.t", encode(record))
+    steps = {"a": GoalStep(state="dropped", orders=("g1-a",)), "b": GoalStep(state="landed", orders=("g1-b",))}
+    await bus.put("goal.g1", encode(GoalRecord(id="g1", state="running", steps=steps)))
+    for name, told in (
+        (("--failed",), "does what red was to do"),
+        (("out", "--anyway"), "out  is queued again for main"),
+        (("work", "--text", "shorter"), "goes on with the work of work"),
+        (("g1",), "g1 a  the goal tries it again"),
+    ):
+        assert told in await typed("again", *name)
+    assert keys.TRAIN.read((await bus.get("train.t")).value, "train.t").queue[-1].anyway  # type: ignore[union-attr]
+    for words, told in (
+        (("rides",), "is on its way to main already: it waits"),
+        (("g1",), "nothing of it was dropped"),
+        ((), "say what is to be done again"),
+        (("red", "--text", " "), "there are no comments"),
+        (("nowhere",), "there is no order"),
+    ):
+        assert told in await typed("again", *words, code=1)
+    assert "is `treadle fleet again` now" in await typed("retry", "work", both=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.fleet.common import FAILED, age, fleet_command, money, table, with_bus
+from treadle.cli.fleet.common import FAILED, age, fleet_command, money, replaced, table, with_bus
 from treadle.cli.render import printable
 from treadle.errors import ConfigError, TreadleError
 from treadle.io.files import read, write_atomic
@@ -359,7 +359,8 @@ async def stop(bus: Bus, goal: str, why: str) -> Any:
 @fleet_command("retry", of=goal_named, metavar="ID")
 @click.argument("step", metavar="ORDER")
 async def retry(bus: Bus, goal: str, step: str) -> Any:
-    """Try an order of the plan again that was dropped, from the branch as it is now."""
+    """Try an order of the plan again that was dropped: `treadle fleet again` does it from now on."""
+    replaced("goal retry")
     return await _commands().retry(bus, goal, step)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.fleet.common import FAILED, age, money, table, with_bus, with_order
+from treadle.cli.fleet.common import FAILED, age, money, replaced, table, with_bus, with_order
 from treadle.cli.render import one_line, printable
 from treadle.io.process.loop import run_async
 
@@ -224,8 +224,8 @@ def show(name: str, as_json: bool) -> None:
             click.echo(f"{title:8} {', '.join(car.orders)} on {car.on[:10]}: {car.verdict or 'not checked yet'}")
     for each in changes.each(record):
         if each.state != "landed":
-            told = each.words if each.rides else each.why
-            click.echo(f"{each.state:8} {each.order}  {one_line(each.title)}  for {age(each.at)}: {told}")
+            state = each.words if each.rides else each.why
+            click.echo(f"{each.state:8} {each.order}  {one_line(each.title)}  for {age(each.at)}: {state}")
         for line in each.output.splitlines()[-5:] if each.state == "left out" else ():
             click.echo(f"           {line}")
 
@@ -414,18 +414,15 @@ def eject(order: str) -> None:
     help="Let it change the files that its check is made of, and those that other programs obey.",
 )
 def retry(order: str, anyway: bool) -> None:
-    """Queue a change again that was left out. `treadle land` then tries it."""
+    """Queue a change again that was left out: `treadle fleet again` does it from now on."""
 
     async def work(bus: Bus, found: str) -> None:
-        from treadle.landing import returned
-        from treadle.landing import train as trains
-        from treadle.landing.sending import call_off
+        from treadle.goals import commands
 
-        train = await _holding(bus, found, left=True)
-        helping = returned.of((await trains.load(bus, train))[0], found)
-        await trains.board(bus, train, [found], anyway=anyway)
-        await call_off(bus, helping)
+        await _holding(bus, found, left=True)
+        await commands.again(bus, found, anyway=anyway)
 
+    replaced("land retry")
     with_order(order, work)
 
 

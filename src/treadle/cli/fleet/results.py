@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.fleet.common import ORDER, fleet_command, order_named, table, with_order
+from treadle.cli.fleet.common import ORDER, fleet_command, order_named, replaced, table, with_order
 from treadle.cli.render import one_line, printable
 
 
@@ -35,7 +35,7 @@ def review(name: str, path: str | None, as_json: bool) -> None:
 
     \b
     treadle fleet review ORDER                       what it says, whether it was verified, and the patch
-    treadle fleet review ORDER --comments notes.txt  a new order goes on with the work; prints its id
+    treadle fleet again ORDER --comments notes.txt   a new order goes on with the work
 
     A line of the file is PATH:LINE: TEXT, with the line's number in the new file; lines without that belong to the
     comment before, or are about the whole. A JSON list of {"path", "line", "text"} does as well.
@@ -44,6 +44,7 @@ def review(name: str, path: str | None, as_json: bool) -> None:
     from treadle.fleet import client, results
 
     if path is not None:
+        replaced("fleet review --comments")
         with click.open_file(path, encoding="utf-8") as file:
             comments = results.parse_comments(file.read())
         if not comments:

@@ -6,7 +6,17 @@ from typing import Any, get_args
 import click
 
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.fleet.common import ORDER, age, echo_id, fleet_command, order_named, table, with_bus, with_order
+from treadle.cli.fleet.common import (
+    ORDER,
+    age,
+    echo_id,
+    fleet_command,
+    order_named,
+    replaced,
+    table,
+    with_bus,
+    with_order,
+)
 from treadle.cli.render import one_line, printable
 from treadle.errors import ConfigError
 
@@ -69,11 +79,53 @@ async def resume(bus: Any, scope: str) -> Any:
     return {"scope": whole, "paused": False}
 
 
+@click.command("again")
+@click.argument("names", metavar="[ORDER|GOAL]...", nargs=-1)
+@click.option("--text", default="", metavar="TEXT", help="What is to be different.")
+@click.option("--comments", "path", metavar="FILE", help="The same from a file, PATH:LINE: TEXT; - is standard input.")
+@click.option(
+    "--anyway", is_flag=True, help="It may change the files that its check is made of, or that other programs obey."
+)
+@click.option("--failed", is_flag=True, help="Every order that has failed and was not tried again.")
+@json_option
+def again(names: tuple[str, ...], text: str, path: str | None, anyway: bool, failed: bool, as_json: bool) -> None:
+    """Have it done again: an order that has ended, work that did not land, what a goal has dropped.
+
+    \b
+    treadle fleet again ORDER                         once more: it, or its way onto the branch
+    treadle fleet again ORDER --text "shorter names"  the same agent goes on with its work
+    treadle fleet again GOAL                          all that the goal has dropped
+    """
+    from treadle.fleet import client, results
+    from treadle.goals import commands
+
+    if path:
+        with click.open_file(path, encoding="utf-8") as file:
+            text = file.read()
+    comments = results.parse_comments(text)
+    if (path or text) and not comments:
+        raise ConfigError("there are no comments", hint="write PATH:LINE: TEXT, or plain words")
+    if bool(names) == failed:
+        raise ConfigError("say what is to be done again", hint="name orders or goals, or give --failed")
+
+    async def work(bus: Any) -> list[Any]:
+        ended = await client.list_orders(bus, count=100_000, states=["failed"]) if failed else []
+        wanted = [*names, *(order.id for order, _ in ended if not order.retried_as)]
+        return [done for name in wanted for done in await commands.again(bus, name, comments=comments, anyway=anyway)]
+
+    found = with_bus(work)
+    if as_json:
+        return show_json(found)
+    for each in found:
+        click.echo(f"{each.name}  {each.what}")
+
+
 @fleet_command("retry", echo_id, of=order_named)
 async def retry(bus: Any, order: str) -> Any:
-    """Give an order that has ended again, as a new one. What comes after the old one then comes after the new one."""
+    """Give an order that has ended again, as a new one: `again` does it from now on."""
     from treadle.fleet import client
 
+    replaced("fleet retry")
     return await client.retry(bus, order)
 
 
@@ -83,9 +135,10 @@ async def retry(bus: Any, order: str) -> Any:
 @click.option("--comments", "path", metavar="FILE", help="Read the comments from a file; - is standard input.")
 @json_option
 def send_back(name: str, comments: str | None, path: str | None, as_json: bool) -> None:
-    """Have finished work done over: a new order that starts from what this one left, with your comments."""
+    """Have finished work done over, with your comments: `again --text` does it from now on."""
     from treadle.fleet import client
 
+    replaced("fleet send-back")
     if path:
         with click.open_file(path, encoding="utf-8") as file:
             comments = file.read()
@@ -105,9 +158,10 @@ def _show_titles(orders: list[Any]) -> None:
 @click.option("--project", default="", metavar="NAME", help="Only of this project.")
 @click.option("--dry-run", is_flag=True, help="Only list them.")
 async def requeue(bus: Any, state: str, dry_run: bool, **filters: Any) -> list[Any]:
-    """Retry all orders that failed, or those that the filters leave. One that was retried before is left out."""
+    """Retry all orders that failed, or those that the filters leave: `again --failed` does it from now on."""
     from treadle.fleet import client
 
+    replaced("fleet requeue")
     found = await client.list_orders(bus, count=100_000, states=[state], **filters)
     orders = [order for order, _ in found if not order.retried_as]
     return orders if dry_run else [await client.retry(bus, order.id) for order in orders]
@@ -268,4 +322,19 @@ async def weight(bus: Any, project: str, turns: float) -> Any:
     return {"project": project, "weight": turns}
 
 
-COMMANDS = (cancel, pause, resume, retry, send_back, requeue, set_, approvals, answer, say, budget, limit, weight)
+COMMANDS = (
+    cancel,
+    pause,
+    resume,
+    again,
+    retry,
+    send_back,
+    requeue,
+    set_,
+    approvals,
+    answer,
+    say,
+    budget,
+    limit,
+    weight,
+)

@@ -31,13 +31,13 @@ from treadle.wire.fleet.states import Fault
 OURS = " (our fault, not the agent's)"
 
 ADVICE = {
-    "auth_failed": "give this node a valid key, then `treadle fleet retry`",
-    "rate_limited": "wait, or give it another account with --credential, then `treadle fleet retry`",
+    "auth_failed": "give this node a valid key, then `treadle fleet again`",
+    "rate_limited": "wait, or give it another account with --credential, then `treadle fleet again`",
     "context_overflow": "split the task, or choose a model with a larger window",
-    "max_iterations": "raise --max-turns, then `treadle fleet retry`",
-    "budget_exceeded": "raise its limit, then `treadle fleet retry`",
-    "loop_detected": "say what it should do instead: `treadle fleet send-back`",
-    "empty_reply": "`treadle fleet retry`, or choose another model",
+    "max_iterations": "raise --max-turns, then `treadle fleet again`",
+    "budget_exceeded": "raise its limit, then `treadle fleet again`",
+    "loop_detected": "say what it should do instead: `treadle fleet again --text`",
+    "empty_reply": "`treadle fleet again`, or choose another model",
 }
 """What to do about an error of the agent's, by its code."""
 ENDED_AS = {
@@ -54,7 +54,7 @@ AGENT = {"interrupted": "interrupted", "limited": "limited", "failed": "agent_fa
 
 
 def not_verified(failure: str) -> str:
-    advice = "`treadle fleet show` has what it printed; then `treadle fleet send-back`, or `retry`"
+    advice = "`treadle fleet show` has what it printed; then `treadle fleet again`, with --text TEXT or without"
     return f"its work was not verified: {failure}: {advice}"
 
 

@@ -19,7 +19,7 @@ from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import Entry
 from treadle.fleet.find.order_rows import OrderFilter, OrderRow
 from treadle.fleet.schedule import liveness
-from treadle.landing.changes import Change
+from treadle.landing.changes import TrainChange
 from treadle.landing.views import all_changes
 from treadle.serve.fleet_link import FleetLink
 from treadle.wire.fleet.messages import Why
@@ -84,7 +84,7 @@ class Board:
         self.whys: dict[str, Why] = {}
         self.nodes: list[client.NodeRow] = []
         self.control = Control()
-        self.changes: dict[str, Change] = {}
+        self.changes: dict[str, TrainChange] = {}
         self.rows: dict[str, BoardRow] = {}
         self.sections: dict[str, list[str]] = {"needs": [], "working": [], "waiting": [], "done": []}
         self.more: dict[str, int] = {}
