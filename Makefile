@@ -70,6 +70,11 @@ test-slow: setup
 conform: setup
 	@$(BIN)/python -m tests.live.conformance $(PEERS)
 
+# Every field that others' schemas have is judged: CODEX=PROGRAM writes its own, SDK=PYTHON has A2A's.
+.PHONY: check-schemas
+check-schemas: setup
+	@CODEX=$(CODEX) SDK=$(SDK) $(BIN)/python -m tests.schemas
+
 # The real agent programs, fetched once into a cache outside the tree, against the scripted model.
 # By agent and by part, the results of which are merged: make test-agents AGENT=codex,kimi PART=contract.
 test-agents: setup

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.streams import MemoryStream, pair
+from treadle.doors.fields import FieldTable
 from treadle.doors.rpc import RpcDoor
 from treadle.wire.acp.connection import Connection
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
@@ -27,7 +28,7 @@ class Served:
 
 class Door(RpcDoor[Served]):
     def __init__(self, stream: MemoryStream, warn: Any) -> None:
-        super().__init__(Connection("agent"), stream, warn)
+        super().__init__(Connection("agent"), stream, warn, FieldTable("acp", INVALID_PARAMS))
         self.one = Served()
         self._sessions["s"] = self.one
         self._methods = {"initialize": self._first, "session/prompt": self._prompt, "session/new": self._refuse}

@@ -18,6 +18,7 @@ Promises, and who keeps each:
     When the client goes away, turns are interrupted and sessions closed.                       rpc, each door
     A decision that cannot be carried out as it was given is a denial, never an approval.       each door
     What a protocol asks for and the agent cannot do is refused with the reason.                sessions/abilities
+    No field of a client's is ignored in silence.                                               fields
     An input that was changed in an approval is the one that runs.                              approvals
 
     a2a, acp, codex, mcp, oneshot, sidecar, worker      one folder each; `door.py` is where to begin

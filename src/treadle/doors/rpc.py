@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
+from treadle.doors.fields import FieldTable
 from treadle.doors.outbox import Outbox
 from treadle.errors import RemoteProtocolError
 from treadle.io.link import Link
@@ -34,8 +35,12 @@ Method: TypeAlias = Callable[[dict[str, Any]], Awaitable[Any]]
 
 
 class RpcDoor(Generic[S]):
-    def __init__(self, connection: RpcConnection, stream: Stream, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self, connection: RpcConnection, stream: Stream, warn: Callable[[str], None], fields: FieldTable
+    ) -> None:
         self._warn = warn
+        self._fields = fields
+        self._reported: set[str] = set()
         self._connection = connection
         self._link = Link(stream, connection)
         self._out = Outbox(stream, warn)
@@ -87,7 +92,14 @@ class RpcDoor(Generic[S]):
         serve = self._methods.get(call.method)
         if serve is None:
             raise Fault(METHOD_NOT_FOUND, self._unknown(call.method))
+        if unread := [name for name in self._fields.judge(call.method, call.params) if name not in self._reported]:
+            self._reported.update(unread)
+            await self._tell_unread(call, f"not used here: {', '.join(unread)}")
         return await serve(call.params)
+
+    async def _tell_unread(self, call: RpcCall, sentence: str) -> None:
+        """Tell of fields that no one reads, each once."""
+        self._warn(f"{call.method}: {sentence}")
 
     def _unknown(self, method: str) -> str:
         return f"unknown method: {method}"

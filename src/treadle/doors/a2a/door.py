@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from treadle import events
+from treadle.doors.fields import FieldTable
 from treadle.errors import Busy, ConfigError, LocalError, TreadleError, Unsupported
 from treadle.events import Asked
 from treadle.io.http import HttpClient, HttpError
@@ -607,6 +608,7 @@ class A2aDoor:
         self._agent = agent
         self._base = base
         self._warn = warn
+        self._fields = FieldTable("a2a", INVALID_PARAMS)
         self._conversations: dict[tuple[str, str], ServedContext] = {}
         self._tasks: dict[str, ServedTask] = {}
         self._hooks: dict[str, dict[str, Webhook]] = {}
@@ -635,6 +637,8 @@ class A2aDoor:
         try:
             if version == "1.0":
                 params = messages.as_camel(params)
+            if unread := self._fields.judge(method, params):
+                self._warn(f"{method}: not used here: {', '.join(unread)}")
             if operation == "stream":
                 task = await self._receive(owner, version, _given(params, version))
                 return self._streamed(task, version, through=False)

@@ -13,6 +13,7 @@ import msgspec
 
 from treadle import __version__
 from treadle.doors.approvals import other_input, proposed
+from treadle.doors.fields import FieldTable
 from treadle.doors.rpc import RpcDoor
 from treadle.errors import AuthFailed, NotFound, RemoteError, TreadleError
 from treadle.events import Asked, TurnEnded, Usage
@@ -440,7 +441,7 @@ class AcpDoor(RpcDoor[Served]):
     """`base` is what every session is opened with, besides what the editor says."""
 
     def __init__(self, agent: Agent, stream: Stream, *, base: SessionSpec, warn: Callable[[str], None]) -> None:
-        super().__init__(Connection("agent"), stream, warn)
+        super().__init__(Connection("agent"), stream, warn, FieldTable("acp", INVALID_PARAMS))
         self._agent = agent
         self._base = base
         self._client = ClientAbilities(None)

@@ -15,6 +15,7 @@ import msgspec
 
 from treadle import __version__
 from treadle.doors.approvals import other_input, proposed
+from treadle.doors.fields import FieldTable
 from treadle.doors.rpc import RpcDoor
 from treadle.errors import NotFound, RemoteError, TreadleError
 from treadle.events import AnyEvent, Asked, TurnEnded, TurnStarted, Usage, Warned
@@ -49,7 +50,7 @@ from treadle.wire.codex.connection import SPEAKS, Connection
 from treadle.wire.codex.translation import AppServerOutgoing, Notification, past
 from treadle.wire.common.images import decoded
 from treadle.wire.common.jsonrpc import INVALID_REQUEST, Fault
-from treadle.wire.common.rpc import CallKey
+from treadle.wire.common.rpc import CallKey, RpcCall
 from treadle.wire.mcp.connection import tool_name
 
 # One thread of a client: its turns, what it is told of them, and what it is asked.
@@ -66,22 +67,9 @@ _SANDBOX: dict[Mode, str] = {
 }
 _SERVER_KEYS = {"command", "args", "env", "cwd", "url"}
 _SERVER_USED = {*_SERVER_KEYS, "http_headers", "enabled", "enabled_tools", "disabled_tools"}
-_USED = set(
-    "threadId input cwd model effort approvalPolicy approvalsReviewer sandbox sandboxPolicy config baseInstructions "
-    "developerInstructions ephemeral excludeTurns expectedTurnId".split()
-)
-_HARMLESS = {"summary", "experimentalRawEvents", "persistExtendedHistory", "serviceName", "clientUserMessageId"}
-"""Fields that change nothing here: how a client is named, or what it would be told besides."""
 USED = ("mcp_servers", "model_reasoning_effort")
 AS_SET = "default"
 """The effort of the settings."""
-REFUSED = {
-    "dynamicTools": "tools of the client are not offered here",
-    "environments": "other environments are not offered here",
-    "lastTurnId": "a copy up to an earlier turn is not offered here",
-    "toolOutput": "results of the client's own tools are not offered here",
-    "outputSchema": "an answer by a schema is not offered here: `treadle exec --output-schema` does that",
-}
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,11 +119,10 @@ def _sandbox(params: dict[str, Any]) -> str | None:
 
 
 def not_used(params: dict[str, Any]) -> Iterator[str]:
-    """What the client asks for and does not get, as sentences."""
-    config = params.get("config")
-    names = [name for name, value in params.items() if name not in _USED | _HARMLESS | REFUSED.keys() and value]
-    config = config if isinstance(config, dict) else {}
-    names += [f"config.{key}" for key in config if key not in USED]
+    """What the client asks for inside a field and does not get, as sentences."""
+    given = params.get("config")
+    config = given if isinstance(given, dict) else {}
+    names = [f"config.{key}" for key in config if key not in USED]
     for server, entry in _tables(config.get("mcp_servers")):
         names += [f"config.mcp_servers.{server}.{key}" for key in entry if key not in _SERVER_USED]
     if names:
@@ -147,12 +134,6 @@ def not_used(params: dict[str, Any]) -> Iterator[str]:
         yield "writableRoots is not used here: directories are added with --add-dir or in the settings"
     if isinstance(policy, dict) and policy.get("networkAccess") not in (None, False, "restricted"):
         yield "networkAccess is not used here: --network and the settings say what commands may reach"
-
-
-def refuse(params: dict[str, Any]) -> None:
-    for name, why in REFUSED.items():
-        if params.get(name):
-            raise refused(why)
 
 
 def spec_of(params: dict[str, Any], base: SessionSpec, agreed: Terms) -> SessionSpec:
@@ -628,7 +609,7 @@ class AppServerDoor(RpcDoor[OpenThread]):
     """`base` is what every thread is opened with, besides what the client says."""
 
     def __init__(self, agent: Agent, stream: Stream, *, base: SessionSpec, warn: Callable[[str], None]) -> None:
-        super().__init__(Connection("server"), stream, warn)
+        super().__init__(Connection("server"), stream, warn, FieldTable("codex", INVALID_REQUEST))
         self._agent = agent
         self._base = base
         self._unwanted: set[str] = set()
@@ -713,7 +694,6 @@ class AppServerDoor(RpcDoor[OpenThread]):
     async def _resume(self, params: dict[str, Any]) -> Then:
         wanted = _thread_id(params)
         if (known := self._sessions.get(wanted)) is not None:
-            refuse(params)
             return Then(_resumed(known, params), known.listen)
         return await self._opened(params, Start(resume=wanted))
 
@@ -721,7 +701,6 @@ class AppServerDoor(RpcDoor[OpenThread]):
         return await self._opened(params, Start(resume=_thread_id(params), fork=True))
 
     async def _opened(self, params: dict[str, Any], start: Start) -> Then:
-        refuse(params)
         cwd = params.get("cwd") or (await self._place(start.resume) if start.resume else self._base.cwd)
         if not isinstance(cwd, str) or not os.path.isabs(cwd) or not os.path.isdir(cwd):
             raise refused(f"cwd is {cwd!r}, which is not the absolute path of a directory")
@@ -753,6 +732,11 @@ class AppServerDoor(RpcDoor[OpenThread]):
             if sentence not in self._named:
                 self._named.add(sentence)
                 await self._tell("warning", {"threadId": thread, "message": sentence})
+
+    async def _tell_unread(self, call: RpcCall, sentence: str) -> None:
+        if call.method == "initialize":  # before its answer, a client is told nothing
+            return await super()._tell_unread(call, sentence)
+        await self._tell("warning", {"threadId": call.params.get("threadId"), "message": sentence})
 
     async def _list(self, params: dict[str, Any]) -> dict[str, Any]:
         wanted = params.get("cwd")
@@ -823,7 +807,6 @@ class AppServerDoor(RpcDoor[OpenThread]):
     # Turns
 
     async def _start_turn(self, params: dict[str, Any]) -> Then:
-        refuse(params)
         thread = self._find(params)
         await self._name(thread.id, params)
         return await thread.start(params)

@@ -17,6 +17,7 @@ import msgspec
 
 from treadle import __version__
 from treadle.doors.approvals import other_input
+from treadle.doors.fields import FieldTable
 from treadle.doors.outbox import Outbox
 from treadle.errors import Busy, ConfigError, NotFound, RemoteError, RemoteProtocolError, TreadleError
 from treadle.events import (
@@ -412,6 +413,7 @@ class McpDoor:
         self._stream = stream
         self._base = base
         self._warn = warn
+        self._fields = FieldTable("mcp", INVALID_PARAMS)
         self._connection = Connection("server")
         self._out = Outbox(stream, warn)
         self._rpc = Rpc(self._say, answer=self._answer, notice=self._notice, complains=True)
@@ -461,6 +463,8 @@ class McpDoor:
                 task.cancel()
 
     async def _answer(self, call: RpcCall) -> Any:
+        if unread := self._fields.judge(call.method, call.params):
+            self._warn(f"{call.method}: not used here: {', '.join(unread)}")
         offered: dict[str, Any] = {"initialize": self._initialize, "tools": lambda: [*TOOLS.values()]}
         answer = dispatch(call.method, call.params, call=self._call, **offered)
         return await answer if isawaitable(answer) else answer

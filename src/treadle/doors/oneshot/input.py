@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from treadle import __version__
+from treadle.doors.fields import FieldTable
 from treadle.doors.oneshot.greeting import Adaptable, Extensible, Heard, facts_of, host_options, judge_of
 from treadle.doors.oneshot.hooks import HostHooks
 from treadle.doors.oneshot.run import OneShot, models_used
@@ -46,6 +47,7 @@ from treadle.sessions import abilities
 from treadle.sessions.totals import Totals
 from treadle.settings.claude import EVENTS
 from treadle.wire.common.images import decoded
+from treadle.wire.common.jsonrpc import INVALID_REQUEST
 from treadle.wire.mcp.connection import server_prefix, tool_name
 from treadle.wire.oneshot import arguments
 from treadle.wire.oneshot import records as wire
@@ -260,17 +262,6 @@ class Inquiries:
                 self._session.add_rule(verdict, str(rule))
 
 
-IGNORED = {
-    *("subtype", "hooks", "sdkMcpServers", "agents", "systemPrompt", "appendSystemPrompt", "jsonSchema"),
-    *("sdkMcpServerManifests", "excludeDynamicSections", "systemPromptSnapshot", "promptSuggestions", "title"),
-    *("agentProgressSummaries", "forwardSubagentText", "supportedDialogKinds", "perTaskStopAffordance", "skills"),
-    *("rapidFollowupPreempt", "forwardNestedSubagentToolCalls", "workspaceTrust", "planModeInstructions"),
-}
-"""Fields of `initialize` that we use, and those that can safely be ignored because they forbid nothing."""
-MISSED = ("planModeInstructions", "promptSuggestions", "agentProgressSummaries")
-"""Of these, those whose effect a host would miss: it is told that they have none."""
-
-
 class PromptQueue(Protocol):
     """The prompts that have come and are not begun, by their uuids."""
 
@@ -298,6 +289,7 @@ class HostRequests:
         self._runner = runner
         self._request = request
         self._warn = warn
+        self._fields = FieldTable("claude", INVALID_REQUEST)
         self._hooks = hooks
         self._named = servers
         self._instructions = instructions
@@ -313,6 +305,7 @@ class HostRequests:
         """Why `initialize` was refused: a host whose options cannot be met is not served."""
 
     async def obey(self, request: dict[str, Any]) -> dict[str, Any]:
+        self._look(request)
         match request.get("subtype"):
             case "initialize":
                 return await self.initialize(request)
@@ -361,6 +354,17 @@ class HostRequests:
             return answer
         raise NotFound(f"the control request {request.get('subtype')!r} is not offered here")
 
+    def _look(self, request: dict[str, Any]) -> None:
+        """Name the fields that no one reads. One of `initialize` that is not known may be there to forbid something."""
+        subtype = str(request.get("subtype"))
+        unread = self._fields.judge(subtype, request)
+        unknown = [name for name in unread if not self._fields.verdict(subtype, name)[0]]
+        if unknown and subtype == "initialize":
+            self.refused = f"initialize asks for {', '.join(unknown)}, which is not known here"
+            raise Unsupported(self.refused)
+        for name in unread:
+            self._warn(f"{subtype}: {name} is not used here")
+
     # initialize
 
     async def initialize(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -375,12 +379,6 @@ class HostRequests:
         return {**answer, "hook_on_failure_supported": True, "claude_code_version": wire.SPOKEN}
 
     async def _initialize(self, request: dict[str, Any]) -> None:
-        unknown = [name for name, value in request.items() if name not in IGNORED and value]
-        if unknown:
-            raise Unsupported(f"initialize asks for {', '.join(unknown)}, which is not known here")
-        for name in MISSED:
-            if request.get(name):
-                self._warn(f"initialize: {name} is not used here")
         if request.get("forwardSubagentText") and not self._runner.forward_subagents():
             self._warn("initialize: forwardSubagentText is not used here without --verbose")
         if title := request.get("title"):

@@ -1,0 +1,70 @@
+"""No field that a client sends is ignored in silence: each has a verdict, and what nobody reads is named."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import schemas
+from tests.doors.codex.callers import opened, said
+from treadle.doors.fields import FieldTable
+from treadle.io.rpc import CallFailed
+from treadle.testing.sessions import ScriptedAgent
+from treadle.wire.common.jsonrpc import Fault
+
+PROTOCOLS = ("acp", "a2a", "claude", "codex", "mcp")
+
+
+@pytest.mark.parametrize("published", [schemas.acp, schemas.mcp, schemas.claude])
+def test_every_field_of_the_installed_schema_has_a_verdict(published: Any) -> None:
+    assert schemas.unjudged(published.__name__, published()) == []
+
+
+def test_a_field_that_no_table_knows_fails_the_check() -> None:
+    newer = {"session/new": {"cwd", "mcpServers[].name", "mcpServers[].secretStore", "sandbox"}, "nes/start": {"x"}}
+    assert schemas.unjudged("acp", newer) == ["acp session/new mcpServers[].secretStore", "acp session/new sandbox"]
+
+
+def sent(path: str) -> dict[str, Any]:
+    """Parameters with something at this path."""
+    value: Any = {"x": "y"}
+    for part in reversed(path.split(".")):
+        name, deep = part.removesuffix("[]"), part.count("[]")
+        value = {name: [value] if deep else value}
+    return value  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_fields_of_a_newer_schema_drawn_at_random_are_never_silent(protocol: str) -> None:
+    table, chance = FieldTable(protocol, -1), random.Random(54)
+    for number in range(60):
+        method = chance.choice(sorted(table.methods))
+        used = [path for path, (verdict, _) in table._methods[method].items() if verdict == "used"]
+        inside = chance.choice([*(f"{path}." for path in used), ""])
+        path = f"{inside}newField{number}"
+        try:
+            assert table.judge(method, sent(path)) == [path]
+        except Fault as refused:
+            assert refused.message
+
+
+def test_a_refused_field_says_why_and_one_that_asks_for_nothing_is_not_named() -> None:
+    table = FieldTable("mcp", -7)
+    with pytest.raises(Fault, match="task: calls as tasks are not offered here") as refused:
+        table.judge("tools/call", {"name": "run", "task": {"ttl": 1}})
+    assert refused.value.code == -7
+    assert table.judge("tools/call", {"name": "run", "task": None, "other": False, "arguments": {"x": 1}}) == []
+    assert table.judge("no/such/method", {"x": 1}) == []
+
+
+async def test_a_client_of_codex_is_told_of_what_nobody_reads_once(tmp_path: Path) -> None:
+    async with opened(ScriptedAgent(), tmp_path) as client:
+        thread = await client.thread(tmp_path)
+        for _ in range(2):
+            await client.call("thread/turns/list", threadId=thread, limit=1)
+        assert (await client.until("warning"))["message"] == "not used here: limit"
+        with pytest.raises(CallFailed, match="threads are not in projects here"):
+            await client.call("thread/list", projectId="p")
+        await client.call("turn/start", threadId=thread, input=said("x"))
+    assert client.names().count("warning") == 1
