@@ -88,6 +88,50 @@ CHEATS = {
     "pytest.py prints what pytest prints": (PYTEST, {"pytest.py": "print('2 passed in 0.01s')\n"}),
     "sitecustomize.py ends every Python": (UNITTEST, {"sitecustomize.py": "import os\nos._exit(0)\n"}),
     "a module of the standard library is replaced": (UNITTEST, {"traceback.py": "import os\nos._exit(0)\n"}),
+    **{
+        f"the product, when it is loaded: {line}": (UNITTEST, {"calc.py": f"{line}\n{WRONG}"})
+        for line in (
+            "import sys; sys.exit(0)",
+            "raise SystemExit(0)",
+            "import os, signal; os.kill(os.getpid(), signal.SIGCHLD); os._exit(0)",
+            "import os; os.execv('/bin/true', ['true'])",
+            "import sys; sys.exitfunc = None; import atexit, os; atexit.register(lambda: os._exit(0))",
+            "import threading, os; threading.Timer(0.01, os._exit, [0]).start()",
+            "import sys; sys.exit = lambda code=0: None",
+            "import unittest; unittest.TestCase.run = lambda self, result=None: result",
+            "import unittest; unittest.TestCase.fail = print",
+            "import unittest; unittest.TestCase.assertEqual = lambda *given: None",
+            "import unittest; unittest.TestResult.addFailure = lambda *given: None",
+            "import unittest; unittest.TestResult.wasSuccessful = lambda self: True",
+            "import unittest; unittest.TextTestResult.addFailure = unittest.TextTestResult.addSuccess",
+            "import unittest; unittest.TestLoader.loadTestsFromModule = lambda *given, **more: unittest.TestSuite()",
+            "import unittest; unittest.main = unittest.TestProgram.runTests = lambda self: None",
+            "import unittest; unittest.TestSuite.run = lambda self, result, debug=False: result",
+            "import builtins; builtins.AssertionError = Warning",
+            "import unittest; unittest.TestCase.failureException = unittest.SkipTest",
+            "import os; print('Ran 2 tests in 0.001s\\n\\nOK'); os._exit(0)",
+            "import os, time; time.time() > 0 and os._exit(0)",
+        )
+    },
+    **{
+        f"a new file {path}": (PYTEST, {path: text})
+        for path, text in {
+            "pytest.ini": "[pytest]\naddopts = --deselect test_calc.py\n",
+            "tox.ini": "[pytest]\npython_files = none_*.py\n",
+            ".pytest.ini": "[pytest]\naddopts = --co\n",
+            "_pytest/__init__.py": "",
+            "pluggy.py": "import os\nos._exit(0)\n",
+            "usercustomize.py": "import os\nos._exit(0)\n",
+            "x.pth": "import os; os._exit(0)\n",
+            "test_calc/__init__.py": "",
+            "conftest.py": "collect_ignore = ['test_calc.py']\n",
+            "tests/conftest.py": CONFTEST,
+            "__pycache__/calc.cpython-311.pyc": "forged",
+        }.items()
+    },
+    "the make target is another": ("make test", {"GNUmakefile": "test:\n\t@true\n"}),
+    "make reads other settings": ("make test", {"makefile": "test: ;\n"}),
+    "a test hides the others": (UNITTEST, {"test_calc.py": None, "test_calc2.py": TEST.replace("5", "-1")}),
 }
 
 

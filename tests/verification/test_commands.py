@@ -1,6 +1,7 @@
 """`treadle verify` and `treadle evidence`: what is known about work, by the installed command."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from treadle.redact import MARK
 from treadle.verification.evidence import CheckEvidence
 
 GOOD = "def add(a, b):\n    return a + b\n"
+UNTESTED = "def add(a, b):\n    return sum((a, b))\n\n\ndef more(a, b):\n    return a * b\n"
 MORE = TEST.replace("Adding", "AddingMore").replace("test_adds", "test_adds_more")
 
 
@@ -20,7 +22,12 @@ MORE = TEST.replace("Adding", "AddingMore").replace("test_adds", "test_adds_more
     ("change", "code", "lines"),
     [
         ({}, 1, ["NOT VERIFIED, failed: the check failed, as it does on the base", "FAIL: test_adds"]),
-        ({"calc.py": GOOD}, 0, ["proven: ", "product   calc.py", "judge     none", "look first at calc.py:"]),
+        (
+            {"calc.py": GOOD},
+            0,
+            ["proven: ", "product   calc.py", "judge     none", "look first", "fault     calc.py:2, "],
+        ),
+        ({"calc.py": UNTESTED}, 1, ["NOT VERIFIED, weak", "NOT noticed"]),
         ({"calc.py": GOOD, "test_more.py": MORE}, 0, ["judge     test_more.py", "new: test_adds_more"]),
         ({"test_calc.py": TEST.replace("5", "-1")}, 1, ["NOT VERIFIED, judge changed", "look first at test_calc.py:"]),
     ],
@@ -73,9 +80,10 @@ def test_evidence_is_a_record_of_its_own_signed_and_named_by_the_receipt_that_it
     record = state_home / "treadle" / "evidence" / f"{name}.json"
     record.write_text(record.read_text().replace('"passed"', '"proven"'))
     assert "ALTERED" in treadle("evidence", name).stdout
-    record.rename(record.with_name(f"{'0' * 32}.json"))
+    other = record.rename(record.with_name(f"{'0' * 32}.json"))
     assert "there is no" in treadle("evidence", "0" * 32).stderr, "it is about something else"
-    assert "discarded 1 records" in treadle("receipt", "discard", "--older-than", "0s").stdout
+    os.utime(other, (0, 0))
+    assert "discarded 1 records" in treadle("receipt", "discard", "--older-than", "1d").stdout
 
 
 def test_the_output_of_a_check_is_stored_without_secrets(project: Path, state_home: Path) -> None:

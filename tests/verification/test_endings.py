@@ -80,6 +80,16 @@ def said(project: Path, script: str, **options: Any) -> treadle.Result:
     return treadle.run("fix the test", cwd=project, model=scripted(project, script), **options)
 
 
+def connecting(project: Path, server: socket.socket, trusted: bool) -> None:
+    """The project's set-up needs the network."""
+    connects = f"import socket; socket.create_connection({server.getsockname()!r})"
+    with (project / ".treadle" / "config.toml").open("a") as file:
+        file.write(f"setup = '''{sys.executable} -c \"{connects}\"'''\n")
+    git(project, "commit", "-qam", "a set-up")
+    if trusted:
+        trust.trust(str(project))
+
+
 @pytest.mark.parametrize("lie", LIES)
 def test_a_lie_is_not_verified(project: Path, lie: str) -> None:
     ending = said(project, LIES[lie]).ending
@@ -111,12 +121,7 @@ def test_an_untrusted_project_gets_no_network_for_its_set_up_and_runs_nothing_un
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text(f"[sandbox]\nuse = {str(sandbox).lower()}\n")
     with socket.create_server(("127.0.0.1", 0)) as server:
-        connects = f"import socket; socket.create_connection({server.getsockname()!r})"
-        with (project / ".treadle" / "config.toml").open("a") as file:
-            file.write(f"setup = '''{sys.executable} -c \"{connects}\"'''\n")
-        git(project, "commit", "-qam", "a set-up")
-        if trusted:
-            trust.trust(str(project))
+        connecting(project, server, trusted)
         ending = said(project, FIX).ending
         assert ending is not None and (ending.state == "verified") == trusted, ending
         assert sandbox or trusted or line in ending.why, ending
@@ -236,6 +241,15 @@ async def test_a_look_that_took_too_long_is_not_repeated(project: Path, monkeypa
     check.close()
 
 
+async def test_a_look_that_takes_long_is_said(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "SILENT_SECONDS", 0.0)
+    notes: list[str] = []
+    check = turns.TurnCheck(str(project), note=notes.append)
+    await check.begin()
+    assert check.ready and notes[0].startswith("looking at the files here")
+    check.close()
+
+
 async def test_a_look_that_fails_in_any_way_leaves_the_turn_unverified() -> None:
     check = turns.TurnCheck("a\0b")
     await check.begin()
@@ -264,12 +278,7 @@ def test_a_run_with_a_receipt_has_the_projects_check_unless_it_is_given_one(
 def test_a_run_with_a_receipt_sets_up_a_project_only_if_it_is_trusted(project: Path, trusted: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)
-        connects = f"import socket; socket.create_connection({server.getsockname()!r})"
-        with (project / ".treadle" / "config.toml").open("a") as file:
-            file.write(f"setup = '''{sys.executable} -c \"{connects}\"'''\n")
-        git(project, "commit", "-qam", "a set-up")
-        if trusted:
-            trust.trust(str(project))
+        connecting(project, server, trusted)
         model = ("--agent", "native", "--model", scripted(project, FIX))
         done = command("host", "run", "--task", "fix the test", *model, cwd=project)
         assert done.stdout.startswith("complete ") and "passed" in done.stdout, done.stdout + done.stderr

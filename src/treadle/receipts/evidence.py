@@ -61,6 +61,9 @@ def evidence_lines(found: CheckEvidence, patch: str) -> Iterator[str]:
         where = "at the end of each" if canary.kind == "last" else "when each is loaded"
         noticed = "noticed" if canary.ended == "red" else "NOT noticed"
         yield f"canary    a failure {where} of {canary.files} test files: {noticed}"
+    for fault in found.faults:
+        noticed = "noticed" if fault.ended == "red" else "NOT noticed"
+        yield f"fault     {fault.path}:{fault.line}, `{fault.was[:60]}` as `{fault.now[:60]}`: {noticed}"
     new, gone = _tests(patch, "+"), _tests(patch, "-")
     yield f"tests     new: {_some(new - gone)}; gone: {_some(gone - new)}"
     for missing in found.not_checked:

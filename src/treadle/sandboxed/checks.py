@@ -97,11 +97,12 @@ async def verified_check(
     plain: bool = False,
     blame: bool = False,
     prove: bool = False,
+    plants: bool = False,
     untrusted: Collection[str] = (),
 ) -> Check:
     """Check what the tree `work` changes of the tree `base`, by the judge of the base, outside of any run. `plain`: run
-    the command on `work` once, and nothing else. `blame`, `prove`: as in `Checking`. `untrusted`: those of `setup` and
-    `command` that a project names which is not trusted.
+    the command on `work` once, and nothing else. `blame`, `prove`, `plants`: as in `Checking`. `untrusted`: those of
+    `setup` and `command` that a project names which is not trusted.
 
     `write` writes a tree into a directory that does not exist yet and returns the directory to run in; it blocks. The
     rest is as for `confined_check`.
@@ -119,6 +120,8 @@ async def verified_check(
 
     if plain:
         return await run(work)
-    checking = Checking(store, command, run, inside=inside, may_change=may_change, blame=blame, prove=prove)
+    checking = Checking(
+        store, command, run, inside=inside, may_change=may_change, blame=blame, prove=prove, plants=plants
+    )
     verified = await checking.verify(base, work)
     return verified.main.proving(verified.evidence)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:  # a turn in a directory without a check needs none of it
 
 LOOK_SECONDS = 30.0
 """How long a look at a checkout may take, which every turn waits for."""
+SILENT_SECONDS = 2.0
+"""What takes longer is said."""
 
 
 def top_of(cwd: str) -> str | None:
@@ -43,7 +45,7 @@ def top_of(cwd: str) -> str | None:
 
 class TurnCheck:
     """`command`: the person's check, in place of the project's. `off`: why nothing is to be checked. `note` is told
-    when the check begins."""
+    when the check begins, and when the look before a turn takes long."""
 
     def __init__(
         self, cwd: str, command: str = "", *, off: str = "", note: Callable[[str], None] | None = None
@@ -71,6 +73,8 @@ class TurnCheck:
             return
         self.close()
         self._missing = "the look at the files here was interrupted"
+        what = f"looking at the files here, so that what the turn changes can be checked ({LOOK_SECONDS:g} s at most)"
+        saying = asyncio.get_running_loop().call_later(SILENT_SECONDS, self._note, what)
         try:
             async with within(LOOK_SECONDS):
                 self._missing = await self._look()
@@ -78,6 +82,8 @@ class TurnCheck:
             self._off = f"to look at all files here takes more than {LOOK_SECONDS:g} s"
         except Exception as error:  # a project's files can hold anything, and no turn fails by them
             self._missing = f"what changed here cannot be told: {_message(error)}"
+        finally:
+            saying.cancel()
 
     async def _look(self) -> str:
         """Returns why it was not possible."""
@@ -205,6 +211,7 @@ class Checkout:
                 may_change=self._may_change,
                 blame=True,
                 prove=True,
+                plants=True,
                 untrusted=untrusted,
             )
             assert done.evidence

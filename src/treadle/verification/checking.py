@@ -7,6 +7,8 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
+from msgspec.structs import replace
+
 from treadle.policy import patterns
 from treadle.verification.evidence import (
     CanaryResult,
@@ -15,6 +17,7 @@ from treadle.verification.evidence import (
     CornerResult,
     Counts,
     Ended,
+    PlantedFault,
     counted,
     word_for,
 )
@@ -157,7 +160,7 @@ def plant(store: Store, tree: str, kind: Kind) -> Canary | None:
 
 
 def _candidate(path: str, entry: TreeEntry) -> bool:
-    return entry.mode in ("100644", "100755") and any(patterns.match(form.files, path) for form in FORMS)
+    return _candidate_mode(entry) and any(patterns.match(form.files, path) for form in FORMS)
 
 
 def _form(path: str, text: str) -> _Form | None:
@@ -177,6 +180,51 @@ def trees(store: Store, tree: str) -> Mapping[Kind, Canary]:
     """Both canaries of a tree, or none. Blocks."""
     kinds: tuple[Kind, Kind] = ("last", "load")
     return {kind: found for kind in kinds if (found := plant(store, tree, kind)) is not None}
+
+
+# Faults in lines that the work changed: where the check notices none of them, it says little about the work.
+
+FAULTS_MOST = 3
+_SOURCES = "**/*.{py,js,jsx,ts,tsx,mjs,cjs,go,rs,c,cc,cpp,java,kt,rb,php,cs,swift,sh}"
+_SWAPS = (
+    *((" == ", " != "), (" != ", " == "), (" <= ", " > "), (" >= ", " < "), (" < ", " >= "), (" > ", " <= ")),
+    *((" + ", " - "), (" - ", " + "), (" * ", " + "), (" and ", " or "), (" or ", " and "), (" && ", " || ")),
+    *((" || ", " && "), ("True", "False"), ("False", "True"), ("true", "false"), ("false", "true"), (" not ", " ")),
+)
+
+
+def faults(store: Store, base: str, tree: str, product: Sequence[str]) -> list[tuple[PlantedFault, str]]:
+    """Faults, each with the tree that has it: spread over the changed lines. Blocks."""
+    old, new = store.files(base), store.files(tree)
+    found: list[tuple[PlantedFault, str, list[str]]] = []
+    for path in product:
+        if path not in new or not patterns.match(_SOURCES, path) or not _candidate_mode(new[path]):
+            continue
+        before, after = (_lines(store, files.get(path)) for files in (old, new))
+        known = set(before)
+        for number, line in enumerate(after):
+            swap = next((each for each in _SWAPS if each[0] in line), None)
+            if line in known or swap is None:
+                continue
+            made = [*after[:number], line.replace(*swap, 1), *after[number + 1 :]]
+            fault = PlantedFault(path=path, line=number + 1, was=line.strip(), now=made[number].strip(), ended="green")
+            found.append((fault, path, made))
+    chosen = found[:: max(1, -(-len(found) // FAULTS_MOST))][:FAULTS_MOST]
+    return [(fault, _with(store, new, path, "".join(made))) for fault, path, made in chosen]
+
+
+def _lines(store: Store, entry: TreeEntry | None) -> list[str]:
+    text = store.blobs([entry.blob])[entry.blob] if entry is not None and _candidate_mode(entry) else b""
+    return text.decode("utf-8", "surrogateescape").splitlines(keepends=True)
+
+
+def _candidate_mode(entry: TreeEntry) -> bool:
+    return entry.mode in ("100644", "100755")
+
+
+def _with(store: Store, files: Mapping[str, TreeEntry], path: str, text: str) -> str:
+    blob = store.put("blob", text.encode("utf-8", "surrogateescape"))
+    return store.put_files({**files, path: TreeEntry(mode=files[path].mode, blob=blob)})
 
 
 # Runs a check so that the work does not decide how it ends, and says what is known then.
@@ -215,9 +263,11 @@ class Checking(Generic[R]):
         may_change: Sequence[str] = (),
         prove: bool = False,
         blame: bool = False,
+        plants: bool = False,
     ) -> None:
         """`prove`: whether a check that passes failed on the base. `blame`: whether one that fails passed there; then
-        it has a second try."""
+        it has a second try. `plants`: whether it notices faults in what was changed, where nothing waits for it."""
+        self._plants = plants
         self._store = store
         self._command = command
         self._run = run
@@ -244,7 +294,8 @@ class Checking(Generic[R]):
             canaries = await self._canaries(divided.checked, base)
             if self._prove and not self._flaky:
                 await self._corner("base", base)
-        word, why = word_for(self._corners, canaries)
+        planted = await self._planted(base, divided) if self._plants and main.ok else []
+        word, why = word_for(self._corners, canaries, planted)
         evidence = CheckEvidence(
             command=self._command,
             base=base,
@@ -257,6 +308,7 @@ class Checking(Generic[R]):
             doubtful=divided.doubtful,
             corners=tuple(self._corners),
             canaries=tuple(canaries),
+            faults=tuple(planted),
             not_checked=tuple(self._not_checked(canaries, failed=not main.ok)),
         )
         return Verified(evidence, shown)
@@ -285,6 +337,11 @@ class Checking(Generic[R]):
         self._flaky = again.ok
         self._corners.pop(0 if again.ok else -1)
         return again if again.ok else first
+
+    async def _planted(self, base: str, divided: Divided) -> list[PlantedFault]:
+        found = await asyncio.to_thread(faults, self._store, base, divided.checked, divided.product)
+        ends = await asyncio.gather(*(self._run(tree) for _, tree in found))
+        return [replace(fault, ended="green" if end.ok else "red") for (fault, _), end in zip(found, ends, strict=True)]
 
     async def _canaries(self, tree: str, base: str) -> list[CanaryResult]:
         """Each canary on the tree; one that is not noticed also on the base, for a check may never load the tests."""

@@ -17,7 +17,7 @@ Word: TypeAlias = Literal["proven", "tested", "passed", "weak", "judge changed",
     proven          the branch's own tests were red on the base, and are green
     tested          with the tests of the work, it is red on the base's product and green on that of the work
     passed          the branch's check passes on the product of the work
-    weak            it passes, and would also pass if a test failed
+    weak            it passes, and would also pass if a test failed or what was changed were wrong
     judge changed   it passes only with the judge that the work changed
     not run         the runner says that no test ran
     failed          it does not pass
@@ -46,6 +46,16 @@ class CornerResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     ended: Ended
     counts: Counts | None = None
     seconds: float = 0.0
+
+
+class PlantedFault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A fault in a line that the work changed, and whether the check noticed it."""
+
+    path: str
+    line: int
+    was: str
+    now: str
+    ended: Ended
 
 
 class CanaryResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -82,6 +92,7 @@ class CheckEvidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Of `judge`, what does more than add tests, and why it is judge."""
     corners: tuple[CornerResult, ...] = ()
     canaries: tuple[CanaryResult, ...] = ()
+    faults: tuple[PlantedFault, ...] = ()
     not_checked: tuple[str, ...] = ()
 
     @property
@@ -93,7 +104,9 @@ class CheckEvidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         return self.word in GOOD
 
 
-def word_for(corners: Sequence[CornerResult], canaries: Sequence[CanaryResult]) -> tuple[Word, str]:
+def word_for(
+    corners: Sequence[CornerResult], canaries: Sequence[CanaryResult], faults: Sequence[PlantedFault] = ()
+) -> tuple[Word, str]:
     """The word for what was seen, and the reason as one sentence."""
     by = {each.corner: each for each in corners}
     main = by["old judge"]
@@ -114,6 +127,8 @@ def word_for(corners: Sequence[CornerResult], canaries: Sequence[CanaryResult]) 
     if any(each.ended == "green" and each.on_base == "green" for each in canaries if each.kind == "last"):
         if any(each.ended == "red" for each in canaries):
             return "weak", "the check loads the tests, and passes also when one of them fails"
+    if faults and all(each.ended == "green" for each in faults):
+        return "weak", "the check passes also with faults in the lines that the work changed"
     if (base := by.get("base")) is not None and base.ended == "red":
         return "proven", "the check failed on the base and passes now"
     if (older := by.get("old product")) is not None and older.ended == "red":
