@@ -208,7 +208,7 @@ soak-train: setup
 # A night without a person: 60 orders, or ORDERS=N, land while 60 processes, or KILLS=N, are killed and the machine is restarted; prints its figures.
 .PHONY: soak-night
 soak-night: setup
-	NIGHT_ORDERS=$(or $(ORDERS),60) NIGHT_KILLS=$(or $(KILLS),60) $(BIN)/python -m pytest -q -s -p no:cacheprovider -m slow tests/landing/test_night.py
+	SOAK_ORDERS=$(or $(ORDERS),60) SOAK_KILLS=$(or $(KILLS),60) $(BIN)/python -m pytest -q -s -p no:cacheprovider -m slow tests/landing/test_night.py
 
 # What people see at the end, under LOAD=50 busy programs and kills: 200 orders, or ORDERS=N; prints its figures.
 .PHONY: soak-outcomes

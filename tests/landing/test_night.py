@@ -19,7 +19,7 @@ from tests.fleet.repositories import git
 from treadle.fleet import keeper, up
 from treadle.fleet.engine import server
 
-ORDERS, KILLS = int(os.environ.get("NIGHT_ORDERS", "5")), int(os.environ.get("NIGHT_KILLS", "6"))
+ORDERS, KILLS = int(os.environ.get("SOAK_ORDERS", "5")), int(os.environ.get("SOAK_KILLS", "6"))
 MINUTES = 4 + ORDERS
 CHECK = "! grep -qs bad f*.txt"
 
