@@ -375,8 +375,10 @@ def test_another_check_makes_earlier_verdicts_void_and_ends_the_lack_of_one() ->
         (("make", ""), ["make", ""], ["make"]),
         (("make", ""), ["./a", "./b", "./a"], ["make", "./a", "./b"]),
         (("", ""), ["./a", "./b"], ["./a", "./b"]),
-        (("make", ""), ["./a && make"], ["./a && make"]),
-        (("make", ""), ["./a && make || true", "./a && make;"], ["make", "./a && make || true", "./a && make;"]),
+        (("make", ""), ["make && ./a"], ["make && ./a"]),
+        (("make", ""), ["make && ./a", "make && ./a && ./b"], ["make && ./a && ./b"]),
+        (("make", ""), ["cd part && make", "./a && make"], ["make", "cd part && make", "./a && make"]),
+        (("make", ""), ["make && ./a || true", "make && ./a;"], ["make", "make && ./a || true", "make && ./a;"]),
     ],
 )
 def test_a_car_must_pass_the_branchs_check_and_those_of_all_its_orders(

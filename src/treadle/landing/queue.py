@@ -130,8 +130,8 @@ _MORE_THAN_A_ROW = re.compile(r"[;|\n'\"`#]|(?<!&)&(?!&)")
 
 
 def checks(train: TrainRecord, orders: Collection[str]) -> list[CarCheck]:
-    """What a car of these orders must pass: the branch's check and each order's own. One that is a part of another, in
-    a row of `&&`, is not run twice."""
+    """What a car of these orders must pass: the branch's check and each order's own. One with which another begins, in
+    a row of `&&`, is not run twice; after others it could be elsewhere, or find what they have changed."""
     members = [each for each in train.queue if each.order in orders]
     return checks_of(CarCheck(train.verify, train.setup), members)
 
@@ -142,9 +142,8 @@ def checks_of(branch: CarCheck, members: Iterable[QueuedChange]) -> list[CarChec
     for each in (branch, *own):
         if each.verify and not ((known := found.get(each.verify)) and known.setup):
             found[each.verify] = each
-    rows = [verify.split(" && ") for verify in found if not _MORE_THAN_A_ROW.search(verify)]
-    parts = {part for row in rows if len(row) > 1 for part in row}
-    return [each for each in found.values() if each.verify not in parts]
+    rows = [verify for verify in found if not _MORE_THAN_A_ROW.search(verify)]
+    return [each for each in found.values() if not any(row.startswith(f"{each.verify} && ") for row in rows)]
 
 
 def check_note(train: TrainRecord) -> str:
