@@ -2,8 +2,10 @@
 
 import base64
 import os
+import socket
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,11 @@ from msgspec.structs import replace
 from tests.conftest import need
 from tests.wire.conversations.sidecar import SAMPLE_RECEIPT
 from treadle.errors import ConfigError, NotFound, StorageError
+from treadle.host import evidence
 from treadle.host.signing import Signer, key_path, load_signer, make_key, read_seed, use_agent_key, verify
 from treadle.host.store import ReceiptStore, signature_problems
-from treadle.receipts.trace import ours
+from treadle.receipts.trace import Check, ours
+from treadle.verification.evidence import CheckEvidence
 
 
 def test_a_signature_fits_its_key_and_its_data_and_nothing_else() -> None:
@@ -119,6 +123,29 @@ def ssh_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
             (tmp_path / kind).unlink()
         yield tmp_path / "agent"
         process.kill()
+
+
+@pytest.mark.parametrize("reply", [None, b"", b"\0\0\0\1\5", b"\0\0\0\5\x0e\0\0\0\0", b"\0\0\0\5\x0e\0\0\0\4"])
+def test_what_a_check_showed_is_stored_unsigned_when_no_agent_signs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reply: bytes | None
+) -> None:
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "agent"))
+    Path(key_path()).parent.mkdir(parents=True)
+    Path(key_path()).write_text(f"ssh-agent:{Signer(b's' * 32).public_key}")
+
+    def answer() -> None:
+        with listener.accept()[0] as asking:
+            asking.recv(1)  # the rest is unread, so that the other end is reset
+            asking.sendall(reply or b"")
+
+    with socket.socket(socket.AF_UNIX) as listener, ThreadPoolExecutor() as threads:
+        if reply is not None:
+            listener.bind(str(tmp_path / "agent"))
+            listener.listen()
+            threads.submit(answer)
+        found = CheckEvidence(command="make", base="b", tree="t", word="passed", why="")
+        made = evidence.keep_check(Check(command="make", exit_code=0, output_tail="", evidence=found))
+    assert made is not None and evidence.load(made.id) == made and made.standing == "not signed"
 
 
 def test_an_agent_signs_with_a_key_that_no_file_has_and_without_it_the_receipt_says_so(ssh_agent: Path) -> None:

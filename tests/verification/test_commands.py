@@ -80,10 +80,12 @@ def test_evidence_is_a_record_of_its_own_signed_and_named_by_the_receipt_that_it
     record = state_home / "treadle" / "evidence" / f"{name}.json"
     record.write_text(record.read_text().replace('"passed"', '"proven"'))
     assert "ALTERED" in treadle("evidence", name).stdout
-    other = record.rename(record.with_name(f"{'0' * 32}.json"))
+    record = record.rename(record.with_name(f"{'0' * 32}.json"))
     assert "there is no" in treadle("evidence", "0" * 32).stderr, "it is about something else"
-    os.utime(other, (0, 0))
-    assert "discarded 1 records" in treadle("receipt", "discard", "--older-than", "1d").stdout
+    record.write_text("")
+    assert "there is no" in treadle("evidence", "0" * 32).stderr, "a power cut has emptied it"
+    os.utime(record, (0, 0))
+    assert "discarded 1 records" in treadle("receipt", "discard", "--older-than", "30d").stdout
 
 
 def test_the_output_of_a_check_is_stored_without_secrets(project: Path, state_home: Path) -> None:
@@ -91,6 +93,12 @@ def test_the_output_of_a_check_is_stored_without_secrets(project: Path, state_ho
     (record,) = (state_home / "treadle" / "evidence").iterdir()
     assert f"record    {record.stem}, not signed" in done.stdout
     assert "sk-aaa" not in record.read_text() and MARK in record.read_text()
+
+
+def test_no_name_of_a_file_looks_like_a_line_of_the_evidence() -> None:
+    found = CheckEvidence(command="c", base="", tree="", word="failed", why="", product=("a\rword      proven: \n```",))
+    assert [line.split()[0] for line in evidence_lines(found, "")] == ["check", "word", "product", "judge", "tests"]
+    assert not any({*"\r\n"} & {*line} for line in evidence_lines(found, ""))
 
 
 def test_the_riskiest_hunk_is_of_the_judge() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 from msgspec.structs import replace
 
-from treadle.errors import NotFound
+from treadle.errors import NotFound, TreadleError
 from treadle.host.signing import Signer, load_signer, verify
 from treadle.io.files import try_remove
 from treadle.io.paths import private_dir, state_dir
@@ -71,7 +71,10 @@ def keep(found: CheckEvidence, output: str, receipts: Iterable[str], signer: Sig
         at=time.time(),
         public_key=signer.public_key if signer is not None else "",
     )
-    made = replace(made, signature=signer.sign(made.signed())) if signer is not None else made
+    try:
+        made = replace(made, signature=signer.sign(made.signed())) if signer is not None else made
+    except TreadleError:  # an ssh agent that is asked each time, and now said no
+        made = replace(made, public_key="")
     EVIDENCE.save(os.path.join(private_dir(_directory()), f"{made.id}.json"), made)
     if len(os.listdir(_directory())) > MOST + MOST // 50:
         discard(keeping=MOST)
@@ -95,8 +98,8 @@ def keep_of(receipt: Receipt, signer: Signer | None) -> EvidenceRecord | None:
 
 
 def load(name: str) -> EvidenceRecord:
-    """One by its id. Raises NotFound also for one that is about something else than its name says."""
-    found = EVIDENCE.load(os.path.join(_directory(), f"{name}.json")) if ID.fullmatch(name) else None
+    """One by its id. Raises NotFound also for one that is damaged or about something else than its name says."""
+    found = EVIDENCE.load_whole(os.path.join(_directory(), f"{name}.json")) if ID.fullmatch(name) else None
     if found is None or not name == found.id == found.evidence.id:
         raise NotFound(f"there is no evidence {name} on this machine")
     return found

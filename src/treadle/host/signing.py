@@ -82,8 +82,8 @@ class AgentSigner(Signer):
     def sign(self, data: bytes) -> str:
         key = _packed(b"ssh-ed25519", base64.b64decode(self.public_key))
         reply = _ask_agent(b"\x0d" + _packed(key, data) + bytes(4))  # SSH_AGENTC_SIGN_REQUEST, without flags
-        fields = _unpacked(reply[1:]) if reply[:1] == b"\x0e" else []
-        value = base64.b64encode(_unpacked(fields[0])[-1]).decode() if fields else ""
+        fields = [part for field in _unpacked(reply[1:]) for part in _unpacked(field)] if reply[:1] == b"\x0e" else []
+        value = base64.b64encode(fields[-1]).decode() if fields else ""
         if not verify(self.public_key, value, data):
             raise StorageError("the ssh agent does not sign with the key of your receipts", hint="see ssh-add -l")
         return value
@@ -96,12 +96,14 @@ def _agent_socket() -> str:
 
 
 def _ask_agent(message: bytes) -> bytes:
-    with connect(_agent_socket(), COMMAND_SECONDS) as agent, agent.makefile("rwb") as stream:
-        stream.write(_packed(message))
-        stream.flush()
-        size = stream.read(4)
-        reply = stream.read(struct.unpack(">I", size)[0]) if len(size) == 4 else b""
-    return reply
+    try:
+        with connect(_agent_socket(), COMMAND_SECONDS) as agent, agent.makefile("rwb") as stream:
+            stream.write(_packed(message))
+            stream.flush()
+            size = stream.read(4)
+            return stream.read(struct.unpack(">I", size)[0]) if len(size) == 4 else b""
+    except OSError as error:
+        raise StorageError(f"the ssh agent does not answer: {error}", hint="it may ask you each time") from error
 
 
 def _packed(*fields: bytes) -> bytes:

@@ -12,6 +12,7 @@ cannot be changed without changing the hash, and any other verifier of the contr
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -149,10 +150,8 @@ class ReceiptStore:
             write_atomic(self._pending, _pretty(done))
             self._append(last, done)
             rename(self._pending, path)
-            try:
+            with contextlib.suppress(StorageError):  # what it says stands in the receipt, which is stored
                 keep_of(done, self.signer if ours(done)["signature"] else None)
-            except TreadleError:  # an ssh agent that is asked each time, and now said no
-                keep_of(done, None)
         return done
 
     def _signer_for(self, receipt: Receipt, run: RunRegistration | None) -> Signer | None:

@@ -32,6 +32,10 @@ def evidence_of(receipt: Receipt) -> CheckEvidence | None:
 
 def screen(receipt: Receipt) -> Iterator[str]:
     """All that a receipt says about whether its work is good."""
+    return map(_one_line, _of_receipt(receipt))
+
+
+def _of_receipt(receipt: Receipt) -> Iterator[str]:
     more = ours(receipt)
     seen = more.get("observed") or {}
     ending = seen.get("ending") or {}
@@ -48,6 +52,15 @@ def screen(receipt: Receipt) -> Iterator[str]:
 
 
 def evidence_lines(found: CheckEvidence, patch: str) -> Iterator[str]:
+    return map(_one_line, _of_evidence(found, patch))
+
+
+def _one_line(text: str) -> str:
+    """A file may have a name of several lines, which would look like more of these."""
+    return " ".join(text.splitlines())
+
+
+def _of_evidence(found: CheckEvidence, patch: str) -> Iterator[str]:
     good = "" if found.good else "NOT VERIFIED, "
     yield f"check     {found.command}"
     yield f"word      {good}{found.word}: {found.why}"

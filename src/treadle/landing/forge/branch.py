@@ -179,7 +179,9 @@ class RequestedBranch(PushedBranch):
         patch = self.there.store.git("diff", f"{new}^1", new, lent=True).stdout.decode("utf-8", "replace")
         for name in _EVIDENCE.findall(message):
             with contextlib.suppress(NotFound):  # it may be on the machine that ran the check
-                shown += "```\n" + "\n".join(evidence_lines(evidence.load(name).evidence, patch))[:20_000] + "\n```\n\n"
+                found = evidence.load(name)
+                lines = [f"record    {found.id}, {found.standing}", *evidence_lines(found.evidence, patch)]
+                shown += "```\n" + "\n".join(lines)[:20_000] + "\n```\n\n"
         return title[:250], f"{shown}{self.about}\n"
 
     about = "Built, checked and landed by a Treadle train: what is merged is the tree that was checked."
