@@ -135,7 +135,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "man": ("treadle.cli.help:man", "Print the manual page of a command, or write all of them."),
         "models": (
             "treadle.cli.models:models",
-            "List the models that can be used, choose one or an agent, or fetch one that runs on this machine.",
+            "List the models that can be used, or choose one or an agent.",
         ),
         "ps": (
             "treadle.cli.doctor:ps",
