@@ -145,17 +145,12 @@ def test_a_read_only_directory_is_said_and_nothing_is_lost(heimdall: Run, tmp_pa
 # The reference pages...
 
 DOCS = Path(__file__).parents[3] / "docs" / "reference"
+ONLY_TREADLE = [f"treadle coord {name}" for name in ("setup", "hook", "allow", "message")]
 
 
-@pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_the_reference_has_what_help_says(heimdall: Run, name: str) -> None:
-    assert f"```text\n{heimdall(name, '--help').stdout}```" in (DOCS / "heimdall-commands.md").read_text()
-
-
-@pytest.mark.parametrize("name", ["setup", "hook", "allow", "message"])
-def test_the_reference_has_what_only_treadle_has(project: Path, name: str) -> None:
-    told = subprocess.run([str(BIN / "treadle"), "coord", name, "--help"], capture_output=True, text=True, cwd=project)
-    assert f"```text\n{told.stdout}```" in (DOCS / "heimdall-commands.md").read_text()
+@pytest.mark.parametrize("name", [*(f"heimdall-{name}" for name in COMMANDS), *ONLY_TREADLE])
+def test_the_reference_lists_every_command(name: str) -> None:
+    assert f"| `{name}` |" in (DOCS / "heimdall-commands.md").read_text()
 
 
 def test_the_reference_has_every_message_and_every_tool() -> None:
