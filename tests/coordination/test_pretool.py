@@ -71,6 +71,18 @@ def test_anything_else_goes_on_without_a_word(project: Path, claims: Claims) -> 
         assert ask(project, "claude", tool, arguments) is None
 
 
+@pytest.mark.parametrize(
+    "command", ["rm -rf src/*", "rm -rf s*", "mv src/* docs", "cp -r other/s* .", "git checkout side", "git checkout -"]
+)
+def test_directories_with_what_another_holds_are_not_changed_by_a_pattern_or_a_branch(
+    project: Path, claims: Claims, command: str
+) -> None:
+    subprocess.run(["git", "branch", "side"], cwd=project, check=True)
+    (project / "side").mkdir()
+    assert ask(project, "claude", "Bash", {"command": command}) is not None
+    assert ask(project, "claude", "Bash", {"command": "rm -rf docs/*"}) is None
+
+
 @pytest.mark.parametrize("path", [".git/hooks/pre-commit", ".git/heimdall/ledger/claims/x.json", "STATE/claims/x"])
 def test_git_s_own_files_and_the_record_are_not_an_agent_s_while_another_holds_something(
     project: Path, claims: Claims, path: str

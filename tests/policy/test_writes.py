@@ -19,6 +19,13 @@ WRITE = [
     "perl -pi -e s/a/b/ src/h",
     "cp x src/h",
     "cp -t src x h",
+    "cp -at src x/h",
+    "cp -atsrc x/h",
+    "cp --target-dir=src x/h",
+    "install -Dt src x/h",
+    "cp --parents src/h ''",
+    "rsync --remove-source-files src/h x",
+    "time -o src/h true",
     "mv x src/h",
     "mv src/h x",
     "rm -f src/h",
@@ -91,6 +98,31 @@ UNSEEN = [
     "ed -s src/h",
     "ssh host rm x",
     "rm 'unclosed",
+    "tar --extract --file x.tar",
+    "tar -tf x.tar --use-comp='sh -c y'",
+    "tar cf x y --checkpoint-action=exec=z",
+    "split --filter='cat > src/h' x",
+    "curl -sK x",
+    "xargs -I% sh -c 'echo x > %'",
+    "ls | xargs -I{} sh -c 'echo x > {}'",
+    "GIT_TRACE=/x/src/h git status",
+    "export GIT_TRACE=/x/src/h; git status",
+    "env GIT_CONFIG_VALUE_0=x git status",
+    "GIT_EDITOR='tee src/h' git tag -a x",
+    "GIT_INDEX_FILE=src/h git add x",
+    "BASH_ENV=x bash -c ls",
+    "CDPATH=src cd x && echo y > h",
+    "HISTFILE=src/h; history -w",
+    "hash -p /usr/bin/tee cat; cat src/h",
+    "compgen -W '$(rm src/h)'",
+    "x='a[$(rm src/h)]'; echo $((x))",
+    "x='$(rm src/h)'; echo ${x@P}",
+    "PS4='$(rm src/h)'; set -x; :",
+    "echo x > ~+/src/h",
+    "cd docs; cp x ~-/src/h",
+    "git submodule foreach 'rm src/h'",
+    "git submodule add x src/h",
+    "git fetch -u . x:main",
 ]
 NOTHING = [
     "ls -la src",
@@ -114,6 +146,12 @@ NOTHING = [
     "mkdir -p docs/x",
     "black --check src/h",
     "git config user.name x",
+    "node --version",
+    "hash -r",
+    "PAGER=cat git log",
+    "GIT_AUTHOR_DATE=2020-01-01 git status",
+    "git submodule status",
+    "heimdall-claim check src/h",
 ]
 ALL = ["git reset --hard", "git stash", "git clean -fd", "git checkout -f main"]
 
@@ -146,8 +184,26 @@ def test_git_commands_that_depend_on_the_repository_are_named_with_their_directo
     assert of_command("git co x").git == (("alias", "", "co", "x"),)
 
 
-def test_words_of_a_program_that_is_not_known_are_mentions() -> None:
-    assert of_command("pytest tests/x.py").mentions == ("tests/x.py",)
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pytest src/h",
+        "ln src/h x",
+        "cp -l src/h x",
+        "history -w src/h",
+        "ss -D src/h",
+        "sqlite3 :memory: '.output src/h'",
+        "tmux new -d 'echo x > src/h'",
+        """python3 -m timeit 'open("src/h", "w")'""",
+        "git stash show --output=src/h",
+    ],
+)
+def test_words_that_a_program_may_write_are_mentions(command: str) -> None:
+    assert "src/h" in of_command(command).mentions
+
+
+def test_our_own_commands_mention_nothing() -> None:
+    assert not of_command("heimdall-claim wait src/h").mentions
     assert of_command("cd a && ./tool b").mentions == ("b", "a/b")
 
 

@@ -224,9 +224,11 @@ class CommandJudge:
             self._meet(overlaps(self._claims, self._haid, [*staged, *self._added, *more]))
         elif name == "checkout":
             for word in words:
-                if word.startswith("-"):
+                if word.startswith("-") and word != "-":
                     continue
-                if not os.path.lexists(place := os.path.join(where, word)):
+                commit = of(where).run("rev-parse", "--verify", "-q", f"{word}^{{commit}}", check=False)
+                place = os.path.join(where, word)
+                if not commit.code or not os.path.lexists(place):  # a branch may have the name of a directory
                     self._doubt(f"which files git checkout {word} writes")
                 self._meet(self._claims.held_by_others(self._own, self._claims.surfaces_at(place)))
         else:

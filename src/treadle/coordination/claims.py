@@ -315,7 +315,9 @@ class Claims:
             if inside.split("/")[0] == ".." or place.startswith(self.planning.root + "/"):
                 continue
             try:
-                found.append(Surface(inside, self.top) if glob else Surface.of(inside, self.top))
+                # A pattern of the shell may match directories, with all that is in them.
+                texts = (inside, f"{inside}/**") if glob else ()
+                found += [Surface(text, self.top) for text in texts] or [Surface.of(inside, self.top)]
             except ConfigError:
                 found.append(Surface.directory("."))  # not a pattern that we can read: it may be anything
         return found

@@ -108,6 +108,8 @@ _RUN_BY: dict[str, tuple[str, ...]] = {
     "zip": ("--unzip-command", "-TT"),
     "cargo": ("-s", "--shell"),
     "make": ("--eval",),
+    "curl": ("--config", "-K"),
+    "wget": ("--execute", "--config", "--use-askpass", "-e"),
     **dict.fromkeys(("apt", "apt-get", "apt-cache"), ("-o", "--option")),
     **dict.fromkeys(("less", "more"), ("+",)),
 }
@@ -132,6 +134,16 @@ def may_run(words: Sequence[str]) -> Iterator[str]:
                 yield word.partition("=")[2] or " ".join(words[at + 1 : at + 2])
             elif word.startswith(option) and not option.startswith("--"):
                 yield word[len(option) :]
+
+
+def runs_a_value(words: Sequence[str]) -> bool:
+    """Whether it has an option whose value is run, or names a file that tells what to do."""
+    options = _RUN_BY.get(words[0].rpartition("/")[2], ())
+    return any(
+        _is_long(word, options) or len(option) == 2 and re.match(rf"-[a-zA-Z]*{option[1]}", word)
+        for word in words[1:]
+        for option in options
+    )
 
 
 def names_a_program(variable: str) -> bool:

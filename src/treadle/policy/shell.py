@@ -608,7 +608,10 @@ class _Reader:
         assignments = [word.text for word in found.assignments]
         for one in found.assignments:
             variable, _, value = one.text.partition("=")
-            if programs.names_a_program(variable) or not one.dynamic and re.search(r"\$\(|`", value):
+            code = not one.dynamic and re.search(r"\$\(|`", value)  # `$((x))` and `${x@P}` run it
+            if code:
+                self.doubt(f"what {variable} holds")
+            if code or programs.names_a_program(variable):
                 self.loose.append(value)
         if found.words:
             self.document = found.document

@@ -134,6 +134,16 @@ _SHOWS = re.compile(r"(print|console\.log)\([\w\s+*/%.,'\"-]*\)")
 _CHECKS = {"--check", "-c", "--diff", "-l", "--list-different", "--dry-run", "-n", "--check-only"}
 _UNPACKERS = {"tar", "bsdtar", "unzip", "cpio", "7z", "7za", "pax", "unrar", "patch", "ed", "ex", "ar"}
 _CODE = re.compile(r"-\w*[cepEr]|--(eval|print|execute|expression|command)(=.*)?")
+_BRINGS = {
+    **{name: re.compile(r"-\w*[CFW]") for name in ("compgen", "complete")},
+    **{"hash": re.compile(r"-\w*p"), "enable": re.compile(r"-\w*f"), "bind": re.compile(r"-\w*x")},
+}
+"""Options with which these builtins run code, or make a name mean another program."""
+_CLAIMS = {"heimdall-claim", "heimdall-haid"}
+_DECLARE = {"export", "declare", "typeset", "readonly", "local"}
+_STEERS = {"CDPATH", "HISTFILE", "BASH_ENV", "LD_PRELOAD"}
+"""Variables that name no program and yet decide what is written, besides those that do."""
+_STEERS_NOTHING = re.compile(r"(cat|less|more|true|false|:|vim?|nano|never|\d*)")
 _GIT_READS = set(
     "status log diff show blame branch tag remote fetch ls-files ls-tree ls-remote rev-parse rev-list describe grep "
     "cat-file shortlog reflog config help version count-objects fsck for-each-ref merge-base name-rev var "
@@ -161,8 +171,9 @@ def of_command(command: str) -> CommandWrites:
     for part in script.parts:
         if not part.wrapper:
             seen.part(part)
-        if part.name in _RUN_OTHERS and any(re.match(r"-\w*[CD]|--chdir", word) for word in part.words[1:]):
-            seen.doubt(f"where `{part.text[:80]}` works")
+        seen.surroundings(part)
+    if any(re.match(r"~[+\-\d]", one.path) or "{}" in one.path for one in (*seen.targets, *seen.named)):
+        seen.doubt("which directory or file a word stands for")
     # Where a `cd` may have led, each path may lie below any of those directories; the redirections are joined already.
     below = [WriteTarget(path, one.glob, one.inside) for one in seen.named for path in _joined(script, one.path)]
     mentions = [path for word in seen.mentions for path in _joined(script, word)]
@@ -211,6 +222,8 @@ class _Seen:
             self._writes(part, _operands(words))
         elif name == "find" and "-delete" in words:
             self._writes(part, _until_option(words) or ["."])
+        elif part.words[0] in _CLAIMS:
+            pass  # they name what is held, to ask for it
         elif name in _RUN_OTHERS or name in _SHELLS and any(_CODE.fullmatch(word) for word in words[:2]):
             pass  # what they run is a part of its own, or a doubt
         elif name in READERS or "=" in part.words[0]:
@@ -218,24 +231,47 @@ class _Seen:
         else:
             self._unknown(part, name, words)
 
+    def surroundings(self, part: shell.Part) -> None:
+        """What decides how, where and on what a command works: options of what runs it, and variables."""
+        name, words = part.name, part.words[1:]
+        if name in _RUN_OTHERS and any(re.match(r"-\w*[CD]|--chdir", word) for word in words):
+            self.doubt(f"where `{part.text[:80]}` works")
+        if name == "xargs" and _SHELLS & set(words) and any(word.startswith(("-I", "-i", "--rep")) for word in words):
+            self.doubt(f"what `{part.text[:80]}` puts into the command")
+        if name == "time":
+            self._writes(part, [word for word in programs.written(part.words) if word])
+        if programs.runs_a_value(part.words) or name in _BRINGS and any(map(_BRINGS[name].match, words)):
+            self.doubt(f"what an option of `{part.text[:80]}` runs")
+        assigned = part.words if name in _DECLARE or "=" in part.words[0] else ()
+        for variable, _, value in (one.partition("=") for one in (*part.assignments, *assigned) if "=" in one):
+            if (programs.names_a_program(variable) or variable in _STEERS) and not _STEERS_NOTHING.fullmatch(
+                value if not re.match("GIT_(AUTHOR|COMMITTER)_", variable) else ""
+            ):
+                self.doubt(f"what {variable} makes a program do")
+
     def _writes(self, part: shell.Part, words: Sequence[str], *, inside: bool = False) -> None:
         # Only braces make it uncertain, and a pattern has those, too.
         listed = not part.certain and "{" in part.text and not _UNLISTED.search(part.text)
         if not part.certain and not listed or any("{}" in word for word in words):
             self.doubt(f"which files `{part.text[:80]}` writes")
+        last = {posixpath.basename(word) for word in part.globs}  # a copy has the name of what is copied
         for word in words:
-            self.named.append(WriteTarget(word, word in part.globs or listed and "{" in word, inside))
+            glob = word in part.globs or posixpath.basename(word) in last or listed and "{" in word
+            self.named.append(WriteTarget(word, glob, inside))
 
     def _copies(self, part: shell.Part, words: list[str]) -> None:
-        into = [after for word, after in zip(words, words[1:], strict=False) if word in ("-t", "--target-directory")]
-        into += [word.partition("=")[2] for word in words if word.startswith("--target-directory=")]
+        into = _targets_named(words) if part.name not in ("rsync", "scp") else []
         given = [word for word in _operands(words) if word not in into]
         if any(re.fullmatch(r"-\w*T\w*|--no-target-directory", word) for word in words) or part.name == "rsync":
             self._writes(part, given[-1:])  # all that lies below it
         to, sources = (into[0], given) if into else (given[-1] if given else ".", given[:-1])
-        moved = sources if part.name == "mv" else []
-        self._writes(part, [*moved, *(posixpath.join(to, posixpath.basename(one)) for one in sources)])
+        moved = sources if part.name == "mv" or "--remove-source-files" in words else []
+        whole = sources if any(word.startswith("--pa") for word in words) else []  # cp --parents
+        self._writes(part, [*moved, *(posixpath.join(to, one) for one in whole)])
+        self._writes(part, [posixpath.join(to, posixpath.basename(one)) for one in sources])
         self._writes(part, [to], inside=True)
+        if part.name == "ln" or part.name == "cp" and any(map(re.compile("-[a-zA-Z]*[ls]|--[ls]").match, words)):
+            self.mentions += sources  # what is written to the link is written there
 
     def _options(self, part: shell.Part) -> None:
         risky = programs.risky(part.words)
@@ -255,11 +291,13 @@ class _Seen:
             posixpath.basename(word) in programs.INTERPRETERS and any(_CODE.fullmatch(one) for one in words[at:])
             for at, word in enumerate(words)
         )
-        reads = name in programs.INTERPRETERS and name != "make" and not _operands(words)
+        asked = words and all(word in ("--version", "--help", "-V") for word in words)
+        reads = name in programs.INTERPRETERS and name != "make" and not _operands(words) and not asked
         if code or launched or reads:
             self.doubt(f"what the code that `{name}` is given writes")
         self._writes(part, [word for word in programs.written(part.words) if word] if part.certain else [])
-        self.mentions += [word for word in programs.mentioned(words) if word not in ("", ".")]
+        pieces = [one for word in words for one in re.split(r"[\s'\"();,]+", word)]  # code may be in a word
+        self.mentions += [word for word in programs.mentioned([*words, *pieces]) if word not in ("", ".")]
 
     def _git(self, part: shell.Part) -> None:
         settings, at = programs.git_options(part.words)
@@ -268,10 +306,12 @@ class _Seen:
         if any(word.startswith(("--git-dir", "--work-tree")) for word in words[:at]) or settings:
             self.doubt(f"what git does with these settings: `{part.text[:80]}`")
         command, rest = (words[at], words[at + 1 :]) if at < len(words) else ("", [])
+        if programs.risky(part.words):
+            self.mentions += [posixpath.join(*where, word) for word in programs.mentioned(rest) if word]
         switched = command == "checkout" and "--" not in rest and not {"-b", "-B", "-f", "--force"} & set(rest)
         if command in ("add", "commit", "push") or switched:
             self.git.append((command, posixpath.join("", *where), *rest))
-        elif command in _GIT_UNSEEN:
+        elif command in _GIT_UNSEEN or command == "fetch" and {"-u", "--update-head-ok"} & set(rest):
             self.doubt(f"which files git {command} writes")
         elif command == "config" and programs.risky(part.words) and re.search(r"hookspath|alias\.", part.text.lower()):
             self.doubt(f"what `{part.text[:80]}` makes git do later")
@@ -282,7 +322,7 @@ class _Seen:
                 self.doubt(f"which files git {command} writes")
         elif command in ("update-ref", "symbolic-ref") and len(_operands(rest)) > 1 or _GIT_MOVES & set(rest[:1]):
             self.doubt(f"which commit `{part.text[:80]}` moves a branch to")
-        elif command in _GIT_MAKES or command in _GIT_READS and programs.risky(part.words):
+        elif command in _GIT_MAKES:
             self.mentions += [posixpath.join(*where, word) for word in programs.mentioned(rest) if word]
         elif command and command not in _GIT_READS:
             self.git.append(("alias", posixpath.join("", *where), command, *rest))
@@ -290,7 +330,7 @@ class _Seen:
 
 _HARMLESS = READERS - set(
     "sdiff awk gawk mawk nawk xmllint curl wget tree less more man date sort uniq find fd xxd shuf file hostname env "
-    "zgrep rg base64 trap source . eval".split()
+    "zgrep rg base64 trap source . eval history ss".split()
 )
 
 
@@ -334,7 +374,8 @@ def _git_paths(command: str, rest: list[str]) -> list[str]:
 def _git_switches(command: str, rest: list[str]) -> bool:
     made = {"-b", "-B", "-c", "-C", "--orphan", "--detach"} & set(rest)
     plain = [word for word in rest if not word.startswith("-")]
-    return command == "switch" and not (made and len(plain) <= 1) or command == "submodule" and plain[:1] == ["update"]
+    looks_only = plain[:1] in ([], ["status"], ["summary"])
+    return command == "switch" and not (made and len(plain) <= 1) or command == "submodule" and not looks_only
 
 
 def _operands(words: Sequence[str]) -> list[str]:
@@ -342,6 +383,17 @@ def _operands(words: Sequence[str]) -> list[str]:
         at = list(words).index("--")
         return [word for word in words[:at] if not word.startswith("-")] + list(words[at + 1 :])
     return [word for word in words if not word.startswith("-")]
+
+
+def _targets_named(words: Sequence[str]) -> list[str]:
+    """The directory that an option of cp, mv, ln or install names: `-t DIR`, `-atDIR`, `--target-dir=DIR`."""
+    found = []
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        if short := re.fullmatch(r"-[a-zA-Z]*?t(.*)", word):
+            found.append(short[1] or after)
+        elif word.startswith("--t"):
+            found.append(word.partition("=")[2] or after)
+    return found
 
 
 def _until_option(words: Sequence[str]) -> list[str]:
@@ -355,7 +407,7 @@ def _in_place(words: Sequence[str]) -> bool:
 
 def _lists(name: str, words: Sequence[str]) -> bool:
     """Whether an archive is only listed, or made."""
-    first = words[0] if words else ""
     if name in ("tar", "bsdtar"):
-        return not re.search("x", first) and not {"--extract", "--get"} & set(words) or "t" in first
+        short = [word for at, word in enumerate(words) if word[:2] != "--" and (word[:1] == "-" or at == 0)]
+        return not any("x" in word for word in short) and not any(word.startswith(("--ex", "--ge")) for word in words)
     return name == "unzip" and bool({"-l", "-t", "-v", "-Z"} & set(words))
