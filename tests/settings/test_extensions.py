@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from tests.distributions import EXAMPLES, add_distribution
 from treadle.agents import find_agent
 from treadle.cli.root import treadle
-from treadle.errors import ConfigError
+from treadle.errors import ConfigError, TreadleError
 from treadle.io.paths import config_file
 from treadle.landing.forge.branch import forge_of
 from treadle.settings import config
@@ -93,6 +93,17 @@ def test_what_is_no_agent_is_refused_with_the_reason(
     run("extensions", "allow", "odd")
     with pytest.raises(ConfigError, match=says):
         find_agent("mine", {})
+
+
+@pytest.mark.parametrize("says", ["", "Metadata-Version: 2.1\nName: odd\n", "Metadata-Version: 2.1\nVersion: 0.1.0\n"])
+def test_one_that_does_not_say_its_name_and_version_is_not_there(
+    says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(tmp_path, monkeypatch, AGENT + 'mine = "odd_one:CARD"\n')
+    (tmp_path / "installed" / "odd-0.1.0.dist-info" / "METADATA").write_text(says)
+    with pytest.raises(TreadleError, match="no agent"):
+        find_agent("mine", {})
+    assert "no other distribution" in run("extensions")[1] and not (tmp_path / "loaded").exists()
 
 
 def test_two_distributions_with_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,8 +31,9 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def extensions(kind: ExtensionKind) -> list[Extension]:
-    """Those that are installed beside us. Nothing of theirs is imported."""
-    return [_described(kind, each) for each in entry_points(group=f"treadle.{kind}")]
+    """Those that are installed beside us, and say their name and version. Nothing of theirs is imported."""
+    found = (_described(kind, each) for each in entry_points(group=f"treadle.{kind}"))
+    return [each for each in found if each.distribution and each.version]
 
 
 def load(kind: ExtensionKind, name: str, wanted: type[Any]) -> Any:
@@ -58,6 +59,6 @@ def load(kind: ExtensionKind, name: str, wanted: type[Any]) -> Any:
 
 
 def _described(kind: ExtensionKind, entry: EntryPoint) -> Extension:
-    about = entry.dist
-    name, version = (about.name, about.version) if about is not None else ("", "")
+    about: Any = entry.dist.metadata if entry.dist is not None else {}
+    name, version = (about[key] if key in about else "" for key in ("Name", "Version"))
     return Extension(kind=kind, name=entry.name, place=entry.value, distribution=name, version=version)
