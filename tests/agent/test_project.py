@@ -176,6 +176,29 @@ def test_subagents_are_read_and_one_that_asks_for_what_there_is_not_is_named(rep
     assert len(project.agents(str(repo))) == 2, "without a list for them, broken ones are passed over"
 
 
+@pytest.mark.parametrize(
+    "written", ["Grep, Bash # no more", '["Grep", Bash]', "\n- Grep\n- Bash", "\n  # two\n  - 'Grep' # one\n  - Bash"]
+)
+def test_the_tools_of_a_subagent_are_those_of_its_list_in_every_form_of_a_list(written: str, repo: Path) -> None:
+    for key in ("tools", "disallowedTools"):
+        write(repo / ".claude" / "agents" / f"{key}.md", f"---\nname: {key}\n{key}: {written}\n---\nLook.\n")
+    denied, offered = project.agents(str(repo))
+    assert (offered.tools, offered.denied, denied.tools, denied.denied) == (
+        ("grep", "bash"),
+        (),
+        None,
+        ("grep", "bash"),
+    )
+
+
+@pytest.mark.parametrize("written", ["true", "True", '"true"', "true # people decide", "'true'\t# people"])
+def test_a_skill_is_reserved_for_people_also_with_a_comment(written: str, repo: Path) -> None:
+    header = f'description: of "#1" # note\ndisable-model-invocation: {written}\ndisallowed-tools: Bash'
+    write(repo / ".claude" / "skills" / "a" / "SKILL.md", f"---\n{header}\n---\nx")
+    [skill] = project.skills(str(repo))
+    assert (skill.by_model, skill.description, skill.unused) == (False, 'of "#1"', ("disallowed-tools",))
+
+
 def test_an_output_style_is_found_by_its_name_or_that_of_its_file(repo: Path) -> None:
     write(repo / ".claude" / "output-styles" / "short.md", "---\nname: Terse\n---\nBe brief.\n")
     for name, words in {"terse": "Be brief.", "SHORT": "Be brief.", "Default": "", "": "", "long": None}.items():

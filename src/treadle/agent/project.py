@@ -86,7 +86,8 @@ def expand(template: str, arguments: str) -> str:
 
 def _unused(header: dict[str, str], text: str) -> tuple[str, ...]:
     """What of a command or a skill changes something in Claude Code and nothing here."""
-    keys = [key for key in ("allowed-tools", "model", "agent", "context", "hooks", "effort") if header.get(key)]
+    known = ("allowed-tools", "disallowed-tools", "disallowedtools", "model", "agent", "context", "hooks", "effort")
+    keys = [key for key in known if header.get(key)]
     return (*keys, *(["!`command`"] if re.search(r"(?m)(?:^|\s)!`[^`\n]+`", text) else []))
 
 
@@ -195,6 +196,7 @@ def agents(cwd: str, instructions: Instructions = ALL, broken: list[str] | None 
                 **{_AGENT_KEYS.get(key, key): value for key, value in header.items()},
                 "prompt": prompt.strip(),
             }
+            entry |= {key: listed(entry[key]) for key in ("tools", "disallowedTools") if key in entry}
             if str(entry.get("maxTurns", "")).isdecimal():
                 entry["maxTurns"] = int(entry["maxTurns"])
             try:
@@ -236,7 +238,8 @@ def output_style(name: str | None, cwd: str, instructions: Instructions = ALL) -
 
 
 def front_matter(text: str) -> tuple[dict[str, str], str]:
-    """The simple `key: value` lines between two `---` at the top, and the rest. Indented lines continue a value."""
+    """The simple `key: value` lines between two `---` at the top, and the rest. Indented lines and items of a list
+    continue a value."""
     found = re.match(r"\ufeff?---[ \t]*\r?\n(.*?)(?:^|\n)---[ \t]*(?:\r?\n|\Z)", text, re.S | re.M)
     if found is None:
         return {}, text
@@ -246,10 +249,18 @@ def front_matter(text: str) -> tuple[dict[str, str], str]:
         entry = re.match(r"([A-Za-z][\w-]*):[ \t]*(.*)", line)
         if entry:
             key = entry[1].lower()
-            values[key] = "" if re.fullmatch(r"[>|][+-]?", entry[2].strip()) else _unquoted(entry[2].strip())
-        elif key and line[:1] in (" ", "\t"):
-            values[key] = f"{values[key]} {line.strip()}".strip()
+            value = _uncommented(entry[2])
+            values[key] = "" if re.fullmatch(r"[>|][+-]?", value) else _unquoted(value)
+        elif key and re.match(r"[ \t]|- ", line):
+            line = line.strip()
+            values[key] = f"{values[key]} {_uncommented(line) if line[:1] in '-#' else line}".strip()
     return values, text[found.end() :]
+
+
+def _uncommented(text: str) -> str:
+    """Without the comment of YAML that may follow a value: one that forbids must not lose its meaning by it."""
+    quoted = re.match(r"""(?:- +)?(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*')(?=\s+#|\s*$)""", text)
+    return (quoted[0] if quoted else re.sub(r"(?:^|(?<=\s))#.*", "", text)).strip()
 
 
 def _unquoted(value: str) -> str:
