@@ -60,14 +60,22 @@ async def test_a_plugin_s_denying_hook_denies(place: str, tmp_path: Path) -> Non
     assert any(f"the plugin {plugin}: not used here: .mcp.json" in line for line in seen.said)
 
 
-async def test_a_plugin_s_hook_that_cannot_be_run_and_might_forbid_refuses_the_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("file", "text", "says"),
+    [
+        ("hooks/hooks.json", {"PreToolUse": [{"hooks": [{"type": "agent"}]}]}, "and it might forbid something"),
+        (".claude-plugin/plugin.json", {"hooks": ["./gone.json"]}, "gone.json is not there, and the plugin names it"),
+    ],
+)
+async def test_a_plugin_s_hook_that_cannot_be_run_and_might_forbid_refuses_the_run(
+    file: str, text: Any, says: str, tmp_path: Path
+) -> None:
     plugin = tmp_path / "plug"
-    (plugin / "hooks").mkdir(parents=True)
-    unknown = {"PreToolUse": [{"hooks": [{"type": "agent", "prompt": "look"}]}]}
-    (plugin / "hooks" / "hooks.json").write_text(json.dumps({"hooks": unknown}))
+    (plugin / file).parent.mkdir(parents=True)
+    (plugin / file).write_text(json.dumps(text))
     given: dict[str, Any] = {"plugins": [{"type": "local", "path": str(plugin)}]}
     seen = await drive("treadle", tmp_path / "home", TOUCH, permission_mode="bypassPermissions", **given)
-    assert not made(seen) and any("and it might forbid something" in line for line in seen.said)
+    assert not made(seen) and any(says in line for line in seen.said)
 
 
 @pytest.mark.parametrize("host", ["deny", "allow", "absent"])
@@ -91,6 +99,20 @@ async def test_a_setting_that_forbids_and_cannot_be_kept_refuses_the_run(place: 
     given: dict[str, Any] = {"settings": text} if place == "option" else {"files": {place: text}}
     seen = await drive("treadle", tmp_path, TOUCH, setting_sources=["user", "project"], **given)
     assert seen.told == [] and any("deniedMcpServers forbids something and is not kept" in line for line in seen.said)
+
+
+@pytest.mark.parametrize("place", ["claude/settings.json", "option", "nowhere"])
+async def test_a_server_of_the_project_that_a_person_turned_off_is_not_started(place: str, tmp_path: Path) -> None:
+    text = json.dumps({"disabledMcpjsonServers": ["marks"]})
+    server = {"command": "sh", "args": ["-c", "touch made"]}
+    files = {".mcp.json": json.dumps({"mcpServers": {"marks": server}})}
+    given: dict[str, Any] = {"settings": text} if place == "option" else {}
+    files |= {place: text} if place.startswith("claude/") else {}
+    sources: list[Any] = ["user", "project"]
+    seen = await drive(
+        "treadle", tmp_path, DONE, files=files, setting_sources=sources, extra_args={"trust": None}, **given
+    )
+    assert seen.result is not None and made(seen) is (place == "nowhere")
 
 
 async def test_what_the_sandbox_of_claude_code_hides_is_not_read(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from treadle.sandboxed.confining import settled
 from treadle.session import Confinement, Limits, Rules, SessionSpec
 from treadle.settings import config
 from treadle.settings.claude import ClaudeSettings, ClaudeVariables, CommandHook, own_variables, plugin_settings
-from treadle.settings.config import Settings, Timeouts
+from treadle.settings.config import McpServer, Settings, Timeouts
 
 KEY_COMMAND_SECONDS = 30.0
 WITHOUT_HOOKS = (
@@ -184,11 +184,13 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _with_hooks(settings: Settings, spec: SessionSpec, plugins: list[ClaudeSettings]) -> Settings:
-    """With the hooks of plugins and of --settings, which are run as those of settings files are, and its ban."""
+    """With the hooks of plugins and of --settings, which are run as those of settings files are, and its bans."""
     given = msgspec.convert(spec.extra.get("hooks", ()), tuple[CommandHook, ...])
     events = (*settings.hooks.events, *(hook for plugin in plugins for hook in plugin.hooks), *given)
     hooks = msgspec.structs.replace(settings.hooks, events=events)
-    return msgspec.structs.replace(settings, hooks=hooks, bypass=settings.bypass and spec.extra.get("bypass", True))
+    bypass = settings.bypass and spec.extra.get("bypass", True)
+    banned = {name: McpServer(disabled=True) for name in spec.extra.get("disabled_servers", ())}
+    return msgspec.structs.replace(settings, hooks=hooks, bypass=bypass, mcp_servers={**settings.mcp_servers, **banned})
 
 
 def _of_plugins(directories: tuple[str, ...], plugins: list[ClaudeSettings]) -> Iterator[str]:

@@ -307,6 +307,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         theirs = self.theirs()
         extra: dict[str, Any] = {"hooks": msgspec.to_builtins(theirs.hooks)} if theirs.hooks else {}
         extra |= {} if theirs.bypass else {"bypass": False}
+        extra |= {"disabled_servers": theirs.disabled_servers} if theirs.disabled_servers else {}
         if extra and self.agent != "native":  # they may be there to forbid something: never skip them
             raise ConfigError(
                 f"{self.agent} cannot keep the {' and '.join(extra)} of --settings", hint="the native agent can"

@@ -7,7 +7,7 @@ own settings, so that `config.py` merges them and applies its trust rules. A set
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -51,6 +51,7 @@ _PERMISSIONS = {
 FORBIDS = (
     *("allowManagedHooksOnly", "allowManagedPermissionRulesOnly", "allowManagedMcpServersOnly", "availableModels"),
     *("allowedMcpServers", "deniedMcpServers", "allowedHttpHookUrls", "httpHookAllowedEnvVars"),
+    *("sandbox.network.deniedDomains", "sandbox.network.allowManagedDomainsOnly", "sandbox.credentials"),
 )
 """Settings that forbid something and that we cannot keep: with one of them our own agent does not begin."""
 _KNOWN = {
@@ -274,24 +275,26 @@ def reachable(model: str) -> bool:
 
 def parse(table: Any, where: str, base: str) -> ClaudeSettings:
     """`base` is the directory that a path rule with one leading slash begins at."""
+    from treadle.policy.patterns import escape  # for those who have such a file
+
     table = _table(table, where)
     permissions = _table(table.get("permissions") or {}, f"{where}: permissions")
     sandbox = _table(table.get("sandbox") or {}, f"{where}: sandbox")
     hooks, problems = _hooks(table.get("hooks") or {} if table.get("disableAllHooks") is not True else {}, where)
     unused = [name for name in table if name not in _KNOWN and name not in FORBIDS]
-    unused += [f"hooks of {event}" for event in dict.fromkeys(hook.event for hook in hooks) if event in NOT_CALLED]
+    unused += _uncalled(hooks)
     files = _table(sandbox.get("filesystem") or {}, f"{where}: sandbox.filesystem")
     unused += [f"sandbox.{name}" for name in sandbox if name not in ("enabled", "filesystem")]
     unused += [f"sandbox.filesystem.{name}" for name in files if name not in _HIDING]
     unused += [f"permissions.{name}" for name, value in permissions.items() if name not in _PERMISSIONS and value]
+    base = escape(base.rstrip("/"))
     rules = {
         verdict: tuple(_rule(str(rule), base) for rule in _list(permissions.get(verdict) or [], f"{where}: {verdict}"))
         for verdict in ("allow", "ask", "deny")
     }
-    hidden = [
-        (tool, path) for name, tool in _HIDING.items() for path in _list(files.get(name) or [], f"{where}: {name}")
-    ]
-    rules["deny"] += tuple(_rule(f"{tool}({path})", base) for tool, path in hidden)
+    for name, tool in _HIDING.items():
+        paths = map(str, _list(files.get(name) or [], f"{where}: {name}"))
+        rules["deny"] += tuple(f"{tool}({_hidden(path, base)})" for path in paths)
     return ClaudeSettings(
         rules=Rules(**rules),
         mode=_text(permissions.get("defaultMode")),
@@ -307,13 +310,31 @@ def parse(table: Any, where: str, base: str) -> ClaudeSettings:
         unused=tuple(unused),
         not_run=tuple(text for event, text in problems if event not in FORBIDDING),
         missed=tuple(text for event, text in problems if event in FORBIDDING),
-        forbids=tuple(f"{where}: {name} forbids something and is not kept here" for name in FORBIDS if table.get(name)),
+        forbids=tuple(
+            f"{where}: {name} forbids something and is not kept here" for name in _not_enforced(table, sandbox)
+        ),
         disabled_servers=tuple(map(str, _list(table.get("disabledMcpjsonServers") or [], where))),
     )
 
 
+def _not_enforced(table: dict[str, Any], sandbox: dict[str, Any]) -> Iterator[str]:
+    for name in FORBIDS:
+        value: Any = table
+        for key in name.split("."):
+            value = value.get(key) if isinstance(value, dict) else None
+        if value and not (name.startswith("sandbox.") and sandbox.get("enabled") is False):
+            yield name
+    if sandbox.get("allowUnsandboxedCommands") is False and sandbox.get("enabled") is not False:
+        yield "sandbox.allowUnsandboxedCommands"
+
+
 _HIDING = {"denyRead": "Read", "denyWrite": "Edit"}
 """What the sandbox of Claude Code hides or keeps from being written, by the rule that does the same."""
+
+
+def _hidden(path: str, base: str) -> str:
+    """Its paths are not those of rules: `/x` is absolute, as `//x` is; `x` begins at the settings' own directory."""
+    return path if path.startswith("~") else os.path.normpath(os.path.join(base or "/", re.sub("^/+", "/", path)))
 
 
 def plugin_settings(directory: str) -> ClaudeSettings:
@@ -327,6 +348,8 @@ def plugin_settings(directory: str) -> ClaudeSettings:
     problems: list[tuple[str, str]] = []
     for source in sources:
         path = os.path.join(directory, source) if isinstance(source, str) else directory
+        if source in sources[1:] and not os.path.exists(path):
+            raise ConfigError(f"{path} is not there, and the plugin names it: its hooks might forbid something")
         table = _table((_json(path) if isinstance(source, str) else source) or {}, path)
         found, wrong = _hooks(table.get("hooks", table) or {}, path)
         own = [msgspec.structs.replace(hook, root=directory) for hook in found]
@@ -335,7 +358,9 @@ def plugin_settings(directory: str) -> ClaudeSettings:
     parts = [name for name in _PLUGIN_PARTS if os.path.exists(os.path.join(directory, name))]
     return ClaudeSettings(
         hooks=tuple(hooks),
-        unused=tuple(dict.fromkeys([*parts, *(name for name in _PLUGIN_KEYS if manifest.get(name))])),
+        unused=tuple(
+            dict.fromkeys([*parts, *(name for name in _PLUGIN_KEYS if manifest.get(name)), *_uncalled(hooks)])
+        ),
         not_run=tuple(text for event, text in problems if event not in FORBIDDING),
         missed=tuple(text for event, text in problems if event in FORBIDDING),
     )
@@ -381,6 +406,10 @@ def _hooks(table: Any, where: str) -> tuple[tuple[CommandHook, ...], list[tuple[
                 else:
                     problems.append((event, f"{where}: a hook of {event} is {_described(one)}, and is not run here"))
     return tuple(found), problems
+
+
+def _uncalled(hooks: Iterable[CommandHook]) -> list[str]:
+    return [f"hooks of {event}" for event in dict.fromkeys(hook.event for hook in hooks) if event in NOT_CALLED]
 
 
 def _described(entry: Any) -> str:
@@ -444,7 +473,7 @@ def _rule(rule: str, base: str) -> str:
     tool, parenthesis, pattern = rule.partition("(")
     if not parenthesis or tool.strip().lower() not in _PATH_TOOLS or not pattern.startswith("/"):
         return rule
-    return f"{tool}({pattern[1:]}" if pattern.startswith("//") else f"{tool}({base.rstrip('/')}{pattern}"
+    return f"{tool}({pattern[1:]}" if pattern.startswith("//") else f"{tool}({base}{pattern}"
 
 
 def _text(value: Any) -> str | None:
