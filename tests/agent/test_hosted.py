@@ -256,3 +256,16 @@ async def test_a_person_is_asked_about_a_file_that_the_gate_took_out(
     assert (work / "AGENTS.md").exists() == allowed and of(events, ToolEnded)[0].ok == allowed
     assert (git(work, "log", "-1", "--format=%s") == "planted") == allowed
     assert "taken out" in of(events, ToolEnded)[0].result or allowed
+
+
+@pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
+async def test_nobody_is_asked_about_a_file_that_the_gate_took_out_and_a_rule_forbids(
+    opened: Opened, work: Path
+) -> None:
+    checkout(work)
+    script = calls("bash", {"command": 'python3 -c \'open(chr(65) + "GENTS.md", "w").write("x")\''}) + SAY
+    given: dict[str, Any] = {"mode": "full-auto", "answers": True, "confinement": Confinement(use="on")}
+    session = await opened(script, rules=Rules(deny=("Edit(AGENTS.md)",)), **given)
+    events = await turn(session, answer=Answer(decision="allow"))
+    assert of(events, Asked) == [] and not (work / "AGENTS.md").exists()
+    assert "taken out" in of(events, ToolEnded)[0].result

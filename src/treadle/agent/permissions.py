@@ -126,11 +126,12 @@ class Permissions:
         return answer.decision == "allow" and answer.changed_args is None
 
     async def keep(self, call: str, refused: TreadleError) -> bool:
-        """Ask whether files that a command wrote and the gate has taken out come back. False where no one is there."""
+        """Ask whether files that a command wrote and the gate has taken out come back. False where no one is there, or
+        where a rule or another's claim forbids to write one of them."""
         paths = self._confining.taken_out(refused)
-        if not paths or self._ask is None:
-            return False
         access = Access(tool="Write", kind="write", paths=tuple(paths))
+        if not paths or self._ask is None or self.guard(access).verdict == "deny":
+            return False
         answer = await self._ask(
             Asked(
                 request=new_id("ask"),
