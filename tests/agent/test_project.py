@@ -50,6 +50,18 @@ def test_knowledge_comes_from_the_user_then_from_the_top_down_to_here(repo: Path
     assert knowledge(str(repo.parent)).endswith("outside of the repository")
 
 
+def test_what_directories_further_down_say_comes_with_their_files_once(repo: Path) -> None:
+    for name in ("AGENTS.md", "CLAUDE.md"):
+        write(repo / "deep" / name, f"of {name}")
+    deeper = project.DeeperKnowledge(str(repo), Instructions())
+    told = [deeper.about([str(repo / name)]) for name in ("a.py", "deep/a.py", "deep/b.py")]
+    assert [[name for name in ("AGENTS.md", "CLAUDE.md") if f"of {name}" in each] for each in told] == [
+        [],
+        ["AGENTS.md", "CLAUDE.md"],
+        [],
+    ]
+
+
 def test_a_link_out_of_the_repository_is_not_followed(repo: Path) -> None:
     (repo / "AGENTS.md").symlink_to("/etc/passwd")
     (repo / ".treadle").mkdir()

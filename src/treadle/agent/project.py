@@ -274,7 +274,7 @@ def knowledge_files(cwd: str, instructions: Instructions = ALL) -> Iterator[tupl
             yield from _of_directory(own, own, instructions, own)
     directories = _places(cwd, instructions)
     for directory in reversed(_above(directories[-1]) if directories else []):
-        yield from _of_directory(directory, directory, instructions, "")
+        yield from _of_directory(directory, directory, instructions, "", KNOWLEDGE[1:])
     for directory in reversed(directories):
         yield from _of_directory(directory, directories[-1], instructions, os.path.join(directory, ".claude"))
 
@@ -289,10 +289,11 @@ def _above(top: str) -> list[str]:
     return found
 
 
-def _of_directory(directory: str, top: str, instructions: Instructions, rules: str) -> Iterator[tuple[str, str]]:
+def _of_directory(
+    directory: str, top: str, instructions: Instructions, rules: str, wanted: tuple[str, ...] = KNOWLEDGE
+) -> Iterator[tuple[str, str]]:
     """The texts of one directory, and those that they include; `rules` has a folder `rules`, if there is one."""
     names = {name.lower(): name for name in sorted(_listing(directory), reverse=True)}
-    wanted: tuple[str, ...] = KNOWLEDGE if rules else KNOWLEDGE[1:]
     if instructions.sources is not None and "local" not in instructions.sources:
         wanted = tuple(name for name in wanted if ".local." not in name)
     paths = [os.path.join(directory, names[name]) for name in wanted if name in names]
