@@ -16,6 +16,7 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -57,9 +58,7 @@ def _entry(place: str) -> Callable[[], None]:
 def _ending(entry: Callable[[], None], argv: list[str]) -> Ending:
     home, cwd = os.environ["HOME"], os.path.join(os.environ["TMPDIR"], "w")
     for place in (home, cwd):
-        while os.path.exists(place):  # what the call before has left running may still write there
-            shutil.rmtree(place, ignore_errors=True)
-        os.mkdir(place, 0o700)
+        _empty(place)
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         if not (pid := os.fork()):
             _run(entry, argv, cwd, out.fileno(), err.fileno())
@@ -67,6 +66,14 @@ def _ending(entry: Callable[[], None], argv: list[str]) -> Ending:
         said = [(stream.seek(0), stream.read().decode())[1] for stream in (out, err)]
     plain = [text.replace(home, "~").replace(cwd, ".") for text in said]
     return (HUNG if code == -signal.SIGALRM else code), *plain
+
+
+def _empty(place: str) -> None:
+    """Make it anew, although what the call before has left running may still write there."""
+    while True:
+        shutil.rmtree(place, ignore_errors=True)
+        with suppress(FileExistsError):
+            return os.mkdir(place, 0o700)
 
 
 def _run(entry: Callable[[], None], argv: list[str], cwd: str, out: int, err: int) -> None:
