@@ -8,6 +8,7 @@ import pytest
 
 from tests import schemas
 from tests.doors.codex.callers import opened, said
+from treadle.cli.serving import warner
 from treadle.doors.fields import FieldTable
 from treadle.io.rpc import CallFailed
 from treadle.testing.sessions import ScriptedAgent
@@ -56,6 +57,14 @@ def test_a_refused_field_says_why_and_one_that_asks_for_nothing_is_not_named() -
     assert refused.value.code == -7
     assert table.judge("tools/call", {"name": "run", "task": None, "other": False, "arguments": {"x": 1}}) == []
     assert table.judge("no/such/method", {"x": 1}) == []
+    assert FieldTable("acp", -7).judge("session/prompt", {"prompt": [{"odd": 1}, {"odd": 2}]}) == ["prompt[].odd"]
+
+
+def test_the_name_of_a_field_does_not_act_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    [name] = FieldTable("a2a", -7).judge("message/send", {"\x1b[2J\ntreadle a2a: all is well": 1})
+    warner("treadle a2a")(name)
+    shown = capsys.readouterr().err
+    assert "\x1b" not in shown and shown.count("\n") == 1 and "all is well" in shown
 
 
 async def test_a_client_of_codex_is_told_of_what_nobody_reads_once(tmp_path: Path) -> None:

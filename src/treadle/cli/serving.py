@@ -11,8 +11,15 @@ from treadle.io.streams import FdStream, take_stdio
 
 
 def warner(name: str) -> Callable[[str], None]:
-    """Writes to stderr under this name: stdout belongs to the protocol."""
-    return lambda message: print(f"{name}: {message}", file=sys.stderr)
+    """Writes to stderr under this name: stdout belongs to the protocol. Clients choose words of it, as the names of
+    fields: none acts on the terminal or looks like a line of ours."""
+
+    def warn(message: str) -> None:
+        from treadle.cli.render import one_line  # imported late: most serve without a warning
+
+        print(one_line(f"{name}: {message}"), file=sys.stderr)
+
+    return warn
 
 
 def serve(work: Callable[[FdStream], Awaitable[int]]) -> int:

@@ -51,8 +51,8 @@ class FieldTable:
         return "", ""
 
     def judge(self, method: str, params: dict[str, Any]) -> list[str]:
-        """The fields that no one reads. Raises Fault for one that is refused."""
-        return list(self._judged(method, params, "")) if method in self._methods else []
+        """The fields that no one reads, each once. Raises Fault for one that is refused."""
+        return list(dict.fromkeys(self._judged(method, params, ""))) if method in self._methods else []
 
     def _judged(self, method: str, value: Any, path: str) -> Iterator[str]:
         if isinstance(value, list):
