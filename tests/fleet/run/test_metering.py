@@ -113,6 +113,8 @@ async def test_our_own_agent_stops_before_a_call_that_would_not_fit_and_counts_f
     assert stops == [], "who asks before each call is not stopped as well"
     with pytest.raises(BudgetExceeded, match="it has used 95 of 100 tokens, and its last call took 15") as refused:
         await counts.before_call(1095, None)
+    with pytest.raises(BudgetExceeded, match="it has used 95 of 100 tokens"):
+        await counts.before_call(1095, None)  # of a subagent, while the run ends
     assert attempt.parked and refused.value.code == "budget_exceeded"
     dear, _, _ = meter(OrderLimits(usd=1.0))
     await dear.before_call(10, 5.0)

@@ -133,6 +133,8 @@ class Meter:
     async def before_call(self, tokens: int, usd: float | None) -> None:
         """Wait while the run is paused; end the turn if the next call does not fit."""
         await self._attempt.may_go_on.wait()
+        if self.asks_for_more:  # another call of this run was refused, and it is being ended
+            raise BudgetExceeded(self.asks_for_more.text)
         now = Used(input_tokens=tokens, usd=usd)
         first, before = self._marks or (now, now)
         self._marks = [first, now]
