@@ -225,7 +225,8 @@ def test_what_other_programs_or_the_check_obey_needs_a_person(building: Building
     assert building.refused(judge, verify="sh ./check.sh") == ("judge", why)
     assert building.build(replace(judge, verify="sh ./check.sh")).car is not None, "its own check names its own work"
     assert building.build(judge, verify="true").car is not None
-    assert building.build(replace(judge, anyway=True), verify="sh ./check.sh").car is not None
+    for agreed in ({"anyway": True}, {"may_change": ("check.sh",)}):
+        assert building.build(replace(judge, **agreed), verify="sh ./check.sh").car is not None
     ruled = building.change("ruled", {".github/workflows/ci.yml": "x", "AGENTS.md": "x"})
     kind, why = building.refused(ruled)
     assert kind == "refused" and "which other programs obey; a person can agree with `treadle land " in why
@@ -233,6 +234,21 @@ def test_what_other_programs_or_the_check_obey_needs_a_person(building: Building
     building.repository.git("config", "core.hooksPath", "hooks")
     hook = building.change("hook", {"hooks/pre-commit": "x"}, anyway=True)
     assert building.refused(hook)[1].endswith(": merge it by hand")
+
+
+@pytest.mark.parametrize(("name", "text"), [("go.mod", "module m\n"), ("Cargo.toml", "[package]\nname = 'm'\n")])
+def test_a_file_by_which_the_project_would_be_checked_in_another_way_needs_a_person(
+    building: Building, name: str, text: str
+) -> None:
+    (building.top / "test_it.py").write_text("import unittest\n")
+    building.repository.git("add", "-A")
+    building.repository.git("commit", "-qm", "a test")
+    building.base = building.repository.commit()
+    made = building.change("made", {name: text})
+    why = f"it changes {name}, which decides what checks the project"
+    assert building.refused(made, verify="python3 -m unittest") == ("judge", why)
+    assert building.build(replace(made, may_change=(name,)), verify="python3 -m unittest").car is not None
+    assert building.build(made, verify="make").car is not None, "a person gave the branch its check"
 
 
 @pytest.mark.parametrize(

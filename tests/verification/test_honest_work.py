@@ -96,10 +96,11 @@ FILES = {
     "src/lib.rs": "fn a() {}\n#[cfg(test)]\nmod tests { #[test] fn t() {} }\n",
     "src/main.rs": "fn main() {}\n",
     ".treadle/config.toml": "[verify]\njudge = ['golden/**']\nproduct = ['tests/support/**']\n",
-    **dict.fromkeys(("checks/__main__.py", "conf/ci.ini"), ""),
+    **dict.fromkeys(("checks/__main__.py", "conf/ci.ini", "ci/lint.sh", "ci/deep/all"), ""),
 }
 COMMAND = """test -e tests/test_new.py && bash tools/all.sh && python3 -m checks && tool --config conf/ci.ini
-PATH=scripts:$PATH run"""
+PATH=scripts:$PATH run
+(cd ci/deep; ./all) && cd ci && sh lint.sh"""
 
 
 @pytest.mark.parametrize(
@@ -120,6 +121,8 @@ PATH=scripts:$PATH run"""
         ("checks/__main__.py", "judge"),
         ("conf/ci.ini", "judge"),
         ("scripts/run", "judge"),
+        ("ci/lint.sh", "judge"),
+        ("ci/deep/all", "judge"),
         (".github/workflows/ci.yml", "judge"),
         ("json.py", "judge"),
         ("numpy/__init__.py", "judge"),

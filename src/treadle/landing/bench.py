@@ -20,10 +20,11 @@ from treadle.io.paths import private_dir, state_dir
 from treadle.io.sandbox import methods
 from treadle.landing.forge.branch import RequestedBranch, branch_of
 from treadle.landing.queue import CarCheck, checks_of
+from treadle.policy import patterns
 from treadle.receipts.trace import Check
 from treadle.settings import trust
 from treadle.verification.evidence import evidence_id
-from treadle.verification.finding import NONE, project_check
+from treadle.verification.finding import BY_FILE, NONE, project_check
 from treadle.verification.judge import divide, judge_for
 from treadle.wire.fleet.train import Car, QueuedChange
 from treadle.workspace import branch_merges, remotes
@@ -249,12 +250,15 @@ class Bench:
         for command in dict.fromkeys(filter(None, (verify, change.verify))):
             judge = judge_for(self.store, before, command, may_change=change.may_change)
             divided = divide(self.store, before, after, judge)
-            named = judges(command) & {*divided.product} - {*divided.allowed}
+            named = judges(command) & {*divided.product}
             if command != verify:  # what its own check names, and the branch does not have, is its work
                 named &= self.store.files(before).keys()
+            elif self.project_check(before)[0] == verify != self.project_check(after)[0]:
+                found |= dict.fromkeys({*divided.product} & BY_FILE.keys(), "decides what checks the project")
             found |= dict.fromkeys(sorted(named), "the check names")
             found |= divided.doubtful
-        return found
+        allowed = {path for path in found if any(patterns.match(one, path) for one in change.may_change)}
+        return {path: why for path, why in found.items() if path not in allowed}
 
     def _must_not_land(self, before: str, after: str, change: QueuedChange) -> str:
         """Why a change that merges cleanly is kept out: it does what no check sees."""

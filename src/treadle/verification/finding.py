@@ -11,6 +11,8 @@ NONE = "none"
 _TEST = re.compile(r"(?:tests?/)?test[^/]*\.py")
 _PYTEST = re.compile(r"^(?:import|from) pytest\b|^(?:async )?def test_", re.M)
 READ_MOST = 20
+BY_FILE = {"Cargo.toml": "cargo test", "go.mod": "go test ./..."}
+"""What checks a project that has such a file."""
 
 
 def check_command(files: Collection[str], text: Callable[[str], str | None]) -> str:
@@ -21,7 +23,7 @@ def check_command(files: Collection[str], text: Callable[[str], str | None]) -> 
             return f"make {target}"
     if (package := text("package.json")) and _has_script(package):
         return "npm test"
-    for file, command in {"Cargo.toml": "cargo test", "go.mod": "go test ./..."}.items():
+    for file, command in BY_FILE.items():
         if file in files:
             return command
     if any("pytest" in (text(name) or "") for name in ("pyproject.toml", "tox.ini", "setup.cfg", "pytest.ini")):

@@ -15,6 +15,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -33,6 +34,7 @@ _GIVEN = re.compile(
     r"([^\s;&|)'\"`]+\.(?:ini|cfg|toml|json|jsonc|js|cjs|mjs|ts|mts|yml|yaml|xml|mk|conf))(?=$|[\s;&|)])",
     re.M,
 )
+_INTO = re.compile(r"(?:^|[\s;&|(])(?:cd|pushd)\s+([^\s;&|)'\"`]+)", re.M)
 _PATH = re.compile(r"\bPATH=([^\s;&|]+)")
 _IMPORT = re.compile(r"^\s*(?:from\s+([\w]+)[\w.]*\s+import|import\s+([\w., \t]+))", re.M)
 _RUST_TESTS = re.compile(r"#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*mod\s+\w+\s*\{")
@@ -134,7 +136,8 @@ class Judge:
             for words in _PATH.findall(text):
                 places = [os.path.normpath(os.path.join(folder, one)) for one in words.split(":") if "$" not in one]
                 directories += [f"{one}/" for one in places if one not in (".", "") and not os.path.isabs(one)]
-            for path in self._scripts(text, folder):
+            folders = [folder, *(os.path.join(folder, one) for one in _INTO.findall(text))]
+            for path in chain.from_iterable(self._scripts(text, one) for one in folders):
                 if path not in found and depth < SCRIPTS_DEEP:
                     found.add(path)
                     waiting.append((self._text(path) or "", os.path.dirname(path), depth + 1))
