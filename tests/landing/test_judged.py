@@ -4,6 +4,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from tests.fleet.repositories import git
 from tests.landing.finished import Finished, clean
 from tests.landing.trains import empty, run
@@ -80,3 +82,17 @@ async def test_a_test_that_is_changed_lands_when_a_person_who_saw_the_change_agr
     git(finished.clone, "fetch", "-q", "origin")
     allowed = await finished.order("allowed", {"test_calc.py": TEST}, **fields)
     assert (await run(bus, repository, allowed, verify=UNITTEST)).landed == 3
+
+
+async def test_a_set_up_that_a_person_gives_stays_with_the_check_that_the_project_has(
+    bus: Bus, finished: Finished, repository: Path
+) -> None:
+    project(repository, finished)
+    name = await train.ensure(bus, str(repository), "", setup="touch before")
+    for number, setup in enumerate(("touch before", "touch after")):
+        await train.ensure(bus, str(repository), "", setup=setup)
+        await train.board(bus, name, [await finished.order(f"o{number}", {**FIXED, f"{number}.txt": "x"})])
+        loaded, _ = await train.load(bus, name)
+        record = await Train(bus, name, loaded).run(empty)
+        assert (record.landed, record.verify, record.setup) == (number + 1, "make test", setup)
+        await train.change(bus, name, lambda found: replace(found, verify_by="project", setup=""))

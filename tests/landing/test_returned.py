@@ -156,6 +156,15 @@ def test_a_helpers_work_takes_the_place_of_what_was_sent_back() -> None:
     assert returned.taken_up(train, unknown) == (train, unknown)
 
 
+def test_what_a_person_agrees_to_keeps_its_check_and_what_was_agreed_to_before() -> None:
+    queued = QueuedChange(order="a", commit="c", verify="make strict", may_change=("one.py",))
+    out = LeftOut(order="a", kind="judge", why="it changes two.py", at=1.0, files=("two.py",))
+    entry, ordered = returned.begun(queued, out), QueuedChange(order="a", commit="c", verify="make")
+    allowed, again = returned.allowed(ordered, entry), returned.as_it_is(ordered, entry)
+    assert (allowed.verify, allowed.may_change) == ("make strict", ("one.py", "two.py"))
+    assert (again.verify, again.may_change) == ("make strict", ("one.py",))
+
+
 def test_of_those_that_conflict_in_one_file_again_one_at_a_time_is_helped() -> None:
     hot = replace(ENTRY, files=("hot",), tried=("once",))
     older = replace(ENTRY, first="older", at=1.0)

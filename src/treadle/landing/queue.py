@@ -171,7 +171,7 @@ def may_change(train: TrainRecord, orders: Collection[str]) -> tuple[str, ...]:
 
 def configured(train: TrainRecord, verify: str, setup: str, slots: int, by: str = "person") -> TrainRecord:
     """New settings, where given. What was checked in another way counts no more, and a lack of a check is over."""
-    train = replace(train, verify_by=by) if verify else train
+    train = replace(train, verify_by=by) if verify or setup and train.verify else train
     verify, setup = verify or train.verify, setup or train.setup
     if (verify, setup) != (train.verify, train.setup):
         queue = tuple(replace(each, alone="must" if each.alone else "") for each in train.queue)

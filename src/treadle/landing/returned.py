@@ -287,6 +287,8 @@ def begun(change: QueuedChange, out: LeftOut) -> ReturnedChange:
         forge=out.forge,
         files=out.files,
         at=change.at,
+        verify=change.verify,
+        may_change=change.may_change,
         tries=change.tries - lost,
         tried=(*change.tried, f"{change.order}: {out.why}") if change.tried else (),
     )
@@ -335,6 +337,8 @@ def as_it_is(change: QueuedChange, entry: ReturnedChange) -> QueuedChange:
         commit=entry.commit,
         base=entry.base,
         at=entry.at,
+        verify=entry.verify or change.verify,
+        may_change=entry.may_change or change.may_change,
         first=entry.first if entry.first != entry.order else "",
         tries=entry.tries,
         tried=(*entry.tried, "a person had it tried as it is"),
@@ -343,10 +347,9 @@ def as_it_is(change: QueuedChange, entry: ReturnedChange) -> QueuedChange:
 
 def allowed(change: QueuedChange, entry: ReturnedChange) -> QueuedChange:
     """The change, to be queued again with what it does to its judge: exactly to the files that were shown."""
-    known = {"commit": entry.commit, "base": entry.base, "at": entry.at, "tries": entry.tries - 1}
-    first = entry.first if entry.first != entry.order else ""
+    known = as_it_is(change, entry)
     files = (patterns.escape(path) for path in entry.files)
-    return replace(change, first=first, may_change=(*change.may_change, *files), **known)
+    return replace(known, may_change=(*known.may_change, *files), tries=entry.tries - 1, tried=change.tried)
 
 
 def closed(train: TrainRecord, entry: ReturnedChange) -> TrainRecord:

@@ -101,7 +101,8 @@ class SendingBack:
         orders = [name for each in start.sides for name in each.orders] if start.sides else start.landed
         intents = {name: await self._intent(name) for name in list(dict.fromkeys(orders))[-TITLES:]}
         title = (await client.get_order(self.bus, entry.first)).title
-        verify = " && ".join(dict.fromkeys(filter(None, (record.verify, first.verify))))
+        own = QueuedChange(order=entry.order, commit=entry.commit, verify=entry.verify or first.verify)
+        verify = " && ".join(each.verify for each in queue.checks_of(queue.CarCheck(record.verify), [own]))
         if entry.kind == "judge":
             judge = await asyncio.to_thread(returned.judge_diff, self.bench.store, start.since, entry)
             return await self._ask(record, entry, first, returned.about_judge(entry, record.branch, title, judge))

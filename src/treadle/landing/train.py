@@ -365,8 +365,9 @@ class Train(Drive):
                 self._found = self.record.tip, await asyncio.to_thread(self.bench.project_check, self.record.tip)
             found = self._found[1]
             if found[0] and found != (self.record.verify, self.record.setup):
-                bare = replace(self.record, setup="")
-                await self._store(queue.configured(bare, *found, 0, by="project"))
+                given = self.record.setup if not self.record.verify else ""
+                bare, by = replace(self.record, setup=""), "person" if given else "project"
+                await self._store(queue.configured(bare, found[0], given or found[1], 0, by=by))
                 return True
         if queue.lacks_check(self.record):
             await self._stop(f"no check is set for {self.record.branch}: `treadle land --verify COMMAND` gives it one")

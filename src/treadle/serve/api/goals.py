@@ -170,7 +170,7 @@ class LandOrder(RequestBody, frozen=True, kw_only=True):
     branch: Annotated[str, Meta(max_length=400)] = ""
     """Empty: the branch that the order names, or the one that is checked out in its repository."""
     verify: Annotated[str, Meta(max_length=10_000)] = ""
-    """The branch's check, where it has none yet. Empty: the order's own."""
+    """Its check beside the branch's. Empty: the order's own."""
     anyway: bool = False
     """Also work that changes the files that its check is made of, or files that other programs obey."""
 

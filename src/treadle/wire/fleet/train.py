@@ -114,6 +114,9 @@ class ReturnedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """As in what was left out."""
     at: float
     """When its work was first queued: it keeps its place."""
+    verify: str = ""
+    may_change: tuple[str, ...] = ()
+    """Both as in what was queued: someone may have given it others than its order has."""
     tries: int = 0
     to: Literal["", "author", "reconciler", "person"] = ""
     by: str = ""
