@@ -21,6 +21,7 @@ from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
+from tests.wire.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
 
 from treadle.drivers.sidecar.peer import SidecarPeer
 from treadle.host.job import Backend, Job
@@ -28,7 +29,6 @@ from treadle.host.order import RunSupervisor
 from treadle.host.run import HostRun
 from treadle.host.store import ReceiptStore
 from treadle.redact import MARK, SHAPES
-from tests.wire.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
 from treadle.wire.sidecar import receipts
 from treadle.wire.sidecar.connection import NO_POLICY, Requirements, Run, WorkOrder, WorkspaceSpec
 from treadle.wire.sidecar.receipts import AnyAgentEvent, AssistantDelta, ToolCalled, ToolReturned

@@ -14,6 +14,7 @@ TIME_IS_THE_POINT = {
     "io/process/hostile.py": "programs that must not end by themselves",
     "io/sandbox/test_start.py": "what was ended writes no more",
     "safety/test_ends.py": "a kill at a random moment",
+    "stand_ins/replay.py": "a program that must not end by itself",
     "terminal/random_sends.py": "a send at a random moment",
     "terminal/schedules.py": "a program that answers at a random moment",
     "terminal/test_supervisor.py": "a processor that is not burnt meanwhile",

@@ -204,10 +204,11 @@ active=$(jq -r .stop_hook_active)
 HOOK
            claude -p "Mend it" --settings '{"hooks": {
              "Stop": [{"hooks": [{"type": "command", "command": "sh again.sh"}]}],
-             "UserPromptSubmit": [{"hooks": [{"type": "command", "command": "echo It is Monday."}]}]}}'""",
-        '[[reply]]\nwhen = "(?s)It is Monday.*Mend it"\ntext = "Mended."\n'
+             "UserPromptSubmit": [{"hooks": [{"type": "command", "command": "echo It is Monday. | tee day"}]}]}}'
+           cat day""",
+        '[[reply]]\nwhen = "Mend it"\ntext = "Mended."\n'
         '[[reply]]\nwhen = "run the tests first"\ntext = "Mended, and the tests pass."\n',
-        "Mended, and the tests pass.\n",
+        "Mended, and the tests pass.\nIt is Monday.\n",
     ),
     Script(
         "bare, without what the project says",
