@@ -96,10 +96,10 @@ async def test_a_train_is_set_and_status_tells_the_age_of_its_oldest(
     one = await finished.order("one", {"new.txt": "x\n"})
     assert (await land("--verify", "true"))[0] == 0 and (await land("pause", "main"))[0] == 0
     words = ("--slots", "3", "--policy", "serial", "--checks", "nodes", "--reconciler", "codex", "--verify", "false")
-    assert (await land("set", "main", *words))[0] == 0 and (await land(one))[0] == 3
+    assert (await land("set", "main", "--notes", *words))[0] == 0 and (await land(one))[0] == 3
     (row,) = await as_json("ls")
-    told = [row[name] for name in ("slots", "policy", "checks_on", "reconciler", "verify")]
-    assert told == [3, "serial", "nodes", "codex", "false"]
+    told = [row[name] for name in ("slots", "policy", "checks_on", "reconciler", "verify", "notes")]
+    assert told == [3, "serial", "nodes", "codex", "false", True]
     (standing,) = await views.standing(bus)
     assert (standing["waiting"], standing["paused"], standing["oldest"]) == (1, "paused", row["oldest"])
 

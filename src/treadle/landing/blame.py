@@ -17,6 +17,7 @@ from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import TRAIN
 from treadle.io.files import read_if_there
 from treadle.landing import bench
+from treadle.landing.authorship import AuthorClaim, claimed, content, git_lines, has
 from treadle.landing.bench import CommitTrailers, OrderTrailers
 from treadle.landing.sending import FOLLOWED
 from treadle.wire.fleet import keys
@@ -52,6 +53,8 @@ class LineOrigin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     proved: bool | None = None
     """Whether the fleet has recorded this landing itself; None when it could not be asked or remembers nothing, so that
     order, goal, agent and receipt are the commit's own word. False also where the commit names another tree."""
+    claims: tuple[AuthorClaim, ...] = ()
+    """Who notes of other tools' formats say has written it. No one has proved that."""
     title: str = ""
     task: str = ""
     verify: str = ""
@@ -76,25 +79,32 @@ def origin(path: str, line: int, revision: str = "") -> LineOrigin:
     place = os.path.join(os.path.realpath(os.path.dirname(os.path.abspath(path))), os.path.basename(path))
     name = os.path.relpath(place, os.path.realpath(user.top))
     start = _commit(user, revision or "HEAD")
-    committed = _content(user, start, name)
+    committed = content(user, start, name)
     number = line if revision else _committed_line(committed, read_if_there(place), line, name)
     if number > len(committed):
         raise NotFound(f"{name} has {len(committed)} lines", hint="give the number of one of them")
     text = committed[number - 1].decode("utf-8", "replace").rstrip("\r\n")
-    there, recorded, work = _arrived(user, start, name, number)
+    there, recorded, written = _arrived(user, start, name, number)
     fields = user.run("log", "-1", "--no-show-signature", "--format=%ct%x00%an%x00%s", there.commit).stdout
     at, author, subject = fields.decode("utf-8", "replace").split("\0")
     found = LineOrigin(
-        file=name, line=line, text=text, commit=there.commit, at=float(at), author=author, subject=subject.strip()
+        file=name,
+        line=line,
+        text=text,
+        commit=there.commit,
+        at=float(at),
+        author=author,
+        subject=subject.strip(),
+        claims=claimed(user, written.commit, written.name).get(written.line, ()),
     )
     if not recorded.orders:
         return found
-    own = _own_order(user, there.commit, work, recorded)
+    own = _own_order(user, there.commit, written.commit, recorded)
     # Everyone can write a trailer. One that names another tree than the commit's own was not written by the train.
     right = recorded.tree == user.run("rev-parse", f"{there.commit}^{{tree}}").stdout.decode().strip()
     proved = None if right or not recorded.tree else False
     tree = recorded.tree if right else ""
-    return msgspec.structs.replace(found, tree=tree, work=work, proved=proved, **msgspec.structs.asdict(own))
+    return msgspec.structs.replace(found, tree=tree, work=written.commit, proved=proved, **msgspec.structs.asdict(own))
 
 
 class _Place(NamedTuple):
@@ -103,35 +113,31 @@ class _Place(NamedTuple):
     line: int
 
 
-def _arrived(user: UserRepository, start: str, name: str, line: int) -> tuple[_Place, CommitTrailers, str]:
-    """The commit with which a line arrived, what it says of itself, and the commit in which the line was written.
+def _arrived(user: UserRepository, start: str, name: str, line: int) -> tuple[_Place, CommitTrailers, _Place]:
+    """The commit with which a line arrived, what it says of itself, and where the line was written.
 
     A person or a forge may have merged what the train made: then the train's commit is on that side of the merge.
     """
-    work = _blamed(user, _Place(start, name, line)).commit
+    written = _blamed(user, _Place(start, name, line))
     first = place = _blamed(user, _Place(start, name, line), "--first-parent")
     for _ in range(MERGES):
         message = user.run("log", "-1", "--no-show-signature", "--format=%B", place.commit).stdout
         recorded = bench.read(message.decode("utf-8", "replace"))
-        side = next((each for each in _parents(user, place.commit) if _has(user, each, work)), None)
+        side = next((each for each in _parents(user, place.commit) if has(user, each, written.commit)), None)
         if recorded.orders or side is None:
-            return (place, recorded, work) if recorded.orders else (first, CommitTrailers(), work)
-        now, then = _content(user, place.commit, place.name), _content(user, side, place.name)
+            return (place, recorded, written) if recorded.orders else (first, CommitTrailers(), written)
+        now, then = content(user, place.commit, place.name), content(user, side, place.name)
         try:
             number = _committed_line(then, b"".join(now), place.line, place.name)
         except WorkspaceError:
             break
         place = _blamed(user, _Place(side, place.name, number), "--first-parent")
-    return first, CommitTrailers(), work
+    return first, CommitTrailers(), written
 
 
 def _parents(user: UserRepository, commit: str) -> list[str]:
     """What was merged into the branch with this commit."""
     return user.run("log", "-1", "--format=%P", commit).stdout.decode().split()[1:]
-
-
-def _has(user: UserRepository, tip: str, commit: str) -> bool:
-    return user.run("merge-base", "--is-ancestor", commit, tip, check=False).code == 0
 
 
 def _commit(user: UserRepository, revision: str) -> str:
@@ -141,16 +147,9 @@ def _commit(user: UserRepository, revision: str) -> str:
     return done.stdout.decode().strip()
 
 
-def _content(user: UserRepository, commit: str, name: str) -> list[bytes]:
-    done = user.run("cat-file", "blob", f"{commit}:{name}", check=False)
-    if done.code != 0:
-        raise NotFound(f"{name} is not in {commit[:12]}", hint="only what is committed has a history")
-    return done.stdout.splitlines(keepends=True)
-
-
 def _committed_line(committed: list[bytes], now: bytes | None, line: int, name: str) -> int:
     """The number that a line of the file as it is now has in the commit."""
-    lines = committed if now is None else now.splitlines(keepends=True)
+    lines = committed if now is None else git_lines(now)
     if lines == committed or line > len(lines):
         return line
     for block in difflib.SequenceMatcher(None, committed, lines, autojunk=False).get_matching_blocks():
@@ -176,7 +175,7 @@ def _own_order(user: UserRepository, car: str, work: str, recorded: CommitTraile
     if len(recorded.orders) == 1 or len(parents) != len(recorded.orders):
         return recorded.orders[0]
     for order, parent in zip(recorded.orders, parents, strict=True):
-        if _has(user, parent, work):
+        if has(user, parent, work):
             return order
     return OrderTrailers(order=", ".join(each.order for each in recorded.orders))
 

@@ -31,7 +31,7 @@ from treadle.fleet.run.null import NAME as NULL
 from treadle.host import evidence
 from treadle.io.process import table
 from treadle.io.tasks import end_tasks
-from treadle.landing import changes, queue, returned
+from treadle.landing import authorship, changes, queue, returned
 from treadle.landing.bench import Bench, BuiltCar
 from treadle.landing.forge.interface import ForgeRed, NotYet
 from treadle.landing.queue import BuildCar, CarCheck, CheckCar, LandCar
@@ -427,6 +427,7 @@ class Train(Drive):
         writes: list[Write] = []
         if intent is not None and has[intent.new]:
             await self._note(intent.orders, intent.new)
+            await self._write_authorship(intent)
             for number, order in enumerate(intent.orders, self.record.landed + 1):
                 writes += await self._proofs(number, order, intent)
         await self._store(after, *writes)
@@ -483,6 +484,14 @@ class Train(Drive):
                     by = f", by {order}" if name != order else ""
                     what = f"landed on {self.record.branch} as {commit[:12]}{by}"
                     await client.note_result(self.bus, name, what, {"merged": commit, "landed": landed}, by=TRAIN)
+
+    async def _write_authorship(self, intent: LandingIntent) -> None:
+        """Before it is recorded, too: what is there is not written again. It holds no landing up."""
+        try:
+            if self.record.notes:
+                await asyncio.to_thread(authorship.write, self.bench.user, intent.old, intent.new)
+        except WorkspaceError as error:
+            self.say(f"no notes of who wrote {intent.new[:10]}: {error}")
 
     async def _forget(self, intent: LandingIntent) -> None:
         await asyncio.to_thread(self.bench.forget, [*intent.orders, intent.new])

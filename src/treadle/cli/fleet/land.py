@@ -17,6 +17,7 @@ from treadle.io.process.loop import run_async
 
 if TYPE_CHECKING:
     from treadle.fleet.engine.bus import Bus
+    from treadle.landing.authorship import AuthorClaim
     from treadle.landing.blame import LineOrigin
     from treadle.wire.fleet.train import TrainRecord
 
@@ -195,6 +196,7 @@ def _facts(record: TrainRecord) -> dict[str, Any]:
         "delay": record.delay,
         "back": record.back,
         "reconciler": record.reconciler,
+        "notes": record.notes,
         "left_out": [each for each in record.left_out if each.order in out],
     }
 
@@ -278,9 +280,8 @@ def explain(order: str, as_json: bool) -> None:
 @click.option("--policy", type=click.Choice(["auto", "serial"]), help="serial: one after the other.")
 @click.option("--checks", type=click.Choice(["here", "nodes"]), help="Where checks run; nodes: as orders, on any node.")
 @click.option("--reconciler", metavar="AGENT", help="Who resolves what authors could not; empty: the author's agent.")
-def set_train(
-    name: str, verify: str, setup: str, slots: int, policy: str | None, checks: str | None, reconciler: str | None
-) -> None:
+@click.option("--notes/--no-notes", default=None, help="Write git-ai notes and Agent Trace records for what lands.")
+def set_train(name: str, verify: str, setup: str, slots: int, checks: str | None, **options: str | bool | None) -> None:
     """Change how a train checks and who helps. What was checked in another way is checked again."""
     from msgspec.structs import replace
 
@@ -289,7 +290,7 @@ def set_train(
         from treadle.landing import train as trains
 
         train, _ = await _find(bus, name)
-        given = {"policy": policy, "checks_on": checks, "reconciler": reconciler}
+        given = {"checks_on": checks, **options}
         fields = {key: value for key, value in given.items() if value is not None}
 
         def changed(record: TrainRecord) -> TrainRecord:
@@ -463,12 +464,14 @@ def blame(place: str, revision: str, as_json: bool) -> None:
     click.echo(f"{found.file}:{found.line}  {printable(found.text)}")
     day = time.strftime("%Y-%m-%d %H:%M", time.localtime(found.at))
     if not found.order:
-        return click.echo(f"no order: commit {found.commit[:12]} of {day} by {found.author}: {one_line(found.subject)}")
-    for name, value in _origin_facts(found, day).items():
+        click.echo(f"no order: commit {found.commit[:12]} of {day} by {found.author}: {one_line(found.subject)}")
+    for name, value in _origin_facts(found, day).items() if found.order else ():
         if value:
             click.echo(f"{name:9} {value}")
     if asked:
         click.echo(f"          {asked}")
+    for claim in found.claims:
+        click.echo(f"claimed   {one_line(_claim(claim))}")
 
 
 def _origin_facts(found: LineOrigin, day: str) -> dict[str, str]:
@@ -489,6 +492,13 @@ def _origin_facts(found: LineOrigin, day: str) -> dict[str, str]:
         "checked": f"{one_line(found.verify) or 'yes'}, tree {found.tree[:12]}" if found.tree else "",
         "receipt": f"sha256 {found.receipt}" if found.receipt else "",
     }
+
+
+def _claim(claim: AuthorClaim) -> str:
+    model = f" ({claim.model})" if claim.model else ""
+    session = f", {claim.session}" if claim.session else ""
+    copied = f", as recorded of {claim.commit[:12]}" if claim.commit else ""
+    return f"by {claim.source}: {claim.kind} {claim.author}{model}{session}{copied}"
 
 
 async def _with_fleet(found: LineOrigin) -> tuple[LineOrigin, str]:

@@ -150,6 +150,8 @@ class TrainRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """`serial`: one change after the other, each checked alone on the tip."""
     checks_on: ChecksOn = "here"
     """Where checks run: where the train does, or as orders on any node."""
+    notes: bool = False
+    """Whether what lands gets git-ai notes and Agent Trace records."""
     tip: str = ""
     """The branch as the train last saw it."""
     landed: int = 0
