@@ -94,6 +94,12 @@ async def test_a_clock_that_was_set_back_makes_no_one_wait(tmp_path: Path) -> No
     noted.write_bytes(msgspec.json.encode({**state, "refused_at": time.time() + 50}))
     async with asyncio.timeout(60):
         await governor.turn(lambda until: None)
+    governor.refused(429, {"retry-after": "40"}, b"", 0.0, time.time())
+    waits: list[float] = []
+    waiting = asyncio.create_task(governor.turn(waits.append))
+    await until(lambda: waits or waiting.done())
+    assert not waiting.done() and waits[0] < time.time() + 45, "the next one who is refused says how long"
+    waiting.cancel()
 
 
 def until_of(place: Path) -> float:

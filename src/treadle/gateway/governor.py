@@ -85,6 +85,7 @@ class AccountGovernor:
         asked = retry_after(headers, time.time())
         with STATE.locked(self._path):
             state, now = STATE.load_whole(self._path) or AccountState(), time.time()
+            state = AccountState() if _set_back(state) else state
             refused = state.refused + 1
             wait = asked if asked is not None else min(LONGEST, FIRST * 2.0 ** min(refused - 1, 10))
             if asked_at >= state.refused_at:
