@@ -311,6 +311,22 @@ async def test_a_person_is_asked_once_and_the_answer_decides(bus: Bus, finished:
     assert record.queue[0].tried == ("a person had it tried as it is",)
 
 
+async def test_a_person_is_asked_about_each_change_of_a_judge_and_again_when_it_is_queued_again(
+    bus: Bus, finished: Finished, steps: Steps
+) -> None:
+    one = await finished.order("one", {"a.txt": "x\n" * 5000, "b\n.txt": "x\n"})
+    asked = []
+    for files, at in ((("a.txt",), 5.0), (("a.txt", "b\n.txt"), 5.0), (("a.txt",), 6.0)):
+        entry = await steps.entry(one, kind="judge", why="it changes a.txt", files=files, at=at)
+        for _ in range(2):
+            (waiting,) = (await steps.step(entry)).back
+            asked.append(waiting.by)
+        await steps.ended(waiting.by, "done", result={"decision": "allow"})
+    assert [asked.index(by) for by in asked] == [0, 0, 2, 2, 4, 4]
+    question = (await client.get_spec(bus, asked[2])).task
+    assert 'in a.txt, "b\\n.txt":' in question and "`treadle fleet diff one`" in question, "the list is never cut"
+
+
 async def test_what_no_one_can_help_with_is_given_up_and_what_has_landed_needs_no_help(
     bus: Bus, finished: Finished, steps: Steps
 ) -> None:

@@ -28,6 +28,7 @@ from treadle.verification.finding import BY_FILE, NONE, project_check
 from treadle.verification.judge import divide, judge_for
 from treadle.wire.fleet.train import Car, QueuedChange
 from treadle.workspace import branch_merges, remotes
+from treadle.workspace.changes import quoted
 from treadle.workspace.directories import bring_files
 from treadle.workspace.gate import TreeGate, crossings, holds
 from treadle.workspace.store import Store, TreeMerge, lacks, lending
@@ -222,7 +223,7 @@ class Bench:
             elif doubtful := self._doubtful(tree, after, change, verify):
                 path, why = next(iter(doubtful.items()))
                 more = f" and {len(doubtful) - 1} more files of its judge" if len(doubtful) > 1 else ""
-                refused[change.order] = ("judge", f"it changes {path}, which {why}{more}")
+                refused[change.order] = ("judge", f"it changes {quoted(path)}, which {why}{more}")
                 files[change.order] = tuple(doubtful)
             else:
                 members.append(change)

@@ -18,6 +18,7 @@ from treadle.policy import patterns
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.train import LeftOut, QueuedChange, ReturnedChange, TrainRecord
 from treadle.workspace import branch_merges
+from treadle.workspace.changes import quoted
 from treadle.workspace.store import GITLINK, Store, TreeMerge
 
 # The sides of a conflict, as files and differences, and where a helper starts: never a half-done merge.
@@ -467,9 +468,9 @@ def about_judge(entry: ReturnedChange, branch: str, title: str, judge: str) -> s
     return "\n\n".join(
         [
             f"{entry.first} ({title}) wants to land on {branch}, and changes how it is checked: {entry.why}.",
-            f"All that it changes there:\n{_cut(judge)}",
-            "Allow: these files count as part of its work, and it lands if it then passes the check. "
-            "Deny: it is left out; its work is kept.",
+            f"All that it changes there, in {', '.join(map(quoted, entry.files))}:\n{_cut(judge)}",
+            f"`treadle fleet diff {entry.order}` shows its work whole. Allow: these files count as part of it, and it "
+            "lands if it then passes the check. Deny: it is left out; its work is kept.",
         ]
     )
 

@@ -144,7 +144,7 @@ class SendingBack:
 
     async def _ask(self, record: TrainRecord, entry: ReturnedChange, first: Spec, text: str) -> str:
         spec = Spec(
-            id=new_id(f"about {entry.order} in {self.name}, try {entry.tries}"),
+            id=new_id(f"about {entry.order} in {self.name}, try {entry.tries} since {entry.at}, {entry.files}"),
             task=text,
             title=f"{entry.first} cannot land on {record.branch}",
             agent=PERSON,
