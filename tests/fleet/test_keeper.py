@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -9,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.fleet.conftest import nothing_left as nothing_left
+from tests.waiting import until
 from treadle.errors import LocalError
 from treadle.fleet import keeper
 from treadle.fleet.engine import places
+from treadle.io.files import is_locked
 
 
 def process(place: Path, script: str) -> keeper.WatchedProcess:
@@ -48,6 +51,29 @@ def test_the_keeper_starts_again_what_is_gone_until_it_is_stopped(nothing_left: 
     assert (tmp_path / "log").read_text() == "started\n" * keeper.MOST
     assert keeper.stop() and keeper.running() is None and not keeper.stop()
     assert keeper.watched() == {}
+
+
+NOTED = """echo "{\\"pid\\": $$, \\"start\\": $(cut -d' ' -f22 /proc/$$/stat)}" > note; exec sleep 600"""
+"""A program that notes itself and stays."""
+
+
+@pytest.mark.slow
+async def test_a_keeper_that_is_killed_together_with_what_it_keeps_is_replaced_and_starts_it_again(
+    nothing_left: None, tmp_path: Path
+) -> None:
+    os.makedirs(places.root())
+    page = process(tmp_path, NOTED)
+    keeper.keep("page", page)
+    await until(lambda: keeper.running() and keeper.lives(page) and is_locked(f"{places.root()}/keeper/standby"))
+    first, noted = keeper.running(), keeper.NOTE.load_whole(page.note)
+    assert first is not None and noted is not None
+    os.kill(first.pid, signal.SIGKILL)
+    os.kill(noted.pid, signal.SIGKILL)
+    await until(lambda: (found := keeper.running()) and found != first and keeper.lives(page))
+    assert keeper.stop() and keeper.running() is None
+    again = keeper.NOTE.load_whole(page.note)
+    assert again is not None
+    os.kill(again.pid, signal.SIGKILL)
 
 
 UNITS = {

@@ -1,9 +1,9 @@
 """The keeper of this machine's fleet: starts its nodes and its page again when they are gone, until `fleet down`.
 
 `fleet up` writes down what is watched (`watched.json`) and starts the keeper. The keeper starts nodes and the page
-again; a node starts the engine again, and the keeper: so no single kill stops a fleet. What is gone a sixth time within
-ten minutes has failed, with its last lines, and waits for a person. A unit of the user's systemd brings all of it back
-after the machine was restarted.
+again; a node starts the engine again, and the keeper. A second keeper stands by and takes over when the first is gone,
+so that a node and its keeper may be killed at once. What is gone a sixth time within ten minutes has failed, with its
+last lines, and waits for a person. A unit of the user's systemd brings all of it back after the machine was restarted.
 """
 
 import logging
@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import msgspec
 
@@ -106,8 +106,8 @@ def left_alone(name: str) -> Iterator[None]:
 
 
 def ensure() -> None:
-    """Start the keeper, unless it runs or has nothing to keep."""
-    if watched() and not is_locked(_path("lock")):
+    """Start the keeper, or the one that stands by, unless both run or there is nothing to keep."""
+    if watched() and not (is_locked(_path("lock")) and is_locked(_path("standby"))):
         argv = [sys.executable, "-P", "-m", "treadle.fleet.keeper"]
         daemon(argv, cwd=places.root(), log=_path("keeper.log", made=True))
 
@@ -124,7 +124,9 @@ def stop() -> bool:
     found, deadline = running(), time.monotonic() + STOP_SECONDS
     if found is not None and (process := table.look(found.pid)) is not None:
         table.send(process, signal.SIGTERM)
-    while is_locked(_path("lock")):  # it finishes what it is starting, so that what came of it is seen and ended
+    while is_locked(_path("lock")) or is_locked(
+        _path("standby")
+    ):  # it finishes what it is starting, so that what came of it is seen and ended
         if time.monotonic() > deadline:
             raise LocalError("the keeper does not end", hint=f"see {_path('keeper.log')}")
         time.sleep(0.02)
@@ -188,15 +190,25 @@ def main() -> None:
     ending = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ending.set())
-    try:
-        with locked(_path("lock", made=True), 0):
-            NOTE.save(_path("keeper.json"), ProcessNote(pid=os.getpid(), start=table.start_time(os.getpid())))
-            while not ending.is_set() and (wanted := watched()):
-                for name, each in wanted.items():
-                    _look(name, each)
-                ending.wait(LOOK_SECONDS)
-    except Busy:
-        return  # there is one
+    with suppress(Busy):  # there are both
+        try:
+            _keep(ending)
+        except Busy:
+            with locked(_path("standby"), 0):
+                while not ending.is_set() and watched() and is_locked(_path("lock")):
+                    ending.wait(LOOK_SECONDS)
+            if watched():
+                _keep(ending)
+
+
+def _keep(ending: threading.Event) -> None:
+    with locked(_path("lock", made=True), 0):
+        NOTE.save(_path("keeper.json"), ProcessNote(pid=os.getpid(), start=table.start_time(os.getpid())))
+        while not ending.is_set() and (wanted := watched()):
+            ensure()
+            for name, each in wanted.items():
+                _look(name, each)
+            ending.wait(LOOK_SECONDS)
 
 
 def _look(name: str, each: WatchedProcess) -> None:
