@@ -12,6 +12,7 @@ from tests.agent.conftest import Opened
 from tests.agent.opened import DELEGATE_WRITE, SAY, WRITE, of, turn
 from tests.scripts import calls, says
 from treadle.agent.native import NativeAgent
+from treadle.agent.stored_sessions import list_sessions
 from treadle.errors import Denied, TreadleError
 from treadle.events import (
     Asked,
@@ -269,3 +270,17 @@ async def test_nobody_is_asked_about_a_file_that_the_gate_took_out_and_a_rule_fo
     events = await turn(session, answer=Answer(decision="allow"))
     assert of(events, Asked) == [] and not (work / "AGENTS.md").exists()
     assert "taken out" in of(events, ToolEnded)[0].result
+
+
+async def test_a_session_of_an_sdk_that_dies_in_its_first_turn_is_not_taken_for_deleted(
+    opened: Opened, work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
+    monkeypatch.setenv("CLAUDE_CODE_ENTRYPOINT", "sdk-py")
+    session = await opened(WRITE + SAY, answers=True, env={"CLAUDE_CODE_ENTRYPOINT": "sdk-py"})
+    listed = []
+    async for event in run_turn(session, "go"):
+        if isinstance(event, Asked):
+            listed = [(each.id, each.turns) for each in list_sessions(str(work))]
+            await session.answer(event.request, Answer(decision="deny"))
+    assert listed == [(session.id, 1)]

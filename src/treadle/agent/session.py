@@ -492,7 +492,18 @@ class NativeSession(BaseSession):
 
     # A turn
 
+    def _keep_for_sdk(self, *, anew: bool) -> None:
+        """Keep the session where the SDK that drives us lists and reads it, before it has a turn: one with turns that
+        is not there was deleted by the SDK."""
+        from treadle.agent.claude_lines import claude_path
+
+        if anew or not os.path.exists(claude_path(self.transcript, self.configuration.entrypoint)):
+            _ = self._hooks.transcript_path
+
     async def _turn(self, turn: Turn) -> TurnEnded:
+        for_sdk = bool(self.configuration.entrypoint) and self._parent is None and self.spec.start.persist
+        if for_sdk:
+            self._keep_for_sdk(anew=False)
         self.transcript.append(TurnBegan(turn=turn.id, prompt=turn.prompt.text, ts=self._clock()))
         outcome = "interrupted"
         try:
@@ -529,8 +540,8 @@ class NativeSession(BaseSession):
             finally:  # the turn may be interrupted while the hook runs
                 over = TurnOver(turn=turn.id, outcome=outcome, ts=self._clock(), listing=self.transcript.listing)
                 self.transcript.append(over, sync=True)
-                if self.configuration.entrypoint and self._parent is None and self.spec.start.persist:
-                    _ = self._hooks.transcript_path  # where the SDK that drives us lists and reads sessions
+                if for_sdk:
+                    self._keep_for_sdk(anew=True)
 
     async def _prompt(self, turn: Turn) -> UserMessage:
         """What was asked, with its images, and the mentioned files that the model could read itself."""
