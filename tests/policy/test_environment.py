@@ -71,6 +71,7 @@ def test_what_someone_sets_for_tools_reaches_them_but_never_the_keys_that_we_use
     assert given({**PARENT, **dict.fromkeys(KEYS, "k")}) == {
         name: value for name, value in PARENT.items() if name != "ANTHROPIC_API_KEY"
     }
+    assert given({"ANTHROPIC_CUSTOM_HEADERS": "x-key: k"}) == {}
 
 
 def test_all_but_secrets_is_inherited_and_what_is_left_out_is_named() -> None:

@@ -388,6 +388,10 @@ headers = { X-Auth = "key-of-its-header", Accept = "text/plain" }
 
 [agents.codex]
 set = { OPENAI_API_KEY = "key-of-the-agent", RUST_LOG = "warnings" }
+
+[variables]
+SHOP_TOKEN = "key-of-a-variable"
+SHOP_NAME = "herons"
 """
 
 
@@ -401,6 +405,7 @@ def settings_file() -> Path:
 def test_every_value_that_its_name_calls_a_secret_is_known_and_no_other(settings_file: Path) -> None:
     settings_file.write_text(TEXT)
     assert sorted(config.known()) == [
+        "key-of-a-variable",
         "key-of-its-header",
         "key-of-the-agent",
         "key-of-the-header",

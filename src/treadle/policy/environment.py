@@ -99,7 +99,10 @@ def has_secret(value: str, seen: Redactor) -> bool:
     return named or _PASSWORD.search(text) is not None or next(seen.found(text), None) is not None
 
 
-KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "TREADLE_API_KEY")
+KEYS = (
+    *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_CUSTOM_HEADERS"),
+    *("OPENAI_API_KEY", "OPENROUTER_API_KEY", "TREADLE_API_KEY"),
+)
 """The keys with which we reach a model ourselves: no tool gets them, no matter who names them."""
 
 

@@ -567,7 +567,7 @@ def known(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
         settings = load("/", os.environ if environ is None else environ).settings
     except TreadleError:
         return ()
-    tables: list[Mapping[str, Any]] = [settings.models, settings.models.get("headers") or {}]
+    tables: list[Mapping[str, Any]] = [settings.models, settings.models.get("headers") or {}, settings.variables]
     for server in settings.mcp_servers.values():
         tables += [server.env, server.headers]
     tables += [agent.set for agent in settings.agents.values()]

@@ -156,6 +156,13 @@ async def test_a_time_that_is_too_long_in_seconds_is_meant_in_milliseconds(works
     assert "[timed out after 3.601 s" in await workspace.run("bash", command="sleep 600", timeout=3601)
 
 
+async def test_a_time_that_a_person_has_set_is_in_seconds_however_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bash, "MAX_TIMEOUT", 0.1)
+    assert "late" in await Workspace(tmp_path, timeout=100.0).run("bash", command="sleep 0.5; echo late")
+
+
 @pytest.mark.parametrize(("grace", "says_goodbye"), [(60.0, True), (0.0, False)])
 async def test_what_is_interrupted_has_its_time_to_end_by_itself(
     workspace: Workspace, grace: float, says_goodbye: bool

@@ -109,10 +109,10 @@ class Bash:
         confinement = None if outside else context.confinement()
         if args.background:
             return await _in_background(args.command, context, confinement)
-        seconds = args.timeout or context.timeout
-        if seconds > MAX_TIMEOUT:  # models are trained on tools that count in milliseconds
-            seconds /= 1000
-        return await ShellRun(args.command, seconds, context, confinement).result()
+        asked = args.timeout or 0.0
+        if asked > MAX_TIMEOUT:  # models are trained on tools that count in milliseconds
+            asked /= 1000
+        return await ShellRun(args.command, asked or context.timeout, context, confinement).result()
 
 
 BASH: Tool[BashArgs] = Bash()
