@@ -16,9 +16,7 @@ BOB = "haid:bob.box-0002"
 PATCH = "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: src/a/b.ts\n@@\n-x\n+y\n*** End Patch\nEOF"
 
 
-def ask(
-    project: Path, program: str, tool: str, arguments: dict[str, Any], session: str = "s1"
-) -> dict[str, Any] | None:
+def ask(project: Path, program: str, tool: str, arguments: Any, session: str = "s1") -> dict[str, Any] | None:
     said = {"session_id": session, "cwd": str(project), "hook_event_name": "E", "tool_name": tool}
     done = here("hook", program, stdin=json.dumps({**said, "tool_input": arguments}), cwd=project)
     assert (done.returncode, done.stderr) == (0, "")
@@ -42,11 +40,25 @@ def ask(
         ("claude", "mcp__ide__push", {"files": [{"path": "src/a/b.ts"}]}),
         ("claude", "mcp__ide__reformat", {"pathInProject": "src/a/b.ts"}),
         ("gemini", "run_shell_command", {"command": "echo x > b.ts", "dir_path": "src/a"}),
+        ("qwen", "run_shell_command", {"command": "echo x > b.ts", "directory": "src/a"}),
+        ("claude", "mcp__x__write_file", {"directory": "src/a", "filename": "b.ts"}),
+        ("codex", "shell", {"command": ["bash", "-lc", "cd src/a && echo x > b.ts"]}),
+        ("codex", "write_stdin", {"session_id": 1, "chars": "echo x > src/a/b.ts\n"}),
+        ("copilot", "create", '{"path": "src/a/b.ts"}'),
+        ("claude", "mcp__x__find_and_fix", {"path": "src/a/b.ts"}),
+        ("claude", "mcp__x__edit", {"file": "src/a/b.ts\n"}),
+        ("claude", "mcp__x__edit", {"uri": "FILE://localhostTOP/src/a/b%2Ets"}),
+        ("claude", "mcp__git__apply", {"patch": "--- a/src/a/b.ts\n+++ b/src/a/b.ts\n@@ -1 +1 @@\n-a\n+b\n"}),
+        ("claude", "mcp__x__write", {"args": '{"path": "src/a/b.ts"}'}),
+        ("claude", "mcp__x__write_files", {"files": {"src/a/b.ts": "x"}}),
+        ("claude", "mcp__x__run", {"script": "echo x > src/a/b.ts"}),
     ],
 )
 def test_a_write_to_what_another_holds_is_refused_with_the_reason(
-    project: Path, claims: Claims, program: str, tool: str, arguments: dict[str, Any]
+    project: Path, claims: Claims, program: str, tool: str, arguments: Any
 ) -> None:
+    if "uri" in arguments:
+        arguments = {"uri": arguments["uri"].replace("TOP", str(project))}
     said = ask(project, program, tool, arguments)
     assert said is not None
     reason = said["agent_message"] if program == "cursor" else said["reason"]
@@ -157,13 +169,22 @@ def test_what_cannot_be_seen_is_asked_or_refused_where_no_one_can_be_asked(
         ("mcp__files__write_file", {"path": "src/a/b.ts"}),
         ("mcp__files__move_file", {"source": "src/a/b.ts", "destination": "x"}),
         ("mcp_files_edit_files", {"paths": ["README", "src/a/b.ts"]}),
+        ("mcp__files__delete", {"directory": "src"}),
+        ("mcp__files__rename", {"old": "src/a/b.ts", "new": "x"}),
+        ("mcp__files__write", {"base": "src/a", "content": "x"}),
+        ("mcp__files__write", {"name": "src/a/b.ts"}),
+        ("mcp__files__edit", {"path": "src/**/*.ts"}),
+        ("mcp__shell__start_process", {"command": "tee", "args": ["src/a/b.ts"]}),
+        ("REPL", {"code": "open('src/a/b.ts','w')"}),
     ],
 )
 def test_the_file_tools_of_mcp_servers_are_bound_too(
     project: Path, claims: Claims, tool: str, arguments: dict[str, Any]
 ) -> None:
     assert ask(project, "claude", tool, arguments) is not None
-    assert ask(project, "claude", "mcp__files__read_file", {"path": "src/a/b.ts"}) is None
+    for reader in ("mcp__files__read_file", "mcp_files_list_directory", "LSP", "mcp__ide__getDiagnostics"):
+        assert ask(project, "claude", reader, {"path": "src/a/b.ts"}) is None
+    assert ask(project, "qwen", "run_shell_command", {"command": "ls", "directory": str(project)}) is None
 
 
 @pytest.mark.parametrize(

@@ -200,7 +200,11 @@ class CommandJudge:
                 self._git(name, os.path.join(self._cwd, where), words, depth)
             except TreadleError as error:
                 self._doubt(f"what git {name} changes: {error}")
-        named = [one for word in found.mentions for one in self._claims.surfaces_at(os.path.join(self._cwd, word))]
+        self.weigh(os.path.join(self._cwd, word) for word in found.mentions)
+
+    def weigh(self, mentions: Iterable[str]) -> None:
+        """These paths, absolute, are named, and may be written."""
+        named = [one for path in mentions for one in self._claims.surfaces_at(path)] if self.others else []
         if met := self._claims.held_by_others(self._own, named):
             self._doubt(f"whether it writes {met[0].asked}, which {met[0].claim.haid} holds")
 
