@@ -46,6 +46,13 @@ TAKES_AWAY = {
     "in another state directory": f"export TREADLE_HOME=/nowhere; rm -rf {PLACE}; heimdall-claim release --haid HOLDER",
     "committed in another state directory": f"rm -rf {PLACE}; echo x >> src/a/b.ts;"
     " TREADLE_HOME=$PWD/../else git commit -qam x",
+    "the guard": "heimdall-claim guard uninstall",
+    "the guard weakened": "heimdall-claim guard install --mode warn",
+    "allowed by an orphan": "(setsid sh -c 'HEIMDALL_ALLOW=$(treadle coord allow) heimdall-claim release --haid HOLDER"
+    " --force --reason x; touch done' &); until test -e done; do sleep 0.05; done",
+    "the record in part": "sed -i 's/\"seen\"/\"sen\"/' $TREADLE_HOME/claims/*.json",
+    "its holder in the record": "sed -i 's/\"haid\"/\"had\"/' $TREADLE_HOME/claims/*.json",
+    "a pipe in its place": f"for f in {CLAIMS}/*.json; do rm $f; mkfifo $f $f.json; done",
     "as its session": "GEMINI_SESSION_ID=g1 heimdall-claim release",
     "as its process": "CLAUDE_PID=HOLDERPID CLAUDE_CODE_SESSION_ID=new heimdall-claim release --haid HOLDER",
 }  # fmt: skip

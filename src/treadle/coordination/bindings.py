@@ -345,7 +345,7 @@ HINT = "a person can allow it once, outside of the session; ask them, or work on
 
 def grant(planning: Planning, minutes: int) -> str:
     """Keep a new permission; returns its code."""
-    if in_session(planning):
+    if in_session(planning) or identity.is_orphan():
         raise Denied("only a person can allow this, in a terminal that no agent has started")
     code = os.urandom(8).hex()
     write_text(_path(code, make=True), timestamp(planning.clock() + minutes * 60) + "\n")

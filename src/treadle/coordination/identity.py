@@ -112,8 +112,9 @@ def ancestors() -> Iterator[Key]:
 def is_orphan() -> bool:
     """Whether it cannot be seen who started us: no one is above the leader of our session, as after a double fork."""
     line = [os.getpid(), *(pid for pid, _ in ancestors())]
-    leader = os.getsid(0)
-    return leader != 1 and leader not in line[:-1]
+    first, leader = table.look(line[-1]), os.getsid(0)
+    entered = first is not None and first.parent == 0  # from outside of this container
+    return leader != 1 and leader not in (line if entered else line[:-1])
 
 
 def starter() -> Key | None:

@@ -13,7 +13,7 @@ import os
 
 from treadle.coordination.planning import Planning, read_text, write_text
 from treadle.errors import TreadleError
-from treadle.io.files import state_number, state_numbers, storage_error
+from treadle.io.files import state_number, state_numbers, storage_error, try_remove
 from treadle.io.paths import private_dir
 from treadle.io.records import FileRecord
 from treadle.light import Any
@@ -54,7 +54,7 @@ class ClaimStore:
         """The fields of a claim; None when there is none of this name. Raises ValueError when that is not a claim."""
         if (own := self._own().get(name)) is not None:
             return dict(own["fields"])
-        text = read_text(os.path.join(self.directory, name))
+        text = _text(os.path.join(self.directory, name))
         if text is None:
             return None
         fields = loads(text)
@@ -90,7 +90,9 @@ class ClaimStore:
     def _parsed(self) -> dict[str, Any]:
         try:
             found = RECORD.get(self._path)
-            good = all(isinstance(one["fields"]["claimed_surfaces"], list) for one in found["claims"].values())
+            good = all(
+                isinstance(one["seen"], int) and not faults(CLAIM, one["fields"]) for one in found["claims"].values()
+            )
             return found if good and found["repository"] == self.directory else {}
         except (Damaged, KeyError, TypeError, AttributeError):
             return {}  # it is made again from the view
@@ -144,7 +146,10 @@ class ClaimStore:
                 # What another program added stays; what it took away comes back.
                 texts = [*one["fields"]["claimed_surfaces"], *(theirs or {}).get("claimed_surfaces", ())]
                 fields = {**one["fields"], "claimed_surfaces": list(dict.fromkeys(texts))}
-                write_text(os.path.join(self.directory, name), dumps(fields, 2) + "\n")
+                path = os.path.join(self.directory, name)
+                if not os.path.isfile(path):
+                    try_remove(path)  # a pipe in its place would be waited for
+                write_text(path, dumps(fields, 2) + "\n")
                 done.append(
                     f"the claim of `{fields['haid']}` was {'changed' if theirs else 'removed'}, and was put back"
                 )
@@ -155,7 +160,7 @@ class ClaimStore:
 
     def _in_view(self, name: str) -> dict[str, Any] | None:
         try:
-            fields = loads(read_text(os.path.join(self.directory, name)) or "")
+            fields = loads(_text(os.path.join(self.directory, name)) or "")
             return None if faults(CLAIM, fields) else dict(fields)
         except (ValueError, TreadleError):
             return None
@@ -174,6 +179,12 @@ class ClaimStore:
         RECORD.save(self._path, found)
         if not self._recorded():
             write_text(self._planning.live_path(_RECORDED), "1\n")
+
+
+def _text(path: str) -> str | None:
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise ValueError("not a file")  # a pipe would be waited for
+    return read_text(path)
 
 
 def file_name(haid: str) -> str:

@@ -241,6 +241,8 @@ def _list(claims: Claims, args: Arguments) -> int:
 def _leases(claims: Claims, args: Arguments) -> int:
     if args.rest not in (["on"], ["off"], ["status"]):
         raise UsageError("expected leases on, off or status")
+    if args.rest == ["off"]:
+        bindings.require(claims.planning, "turn off what tells others that a file is being written")
     if args.rest != ["status"]:
         claims.leases.turn(on=args.rest == ["on"])
     out("on" if claims.leases.are_on() else "off")
@@ -301,6 +303,8 @@ def _guard(claims: Claims, args: Arguments) -> int:
     from treadle.coordination import hooks
 
     what, project = args.rest[0], claims.planning.project
+    if what == "uninstall" or what == "install" and mode == "warn":
+        bindings.require(claims.planning, "take away what guards others' claims")
     if what == "install":
         for path in hooks.install(project, mode):
             out(f"installed {path} ({mode})")
