@@ -7,7 +7,13 @@
 
 A fault is named by the function that it is in, the kind of change and the text that is changed, so that it is found
 again wherever its function has gone. The tests are those that reached the line in a run that was recorded, see
-tests/reached.py, and then some of its room and of whole programs, which run in processes of their own.
+tests/reached.py, and then some of its room and of whole programs, which run in processes of their own. `REACHED=DIR`
+names that record; it is made when it is missing.
+
+A fault is noticed if a test fails with it twice and passes without it, or does not end. One whose function was renamed
+or rewritten is reported as gone: replace it by one of the same kind. Not planted is what cannot change what the program
+does: conditions on `TYPE_CHECKING`, options of classes such as `frozen=True`, swapped arguments of `min` and `max` or
+of the same expression, and `<` for `<=` where a clock is read in the comparison itself.
 """
 
 import argparse

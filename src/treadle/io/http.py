@@ -4,9 +4,13 @@ handles the sockets.
     async with client.request("POST", url, body) as response:
         async for chunk in response.chunks(): ...
 
-It is small because loading a larger library took most of a short run's time: docs/explanation/first-turn.md has the
-measurements. It keeps no cookies and speaks no HTTP/2: model services stream one answer for each request, and all of
-them offer HTTP/1.1. It follows no redirects: a caller that may be led elsewhere asks again (`Response.moved_to`).
+It is small because loading a larger library took most of a short run's time: 25 ms of CPU and 1 MB beyond an empty
+asyncio loop, where httpx2 took 144 ms and 10.9 MB, aiohttp 178 ms and 14 MB. httptools is quicker, but would put a
+compiled parser into the process that holds the keys; clients in Rust and C bring threads that do not survive a fork,
+and certificates of their own.
+
+It keeps no cookies and speaks no HTTP/2: model services stream one answer for each request, and all of them offer
+HTTP/1.1. It follows no redirects: a caller that may be led elsewhere asks again (`Response.moved_to`).
 """
 
 from __future__ import annotations
