@@ -1,8 +1,23 @@
 """What every wire has in common: one end of a conversation as a value, without I/O.
 
-A protocol is a folder beside `common`, with its message types and a `Connection` made from this class. The contract
-test finds it by listing the folders and reads its sample conversations from `tests.wire.conversations`; a protocol
-kept elsewhere is checked with `treadle.testing.wires.check_protocol`. `docs/how-to/add-a-wire.md` has the steps.
+A protocol is a folder beside `common`. The contract test finds it by listing the folders; a protocol kept elsewhere is
+checked with `treadle.testing.wires.check_protocol(MyConnection, samples)`. To add one, write:
+
+    __init__.py        a docstring: what the protocol is, who speaks, where its specification is; it imports nothing
+    connection.py      `class Connection`, made from the class below: the tables, `decode` and `encode`
+    messages.py        frozen msgspec structs tagged as on the wire, or plain objects where the protocol is open-ended
+    events.py          the way to and from `treadle.events`, when agents speak on it
+    tests/wire/conversations/NAME.py      `SAMPLES`: legal conversations, lists of (role, message), with every kind of
+                       message; `CROSSINGS`: messages that may pass each other on the way
+    tests/golden/translations/NAME.txt    what it makes of events and of lines
+
+`decode` cuts lines or frames (`framing`) and gives for each a message or a `RemoteProtocolError` in its place; it
+raises only when the stream cannot be followed any more. Decode the envelope first and its content second, so that
+additions of a later version can be skipped. If each line is a message, start from `LineConnection` and implement
+`read`. `end` returns what the last bytes still hold, and raises when the peer stopped inside a message.
+
+A folder without a conversation (a file format, or A2A, in which each HTTP request stands alone) has no `Connection`:
+`NO_CONVERSATIONS` in `tests/wire/conversations/__init__.py` names it with the reason.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
