@@ -47,7 +47,16 @@ def test_an_agent_of_others_is_installed_allowed_and_used_over_three_doors(tmp_p
     oneshot = run("treadle", "-p", "hello", "--agent", "loom:echo so:")
     assert (oneshot.stdout.strip(), oneshot.returncode) == ("so: hello", 0), oneshot.stderr
 
-    hosted = run("treadle", "host", "run", "--task", "hello", "--sidecar", "treadle sidecar --agent 'loom:echo so:'")
+    hosted = run(
+        "treadle",
+        "host",
+        "run",
+        "--no-sandbox",
+        "--task",
+        "hello",
+        "--sidecar",
+        "treadle sidecar --agent 'loom:echo so:'",
+    )
     assert hosted.returncode == 0 and "so: hello" in hosted.stderr, hosted.stdout + hosted.stderr
 
     with subprocess.Popen(
