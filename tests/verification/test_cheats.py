@@ -168,6 +168,13 @@ def test_a_check_that_the_work_turned_green_is_not_passed(cheat: str, tmp_path: 
     assert not found.good, found
 
 
+@pytest.mark.parametrize("cheat", ["load_tests is replaced", "conftest.py sets the exit status"])
+def test_a_right_fix_with_which_fewer_tests_run_from_then_on_is_shown_to_someone(cheat: str, tmp_path: Path) -> None:
+    command, change = CHEATS[cheat]
+    found = verified(tmp_path, BASE, changed({**change, **FIXED}), command)
+    assert (found.word, found.why.partition(" with")[0]) == ("judge changed", "fewer tests run")
+
+
 @pytest.mark.parametrize("command", [UNITTEST, PYTEST, "make test", "./check.sh", f"{PYTHON} test_calc.py"])
 def test_the_honest_fix_is_passed(command: str, tmp_path: Path) -> None:
     found = verified(tmp_path, BASE, changed(FIXED), command)

@@ -118,6 +118,8 @@ def word_for(
         return "failed", "the check failed" + (", as it does on the base" if before and before.ended == "red" else "")
     if work is not None and work.ended == "red":
         return "failed", "the check fails with the tests that the work added or changed"
+    if work is not None and main.counts is not None and (work.counts is None or work.counts.ran < main.counts.ran):
+        return "judge changed", "fewer tests run with the tests or configuration that the work changed"
     if main.counts is not None and main.counts.ran == 0:
         return "not run", f"{main.counts.runner} ran no test"
     if lost := next((each for each in canaries if each.ended == "green" and each.on_base == "red"), None):
