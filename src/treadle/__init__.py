@@ -4,7 +4,7 @@ The names below are the whole public Python API. They load on first use, so impo
 checkers find them in `__init__.pyi`.
 """
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _NAMES = {
     "treadle.library.conversation": """
