@@ -190,7 +190,7 @@ DOORS: dict[str, Callable[[Desk], Awaitable[str]]] = {
     "a2a": a2a,
     "library": library,
 }
-"""The columns of tests/live/doors.md."""
+"""The columns of docs/reference/agents-doors.md."""
 
 
 @pytest.mark.parametrize("agent", AGENTS)

@@ -14,7 +14,7 @@ from treadle.sessions.abilities import ABILITIES, can
 ASKED_FOR = ("changed_input", "steer")
 """What the scenarios ask of every agent, also of those that do not declare it."""
 KEPT = CACHE / "abilities.json"
-PAGE = Path(__file__).parent / "abilities.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "agents-abilities.md"
 SCENARIOS: dict[str, tuple[str, ...]] = {
     "text": ("streaming", "usage", "cost", "iterations"),
     "tool": ("tools", "results"),

@@ -36,7 +36,7 @@ from treadle.sessions.abilities import ABILITIES, can
 from treadle.sessions.served import run_turn
 
 KEPT = CACHE / "doors.json"
-PAGE = Path(__file__).parent / "doors.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "agents-doors.md"
 POLICY = "cannot be held to the order's policy"
 """The reason of a sidecar, whose orders state which tools may be used."""
 OWN_PROGRAM = "cannot use tools and hooks of a program"

@@ -26,7 +26,7 @@ from treadle.events import TurnEnded
 from treadle.session import Answer, SessionSpec
 from treadle.testing.server import ModelServer
 
-PAGE = Path(__file__).parent / "matrix.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "agents-matrix.md"
 SECONDS = 240.0
 """A loaded machine needs minutes for two starts of the slowest."""
 OURS = Tools(
