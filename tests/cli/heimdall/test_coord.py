@@ -94,9 +94,10 @@ def test_what_is_no_call_goes_on_and_says_why(heimdall: Run) -> None:
 def test_a_look_that_takes_too_long_refuses_the_write(
     heimdall: Run, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A claim that is a pipe which nobody writes to is never read to its end."""
+    """Settings that are a pipe which nobody writes to are never read to their end."""
     heimdall("claim", "claim", "docs", "--task", "T", HEIMDALL_HAID="haid:bob.box-0002")
-    os.mkfifo(project / ".git/heimdall/ledger/claims/haid_x.json")
+    (project / ".git/config").unlink()
+    os.mkfifo(project / ".git/config")
     monkeypatch.setattr(hook, "SECONDS", 1)
     assert "could not be checked" in heimdall("hook", "claude", stdin=call(project)).stdout
 
