@@ -34,6 +34,7 @@ PACES = {
     **dict.fromkeys(("fleet", "host", "serve", "tests"), 27),
     **dict.fromkeys(("cli", "conform", "drivers", "landing", "library", "safety", "testing"), 45),
     **dict.fromkeys(("e2e", "evals"), 70),
+    "verification": 110,
 }
 """Seconds for a thousand lines of tests there, about; 15 in other rooms. Only how the suite is cut depends on them."""
 SLOW = 8.0
