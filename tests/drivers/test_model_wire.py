@@ -199,8 +199,9 @@ async def test_a_recorded_run_is_replayed_without_service_and_key(
             await session.close()
     assert found[0] == found[1] and len(model.asked) == 1
     assert forget("one") == 0 and not list(recordings())
-    with pytest.raises(NotFound):
-        forget("one")
+    for other in ("one", "", ".", ".."):
+        with pytest.raises(NotFound):
+            forget(other)
     assert record is not None and (record.differences, record.run.agent, record.run.prompts) == (
         [],
         "kimi",

@@ -314,7 +314,9 @@ def _receipt_text(name: str) -> bytes:
     try:
         return read(find_path(name, open_store(None)))
     except NotFound:
-        if name == "latest":
+        from treadle.fleet.engine import places
+
+        if name == "latest" or not os.path.exists(os.path.join(places.root(), "fleet.json")):
             raise
     from treadle.cli.fleet.common import with_order
     from treadle.fleet import results

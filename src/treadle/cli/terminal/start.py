@@ -412,11 +412,12 @@ the agent asks something else than it did are named; the exit code is then 1. Re
 def replay_command(given: Arguments) -> int:
     from treadle.io.paths import state_dir
 
-    if not given.rest or os.path.isdir(os.path.join(state_dir(), "recordings", given.rest[0])):
+    removes = "--remove" in given.flags
+    if removes or not given.rest or os.path.isdir(os.path.join(state_dir(), "recordings", given.rest[0])):
         from treadle.cli.agents import forget, replay
 
         run = given.exactly(1, "one run")[0] if given.rest else ""
-        if "--remove" in given.flags:
+        if removes:
             return forget(run)
         return replay(run, in_place="--in-place" in given.flags, as_json="--json" in given.flags)
     [path] = given.exactly(1, "one file")
