@@ -199,24 +199,6 @@ def test_the_page_of_commands_is_made_from_them() -> None:
     made(ROOT / "docs" / "reference" / "commands.md", "commands", "".join(rows))
 
 
-def test_the_page_of_fleet_commands_is_made_from_them() -> None:
-    rows = []
-    for path, command in every().items():
-        if path[:2] != ("treadle", "fleet") or isinstance(command, click.Group):
-            continue
-        summary = " ".join((command.help or "").partition("\n\n")[0].split())
-        rows.append(f"\n## {' '.join(path)}\n\n{summary}\n")
-        context = click.Context(command)
-        options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
-        rows += ["\n| Option | |\n|---|---|\n"] if options else []
-        for option in options:
-            value = "" if option.is_flag else option.make_metavar(context)
-            names = ", ".join((*option.opts, *option.secondary_opts))
-            cells = (f"`{names} {value}".strip() + "`", option.help or "")
-            rows.append("| {} | {} |\n".format(*(cell.replace("|", r"\|") for cell in cells)))
-    made(ROOT / "docs" / "reference" / "fleet-commands.md", "fleet-commands", "".join(rows))
-
-
 def test_whatever_lists_something_has_json() -> None:
     commands = every().items()
     listing = {

@@ -118,11 +118,7 @@ def test_what_each_agent_is_stands_in_the_docs() -> None:
         if card.recorded:
             parts[-1] += f" Recorded with version {', '.join(card.recorded)}. Install: `{card.install}`."
         parts.append("")
-        for level in ("native", "emulated", "unsupported"):
-            if able := [name for name, each in sorted(card.capabilities.items()) if each == level]:
-                parts.append(f"- {level}: {', '.join(able)}")
         parts += [f"- {note}" for note in card.notes]
-        parts += [f"- `{name}` is {loss.level}: {loss.why}" for name, loss in card.losses.items()]
         if card.environment:
             parts.append(f"- sees: {', '.join(f'`{name}`' for name in card.environment)}")
         parts.append("")
