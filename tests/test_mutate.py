@@ -149,6 +149,7 @@ def test_a_name_of_a_secret_is_told_from_others() -> None:
     assert is_secret_name("API_KEY") and not is_secret_name("LANG")
 
 
+@pytest.mark.slow
 def test_a_fault_is_noticed_by_a_test_that_reaches_it(tmp_path: Path) -> None:
     held = f"tests/{Path(__file__).name}::test_a_name_of_a_secret_is_told_from_others"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.reached"]

@@ -57,6 +57,7 @@ def right(protocol: str, spoil: dict[str, Any] | None = None) -> Candidate:
 
 
 @pytest.mark.parametrize(("protocol", "sentence"), CLAUSES)
+@pytest.mark.slow
 async def test_our_own_keeps(protocol: str, sentence: str, tmp_path: Path) -> None:
     found = await ruling(protocol, sentence, candidate(protocol, tmp_path))
     assert found.outcome == "kept", found.seen

@@ -50,6 +50,7 @@ def small(fault: str, patience: float = 60.0) -> Candidate:
 
 
 @pytest.mark.parametrize("sentence", clauses("terminal"))
+@pytest.mark.slow
 async def test_our_own_keeps(sentence: str, tmp_path: Path) -> None:
     found = await ruling("terminal", sentence, candidate("terminal", tmp_path))
     assert found.outcome == "kept", found.seen

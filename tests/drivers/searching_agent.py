@@ -1,4 +1,4 @@
-"""An agent over ACP that asks its model once for each prompt, and searches for keys in all that it can read.
+"""An agent over ACP that asks its model once for each prompt, and at "search" searches all that it can read for keys.
 
     python searching_agent.py BASE_VARIABLE KEY_VARIABLE PATH_OF_THE_MODEL MARK
 
@@ -25,7 +25,9 @@ def main(base: str, key: str, path: str, mark: str) -> None:
         elif call["method"] == "session/new":
             result = {"sessionId": "s1"}
         elif call["method"] == "session/prompt":
-            found = json.dumps({**asked(base, key, path), "found": sorted(set(search(mark[::-1].encode())))})
+            wanted = call["params"]["prompt"][-1]["text"].endswith("search")
+            places = sorted(set(search(mark[::-1].encode()))) if wanted else []
+            found = json.dumps({**asked(base, key, path), "found": places})
             chunk = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": found}}
             say({"method": "session/update", "params": {"sessionId": "s1", "update": chunk}})
             result = {"stopReason": "end_turn"}

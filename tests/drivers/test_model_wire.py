@@ -58,9 +58,9 @@ def driven(name: str, home: Path, **variables: str) -> AcpAgent:
     return AcpAgent(card, launch, environ=env)
 
 
-async def told(session: BaseSession) -> tuple[dict[str, Any], list[Usage], TurnEnded, list[str]]:
+async def told(session: BaseSession, prompt: str = "ask") -> tuple[dict[str, Any], list[Usage], TurnEnded, list[str]]:
     used, notes, ended, text = [], [], None, ""
-    async for event in run_turn(session, "search"):
+    async for event in run_turn(session, prompt):
         used += [event] if isinstance(event, Usage) else []
         notes += [event.message] if isinstance(event, Warned) else []
         if isinstance(event, TurnEnded):
@@ -87,7 +87,7 @@ async def test_a_confined_agent_uses_its_model_and_finds_no_key(
         spec(tmp_path, confinement=Confinement(network=network, hosts=()))
     )
     try:
-        answer, used, _, _ = await told(session)
+        answer, used, _, _ = await told(session, "search")
         wire = session.info.wire
     finally:
         await session.close()
@@ -205,7 +205,7 @@ async def test_a_recorded_run_is_replayed_without_service_and_key(
     assert record is not None and (record.differences, record.run.agent, record.run.prompts) == (
         [],
         "kimi",
-        ("search",),
+        ("ask",),
     )
 
 

@@ -133,6 +133,7 @@ async def test_a_turn_ends_once_whatever_the_agent_does(card: Card, fault: str, 
 
 @pytest.mark.parametrize("fault", ["hang", "deaf"])
 @pytest.mark.parametrize("card", EACH_DRIVER)
+@pytest.mark.slow
 async def test_an_agent_that_hangs_is_ended_by_the_interrupt(card: Card, fault: str, tmp_path: Path) -> None:
     agent = replayed(card, "text", "--fault", fault, "--after", "3")
     async with asyncio.timeout(PATIENCE):
@@ -150,6 +151,7 @@ async def test_an_agent_that_hangs_is_ended_by_the_interrupt(card: Card, fault: 
 
 
 @pytest.mark.parametrize("card", EACH_DRIVER)
+@pytest.mark.slow
 async def test_an_agent_that_hangs_is_ended_by_the_time_limit(card: Card, tmp_path: Path) -> None:
     agent = replayed(card, "text", "--fault", "hang", "--after", "3")
     async with play(agent, NAMED["text"], tmp_path, limits=Limits(max_seconds=0.5)) as played:

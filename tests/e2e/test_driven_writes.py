@@ -195,6 +195,7 @@ DOORS: dict[str, Callable[[Desk], Awaitable[str]]] = {
 
 @pytest.mark.parametrize("agent", AGENTS)
 @pytest.mark.parametrize("door", DOORS)
+@pytest.mark.slow
 async def test_a_driven_agent_writes_in_a_fresh_repository(door: str, agent: str, tmp_path: Path) -> None:
     desk = Desk(tmp_path, agent)
     async with asyncio.timeout(PATIENCE):
@@ -206,6 +207,7 @@ async def test_a_driven_agent_writes_in_a_fresh_repository(door: str, agent: str
 @pytest.mark.parametrize(
     ("door", "agent"), [*((door, "acp") for door in DOORS), *(("treadle -p", agent) for agent in ("worker", "sidecar"))]
 )
+@pytest.mark.slow
 async def test_a_write_that_another_agents_claim_forbids_is_reported_as_denied(
     door: str, agent: str, tmp_path: Path
 ) -> None:

@@ -96,6 +96,7 @@ def run(place: Path, *words: str, **more: str) -> subprocess.CompletedProcess[st
 
 
 @pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)
+@pytest.mark.slow
 def test_a_user_without_an_entry_works_like_any_other(words: tuple[str, ...], tmp_path: Path) -> None:
     home = pwd.getpwuid(os.geteuid()).pw_dir  # ours: Python itself may be installed there
     done = run(tmp_path, *words, HOME=home, TREADLE_HOME=f"{tmp_path}-state")

@@ -331,6 +331,7 @@ SCHEMA
 
 
 @pytest.mark.parametrize("case", SCRIPTS, ids=[case.says for case in SCRIPTS])
+@pytest.mark.slow
 def test_a_published_script_runs_as_it_is(case: Script, tmp_path: Path) -> None:
     need("jq")
     names, work = tmp_path / "bin", tmp_path / "work"

@@ -12,6 +12,7 @@ from treadle.errors import ConfigError
 
 
 @pytest.mark.parametrize("task", ALL, ids=lambda task: task.name)
+@pytest.mark.slow
 async def test_a_check_refuses_an_idle_agent_and_accepts_the_solution(task: Task) -> None:
     with workspace(task) as repository:
         if task.setup:

@@ -323,6 +323,7 @@ def test_where_only_landlock_is_there_the_kernel_is_not_said_to_keep_a_policy(
 
 
 @pytest.mark.parametrize(("check", "why"), [("sleep 600", "no time left"), ("true", "could not be run")])
+@pytest.mark.slow
 async def test_a_check_that_no_one_asked_for_takes_nothing_from_the_result(
     source: Path, store: ReceiptStore, monkeypatch: pytest.MonkeyPatch, check: str, why: str
 ) -> None:

@@ -346,6 +346,7 @@ async def test_every_optional_field_is_written(run: Runner) -> None:
     assert tree["verification"]["git_diff"] == "" and tree["backend"]["backend_version"] is None
 
 
+@pytest.mark.slow
 async def test_twenty_at_once_do_not_mix_up_anything(source: Path, store: ReceiptStore) -> None:
     jobs = [
         Job(order=order(source, task=f"task {number}"), backend=scripted("good"), timing=QUICK) for number in range(20)

@@ -157,6 +157,7 @@ def judged(place: Path) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize("rewrite", REWRITES, ids=lambda each: each.__name__)
+@pytest.mark.slow
 def test_lines_keep_their_authors_when_history_is_rewritten(
     landed: Path, rewrite: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

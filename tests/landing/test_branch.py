@@ -81,6 +81,7 @@ async def test_a_remote_is_pushed_to_and_the_clone_knows_it(
     assert (repository / "new1.txt").exists()
 
 
+@pytest.mark.slow
 async def test_what_three_people_push_from_their_clones_meanwhile_stays(
     bus: Bus, finished: Finished, bare: Path, repository: Path, tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
 from tests.fleet.repositories import git
@@ -34,6 +35,7 @@ def project(repository: Path, finished: Finished) -> None:
     finished.base = git(repository, "rev-parse", "HEAD")
 
 
+@pytest.mark.slow
 async def test_work_that_turns_its_check_green_does_not_land_and_work_that_fixes_the_program_does(
     bus: Bus, finished: Finished, repository: Path
 ) -> None:
@@ -53,6 +55,7 @@ async def test_work_that_turns_its_check_green_does_not_land_and_work_that_fixes
     assert "would be loaded in place of unittest" in out["shadows"].why
 
 
+@pytest.mark.slow
 async def test_a_test_that_is_changed_lands_when_a_person_who_saw_the_change_agrees_or_its_order_allows_it(
     bus: Bus, finished: Finished, repository: Path
 ) -> None:
@@ -84,6 +87,7 @@ async def test_a_test_that_is_changed_lands_when_a_person_who_saw_the_change_agr
     assert (await run(bus, repository, allowed, verify=UNITTEST)).landed == 3
 
 
+@pytest.mark.slow
 async def test_a_set_up_that_a_person_gives_stays_with_the_check_that_the_project_has(
     bus: Bus, finished: Finished, repository: Path
 ) -> None:

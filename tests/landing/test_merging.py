@@ -20,6 +20,7 @@ CONFLICTS = {
 
 
 @pytest.mark.parametrize("kind", CONFLICTS)
+@pytest.mark.slow
 async def test_what_conflicts_is_left_out_with_its_kind_and_no_one_is_asked_to_help(
     bus: Bus, finished: Finished, repository: Path, kind: str
 ) -> None:

@@ -87,6 +87,7 @@ async def test_none_takes_effect_in_the_sandbox(top: Path) -> None:
     made.close()
 
 
+@pytest.mark.slow
 async def test_without_it_nearly_all_take_effect(top: Path) -> None:
     """Otherwise the two tests above would show nothing. Some need programs that not every machine has."""
     ways = "\n".join(f"( {claim_way(number)}\n) </dev/null >/dev/null 2>&1" for number in NUMBERS)

@@ -155,6 +155,7 @@ def test_every_act_is_tried() -> None:
 
 
 @pytest.mark.parametrize("act", REFUSED)
+@pytest.mark.slow
 async def test_what_ends_a_run_is_a_typed_error_and_a_failed_receipt(act: str, run: Runner) -> None:  # noqa: F811
     error, code = REFUSED[act]
     receipt, host = await run(act)
@@ -176,6 +177,7 @@ async def test_a_final_without_a_whole_receipt_claims_nothing_and_is_not_applied
 
 
 @pytest.mark.parametrize("act", TAKEN)
+@pytest.mark.slow
 async def test_what_can_be_understood_is_taken_and_noted(act: str, run: Runner) -> None:  # noqa: F811
     note = TAKEN[act]
     # Its network is chosen: otherwise a sandbox notes that it reaches every host, where there is one.

@@ -235,6 +235,7 @@ def test_installed_hooks_still_refuse_what_others_hold(at: At) -> None:
     kept.typed("heimdall-claim guard uninstall && git commit -qm mine")
 
 
+@pytest.mark.slow
 def test_a_fleet_comes_up_on_its_store_with_all_its_orders(at: At) -> None:
     kept = at("fleet")
     path = kept.state / "fleet/fleet.json"

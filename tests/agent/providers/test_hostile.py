@@ -60,6 +60,7 @@ async def test_slow_bytes_and_split_characters_lose_nothing(kind: str, fault: Fa
         assert text(await collect(provider)) == "Grüße 🎉 中文"
 
 
+@pytest.mark.slow
 async def test_an_event_of_64_mb_is_read_with_bounded_memory(kind: str) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     async with serving(kind, LONG, faults=["giant"]) as (provider, _):

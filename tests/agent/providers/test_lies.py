@@ -50,6 +50,7 @@ def replaced(value: Any, path: tuple[Any, ...], junk: Any) -> Any:
 )
 @settings(max_examples=200)
 @given(data=st.data())
+@pytest.mark.slow
 def test_no_lie_gets_past_a_reader_as_a_traceback(format: Format, form: Any, data: st.DataObject) -> None:
     play = Play(reply=FULL.reply[0], model="m2", turn=1, id="1")
     events = [event.split(b"data: ", 1)[1].strip() for event in form.events(play)]

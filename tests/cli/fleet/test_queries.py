@@ -68,6 +68,7 @@ def test_what_down_does_is_said_also_where_there_is_no_terminal(running: None) -
     assert said.exit_code == 0 and "engine" in said.stderr
 
 
+@pytest.mark.slow
 def test_changes_are_told_as_they_happen_one_in_a_line(running: None) -> None:
     before = fleet("submit", "first", "--agent", "null", "--project", "p", "--wait").split()[0]
     argv = [TREADLE, "fleet", "ls", "--watch", "--project", "p"]

@@ -47,6 +47,7 @@ def test_wait_idle_tells_when_a_person_is_needed_and_send_does_not_press_buttons
 
 
 @pytest.mark.parametrize("how", [(), ("--enter",), ("--wait",), ("--when-idle", "--wait"), ("--enter", "--anyway")])
+@pytest.mark.slow
 def test_a_send_ends_at_its_timeout_while_the_supervisor_is_stopped_and_nothing_is_typed_later(
     shell: Shell, how: tuple[str, ...]
 ) -> None:

@@ -31,6 +31,7 @@ async def saved(bus: Bus, directory: Path) -> list[str]:
     return ids
 
 
+@pytest.mark.slow
 async def test_a_restored_fleet_has_orders_receipts_events_and_objects_and_goes_on(
     fleet: places.Fleet, bus: Bus, tmp_path: Path
 ) -> None:

@@ -81,6 +81,7 @@ async def test_an_order_without_claims_cannot_write_what_a_running_one_holds(
     assert any("claimed by order" in str(event) for event in denied)
 
 
+@pytest.mark.slow
 async def test_two_orders_that_change_the_same_file_are_both_warned(
     bus: Bus,
     start_node: Start,

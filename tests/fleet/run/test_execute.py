@@ -116,6 +116,7 @@ async def test_what_an_agent_does_is_seen_from_its_events(bus: Bus, tmp_path: Pa
     assert len([each async for each in client.events(bus, "o")]) == 7
 
 
+@pytest.mark.slow
 async def test_a_check_that_no_one_asked_for_ends_at_the_time_limit_and_the_work_is_done(
     bus: Bus, repository: Path, tmp_path: Path
 ) -> None:

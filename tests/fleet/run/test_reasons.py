@@ -36,6 +36,7 @@ def test_each_reason_has_a_code_found_in_the_same_order() -> None:
 
 
 @pytest.mark.parametrize("what", ["key", "turns", "verify"])
+@pytest.mark.slow
 async def test_a_failed_order_says_why_and_what_to_do(
     bus: Bus, start_node: Start, repository: Path, tmp_path: Path, what: str
 ) -> None:

@@ -4,9 +4,12 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tests.distributions import EXAMPLES
 
 
+@pytest.mark.slow
 def test_the_example_with_gitlab_and_forgejo_passes_its_own_tests() -> None:
     path = os.pathsep.join([str(EXAMPLES / "forges" / "src"), str(EXAMPLES.parent)])
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(EXAMPLES / "forges" / "tests")]

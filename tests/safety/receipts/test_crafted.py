@@ -93,6 +93,7 @@ def honest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[A
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(some.data())
+@pytest.mark.slow
 def test_a_crafted_receipt_is_answered(honest: tuple[Any, list[Any]], data: some.DataObject) -> None:
     crafted = data.draw(spoiled(honest[0]))
     try:
@@ -111,6 +112,7 @@ def test_a_crafted_receipt_is_answered(honest: tuple[Any, list[Any]], data: some
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(some.data())
+@pytest.mark.slow
 def test_crafted_envelopes_are_answered(honest: tuple[Any, list[Any]], data: some.DataObject) -> None:
     envelopes = [{**one} for one in honest[1]]
     if data.draw(some.booleans()):

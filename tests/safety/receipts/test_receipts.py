@@ -55,6 +55,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 
 @pytest.mark.parametrize("one", chosen(), ids=named)
+@pytest.mark.slow
 async def test_no_statement_is_false(world: World, one: tuple[Attack, WorkspaceMode, bool]) -> None:
     attack, mode, confined = one
     need("git")
@@ -85,6 +86,7 @@ LIES: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("place", "lie"), LIES)
+@pytest.mark.slow
 async def test_the_judge_finds_a_statement_that_is_false(world: World, place: str, lie: Any) -> None:
     if methods.available().method != "bubblewrap":
         pytest.skip("needs bubblewrap")

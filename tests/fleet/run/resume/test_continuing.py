@@ -95,6 +95,7 @@ async def test_while_the_old_runner_may_wake_the_session_goes_on_elsewhere_from_
     assert os.path.isdir(os.path.join(runs.directory(order.id, 1), "work"))
 
 
+@pytest.mark.slow
 async def test_an_agent_that_lost_its_session_starts_over_with_the_files_and_a_brief(
     bus: Bus,
     start_node: Start,
@@ -197,6 +198,7 @@ async def test_a_question_outlives_the_runner_that_asked_it(
     assert ended.state == "done" and ended.asks == 1 and "asked.txt" in ended.result["changed"], ended
 
 
+@pytest.mark.slow
 async def test_an_order_that_ran_under_the_release_before_goes_on_from_its_checkpoint(
     bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:
