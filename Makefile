@@ -143,10 +143,9 @@ package: setup
 test-all-pythons:
 	$(PYTHON) tests/all_pythons.py $(TESTS)
 
-# What is published: the wheel, with man pages, completion scripts and JSON Schemas, and the sdist.
+# What is published: the wheel, with completion scripts and JSON Schemas, and the sdist.
 dist: setup
 	@rm -rf dist build/share
-	@$(BIN)/treadle man --write build/share/man >/dev/null
 	@mkdir -p build/share/bash-completion/completions build/share/zsh/site-functions build/share/fish/vendor_completions.d
 	@$(BIN)/treadle completion bash >build/share/bash-completion/completions/treadle
 	@$(BIN)/treadle completion zsh >build/share/zsh/site-functions/_treadle

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
-from tests.cli.fleet.commands import requested, stored
+from tests.cli.fleet.commands import requested, stored, typed
 from tests.fleet.conftest import bus as bus
 from tests.fleet.conftest import fleet as fleet
 from tests.fleet.conftest import give, spec
@@ -249,7 +249,7 @@ async def test_a_goal_is_steered_as_typed(bus: Bus, goal: Typed, tmp_path: Path)
         "  api: waits for an answer about the plan",
     ]
     assert set(await goal.as_json("explain", short)) == {"", "rows", "api"}
-    assert await goal("retry", short, "docs") == ""
+    assert await typed("again", name) == f"{name} docs  the goal tries it again\n"
     assert (await store.load(bus, name))[0].steps["docs"].state == "waiting"
     goal.plan.write_text(goal.plan.read_text() + '[[order]]\nid = "more"\ntask = "more"\n')
     assert await goal("change", short, str(goal.plan)) == f"goal {name} has version 2 of its plan, 4 orders\n"

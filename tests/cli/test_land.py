@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tests.cli.fleet.commands import stored
+from tests.cli.fleet.commands import stored, typed
 from tests.fleet.conftest import bus as bus
 from tests.fleet.conftest import fleet as fleet
 from tests.fleet.conftest import nothing_left as nothing_left
@@ -67,10 +67,10 @@ async def test_a_change_is_taken_out_and_tried_again(bus: Bus, finished: Finishe
     assert (await land("eject", one))[0] == 0  # it had been sent back
     with pytest.raises(NotFound, match="no change of one waits in a train"):
         await land("eject", one)
-    assert (await land("retry", one))[0] == 0
+    assert "is queued again for main" in await typed("again", one)
     assert (await as_json("show", "main"))["waiting"] == [one]
     assert (await land("eject", one))[0] == 0 and (await as_json("show", "main"))["left_out"][-1]["kind"] == "person"
-    assert (await land("retry", one))[0] == 0
+    assert "is queued again for main" in await typed("again", one)
     found = await as_json("now", "--verify", "true")
     assert found["left_out"] == [] and git(repository, "log", "-1", "--format=%s") == "Land one: one"
 
@@ -167,10 +167,9 @@ async def test_work_is_taken_out_by_its_order_and_tried_again_only_after_that(bu
     assert paused["paused"]["what"] == "paused"
     code, said = await land(one)
     assert code == 3 and said == f"{one}  waits\nthe train of main stands still: paused\n"
-    with pytest.raises(NotFound, match=f"no change of {one} was left out of any train"):
-        await land("retry", one)
+    assert f"{one} is on its way to main already" in await typed("again", one, code=1)
     assert (await land("eject", one))[0] == 0 and (await as_json("show", "main"))["left_out"][0]["why"]
-    assert (await land("retry", one, "--anyway"))[0] == 0
+    assert "is queued again for main" in await typed("again", one, "--anyway")
     ((_, record),) = (await train.trains(bus)).items()
     assert record.queue[0].anyway and (await land("resume", "main"))[0] == 0
     assert (await as_json("show", "main"))["paused"] is None

@@ -54,6 +54,20 @@ def test_what_we_foresaw_is_one_line_and_exit_1(monkeypatch: pytest.MonkeyPatch)
     assert done.returncode == 1 and done.stderr.startswith("treadle: TREADLE_LOG") and done.stdout == ""
 
 
+FORWARDED = [
+    ("fleet land --help", 0, "`treadle fleet land` is `treadle land` now", "Land the work of finished orders"),
+    ("fleet merge --help", 0, "is `treadle land now --no-help` now", "Land these orders"),
+    ("fleet retry --help", 0, "is `treadle fleet again` now", "Have it done again"),
+    ("fleet send-back o1 shorter", 1, "is `treadle fleet again ORDER --text TEXT` now", ""),
+]
+
+
+@pytest.mark.parametrize(("typed", "code", "told", "shown"), FORWARDED)
+def test_a_former_name_is_forwarded_unless_it_took_something_else(typed: str, code: int, told: str, shown: str) -> None:
+    done = run(*typed.split())
+    assert done.returncode == code and told in done.stderr and shown in done.stdout
+
+
 NEED_A_PLACE = ["trust", "host backends", "sessions --here", "ls", "-p x --model scripted:x", "coord claim list"]
 
 

@@ -1,12 +1,13 @@
-"""Work that is landed by hand, without help: `fleet merge`, which is `land --no-help`."""
+"""Work that is landed by hand, without help: `land --no-help`."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.cli.fleet.commands import typed, typed_json
+from tests.cli.test_land import as_json, land
 from tests.fleet.repositories import git
 from tests.landing.finished import Finished, clean
+from treadle.errors import ConfigError
 from treadle.fleet.engine.bus import Bus
 from treadle.landing import train
 from treadle.wire.fleet import keys
@@ -26,7 +27,7 @@ async def test_what_conflicts_is_left_out_with_its_kind_and_no_one_is_asked_to_h
 ) -> None:
     mine, yours, told = CONFLICTS[kind]
     first, second = await finished.order("first", mine), await finished.order("second", yours)
-    merged = await typed_json("merge", first, second, "--into", str(repository), "--verify", "true", code=3)
+    merged = await as_json(first, second, "--no-help", "--root", str(repository), "--verify", "true")
     assert merged["landed"] == [first] and told in merged["fates"][second], merged
     (record,) = (await train.trains(bus)).values()
     assert not record.back and record.left_out[-1].order == second and clean(repository)
@@ -41,7 +42,7 @@ async def test_the_branchs_own_attributes_say_how_a_list_is_merged(
     finished.base = git(repository, "rev-parse", "HEAD")
     git(finished.clone, "fetch", "-q")
     names = [await finished.order(name, {"a.txt": f"one\n{name}\n"}) for name in ("mine", "yours")]
-    await typed("merge", *names, "--into", str(repository), "--verify", "true")
+    await land(*names, "--no-help", "--root", str(repository), "--verify", "true")
     assert (repository / "a.txt").read_text() == "one\nmine\nyours\n"
 
 
@@ -52,18 +53,19 @@ async def test_where_a_branch_has_no_check_that_of_the_order_counts_and_none_lan
     checked = await finished.order("checked", {"b.txt": "two\n"}, verify="test -e a.txt")
     linked = tmp_path / "linked"
     git(repository, "worktree", "add", "-q", "-b", "other", str(linked))
-    assert "checked  landed as " in await typed("merge", checked, "--into", str(linked))
+    assert "checked  landed as " in (await land(checked, "--no-help", "--root", str(linked)))[1]
     assert (linked / "b.txt").read_text() == "two\n" and git(linked, "status", "--porcelain") == ""
     assert git(repository, "rev-parse", "main") == finished.base and clean(repository)
-    assert "checked  there: the branch has it already" in await typed("merge", checked, "--into", str(linked))
-    assert "no check is set for other" in await typed("merge", one, "--into", str(linked), code=1)
+    assert "checked  there: the branch has it already" in (await land(checked, "--no-help", "--root", str(linked)))[1]
+    with pytest.raises(ConfigError, match="no check is set for other"):
+        await land(one, "--no-help", "--root", str(linked))
 
 
 async def test_what_is_left_out_is_told_with_its_order_and_lands_when_a_person_agrees(
     bus: Bus, finished: Finished, repository: Path
 ) -> None:
     one = await finished.order("one", {".github/workflows/ci.yml": "x\n"})
-    said = await typed("merge", one, "--into", str(repository), "--verify", "true", code=3)
-    assert "a person can agree with `treadle land one --anyway`" in said
-    await typed("merge", one, "--into", str(repository), "--anyway")
+    code, said = await land(one, "--no-help", "--root", str(repository), "--verify", "true")
+    assert code == 3 and "a person can agree with `treadle land one --anyway`" in said
+    await land(one, "--no-help", "--root", str(repository), "--anyway")
     assert (repository / ".github").is_dir() and len(await bus.named([keys.LANDED(one)])) == 1

@@ -1,4 +1,4 @@
-"""Help in other forms: the documentation, manual pages and completion, made from the commands themselves."""
+"""Help in other forms: the documentation, and completion made from the commands themselves."""
 
 import os
 import re
@@ -14,19 +14,18 @@ import msgspec
 from click.shell_completion import CompletionItem, get_completion_class
 from click.types import StringParamType
 
-from treadle import __version__
 from treadle.cli.arguments import COMPLETE
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.heimdall.dispatch import run as run_heimdall
 from treadle.cli.heimdall.table import COMMANDS as HEIMDALL
 from treadle.cli.heimdall.table import find
 from treadle.cli.render import colourful, one_line
-from treadle.cli.root import COMMANDS, GROUPS, HELP, load
+from treadle.cli.root import COMMANDS, GROUPS, load
 from treadle.cli.terminal.listed import SmallCommand
 from treadle.errors import NotFound, TreadleError
-from treadle.io.files import read, write_atomic
+from treadle.io.files import read
 
-# Every installed command: manual pages and completion are made from the commands themselves.
+# Every installed command: completion is made from the commands themselves.
 
 
 def commands_of_coordination() -> dict[str, click.Command]:
@@ -147,57 +146,6 @@ def _drawn(text: str) -> str:
     shown = re.sub(r"!\[(.*?)\]\(.*?\)", r"(a picture: \1)", re.sub(r"<!--.*?-->\n?", "", text))
     console.print(Markdown(shown, hyperlinks=False))
     return out.getvalue()
-
-
-# `treadle man`: a manual page for each command, made from its help.
-
-
-@click.command("man")
-@click.argument("words", nargs=-1, metavar="[COMMAND]...")
-@click.option("--write", "directory", type=click.Path(file_okay=False), help="Write all pages to DIRECTORY/man1.")
-def man(words: tuple[str, ...], directory: str | None) -> None:
-    """Print the manual page of a command, or write all of them.
-
-    \b
-    treadle man fleet submit | man -l -
-    treadle man --write ~/.local/share/man      # from then on: man treadle-fleet-submit
-    """
-    commands = every()
-    if directory is not None:
-        written = {
-            "-".join(path): page(path, command)  # `treadle worker` and `treadle-worker` have one page
-            for path, command in commands.items()
-            if path[:2] != ("treadle", "coord") or len(path) == 2
-        }
-        folder = os.path.join(os.path.abspath(os.path.expanduser(directory)), "man1")
-        os.makedirs(folder, exist_ok=True)
-        for name, text in written.items():
-            write_atomic(os.path.join(folder, f"{name}.1"), text.encode(), mode=0o644)
-        click.echo(f"{len(written)} pages in {folder}")
-        return
-    path = words if words[:1] and words[0].startswith(("treadle", "heimdall-")) else ("treadle", *words)
-    if path not in commands:
-        raise NotFound(f"there is no command {' '.join(path)!r}", hint="`treadle --help` lists them")
-    click.echo(page(path, commands[path]), nl=False)
-
-
-def page(path: tuple[str, ...], command: click.Command) -> str:
-    """A page in the language of man(7): the help as it is, in which nothing is read as a request."""
-    pages = [(" ".join(path), command)]
-    if path == ("treadle",):  # without a command it takes those of a run
-        pages.append(("treadle -p", load("treadle.cli.oneshot:oneshot")))
-    contexts = [click.Context(one, info_name=name, terminal_width=80, help_option_names=HELP) for name, one in pages]
-    text = "\n\n".join(context.command.get_help(context) for context in contexts)
-    name, summary = "-".join(path), command.get_short_help_str(1000)
-    return (
-        f'.TH "{name.upper()}" 1 "" "treadle {__version__}"\n.SH NAME\n{_plain(name)} \\- {_plain(summary)}\n'
-        f".SH DESCRIPTION\n.nf\n{_plain(text)}\n.fi\n.SH SEE ALSO\nThe pages that `treadle docs` lists.\n"
-    )
-
-
-def _plain(text: str) -> str:
-    escaped = text.replace("\\", "\\e").replace("-", "\\-")
-    return "\n".join(f"\\&{line}" for line in escaped.split("\n"))
 
 
 # `treadle completion SHELL`, and the words that its scripts cannot know: terminals, sessions, agents, orders.

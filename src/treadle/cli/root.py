@@ -132,7 +132,6 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "treadle.cli.doctor:doctor",
             "Say what works on this machine: state, settings, models, agents, optional parts, sandbox, fleet.",
         ),
-        "man": ("treadle.cli.help:man", "Print the manual page of a command, or write all of them."),
         "models": (
             "treadle.cli.models:models",
             "List the models that can be used, or choose one or an agent.",
@@ -148,6 +147,31 @@ imports none of them."""
 COMMANDS = {name: place for group in GROUPS.values() for name, (place, _) in group.items()}
 
 HELP = ["-h", "--help"]
+
+FORMER: dict[str, str] = {
+    "fleet land": "land",
+    "fleet merge": "land now --no-help",
+    "fleet retry": "fleet again",
+    "fleet requeue": "fleet again --failed",
+    "fleet send-back": "fleet again ORDER --text TEXT",
+    "land retry": "fleet again",
+    "goal retry": "fleet again GOAL",
+    "man": "COMMAND --help",
+}
+"""Former names of commands, and what they are now. One whose arguments were others is refused and not forwarded."""
+
+
+def current(arguments: list[str]) -> list[str]:
+    """The arguments with the name that a command has now, which is said if it is another."""
+    for former, now in FORMER.items():
+        words = former.split()
+        if arguments[: len(words)] == words:
+            note = f"`treadle {former}` is `treadle {now}` now"
+            if not now.islower():
+                raise ConfigError(note)
+            print(f"treadle: {note}", file=sys.stderr)
+            return [*now.split(), *arguments[len(words) :]]
+    return arguments
 
 
 class LazyGroup(click.Group):
@@ -277,6 +301,7 @@ def _show_failure(error: TreadleError | OSError) -> None:
 
 def _run(arguments: list[str]) -> int | None:
     """`treadle -p ...` and bare `treadle` are commands of their own; everything else is in the tree."""
+    arguments = current(arguments)
     words = arguments[: arguments.index("--")] if "--" in arguments else arguments
     if arguments[:1] == ["help"]:
         arguments = words = [*arguments[1:], "--help"]

@@ -202,7 +202,6 @@ def test_what_changed_nothing_is_said_to_and_a_race_is_compared(running: None) -
     assert "not checked by a command: x" in fleet("review", first) and "no changes" in as_json("review", first)["patch"]
     assert {row["order"] for row in as_json("compare", first)} == {first, second}
     assert fleet("compare", second).splitlines()[0].split()[:3] == ["PLACE", "ORDER", "STATE"]
-    assert "is not in a git repository" in fleet("merge", first, "--into", "/", code=1)
     assert as_json("discard", first[:6]) == [{"id": first, "discarded": True}]
 
 
@@ -244,9 +243,9 @@ async def test_work_is_looked_at_and_sent_back_with_comments(bus: Bus, tmp_path:
     found = await typed_json("review", "order1")
     assert found["order"]["id"] == "order1" and found["patch"].startswith("diff --git")
     (tmp_path / "notes").write_text("a.txt:1: too\nshort\n")
-    sent = await typed("review", "order1", "--comments", str(tmp_path / "notes"))
-    assert (await client.get_spec(bus, sent.strip())).comments == "a.txt:1\n> two\ufffd\x1b\ntoo\nshort"
-    assert "id" in await typed_json("review", "order2", "--comments", "-", stdin="all of it")
+    sent = await typed("again", "order1", "--comments", str(tmp_path / "notes"))
+    assert (await client.get_spec(bus, sent.split()[0])).comments == "a.txt:1\n> two\ufffd\x1b\ntoo\nshort"
+    assert "name" in (await typed_json("again", "order2", "--comments", "-", stdin="all of it"))[0]
     (tmp_path / "notes").write_text("\n")
-    empty = await typed("review", "order1", "--comments", str(tmp_path / "notes"), code=1)
-    assert f"{tmp_path / 'notes'} has no comments" in empty and "write PATH:LINE: TEXT" in empty
+    empty = await typed("again", "order1", "--comments", str(tmp_path / "notes"), code=1)
+    assert "there are no comments" in empty and "write PATH:LINE: TEXT" in empty

@@ -136,35 +136,6 @@ async def test_a_message_is_left_for_its_time_and_changed_in_place(bus: Bus) -> 
     assert told == [("quicker", "", "queued"), ("stop", "now", "taken back"), ("then", "turn", "queued")]
 
 
-async def test_what_ended_is_given_again_once_with_the_comments_of_a_person(bus: Bus, tmp_path: Path) -> None:
-    await stored(bus, "red", state="failed", agent="a", labels=("l",), project="p", title="the\nred")
-    await stored(bus, "other", state="failed", agent="b")
-    await stored(bus, "again", state="failed", retried_as="other")
-    await stored(bus, "fine", state="done", result={"commit": "c1"})
-    await stored(bus, "young", state="running")
-    assert sorted((await typed("requeue", "--dry-run")).splitlines()) == ["other  other", "red  the red"]
-    for filter_ in (("--agent", "a"), ("--label", "l"), ("--project", "p")):
-        assert await typed("requeue", "--dry-run", *filter_) == "red  the red\n"
-    (only,) = await typed_json("requeue", "--agent", "b")
-    assert (await client.get_spec(bus, only["id"])).retry_of == "other" and only["new"]
-    made = (await typed("requeue", "--project", "p")).strip()
-    assert (await client.get_spec(bus, made)).retry_of == "red"
-    assert (await client.get_spec(bus, (await typed("retry", "fin")).strip())).comments == ""
-    assert (await typed_json("retry", "again"))["id"] == "other"
-    assert "has not ended" in await typed("retry", "young", code=1)
-    (tmp_path / "notes").write_text("from a file")
-    for name, words, stdin, comments in (
-        ("x1", ("shorter",), "", "shorter"),
-        ("x2", ("shorter", "--comments", str(tmp_path / "notes")), "", "from a file"),
-        ("x3", ("--comments", "-"), "from a pipe", "from a pipe"),
-    ):
-        await stored(bus, name, result={"commit": "c1"})
-        sent = await client.get_spec(bus, (await typed("send-back", name, *words, stdin=stdin)).strip())
-        assert (sent.comments, sent.continues, sent.base) == (comments, name, "c1")
-    assert "nothing to send back" in await typed("send-back", "fine", code=1)
-    assert (await typed_json("send-back", await stored(bus, "x4"), "shorter"))["new"]
-
-
 async def test_one_verb_has_an_order_a_change_or_a_goal_done_again(bus: Bus, tmp_path: Path) -> None:
     await stored(bus, "red", state="failed")
     await stored(bus, "old", state="failed", retried_as="other")
@@ -193,4 +164,3 @@ async def test_one_verb_has_an_order_a_change_or_a_goal_done_again(bus: Bus, tmp
         (("nowhere",), "there is no order"),
     ):
         assert told in await typed("again", *words, code=1)
-    assert "is `treadle fleet again` now" in await typed("retry", "work", both=True)

@@ -3,7 +3,6 @@
 import click
 
 from treadle.cli.fleet import (
-    land,
     machines,
     orders,
     queries,
@@ -31,6 +30,6 @@ def fleet() -> None:
     """
 
 
-for group in (machines, orders, queries, steering, results, terminals, land):
+for group in (machines, orders, queries, steering, results, terminals):
     for command in group.COMMANDS:
         fleet.add_command(command)

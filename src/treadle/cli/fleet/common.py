@@ -86,15 +86,6 @@ def fleet_command(
     return declared
 
 
-def replaced(old: str) -> None:
-    """Say that a command has another name now. It goes with the next version."""
-    click.echo(f"treadle: `treadle {old}` is `treadle fleet again` now", err=True)
-
-
-def echo_id(given: Any) -> None:
-    click.echo(given.id)
-
-
 def exit_code(state: str) -> int:
     return {"done": 0, "cancelled": CANCELLED, "skipped": CANCELLED}.get(state, FAILED)
 

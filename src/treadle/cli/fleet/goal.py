@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.fleet.common import FAILED, age, fleet_command, money, replaced, table, with_bus
+from treadle.cli.fleet.common import FAILED, age, fleet_command, money, table, with_bus
 from treadle.cli.render import printable
 from treadle.errors import ConfigError, TreadleError
 from treadle.io.files import read, write_atomic
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from treadle.wire.goal.records import GoalRecord
 
 
-# Goals that are carried out: `treadle goal plan|run|ls|show|explain|report|change|pause|resume|stop|retry|say`.
+# Goals that are carried out: `treadle goal plan|run|ls|show|explain|report|change|pause|resume|stop|say`.
 
 ASKED_SECONDS = 1.0
 BUDGET = ("tokens", "usd", "hours", "orders")
@@ -356,14 +356,6 @@ async def stop(bus: Bus, goal: str, why: str) -> Any:
     return await _commands().stop(bus, goal, why=why)
 
 
-@fleet_command("retry", of=goal_named, metavar="ID")
-@click.argument("step", metavar="ORDER")
-async def retry(bus: Bus, goal: str, step: str) -> Any:
-    """Try an order of the plan again that was dropped: `treadle fleet again` does it from now on."""
-    replaced("goal retry")
-    return await _commands().retry(bus, goal, step)
-
-
 def _show_outcomes(outcomes: dict[str, str]) -> None:
     for step, outcome in outcomes.items():
         click.echo(f"{step}: {outcome}")
@@ -397,7 +389,7 @@ def text_of(path: str) -> str:
         raise ConfigError(f"{path} is not UTF-8: {error}") from None
 
 
-COMMANDS = (plan_, run, ls, show, explain, report, change, pause, resume, stop, retry, say)
+COMMANDS = (plan_, run, ls, show, explain, report, change, pause, resume, stop, say)
 
 
 # The group itself, and plans before they run.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.fleet.common import FAILED, age, money, replaced, table, with_bus, with_order
+from treadle.cli.fleet.common import FAILED, age, money, table, with_bus, with_order
 from treadle.cli.render import one_line, printable
 from treadle.io.process.loop import run_async
 
@@ -78,27 +78,23 @@ def land() -> None:
 )
 @click.option("--no-help", is_flag=True, help="Leave out what is red or conflicts: no agent is asked to help.")
 @json_option
-def now(names: tuple[str, ...], root: str, as_json: bool, **options: Any) -> None:
+def now(
+    names: tuple[str, ...],
+    root: str,
+    as_json: bool,
+    forge: str,
+    token: str,
+    reconciler: str,
+    anyway: bool,
+    no_help: bool,
+    **options: Any,
+) -> None:
     """Land these orders, and all that waits in the train before them. Without ORDER: what waits.
 
     Exits with 0 when all of them are on the branch, and with 3 when one was left out, went back to who can help, or the
     train stopped. What went back lands by itself while the fleet is up: `treadle land explain ORDER`.
     """
-    land_now(names, root, as_json, **options)
 
-
-def land_now(
-    names: tuple[str, ...],
-    root: str,
-    as_json: bool,
-    *,
-    forge: str = "",
-    token: str = "",
-    reconciler: str = "",
-    anyway: bool = False,
-    no_help: bool = False,
-    **options: Any,
-) -> None:
     async def work(bus: Bus) -> tuple[TrainRecord, dict[str, str], list[str]]:
         from msgspec.structs import replace
 
@@ -109,7 +105,7 @@ def land_now(
 
         say: Callable[[str], None] = (lambda text: None) if as_json else click.echo
         wanted = [await resolve(bus, name) for name in names]
-        train = await trains.ensure(bus, root, **{"branch": "", **options})
+        train = await trains.ensure(bus, root, **options)
         if reconciler:
             await trains.change(bus, train, lambda found: replace(found, reconciler=reconciler))
         if forge or token:
@@ -399,7 +395,7 @@ def eject(order: str) -> None:
         from treadle.wire.fleet.train import LeftOut
 
         out = LeftOut(order=found, kind="person", why="taken out by a person", at=time.time())
-        train = await _holding(bus, found, left=False)
+        train = await _holding(bus, found)
         helping = returned.of((await trains.load(bus, train))[0], found)
         await trains.change(bus, train, lambda record: queue.left_out(returned.without(record, found), out))
         await call_off(bus, helping)
@@ -407,37 +403,15 @@ def eject(order: str) -> None:
     with_order(order, work)
 
 
-@land.command("retry")
-@click.argument("order", metavar="ORDER")
-@click.option(
-    "--anyway",
-    is_flag=True,
-    help="Let it change the files that its check is made of, and those that other programs obey.",
-)
-def retry(order: str, anyway: bool) -> None:
-    """Queue a change again that was left out: `treadle fleet again` does it from now on."""
-
-    async def work(bus: Bus, found: str) -> None:
-        from treadle.goals import commands
-
-        await _holding(bus, found, left=True)
-        await commands.again(bus, found, anyway=anyway)
-
-    replaced("land retry")
-    with_order(order, work)
-
-
-async def _holding(bus: Bus, order: str, *, left: bool) -> str:
-    """The train that has this order in its queue or has sent it back, or has it among what was left out."""
+async def _holding(bus: Bus, order: str) -> str:
+    """The train that has this order in its queue or has sent it back."""
     from treadle.errors import NotFound
     from treadle.landing import returned
 
     for name, record in (await _trains(bus)).items():
-        held = [each.order for each in (record.left_out if left else record.queue)]
-        if order in held or not left and returned.of(record, order):
+        if any(each.order == order for each in record.queue) or returned.of(record, order):
             return name
-    where = "was left out of any train" if left else "waits in a train"
-    raise NotFound(f"no change of {order} {where}", hint="`treadle land ls` and `treadle land show BRANCH`")
+    raise NotFound(f"no change of {order} waits in a train", hint="`treadle land ls` and `treadle land show BRANCH`")
 
 
 # `treadle blame FILE:LINE`: which order a line came from, why, and for how much.
@@ -512,17 +486,3 @@ async def _with_fleet(found: LineOrigin) -> tuple[LineOrigin, str]:
             return await with_fleet_records(bus, found), ""
     except TreadleError as error:
         return found, f"the fleet was not asked: {error}"
-
-
-# `treadle fleet land`: the same as `treadle land`, for who looks for it among the fleet's commands.
-
-
-@click.command("land", context_settings={"ignore_unknown_options": True}, add_help_option=False)
-@click.argument("arguments", metavar="[ORDER]...", nargs=-1, type=click.UNPROCESSED)
-def fleet_land(arguments: tuple[str, ...]) -> None:
-    """Land the work of finished orders on a branch: the same as `treadle land`."""
-
-    land.main(args=list(arguments), prog_name="treadle fleet land", standalone_mode=False)
-
-
-COMMANDS = (fleet_land,)

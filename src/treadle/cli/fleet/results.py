@@ -1,4 +1,4 @@
-"""`treadle fleet diff`, `merge`, `discard`, `compare`, `receipt`: the results of orders."""
+"""`treadle fleet diff`, `review`, `discard`, `compare`, `receipt`: the results of orders."""
 
 import sys
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.fleet.common import ORDER, fleet_command, order_named, replaced, table, with_order
+from treadle.cli.fleet.common import ORDER, fleet_command, order_named, table, with_order
 from treadle.cli.render import one_line, printable
 
 
@@ -26,64 +26,31 @@ def diff(name: str, as_json: bool) -> None:
         click.echo(data, nl=False)
 
 
-@click.command("review")
-@click.argument("name", metavar=ORDER)
-@click.option("--comments", "path", metavar="FILE", help="Send these back, all at once; - is standard input.")
-@json_option
-def review(name: str, path: str | None, as_json: bool) -> None:
-    """Look at what an order did, or send comments on it back to the agent that did it.
-
-    \b
-    treadle fleet review ORDER                       what it says, whether it was verified, and the patch
-    treadle fleet again ORDER --comments notes.txt   a new order goes on with the work
-
-    A line of the file is PATH:LINE: TEXT, with the line's number in the new file; lines without that belong to the
-    comment before, or are about the whole. A JSON list of {"path", "line", "text"} does as well.
-    """
-    from treadle.errors import ConfigError, NotFound
-    from treadle.fleet import client, results
-
-    if path is not None:
-        replaced("fleet review --comments")
-        with click.open_file(path, encoding="utf-8") as file:
-            comments = results.parse_comments(file.read())
-        if not comments:
-            raise ConfigError(f"{path} has no comments", hint="write PATH:LINE: TEXT")
-        given = with_order(name, lambda bus, order: results.send(bus, order, comments))
-        return show_json(given) if as_json else click.echo(given.id)
-
-    async def look(bus: Any, found: str) -> tuple[Any, str]:
-        order = await client.get_order(bus, found)
-        try:
-            return order, (await results.diff(bus, order.id)).decode("utf-8", "replace")
-        except NotFound as error:
-            return order, f"({error})\n"
-
-    order, patch = with_order(name, look)
-    if as_json:
-        return show_json({"order": order, "patch": patch})
+def _show_review(found: dict[str, Any]) -> None:
+    order = found["order"]
     verified = {True: "verified", False: "NOT verified"}.get(order.result.get("verified"), "not checked by a command")
     click.echo(f"{order.id}  {order.state}, {verified}: {one_line(order.title)}")
     for word in ("says", "ending", "stat", "outside_claims", "under_claims_of"):
         if order.result.get(word):
             click.echo(f"{word.replace('_', ' '):9} {printable(str(order.result[word]))}")
-    click.echo(printable(patch), nl=False)
+    click.echo(printable(found["patch"]), nl=False)
 
 
-@click.command("merge")
-@click.argument("names", metavar="ORDER...", nargs=-1, required=True)
-@click.option("--into", default=".", metavar="DIR", help="A worktree with the branch. Default: here.")
-@click.option("--verify", default="", metavar="CMD", help="The check; kept for the branch until another is given.")
-@click.option("--anyway", is_flag=True, help="Also work that changes its check, or files which other programs obey.")
-@json_option
-def merge(names: tuple[str, ...], into: str, verify: str, anyway: bool, as_json: bool) -> None:
-    """Land these orders on the branch that is checked out: `treadle land --no-help`.
+@fleet_command("review", _show_review, of=order_named)
+async def review(bus: Any, name: str) -> Any:
+    """Look at what an order did: what it says, whether it was verified, and the patch.
 
-    What fails its check or conflicts is left out, with the reason, and no agent is asked to help.
+    `treadle fleet again ORDER --comments FILE` sends comments on it back to the agent that did it.
     """
-    from treadle.cli.fleet.land import land_now
+    from treadle.errors import NotFound
+    from treadle.fleet import client, results
 
-    land_now(names, into, as_json, verify=verify, anyway=anyway, no_help=True)
+    order = await client.get_order(bus, name)
+    try:
+        patch = (await results.diff(bus, order.id)).decode("utf-8", "replace")
+    except NotFound as error:
+        patch = f"({error})\n"
+    return {"order": order, "patch": patch}
 
 
 @fleet_command("discard")
@@ -142,4 +109,4 @@ def receipt(name: str, out: str | None, as_json: bool) -> None:
         show_receipt(read_receipt(text, []))
 
 
-COMMANDS = (diff, review, merge, discard, compare, receipt)
+COMMANDS = (diff, review, discard, compare, receipt)

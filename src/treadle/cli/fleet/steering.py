@@ -1,4 +1,4 @@
-"""`treadle fleet cancel`, `pause`, `retry`, `set`, `answer`, `say`...: changing what happens."""
+"""`treadle fleet cancel`, `pause`, `again`, `set`, `answer`, `say`...: changing what happens."""
 
 import time
 from typing import Any, get_args
@@ -9,10 +9,8 @@ from treadle.cli.as_json import json_option, show_json
 from treadle.cli.fleet.common import (
     ORDER,
     age,
-    echo_id,
     fleet_command,
     order_named,
-    replaced,
     table,
     with_bus,
     with_order,
@@ -95,6 +93,9 @@ def again(names: tuple[str, ...], text: str, path: str | None, anyway: bool, fai
     treadle fleet again ORDER                         once more: it, or its way onto the branch
     treadle fleet again ORDER --text "shorter names"  the same agent goes on with its work
     treadle fleet again GOAL                          all that the goal has dropped
+
+    A line of --comments is PATH:LINE: TEXT, with the line's number in the new file; lines without that belong to the
+    comment before, or are about the whole. A JSON list of {"path", "line", "text"} does as well.
     """
     from treadle.fleet import client, results
     from treadle.goals import commands
@@ -118,53 +119,6 @@ def again(names: tuple[str, ...], text: str, path: str | None, anyway: bool, fai
         return show_json(found)
     for each in found:
         click.echo(f"{each.name}  {each.what}")
-
-
-@fleet_command("retry", echo_id, of=order_named)
-async def retry(bus: Any, order: str) -> Any:
-    """Give an order that has ended again, as a new one: `again` does it from now on."""
-    from treadle.fleet import client
-
-    replaced("fleet retry")
-    return await client.retry(bus, order)
-
-
-@click.command("send-back")
-@click.argument("name", metavar=ORDER)
-@click.argument("comments", required=False)
-@click.option("--comments", "path", metavar="FILE", help="Read the comments from a file; - is standard input.")
-@json_option
-def send_back(name: str, comments: str | None, path: str | None, as_json: bool) -> None:
-    """Have finished work done over, with your comments: `again --text` does it from now on."""
-    from treadle.fleet import client
-
-    replaced("fleet send-back")
-    if path:
-        with click.open_file(path, encoding="utf-8") as file:
-            comments = file.read()
-    given = with_order(name, lambda bus, order: client.send_back(bus, order, comments or ""))
-    show_json(given) if as_json else click.echo(given.id)
-
-
-def _show_titles(orders: list[Any]) -> None:
-    for each in orders:
-        click.echo(f"{each.id}  {one_line(getattr(each, 'title', ''))}".rstrip())
-
-
-@fleet_command("requeue", _show_titles)
-@click.option("--state", default="failed", show_default=True, metavar="S", help="Orders that ended like this.")
-@click.option("--agent", default="", metavar="NAME", help="Only this agent's.")
-@click.option("--label", default="", metavar="L", help="Only with this label.")
-@click.option("--project", default="", metavar="NAME", help="Only of this project.")
-@click.option("--dry-run", is_flag=True, help="Only list them.")
-async def requeue(bus: Any, state: str, dry_run: bool, **filters: Any) -> list[Any]:
-    """Retry all orders that failed, or those that the filters leave: `again --failed` does it from now on."""
-    from treadle.fleet import client
-
-    replaced("fleet requeue")
-    found = await client.list_orders(bus, count=100_000, states=[state], **filters)
-    orders = [order for order, _ in found if not order.retried_as]
-    return orders if dry_run else [await client.retry(bus, order.id) for order in orders]
 
 
 @click.command("set")
@@ -322,19 +276,4 @@ async def weight(bus: Any, project: str, turns: float) -> Any:
     return {"project": project, "weight": turns}
 
 
-COMMANDS = (
-    cancel,
-    pause,
-    resume,
-    again,
-    retry,
-    send_back,
-    requeue,
-    set_,
-    approvals,
-    answer,
-    say,
-    budget,
-    limit,
-    weight,
-)
+COMMANDS = (cancel, pause, resume, again, set_, approvals, answer, say, budget, limit, weight)
