@@ -189,10 +189,11 @@ soak: setup
 	$(BIN)/python -m pytest -q -p no:cacheprovider --timeout=3600 --hypothesis-profile=new -n 2 tests
 
 # Sends at random moments to agents that are stopped for up to ten seconds: 0 approvals, 0 joined prompts, 0 false exit codes. 2,000 with
-# scripted screens; with REAL=1 also 200 with the real programs (AGENT=claude,codex for some). MINUTES=3 stops then; the next run goes on.
+# scripted screens, and 2,000 answers that race for a dialog: 0 run a command unread; with REAL=1 also 200 sends to the real programs and 40
+# answers to each (AGENT=claude,codex for some). MINUTES=3 stops then; the next run goes on.
 soak-terminals: setup
-	$(if $(MINUTES),SOAK_MINUTES=$(MINUTES)) $(BIN)/python -m pytest -q -s -p no:cacheprovider --timeout=14400 tests/soak/test_terminal_sends.py
-	$(if $(REAL),TEST_AGENTS=$(AGENT) $(if $(MINUTES),SOAK_MINUTES=$(MINUTES)) $(BIN)/python -m pytest -q -rP -n $(or $(JOBS),1) -p no:cacheprovider --timeout=14400 tests/live/test_terminal_sends.py)
+	$(if $(MINUTES),SOAK_MINUTES=$(MINUTES)) $(BIN)/python -m pytest -q -s -p no:cacheprovider --timeout=14400 tests/soak/test_terminal_answers.py tests/soak/test_terminal_sends.py
+	$(if $(REAL),TEST_AGENTS=$(AGENT) $(if $(MINUTES),SOAK_MINUTES=$(MINUTES)) $(BIN)/python -m pytest -q -rP -n $(or $(JOBS),1) -p no:cacheprovider --timeout=14400 tests/live/test_terminal_answers.py tests/live/test_terminal_sends.py)
 
 # Random faults on a fleet, for an hour or MINUTES=10, then what people see at the end (soak-outcomes); its figures are printed.
 soak-fleet: setup

@@ -1,7 +1,8 @@
 """Of several answers at once to a real agent's dialog one is typed, and none reaches the next dialog, which asks for a
-command that no one has read."""
+command that no one has read; also while the agent is stopped now and then."""
 
 import asyncio
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +18,8 @@ from treadle.agent.providers.script import CallLine, Script, ScriptedReply
 from treadle.wire.terminal import frames as wire
 
 ROUNDS, PEOPLE = 10, 4
+STOPPED = 1.0
+"""The longest stop, in seconds."""
 ALLOW = {"codex": b"y", "opencode": b"\r"}
 """The key that allows a command once, where it is not 1."""
 
@@ -44,8 +47,16 @@ async def test_no_answer_reaches_a_dialog_that_its_sender_has_not_read(
         agent = await asyncio.to_thread(RealAgent, name, 0, 0, tmp_path, home, server)
         try:
             await asyncio.to_thread(agent.load)
-            for number in range(ROUNDS):
-                await asyncio.to_thread(race, agent, number)
+            agent.longest, stopping = STOPPED, threading.Thread(target=agent.act, args=(agent.stop_and_go,))
+            stopping.start()
+            try:
+                for number in range(ROUNDS):
+                    await asyncio.to_thread(race, agent, number)
+            finally:
+                agent.done.set()
+                stopping.join()
+            assert agent.stops and not agent.broken, agent.broken
+            print(f"{name}: {ROUNDS * PEOPLE} answers to {2 * ROUNDS} dialogs, {agent.stops} stops")
         finally:
             await asyncio.to_thread(agent.run, "kill", agent.name, "--grace", "0")
 

@@ -1,68 +1,27 @@
 """An answer reaches the dialog that its sender has read, or nothing: whoever else answers, and whenever."""
 
 import json
-import os
-import random
-import signal
-import sys
-import threading
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.installed import treadle
+from tests.terminal import racing_answers
+from tests.terminal.racing_answers import dialog, start_asking
 from tests.terminal.support import Stage, connected, until
 from treadle.terminal.places import Place
 from treadle.wire.terminal import frames as wire
-
-ASKING = """
-import os, random, sys, time, tty
-chance, count, alike = random.Random(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "alike"
-tty.setraw(0)
-for number in range(count):
-    command = "again" if alike else f"step {number};"
-    lines = ["• Let me run that.", "  Would you like to run the following command?", "", "  $ " + command, ""]
-    lines += ["› 1. Yes, proceed (y)", "  2. No (esc)", "", "  Press enter to confirm or esc to cancel"]
-    os.write(1, ("\\x1b[2J\\x1b[H" + "\\r\\n".join(lines)).encode())
-    key = os.read(0, 1)
-    os.write(9, f"{number} {key.decode()}\\n".encode())
-    if chance.random() < 0.5:
-        os.write(1, "\\x1b[2J\\x1b[H• Working (1s • esc to interrupt)".encode())
-        time.sleep(chance.choice([0, 0.02, 0.2]))
-os.write(1, b"\\x1b[2J\\x1b[HIt is over.")
-os.read(0, 1)
-"""
 
 
 @pytest.fixture
 def asking(stage: Stage, tmp_path: Path) -> Callable[..., tuple[Place, Path]]:
     """Starts a program that looks like Codex and asks one thing after the other; what it is told is in a file."""
 
-    def start(count: int, alike: str = "different", seed: int = 0) -> tuple[Place, Path]:
-        log, program, code = tmp_path / "told", tmp_path / "codex", tmp_path / "asking.py"
-        log.touch()
-        code.write_text(ASKING)
-        program.write_text(f"#!/bin/sh\nexec {sys.executable} -ISu {code} {seed} {count} {alike} 9>>{log}\n")
-        program.chmod(0o700)
-        place = stage.start(str(program), cols=80, rows=24)
-        until(lambda: dialog(place))
-        return place, log
+    def start(count: int, alike: str = "different") -> tuple[Place, Path]:
+        return start_asking(stage, tmp_path, count, alike), tmp_path / "told"
 
     return start
-
-
-def state(place: Place) -> dict[str, Any]:
-    with connected(place) as client:
-        found: dict[str, Any] = client.detail()["state"]
-        return found
-
-
-def dialog(place: Place) -> str:
-    found = state(place)
-    return "" if found["settling"] or not found["waiting_for"] else found["dialog"]
 
 
 def send(place: Place, *words: str) -> tuple[int, str]:
@@ -72,47 +31,14 @@ def send(place: Place, *words: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("programs", "dialogs"), [(1, 6), pytest.param(3, 6, marks=pytest.mark.slow)])
 def test_of_many_answers_at_once_none_runs_a_command_that_its_sender_has_not_read(
-    asking: Callable[..., tuple[Place, Path]], seed: int
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], programs: int, dialogs: int
 ) -> None:
-    count = 12
-    place, log = asking(count, seed=seed)
-    typed: Counter[str] = Counter()
-    refused: Counter[str] = Counter()
-    over = threading.Event()
-
-    def answer(number: int) -> None:
-        chance = random.Random(f"{seed} {number}")
-        with connected(place) as client:
-            while not over.is_set():
-                read = client.detail()["state"]
-                over.wait(chance.choice([0, 0, 0.01, 0.1]))
-                if read["dialog"]:
-                    told = client.type_in(b"y", wire.ANSWERS, read["dialog"])
-                    (typed if told["typed"] else refused)[read["message"] if told["typed"] else told["why"]] += 1
-
-    def stop_and_go() -> None:
-        chance = random.Random(seed)
-        while not over.wait(chance.uniform(0, 0.2)):
-            os.killpg(place.pids()[1], signal.SIGSTOP)
-            over.wait(chance.uniform(0, 0.3))
-            os.killpg(place.pids()[1], signal.SIGCONT)
-
-    threads = [threading.Thread(target=answer, args=(number,)) for number in range(6)]
-    threads.append(threading.Thread(target=stop_and_go))
-    for thread in threads:
-        thread.start()
-    try:
-        until(lambda: len(log.read_text().splitlines()) == count, "all dialogs to be answered", 200)
-    finally:
-        over.set()
-        for thread in threads:
-            thread.join()
-    assert log.read_text() == "".join(f"{number} y\n" for number in range(count))
-    for number in range(count):
-        assert [times for message, times in typed.items() if f"$ step {number};" in message] == [1]
-    assert set(refused) <= {"changed", "answered", "settling", "no question"} and refused
+    racing_answers.main(1, programs, dialogs, 0, tmp_path)
+    found = json.loads(capfd.readouterr().out)
+    assert found["violations"] == [] and found["codes"]["typed"] == programs * dialogs
+    assert found["sends"] > programs * dialogs, "several have answered the same dialog"
 
 
 def test_two_people_who_answer_the_same_dialog_answer_it_once(asking: Callable[..., tuple[Place, Path]]) -> None:
