@@ -1,6 +1,6 @@
 """Draw the pictures of the docs: a real chat with a scripted model, on a real pty, seen through our own screen.
 
-    python -m tests.pictures [DIRECTORY] [--png]
+    python -m tests.pictures [DIRECTORY]
 
 `make pictures` writes them to docs/pictures. What they show is what the program shows: nothing is touched up.
 """
@@ -15,7 +15,6 @@ from pathlib import Path
 from tests.cli.chat.terminal import ChatTerminal
 from tests.installed import TREADLE
 from tests.svg import as_svg
-from treadle.terminal.viewers.screen import save
 
 COLS, ROWS = 96, 26
 SCRATCH = Path("/tmp/treadle-pictures")
@@ -107,17 +106,13 @@ SCENES: dict[str, tuple[Scene, list[str], dict[str, int]]] = {
 
 
 def main() -> None:
-    words = [word for word in sys.argv[1:] if not word.startswith("-")]
-    where = Path(words[0] if words else Path(__file__).parent.parent / "docs" / "pictures")
+    where = Path(sys.argv[1] if sys.argv[1:] else Path(__file__).parent.parent / "docs" / "pictures")
     where.mkdir(parents=True, exist_ok=True)
     for name, (scene, options, size) in SCENES.items():
         shutil.rmtree(SCRATCH, ignore_errors=True)
         with start(SCRATCH, options, **size) as terminal:
             scene(terminal)
-            if "--png" in sys.argv:
-                save(terminal.screen, str(where / f"{name}.png"))
-            else:
-                (where / f"{name}.svg").write_text(as_svg(terminal.screen, (scene.__doc__ or name).strip(".")))
+            (where / f"{name}.svg").write_text(as_svg(terminal.screen, (scene.__doc__ or name).strip(".")))
         print(where / name)
     shutil.rmtree(SCRATCH)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.terminal.support import Stage, until
 from treadle.io import files
-from treadle.terminal.listing import row, rows, waiting
+from treadle.terminal.listing import in_line, row, rows
 from treadle.terminal.places import Place
 
 ASKS = r"printf '\033]7501;state=blocked:kind=permission\033\\'; exec cat"
@@ -30,7 +30,7 @@ def test_the_first_to_ask_is_the_first_in_line_whichever_is_read_first(stage: St
     for name in ("z", "a", "m"):
         asking(stage, name)
     stage.start("cat", id="b")
-    assert [found["id"] for found in waiting(str(stage.directory))] == ["z", "a", "m"]
+    assert [found["id"] for found in sorted(rows(str(stage.directory)), key=in_line)] == ["z", "a", "m", "b"]
 
 
 def test_one_that_has_ended_has_its_record_and_one_without_says_so(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_one_that_has_ended_has_its_record_and_one_without_says_so(tmp_path: Pat
     assert row(place) == {**dead, "code": 3, "reason": "why", "ended": "then"}
     Path(place.exit).write_text("broken")
     assert row(place) == {**dead, "code": None, "reason": "its supervisor left no exit record", "ended": None}
-    assert [found["id"] for found in rows(str(tmp_path))] == ["x"] and waiting(str(tmp_path)) == []
+    assert [found["id"] for found in rows(str(tmp_path))] == ["x"]
 
 
 def test_a_lock_says_that_it_lives_whatever_its_socket_says(tmp_path: Path) -> None:

@@ -7,8 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.terminal.support import Desk
-from treadle.terminal.viewers.panel import GONE, RESIZED, Panel, fitted, harmless, width
-from treadle.terminal.viewers.screen import INVERSE, Screen
+from treadle.terminal.viewers.panel import (
+    DRAGGED,
+    GONE,
+    PRESSED,
+    RELEASED,
+    RESIZED,
+    WHEEL_DOWN,
+    WHEEL_UP,
+    Panel,
+    fitted,
+    harmless,
+    key_forms,
+    key_name,
+    keys_in,
+    mouse_at,
+    width,
+)
 
 
 @given(st.text(), st.integers(0, 30))
@@ -23,18 +38,10 @@ def panel(desk: Desk) -> Panel:
     return Panel(desk.signals)
 
 
-def marked(desk: Desk) -> tuple[list[str], list[int]]:
-    """The rows of the terminal, and which of them are marked."""
-    with Screen(40, 10) as screen:
-        screen.feed(desk.written().encode())
-        rows = screen.lines()
-        return rows, [number for number in range(len(rows)) if any(run[3] & INVERSE for run in screen.runs(number))]
-
-
 def test_it_has_a_screen_of_its_own_while_it_is_open(desk: Desk, panel: Panel) -> None:
     with panel as same:
-        assert same is panel and desk.written() == "\x1b[?1049h\x1b[?25l\x1b[2J"
-    assert desk.written() == "\x1b[0m\x1b[?25h\x1b[?1049l"
+        assert same is panel and desk.written() == "\x1b[?1049h\x1b[?25l\x1b[?1002;1006h\x1b[2J"
+    assert desk.written() == "\x1b[0m\x1b[?1002;1006l\x1b[?25h\x1b[?1049l"
     assert panel.size == (40, 10)
     desk.resize(1, 1)
     assert panel.size == (2, 2)
@@ -88,29 +95,19 @@ def test_a_line_that_is_being_typed_follows_the_window_and_ends_with_it(desk: De
     assert panel.ask("q?") is None and panel.gone
 
 
-@pytest.mark.parametrize(
-    ("typed", "chosen"),
-    [
-        (b"\r", 1),
-        (b"jjj\r", 2),
-        (b"\x1b[B\r", 2),
-        (b"\t\r", 2),
-        (b"kkk\r", 0),
-        (b"\x1b[A\r", 0),
-        (b"\x1b[Z\r", 0),
-        (b"043", 2),
-        (b"1", 0),
-        (b"xq", None),
-        (b"\x1b", None),
-        (b"\x03", None),
-    ],
-)
-def test_a_line_is_chosen_by_arrows_or_by_its_number(
-    desk: Desk, panel: Panel, typed: bytes, chosen: int | None
-) -> None:
-    desk.types(typed)
-    assert panel.choose(["one", "two", "three"], "foot", 1) == chosen
-    desk.types(b"\r")
-    desk.written()
-    assert panel.choose(["one", "two"], "foot") == 0
-    assert marked(desk) == (["one", "two", *[""] * 7, "foot"], [0, 9])
+def test_the_detach_key_is_known_in_every_form_that_terminals_send_it() -> None:
+    assert key_forms(0x1C) == {b"\x1c", b"\x1b[92;5u", b"\x1b[92;5:1u", b"\x1b[27;5;92~"}
+    assert b"\x1b[97;5u" in key_forms(0x01) and key_forms(0) == frozenset() and key_forms(0x20) == {b" "}
+    assert [key_name(key) for key in (1, 0x1D, 0x1F, 0x41)] == ["Ctrl-A", "Ctrl-]", "Ctrl-_", "A"]
+
+
+def test_what_the_mouse_does_is_told_with_its_place_and_other_buttons_are_left_out() -> None:
+    found = keys_in(b"a\x1b[<0;3;2M\x1b[<32;3;3M\x1b[<0;3;3m\x1b[<64;1;1M\x1b[<65;9;9M\x1b[<2;1;1Mb")
+    assert [mouse_at(key) for key in found[1:-1]] == [
+        (PRESSED, 2, 1),
+        (DRAGGED, 2, 2),
+        (RELEASED, 2, 2),
+        (WHEEL_UP, 0, 0),
+        (WHEEL_DOWN, 8, 8),
+    ]
+    assert (found[0], found[-1], mouse_at("page up")[0]) == ("a", "b", "")

@@ -18,7 +18,6 @@ from treadle.terminal.viewers.screen import (
     STRUCK,
     UNDERLINED,
     Screen,
-    palette,
     replayed,
     snapshot,
 )
@@ -110,10 +109,6 @@ def test_a_row_is_given_in_pieces_of_one_style_each() -> None:
         flags = (FAINT, ITALIC, UNDERLINED, STRUCK)
         assert screen.runs(1) == [(letter, "", "", flag) for letter, flag in zip("abcd", flags, strict=True)]
         assert screen.runs(2) == []
-        cell = screen.cells(0)[0]
-        assert (cell.text, cell.colour, cell.background) == ("a", palette(1), None)
-        assert (cell.bold, cell.faint, cell.inverse, cell.underline) == (True, False, False, False)
-        assert screen.cells(0)[4].inverse and screen.cells(1)[2].underline and screen.cells(1)[0].faint
         screen.feed(b"\x1b[44m   ")
         assert screen.runs(2) == [("   ", "", "#2472c8", 0)], "spaces with a background are seen"
 

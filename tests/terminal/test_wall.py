@@ -18,7 +18,7 @@ from treadle.terminal.listing import row
 from treadle.terminal.places import Place
 from treadle.terminal.viewers.panel import Panel, width
 from treadle.terminal.viewers.screen import Screen
-from treadle.terminal.viewers.wall import Wall, layout, painted
+from treadle.terminal.viewers.wall import JOIN, Wall, layout, painted
 
 ASKS = r"printf '\033]7501;state=blocked:kind=permission\033\\'"
 WORKS = ASKS.replace("blocked:kind=permission", "working")
@@ -161,7 +161,7 @@ async def test_keys_choose_what_is_in_front_and_the_title_says_what_each_does(
 ) -> None:
     panel = Paper(130, 10)
     wall = Wall(str(tmp_path), panel, 0x1C)
-    assert drawn(wall)[1] == "  No terminal runs here. `treadle run -- COMMAND` starts one."
+    assert drawn(wall)[1] == "  No terminal runs here. The key c starts one, and so does `treadle run`."
     for key in (b"\t", b"i", b"n"):
         press(desk, wall, key)
     assert (wall.chosen, wall.typing) == ("", "") and "no terminal waits for a person" in drawn(wall)[9]
@@ -180,7 +180,7 @@ async def test_keys_choose_what_is_in_front_and_the_title_says_what_each_does(
     fronts = []
     for key in (b"\x1b[B", b"\x1b[C", b"j", b"\t", b"\x1b[A", b"\x1b[D", b"k", b"\x1b[Z", b"\x1b", b"n", b"n", b"n"):
         press(desk, wall, key)
-        fronts.append(wall.shown()[0]["id"])
+        fronts.append(wall.front())
     assert fronts == ["d", "a", "b", "c", "b", "a", "d", "c", "c", "b", "c", "b"]
     press(desk, wall, b"\x1b")
     press(desk, wall, b"j")
@@ -228,7 +228,7 @@ async def test_a_wall_is_drawn_typed_into_and_left(desk: Desk, stage: Stage) -> 
         desk.types(b"\x1c")
         await soon(lambda: wall.typing == "")
         desk.types(b"\r")
-        assert await running == "one"
+        assert await running == (JOIN, "one")
     wall = Wall(str(stage.directory), panel, 0x1C, "one")
     running = asyncio.create_task(wall.run())
     await soon(lambda: wall.tiles)
@@ -238,4 +238,4 @@ async def test_a_wall_is_drawn_typed_into_and_left(desk: Desk, stage: Stage) -> 
     await soon(lambda: wall.words == "one has ended")
     assert wall.typing == "" and wall.tiles == {}
     desk.signalled(signal.SIGTERM)
-    assert await running == ""
+    assert await running == ("", "")

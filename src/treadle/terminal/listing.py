@@ -1,56 +1,14 @@
-"""Lists the terminals and what each of them does, as plain data, and repairs a directory of terminals."""
-
-import os
-import signal
-import time
+"""Lists the terminals and what each of them does, as plain data."""
 
 from treadle.errors import PeerStalled, TreadleError
 from treadle.io.files import is_locked
-from treadle.io.process import table
 from treadle.light import Any
 from treadle.terminal import history
 from treadle.terminal.client import Client
 from treadle.terminal.history import exit_record
 from treadle.terminal.loop import now_ms
-from treadle.terminal.places import TITLE, Place, ids, stale
+from treadle.terminal.places import Place, ids
 from treadle.terminal.states import WAITING
-
-# Puts right what was removed from or left in a directory of terminals, for `treadle ls --repair`.
-
-PATIENCE = 20.0
-"""For how many seconds a supervisor that is told of its missing files is waited for. It also looks by itself."""
-
-
-def repair(where: str) -> list[str]:
-    """Have living supervisors make their files again, and remove the sockets of dead ones. Returns what was done."""
-    lost = [(place, process) for place, process in _supervisors(where) if not os.path.exists(place.sock)]
-    lost = [(place, process) for place, process in lost if table.send(process, signal.SIGUSR1)]
-    deadline = time.monotonic() + PATIENCE
-    while not all(os.path.exists(place.sock) for place, _ in lost) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    done = []
-    for place, process in lost:
-        made = "made again" if os.path.exists(place.sock) else "not yet made again"
-        done.append(f"{place.sock}: {made} by process {process.pid}")
-    for path in stale(where):
-        try:
-            os.unlink(path)
-            done.append(f"{path}: removed, it was left by a dead supervisor")
-        except OSError:
-            pass
-    return done
-
-
-def _supervisors(where: str) -> list[tuple[Place, table.Process]]:
-    """Those that run with this directory, also if nothing of theirs is left in it: each holds its pid file open."""
-    found = []
-    for process in table.processes():
-        title = " ".join(table.command_line(process.pid)[:1])
-        if title.startswith(TITLE):
-            path = os.path.join(os.path.abspath(where), f"{title.removeprefix(TITLE)}.pid")
-            if path in table.open_files(process.pid):
-                found.append((Place(where, title.removeprefix(TITLE)), process))
-    return found
 
 
 def rows(where: str) -> list[dict[str, Any]]:
@@ -65,11 +23,6 @@ def in_line(found: dict[str, Any]) -> tuple[bool, int, str]:
     """
     asks = found["state"] in WAITING
     return not asks, found.get("began", 0) if asks else 0, found["id"]
-
-
-def waiting(where: str) -> list[dict[str, Any]]:
-    """Those who wait for a person, the one that has waited longest in front."""
-    return sorted((found for found in rows(where) if found["state"] in WAITING), key=in_line)
 
 
 def row(place: Place) -> dict[str, Any]:

@@ -188,10 +188,6 @@ class Modes:
         """The sequences that put a new terminal into these modes."""
         return b"".join([b"\x1b[?%d%b" % (number, b"h" if self.on[number] else b"l") for number in self.changed()])
 
-    def again(self) -> bytes:
-        """The sequences that put a terminal back into these modes after `unset`."""
-        return self.set() + b"".join(self.kitty)
-
     def unset(self) -> bytes:
         """The sequences that restore a terminal's modes, without moving the cursor of its main screen."""
         back = [b"\x1b[?%d%b" % (number, b"l" if self.on[number] else b"h") for number in reversed(self.changed())]

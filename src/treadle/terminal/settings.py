@@ -83,7 +83,7 @@ class TerminalSettings:
 
 
 class AttachOptions:
-    """How a person is attached. The bar can be shown and hidden meanwhile."""
+    """How a person is attached."""
 
     def __init__(
         self,
@@ -92,14 +92,11 @@ class AttachOptions:
         detach_key: int = 0x1C,
         prefix_key: int = 0x1D,
         bar: bool = False,
-        until_answered: bool = False,
     ) -> None:
         self.read_only = read_only
         self.detach_key = detach_key
         self.prefix_key = prefix_key
         self.bar = bar
-        self.until_answered = until_answered
-        """Leave when the program no longer waits for a person."""
 
 
 def child_environment(settings: TerminalSettings, ours: Mapping[str, str]) -> dict[str, str]:

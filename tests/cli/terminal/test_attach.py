@@ -1,14 +1,12 @@
 """`treadle attach`, `wall` and `share`: who joins a terminal, and how."""
 
 import json
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Terminal as Keyboard
 from tests.cli.terminal.shells import Here, Person, Shell
 from tests.installed import TREADLE, started
 from tests.terminal.support import connected, until
@@ -16,10 +14,8 @@ from treadle.cli.terminal import main
 from treadle.serve import background
 from treadle.serve.tokens import Tokens
 
-ASKS = r"printf '\033]7501;state=blocked:kind=permission\033\\'"
 
-
-def test_attach_alone_joins_the_only_one_or_the_one_that_is_chosen(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attach_alone_joins_the_only_one_and_shows_several(here: Here, person: Callable[..., Person]) -> None:
     here.ended("gone")
     assert here.run("attach") == (1, "", "No active sessions\n  `treadle run -- COMMAND` starts one\n")
     here.stage.start("cat", id="x")
@@ -27,16 +23,10 @@ def test_attach_alone_joins_the_only_one_or_the_one_that_is_chosen(here: Here, m
     here.stage.start("cat", id="longer")
     code, out, err = here.run("attach")
     assert (code, out) == (2, "") and "which one? longer, x;" in err
-    for answer, chosen in (("2\n", "x"), ("1\n", "longer"), ("x\n", "x"), ("0\n3\n longer \n", "longer")):
-        monkeypatch.setattr(sys, "stdin", Keyboard(answer))
-        code, out, err = here.run("attach")
-        assert code == 1 and f"tail -f {chosen}" in err
-        first, second, asked = out.splitlines()
-        assert first.startswith("  1  longer  ") and second.startswith("  2  x       ")
-        assert asked == "Which one? " * answer.count("\n")
-    monkeypatch.setattr(sys, "stdin", Keyboard("neither\n"))
-    code, _, err = here.run("attach")
-    assert code == 2 and "no one chose one" in err
+    me = person("attach", cols=130, rows=30)
+    assert "longer" in me.sees("Enter: join it")
+    me.types(b"q")
+    assert me.leaves() == 0
 
 
 def test_a_terminal_is_not_attached_to_itself(shell: Shell) -> None:
@@ -62,24 +52,6 @@ def test_options_and_settings_decide_how_it_is_joined(
     assert writer.leaves() == 0
 
 
-def test_a_person_goes_from_question_to_question(here: Here, person: Callable[..., Person]) -> None:
-    assert here("attach", "--next-waiting") == "[no terminal waits for a person]\n"
-    for name in ("one", "two", "three"):
-        script = f"echo may {name} go on?; {ASKS}; read a; {ASKS.replace('blocked', 'working')}; cat"
-        place = here.stage.start("sh", "-c", script, id=name)
-        with connected(place) as client:
-            until(lambda client=client: client.detail()["state"]["name"] == "permission")
-    me = person("attach", "--next-waiting", cols=100, rows=30)
-    me.sees("may one go on?")
-    me.types(b"yes\r")
-    me.sees("may two go on?")
-    me.types(b"\x1c")
-    me.sees("may three go on?")
-    me.types(b"no\r")
-    assert me.leaves() == 0
-    assert "[three asks: permission]" in me.sees("[no other terminal waits for a person; left for later: two]")
-
-
 def test_on_a_terminal_that_can_draw_nothing_it_says_so(here: Here, person: Callable[..., Person]) -> None:
     me = person("wall", term="dumb")
     assert me.leaves() == 1 and "needs a terminal" in me.sees("ls --watch")
@@ -98,7 +70,7 @@ def test_one_is_joined_with_the_whole_screen_and_left_for_the_wall_again(
     me.sees("[treadle] two")
     me.types(b"typed\r")
     me.sees("typed\ntyped")
-    me.types(b"\x1c")
+    me.types(b"\x1d")
     assert "[treadle]" not in me.sees("this is one")
     assert me.sees("Enter: join it").startswith(" two ")
     me.types(b"q")

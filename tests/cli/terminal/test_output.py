@@ -107,16 +107,13 @@ def test_the_end_is_shown_and_followed_whatever_became_of_the_terminal(here: Her
     assert here("tail", "x", "-f", code=1) == ""
 
 
-def test_peek_shows_the_screen(here: Here, tmp_path: Path) -> None:
+def test_peek_shows_the_screen(here: Here) -> None:
     place = here.stage.start("sh", "-c", "printf '\\n\\033[31mred\\n \\n'; cat", id="x", cols=40, rows=6)
     with connected(place) as client:
         until(lambda: client.detail()["output"]["end"])
     assert here("peek", "x") == "\nred\n"
     found = json.loads(here("peek", "x", "--json"))
     assert found["cursor"] == {"x": 0, "y": 3, "visible": True} and len(found["lines"]) == 6
-    picture = tmp_path / "x.png"
-    assert here("peek", "x", "--png", str(picture)) == ""
-    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 def test_an_empty_screen_is_nothing_and_one_that_has_ended_is_still_there(here: Here) -> None:

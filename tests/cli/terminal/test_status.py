@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from tests.cli.terminal.shells import Here, Shell
-from tests.installed import started
 from tests.terminal.recordings import load
 from tests.terminal.support import alive, connected, until
 from tests.waiting import stop
@@ -85,37 +84,6 @@ def test_a_removed_directory_is_made_anew_at_once_when_the_supervisor_is_signall
     assert not alive(supervisor) or until(lambda: not alive(supervisor))
 
 
-def test_a_removed_directory_is_made_anew_when_a_person_asks_for_it(shell: Shell) -> None:
-    shell("run", "--detach", "--id", "x", "--", "cat")
-    shell("run", "--detach", "--id", "y", "--socket-dir", "elsewhere", "--", "cat")
-    there = Place(str(shell.cwd / "elsewhere"), "y")
-    supervisors = (shell.place("x").pids()[0], there.pids()[0])
-    for supervisor in supervisors:
-        stop(supervisor)  # it also looks by itself, every three seconds
-    shutil.rmtree(shell.directory)
-    os.unlink(there.sock)
-    done = repaired(shell, supervisors[0])
-    assert "x.sock: made again" in done and "y.sock" not in done
-    assert shell("ls").startswith("Active sessions:\n  x  ")
-    assert "y.sock: made again" in repaired(shell, supervisors[1], "--socket-dir", "elsewhere")
-    assert os.path.exists(there.sock)
-    shell("kill", "y", "--socket-dir", "elsewhere", "--grace", "0")
-
-
-def repaired(shell: Shell, supervisor: int, *where: str) -> str:
-    """What `ls --repair` says while a supervisor is stopped until it was signalled."""
-    listing = started("ls", "--repair", *where, cwd=shell.cwd)
-    until(lambda: pending(supervisor) >> (signal.SIGUSR1 - 1) & 1)
-    os.kill(supervisor, signal.SIGCONT)
-    return listing.communicate(timeout=60)[1]
-
-
-def pending(pid: int) -> int:
-    """The signals that a process has not taken yet."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return int(next(line.split()[1] for line in lines if line.startswith("ShdPnd:")), 16)
-
-
 def test_a_removed_socket_is_made_anew_and_nobody_takes_the_terminal_for_dead(shell: Shell) -> None:
     shell("run", "--detach", "--id", "x", "--", "sh", "-c", "echo here; cat")
     os.unlink(shell.place("x").sock)
@@ -126,13 +94,12 @@ def test_a_removed_socket_is_made_anew_and_nobody_takes_the_terminal_for_dead(sh
     assert "x ended" in shell("kill", "x")
 
 
-def test_a_socket_that_a_crash_has_left_is_named_and_removed_when_asked(shell: Shell) -> None:
+def test_a_socket_that_a_crash_has_left_is_named_and_does_not_keep_its_id_from_another(shell: Shell) -> None:
     shell("run", "--detach", "--id", "alive", "--", "cat")
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(shell.place("gone").sock)
     assert shell.place("gone").sock in shell.run("ls").stderr and os.path.exists(shell.place("gone").sock)
-    assert "removed" in shell.run("ls", "--repair").stderr
-    assert not os.path.exists(shell.place("gone").sock) and os.path.exists(shell.place("alive").sock)
+    shell("run", "--detach", "--id", "gone", "--", "cat")
     done = shell.run("ls")
     assert done.stderr == "" and "alive" in done.stdout
 

@@ -49,7 +49,7 @@ def attach_order(name: str, what: Literal["agent", "shell"], *, read_only: bool)
         carrier.start()
         try:
             carrier.ready()
-            return show(place, AttachOptions(read_only=read_only))
+            return show(place, AttachOptions(read_only=read_only, prefix_key=0)) or 0
         finally:
             carrier.end()
 

@@ -134,11 +134,7 @@ def _start(
     if not attaching:
         sys.stdout.write(f"{place.id}\n")
         return 0
-    from treadle.terminal.settings import AttachOptions
-    from treadle.terminal.viewers.attach import attach
-
-    bar = "--bar" in given.flags or settings.bar
-    return attach(place, AttachOptions(detach_key=settings.detach_key, prefix_key=settings.prefix_key, bar=bar))
+    return _join(place, settings, bar="--bar" in given.flags)
 
 
 def _settings(given: Arguments) -> TerminalSettings:
@@ -244,96 +240,62 @@ def _restore(lost: LostTerminal, how: str) -> dict[str, object]:
 ATTACH_HELP = """Join a terminal: see what its program shows and type into it.
 
     treadle attach [ID] [--read-only] [--bar]
-    treadle attach --next-waiting [--bar]
 
-Without an ID it is the one that runs, or the one you choose when several do. Ctrl-\\ detaches (the key can be
-configured as detach_key); the program goes on. When the program ends, so does this, with its exit code.
-
-Ctrl-] and another key (prefix_key): ? help, n next terminal that waits for a person, s choose another, l the one
-before, [ look at what has scrolled away, / search it, b the bar, r rename, k end it, d detach. Twice: Ctrl-] itself.
+Without an ID it is the one that runs; when several do, `treadle wall` shows them. Ctrl-\\ detaches (detach_key in the
+settings); the program goes on. When the program ends, so does this, with its exit code. Ctrl-] (prefix_key) shows the
+wall with this terminal in front: there are the other terminals, and what has scrolled away.
 
   --read-only      only watch: type nothing and do not change its size
-  --bar            show its id, agent, branch and state on the last line (bar = true in the settings: always)
-  --next-waiting   go from question to question: join the terminal that has waited for a person the longest, and when
-                   it is answered the next one, until none waits. The detach key leaves one for later
+  --bar            show its id, agent and state on the last line (bar = true in the settings: always)
 """
 
 
-@small(ATTACH_HELP, WHERE, "--read-only --bar --next-waiting", words="terminals")
+@small(ATTACH_HELP, WHERE, "--read-only --bar", words="terminals")
 def attach_command(given: Arguments) -> int:
     if len(given.rest) > 1:
         raise UsageError("expected one id")
-    if "--next-waiting" in given.flags:
-        if given.rest or "--read-only" in given.flags:
-            raise UsageError("--next-waiting chooses the terminal, to be typed into")
-        return _answer_all(given)
-    where = place(given, given.rest[0]) if given.rest else _choose(directory(given))
-    return _attach(given, where)
+    settings = _configured(given)
+    where = place(given, given.rest[0]) if given.rest else _only(settings)
+    if where is None:
+        return _wall(settings, "")
+    return _join(where, settings, "--bar" in given.flags, "--read-only" in given.flags)
 
 
-def _attach(given: Arguments, where: Place, *, until_answered: bool = False) -> int:
+def _configured(given: Arguments) -> TerminalSettings:
+    """The settings of who looks: keys, bar, and where the terminals are."""
     from treadle.terminal import config
-    from treadle.terminal.settings import AttachOptions, TerminalSettings
-    from treadle.terminal.viewers.attach import attach
+    from treadle.terminal.settings import TerminalSettings
 
     settings = TerminalSettings()
     config.load(settings, given.get("--config"))
-    options = AttachOptions(
-        read_only="--read-only" in given.flags,
-        detach_key=settings.detach_key,
-        prefix_key=settings.prefix_key,
-        bar="--bar" in given.flags or settings.bar,
-        until_answered=until_answered,
-    )
-    return attach(where, options)
+    settings.directory = directory(given)
+    return settings
 
 
-def _answer_all(given: Arguments) -> int:
-    """Join one terminal after the other that waits for a person. One that was left unanswered is not shown again."""
-    from treadle.terminal.listing import row, waiting
-    from treadle.terminal.places import Place
-    from treadle.terminal.states import WAITING
+def _join(where: Place, settings: TerminalSettings, bar: bool, read_only: bool = False) -> int:
+    """Attach to it, and show the wall if the person wants to see more."""
+    from treadle.terminal.settings import AttachOptions
+    from treadle.terminal.viewers.attach import attach
 
-    where, left, count = directory(given), set[str](), 0
-    while found := next((found for found in waiting(where) if found["id"] not in left), None):
-        here = Place(where, found["id"])
-        sys.stdout.write(f"[{here.id} asks: {found.get('message') or found['state']}]\n")
-        sys.stdout.flush()
-        _attach(given, here, until_answered=True)
-        count += 1
-        if row(here)["state"] in WAITING:
-            left.add(here.id)
-    later = f"; left for later: {', '.join(sorted(left))}" if left else ""
-    sys.stdout.write(f"[no {'other ' if count else ''}terminal waits for a person{later}]\n")
-    return 0
+    keys = {"detach_key": settings.detach_key, "prefix_key": settings.prefix_key}
+    code = attach(where, AttachOptions(read_only=read_only, bar=bar or settings.bar, **keys))
+    if code is None:
+        settings.directory = where.directory
+        return _wall(settings, where.id)
+    return code
 
 
-def _choose(where: str) -> Place:
-    """The only running terminal, or the one that the person chooses."""
-    from treadle.cli.terminal.status import words
+def _only(settings: TerminalSettings) -> Place | None:
+    """The only terminal that runs; None if there are several and a person can choose."""
     from treadle.terminal.listing import rows
     from treadle.terminal.places import Place
 
-    living = [row for row in rows(where) if row["alive"]]
+    living = [row["id"] for row in rows(settings.directory) if row["alive"]]
     if not living:
         raise NotFound("No active sessions", hint="`treadle run -- COMMAND` starts one")
-    if len(living) == 1:
-        return Place(where, living[0]["id"])
-    if not sys.stdin.isatty():
-        raise UsageError(f"which one? {', '.join(row['id'] for row in living)}")
-    width = max(len(row["id"]) for row in living)
-    for number, row in enumerate(living, 1):
-        sys.stdout.write(f"{number:3}  {row['id']:{width}}  {words(row)}\n")
-    while True:
-        sys.stdout.write("Which one? ")
-        sys.stdout.flush()
-        answer = sys.stdin.readline()
-        if not answer:
-            raise UsageError("no one chose one")
-        answer = answer.strip()
-        for number, row in enumerate(living, 1):
-            if answer in (str(number), row["id"]):
-                return Place(where, row["id"])
+    if len(living) > 1 and not sys.stdin.isatty():
+        raise UsageError(f"which one? {', '.join(living)}")
+    return Place(settings.directory, living[0]) if len(living) == 1 else None
 
 
 # `treadle wall`.
@@ -342,53 +304,84 @@ WALL_HELP = """Watch several terminals in one view, the one that asks in front, 
 
     treadle wall
 
-The terminal that has waited for a person the longest is in front; the others are beside it, each with its state. The
-programs keep their sizes and are not notified.
+The terminal that has waited for a person the longest is in front; the others are beside it, each with its state and,
+if it asks, the command that it asks for. The programs keep their sizes and are not notified.
 
   arrows, Tab   put another one in front         n      the next one that waits for a person
   a             answer the one in front: the next key goes into the dialog that you see, and into no other
   i             type into the one in front;      Enter  join it with the whole screen, as `treadle attach` does;
-                Ctrl-\\ ends that                        Ctrl-\\ comes back
+                Ctrl-\\ ends that                        Ctrl-\\ or Ctrl-] comes back
+  [  /          look at what has scrolled away in it, in its colours, and search it. There, v selects lines and y copies
+                them to your terminal's clipboard (OSC 52); q comes back
+  c             start a command in a new terminal
+  2             only the one in front and the next, with the same room; Tab changes between them; 2 again: all
   Esc           whichever asks is in front       q      leave
+
+With the mouse: a click puts a terminal in front, the wheel looks at what has scrolled away, and dragging copies there.
 """
 
 
 @small(WALL_HELP, WHERE)
 def wall_command(given: Arguments) -> int:
     given.exactly(0, "no arguments")
+    return _wall(_configured(given), "")
+
+
+def _wall(settings: TerminalSettings, chosen: str) -> int:
     if not (os.isatty(0) and os.isatty(1)) or os.environ.get("TERM", "dumb") == "dumb":
         raise ConfigError("a wall needs a terminal to draw on", hint="`treadle ls --watch` lists them without one")
     from treadle.io.process.loop import run_async
-    from treadle.terminal import config
     from treadle.terminal.places import find
-    from treadle.terminal.settings import AttachOptions, TerminalSettings
+    from treadle.terminal.settings import AttachOptions
     from treadle.terminal.viewers.attach import attach, raw_terminal
     from treadle.terminal.viewers.screen import Screen
+    from treadle.terminal.viewers.wall import NEW
 
     with Screen(2, 2):
         pass  # says what is missing while the person can read it
-    where, settings = directory(given), TerminalSettings()
-    config.load(settings, given.get("--config"))
     options = AttachOptions(detach_key=settings.detach_key, prefix_key=settings.prefix_key, bar=True)
-    chosen = ""
+    words = ""
     while True:
         with raw_terminal() as signals:
-            chosen = run_async(_show(where, signals, settings.detach_key, chosen))
-        if not chosen:
+            what, chosen = run_async(_show(settings, signals, chosen, words))
+        words = ""
+        if not what:
             return 0
         try:
-            attach(find(where, chosen), options)
+            if what == NEW:
+                chosen = _started(settings.directory, chosen)
+            else:
+                attach(find(settings.directory, chosen), options)
         except NotFound:
             pass  # it has ended meanwhile
+        except TreadleError as error:
+            chosen, words = "", error.message
         sys.stdout.flush()
 
 
-async def _show(where: str, signals: int, detach_key: int, chosen: str) -> str:
+async def _show(settings: TerminalSettings, signals: int, chosen: str, words: str) -> tuple[str, str]:
     from treadle.terminal.viewers.panel import Panel
     from treadle.terminal.viewers.wall import Wall
 
     with Panel(signals) as panel:
-        return await Wall(where, panel, detach_key, chosen).run()
+        return await Wall(settings.directory, panel, settings.detach_key, chosen, words).run()
+
+
+def _started(where: str, command: str) -> str:
+    """Start what the person has typed in a terminal of its own, with the size of this one. Returns its id."""
+    import shlex
+
+    from treadle.terminal.launch import launch
+    from treadle.terminal.settings import TerminalSettings
+
+    settings = TerminalSettings()
+    settings.directory = where
+    settings.cols, settings.rows = os.get_terminal_size(0)
+    try:
+        settings.command = shlex.split(command)
+    except ValueError as error:
+        raise ConfigError(f"{command}: {error}") from None
+    return launch(settings).id
 
 
 # `treadle replay`.

@@ -28,23 +28,22 @@ if TYPE_CHECKING:
 # `treadle ls`.
 
 WATCH_PAUSE = 1.0
-LEFT = "left by a dead supervisor, `treadle ls --repair` removes it"
+LEFT = "left by a dead supervisor; the next terminal with that id, or `treadle clean`, removes it"
 
 
 LS_HELP = """List terminals.
 
-    treadle ls [--all] [--json] [--watch] [--repair]
+    treadle ls [--all] [--json] [--watch]
     treadle ls --lost [--json]
 
 Those that run, with their state, since when, where, how many texts are queued, what they run, and what they ask or
 said last; with --all also those that have ended, with their exit codes. --watch shows it again and again, until Ctrl-C.
-The socket of a dead supervisor is named. --repair removes it, and has a supervisor whose socket or directory was
-removed make it again at once, rather than within three seconds; nothing else is changed.
+The socket of a dead supervisor is named.
 --lost lists those that a reboot or a killed supervisor has ended; `treadle restore` starts them again.
 """
 
 
-@small(LS_HELP, WHERE, "--all --json --watch --repair --lost")
+@small(LS_HELP, WHERE, "--all --json --watch --lost")
 def ls_command(given: Arguments) -> int:
     given.exactly(0, "no arguments")
     where = directory(given)
@@ -52,7 +51,7 @@ def ls_command(given: Arguments) -> int:
         return _lost(where, "--json" in given.flags)
     if "--watch" in given.flags:
         return _watch(where, "--all" in given.flags)
-    left = _repair(where) if "--repair" in given.flags else [f"{path}: {LEFT}" for path in stale(where)]
+    left = [f"{path}: {LEFT}" for path in stale(where)]
     found = [row for row in rows(where) if row["alive"] or "--all" in given.flags]
     if "--json" in given.flags:
         show(found)
@@ -87,12 +86,6 @@ def _lost(where: str, as_json: bool) -> int:
     )
     sys.stdout.write(f"{last}\n")
     return 0
-
-
-def _repair(where: str) -> list[str]:
-    from treadle.terminal.listing import repair
-
-    return repair(where)
 
 
 def _watch(where: str, everything: bool) -> int:
@@ -259,24 +252,18 @@ def _ended(path: str, name: str, as_json: bool) -> int:
 
 PEEK_HELP = """Look at a terminal's screen without attaching, also after it has ended.
 
-    treadle peek ID [--json | --png FILE]
+    treadle peek ID [--json]
 
-Text as a person would see it; with --json also size, cursor and title; with --png a picture in FILE. While it asks
-something, the id of that dialog and the question are on standard error.
+Text as a person would see it; with --json also size, cursor and title. While it asks something, the id of that dialog
+and the question are on standard error.
 """
 
 
-@small(PEEK_HELP, f"--png {WHERE}", "--json", words="terminals")
+@small(PEEK_HELP, WHERE, "--json", words="terminals")
 def peek_command(given: Arguments) -> int:
     where = place(given, given.exactly(1, "one id")[0])
-    from treadle.terminal.viewers.screen import snapshot, story
+    from treadle.terminal.viewers.screen import snapshot
 
-    if path := given.get("--png"):
-        from treadle.terminal.viewers.screen import save
-
-        with story(where).screen() as screen:
-            save(screen, path)
-        return 0
     found = snapshot(where)
     found["dialog"] = (asks := row_of(where)).get("dialog")
     if "--json" in given.flags:

@@ -1,4 +1,4 @@
-"""Connects a person's terminal to a session: raw both ways, restored at the end, commands behind a prefix."""
+"""Connects a person's terminal to a session: raw both ways, restored at the end."""
 
 from __future__ import annotations
 
@@ -11,109 +11,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from treadle.errors import ConfigError, NotFound, PeerExited, PeerStalled, TreadleError
+from treadle.errors import ConfigError, NotFound, PeerExited, PeerStalled
 from treadle.io.process import signals as signal_pipes
 from treadle.light import TYPE_CHECKING, Any
 from treadle.terminal.client import Client
 from treadle.terminal.history import exit_record
-from treadle.terminal.listing import in_line, rows, waiting
-from treadle.terminal.places import Place, check_id
+from treadle.terminal.places import Place
 from treadle.terminal.sequences import Modes, QueryFilter, Whole
 from treadle.terminal.settings import STATE_FILE_VARIABLE, AttachOptions
-from treadle.terminal.viewers import panel as keys
-from treadle.terminal.viewers.panel import DETACH, Bar, Panel, Prefix, fitted, key_forms, key_name
+from treadle.terminal.viewers.panel import Bar, key_forms, key_name
 from treadle.wire.terminal import frames as wire
-
-# What the keys after the prefix of `attach` do: go to another terminal, look back, rename, end, help.
-
-
-def obey(command: str, here: Place, before: Place | None, panel: Panel, options: AttachOptions) -> Place:
-    """Do what the person asked for. Returns the terminal to show afterwards."""
-    if options.read_only and command in keys.CHANGES:
-        panel.tell(["", "  You only watch this terminal (--read-only)."])
-        return here
-    try:
-        if command == keys.NEXT:
-            return _next(here, panel)
-        if command == keys.SWITCH:
-            return _switch(here, panel)
-        if command == keys.LAST:
-            if before is None:
-                panel.tell(["", "  There is no terminal before this one."])
-            return before or here
-        if command in (keys.SCROLL, keys.SEARCH):
-            _scroll(here, panel, command == keys.SEARCH)
-        elif command == keys.RENAME:
-            return _rename(here, panel)
-        elif command == keys.KILL:
-            _kill(here, panel)
-        else:
-            _help(panel, options.prefix_key)
-    except TreadleError as error:
-        panel.tell(["", f"  {error.message}", *([f"  {error.hint}"] if error.hint else [])])
-    return here
-
-
-def _next(here: Place, panel: Panel) -> Place:
-    others = (row for row in waiting(here.directory) if row["id"] != here.id)
-    if not (found := next(others, None)):
-        panel.tell(["", "  No other terminal waits for a person."])
-        return here
-    return Place(here.directory, found["id"])
-
-
-def _switch(here: Place, panel: Panel) -> Place:
-    found = sorted((row for row in rows(here.directory) if row["alive"]), key=in_line)
-    if not found:
-        panel.tell(["", "  No other terminal is known here."])
-        return here
-    at = next((number for number, row in enumerate(found) if row["id"] == here.id), 0)
-    wide = max(len(row["id"]) for row in found)
-    lines = [
-        f"{number:3}  {row['id']:{wide}}  {fitted(row['state'], 11)} {row.get('message') or row.get('last_line') or ''}"
-        for number, row in enumerate(found, 1)
-    ]
-    chosen = panel.choose(lines, " Enter or its number: go there   arrows: choose   q: back", at)
-    return here if chosen is None else Place(here.directory, found[chosen]["id"])
-
-
-def _scroll(here: Place, panel: Panel, searching: bool) -> None:
-    from treadle.terminal.viewers.panel import look_through
-    from treadle.terminal.viewers.screen import SCROLLBACK, story
-
-    with story(here).screen(SCROLLBACK) as screen:
-        lines = screen.everything()
-    look_through(panel, here.id, lines, searching=searching)
-
-
-def _rename(here: Place, panel: Panel) -> Place:
-    panel.draw([], "")
-    name = panel.ask(f"another id for {here.id}:", here.id)
-    if not name or name == here.id:
-        return here
-    check_id(name)
-    with Client(here.sock) as client:
-        answer = client.rename(name)
-    if answer["why"]:
-        panel.tell(["", f"  {here.id} keeps its id: {answer['why']}"])
-    return Place(here.directory, answer["id"])
-
-
-def _kill(here: Place, panel: Panel) -> None:
-    panel.draw([], "")
-    if panel.ask(f"end {here.id} and all that belongs to it? Type yes:") == "yes":
-        panel.draw(["", f"  {here.id} is being ended..."], "")
-        with Client(here.sock) as client:
-            client.stop()
-
-
-def _help(panel: Panel, prefix_key: int) -> None:
-    name = keys.key_name(prefix_key)
-    lines = [f"  {name} {key}   {text}" for key, text in keys.COMMANDS.items()]
-    panel.tell(["", *lines, f"  {name} {name}   type {name} itself"])
-
-
-# The connection itself.
 
 if TYPE_CHECKING:
     End = tuple[int, str | None]
@@ -122,8 +29,9 @@ if TYPE_CHECKING:
 SIGNALS = (signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP, signal.SIGCONT)
 
 
-def attach(place: Place, options: AttachOptions) -> int:
-    """Show the session here and type into it until it ends or the person detaches. Returns the exit code."""
+def attach(place: Place, options: AttachOptions) -> int | None:
+    """Show the session here and type into it until it ends or the person detaches. Returns the exit code; None if the
+    person wants to see more than this terminal."""
     if not os.isatty(0):
         hint = f"`treadle tail -f {place.id}` shows it without one"
         raise ConfigError("attach needs a terminal on standard input", hint=hint)
@@ -137,11 +45,13 @@ def attach(place: Place, options: AttachOptions) -> int:
             end = visit.once()
         finally:
             # Unread input was meant for the program, or is a terminal's answer: the shell must not get it.
-            termios.tcsetattr(0, termios.TCSADRAIN if visit.goes_on else termios.TCSAFLUSH, before)
+            termios.tcsetattr(0, termios.TCSADRAIN if visit.interrupted or visit.more else termios.TCSAFLUSH, before)
         if visit.interrupted == signal.SIGTSTP:
             os.kill(os.getpid(), signal.SIGSTOP)
             os.read(visit.signals, 64)  # SIGCONT, which is expected here
     code, words = end
+    if visit.more:
+        return None
     if words is None:
         words = f"[session exited with code {code}]\n"
     sys.stdout.write(words)
@@ -149,53 +59,29 @@ def attach(place: Place, options: AttachOptions) -> int:
 
 
 class Visit:
-    """From `attach` until the person is back in the shell: one terminal, or several after each other."""
+    """From `attach` until the person is back in the shell. The terminal is joined anew after the shell had it."""
 
     def __init__(self, place: Place, options: AttachOptions, signals: int) -> None:
         self.place = place
         self.options = options
         self.signals = signals
         self.interrupted = 0  # the signal, if the shell wants or had the terminal; afterwards all is redrawn
-        self.goes_on = False
-        self._before: Place | None = None
-        self._left: Joined | None = None  # with what it had shown, to go on after it
+        self.more = False
 
     def once(self) -> End | None:
-        """Join the terminal until something else is to be shown. Returns how all ends; None if it goes on."""
-        self.goes_on = False
+        """Join the terminal. Returns how all ends; None if it goes on."""
         try:
             client = Client(self.place.sock, timeout=self.place.patience)
         except NotFound:
             return exit_record(self.place.exit)["code"], None
         with client:
-            joined = Joined(client, self.signals, self.place.id, self.options, self._left)
+            joined = Joined(client, self.signals, self.place.id, self.options)
             try:
                 end = joined.run()
             finally:
                 joined.restore()
-        self.interrupted, self._left = joined.interrupted, None
-        self.goes_on = bool(joined.interrupted or joined.command)
-        if joined.command:
-            self._obey(joined)
-        return None if self.goes_on else end
-
-    def _obey(self, joined: Joined) -> None:
-        from treadle.terminal.viewers.panel import BAR
-
-        shown = self.place
-        if joined.command == BAR:
-            self.options.bar = not self.options.bar
-        else:
-            with Panel(self.signals) as panel:
-                shown = obey(joined.command, self.place, self._before, panel, self.options)
-                self.goes_on = not panel.gone
-        if shown.id != self.place.id and os.path.exists(self.place.pid):
-            self._before, self.options.until_answered = self.place, False
-            rows = os.get_terminal_size(0)[1]
-            joined.write(b"\x1b[%d;1H" % rows + b"\n" * rows + b"\x1b[H")  # what was shown stays in the scrollback
-        elif not joined.modes.alternate:  # a full-screen program's screen was left, and is shown anew
-            self._left = joined
-        self.place = shown
+        self.interrupted, self.more = joined.interrupted, joined.more
+        return None if self.interrupted else end
 
 
 def _refuse_itself(state_file: str | None, name: str) -> None:
@@ -231,19 +117,15 @@ def _raw(before: list[Any]) -> None:
 class Joined:
     """One attachment, from the moment the terminal becomes raw until it is restored."""
 
-    def __init__(
-        self, client: Client, signals: int, name: str, options: AttachOptions, left: Joined | None = None
-    ) -> None:
+    def __init__(self, client: Client, signals: int, name: str, options: AttachOptions) -> None:
         self.client = client
         self.name = name
         self.read_only = options.read_only
         self.detach = key_forms(options.detach_key)
-        self.prefix = Prefix(options.prefix_key)
+        self.prefix = key_forms(options.prefix_key)
         self.bar = Bar(name, key_name(options.prefix_key) if options.prefix_key else "") if options.bar else None
         self.interrupted = 0
-        self.command = ""  # what the person asked for with the prefix key
-        self.until_answered = options.until_answered
-        self.answered = False
+        self.more = False  # the person pressed the key for the wall
         self.leads = False
         self.live = False
         self._replay_end = 0  # the offset at which the replay ends and live output begins
@@ -251,7 +133,6 @@ class Joined:
         self._queries = QueryFilter()
         self._whole = Whole()
         self.modes = Modes()
-        self._left = left
         self._signals = signals
 
     def run(self) -> End:
@@ -282,14 +163,12 @@ class Joined:
             if isinstance(message, wire.Exit):
                 return message.code, None
             self._hear(message)
-            if self.answered:
-                return 0, ""
         return None
 
     def _begin(self) -> None:
         """Say who we are, send our size, and get what is on the screen."""
         wants = wire.IS_TERMINAL | wire.WANT_GAPS | wire.FROM
-        states = wire.WANT_STATES if self.bar or self.until_answered else 0
+        states = wire.WANT_STATES if self.bar else 0
         wants |= (wire.READ_ONLY if self.read_only else 0) | states
         try:
             detail = self.client.detail()
@@ -297,8 +176,6 @@ class Joined:
             self.leads = self.live = True  # a supervisor without our additions: all queries are answered here
         else:
             _refuse_itself(detail.get("state_file"), self.name)
-            if self.bar:
-                self.bar.workdir = detail.get("workdir") or ""
             self._ask_for_output(wants, detail)
         if self.bar:
             self.write(self.bar.begin(*self._size()))
@@ -309,17 +186,10 @@ class Joined:
             self._hear(message)
 
     def _ask_for_output(self, wants: int, detail: dict[str, Any]) -> None:
-        """From the beginning, or from where we were before the person looked at something else."""
-        first = detail["output"]["start"]
-        start = max(first, self._left._offset) if self._left else first
+        start = detail["output"]["start"]
         reply = self.client.hello(wants, start)
         self._offset, self._replay_end = max(start, reply.start), reply.end
-        if self._left:
-            self.modes = self._left.modes
-            self.write(self.modes.again())
-            if self._offset > self._left._offset:
-                self._hear(wire.Gap(self._offset - self._left._offset))
-        elif start > 0:  # the sequences that set the modes may be gone
+        if start > 0:  # the sequences that set the modes may be gone
             self._show(detail["modes"]["set"].encode())
 
     def _size(self) -> tuple[int, int]:
@@ -355,13 +225,10 @@ class Joined:
             return 0, ""  # the terminal is gone
         if data in self.detach:  # only if alone in one read: within a paste it is content
             return 0, f"[detached from session {self.name}]\n"
-        data, self.command = self.prefix.feed(data)
-        if self.command == DETACH:
-            self.command = ""
-            return 0, f"[detached from session {self.name}]\n"
-        if self.command:
+        if data in self.prefix:
+            self.more = True
             return 0, ""
-        if data and not self.read_only:
+        if not self.read_only:
             try:
                 self.client.input(data)
             except PeerExited:
@@ -378,10 +245,8 @@ class Joined:
         elif isinstance(message, wire.Leader):
             self.leads = bool(message.leads)
         elif isinstance(message, wire.StateFrame):
-            state = message.body
-            self.answered = self.until_answered and not state.get("waiting_for") and not state.get("settling")
             if self.bar:
-                self.bar.state(state)
+                self.bar.state(message.body)
 
     def _filtered(self, data: bytes) -> bytes:
         """The output without queries that our terminal must not answer: old ones, the leader's, the supervisor's."""
@@ -403,12 +268,10 @@ class Joined:
             view = view[os.write(1, view) :]
 
     def restore(self) -> None:
-        """Reset every mode that the program has set, and put the cursor at the beginning of a line, unless the person
-        comes back here."""
+        """Reset every mode that the program has set, and put the cursor at the beginning of a line."""
         try:
             bar = self.bar.end(*self._size()) if self.bar else b""
-            end = b"" if self.command else b"\r\n"
-            self.write(bar + self.modes.unset() + bar + end)  # the bar may be on both screens
+            self.write(bar + self.modes.unset() + bar + b"\r\n")  # the bar may be on both screens
             time.sleep(0)  # let the output go out before the modes change
         except OSError:
             pass

@@ -1,4 +1,4 @@
-"""What a person would see: a session's output run through an emulator in the process that asks; and as a picture."""
+"""What a person would see: a session's output run through an emulator in the process that asks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 from treadle.errors import MissingExtra, NotFound, PeerStalled, TimedOut
-from treadle.io.files import opened, write_atomic
+from treadle.io.files import opened
 from treadle.light import Any
 from treadle.terminal.client import Client
 from treadle.terminal.history import exit_record
@@ -28,24 +28,11 @@ REPLAYED = 0.3
 """A replay without a marked end counts as over after this many seconds of silence."""
 SCROLLBACK = 20_000
 """How many lines that have scrolled away can be looked at."""
+SCROLLBACK_BYTES = 256 * 1024 * 1024
+"""The most memory that these may take: 8 bytes for each cell, and a line has as many cells as the screen is wide."""
 CELLS_MAX = 1 << 24
 """The most cells that are emulated. The wire allows 65535 x 65535, which would take for ever: the lower rows of such
 a screen are left out."""
-
-
-class Cell:
-    """One character as it is displayed."""
-
-    __slots__ = ("background", "bold", "colour", "faint", "inverse", "text", "underline")
-
-    def __init__(self, text: str, style: dict[str, Any]) -> None:
-        self.text = text
-        self.colour: tuple[int, int, int] | None = colour(style["fg"])
-        self.background: tuple[int, int, int] | None = colour(style["bg"])
-        self.bold: bool = style["bold"]
-        self.faint: bool = style["faint"]
-        self.inverse: bool = style["inverse"]
-        self.underline = bool(style["underline"])
 
 
 class Screen:
@@ -53,10 +40,13 @@ class Screen:
 
     def __init__(self, cols: int, rows: int, scrollback: int = 0) -> None:
         try:
-            from pyghostty import Terminal
+            from pyghostty import Terminal, ffi, lib
         except ImportError:
             raise MissingExtra("a view of the screen", "screen") from None
         self._terminal = Terminal(*_bounded(cols, rows), scrollback=scrollback)
+        if scrollback:  # else a limit in bytes, which the library has no method for, leaves a few hundred lines
+            most = ffi.new("size_t *", SCROLLBACK_BYTES)
+            lib.ghostty_terminal_set(self._terminal._t[0], lib.GHOSTTY_TERMINAL_OPT_SCROLLBACK_MAX_BYTES, most)
 
     def __enter__(self) -> Screen:
         return self
@@ -104,28 +94,30 @@ class Screen:
         """All lines, including those that have scrolled away; wrapped lines are joined."""
         return [line.rstrip() for line in str(self._terminal.contents()).split("\n")]
 
-    def cells(self, row: int) -> list[Cell]:
-        """The characters of a row; the second half of a wide character is empty."""
+    def rows_of_lines(self) -> list[list[int]]:
+        """For each line of `everything`, the numbers of its rows, counted from the first that has scrolled away."""
         from pyghostty import ffi, lib
 
-        found = []
-        count = ffi.new("size_t *")
-        points = ffi.new("uint32_t[32]")
-        for col in range(self.size[0]):
-            ref = self._terminal.ref(col, row)
-            ok = lib.ghostty_grid_ref_graphemes(ref, points, 32, count) == lib.GHOSTTY_SUCCESS
-            text = "".join(map(chr, points[0 : count[0]])) if ok else ""
-            found.append(Cell(text, self._terminal.style(col, row)))
+        row, continues = ffi.new("GhosttyRow *"), ffi.new("bool *")
+        found: list[list[int]] = []
+        for number in range(self._terminal.get("total_rows", "size_t")):
+            lib.ghostty_grid_ref_row(self._terminal.ref(0, number, "screen"), row)
+            lib.ghostty_row_get(row[0], lib.GHOSTTY_ROW_DATA_WRAP_CONTINUATION, continues)
+            if found and continues[0]:
+                found[-1].append(number)
+            elif found or self.runs(number, "screen"):  # empty lines at the beginning are not in `everything`
+                found.append([number])
         return found
 
-    def runs(self, row: int) -> list[tuple[str, str, str, int]]:
+    def runs(self, row: int, of: str = "active") -> list[tuple[str, str, str, int]]:
         """The row in pieces of one style each: text, colour, background (`#rrggbb`, or empty), and text attributes.
+        `of` is `active` for what is shown, `screen` for all, with what has scrolled away.
 
-        Much faster than `cells`, because it looks up the row once, and a style only where it changes.
+        The row is looked up once, and a style only where it changes: a lookup is much of the cost.
         """
         from pyghostty import ffi, lib
 
-        ref, style = self._terminal.ref(0, row), ffi.new("GhosttyStyle *")
+        ref, style = self._terminal.ref(0, row, of), ffi.new("GhosttyStyle *")
         style.size = ffi.sizeof("GhosttyStyle")
         count, points = ffi.new("size_t *"), ffi.new("uint32_t[32]")
         raw = ffi.buffer(style)
@@ -171,16 +163,6 @@ def _follows_wide(text: str) -> bool:
 def _bounded(cols: int, rows: int) -> tuple[int, int]:
     cols = max(1, cols)
     return cols, max(1, min(rows, CELLS_MAX // cols))
-
-
-def colour(value: tuple[str, Any] | None) -> tuple[int, int, int] | None:
-    if value is None:
-        return None
-    kind, content = value
-    if kind == "rgb":
-        red, green, blue = content
-        return red, green, blue
-    return palette(content)
 
 
 BASIC = ("000000", "cd3131", "0dbc79", "e5e510", "2472c8", "bc3fbc", "11a8cd", "e5e5e5")
@@ -319,119 +301,3 @@ def snapshot(place: Place) -> dict[str, Any]:
             "title": screen.title or None,
             "lines": screen.lines(),
         }
-
-
-# A screen as a picture.
-
-SIZE = 16
-PAPER, INK = (18, 18, 18), (229, 229, 229)
-FONTS = (
-    "DejaVuSansMono.ttf",
-    "/usr/share/fonts/truetype/dejavu/DejaVuSansMono.ttf",
-    "LiberationMono-Regular.ttf",
-    "NotoSansMono-Regular.ttf",
-    "Menlo.ttc",
-)
-OTHERS = (
-    "DejaVuSans.ttf",
-    "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
-    "NotoSansSymbols2-Regular.ttf",
-    "Symbola.ttf",
-)
-"""Fallbacks for glyphs that the first font lacks: agents draw moons, spinners and marks."""
-ALIKE = {"⎿": "└", "⏸": "‖", "⏵": "▶", "⬝": "▪", "✋": "☛", "⏳": "◷", "✨": "✦", "ℹ": "i"}
-"""Similar characters for those that hardly any font has."""
-BRAILLE = range(0x2800, 0x2900)
-DOTS = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3))
-"""Column and row of each bit of a braille pattern."""
-
-
-def save(screen: Screen, path: str) -> None:
-    """Write the screen to `path` as PNG."""
-    try:
-        from PIL import Image, ImageDraw
-    except ImportError:
-        raise MissingExtra("a picture of the screen", "screen") from None
-    from io import BytesIO
-
-    fonts = Fonts()
-    width, height = round(fonts.first.getlength("M")), SIZE + 4
-    cols, rows = screen.size
-    image = Image.new("RGB", (cols * width, rows * height), PAPER)
-    draw = ImageDraw.Draw(image)
-    for row in range(rows):
-        for col, cell in enumerate(screen.cells(row)):
-            _draw(draw, fonts, cell, col * width, row * height, width, height)
-    x, y = screen.cursor
-    if screen.cursor_visible:
-        box = (x * width, y * height, (x + 1) * width - 1, (y + 1) * height - 1)
-        draw.rectangle(box, outline=INK)
-    data = BytesIO()
-    image.save(data, "PNG")
-    write_atomic(os.path.abspath(path), data.getvalue())
-
-
-class Fonts:
-    """The available fonts, and which of them has a glyph."""
-
-    def __init__(self) -> None:
-        from PIL import ImageFont
-
-        found = [font for name in (*FONTS, *OTHERS) if (font := _load(name))]
-        self.every: list[Any] = found or [ImageFont.load_default(SIZE)]
-        self.first = self.every[0]
-        self._known: dict[str, tuple[str, Any] | None] = {}
-
-    def glyph(self, text: str) -> tuple[str, Any] | None:
-        """The text, or a similar one, and a font that can draw it; None when no font can."""
-        if text not in self._known:
-            tries = [(each, font) for each in (text, ALIKE.get(text, text)) for font in self.every]
-            self._known[text] = next(((each, font) for each, font in tries if _has(font, each)), None)
-        return self._known[text]
-
-
-def _load(name: str) -> Any:
-    from PIL import ImageFont
-
-    try:
-        return ImageFont.truetype(name, SIZE)
-    except OSError:
-        return None
-
-
-def _has(font: Any, text: str) -> bool:
-    """Whether the font has a glyph for the first character; if not, it draws its glyph for missing characters."""
-    return bytes(font.getmask(text[0])) != bytes(font.getmask("\U0010ffff"))
-
-
-def _draw(draw: Any, fonts: Fonts, cell: Cell, x: int, y: int, width: int, height: int) -> None:
-    ink, paper = colours(cell)
-    if paper != PAPER:
-        draw.rectangle((x, y, x + width - 1, y + height - 1), fill=paper)
-    if cell.text.strip():
-        _write(draw, fonts, cell.text, x, y, width, height, ink)
-        if cell.bold:
-            _write(draw, fonts, cell.text, x + 1, y, width, height, ink)
-    if cell.underline:
-        draw.line((x, y + height - 2, x + width - 1, y + height - 2), fill=ink)
-
-
-def colours(cell: Cell) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """The visible foreground and background colours."""
-    ink, paper = cell.colour or INK, cell.background or PAPER
-    if cell.inverse:
-        ink, paper = paper, ink
-    if cell.faint:
-        ink = ((ink[0] + paper[0]) // 2, (ink[1] + paper[1]) // 2, (ink[2] + paper[2]) // 2)
-    return ink, paper
-
-
-def _write(draw: Any, fonts: Fonts, text: str, x: int, y: int, width: int, height: int, ink: tuple[int, ...]) -> None:
-    if ord(text[0]) in BRAILLE:
-        for bit, (column, row) in enumerate(DOTS):
-            if ord(text[0]) - BRAILLE.start & 1 << bit:
-                left, top = x + width * (1 + 2 * column) // 4 - 1, y + height * (1 + 2 * row) // 8 - 1
-                draw.rectangle((left, top, left + 1, top + 1), fill=ink)
-        return
-    known, font = fonts.glyph(text) or (text, fonts.first)
-    draw.text((x, y + 1), known, font=font, fill=ink)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import time
+from binascii import b2a_base64
 from collections.abc import Sequence
 
 from treadle.errors import TreadleError
@@ -16,8 +17,35 @@ from treadle.terminal.listing import in_line, rows
 from treadle.terminal.places import Place, find
 from treadle.terminal.states import AT_WORK, WAITING
 from treadle.terminal.viewers.live import LiveScreen, Screens
-from treadle.terminal.viewers.panel import Panel, fitted, harmless, key_forms, keys_in, span, width
-from treadle.terminal.viewers.screen import BOLD, FAINT, INVERSE, ITALIC, STRUCK, UNDERLINED
+from treadle.terminal.viewers.panel import (
+    DRAGGED,
+    GONE,
+    MOUSE,
+    PRESSED,
+    RELEASED,
+    RESIZED,
+    WHEEL_DOWN,
+    WHEEL_UP,
+    Panel,
+    fitted,
+    harmless,
+    key_forms,
+    keys_in,
+    mouse_at,
+    span,
+    width,
+)
+from treadle.terminal.viewers.screen import (
+    BOLD,
+    FAINT,
+    INVERSE,
+    ITALIC,
+    SCROLLBACK,
+    STRUCK,
+    UNDERLINED,
+    Screen,
+    story,
+)
 from treadle.wire.terminal.frames import ANSWERS
 
 LIST_EVERY = 1.0
@@ -28,7 +56,10 @@ LEAST_ROWS = 4
 """A terminal beside the one in front gets at least so many rows, with its title."""
 WIDE = 100
 """Minimum width, in columns, for the side-by-side layout; below it, the others stand under the one in front."""
-KEYS = "arrows: choose   n: next that asks   a: answer it   i: type into it   Enter: join it   Esc: who asks   q: leave"
+KEYS = "arrows: choose  n: next that asks  a: answer it  i: type  Enter: join it  [: scroll  c: new  2: two  q: leave"
+SHORT = "n: next that asks  a: answer  i: type  Enter: join it  [: scroll  c: new  q: leave"
+JOIN, NEW = "join", "new"
+"""Why the wall is left, if not for good: to join a terminal, or to start one."""
 NOT_TYPED = {
     "changed": "it asks something else now",
     "answered": "another answer was typed already",
@@ -41,14 +72,14 @@ Area = tuple[int, int, int, int]
 """Column, row, width and height, the title's row included."""
 
 
-def layout(count: int, cols: int, lines: int) -> list[Area]:
-    """The place of each terminal that fits; the first is the one in front."""
+def layout(count: int, cols: int, lines: int, alike: bool = False) -> list[Area]:
+    """The place of each terminal that fits; the first is the one in front, and larger unless they are `alike`."""
     if count < 1 or cols < 4 or lines < 2:
         return []
     if count == 1:
         return [(0, 0, cols, lines)]
     if cols >= WIDE:
-        wide = cols * 3 // 5
+        wide = cols // 2 if alike else cols * 3 // 5
         fits = max(1, min(count - 1, lines // LEAST_ROWS))
         return [(0, 0, wide, lines), *_split(wide + 1, 0, cols - wide - 1, lines, fits)]
     high = max(2, lines // 2)
@@ -87,6 +118,193 @@ def _colour(kind: int, value: str, true_colour: bool) -> str:
     if true_colour:
         return f"{kind};2;{red};{green};{blue}"
     return f"{kind};5;{16 + 36 * (red * 5 // 255) + 6 * (green * 5 // 255) + blue * 5 // 255}"
+
+
+# What has scrolled away: looked through page by page, searched, and copied.
+
+PAGER_KEYS = "arrows, PgUp PgDn, g G: move   /: search   n N: further up, down   v: select   q: back"
+SELECTING = "arrows: select more lines   y: copy them   Esc: none"
+WHEEL = 3
+"""How many rows one step of the wheel moves."""
+
+
+class Pager:
+    """The lines of a screen, wrapped to a size, and which part of them is shown; at first the end."""
+
+    def __init__(self, screen: Screen, cols: int, rows: int) -> None:
+        self.lines = screen.everything()
+        while self.lines and not self.lines[-1].strip():
+            self.lines.pop()
+        self.sought = ""
+        self.top = 0
+        self.ends: tuple[int, int] | None = None
+        """The rows where the selection begins, and where it is moved."""
+        self._screen, self._rows_of = screen, screen.rows_of_lines()
+        self._found = -1
+        self.rows: list[tuple[int, int, str]] = []
+        """Each row on the screen: the number of its line, where in it the row begins, and the text."""
+        self.wrap(cols, rows)
+        self.move(len(self.rows))
+
+    def wrap(self, cols: int, rows: int) -> None:
+        """For a window of this size. What was at the top stays there."""
+        line = self.rows[self.top][0] if self.top and self.top < len(self.rows) else 0
+        self.cols, self.height, self.ends = cols, rows, None
+        self.rows = [(number, *part) for number, text in enumerate(self.lines) for part in _parts(text, cols)]
+        self.top = next((at for at, row in enumerate(self.rows) if row[0] >= line), 0)
+        self.move(0)
+
+    def move(self, by: int) -> None:
+        if self.ends:
+            begin, at = self.ends
+            at = max(0, min(at + by, len(self.rows) - 1))
+            self.ends = begin, at
+            self.top = min(max(self.top, at - self.height + 1), at)
+        else:
+            self.top = max(0, min(self.top + by, len(self.rows) - self.height))
+
+    def search(self, text: str) -> bool:
+        """Go to the last place before the end of this page that has the text."""
+        self.sought = text
+        return self._seek(range(min(self.top + self.height, len(self.rows)) - 1, -1, -1))
+
+    def next(self, step: int) -> bool:
+        """Go on searching: downwards (1) or upwards (-1)."""
+        end = len(self.rows) if step > 0 else -1
+        return self._seek(range(self._found + step if self._found >= 0 else self.top, end, step))
+
+    def _seek(self, among: range) -> bool:
+        for at in among if self.sought else ():
+            number, begin, _ = self.rows[at]
+            if not begin and self._places(self.lines[number]):  # a line is looked at as a whole, from its first row
+                self._found = self.top = at
+                self.ends = None
+                self.move(-(self.height // 2))
+                return True
+        return False
+
+    def _places(self, text: str) -> list[int]:
+        """Where the text sought occurs. Capital letters only count if it has some."""
+        sought = self.sought
+        if sought == sought.lower():
+            text = "".join(letter.lower() if len(letter.lower()) == 1 else letter for letter in text)
+        found, at = [], text.find(sought) if sought else -1
+        while at >= 0:
+            found.append(at)
+            at = text.find(sought, at + len(sought))
+        return found
+
+    def select(self, row: int, begin: bool) -> None:
+        """Begin a selection at this row of the page, or move its end there."""
+        at = max(0, min(self.top + row, len(self.rows) - 1))
+        self.ends = (at if begin or not self.ends else self.ends[0], at)
+
+    def selected(self) -> str:
+        """What is selected; a line in several rows is one line."""
+        first, last = sorted(self.ends or (0, -1))
+        rows = self.rows[first : last + 1]
+        return "".join(f"\n{part}" if at and not begin else part for at, (_, begin, part) in enumerate(rows))
+
+    def page(self, true_colour: bool = True) -> list[str]:
+        """The rows to show, in their colours, with what was sought or is selected marked."""
+        first, last = sorted(self.ends or (-1, -1))
+        shown = []
+        for at, (number, begin, part) in enumerate(self.rows[self.top : self.top + self.height], self.top):
+            if first <= at <= last:
+                shown.append(f"\x1b[7m{fitted(part, self.cols)}\x1b[0m")
+            elif self._places(part):
+                shown.append(self._marked(part))
+            else:
+                shown.append(painted(_cut(self._styled(number), begin, len(part)), self.cols, true_colour))
+        return shown + [" " * self.cols] * (self.height - len(shown))
+
+    def _marked(self, part: str) -> str:
+        shown, end, pieces = fitted(part, self.cols), 0, []
+        for at in self._places(shown):
+            after = at + len(self.sought)
+            pieces += [shown[end:at], "\x1b[7m", shown[at:after], "\x1b[0m"]
+            end = after
+        return "".join([*pieces, shown[end:]])
+
+    def _styled(self, line: int) -> list[Run]:
+        rows = self._rows_of[line] if line < len(self._rows_of) else []
+        runs = [run for row in rows for run in self._screen.runs(row, "screen")]
+        same = "".join(run[0] for run in runs).rstrip() == self.lines[line]
+        return runs if same else [(self.lines[line], "", "", 0)]
+
+
+def _cut(runs: Sequence[Run], begin: int, size: int) -> list[Run]:
+    """The part of a styled line that one row shows."""
+    found: list[Run] = []
+    for text, ink, paper, flags in runs:
+        if part := text[max(0, begin) : max(0, begin + size)]:
+            found.append((part, ink, paper, flags))
+        begin -= len(text)
+    return found
+
+
+def _parts(text: str, cols: int) -> list[tuple[int, str]]:
+    """A line in pieces that each fit, and where each begins."""
+    found, begin, used = [], 0, 0
+    for at, letter in enumerate(text):
+        wide = width(letter)
+        if used + wide > cols and at > begin:
+            found.append((begin, text[begin:at]))
+            begin, used = at, 0
+        used += wide
+    return [*found, (begin, text[begin:])]
+
+
+MOVES = {"up": -1, "k": -1, "down": 1, "j": 1, "enter": 1, "home": -(1 << 40), "g": -(1 << 40)}
+MOVES |= {"end": 1 << 40, "G": 1 << 40, WHEEL_UP: -WHEEL, WHEEL_DOWN: WHEEL}
+PAGES = {"page up": -1, "b": -1, "page down": 1, " ": 1}
+
+
+def look_through(panel: Panel, title: str, screen: Screen, *, searching: bool = False) -> None:
+    """Show the lines of a screen until the person leaves them."""
+    cols, rows = panel.size
+    pager = Pager(screen, cols, rows - 1)
+    words = "search: what?" if searching else ""
+    while True:
+        key = "/" if searching else ""
+        if not key:
+            place = f"{title}  {min(len(pager.rows), pager.top + pager.height)} of {len(pager.rows)}"
+            panel.show(pager.page(), f" {place}   {words or (SELECTING if pager.ends else PAGER_KEYS)}")
+            key, words = panel.key(), ""
+        what, _, row = mouse_at(key)
+        key = what or key
+        if key in ("q", "\x03", GONE) or key == "escape" and not pager.ends:
+            return
+        if key == "escape":
+            pager.ends = None
+        elif key in MOVES or key in PAGES:
+            pager.move(MOVES.get(key) or PAGES[key] * pager.height)
+        elif key in ("v", PRESSED, DRAGGED):
+            pager.select(pager.height - 1 if key == "v" else row, begin=key != DRAGGED)
+        elif key in ("y", RELEASED) and pager.ends:
+            words = _copied(panel, pager)
+        elif key == "/":
+            searching = False
+            panel.show(pager.page(), "")
+            text = panel.ask("search:", pager.sought)
+            words = "" if not text or pager.search(text) else f"{text!r} is not in it"
+        elif key in ("n", "N") and not pager.next(-1 if key == "n" else 1):
+            words = f"{pager.sought!r} is not further {'up' if key == 'n' else 'down'}" if pager.sought else PAGER_KEYS
+        elif key == RESIZED:
+            cols, rows = panel.size
+            pager.wrap(cols, rows - 1)
+
+
+def _copied(panel: Panel, pager: Pager) -> str:
+    """Put what is selected into the clipboard of the person's terminal (OSC 52). A mere click copies nothing."""
+    text = pager.selected()
+    if pager.ends and pager.ends[0] == pager.ends[1] and not text.strip():
+        pager.ends = None
+        return ""
+    panel.write(f"\x1b]52;c;{b2a_base64(text.encode(), newline=False).decode()}\x07")
+    pager.ends = None
+    count = text.count("\n") + 1
+    return f"{count} line{'s were' if count > 1 else ' was'} given to your terminal's clipboard"
 
 
 class Tile:
@@ -132,7 +350,7 @@ class Tile:
 class Wall:
     """Follows the terminals of a directory, draws them, and passes on what is typed."""
 
-    def __init__(self, directory: str, panel: Panel, detach_key: int, chosen: str = "") -> None:
+    def __init__(self, directory: str, panel: Panel, detach_key: int, chosen: str = "", words: str = "") -> None:
         self.directory = directory
         self.panel = panel
         self.chosen = chosen
@@ -142,20 +360,23 @@ class Wall:
         """The terminal and the dialog that the next key answers: that one and no other."""
         self.found: list[dict[str, Any]] = []
         self.tiles: dict[str, Tile] = {}
-        self.words = ""
+        self.words = words
+        self.beside = ""
+        """The terminal that shares the view with the one in front, when only two are shown."""
         self._drawn: list[str] = []
         self._leave = key_forms(detach_key)
         self._screens = Screens(self._find)
         self._dirty = asyncio.Event()
         self._over = asyncio.Event()
-        self._join = ""
+        self._left_for = ("", "")
         self._true_colour = os.environ.get("COLORTERM", "") in ("truecolor", "24bit")
 
     async def _find(self, name: str) -> Place:
         return find(self.directory, name)
 
-    async def run(self) -> str:
-        """Show it until the person leaves. Returns the terminal that they want to join, or nothing."""
+    async def run(self) -> tuple[str, str]:
+        """Show it until the person leaves. Returns why: to join a terminal, with its id; to start one, with the command
+        line; or nothing."""
         loop = asyncio.get_running_loop()
         for fd, act in ((0, self._typed), (self.panel.signals, self._signalled)):
             loop.add_reader(fd, act)
@@ -170,7 +391,7 @@ class Wall:
             for fd in (0, self.panel.signals):
                 loop.remove_reader(fd)
             self._screens.close()
-        return self._join
+        return self._left_for
 
     async def _list(self) -> None:
         while True:
@@ -203,23 +424,35 @@ class Wall:
 
     # Drawing...
 
+    def front(self) -> str:
+        """The id of the one in front."""
+        return str(order(self.found, self.typing or self.chosen)[0]["id"]) if self.found else ""
+
     def shown(self) -> list[dict[str, Any]]:
+        """In the order of their places: the one in front first; two that share the view stay where they are."""
+        if self.beside and (pair := {self.beside, self.front()}) <= {row["id"] for row in self.found}:
+            return sorted((row for row in self.found if row["id"] in pair), key=lambda row: str(row["id"]))
         return order(self.found, self.typing or self.chosen)
+
+    def areas(self) -> list[Area]:
+        cols, lines = self.panel.size
+        return layout(len(self.shown()), cols, lines - 1, bool(self.beside))
 
     def picture(self) -> list[str]:
         """The pieces of the picture, each with its place: only those that changed have to be written."""
         cols, lines = self.panel.size
-        shown = self.shown()
-        areas = layout(len(shown), cols, lines - 1)
+        shown, areas, front = self.shown(), self.areas(), self.front()
         parts = []
         if not shown:
-            parts.append("\x1b[2J\x1b[2;3HNo terminal runs here. `treadle run -- COMMAND` starts one.")
-        for number, (row, area) in enumerate(zip(shown, areas, strict=False)):
-            parts += self._tile(row, area, number == 0)
+            parts.append("\x1b[2J\x1b[2;3HNo terminal runs here. The key c starts one, and so does `treadle run`.")
+        for row, area in zip(shown, areas, strict=False):
+            parts += self._tile(row, area, row["id"] == front)
         if len(areas) > 1 and cols >= WIDE:
             parts += [f"\x1b[{line};{areas[0][2] + 1}H\x1b[2m│\x1b[0m" for line in range(1, lines)]
         more = f"{len(shown) - len(areas)} more   " if len(shown) > len(areas) else ""
-        help_ = f"you type into {self.typing}; Ctrl-\\ ends that" if self.typing else KEYS
+        help_ = KEYS if cols > len(KEYS) else SHORT
+        if self.typing:
+            help_ = f"you type into {self.typing}; Ctrl-\\ ends that"
         if self.answering:
             help_ = "the next key answers {} [{}]; Ctrl-\\ answers nothing".format(*self.answering)
         parts.append(f"\x1b[{lines};1H\x1b[7m{fitted(f' {self.words or more + help_}', cols)}\x1b[0m")
@@ -241,11 +474,11 @@ class Wall:
 
     def cursor(self) -> str:
         """Puts the cursor where the program that is typed into has it."""
-        cols, lines = self.panel.size
-        tile, areas = self.tiles.get(self.typing), layout(len(self.found), cols, lines - 1)
-        if tile is None or tile.cursor is None or not areas:
+        tile = self.tiles.get(self.typing)
+        found = [area for row, area in zip(self.shown(), self.areas(), strict=False) if row["id"] == self.typing]
+        if tile is None or tile.cursor is None or not found:
             return ""
-        x, y, cols, lines = areas[0]
+        x, y, cols, lines = found[0]
         first, _ = tile.part(lines - 1)
         column, line = tile.cursor
         inside = column < cols and 0 <= line - first < lines - 1
@@ -257,8 +490,7 @@ class Wall:
         numbers = set(os.read(self.panel.signals, 64))
         if {signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT} & numbers:
             self._over.set()
-        self.panel.write("\x1b[2J")
-        self._drawn = []
+        self._redraw()
         self._dirty.set()
 
     def _typed(self) -> None:
@@ -268,13 +500,18 @@ class Wall:
             data = b""
         if not data:
             self._over.set()
-        elif self.answering:
+        # What the mouse does is meant for the wall, also while keys go to a program.
+        text = data.decode(errors="surrogateescape")
+        self.panel.keys += keys_in("".join(found[0] for found in MOUSE.finditer(text)).encode())
+        data = MOUSE.sub("", text).encode(errors="surrogateescape")
+        if data and self.answering:
             self._answer(data, *self.answering)
-        elif self.typing:
+        elif data and self.typing:
             self._pass_on(data)
         else:
-            for key in keys_in(data):
-                self._command(key)
+            self.panel.keys += keys_in(data)
+        while self.panel.keys:
+            self._command(self.panel.keys.pop(0))
         self._dirty.set()
 
     def _pass_on(self, data: bytes) -> None:
@@ -302,26 +539,76 @@ class Wall:
 
     def _command(self, key: str) -> None:
         self.words = ""
-        names = sorted(row["id"] for row in self.found)
-        front = shown[0]["id"] if (shown := self.shown()) else ""
-        if key in ("q", "\x03", "\x1c"):
+        front = self.front()
+        what, column, line = mouse_at(key)
+        if what:
+            self._pointed(what, column, line)
+        elif key in ("q", "d", "\x03", "\x1c"):
             self._over.set()
         elif key == "escape":
-            self.chosen = ""
+            self.chosen = self.beside = ""
         elif front and key in ("down", "right", "tab", "j", "up", "left", "back tab", "k"):
-            step = 1 if key in ("down", "right", "tab", "j") else -1
-            self.chosen = names[(names.index(front) + step) % len(names)]
+            self._step(front, 1 if key in ("down", "right", "tab", "j") else -1)
         elif key == "n":
             asking = [row["id"] for row in order(self.found) if row["state"] in WAITING]
             after = asking[(asking.index(front) + 1) % len(asking)] if front in asking else (asking or [""])[0]
             self.chosen, self.words = after or self.chosen, "" if after else "no terminal waits for a person"
         elif front and key == "a":
-            dialog = shown[0].get("dialog") if shown[0]["state"] in WAITING else None
+            row = next(row for row in self.found if row["id"] == front)
+            dialog = row.get("dialog") if row["state"] in WAITING else None
             self.answering = (front, dialog) if dialog else None
             self.words = "" if dialog else f"{front} asks nothing that one key answers"
             self.chosen = front
         elif front and key == "i":
             self.typing = self.chosen = front
+        elif front and key in ("[", "/"):
+            self._look_back(front, key == "/")
+        elif front and key == "2":
+            others = [row["id"] for row in order(self.found) if row["id"] != front]
+            self.chosen, self.beside = front, "" if self.beside or not others else others[0]
+            self._redraw()
+        elif key == "c":
+            if command := self.panel.ask("run which command?", os.environ.get("SHELL", "sh")):
+                self._leave_for(NEW, command)
+            self._redraw()
         elif front and key == "enter":
-            self._join = self.chosen = front
+            self._leave_for(JOIN, front)
+
+    def _leave_for(self, what: str, name: str) -> None:
+        self._left_for = what, name
+        self._over.set()
+
+    def _step(self, front: str, by: int) -> None:
+        """Put another one in front; of two that share the view, the other."""
+        names = sorted(row["id"] for row in self.found)
+        if self.beside in names:
+            self.chosen, self.beside = self.beside, front
+        else:
+            self.chosen = names[(names.index(front) + by) % len(names)]
+
+    def _pointed(self, what: str, column: int, line: int) -> None:
+        """A click puts the terminal there in front, the wheel looks at what has scrolled away in it."""
+        for row, (x, y, cols, lines) in zip(self.shown(), self.areas(), strict=False):
+            if x <= column < x + cols and y <= line < y + lines and what in (PRESSED, WHEEL_UP):
+                before = self.front()
+                if self.beside and row["id"] != before:
+                    self.beside = before
+                self.typing, self.chosen = row["id"] if self.typing else "", row["id"]
+                self.answering = None
+                if what == WHEEL_UP:
+                    self._look_back(row["id"], False)
+                return
+
+    def _look_back(self, name: str, searching: bool) -> None:
+        try:
+            with story(Place(self.directory, name)).screen(SCROLLBACK) as screen:
+                look_through(self.panel, name, screen, searching=searching)
+        except TreadleError as error:
+            self.words = f"{name}: {error.message}"
+        if self.panel.gone:
             self._over.set()
+        self._redraw()
+
+    def _redraw(self) -> None:
+        self.panel.write("\x1b[2J")
+        self._drawn = []
