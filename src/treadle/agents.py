@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from treadle.errors import ConfigError, TreadleError
+from treadle.errors import ConfigError, NotFound, TreadleError, Unsupported
 from treadle.io.paths import here
 from treadle.session import (
     Access,
@@ -27,8 +27,10 @@ from treadle.session import (
     Guards,
     Keeping,
     RelayGrant,
+    Remembering,
     Session,
     SessionSpec,
+    Start,
     StoredSession,
 )
 from treadle.sessions import abilities
@@ -37,6 +39,7 @@ from treadle.settings.config import AgentSettings
 if TYPE_CHECKING:
     from treadle.coordination.planning import Planning
     from treadle.drivers.card import Card, Launch
+    from treadle.events import Event
 
 AGENTS = {"native": "treadle.agent.native:NativeAgent"}
 """Our own agents, by name."""
@@ -72,6 +75,17 @@ class AgentWrapper:
         spec = msgspec.structs.replace(
             spec, cwd=os.path.abspath(spec.cwd), confinement=self._confined(spec.confinement)
         )
+        if spec.start.resume:
+            spec = await taking_over(spec, self.name, prefix=self._card is not None and self._card.prefix)
+        session = await self._opened(spec)
+        if spec.start.handover:
+            from treadle.sessions.session import BaseSession
+
+            assert isinstance(session, BaseSession)
+            session.handover = spec.start.handover
+        return session
+
+    async def _opened(self, spec: SessionSpec) -> Session:
         if self._card is None or self._launch is None:
             return await self.agent.open(self._bound(spec))
         from treadle.drivers.agent import prepared, unheeded
@@ -145,6 +159,71 @@ def _driver(name: str, settings: Mapping[str, AgentSettings] | None) -> tuple[Ag
     made = _load(card.driver)(card, launch)
     assert isinstance(made, Agent)
     return made, card, launch
+
+
+async def taking_over(spec: SessionSpec, agent: str, *, prefix: bool = False) -> SessionSpec:
+    """The same for an agent that is to go on with another's session, `AGENT:ID` or one of ours: it gets what is known
+    of that as a handover. The session must have ended, unless a copy of it is wanted."""
+    owner, wanted = _owner(spec.start.resume or "", agent, prefix=prefix)
+    if owner in ("", agent):
+        return spec if owner == "" else _starting(spec, resume=wanted)
+    from treadle.redact import Redactor
+    from treadle.sessions.handover import gathered
+
+    if owner == "native":
+        past, denied = _own_past(wanted, fork=spec.start.fork)
+        spec = msgspec.structs.replace(
+            spec, rules=msgspec.structs.replace(spec.rules, deny=(*spec.rules.deny, *denied))
+        )
+    else:
+        past = await _past(owner, wanted, spec)
+    told = gathered(past, owner, Redactor.of_environment(os.environ)).prompt()
+    return _starting(spec, resume=None, fork=False, at="", handover=told)
+
+
+def _starting(spec: SessionSpec, **how: Any) -> SessionSpec:
+    return msgspec.structs.replace(spec, start=msgspec.structs.replace(spec.start, **how))
+
+
+def _owner(wanted: str, agent: str, *, prefix: bool) -> tuple[str, str]:
+    """Whose session this is, and its id there; no one's when it is left to the agent to find it."""
+    owner, colon, rest = wanted.rpartition(":")
+    if colon and rest and (owner == agent or declared(owner) is not None):
+        return owner, rest
+    if agent == "native" or prefix or not wanted:  # a program behind a prefix may be ours, and have the session itself
+        return "", wanted
+    from treadle.agent.stored_sessions import find_session
+
+    try:
+        return "native", find_session(wanted)
+    except NotFound:
+        return "", wanted
+
+
+def _own_past(wanted: str, *, fork: bool) -> tuple[list[Event], tuple[str, ...]]:
+    from treadle.agent.session import replay
+    from treadle.agent.stored_sessions import find_session
+    from treadle.agent.transcript import Transcript
+
+    found = (Transcript.read if fork else Transcript.open)(find_session(wanted))
+    try:
+        return replay(found.records, found.image_file, steered=True), found.header.denied
+    finally:
+        found.close()
+
+
+async def _past(owner: str, wanted: str, spec: SessionSpec) -> list[Event]:
+    """What an outside agent has stored of one of its sessions. It is started for it, and asks no model."""
+    start = Start(resume=f"{owner}:{wanted}")
+    asked = SessionSpec(cwd=spec.cwd, start=start, env=spec.env, inherit_env=spec.inherit_env, mode="suggest")
+    session = await find_agent(owner).open(asked)
+    try:
+        past = session.history() if isinstance(session, Remembering) else []
+    finally:
+        await session.close()
+    if not past:
+        raise Unsupported(f"{owner} does not show what was said in its session {wanted}", hint="begin a new session")
+    return past
 
 
 def takes_programs(name: str, settings: Mapping[str, AgentSettings] | None = None) -> bool:

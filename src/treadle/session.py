@@ -157,6 +157,8 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     id: str | None = None
     name: str | None = None
     persist: bool = True
+    handover: str = ""
+    """What the agent is told before its first prompt: what another one has left (`sessions/handover.py`)."""
 
 
 class Guards(msgspec.Struct, frozen=True, kw_only=True):

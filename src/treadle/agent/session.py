@@ -266,13 +266,19 @@ def _part_of_file(name: str, context: ToolContext) -> ReadArgs | None:
 # Replays a stored conversation as events, for the one who opens it again and wants to see what was said.
 
 
-def replay(records: Iterable[Record], image_file: Callable[[Image], ImageFile]) -> list[Event]:
-    """What a person saw, without what was cleared or taken back. `image_file` returns where an image is."""
+def replay(
+    records: Iterable[Record], image_file: Callable[[Image], ImageFile], *, steered: bool = False
+) -> list[Event]:
+    """What a person saw, without what was cleared or taken back. `image_file` returns where an image is. `steered`:
+    what they said during a turn is a prompt, too."""
     turns: list[tuple[str, list[Event]]] = []
     for record in records:
         match record:
             case TurnBegan():
                 turns.append((record.turn, [TurnStarted(prompt=record.prompt, turn=record.turn)]))
+            case MessageRecord(message=UserMessage(text=text)) if turns and steered:
+                if len(turns[-1][1]) > 1 and not text.startswith("["):  # such as the end of a background task
+                    turns[-1][1].append(TurnStarted(prompt=text, turn=record.turn))
             case MessageRecord() if turns:
                 turns[-1][1].extend(_events(record, image_file))
             case Cleared():

@@ -181,15 +181,24 @@ def listing_of(header: Header, records: list[Record]) -> Listing:
         if isinstance(record, Named | Switched):
             listing = listed(listing, record)
     turns = [record for record in effective(records) if isinstance(record, TurnBegan)]
-    prompt = turns[0].prompt[:LISTED] if turns else ""
+    prompt = _words(turns[0].prompt)[:LISTED] if turns else ""
     return msgspec.structs.replace(listing, turns=len(turns), prompt=prompt)
+
+
+def _words(prompt: str) -> str:
+    """What the person said in a prompt that may begin with a handover."""
+    if not prompt.startswith("<handover>"):
+        return prompt
+    from treadle.sessions.handover import ENDS
+
+    return prompt.partition(ENDS)[2].strip()
 
 
 def listed(listing: Listing, record: Record) -> Listing:
     """What the list shows after one more record."""
     match record:
         case TurnBegan(prompt=prompt):
-            first = listing.prompt if listing.turns else prompt[:LISTED]
+            first = listing.prompt if listing.turns else _words(prompt)[:LISTED]
             return msgspec.structs.replace(listing, turns=listing.turns + 1, prompt=first)
         case Named(name=name):
             return msgspec.structs.replace(listing, name=name)

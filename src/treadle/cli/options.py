@@ -234,7 +234,11 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     retries: int | None = RUN.option("Ask a failing model service again N times at most.", "N", type=click.IntRange(0))
     give_up_after: float | None = RUN.option("Ask it again for S seconds at most.  [default: 300]", "S", type=Amount())
     continue_last: bool = RUN.flag("Go on with the last session here.", names="-c --continue")
-    resume: str | None = RUN.option("Go on with a session, by id, its beginning, or name.", "ID", names="-r --resume")
+    resume: str | None = RUN.option(
+        "Go on with a session, by id, its beginning, or name; AGENT:ID is one of another agent.",
+        "ID",
+        names="-r --resume",
+    )
     fork_session: bool = RUN.flag("With -c or -r: go on in a copy.")
     resume_session_at: str | None = RUN.option("With -r: go on after this message; leave out the rest.", "UUID")
     session_id: str | None = RUN.option("The id of the new session.", "ID")

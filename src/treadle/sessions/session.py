@@ -400,6 +400,8 @@ class BaseSession(ABC):
         self._known_usd = 0.0
         self._unmetered = ""
         """What was said to be missing there."""
+        self.handover = ""
+        """Told before the first prompt, and then no more."""
 
     # Defined by each kind of session
 
@@ -460,12 +462,13 @@ class BaseSession(ABC):
         if len(self._queue) >= self._queue_limit:
             raise Busy(f"{self._queue_limit} turns are waiting already", hint="wait for one to end")
         # A prompt from a command line can hold lone surrogates, which no wire and no file could carry.
-        text = repaired(prompt.text)
+        text = repaired(f"{self.handover}\n\n{prompt.text}" if self.handover else prompt.text)
         if prompt.images:
             self._require("images")
         if prompt.documents and not self.takes_documents:
             raise Unsupported(f"{self.info.name} takes no documents", hint="save it as a file and name its path")
         turn = Turn(prompt if text == prompt.text else msgspec.structs.replace(prompt, text=text))
+        self.handover = ""
         self._queue.append(turn)
         self._wake()
         return turn.id

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.chat.terminal import ChatTerminal
+from tests.installed import TREADLE
+from tests.scripts import says
 from treadle.agent.messages import UserMessage
 from treadle.agent.transcript import MessageRecord, Transcript, TurnBegan
 from treadle.cli.chat.page import Page
@@ -227,3 +229,18 @@ async def test_sessions_of_this_directory_and_models_seen_here_are_offered(tmp_p
     (label,) = labels["Which session?"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d    1 turns  hello", label)
     await session.close()
+
+
+def test_another_agent_goes_on_with_the_conversation(chat: Chat, tmp_path: Path) -> None:
+    (tmp_path / "second.toml").write_text(says("I know of it.", when="task from native(.|\n)*still there"))
+    command = f"{TREADLE} acp --model scripted:{tmp_path / 'second.toml'}"
+    settings(f"[agents.second]\nspeaks = 'acp'\ncommand = '{command}'\n")
+    terminal = chat()
+    terminal.say("are you still there?")
+    terminal.until("Yes, I am.")
+    terminal.say("/agent second")
+    terminal.until("second goes on from here")
+    terminal.say("and you?")
+    terminal.until("I know of it.")
+    terminal.say("/agent second")
+    terminal.until("second is who you talk with")

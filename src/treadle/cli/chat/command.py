@@ -12,6 +12,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,7 +35,7 @@ from treadle.io.files import append_lines, read_lines
 from treadle.io.paths import at_home, here, private_dir, state_dir
 from treadle.io.process.loop import hold_secrets, run_async
 from treadle.redact import Redactor
-from treadle.session import Answer, Session
+from treadle.session import Answer, Remembering, Session
 
 if TYPE_CHECKING:
     from treadle.cli.chat.page import Progress
@@ -258,7 +259,7 @@ async def _chat(first: str | None, options: RunOptions, plain: bool) -> int:
             await one.session.close()
     if not opened and talking.cancelled() and not killed:
         return 0  # the person left before the agent had started
-    return _leave(talking, opened[0] if opened else None, options.agent, killed)
+    return _leave(talking, opened[0] if opened else None, killed)
 
 
 async def _converse(
@@ -273,15 +274,18 @@ async def _converse(
     from treadle.agents import find_agent
     from treadle.cli.chat.talk import Attention, Status, Talk
 
-    spec = options.spec(answers=True, default_mode="suggest", check_edits=True)
-    spec = msgspec.structs.replace(spec, answer_seconds=math.inf)  # a person is there: questions wait for them
+    spec = _person_there(options.spec(answers=True, default_mode="suggest", check_edits=True))
     settings = options.settings().chat
     session = await find_agent(options.agent).open(spec)
+    past = session.history() if spec.start.resume is not None and isinstance(session, Remembering) else []
     page = Page(_columns, colour=colourful(sys.stdout) and not view.plain, flowing=view.plain, progress=progress)
     status = Status(session, await asyncio.to_thread(_branch, spec.cwd))
     page.theme = _theme(settings.theme)
     talk = Talk(session, view, page, status, spec.cwd)
     talk.attention = Attention(() if view.plain else settings.notify)
+    for event in past:
+        talk.gathering.look(event)
+    talk.agent, talk.hand = options.agent, partial(_hand, talk, options)
     opened.append(talk)
     progress.end()
     view.print(_greeting(session, spec, page, "Ctrl-C" if view.plain else "Esc"))
@@ -300,6 +304,32 @@ async def _converse(
         talk.check.close()
         for task in beside:
             task.cancel()
+
+
+async def _hand(talk: Talk, options: RunOptions, agent: str) -> Session:
+    """End the session and open one of another agent, which is told of it. If that does not start, the first goes on."""
+    from treadle.agents import find_agent
+
+    old, other = talk.session, find_agent(agent)
+    await other.probe()
+    handover = talk.gathering.handover(talk.agent, Redactor.of_environment(os.environ)).prompt()
+    before = msgspec.structs.replace(options, agent=talk.agent, resume=old.id, continue_last=False)
+    after = msgspec.structs.replace(before, agent=agent, resume=None, fork_session=False, model=None, session_id=None)
+    await old.close()  # first: from here on it writes nothing
+    try:
+        opened = await other.open(_person_there(after.spec(answers=True, default_mode="suggest"), handover=handover))
+        talk.agent = agent
+        return opened
+    except TreadleError as error:
+        talk.view.print(talk.page.note("red", f"{agent} does not start, so {talk.agent} goes on: {error}"))
+        again = before.spec(answers=True, default_mode="suggest")
+        return await find_agent(talk.agent).open(_person_there(again))
+
+
+def _person_there(spec: SessionSpec, handover: str = "") -> SessionSpec:
+    """A person is there: questions wait for them."""
+    start = msgspec.structs.replace(spec.start, handover=handover)
+    return msgspec.structs.replace(spec, answer_seconds=math.inf, start=start)
 
 
 def _theme(wanted: str) -> str:
@@ -364,12 +394,13 @@ def _greeting(session: Session, spec: SessionSpec, page: Page, interrupts: str) 
     return "".join(parts) + "\n"
 
 
-def _leave(talking: asyncio.Task[None], talk: Talk | None, agent: str, killed: list[int]) -> int:
+def _leave(talking: asyncio.Task[None], talk: Talk | None, killed: list[int]) -> int:
     if talking.cancelled() or killed:
         return 1
     try:
         talking.result()
         assert talk is not None
+        agent = talk.agent
         talk.reporter.say("clear")
         if agent == "native" and _forgotten(talk.session.id):
             return 0

@@ -260,7 +260,7 @@ class ChatScreen:
         self.actions, self.page = talk, talk.page
         self._status = talk.status.words
         self.queued = lambda: list(talk.queued)
-        self._completer.commands = talk.session.commands
+        self._completer.commands = lambda: talk.session.commands()
 
     def pickers(self, session: Session, cwd: str) -> dict[str, Picker]:
 

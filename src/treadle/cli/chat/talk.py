@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol, TextIO, TypeVar
 from msgspec.structs import replace
 
 from treadle.agent.providers.known import window
+from treadle.agents import declared
 from treadle.cli.chat.page import Page
 from treadle.cli.chat.question import Question
 from treadle.cli.render import brief, one_line, printable
@@ -38,6 +39,7 @@ from treadle.io.process.child import Tail, start
 from treadle.io.tasks import start_held
 from treadle.sandboxed.turns import TurnCheck
 from treadle.session import Answer, Change, CommandResult, Mode, Prompt, Session
+from treadle.sessions.handover import Gathering
 from treadle.sessions.served import ServedTurn
 from treadle.sessions.totals import Totals, TurnSummary
 from treadle.terminal.reports import compose
@@ -246,12 +248,18 @@ COMMANDS: dict[str, OwnCommand] = {
     "theme": OwnCommand("Colours for a light or a dark terminal.", _theme),
     "vim": OwnCommand("Edit the input as in vim, or no longer.", _vim),
 }
+AGENT_HELP = "/agent NAME  Go on with another agent, which is told what was said and done: /agent codex."
+
+
+def is_agent(name: str) -> bool:
+    """Whether a program or our own agent has this name; a command behind a prefix may have spaces."""
+    return bool(name) and (" " not in name or ":" in name) and declared(name) is not None
 
 
 def help_text() -> str:
     width = max(map(len, COMMANDS))
     rows = "\n".join(f"/{name:{width}}  {command.help}" for name, command in COMMANDS.items())
-    return f"Commands of the chat:\n{rows}\n\n? shows the keys."
+    return f"Commands of the chat:\n{rows}\n{AGENT_HELP}\n\n? shows the keys."
 
 
 # Call a person who looks elsewhere: the bell, a notification of the terminal, the title of its window.
@@ -322,6 +330,9 @@ class Status:
         self._totals = Totals()
         self._routed = ""
         self._context = 0
+
+    def follow(self, session: Session) -> None:
+        self._session, self._routed, self._context = session, "", 0
 
     def feed(self, event: AnyEvent) -> None:
         if isinstance(event, Usage):
@@ -434,6 +445,10 @@ Picker = Callable[[str], Awaitable[str | None]]
 """Choose the argument of a command that was typed without one. None: run the command as it was typed."""
 
 
+Hand = Callable[[str], Awaitable[Session]]
+"""Ends the session, and opens one of the agent with this name that goes on with what was said."""
+
+
 class Talk:
     def __init__(self, session: Session, view: View, page: Page, status: Status, cwd: str) -> None:
         self.session = session
@@ -460,6 +475,11 @@ class Talk:
         """The running command, as it was typed."""
         self._own: asyncio.Task[Any] | None = None
         self._leaving = False
+        self.gathering = Gathering()
+        """What another agent would be told of this conversation."""
+        self.agent = session.info.name
+        """Its name as a person types it."""
+        self.hand: Hand | None = None
         self._more = asyncio.Event()
         self._rest = asyncio.Event()
         self._fresh: asyncio.Queue[Asked] = asyncio.Queue()
@@ -649,6 +669,8 @@ class Talk:
             self._leaving = True
             self.queued.clear()
             return
+        if name == "agent" and self.hand is not None and is_agent(args.strip()):
+            return await self._hand_over(args.strip(), self.hand)
         if name in COMMANDS:
             if text := await COMMANDS[name].run(self, args):
                 self.view.print(self.page.note("", text) + "\n")
@@ -669,6 +691,19 @@ class Talk:
             self.view.print(self.page.note("", result.message + more) + "\n")
         else:
             self._complain(result.message or "interrupted")
+
+    async def _hand_over(self, agent: str, hand: Hand) -> None:
+        """Another agent goes on with the conversation, in the same files."""
+        old = self.agent
+        if agent == old:
+            raise ConfigError(f"{agent} is who you talk with")
+        self.page.progress.begin(f"{agent} to start")
+        self.session = await hand(agent)
+        self.waiting.clear()
+        self.status.follow(self.session)
+        if self.agent != old:
+            words = f"{agent} goes on from here, and is told with your next prompt what was said and done with {old}."
+            self.view.print(self.page.note("", words) + "\n")
 
     async def _until_answered(self, served: ServedTurn, name: str, args: str) -> CommandResult | None:
         """The command's result. While it runs, show what its tasks do and ask their questions."""
@@ -715,6 +750,7 @@ class Talk:
 
     def _show(self, event: AnyEvent) -> None:
         self.status.feed(event)
+        self.gathering.look(event)
         self.reporter.event(event)
         if text := self.page.feed(event):
             self.view.print(text)
@@ -724,7 +760,14 @@ class Talk:
 
     async def watch(self) -> None:
         """Show what happens outside of turns: how background tasks end, and what they ask."""
-        async for event in self.session.events(after=-1, observer=True):
+        while True:
+            watched = self.session
+            await self._watch(watched)
+            if watched is self.session:
+                return
+
+    async def _watch(self, session: Session) -> None:
+        async for event in session.events(after=-1, observer=True):
             if isinstance(event, Answered):
                 self.waiting = [asked for asked in self.waiting if asked.request != event.request]
             elif event.turn:
