@@ -177,8 +177,8 @@ async def taking_over(spec: SessionSpec, agent: str, *, prefix: bool = False) ->
         )
     else:
         past = await _past(owner, wanted, spec)
-    told = gathered(past, owner, Redactor.of_environment(os.environ)).prompt()
-    return _starting(spec, resume=None, fork=False, at="", handover=told)
+    handover = gathered(past, owner, Redactor.of_environment(os.environ)).prompt()
+    return _starting(spec, resume=None, fork=False, at="", handover=handover)
 
 
 def _starting(spec: SessionSpec, **how: Any) -> SessionSpec:

@@ -80,7 +80,7 @@ FACTS: dict[str, tuple[tuple[events.Event, ...], str, str]] = {
         "I chose YAML because of comments.",
     ),
     "a summary": ((events.ContextCompacted(tokens_before=9, tokens_after=1, summary="so far"),), "decisions", "so far"),
-    "last words": ((events.Message(text="Half of it works."),), "said", "Half of it works."),
+    "last words": ((events.Message(text="Half of it works."),), "messages", "Half of it works."),
     "a command": (tool("1", "bash", "", command="ls", kind="execute"), "done", "ls"),
     "a background task": (
         (

@@ -45,7 +45,7 @@ SECTIONS: Mapping[str, tuple[str, float]] = {
     "decisions": ("Decisions and their reasons", 0.15),
     "permissions": ("What was allowed before: ask again before you do it", 0.04),
     "tasks": ("Background tasks that were running and have been ended", 0.03),
-    "said": ("What the agent before you said last", 0.15),
+    "messages": ("What the agent before you said last", 0.15),
     "done": ("The last commands", 0.05),
     "read": ("Files that were read", 0.03),
     "earlier": ("What an agent before that one had handed over", 0.1),
@@ -79,7 +79,7 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     decisions: tuple[str, ...] = ()
     permissions: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
-    said: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
     done: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
     earlier: tuple[str, ...] = ()
@@ -121,11 +121,11 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                         continue
                     heading = 0 if chosen[name] else estimate(f"\n\n## {SECTIONS[name][0]} (999 more left out)\n")
                     free = min(own, room - spent) if first else room - spent
-                    told = _fitted(_without_marks(fact), free - heading - 3)
-                    if not told:
+                    part = _fitted(_without_marks(fact), free - heading - 3)
+                    if not part:
                         break
-                    chosen[name][at] = told
-                    cost = heading + 3 + estimate(_indented(told))
+                    chosen[name][at] = part
+                    cost = heading + 3 + estimate(_indented(part))
                     spent, own = spent + cost, own - cost
         return chosen
 
@@ -186,8 +186,8 @@ class Gathering:
         open_ = [_question(asked) for asked in self._asked.values()]
         facts = {**self._facts, "tasks": [*self._running.values()]}
         facts["unanswered"] = [*facts["unanswered"], *open_]
-        told: dict[str, Any] = {name: tuple(texts) for name, texts in facts.items()}
-        made = Handover(agent=agent, **told)
+        sections: dict[str, Any] = {name: tuple(texts) for name, texts in facts.items()}
+        made = Handover(agent=agent, **sections)
         return made if redactor is None else made.redacted(redactor)
 
     def look(self, event: events.Event) -> None:
@@ -195,7 +195,7 @@ class Gathering:
             case events.TurnStarted(source="user", parent=None):
                 self._prompted(event.prompt)
             case events.Message(kind="text", parent=None):
-                self._said(event.text)
+                self._spoke(event.text)
             case events.ToolStarted():
                 self._started(event)
             case events.ToolEnded():
@@ -230,18 +230,18 @@ class Gathering:
 
     def _prompted(self, prompt: str) -> None:
         follows, self._follows = self._follows, False
-        told, ends, words = prompt.partition(ENDS)
-        if ends and BEGINS in told:
-            before, _, inside = told.partition(BEGINS)
+        inside, ends, words = prompt.partition(ENDS)
+        if ends and BEGINS in inside:
+            before, _, block = inside.partition(BEGINS)
             if not follows:
-                self._add("earlier", inside)
+                self._add("earlier", block)
             prompt = "" if follows else f"{before.strip()}\n{words.strip()}"
         elif follows:
             return
         self._add("task", prompt)
 
-    def _said(self, text: str) -> None:
-        self._add("said", text)
+    def _spoke(self, text: str) -> None:
+        self._add("messages", text)
         for sentence in _SENTENCE.split(text):
             if REASON.search(sentence):
                 self._add("decisions", sentence, OUTPUT_MAX)
