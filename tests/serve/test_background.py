@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -31,6 +32,15 @@ def test_it_answers_when_it_was_started_is_started_once_and_ends(page: backgroun
     assert not background.stop()
     with open(os.path.join(directory(), "server.log")) as log:
         assert log.read() == "", "nothing is logged, least of all a code"
+
+
+def test_two_who_start_it_at_once_start_one(page: background.ServerNote) -> None:
+    background.stop()
+    words = [sys.executable, "-P", "-m", "treadle.serve.background", "start"]
+    assert [each.wait(60) for each in [subprocess.Popen(words) for _ in range(3)]] == [0, 0, 0]
+    pages = [one.pid for one in table.processes() if table.command_line(one.pid)[-1:] == ["treadle.serve.background"]]
+    mine = [pid for pid in pages if os.readlink(f"/proc/{pid}/cwd") == directory()]
+    assert (found := background.find()) is not None and mine == [found.pid]
 
 
 def test_it_keeps_its_port_or_says_why_it_has_another(page: background.ServerNote) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from treadle.errors import ConfigError, LocalError, NotFound, TreadleError
 from treadle.fleet.keeper import WatchedProcess
-from treadle.io.files import read_if_there, write_atomic
+from treadle.io.files import locked, read_if_there, write_atomic
 from treadle.io.process import table
 from treadle.io.process.loop import run_async
 from treadle.io.process.tree import detach, say_ready
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # Where the server on this machine runs, for commands that make links to it.
 
-STOP_SECONDS = 20.0
+START_SECONDS, STOP_SECONDS = 60.0, 20.0
 
 
 class ServerNote(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,14 +99,15 @@ def link(tokens: Tokens, right: Right, name: str = "") -> str:
 
 def start() -> ServerNote:
     """Return the server that runs here, started if there is none. Blocks until it answers."""
-    found = find()
-    if found is not None:
-        return found
     here = directory()
-    argv = [sys.executable, "-P", "-m", "treadle.serve.background"]
-    env, _ = inherited(os.environ)  # the page asks no model, and runs for weeks
-    detach(argv, cwd=here, env=env, log=os.path.join(here, "server.log"), ready=True)
-    found = find()
+    with locked(os.path.join(here, "starting"), START_SECONDS):  # a person and the keeper may start it at once
+        found = find()
+        if found is not None:
+            return found
+        argv = [sys.executable, "-P", "-m", "treadle.serve.background"]
+        env, _ = inherited(os.environ)  # the page asks no model, and runs for weeks
+        detach(argv, cwd=here, env=env, log=os.path.join(here, "server.log"), ready=True)
+        found = find()
     if found is None:
         raise LocalError("the page ended right after it had started", hint=f"see {here}/server.log")
     return found
@@ -173,4 +174,8 @@ async def serve() -> None:
 
 
 if __name__ == "__main__":
-    start() if sys.argv[1:] == ["start"] else run_async(serve())
+    if sys.argv[1:] == ["start"]:
+        start()
+    else:
+        with locked(os.path.join(directory(), "lock"), STOP_SECONDS):  # who started another may be killed meanwhile
+            run_async(serve())

@@ -63,6 +63,8 @@ class PushRefused(WorkspaceError):
 class RemoteAway(WorkspaceError):
     """The other side could not be asked. Whether a push arrived all the same, its branch says."""
 
+    code = "remote_away"
+
     def __init__(self, message: str) -> None:
         self.needs_person = any(words in message for words in _WRONG)
         super().__init__(message, hint="check the network and how you sign in", retryable=not self.needs_person)

@@ -11,8 +11,10 @@ from msgspec.structs import replace
 from tests.fleet.repositories import git
 from treadle.errors import NotFound, WorkspaceError
 from treadle.fleet.run import trees
+from treadle.fleet.run.attempt import fault_of
 from treadle.io.sandbox import methods
 from treadle.wire.fleet.orders import Spec
+from treadle.wire.fleet.records import REMOTE_AWAY
 from treadle.workspace import checkouts, remotes
 
 confined = pytest.mark.skipif(methods.available().method is None, reason="commits come out through a sandbox")
@@ -217,8 +219,13 @@ def test_work_that_is_to_land_behind_a_remote_starts_from_where_the_branch_is_no
     assert tree.start == git(bare, "rev-parse", "main") and (Path(tree.root) / "theirs.txt").exists()
     bare.rename(tmp_path / "away.git")
     assert "starts from origin/main as it was last seen, because origin cannot be read" in trees.see_branch(user, spec)
+    other_branch = replace(spec, land="origin:other")
+    with pytest.raises(remotes.RemoteAway) as away:
+        trees.see_branch(user, other_branch)
+    assert (fault_of(None, away.value, None, ""), away.value.code) == ("ours", REMOTE_AWAY), "it is tried again"
+    (tmp_path / "away.git").rename(bare)
     with pytest.raises(WorkspaceError, match="has no branch or commit"):
-        trees.see_branch(user, replace(spec, land="origin:other"))
+        trees.see_branch(user, other_branch)
 
 
 def test_without_a_repository_or_in_place_the_agent_works_where_the_files_are(repository: Path, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from treadle.wire.fleet.messages import RunReport, SessionKeys
 from treadle.wire.fleet.orders import OrderLimits, Spec
 from treadle.wire.fleet.records import NOT_HERE, Order, Used
 from treadle.wire.fleet.states import Fault
+from treadle.workspace.remotes import RemoteAway
 
 # Why an attempt ended as it did, in one plain sentence with what to do. Every end that is not a success has one.
 
@@ -104,7 +105,8 @@ def fault_of(
 def _is_ours(problem: TreadleError) -> bool:
     """Whether it is a problem of this machine or of ours, and not of the agent, its model or the order. A plain
     LocalError is what the host makes of an error that it did not expect."""
-    return isinstance(problem, StorageError | Unreachable | Busy) or type(problem) is LocalError
+    passes = isinstance(problem, RemoteAway) and problem.retryable
+    return passes or isinstance(problem, StorageError | Unreachable | Busy) or type(problem) is LocalError
 
 
 def of_error(error: ErrorInfo) -> str:

@@ -118,7 +118,10 @@ def see_branch(user: UserRepository, spec: Spec) -> str:
         try:
             there.tip()
         except WorkspaceError as error:
-            commit_of(user, there.here)  # raises where it was never seen
+            try:
+                commit_of(user, there.here)
+            except WorkspaceError as never_seen:  # whether there is such a branch is not known while the remote is away
+                raise (error if error.retryable else never_seen) from None
             return f"it starts from {remote}/{branch} as it was last seen, because {error}"
     return ""
 

@@ -14,6 +14,8 @@ from treadle.wire.fleet.states import ENDED, AttemptState, End, Fault, Outcome, 
 GIVEN_BACK = ("handed_back", "parked")
 NOT_HERE = "not_here"
 """The end of an attempt whose node lacks the repository or the agent: the order goes to another node."""
+REMOTE_AWAY = "remote_away"
+"""The reason of an attempt that could not begin because the repository's remote did not answer."""
 
 
 class Used(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -133,8 +135,10 @@ class Order(OrderHead, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def tries(self) -> int:
-        """Attempts that count against the order's limit: those that were given back properly do not."""
-        return sum(attempt.outcome not in (*GIVEN_BACK, NOT_HERE) for attempt in self.attempts)
+        """Attempts that count against the order's limit: those that were given back properly do not, nor those that
+        could not begin because a remote was away."""
+        counted = [each for each in self.attempts if each.outcome not in (*GIVEN_BACK, NOT_HERE)]
+        return sum(each.reason != REMOTE_AWAY for each in counted)
 
     @property
     def turned_down(self) -> dict[str, str]:
