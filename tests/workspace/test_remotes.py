@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.workspace.repositories import Repository, git, make
-from treadle.errors import NotFound, WorkspaceError
+from treadle.errors import NotFound, WorkspaceError, kind_of
 from treadle.workspace import branch_merges, remotes
 from treadle.workspace.branch_moves import BranchMoved
-from treadle.workspace.remotes import PushRefused, Remote, RemoteBranch
+from treadle.workspace.remotes import PushRefused, Remote, RemoteAway, RemoteBranch
 from treadle.workspace.store import Store
 from treadle.workspace.user_repository import UserRepository
 
@@ -67,6 +67,17 @@ def test_a_hook_that_refuses_is_told_in_its_words(branch: RemoteBranch, tmp_path
     with pytest.raises(PushRefused, match="refuses to move main: .*not on a Friday"):
         branch.move(tip, made_on(branch, tip, "one"))
     assert there(tmp_path) == tip and (tmp_path / "ran").read_text() == "once\n"
+
+
+def test_a_remote_that_could_not_store_what_was_sent_is_away_and_has_refused_nothing(
+    branch: RemoteBranch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remotes, "time", Pauses())
+    tip = branch.tip()
+    git("config", "receive.maxInputSize", "1", cwd=tmp_path / "there.git")  # as good as a disk that is full
+    with pytest.raises(RemoteAway, match="unpacker error") as raised:
+        branch.move(tip, made_on(branch, tip, "one"))
+    assert kind_of(raised.value) == "transient" and there(tmp_path) == tip
 
 
 class Pauses:

@@ -242,7 +242,8 @@ def node_unit(name: str) -> str:
 
 def fleet_unit(page: bool) -> str:
     """Of all that `fleet up` starts, which goes on as it was; the keeper restarts what is gone, so systemd does not."""
-    command, more = _word(sys.executable) + " -P -m treadle fleet", "" if page else " --no-page"
+    called = "import sys; from treadle.cli import main; sys.exit(main())"
+    command, more = f"{_word(sys.executable)} -P -c {_word(called)} fleet", "" if page else " --no-page"
     words = f"Type=oneshot\nRemainAfterExit=yes\nExecStart={command} up{more}\nExecStop={command} down"
     return _unit("Treadle fleet", f"{words}\nTimeoutStartSec=180\nTimeoutStopSec=180")
 

@@ -73,7 +73,7 @@ def work(record: GoalRecord, plan: GoalPlan, name: str, base: str, seen: GoalSee
 
 
 def _common(record: GoalRecord) -> dict[str, Any]:
-    return {"project": record.id, "by": f"goal {record.id}", "created": time.time()}
+    return {"project": record.id, "by": f"goal {record.id}", "created": time.time(), "retry_on": ("provider",)}
 
 
 def _brief(record: GoalRecord, plan: GoalPlan, planned: PlannedOrder, found: Mapping[str, str]) -> str:

@@ -40,7 +40,9 @@ _TRUSTED = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "fetch.fsckObjects", "G
 _INHERITED = ("GIT_SSH_COMMAND", "GIT_SSH", "GIT_ASKPASS")
 """Variables of git's that belong to the one who started us, and say how they sign in."""
 _STALE = ("stale info", "fetch first", "non-fast-forward", "needs force")
-_BUSY = ("cannot lock ref", "failed to update ref", "incorrect old value", "failed to lock")
+_BUSY = ("cannot lock ref", "failed to update ref", "incorrect old value", "failed to lock", "unpacker error")
+_BROKEN = "unpacker error"
+"""The other side could not store what was sent: its git was killed, or its disk is full."""
 
 
 _WRONG = (
@@ -171,13 +173,13 @@ class RemoteBranch:
             if any(word in why for word in _BUSY) and number < TRIES:
                 time.sleep(PAUSE * number)  # another push at the same moment, or a lock that stays
                 continue
-            if why:
+            if why and _BROKEN not in why:
                 output = _hooks_output(done)
                 branch = ref.removeprefix("refs/heads/")
                 raise PushRefused(
                     f"{self.remote.name} refuses to move {branch}: {why}{f' ({output})' if output else ''}"
                 )
-            raise RemoteAway(f"{self.remote.name} could not be pushed to: {self._complaint(done)}")
+            raise RemoteAway(f"{self.remote.name} could not be pushed to: {why or self._complaint(done)}")
 
     def delete(self, branch: str) -> None:
         """Remove a branch of ours there."""

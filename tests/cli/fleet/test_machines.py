@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -102,7 +103,10 @@ def test_at_login_a_unit_starts_what_was_there(running: None, tmp_path: Path, mo
     told = as_json("up", "--no-page", "--at-login")
     assert told["unit"] == str(tmp_path / "systemd/user/treadle-fleet.service")
     text = Path(told["unit"]).read_text()
-    assert "treadle fleet up --no-page\n" in text and f'"TREADLE_HOME={os.environ["TREADLE_HOME"]}"' in text
+    starts, stops = (shlex.split(line.partition("=")[2]) for line in text.splitlines() if line.startswith("ExecSt"))
+    assert starts[-2:] == ["up", "--no-page"] and f'"TREADLE_HOME={os.environ["TREADLE_HOME"]}"' in text
+    assert "the page" in subprocess.run([*starts[:-1], "--help"], capture_output=True, text=True).stdout
+    assert "in order" in subprocess.run([*stops, "--help"], capture_output=True, text=True).stdout
 
 
 @pytest.mark.slow

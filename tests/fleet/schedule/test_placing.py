@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fleet.schedule.test_book import book_with, spec
-from treadle.fleet.schedule.book import Book
+from treadle.fleet.schedule.book import Book, tries
 from treadle.fleet.schedule.placing import explain_wait, place_all, rate_limited, refuses, why_waiting
 from treadle.wire.fleet.messages import RunEnded, Wait
 from treadle.wire.fleet.orders import OrderLimits, Spec
@@ -188,7 +188,7 @@ def test_what_a_node_lacks_goes_to_another_without_costing_an_attempt_and_fails_
     assert node_of(book, "o") == "n1"
     end(book, "o", NOT_HERE, why="no /r here")
     row = book.rows["o"]
-    assert row.order.state == "queued" and row.order.tries == 0
+    assert row.order.state == "queued" and tries(row.spec, row.order) == 0
     assert "n1 turned it down: no /r here" in explain_wait(book, row, 0.0).nodes
     assert node_of(book, "o") == "n2" and row.order.attempt == 2
     end(book, "o", NOT_HERE, why="none here either")

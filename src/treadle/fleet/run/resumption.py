@@ -336,7 +336,9 @@ async def _from_this_machine(attempt: RunningAttempt, order: str, number: int, s
         return None  # a `git worktree` of release 0.1: its checkpoint is in the object store
     if not await asyncio.to_thread(_is_unused, state.tree.top or state.tree.root):
         return None
-    again = bool(state.tree.top) and (order != attempt.spec.id or not os.path.isdir(state.tree.top))
+    # One that was killed while it made the tree again has removed the store, and named its own nowhere yet.
+    whole = os.path.isdir(state.tree.top) and os.path.isdir(state.tree.store)
+    again = bool(state.tree.top) and (order != attempt.spec.id or not whole)
     # For another order, it is made again in the same place, where the session knows the files.
     tree = await asyncio.to_thread(attempt.prepare, source, state.tree.top) if again else state.tree
     how: Literal["session", "brief"] = "session" if attempt.can_resume and state.session else "brief"

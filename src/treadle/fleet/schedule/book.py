@@ -112,9 +112,20 @@ LONGEST = 3600.0
 
 
 def again(spec: Spec, order: Order, report: RunEnded) -> bool:
-    """What failed by our own fault is always worth another attempt; the rest is for the one who submitted it to say."""
-    worth = report.fault == "ours" or report.fault in spec.retry_on or report.retryable and not report.fault
-    return report.outcome == "failed" and worth and order.tries < spec.attempts
+    """What failed by our own fault is always worth another attempt, and so is what a model's service failed in where
+    the work is to land by itself; the rest is for the one who submitted it to say."""
+    unattended = report.fault == "provider" and bool(spec.land)
+    worth = report.fault == "ours" or unattended or report.fault in spec.retry_on
+    worth = worth or report.retryable and not report.fault
+    return report.outcome == "failed" and worth and tries(spec, order) < spec.attempts
+
+
+def tries(spec: Spec, order: Order) -> int:
+    """Attempts that count against the order's limit: those that were given back properly do not, nor those for which
+    the remote, or the model's service where the work is to land by itself, was away."""
+    free = (*records.GIVEN_BACK, records.NOT_HERE)
+    counted = [each for each in order.attempts if each.outcome not in free and each.reason != records.REMOTE_AWAY]
+    return sum(not (spec.land and each.fault == "provider" and not each.used.tokens) for each in counted)
 
 
 def pause(spec: Spec, order: Order) -> float:
@@ -463,8 +474,8 @@ class Book:
         self.change(row, attempts=attempts, used=order.used.plus(order.counted), counted=records.Used())
         if order.cancel is not None:
             self.end(row, "cancelled", f"{order.cancel.what}; its runner was gone by then", "cancelled")
-        elif row.order.tries >= row.spec.attempts:
-            self.end(row, "failed", f"given up after {row.order.tries} attempts, the last of them lost: {why}", "lost")
+        elif (many := tries(row.spec, row.order)) >= row.spec.attempts:
+            self.end(row, "failed", f"given up after {many} attempts, the last of them lost: {why}", "lost")
         else:
             self._queue_again(row)
 

@@ -134,13 +134,6 @@ class Order(OrderHead, frozen=True, kw_only=True, omit_defaults=True):
         return self.state == "asking" and not self.node
 
     @property
-    def tries(self) -> int:
-        """Attempts that count against the order's limit: those that were given back properly do not, nor those that
-        could not begin because a remote was away."""
-        counted = [each for each in self.attempts if each.outcome not in (*GIVEN_BACK, NOT_HERE)]
-        return sum(each.reason != REMOTE_AWAY for each in counted)
-
-    @property
     def turned_down(self) -> dict[str, str]:
         """The nodes that lack what it needs, and what each lacks."""
         return {each.node: each.why for each in self.attempts if each.outcome == NOT_HERE}

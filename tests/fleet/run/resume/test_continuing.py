@@ -490,9 +490,10 @@ async def test_what_is_on_this_machine_is_taken_over_where_it_is(
     state_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resumption, "SETTLE_SECONDS", 0.0)
-    top = tmp_path / "work"
+    top, store = tmp_path / "work", tmp_path / "store"
     top.mkdir()
-    tree = trees.WorkTree(root=str(top), top=str(top), store="/store")
+    store.mkdir()
+    tree = trees.WorkTree(root=str(top), top=str(top), store=str(store))
     state = resumption.RunState(agent="native", tree=tree, session="s1")
     change = msgspec.structs.replace
     found, calls = await here(state_home, tmp_path, state)
@@ -514,9 +515,10 @@ async def test_what_is_on_this_machine_is_taken_over_where_it_is(
     monkeypatch.chdir(top)
     assert (await here(state_home, tmp_path, state))[0] is None, "something works there"
     monkeypatch.chdir(tmp_path)
-    top.rmdir()
-    found, calls = await here(state_home, tmp_path, state)
-    assert not found.restored and calls == [("/src", str(top))]
+    for gone in (store, top):
+        gone.rmdir()
+        found, calls = await here(state_home, tmp_path, state)
+        assert not found.restored and calls == [("/src", str(top))]
     attempt = attempt_of(spec("native", id="new"), LOST)
     assert await resumption._from_this_machine(attempt, "never", 1, "/src") is None
 
