@@ -12,6 +12,7 @@ PROVIDES = {
     "schema": "jsonschema_rs",
     "screen": "pyghostty",
     "fleet": "nats",
+    "otel": "opentelemetry.sdk",
 }
 """Optional part -> the module by which one sees that it is installed."""
 
@@ -19,7 +20,10 @@ PROVIDES = {
 def has(extra: str) -> bool:
     from importlib.util import find_spec
 
-    return find_spec(PROVIDES[extra]) is not None
+    try:
+        return find_spec(PROVIDES[extra]) is not None
+    except ModuleNotFoundError:  # a part of a package that is not here
+        return False
 
 
 def adding(*extras: str) -> str:

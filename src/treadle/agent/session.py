@@ -349,6 +349,7 @@ class NativeSession(BaseSession):
         info = AgentInfo(name=NAME, version=__version__, capabilities=dict(CAPABILITIES))
         patience = settings.timeouts.question if spec.answer_seconds is None else spec.answer_seconds
         super().__init__(transcript.header.id, info, answers=spec.answers, question_seconds=patience)
+        self._spans = self._spans if parent is None else None  # the parent passes on what its subagents do
         self.configuration = configuration
         self.spec = spec
         self.transcript = transcript

@@ -69,6 +69,7 @@ from treadle.receipts.work import Adjust, AgentWork, Sink, identity, manifest, p
 from treadle.sandboxed.checks import run_check
 from treadle.sandboxed.repositories import bundle_inside
 from treadle.session import Agent, AgentInfo, Answer, SessionSpec
+from treadle.sessions import telemetry
 from treadle.settings import trust
 from treadle.verification.ending import CheckedEnding, claims_success, ending_of
 from treadle.verification.finding import NONE
@@ -397,7 +398,7 @@ class HostRun:
 
     `listener` hears the contract's events in batches. With an agent, `sink` is awaited with each of its session's own
     events, and `adjust` has the last word on the SessionSpec (such as `answers=True` when someone can answer).
-    `earlier` are the outcomes of earlier attempts, for the receipt.
+    `earlier` are the outcomes of earlier attempts, for the receipt; `order_name` is what a fleet calls the order.
     """
 
     def __init__(
@@ -410,9 +411,11 @@ class HostRun:
         adjust: Adjust | None = None,
         run_id: str | None = None,
         earlier: Sequence[dict[str, Any]] = (),
+        order_name: str = "",
     ) -> None:
         self.job = job
         self.run_id = run_id or str(uuid.uuid4())
+        self._order_name = order_name or job.order.id
         self.directory = os.path.join(runs_directory(), self.run_id)
         self.observed = Observed(self.run_id, job.order, job.backend.name, time.time())
         self.observed.attempts = list(earlier)
@@ -449,7 +452,8 @@ class HostRun:
         """
         # Made under another name, so that it is locked before anybody can mistake it for an abandoned run.
         making = private_dir(os.path.join(runs_directory(), f"{MAKING}{self.run_id}"))
-        with locked(os.path.join(making, "lock"), 0):
+        spans = telemetry.run_span(self.run_id, self._order_name, self.observed.outcome)
+        with spans, locked(os.path.join(making, "lock"), 0):
             rename(making, self.directory)
             self._record()
             self._note_order()

@@ -37,6 +37,7 @@ from treadle.landing.forge.interface import ForgeRed, NotYet
 from treadle.landing.queue import BuildCar, CarCheck, CheckCar, LandCar
 from treadle.landing.sending import SendingBack, bring, change_of
 from treadle.receipts.trace import Check
+from treadle.sessions import telemetry
 from treadle.wire.fleet import keys
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Delay, Note, Order
@@ -403,6 +404,7 @@ class Train(Drive):
             if out not in self.record.left_out and out.kind != "there":
                 last = out.output.splitlines()[-1:]
                 self.say(f"left out {out.order}: {out.why}{f': {last[0]}' if last else ''}")
+                self._report(out.order, error=out.kind)
                 if not any(each.order == out.order for each in record.back):  # else it goes to who can help
                     what = f"did not land on {self.record.branch}: {out.why}"
                     await client.note_result(self.bus, out.order, what, {"not_landed": out.why}, by="train")
@@ -434,12 +436,19 @@ class Train(Drive):
         if writes and intent is not None:
             behind = f"; the files of {', '.join(self._behind)} did not follow" if self._behind else ""
             self.say(f"landed   {', '.join(intent.orders)} as {intent.new[:10]}{behind}")
+            for order in intent.orders:
+                self._report(order, commit=intent.new)
             await self._forget(intent)
         elif before and tip != before and all(tip != car.commit for car in self.record.row):
             self.say(
                 f"moved    someone else moved {self.record.branch} to {tip[:10]}; what was built on it is built again"
             )
         return True
+
+    def _report(self, order: str, *, commit: str = "", error: str = "") -> None:
+        queued = self._queued(order)
+        since = queued.at if queued is not None else 0.0
+        telemetry.landed(order, self.record.branch, since, commit=commit, error=error)
 
     def _queued(self, order: str) -> QueuedChange | None:
         return next((each for each in self.record.queue if each.order == order), None)

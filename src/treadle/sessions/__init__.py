@@ -22,6 +22,7 @@ Promises, and who keeps each:
     Who follows a turn misses nothing of it, and has interrupted it by leaving.                 served
     What an agent cannot do is refused before anything is said to it.                           abilities
     Token estimates come from one rule and are marked as estimates.                             tokens
+    What is sent to a collector says nothing that was said, unless that is asked for.           telemetry
 
 `agent`, `drivers`, `doors`, `coordination` and the rooms above import it; it imports `io`, `wire` and what is below.
 What an agent says, and in which words, belongs to `agent` and `drivers`. Where history is stored is in `agent`.

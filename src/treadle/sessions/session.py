@@ -15,7 +15,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -26,6 +26,7 @@ from treadle.errors import (
     Cancelled,
     LimitReached,
     LocalError,
+    MissingExtra,
     NotFound,
     TimedOut,
     TreadleError,
@@ -68,6 +69,9 @@ from treadle.session import (
 from treadle.sessions import abilities
 from treadle.sessions.totals import Totals, over, price_of, unmetered
 from treadle.wire.common.jsontext import repaired
+
+if TYPE_CHECKING:
+    from treadle.sessions.telemetry import SessionSpans
 
 # What a log of internals (`TREADLE_LOG`) says about an event: what happened and who decided, never what was said.
 
@@ -402,6 +406,18 @@ class BaseSession(ABC):
         """What was said to be missing there."""
         self.handover = ""
         """Told before the first prompt, and then no more."""
+        self._spans: SessionSpans | None = None
+        if any(name.startswith("OTEL_EXPORTER_OTLP_") for name in os.environ):
+            self._send_spans()
+
+    def _send_spans(self) -> None:
+        """Send spans to the collector that the environment names."""
+        from treadle.sessions import telemetry
+
+        try:
+            self._spans = telemetry.SessionSpans(self._id) if telemetry.is_on() else None
+        except MissingExtra as error:
+            self.emit(Warned(message=f"{error.message}: {error.hint}", code="telemetry"))
 
     # Defined by each kind of session
 
@@ -568,6 +584,8 @@ class BaseSession(ABC):
             log.info("%s: %s", self._info.name, line, extra={"session": self._id, "turn": at})
         if not self._log.closed:
             self._log.append(event, turn if turn is not None else (self._current.id if self._current else ""))
+            if self._spans is not None:
+                self._spans.add(event, self._info)
         if type(event) is Usage:
             self._spend(event)
 

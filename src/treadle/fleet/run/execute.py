@@ -748,6 +748,7 @@ class Execution:
             ReceiptStore(signer=load_signer()),  # the person's own: `treadle receipt` shows what orders did, too
             sink=self.take,
             adjust=self._adjusted,
+            order_name=self.spec.id,
         )
         self._do("model")
         if self.attempt.stopped is not None:

@@ -17,6 +17,7 @@ UNWRITTEN = 120
 
 _stands_for: list[int] = []
 _warm_parent: list[str] = []
+_last: list[Callable[[], object]] = []
 
 
 def stand_for(pid: int, warm_parent: str) -> None:
@@ -61,12 +62,22 @@ def loaded() -> None:
     gc.freeze()
 
 
+def at_end(call: Callable[[], object]) -> None:
+    """Call this when the process ends, also where we are a part of another's program."""
+    import atexit
+
+    _last.append(call)
+    atexit.register(call)
+
+
 def leave(code: int) -> NoReturn:
     """End this process without Python's own shutdown, which would take up to a third of a short run.
 
     The caller has closed what it opened. Buffered output is written, and we wait for the threads that Python would wait
     for.
     """
+    for call in _last:
+        call()
     if "threading" in sys.modules:
         import threading
 
