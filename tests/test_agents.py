@@ -292,7 +292,8 @@ def test_two_guards_together_are_both_asked_told_and_closed() -> None:
             said.append(f"{name} watches")
             return lambda: said.append(f"{name} checks")
 
-        async def calling(tokens: int, cost: float | None) -> None: ...
+        async def calling(spent: Callable[[], tuple[int, float | None]]) -> Callable[[], None]:
+            return lambda: None
 
         return Guards(writing=writing, watching=watching, holding=lambda: {name: "held", "both": name}, calling=calling)
 

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -230,11 +230,13 @@ async def test_who_decides_elsewhere_what_it_may_spend_is_asked_before_each_call
 ) -> None:
     """As a fleet does: the turn ends with that reason at once, and can be continued."""
     told_of: list[tuple[int, float | None]] = []
+    ended: list[int] = []
 
-    async def calling(tokens: int, usd: float | None) -> None:
-        told_of.append((tokens, usd))
-        if tokens:
+    async def calling(spent: Callable[[], tuple[int, float | None]]) -> Callable[[], None]:
+        told_of.append(spent())
+        if told_of[-1][0]:
             raise BudgetExceeded("it has used 125 of 200 tokens")
+        return lambda: ended.append(len(model.asked))
 
     base, key, _ = WIRES["kimi"]
     agent = driven("kimi", tmp_path, **{base: f"{model.url}/v1", key: KEY})
@@ -244,4 +246,5 @@ async def test_who_decides_elsewhere_what_it_may_spend_is_asked_before_each_call
     finally:
         await session.close()
     assert first.outcome == "completed" and len(model.asked) == 1 and [tokens for tokens, _ in told_of] == [0, 125]
+    assert ended == [1], "it is told when a call has ended"
     assert second.outcome == "limited" and second.error is not None and "125 of 200" in second.error.message

@@ -323,6 +323,8 @@ class TurnLoop:
         self._continued = 0
         self._cut = ""
         """The call that the output limit has cut off, if any."""
+        self._called: Callable[[], None] | None = None
+        """Tells who was asked before the model call that it has ended."""
 
     async def run(self, message: UserMessage) -> TurnEnded:
         self.turn.hears = True
@@ -341,8 +343,11 @@ class TurnLoop:
         turn, parts = self.turn, self.parts
         while True:
             await self._may_call()
-            await parts.context.fit(self._summarise)
-            reply = await self._reply()
+            try:
+                await parts.context.fit(self._summarise)
+                reply = await self._reply()
+            finally:
+                self._call_ended()
             calls = reply.message.calls
             if calls:
                 self._cut = calls[-1].id if reply.finish == "length" and not _complete(calls[-1]) else ""
@@ -412,10 +417,17 @@ class TurnLoop:
     # The model
 
     async def _may_call(self) -> None:
-        spent = self.parts.spent()
-        self.parts.budget.check(self.turn.iterations, spent)
+        self._call_ended()
+        self.parts.budget.check(self.turn.iterations, self.parts.spent())
         if self.parts.calling is not None:
-            await self.parts.calling(spent.total_tokens, spent.cost_usd)
+            self._called = await self.parts.calling(
+                lambda: (self.parts.spent().total_tokens, self.parts.spent().cost_usd)
+            )
+
+    def _call_ended(self) -> None:
+        called, self._called = self._called, None
+        if called is not None:
+            called()
 
     async def _reply(self) -> Reply:
         """One reply that says something: an empty one is requested once more."""

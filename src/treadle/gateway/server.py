@@ -287,16 +287,17 @@ class ModelGateway(Passage):
                 self.spending.check()
             await self._exchange(asked, None, None, http, writer)
             return
-        if self._calling is not None:
-            spent = self.spending.spent
-            await self._calling(spent.total_tokens, spent.cost_usd)
-        reserved = await self.spending.reserve(call)
-        try:
+        with contextlib.ExitStack() as afterwards:
+            if self._calling is not None:
+                afterwards.callback(await self._calling(self._spent))
+            reserved = await self.spending.reserve(call)
+            afterwards.callback(self.spending.release, reserved)
             if reserved.body is not None:
                 self._note(reserved.note, "budget")
             await self._exchange(asked, call, reserved, http, writer)
-        finally:
-            self.spending.release(reserved)
+
+    def _spent(self) -> tuple[int, float | None]:
+        return self.spending.spent.total_tokens, self.spending.spent.cost_usd
 
     async def _exchange(
         self,

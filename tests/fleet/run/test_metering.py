@@ -108,19 +108,43 @@ async def test_an_agent_that_only_reports_is_stopped_once_at_its_limit_and_more_
 async def test_our_own_agent_stops_before_a_call_that_would_not_fit_and_counts_from_where_it_began() -> None:
     counts, attempt, stops = meter(OrderLimits(tokens=100))
     for tokens in (1000, 1030, 1060, 1080):  # the last of them fits exactly
-        await counts.before_call(tokens, None)
+        (await counts.before_call(lambda now=tokens: (now, None)))()
     await counts.count(Usage(input_tokens=500))
     assert stops == [], "who asks before each call is not stopped as well"
     with pytest.raises(BudgetExceeded, match="it has used 95 of 100 tokens, and its last call took 15") as refused:
-        await counts.before_call(1095, None)
+        await counts.before_call(lambda: (1095, None))
     with pytest.raises(BudgetExceeded, match="it has used 95 of 100 tokens"):
-        await counts.before_call(1095, None)  # of a subagent, while the run ends
+        await counts.before_call(lambda: (1095, None))  # of a subagent, while the run ends
     assert attempt.parked and refused.value.code == "budget_exceeded"
     dear, _, _ = meter(OrderLimits(usd=1.0))
-    await dear.before_call(10, 5.0)
-    await dear.before_call(20, 5.25)
+    for tokens, usd in ((10, 5.0), (20, 5.25)):
+        (await dear.before_call(lambda now=(tokens, usd): now))()
     with pytest.raises(BudgetExceeded, match="0.8000 of 1 USD, and its last call took 0.5500"):
-        await dear.before_call(30, 5.8)
+        await dear.before_call(lambda: (30, 5.8))
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["a call has ended", "none has"])
+async def test_calls_at_the_same_time_do_not_pass_the_limit_together(known: bool) -> None:
+    counts, attempt, _ = meter(OrderLimits(tokens=100))
+    spent = 0
+    if known:
+        (await counts.before_call(lambda: (spent, None)))()
+        spent = 30
+    made = most = 0
+
+    async def call() -> None:
+        nonlocal spent, made, most
+        ended = await counts.before_call(lambda: (spent, None))
+        made += 1
+        most = max(most, made)
+        for _ in range(5):  # the others may begin meanwhile
+            await asyncio.sleep(0)
+        spent, made = spent + 30, made - 1
+        ended()
+
+    done = await asyncio.gather(*(call() for _ in range(8)), return_exceptions=True)
+    assert spent == 90 and most == 2 and attempt.parked, "those that fit together do not wait"
+    assert sum(isinstance(error, BudgetExceeded) for error in done) == (6 if known else 5)
 
 
 async def test_one_that_is_stopped_asks_for_nothing_and_one_that_is_paused_waits() -> None:
@@ -129,7 +153,7 @@ async def test_one_that_is_stopped_asks_for_nothing_and_one_that_is_paused_waits
     await counts.count(Usage(input_tokens=50))
     assert not stops and counts.asks_for_more is None
     attempt.may_go_on.clear()
-    call = asyncio.create_task(counts.before_call(5, None))
+    call = asyncio.create_task(counts.before_call(lambda: (5, None)))
     await asyncio.sleep(0)
     assert not call.done()
     attempt.may_go_on.set()

@@ -103,9 +103,9 @@ def _sockets(pid: int) -> int:
 class Meter:
     """At the order's limit the run stops and asks for more; when it gets more, its session continues from there.
 
-    Our own agent asks before each model call, and a call as large as the last must still fit: so a limit is kept,
-    rather than noticed once it is passed. Other agents only report what they have used, and are stopped at the
-    limit.
+    Before each model call of our own agent or through a gateway it is asked whether a call as large as the last still
+    fits, besides those that are under way: so a limit is kept, rather than noticed once it is passed. Other agents
+    only report what they have used, and are stopped at the limit.
     """
 
     def __init__(self, attempt: RunningAttempt, stop: Callable[[TreadleError], Awaitable[None]]) -> None:
@@ -115,6 +115,11 @@ class Meter:
         self.asks_for_more: AgentQuestion | None = None
         self._marks: list[Used] = []
         """What the session had used when the run began, and before its last call."""
+        self._calls = self._done = 0
+        """Calls that are under way, and that have ended since the mark."""
+        self._size: Used | None = None
+        """What the last call took."""
+        self._ended = asyncio.Event()
 
     async def count(self, event: Usage) -> None:
         self.used = self.used.plus(
@@ -130,16 +135,52 @@ class Meter:
         if not self._marks and (why := self._beyond(self.used, Used())):
             await self._stop(self._ask(why))
 
-    async def before_call(self, tokens: int, usd: float | None) -> None:
-        """Wait while the run is paused; end the turn if the next call does not fit."""
-        await self._attempt.may_go_on.wait()
-        if self.asks_for_more:  # another call of this run was refused, and it is being ended
-            raise BudgetExceeded(self.asks_for_more.text)
+    async def before_call(self, spent: Callable[[], tuple[int, float | None]]) -> Callable[[], None]:
+        """Wait while the run is paused, and while this call fits only when others that are under way used less than the
+        last did; end the turn if it does not fit at all. While no call has ended, there is one at a time."""
+        while True:
+            await self._attempt.may_go_on.wait()
+            if self.asks_for_more:  # another call of this run was refused, and it is being ended
+                raise BudgetExceeded(self.asks_for_more.text)
+            used = self._measure(*spent())
+            if why := self._beyond(used, self._size or Used()):
+                raise self._ask(why)
+            if (
+                not self._calls
+                or not self._limited()
+                or self._size
+                and not self._beyond(used, self._reserved(self._size))
+            ):
+                break
+            self._ended.clear()
+            await self._ended.wait()
+        self._calls += 1
+        return self._call_ended
+
+    def _measure(self, tokens: int, usd: float | None) -> Used:
+        """What this run has used; also learn from it how large a call is."""
         now = Used(input_tokens=tokens, usd=usd)
         first, before = self._marks or (now, now)
         self._marks = [first, now]
-        if why := self._beyond(_since(first, now), _since(before, now)):
-            raise self._ask(why)
+        last = _since(before, now)
+        if last.input_tokens > 0:
+            each, usd = max(self._done, 1), last.usd
+            self._size = Used(input_tokens=last.input_tokens // each, usd=None if usd is None else usd / each)
+            self._done = 0
+        return _since(first, now)
+
+    def _limited(self) -> bool:
+        return self._attempt.limits.tokens is not None or self._attempt.limits.usd is not None
+
+    def _reserved(self, size: Used) -> Used:
+        """For the calls that are under way, and one more."""
+        calls = self._calls + 1
+        return Used(input_tokens=size.input_tokens * calls, usd=None if size.usd is None else size.usd * calls)
+
+    def _call_ended(self) -> None:
+        self._calls -= 1
+        self._done += 1
+        self._ended.set()
 
     def _beyond(self, used: Used, next_call: Used) -> str:
         if self._attempt.stopped is not None or self.asks_for_more:
