@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from tests.gateway.wired import KEY, PATHS, ask, asking, before
 from tests.waiting import until
@@ -86,12 +87,14 @@ def test_a_call_that_succeeds_ends_only_a_wait_that_began_before_it(tmp_path: Pa
     assert until_of(tmp_path) < time.time() + 2
 
 
-async def test_a_clock_that_was_set_back_makes_no_one_wait(tmp_path: Path) -> None:
+@pytest.mark.parametrize("jump", [-86400.0, -50.0, 86400.0])
+async def test_a_clock_that_jumps_makes_no_one_wait(
+    jump: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     governor = AccountGovernor("service", KEY, place=str(tmp_path))
     governor.refused(429, {"retry-after": "100"}, b"", 0.0, time.time())
-    (noted,) = tmp_path.glob("*.json")
-    state = msgspec.json.decode(noted.read_bytes())
-    noted.write_bytes(msgspec.json.encode({**state, "refused_at": time.time() + 50}))
+    clock = time.time
+    monkeypatch.setattr(time, "time", lambda: clock() + jump)
     async with asyncio.timeout(60):
         await governor.turn(lambda until: None)
     governor.refused(429, {"retry-after": "40"}, b"", 0.0, time.time())

@@ -55,6 +55,7 @@ async def test_a_broken_reply_is_broken_in_the_same_way(family: str, fault: Faul
             direct = await ask(alone.url, PATHS[family], body, key=KEY)
     assert (passed.status, passed.broken) == (direct.status, direct.broken)
     assert passed.body == direct.body or passed.broken and direct.body.startswith(passed.body)
+    assert len(wiring.reports.used) <= 1
 
 
 @pytest.mark.parametrize(
@@ -110,18 +111,26 @@ async def test_each_piece_of_a_reply_is_passed_on_before_the_next_comes(tmp_path
         writer.close()
 
 
-async def test_when_the_agent_leaves_the_service_is_left_too(tmp_path: Path) -> None:
-    """So that no one pays for what no one reads."""
+@pytest.mark.parametrize("who", ["agent", "gateway", "service"])
+async def test_whoever_leaves_in_mid_stream_the_others_are_left_and_it_counts_once(who: str, tmp_path: Path) -> None:
+    """So that no one waits, and no one pays for what no one reads."""
     async with ModelServer(hello(), faults=["stall"]) as server, before(server, tmp_path) as wiring:
         body = asking("anthropic", stream=True)
         head = b"POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-api-key: %s\r\ncontent-length: " + str(len(body)).encode()
         reader, writer = await _sent(wiring.url, head + b"\r\n\r\n" + body)
         async with asyncio.timeout(60):
             await reader.readuntil(b"message_start")
-            writer.close()
+            for leaves in {"agent": [writer.close], "gateway": [wiring.gateway.close]}.get(who, ()):
+                leaves()
+            for serving in server._open if who == "service" else ():
+                serving.cancel()
             await server.all_gone()
+            if who != "agent":
+                assert not (await reader.read()).endswith(b"0\r\n\r\n"), "half a reply does not look like a whole one"
+        writer.close()
         await until(lambda: wiring.reports.used)
-        assert (wiring.reports.used[0].input_tokens, wiring.reports.used[0].source) == (100, "estimate")
+        (used,) = wiring.reports.used
+        assert (used.input_tokens, used.source) == (100, "estimate")
 
 
 async def test_a_slow_agent_slows_the_service_and_nothing_piles_up(tmp_path: Path) -> None:
