@@ -44,6 +44,11 @@ def between(top: str, first: str, more: str, bottom: str, end: str = "") -> Call
     return draw
 
 
+def opencode(text: str, cols: int, mark: str) -> list[str]:
+    rows = [f"  ┃  {row}" for row in wrapped(text, cols - 6)]
+    return ["  ┃", *rows, "  ┃", "  ┃  Build · Big Model", "  ╹" + "▀" * (cols - 4)]
+
+
 RULED = between("─", "M ", "  ", "─")
 BOXES: dict[str, tuple[str, Callable[[str, int, str], list[str]], list[str], list[str]]] = {
     "claude": ("❯", RULED, ["● Done.", ""], ["  ? for shortcuts"]),
@@ -63,6 +68,7 @@ BOXES: dict[str, tuple[str, Callable[[str, int, str], list[str]], list[str], lis
     "copilot": ("❯", RULED, ["● Done.", ""], [" Interactive · Manual Approval"]),
     "qwen": (">", RULED, ["● Done.", ""], ["  ? for shortcuts"]),
     "kimi": (">", between("─", "│ M ", "│   ", "─", "│"), ["● Done.", ""], [" K2"]),
+    "opencode": ("", opencode, ["     Done.", ""], ["  ~/x"]),
     "pi": ("", between("─", "", "", "─"), ["Done.", ""], ["~/x"]),
 }
 

@@ -31,6 +31,8 @@ TEXTS = [
     "x" * 190,
     "one word after the other " * 30,
 ]
+OPENINGS = ("", "/", "#", "@", "- ", "> ", "1. ", "`ls` ", "* ", "? ")
+PROMPTS = [opening + text for opening in OPENINGS for text in TEXTS]
 WIDTHS = (40, 80, 200)
 
 
@@ -41,7 +43,11 @@ def table(agent: str) -> Detector:
 @pytest.mark.parametrize("cols", WIDTHS)
 @pytest.mark.parametrize("agent", BOXES)
 def test_a_box_holds_exactly_the_text_that_was_typed(agent: str, cols: int) -> None:
-    for text in TEXTS:
+    """Or it is refused before anything is typed: it could not be told from a menu."""
+    for text in PROMPTS:
+        if judge.like_a_menu(table(agent), text.encode()):
+            assert text.startswith("1. ")
+            continue
         found = judge.content(table(agent), shown(agent, text, cols))
         assert judge.holds(found, text.encode()), (text, found)
         assert not judge.mode(table(agent), shown(agent, text, cols)) or text[0] in "#!", text
@@ -50,7 +56,7 @@ def test_a_box_holds_exactly_the_text_that_was_typed(agent: str, cols: int) -> N
 
 
 @pytest.mark.parametrize("cols", WIDTHS)
-@pytest.mark.parametrize("agent", [agent for agent in BOXES if agent != "pi"])
+@pytest.mark.parametrize("agent", [agent for agent in BOXES if agent not in ("pi", "opencode")])
 def test_a_box_in_its_shell_mode_says_so(agent: str, cols: int) -> None:
     for text in ("", "touch x", "three\nshort\nlines"):
         assert judge.mode(table(agent), shown(agent, text, cols, "!")) == "shell"
@@ -121,6 +127,8 @@ HINTS = [
     (0, "send x !; send x more --enter", 3, "--replace", ["more"]),
     (0, "send x !; send x more --enter", 3, "--anyway", []),
     (0, "send x !more --enter", 3, "--anyway", []),
+    (0, "send x 1. more --enter", 3, "--anyway", ["1. more"]),
+    (0, "send x 1. more --when-idle", 3, "", []),
 ]
 
 

@@ -391,13 +391,20 @@ def content(detector: Detector, lines: list[str]) -> str | None:
         return None
     if detector.box.cursor:
         return "\n".join(detector.box.first.sub("", line, 1) for line in lines[found[0] : found[1] + 1]).strip()
-    inner = [
-        line
-        for line in lines[found[0] : found[1] + 1]
-        if not NO_TEXT.fullmatch(line) and not (detector.box_note and detector.box_note.fullmatch(line))
-    ]
+    inner = [line for line in lines[found[0] : found[1] + 1] if not NO_TEXT.fullmatch(line)]
+    if inner and detector.box_note and detector.box_note.fullmatch(inner[-1]):
+        inner.pop()
     text = "\n".join(line.strip(EDGES) for line in inner)
-    return text[1:].strip() if text[:1] and text[0] in MARKS and text[1:2] in ("", " ", "\xa0", "\n") else text.strip()
+    if text[:1] and text[0] in MARKS and text[1:2] in ("", " ", "\xa0", "\n"):
+        unmarked = inner[0].replace(text[0], "", 1)
+        text = text if detector.box.first.match(unmarked) else text[1:]  # where a box has no mark, it is the text's own
+    return text.strip()
+
+
+def like_a_menu(detector: Detector, data: bytes) -> bool:
+    """Whether the box could not be told from a dialog's options if it held this text, as one that begins with `1. `."""
+    words = first_words(data)
+    return any(detector.box.unless.match(f"{mark} {words}") for mark in MARKS)
 
 
 def mode(detector: Detector, lines: list[str]) -> str:

@@ -114,6 +114,8 @@ class Prompts:
         first = self.queue[0].stage if self.queue else ""
         if len(self.queue) >= QUEUE_MAX:
             return self._end(prompt, "refused", "full")
+        if not prompt.anyway and (why := self._no_prompt(prompt.data)):
+            return self._end(prompt, "refused", why)
         if prompt.waits:
             self.queue.append(prompt)
         elif first in ("", "taken") or (prompt.anyway and first == "queued"):
@@ -213,8 +215,6 @@ class Prompts:
         detector = watch.agent.detector
         if detector is None:
             return ""
-        if prompt.data[:1] == b"!" and "!" in detector.box.modes:
-            return "shell"
         grid, mode = watch.view.grid(), state.get("mode")
         if not mode and (
             not prompt.data or judge.is_empty(detector, watch.view.lines(), (grid.x, grid.y)) is not False
@@ -227,6 +227,15 @@ class Prompts:
                 prompt.since = now_ms()
             return "clearing"
         return "mode" if mode else "text"
+
+    def _no_prompt(self, data: bytes) -> str:
+        """Why the agent would never take this text for a prompt, or its box could not be read with it."""
+        detector = self.session.watch.agent.detector
+        if detector is None:
+            return ""
+        if data[:1] == b"!" and "!" in detector.box.modes:
+            return "shell"
+        return "menu" if judge.like_a_menu(detector, data) else ""
 
     def _type(self, prompt: QueuedPrompt) -> None:
         watch = self.session.watch
