@@ -1,6 +1,9 @@
 """What a run leaves behind at a collector of OpenTelemetry, which decodes it as any other would."""
 
 import json
+import re
+import socket
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -12,6 +15,7 @@ import pytest
 import treadle
 from tests.scripts import calls, says
 from treadle import events
+from treadle.errors import ConfigError
 from treadle.session import AgentInfo
 from treadle.sessions import telemetry
 
@@ -146,3 +150,37 @@ async def test_without_a_collector_nothing_is_loaded(env: dict[str, str], monkey
     for name, text in env.items():
         monkeypatch.setenv(name, text)
     assert not telemetry.is_on() and telemetry._here() is None
+
+
+def test_a_collector_that_never_answers_holds_no_end_up(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "600")
+    monkeypatch.setattr(telemetry, "SECONDS", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        telemetry.exporter.cache_clear()
+        telemetry.landed("order-1", "main", 0.0, commit="c0ffee")
+        telemetry.exporter().close()
+        telemetry.exporter.cache_clear()
+    assert "telemetry was not delivered: no answer within 0.05 s" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [("", "needs the optional part treadle[otel]"), ("1", "telemetry cannot be sent: ")]
+)
+async def test_where_nothing_can_be_sent_a_run_goes_on(
+    given: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+    if given:
+        monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", given)  # smaller than a batch
+    else:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "opentelemetry"]:
+            monkeypatch.setitem(sys.modules, name, None)  # as where it is not installed
+    telemetry.exporter.cache_clear()
+    (tmp_path / "script.toml").write_text(says("Done.", when=".*"))
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        telemetry.SessionSpans("s")
+    told = [event async for event in treadle.query("go", cwd=tmp_path, model=f"scripted:{tmp_path}/script.toml")]
+    assert any(isinstance(event, events.TurnEnded) and event.text == "Done." for event in told)

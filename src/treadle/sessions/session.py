@@ -24,9 +24,9 @@ from treadle.errors import (
     BudgetExceeded,
     Busy,
     Cancelled,
+    ConfigError,
     LimitReached,
     LocalError,
-    MissingExtra,
     NotFound,
     TimedOut,
     TreadleError,
@@ -416,7 +416,7 @@ class BaseSession(ABC):
 
         try:
             self._spans = telemetry.SessionSpans(self._id) if telemetry.is_on() else None
-        except MissingExtra as error:
+        except ConfigError as error:
             self.emit(Warned(message=f"{error.message}: {error.hint}", code="telemetry"))
 
     # Defined by each kind of session

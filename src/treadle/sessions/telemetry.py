@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -19,7 +20,7 @@ from typing import Any
 import msgspec
 
 from treadle import __version__, events
-from treadle.errors import MissingExtra
+from treadle.errors import ConfigError, MissingExtra
 from treadle.io.process import lifetime
 from treadle.redact import Redactor
 from treadle.session import AgentInfo
@@ -27,7 +28,7 @@ from treadle.session import AgentInfo
 ENDPOINTS = tuple(f"OTEL_EXPORTER_OTLP_{signal}ENDPOINT" for signal in ("", "TRACES_", "METRICS_"))
 CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 SECONDS = 3.0
-"""How long the end of a program waits for each of the two exporters, unless the usual variables say otherwise."""
+"""How long the end of a program waits for the collector."""
 log = logging.getLogger(__name__)
 
 
@@ -40,26 +41,22 @@ class Exporter:
     """What this process sends, in batches and from threads of its own."""
 
     def __init__(self) -> None:
-        """Raises MissingExtra."""
-        try:
-            from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-            from opentelemetry.sdk.metrics import MeterProvider
-            from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
-            from opentelemetry.sdk.resources import Resource
-            from opentelemetry.sdk.trace import TracerProvider
-            from opentelemetry.sdk.trace.export import BatchSpanProcessor
-            from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-        except ImportError:
-            raise MissingExtra("sending spans to a collector (OTEL_EXPORTER_OTLP_ENDPOINT)", "otel") from None
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
         self._undelivered = Undelivered()
         name = os.environ.get("OTEL_SERVICE_NAME") or "treadle"
         which = {"service.version": __version__, "service.instance.id": os.urandom(8).hex()}
         resource = Resource.create(which | {"service.name": name})
-        limit = None if any("OTLP" in name and name.endswith("TIMEOUT") for name in os.environ) else SECONDS
         spans = TracerProvider(resource=resource, shutdown_on_exit=False)
-        spans.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(timeout=limit)))
-        reader = PeriodicExportingMetricReader(OTLPMetricExporter(timeout=limit))
+        spans.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        reader = PeriodicExportingMetricReader(OTLPMetricExporter())
         metrics = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
         self.spans: Any = spans.get_tracer("treadle", __version__)
         meter: Any = metrics.get_meter("treadle", __version__)
@@ -71,16 +68,28 @@ class Exporter:
         self.above: Any = TraceContextTextMapPropagator().extract({"traceparent": os.environ.get("TRACEPARENT", "")})
         self.redactor = Redactor.of_environment(os.environ)
         self.content = os.environ.get(CONTENT, "").strip().lower() in ("true", "span_only", "span_and_event")
-        self._providers: tuple[Any, ...] = (spans, metrics)
+        self._leaving = threading.Event()
+        # Begun now: at the end of a program Python begins no threads any more.
+        self._closing = [threading.Thread(target=self._shut, args=(each,), daemon=True) for each in (spans, metrics)]
+        for thread in self._closing:
+            thread.start()
         lifetime.at_end(self.close)
 
+    def _shut(self, provider: Any) -> None:
+        self._leaving.wait()
+        with contextlib.suppress(Exception):  # what could not be sent is reported by the exporter itself
+            provider.shutdown()
+
     def close(self) -> None:
-        providers, self._providers = self._providers, ()
-        for provider in providers:
-            with contextlib.suppress(Exception):  # what could not be sent is reported by the exporter itself
-                provider.shutdown()
-        if providers and self._undelivered.first:
-            print(f"treadle: telemetry was not delivered: {self._undelivered.first}", file=sys.stderr)
+        if self._leaving.is_set():
+            return
+        self._leaving.set()
+        until = time.monotonic() + SECONDS
+        for thread in self._closing:
+            thread.join(max(0.0, until - time.monotonic()))
+        late = f"no answer within {SECONDS:g} s" if any(each.is_alive() for each in self._closing) else ""
+        if why := self._undelivered.first or late:
+            print(f"treadle: telemetry was not delivered: {why}", file=sys.stderr)
 
     def start(self, name: str, above: Any, at: float, attributes: dict[str, Any], kind: str = "INTERNAL") -> Any:
         from opentelemetry.trace import SpanKind
@@ -119,7 +128,13 @@ class Undelivered(logging.Handler):
 
 @cache
 def exporter() -> Exporter:
-    return Exporter()
+    """Raises ConfigError where nothing can be sent."""
+    try:
+        return Exporter()
+    except ImportError:
+        raise MissingExtra("sending spans to a collector (OTEL_EXPORTER_OTLP_ENDPOINT)", "otel") from None
+    except ValueError as error:
+        raise ConfigError(f"telemetry cannot be sent: {error}", hint="look at the variables OTEL_...") from error
 
 
 def _end(span: Any, at: float, error: str = "") -> None:
@@ -133,12 +148,12 @@ def _end(span: Any, at: float, error: str = "") -> None:
 
 
 class SessionSpans:
-    """The spans of one session, made from its events. Raises MissingExtra."""
+    """The spans of one session, made from its events. Raises ConfigError."""
 
     def __init__(self, session: str) -> None:
+        self._to = exporter()
         from opentelemetry import context, trace
 
-        self._to = exporter()
         self._session = session
         self._above: Any = context.get_current() if trace.get_current_span().is_recording() else self._to.above
         self._open: dict[str, Any] = {}
@@ -237,7 +252,7 @@ def _here() -> Exporter | None:
     """None where nothing is to be sent, or can be: a session warns of that."""
     try:
         return exporter() if is_on() else None
-    except MissingExtra:
+    except ConfigError:
         return None
 
 
