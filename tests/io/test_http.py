@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import socket
 import ssl
 import zlib
 from base64 import b64encode
@@ -14,7 +15,7 @@ import pytest
 
 from tests.certificates import certificate
 from treadle.io import http as http_module
-from treadle.io.http import BadAddress, BrokenAnswer, CannotConnect, HttpClient, TooSilent, proxy_for
+from treadle.io.http import BadAddress, BrokenAnswer, CannotConnect, HttpClient, TooSilent, WrongPeer, proxy_for
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
 
@@ -277,6 +278,20 @@ async def test_who_cannot_be_reached_is_told_apart_from_who_broke_off(url: str) 
             await get(http, url)
 
 
+@pytest.mark.parametrize(("code", "kind"), [(socket.EAI_NONAME, WrongPeer), (socket.EAI_AGAIN, CannotConnect)])
+async def test_a_name_that_does_not_exist_is_told_apart_from_one_that_nobody_could_look_up(
+    code: int, kind: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise socket.gaierror(code, "the resolver's words")
+
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    async with client() as http:
+        with pytest.raises(CannotConnect, match="the resolver's words") as refused:
+            await get(http, "http://far.example/")
+    assert type(refused.value) is kind
+
+
 async def test_a_unix_socket_in_place_of_the_address(tmp_path: Path) -> None:
     service = Service(OK)
     async with (
@@ -301,7 +316,7 @@ async def test_the_certificates_of_the_system_are_trusted_and_must_be_for_the_na
     service = Service(OK, OK)
     async with serving(service, sealed) as url, client() as http:
         assert await get(http, f"https://localhost:{service.port}/") == (200, b"hi")
-        with pytest.raises(CannotConnect, match="(?i)certificate"):
+        with pytest.raises(WrongPeer, match="(?i)certificate"):
             await get(http, url)
 
 
@@ -313,7 +328,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(
     monkeypatch.setenv("SSL_CERT_FILE", str(other))
     service = Service(OK)
     async with serving(service, sealed), client() as http:
-        with pytest.raises(CannotConnect, match="(?i)certificate"):
+        with pytest.raises(WrongPeer, match="(?i)certificate"):
             await get(http, f"https://localhost:{service.port}/")
 
 

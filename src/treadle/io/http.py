@@ -91,6 +91,18 @@ class CannotConnect(HttpError):
     """No connection was made, so nothing was sent."""
 
 
+class WrongPeer(CannotConnect):
+    """Nor will one be: there is no such name, or who answers is not the one that it names."""
+
+
+def _stays(error: Exception) -> bool:
+    import socket
+    import ssl
+
+    unknown = isinstance(error, socket.gaierror) and error.errno == socket.EAI_NONAME
+    return unknown or isinstance(error, (UnicodeError, ssl.SSLCertVerificationError))
+
+
 class TooSilent(HttpError):
     """Nothing arrived within the time limit."""
 
@@ -182,7 +194,8 @@ class HttpClient:
         except TimeoutError:
             raise CannotConnect(f"no connection within {self._connect_seconds:g} s") from None
         except (OSError, UnicodeError) as error:  # an impossible host name raises UnicodeError
-            raise CannotConnect(getattr(error, "strerror", None) or str(error) or type(error).__name__) from error
+            kind = WrongPeer if _stays(error) else CannotConnect
+            raise kind(getattr(error, "strerror", None) or str(error) or type(error).__name__) from error
 
     async def _connect(self, parts: SplitResult, proxy: SplitResult | None) -> HttpConnection:
         to = proxy or parts

@@ -8,7 +8,7 @@ from treadle import __version__
 from treadle.agent.providers.http import LOCAL_PATIENCE, Endpoint, ServiceClient
 from treadle.agent.providers.script import parse
 from treadle.errors import ProviderError
-from treadle.io.http import BadAddress, BrokenAnswer, CannotConnect, TooSilent
+from treadle.io.http import BadAddress, BrokenAnswer, CannotConnect, TooSilent, WrongPeer
 from treadle.testing.server import ModelServer
 
 NOWHERE = Endpoint(name="acme", base_url="http://127.0.0.1:9/v1")
@@ -24,6 +24,7 @@ async def test_a_stream_that_still_talks_has_no_time_limit() -> None:
     [
         (CannotConnect("refused"), "cannot reach acme at http://127.0.0.1:9/v1: refused", True),
         (CannotConnect(""), "cannot reach acme at http://127.0.0.1:9/v1: no answer", True),
+        (WrongPeer("no such name"), "cannot reach acme at http://127.0.0.1:9/v1: no such name", False),
         (TooSilent("x"), "acme said nothing for 120 s", True),
         (BrokenAnswer("half"), "the connection to acme broke: half", True),
         (BrokenAnswer(""), "the connection to acme broke: BrokenAnswer", True),

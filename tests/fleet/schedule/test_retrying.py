@@ -103,3 +103,21 @@ def test_where_work_lands_by_itself_no_outage_is_counted_and_no_one_has_to_ask_f
     place_all(book, 1.0)
     book.finished(row, RunEnded(order="a", attempt=11, fault="provider", used=Used(input_tokens=1)))
     assert row.order.state == "failed", "what was paid for counts"
+
+
+@pytest.mark.parametrize(
+    ("placed", "last", "tries"),
+    [
+        ((1.0, 3600.0, 86000.0), "provider", 0),
+        ((1.0, 3600.0, 86401.0, 90001.0), "provider", 2),
+        ((1.0, 3600.0, 86401.0), "verify", 1),
+    ],
+    ids=["a day", "longer", "another failure between"],
+)
+def test_an_outage_of_more_than_a_day_counts(placed: tuple[float, ...], last: Fault, tries: int) -> None:
+    order = ended(*("failed" for _ in placed))
+    faults: list[Fault] = ["provider"] * (len(placed) - 1) + [last]
+    attempts = tuple(
+        replace(each, placed=at, fault=fault) for each, at, fault in zip(order.attempts, placed, faults, strict=True)
+    )
+    assert retrying.tries(spec("a", land="main"), replace(order, attempts=attempts)) == tries

@@ -414,14 +414,15 @@ class ServiceClient:
         return self._endpoint.base_url.rstrip("/") + path
 
     def _failed(self, error: Exception) -> ProviderError:
-        from treadle.io.http import BadAddress, CannotConnect, TooSilent
+        from treadle.io.http import BadAddress, CannotConnect, TooSilent, WrongPeer
 
         name, where = self._endpoint.name, self._endpoint.shown_url
         if isinstance(error, (LineTooLong, BadAddress)):
             return ProviderError(f"{name} at {where}: {error}", provider=name)
         if isinstance(error, CannotConnect):
             why = str(error) or "no answer"
-            failed = ProviderError(f"cannot reach {name} at {where}: {why}", provider=name, retryable=True)
+            passes = not isinstance(error, WrongPeer)
+            failed = ProviderError(f"cannot reach {name} at {where}: {why}", provider=name, retryable=passes)
             if loopback(self._endpoint.base_url):
                 failed.patience = LOCAL_PATIENCE
             return failed

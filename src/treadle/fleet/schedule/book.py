@@ -109,6 +109,8 @@ def is_unlanded(order: Order) -> bool:
 
 LONGEST = 3600.0
 """The longest wait between two attempts, in seconds."""
+OUTAGE = 86400.0
+"""For so many seconds without another attempt between them, attempts for which something was away do not count."""
 
 
 def again(spec: Spec, order: Order, report: RunEnded) -> bool:
@@ -122,10 +124,16 @@ def again(spec: Spec, order: Order, report: RunEnded) -> bool:
 
 def tries(spec: Spec, order: Order) -> int:
     """Attempts that count against the order's limit: those that were given back properly do not, nor those for which
-    the remote, or the model's service where the work is to land by itself, was away."""
-    free = (*records.GIVEN_BACK, records.NOT_HERE)
-    counted = [each for each in order.attempts if each.outcome not in free and each.reason != records.REMOTE_AWAY]
-    return sum(not (spec.land and each.fault == "provider" and not each.used.tokens) for each in counted)
+    the remote, or the model's service where the work is to land by itself, was away, for the first day of that."""
+    count, since = 0, 0.0
+    for each in order.attempts:
+        if each.outcome in (*records.GIVEN_BACK, records.NOT_HERE):
+            continue
+        unserved = bool(spec.land) and each.fault == "provider" and not each.used.tokens
+        away = unserved or each.reason == records.REMOTE_AWAY
+        since = (since or each.placed) if away else 0.0
+        count += not away or each.placed - since >= OUTAGE
+    return count
 
 
 def pause(spec: Spec, order: Order) -> float:
