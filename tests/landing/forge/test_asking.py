@@ -111,6 +111,25 @@ def test_a_refusal_has_the_forges_words_and_never_the_token(hub: Hub, body: Any,
     assert words in str(raised.value) and "s3cret" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("status", "said", "passes"),
+    [
+        (403, "API rate limit exceeded for user ID 7.", True),
+        (403, "You have exceeded a secondary rate limit.", True),
+        (403, "Resource not accessible by personal access token", False),
+        (429, "", True),
+        (404, "rate limit", False),
+    ],
+)
+def test_a_limit_on_requests_passes_in_whatever_way_a_forge_says_it(
+    hub: Hub, status: int, said: str, passes: bool
+) -> None:
+    hub.status, hub.body = status, json.dumps({"message": said}).encode()
+    with pytest.raises(ForgeRefused) as raised:
+        hub.get()
+    assert raised.value.retryable is passes
+
+
 def test_an_answer_that_is_something_else_or_without_end_is_refused(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     hub.body = b"<html>"
     with pytest.raises(WorkspaceError, match="answers something else"):

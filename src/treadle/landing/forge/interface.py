@@ -167,8 +167,10 @@ class ForgeApi:
         finally:
             await client.aclose()
         if not 200 <= status < 300:
-            passes = status >= 500 or status in (408, 429)
-            raise ForgeRefused(f"{self.host} answers {status} to {method}: {_reason(answer)}", retryable=passes)
+            reason = _reason(answer)
+            limited = status == 403 and "rate limit" in reason.lower()  # GitHub's own way of saying 429
+            passes = limited or status >= 500 or status in (408, 429)
+            raise ForgeRefused(f"{self.host} answers {status} to {method}: {reason}", retryable=passes)
         try:
             return msgspec.json.decode(answer, type=kind) if kind is not None else None
         except msgspec.MsgspecError as error:
