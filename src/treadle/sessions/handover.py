@@ -1,6 +1,6 @@
 """What the next agent is told when it takes over a task: made from the events of the work, without a model. Pure.
 
-    gathered = Gathering()
+    gathered = Gathering(redactor)
     for event in events:
         gathered.look(event)
     text = gathered.handover("codex").prompt()      # at most TOKENS, what was cut or left out is said
@@ -58,8 +58,12 @@ REASON = re.compile(
     re.IGNORECASE,
 )
 """Sentences with one of these are taken for decisions. It only ranks: without any, the last words are still there."""
+_MARK = re.compile(r"<(?=\s*/?\s*handover)", re.IGNORECASE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
-_EXIT = re.compile(r"^\W*exit(?:ed with)? (?:code|status):? ([1-9]\d*)\W*$", re.IGNORECASE | re.MULTILINE)
+_EXIT = re.compile(
+    r"^\W*exit(?:ed with)? (?:code|status):? ([1-9]\d*)\W*$|^\[(timed out|ended by signal \w+)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
 """How a command's output ends that has failed, where the exit code itself is not reported."""
 
 
@@ -83,9 +87,6 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     done: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
     earlier: tuple[str, ...] = ()
-
-    def redacted(self, redactor: Redactor) -> Handover:
-        return msgspec.convert(redactor.tree(msgspec.to_builtins(self)), Handover)
 
     def prompt(self, tokens: int = TOKENS, *, why: str = "", without: Sequence[str] = ()) -> str:
         """The text for the next agent, within so many tokens. `why`: why it changed. `without`: sections that it is
@@ -137,12 +138,13 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def _indented(fact: str) -> str:
-    return fact.replace("\n", "\n  ")
+    """No line of it can be taken for a heading of ours, whatever ends the line before."""
+    return "\n  ".join(fact.splitlines())
 
 
 def _without_marks(fact: str) -> str:
     """What is told cannot end what is told."""
-    return fact.replace(BEGINS, "<handover >").replace(ENDS, "</handover >")
+    return _MARK.sub("< ", fact)
 
 
 def _fitted(text: str, tokens: int) -> str:
@@ -164,33 +166,44 @@ def cut(text: str, most: int) -> str:
     return f"{text[: max(0, begins)]}{CUT}{text[len(text) - max(0, most - len(CUT) - begins) :]}"
 
 
+FOLDED = (
+    *(events.TurnStarted, events.Message, events.ToolStarted, events.ToolEnded, events.ToolDenied, events.CommandRun),
+    *(events.FileChanged, events.Asked, events.Answered, events.ContextCompacted, events.TaskChanged, events.TurnEnded),
+)
 HANDOVER = Record(Handover, format=FORMAT)
 
 
 class Gathering:
-    """Folds events into a Handover, in memory that is bounded. It goes on from an earlier one if there was one."""
+    """Folds events into a Handover, in memory that is bounded. It goes on from an earlier one if there was one.
 
-    def __init__(self, before: Handover | None = None) -> None:
+    Secrets are taken out of each event before anything is cut: half of one would not be known for one.
+    """
+
+    def __init__(self, redactor: Redactor, before: Handover | None = None) -> None:
+        self._redactor = redactor
         self._facts: dict[str, list[str]] = {name: list(getattr(before, name)) if before else [] for name in SECTIONS}
         self._follows = before is not None
         """Whether the first prompt is what the agent was told of `before`, and not a person's."""
         self._calls: dict[str, events.ToolStarted] = {}
-        self._exits: dict[str | None, int | None] = {}
-        """By call, how its command ended, until the call has ended."""
+        self._commands: set[str | None] = set()
+        """The calls that are known as commands, until they have ended."""
         self._asked: dict[str, events.Asked] = {}
         self._tried: dict[str, str] = {}
         """What failed, by what was tried: once it works it is no longer news."""
         self._running: dict[str, str] = {}
 
-    def handover(self, agent: str = "", redactor: Redactor | None = None) -> Handover:
+    def handover(self, agent: str = "") -> Handover:
         open_ = [_question(asked) for asked in self._asked.values()]
         facts = {**self._facts, "tasks": [*self._running.values()]}
         facts["unanswered"] = [*facts["unanswered"], *open_]
         sections: dict[str, Any] = {name: tuple(texts) for name, texts in facts.items()}
-        made = Handover(agent=agent, **sections)
-        return made if redactor is None else made.redacted(redactor)
+        return Handover(agent=agent, **sections)
 
     def look(self, event: events.Event) -> None:
+        if isinstance(event, FOLDED):
+            self._fold(msgspec.convert(self._redactor.tree(msgspec.to_builtins(event)), type(event)))
+
+    def _fold(self, event: events.Event) -> None:
         match event:
             case events.TurnStarted(source="user", parent=None):
                 self._prompted(event.prompt)
@@ -202,9 +215,9 @@ class Gathering:
                 self._ended(event)
             case events.ToolDenied():
                 self._add("refused", f"{_call(event.name, event.args)}: {event.reason}")
-            case events.CommandRun():
-                self._exits[event.call] = event.exit_code
-                self._ran(event.command, event.exit_code or 0, event.output)
+            case events.CommandRun(exit_code=int(code)):  # of one that was stopped, its call says more
+                self._commands.add(event.call)
+                self._ran(event.command, f"exit code {code}" if code else "", event.output)
             case events.FileChanged():
                 self._changed(event.path, f"{event.path} ({event.change}{_lines(event.diff)})")
             case events.Asked():
@@ -274,16 +287,18 @@ class Gathering:
         exited = _EXIT.search(event.result[-500:])
         if question := _put(args):
             self._add("answers", f"{question}\n{event.result}")
-        elif event.call in self._exits:
-            del self._exits[event.call]  # it was told as a command
+        elif event.call in self._commands:
+            self._commands.remove(event.call)
         elif not event.ok:
             self._fails(what, "", event.result)
         else:
-            self._ran(what, int(exited[1]) if exited and started is not None and started.command else 0, event.result)
+            ran = exited if started is not None and started.command else None
+            self._ran(what, (ran[2] or f"exit code {ran[1]}") if ran else "", event.result)
 
-    def _ran(self, what: str, code: int, output: str) -> None:
-        if code:
-            return self._fails(what, f"exit code {code}", output)
+    def _ran(self, what: str, how: str, output: str) -> None:
+        """`how` it failed, if it did."""
+        if how:
+            return self._fails(what, how, output)
         facts = self._facts["failed"]
         if (before := self._tried.pop(what, None)) in facts:
             facts[facts.index(str(before))] = f"{before}\n(the same worked later)"
@@ -318,10 +333,10 @@ class Gathering:
 
 def gathered(events_: Iterable[events.Event], agent: str, redactor: Redactor) -> Handover:
     """What there is to hand over of the work that these events report."""
-    folded = Gathering()
+    folded = Gathering(redactor)
     for event in events_:
         folded.look(event)
-    return folded.handover(agent, redactor)
+    return folded.handover(agent)
 
 
 def _question(asked: events.Asked) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.chat.terminal import ChatTerminal
 from tests.installed import TREADLE
-from tests.scripts import says
+from tests.scripts import calls, says
 from treadle.agent.messages import UserMessage
 from treadle.agent.transcript import MessageRecord, Transcript, TurnBegan
 from treadle.cli.chat.page import Page
@@ -231,10 +231,39 @@ async def test_sessions_of_this_directory_and_models_seen_here_are_offered(tmp_p
     await session.close()
 
 
-def test_another_agent_goes_on_with_the_conversation(chat: Chat, tmp_path: Path) -> None:
-    (tmp_path / "second.toml").write_text(says("I know of it.", when="task from native(.|\n)*still there"))
+def second_agent(tmp_path: Path, script: str) -> None:
+    (tmp_path / "second.toml").write_text(script)
     command = f"{TREADLE} acp --model scripted:{tmp_path / 'second.toml'}"
     settings(f"[agents.second]\nspeaks = 'acp'\ncommand = '{command}'\n")
+
+
+@pytest.mark.parametrize(
+    ("mode", "denied", "keys", "seen"),
+    [("full-auto", "Bash(rm *)", "\x1b[Z", "May this"), ("suggest", "Bash(touch *)", "", "I may not.")],
+    ids=["by the mode", "when it began"],
+)
+def test_what_was_forbidden_before_stays_so_with_another_agent(
+    chat: Chat, work: Path, tmp_path: Path, mode: str, denied: str, keys: str, seen: str
+) -> None:
+    made = {"command": "touch made.txt"}
+    second_agent(tmp_path, calls("bash", made, when="make it$") + says("I may not.", when=".*", times="always"))
+    terminal = chat("--disallowedTools", denied)
+    terminal.say("are you still there?")
+    terminal.until("Yes, I am.")
+    terminal.say("/exit")
+    terminal.ended()
+    terminal = chat("--permission-mode", mode, "-c")
+    terminal.keys(keys)
+    terminal.until("suggest")
+    terminal.say("/agent second")
+    terminal.until("second goes on from here")
+    terminal.say("make it")
+    terminal.until(seen)
+    assert not (work / "made.txt").exists()
+
+
+def test_another_agent_goes_on_with_the_conversation(chat: Chat, tmp_path: Path) -> None:
+    second_agent(tmp_path, says("I know of it.", when="task from native(.|\n)*still there"))
     terminal = chat()
     terminal.say("are you still there?")
     terminal.until("Yes, I am.")

@@ -12,7 +12,7 @@ from treadle.cli.chat.page import Page
 from treadle.cli.chat.question import Question
 from treadle.cli.chat.talk import Attention, Reporter, Status, Talk
 from treadle.events import Asked, Task, TaskChanged, TextDelta
-from treadle.session import Answer, CommandResult, SessionSpec
+from treadle.session import Answer, CommandResult, Session, SessionSpec
 from treadle.sessions.session import Turn
 from treadle.terminal.settings import STATE_FILE_VARIABLE
 from treadle.testing.sessions import ScriptedSession, Step
@@ -79,6 +79,36 @@ async def test_a_steer_that_comes_too_late_is_the_next_prompt(tmp_path: Path) ->
         await until(lambda: list(talk.queued) == ["and this"])
         gate.set()
         await until(lambda: "> and this" in view.text and "and this\n\n" in view.text)
+
+
+async def test_what_is_said_during_a_turn_is_handed_over_and_what_the_next_agent_asks_beside_is_seen(
+    tmp_path: Path,
+) -> None:
+    gate, second = asyncio.Event(), ScriptedSession(SessionSpec(cwd=str(tmp_path), answers=True), [])
+    async with talking(tmp_path, [gate], answer=Answer(decision="allow")) as (talk, view, session):
+
+        async def hand(agent: str) -> Session:
+            await session.close()
+            for _ in range(20):  # while the other starts, all hear that the first has ended
+                await asyncio.sleep(0)
+            talk.agent = agent
+            return second
+
+        talk.hand = hand
+        talk.enter("first")
+        await until(lambda: session._current is not None)
+        talk.enter("never YAML")
+        await until(lambda: "» never YAML" in view.text)
+        gate.set()
+        await talk.rest()
+        assert talk.gathering.handover().task == ("first", "never YAML")
+        talk.enter("/agent codex")
+        await until(lambda: "codex goes on from here" in view.text)
+        asking = asyncio.create_task(second.ask(asked()))
+        await until(lambda: "asks: " in view.text)
+        talk.enter("")
+        assert (await asking).decision == "allow"
+    await second.close()
 
 
 async def test_a_question_is_taken_back_when_its_turn_is_interrupted(tmp_path: Path) -> None:

@@ -285,7 +285,8 @@ async def _converse(
     talk.attention = Attention(() if view.plain else settings.notify)
     for event in past:
         talk.gathering.look(event)
-    talk.agent, talk.hand = options.agent, partial(_hand, talk, options)
+    denied = getattr(session, "spec", spec).rules.deny  # with what a session that is resumed was denied
+    talk.agent, talk.hand = options.agent, partial(_hand, talk, options, denied)
     opened.append(talk)
     progress.end()
     view.print(_greeting(session, spec, page, "Ctrl-C" if view.plain else "Esc"))
@@ -306,24 +307,39 @@ async def _converse(
             task.cancel()
 
 
-async def _hand(talk: Talk, options: RunOptions, agent: str) -> Session:
-    """End the session and open one of another agent, which is told of it. If that does not start, the first goes on."""
-    from treadle.agents import find_agent
+AFRESH: dict[str, Any] = dict.fromkeys(("resume", "resume_session_at", "session_id", "model"))
+AFRESH |= {"continue_last": False, "fork_session": False}
+"""The options of the session that was begun with, and that another one has not."""
 
-    old, other = talk.session, find_agent(agent)
+
+async def _hand(talk: Talk, options: RunOptions, denied: tuple[str, ...], agent: str) -> Session:
+    """End the session and open one of another agent, which is told of it. If that does not start, the first goes on.
+    What the person has forbidden stays forbidden."""
+    from treadle.agents import find_agent
+    from treadle.policy.rules import stricter
+
+    def start(name: str, handover: str = "", **how: Any) -> SessionSpec:
+        asked = msgspec.structs.replace(options, agent=name, **{**AFRESH, **how})
+        spec = _person_there(asked.spec(answers=True, default_mode="suggest", check_edits=True), handover)
+        rules = msgspec.structs.replace(spec.rules, deny=denied)
+        return msgspec.structs.replace(spec, mode=stricter(spec.mode, old.info.mode), rules=rules)
+
+    old, first, other = talk.session, find_agent(talk.agent), find_agent(agent)
     await other.probe()
-    handover = talk.gathering.handover(talk.agent, Redactor.of_environment(os.environ)).prompt()
-    before = msgspec.structs.replace(options, agent=talk.agent, resume=old.id, continue_last=False)
-    after = msgspec.structs.replace(before, agent=agent, resume=None, fork_session=False, model=None, session_id=None)
+    handover = talk.gathering.handover(talk.agent).prompt()
+    model = options.model if talk.agent == options.agent else None
+    after, again = start(agent, handover), start(talk.agent, resume=old.id, model=model)
     await old.close()  # first: from here on it writes nothing
     try:
-        opened = await other.open(_person_there(after.spec(answers=True, default_mode="suggest"), handover=handover))
+        opened = await other.open(after)
         talk.agent = agent
         return opened
     except TreadleError as error:
         talk.view.print(talk.page.note("red", f"{agent} does not start, so {talk.agent} goes on: {error}"))
-        again = before.spec(answers=True, default_mode="suggest")
-        return await find_agent(talk.agent).open(_person_there(again))
+    try:
+        return await first.open(again)
+    except TreadleError:  # it cannot resume: it is told as the other would have been
+        return await first.open(start(talk.agent, handover, model=model))
 
 
 def _person_there(spec: SessionSpec, handover: str = "") -> SessionSpec:

@@ -32,11 +32,13 @@ from treadle.events import (
     ToolEnded,
     ToolStarted,
     TurnEnded,
+    TurnStarted,
     Usage,
 )
 from treadle.io.files import append_lines, write_atomic
 from treadle.io.process.child import Tail, start
 from treadle.io.tasks import start_held
+from treadle.redact import Redactor
 from treadle.sandboxed.turns import TurnCheck
 from treadle.session import Answer, Change, CommandResult, Mode, Prompt, Session
 from treadle.sessions.handover import Gathering
@@ -191,7 +193,6 @@ async def _mcp(talk: Talking, args: str) -> str:
 async def _export(talk: Talking, args: str) -> str:
     from treadle.agent.stored_sessions import SessionDocument, as_html, as_json, as_markdown
     from treadle.agent.transcript import Transcript
-    from treadle.redact import Redactor
 
     if talk.session.info.name != "native":
         raise Unsupported(f"{talk.session.info.name} keeps its sessions itself")
@@ -475,7 +476,7 @@ class Talk:
         """The running command, as it was typed."""
         self._own: asyncio.Task[Any] | None = None
         self._leaving = False
-        self.gathering = Gathering()
+        self.gathering = Gathering(Redactor.of_environment(os.environ))
         """What another agent would be told of this conversation."""
         self.agent = session.info.name
         """Its name as a person types it."""
@@ -555,6 +556,7 @@ class Talk:
             heard = False
             self.view.print(self.page.note("yellow", f"{error.message}: this is the next prompt instead"))
         if heard:
+            self.gathering.look(TurnStarted(prompt=text))
             self.view.print(self.page.note("bold", f"» {text}"))
         else:
             self.queue(text)
@@ -699,6 +701,7 @@ class Talk:
             raise ConfigError(f"{agent} is who you talk with")
         self.page.progress.begin(f"{agent} to start")
         self.session = await hand(agent)
+        self._start(self.watch())
         self.waiting.clear()
         self.status.follow(self.session)
         if self.agent != old:
@@ -760,14 +763,7 @@ class Talk:
 
     async def watch(self) -> None:
         """Show what happens outside of turns: how background tasks end, and what they ask."""
-        while True:
-            watched = self.session
-            await self._watch(watched)
-            if watched is self.session:
-                return
-
-    async def _watch(self, session: Session) -> None:
-        async for event in session.events(after=-1, observer=True):
+        async for event in self.session.events(after=-1, observer=True):
             if isinstance(event, Answered):
                 self.waiting = [asked for asked in self.waiting if asked.request != event.request]
             elif event.turn:
