@@ -34,8 +34,8 @@ def test_every_row_has_the_width_and_no_text_is_lost(lines: list[str], cols: int
     pager = paged(lines, cols, rows)
     for by in moves:
         pager.move(by)
-    assert len(pager.page()) == rows
-    assert all(width(re.sub(r"\x1b\[[0-9;]*m", "", row)) == cols for row in pager.page())
+    assert len(pager.page(True)) == rows
+    assert all(width(re.sub(r"\x1b\[[0-9;]*m", "", row)) == cols for row in pager.page(True))
     assert "".join(part for _, _, part in pager.rows) == "".join(pager.lines)
     pager.select(0, begin=True)
     pager.move(-(1 << 40))
@@ -55,9 +55,16 @@ def test_it_finds_a_text_exactly_where_there_is_one(lines: list[str], sought: st
 def test_a_line_in_several_rows_is_found_once_at_its_first_row_and_keeps_its_colours() -> None:
     pager = paged(["aaaaaxbb", "x", "漢字\x1b[31m漢字"], 4, 10)
     assert [part for _, _, part in pager.rows] == ["aaaa", "axbb", "x", "漢字", "漢字"]
-    assert "205;49;49" in pager.page()[4] and "205;49;49" not in pager.page()[3]
+    assert "205;49;49" in pager.page(True)[4] and "205;49;49" not in pager.page(True)[3]
     assert pager.search("x") and pager._found == 2 and pager.next(-1) and pager._found == 0
-    assert pager.page()[1] == "a\x1b[7mx\x1b[0mbb" and pager.page()[5] == "    "
+    assert pager.page(True)[1] == "a\x1b[7mx\x1b[0mbb" and pager.page(True)[5] == "    "
+
+
+def test_a_search_goes_on_in_a_window_of_another_size() -> None:
+    pager = paged(["x" * 100] * 50, 10, 5)
+    assert pager.search("x")
+    pager.wrap(100, 5)
+    assert pager.next(-1) and pager._found < 50
 
 
 def looked_through(desk: Desk, keys: bytes, lines: list[str], **how: bool) -> list[tuple[list[str], str]]:
@@ -99,10 +106,22 @@ def test_a_search_says_what_it_does_not_find(desk: Desk) -> None:
     assert footers[4] == "'error' is not further up" and pictures[1][1] == ""
     assert looked_through(desk, b"\x15none\rq", lines, searching=True)[-1][1].endswith("'none' is not in it")
     last = looked_through(desk, b"N\x1b", lines)[-1][1]
-    assert last.partition("of 100")[2].strip().startswith("arrows")
+    assert last.partition("of 100")[2].strip().startswith(PAGER_KEYS[:9])
     assert looked_through(desk, b"\rq", lines, searching=True)[-1][1].partition("of 100")[2].strip() != ""
 
 
 def test_another_window_is_filled_anew_and_a_signal_ends_it(desk: Desk) -> None:
     desk.signalled(signal.SIGTERM)
     assert len(looked_through(desk, b"", ["one"])) == 1
+    desk.signalled(signal.SIGTERM)
+    assert len(looked_through(desk, b"", ["one"], searching=True)) == 2, "also while it asks what to search"
+
+
+@pytest.mark.parametrize(("terminal", "colours"), [("truecolor", True), ("", False)])
+def test_colours_are_those_that_the_terminal_has(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, terminal: str, colours: bool
+) -> None:
+    monkeypatch.setenv("COLORTERM", terminal)
+    desk.types(b"q")
+    look_through(Panel(desk.signals), "t", screen_of(["\x1b[31mred"]))
+    assert ("38;2;205;49;49" in desk.written()) == colours

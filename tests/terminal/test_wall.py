@@ -196,6 +196,20 @@ async def test_keys_choose_what_is_in_front_and_the_title_says_what_each_does(
     assert wall.typing == "" and wall.words == ""
     panel.shape = 40, 8
     assert drawn(wall)[0].startswith(" c  question") and not any("│" in line for line in drawn(wall))
+    press(desk, wall, b"2")
+    wall.beside = "b"
+    for key in (b"n", b"\t", b"\t"):
+        press(desk, wall, key)
+        assert {row["id"] for row in wall.shown()} == {"b", "c"}, "two share the view, whichever asks next"
+    assert (wall.front(), wall.beside) == ("b", "c")
+    press(desk, wall, b"\x1b")
+    panel.shape = 80, 8
+    wall.found = wall.found[:1]
+    assert drawn(wall)[7].endswith("c: new  2: two  q: leave")
+    desk.signalled(signal.SIGTERM)
+    wall.panel = Panel(desk.signals)
+    press(desk, wall, b"c")
+    assert wall._over.is_set(), "also while it asks which command to run"
 
 
 def press(desk: Desk, wall: Wall, key: bytes) -> None:

@@ -188,6 +188,7 @@ class Panel:
         self.signals = signals
         self.gone = False
         """Whether the person's terminal is gone, or we were told to end."""
+        self.true_colour = os.environ.get("COLORTERM", "") in ("truecolor", "24bit")
         self.keys: list[str] = []
         """What was typed and is not handled yet."""
 
@@ -217,7 +218,7 @@ class Panel:
 
     def key(self) -> str:
         """The next key: its character, or its name."""
-        while not self.keys:
+        while not self.keys and not self.gone:
             for fd, _ in self._poll():
                 if fd == self.signals:
                     numbers = os.read(fd, 64)
@@ -225,9 +226,8 @@ class Panel:
                     return GONE if self.gone else RESIZED
                 data = _read()
                 self.keys += keys_in(data) if data else [GONE]
-        if self.keys[0] == GONE:
-            self.gone = True
-        return self.keys.pop(0)
+        self.gone = self.gone or self.keys[0] == GONE
+        return GONE if self.gone else self.keys.pop(0)
 
     def _poll(self) -> list[tuple[int, int]]:
         poller = select.poll()

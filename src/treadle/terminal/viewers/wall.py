@@ -57,7 +57,7 @@ LEAST_ROWS = 4
 WIDE = 100
 """Minimum width, in columns, for the side-by-side layout; below it, the others stand under the one in front."""
 KEYS = "arrows: choose  n: next that asks  a: answer it  i: type  Enter: join it  [: scroll  c: new  2: two  q: leave"
-SHORT = "n: next that asks  a: answer  i: type  Enter: join it  [: scroll  c: new  q: leave"
+SHORT = "n: asking  a: answer  i: type  Enter: join  [: scroll  c: new  2: two  q: leave"
 JOIN, NEW = "join", "new"
 """Why the wall is left, if not for good: to join a terminal, or to start one."""
 NOT_TYPED = {
@@ -122,7 +122,7 @@ def _colour(kind: int, value: str, true_colour: bool) -> str:
 
 # What has scrolled away: looked through page by page, searched, and copied.
 
-PAGER_KEYS = "arrows, PgUp PgDn, g G: move   /: search   n N: further up, down   v: select   q: back"
+PAGER_KEYS = "q: back   /: search   n N: further up, down   v: select   arrows, PgUp PgDn, g G: move"
 SELECTING = "arrows: select more lines   y: copy them   Esc: none"
 WHEEL = 3
 """How many rows one step of the wheel moves."""
@@ -140,7 +140,6 @@ class Pager:
         self.ends: tuple[int, int] | None = None
         """The rows where the selection begins, and where it is moved."""
         self._screen, self._rows_of = screen, screen.rows_of_lines()
-        self._found = -1
         self.rows: list[tuple[int, int, str]] = []
         """Each row on the screen: the number of its line, where in it the row begins, and the text."""
         self.wrap(cols, rows)
@@ -149,7 +148,7 @@ class Pager:
     def wrap(self, cols: int, rows: int) -> None:
         """For a window of this size. What was at the top stays there."""
         line = self.rows[self.top][0] if self.top and self.top < len(self.rows) else 0
-        self.cols, self.height, self.ends = cols, rows, None
+        self.cols, self.height, self.ends, self._found = cols, rows, None, -1
         self.rows = [(number, *part) for number, text in enumerate(self.lines) for part in _parts(text, cols)]
         self.top = next((at for at, row in enumerate(self.rows) if row[0] >= line), 0)
         self.move(0)
@@ -205,7 +204,7 @@ class Pager:
         rows = self.rows[first : last + 1]
         return "".join(f"\n{part}" if at and not begin else part for at, (_, begin, part) in enumerate(rows))
 
-    def page(self, true_colour: bool = True) -> list[str]:
+    def page(self, true_colour: bool) -> list[str]:
         """The rows to show, in their colours, with what was sought or is selected marked."""
         first, last = sorted(self.ends or (-1, -1))
         shown = []
@@ -269,7 +268,9 @@ def look_through(panel: Panel, title: str, screen: Screen, *, searching: bool = 
         key = "/" if searching else ""
         if not key:
             place = f"{title}  {min(len(pager.rows), pager.top + pager.height)} of {len(pager.rows)}"
-            panel.show(pager.page(), f" {place}   {words or (SELECTING if pager.ends else PAGER_KEYS)}")
+            panel.show(
+                pager.page(panel.true_colour), f" {place}   {words or (SELECTING if pager.ends else PAGER_KEYS)}"
+            )
             key, words = panel.key(), ""
         what, _, row = mouse_at(key)
         key = what or key
@@ -285,7 +286,7 @@ def look_through(panel: Panel, title: str, screen: Screen, *, searching: bool = 
             words = _copied(panel, pager)
         elif key == "/":
             searching = False
-            panel.show(pager.page(), "")
+            panel.show(pager.page(panel.true_colour), "")
             text = panel.ask("search:", pager.sought)
             words = "" if not text or pager.search(text) else f"{text!r} is not in it"
         elif key in ("n", "N") and not pager.next(-1 if key == "n" else 1):
@@ -369,7 +370,6 @@ class Wall:
         self._dirty = asyncio.Event()
         self._over = asyncio.Event()
         self._left_for = ("", "")
-        self._true_colour = os.environ.get("COLORTERM", "") in ("truecolor", "24bit")
 
     async def _find(self, name: str) -> Place:
         return find(self.directory, name)
@@ -430,7 +430,8 @@ class Wall:
 
     def shown(self) -> list[dict[str, Any]]:
         """In the order of their places: the one in front first; two that share the view stay where they are."""
-        if self.beside and (pair := {self.beside, self.front()}) <= {row["id"] for row in self.found}:
+        pair = {self.beside, self.front()}
+        if len(pair) == 2 and pair <= {row["id"] for row in self.found}:
             return sorted((row for row in self.found if row["id"] in pair), key=lambda row: str(row["id"]))
         return order(self.found, self.typing or self.chosen)
 
@@ -469,7 +470,7 @@ class Wall:
         tile = self.tiles.get(row["id"])
         body = tile.part(lines - 1)[1] if tile else [()] * (lines - 1)
         for number, runs in enumerate(body, y + 2):
-            parts.append(f"\x1b[{number};{x + 1}H{painted(runs, cols, self._true_colour)}")
+            parts.append(f"\x1b[{number};{x + 1}H{painted(runs, cols, self.panel.true_colour)}")
         return parts
 
     def cursor(self) -> str:
@@ -512,6 +513,8 @@ class Wall:
             self.panel.keys += keys_in(data)
         while self.panel.keys:
             self._command(self.panel.keys.pop(0))
+        if self.panel.gone:
+            self._over.set()
         self._dirty.set()
 
     def _pass_on(self, data: bytes) -> None:
@@ -552,7 +555,9 @@ class Wall:
         elif key == "n":
             asking = [row["id"] for row in order(self.found) if row["state"] in WAITING]
             after = asking[(asking.index(front) + 1) % len(asking)] if front in asking else (asking or [""])[0]
-            self.chosen, self.words = after or self.chosen, "" if after else "no terminal waits for a person"
+            if after:
+                self._bring(after)
+            self.words = "" if after else "no terminal waits for a person"
         elif front and key == "a":
             row = next(row for row in self.found if row["id"] == front)
             dialog = row.get("dialog") if row["state"] in WAITING else None
@@ -581,19 +586,19 @@ class Wall:
     def _step(self, front: str, by: int) -> None:
         """Put another one in front; of two that share the view, the other."""
         names = sorted(row["id"] for row in self.found)
-        if self.beside in names:
-            self.chosen, self.beside = self.beside, front
-        else:
-            self.chosen = names[(names.index(front) + by) % len(names)]
+        self._bring(self.beside if self.beside in names else names[(names.index(front) + by) % len(names)])
+
+    def _bring(self, name: str) -> None:
+        """Put it in front; if it is beside that one, they change."""
+        self.beside = self.front() if self.beside == name else self.beside
+        self.chosen = name
 
     def _pointed(self, what: str, column: int, line: int) -> None:
         """A click puts the terminal there in front, the wheel looks at what has scrolled away in it."""
         for row, (x, y, cols, lines) in zip(self.shown(), self.areas(), strict=False):
             if x <= column < x + cols and y <= line < y + lines and what in (PRESSED, WHEEL_UP):
-                before = self.front()
-                if self.beside and row["id"] != before:
-                    self.beside = before
-                self.typing, self.chosen = row["id"] if self.typing else "", row["id"]
+                self._bring(row["id"])
+                self.typing = row["id"] if self.typing else ""
                 self.answering = None
                 if what == WHEEL_UP:
                     self._look_back(row["id"], False)
@@ -605,8 +610,6 @@ class Wall:
                 look_through(self.panel, name, screen, searching=searching)
         except TreadleError as error:
             self.words = f"{name}: {error.message}"
-        if self.panel.gone:
-            self._over.set()
         self._redraw()
 
     def _redraw(self) -> None:
