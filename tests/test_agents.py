@@ -292,7 +292,7 @@ def test_two_guards_together_are_both_asked_told_and_closed() -> None:
             said.append(f"{name} watches")
             return lambda: said.append(f"{name} checks")
 
-        async def calling(spent: Callable[[], tuple[int, float | None]]) -> Callable[[], None]:
+        async def calling(spent: Callable[[], tuple[int, float | None]], tokens: int) -> Callable[[], None]:
             return lambda: None
 
         return Guards(writing=writing, watching=watching, holding=lambda: {name: "held", "both": name}, calling=calling)

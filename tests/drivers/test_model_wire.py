@@ -232,7 +232,7 @@ async def test_who_decides_elsewhere_what_it_may_spend_is_asked_before_each_call
     told_of: list[tuple[int, float | None]] = []
     ended: list[int] = []
 
-    async def calling(spent: Callable[[], tuple[int, float | None]]) -> Callable[[], None]:
+    async def calling(spent: Callable[[], tuple[int, float | None]], tokens: int) -> Callable[[], None]:
         told_of.append(spent())
         if told_of[-1][0]:
             raise BudgetExceeded("it has used 125 of 200 tokens")

@@ -421,7 +421,7 @@ class TurnLoop:
         self.parts.budget.check(self.turn.iterations, self.parts.spent())
         if self.parts.calling is not None:
             self._called = await self.parts.calling(
-                lambda: (self.parts.spent().total_tokens, self.parts.spent().cost_usd)
+                lambda: (self.parts.spent().total_tokens, self.parts.spent().cost_usd), self.parts.context.tokens()
             )
 
     def _call_ended(self) -> None:

@@ -289,7 +289,7 @@ class ModelGateway(Passage):
             return
         with contextlib.ExitStack() as afterwards:
             if self._calling is not None:
-                afterwards.callback(await self._calling(self._spent))
+                afterwards.callback(await self._calling(self._spent, letters(call.body) // LETTERS))
             reserved = await self.spending.reserve(call)
             afterwards.callback(self.spending.release, reserved)
             if reserved.body is not None:

@@ -147,6 +147,33 @@ async def test_calls_at_the_same_time_do_not_pass_the_limit_together(known: bool
     assert sum(isinstance(error, BudgetExceeded) for error in done) == (6 if known else 5)
 
 
+@pytest.mark.parametrize(
+    ("limits", "price"), [(OrderLimits(tokens=1000), None), (OrderLimits(usd=1.0), 0.001)], ids=["tokens", "money"]
+)
+async def test_calls_at_the_same_time_reserve_what_they_ask_with_where_that_is_more_than_the_last_took(
+    limits: OrderLimits, price: float | None
+) -> None:
+    counts, _, _ = meter(limits)
+    spent = 0
+
+    def now() -> tuple[int, float | None]:
+        return spent, None if price is None else spent * price
+
+    (await counts.before_call(now, 10))()
+    spent = 10
+    begun = []
+
+    async def call() -> None:
+        begun.append(await counts.before_call(now, 300))
+
+    calls = [asyncio.create_task(call()) for _ in range(8)]
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert len(begun) == 3, "a fourth would pass the limit"
+    for task in calls:
+        task.cancel()
+
+
 async def test_one_that_is_stopped_asks_for_nothing_and_one_that_is_paused_waits() -> None:
     counts, attempt, stops = meter(OrderLimits(tokens=1))
     attempt.stopped = Cancelled("by ana")

@@ -115,8 +115,10 @@ class Meter:
         self.asks_for_more: AgentQuestion | None = None
         self._marks: list[Used] = []
         """What the session had used when the run began, and before its last call."""
-        self._calls = self._done = 0
-        """Calls that are under way, and that have ended since the mark."""
+        self._calls: list[Used] = []
+        """What is reserved for the calls that are under way."""
+        self._done = 0
+        """Calls that have ended since the mark."""
         self._size: Used | None = None
         """What the last call took."""
         self._ended = asyncio.Event()
@@ -135,9 +137,10 @@ class Meter:
         if not self._marks and (why := self._beyond(self.used, Used())):
             await self._stop(self._ask(why))
 
-    async def before_call(self, spent: Callable[[], tuple[int, float | None]]) -> Callable[[], None]:
-        """Wait while the run is paused, and while this call fits only when others that are under way used less than the
-        last did; end the turn if it does not fit at all. While no call has ended, there is one at a time."""
+    async def before_call(self, spent: Callable[[], tuple[int, float | None]], tokens: int = 0) -> Callable[[], None]:
+        """Wait while the run is paused, and while this call, of about so many tokens, fits only when others that are
+        under way use less than the last did, or than they ask with; end the turn if one as large as the last does not
+        fit at all. While no call has ended, there is one at a time."""
         while True:
             await self._attempt.may_go_on.wait()
             if self.asks_for_more:  # another call of this run was refused, and it is being ended
@@ -145,17 +148,13 @@ class Meter:
             used = self._measure(*spent())
             if why := self._beyond(used, self._size or Used()):
                 raise self._ask(why)
-            if (
-                not self._calls
-                or not self._limited()
-                or self._size
-                and not self._beyond(used, self._reserved(self._size))
-            ):
+            size = _at_least(self._size or Used(), tokens)
+            if not self._calls or not self._limited() or self._size and not self._beyond(used, self._reserved(size)):
                 break
             self._ended.clear()
             await self._ended.wait()
-        self._calls += 1
-        return self._call_ended
+        self._calls.append(size)
+        return lambda: self._call_ended(size)
 
     def _measure(self, tokens: int, usd: float | None) -> Used:
         """What this run has used; also learn from it how large a call is."""
@@ -174,11 +173,12 @@ class Meter:
 
     def _reserved(self, size: Used) -> Used:
         """For the calls that are under way, and one more."""
-        calls = self._calls + 1
-        return Used(input_tokens=size.input_tokens * calls, usd=None if size.usd is None else size.usd * calls)
+        calls = [*self._calls, size]
+        usd = None if size.usd is None else sum(each.usd or 0.0 for each in calls)
+        return Used(input_tokens=sum(each.input_tokens for each in calls), usd=usd)
 
-    def _call_ended(self) -> None:
-        self._calls -= 1
+    def _call_ended(self, size: Used) -> None:
+        self._calls.remove(size)
         self._done += 1
         self._ended.set()
 
@@ -192,6 +192,14 @@ class Meter:
         self.asks_for_more = AgentQuestion(request="budget", kind="budget", text=text, tool="budget")
         self._attempt.parked = True
         return BudgetExceeded(why)
+
+
+def _at_least(last: Used, tokens: int) -> Used:
+    """A call like the last, or larger in proportion."""
+    if tokens <= last.input_tokens:
+        return last
+    usd = last.usd * tokens / last.input_tokens if last.usd is not None and last.input_tokens else last.usd
+    return Used(input_tokens=tokens, usd=usd)
 
 
 def _since(before: Used, now: Used) -> Used:
