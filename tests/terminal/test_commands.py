@@ -1,11 +1,13 @@
 """From one terminal to the others and back, what has scrolled away, a new one, two side by side, as a person does."""
 
 import re
+from pathlib import Path
 
 import pytest
 
 from tests.terminal.support import Stage, connected, until
 from tests.terminal.tmux import Tmux, attach
+from treadle.io.paths import config_file
 
 LINES = (
     "i=0; while [ $i -lt 2000 ]; do i=$((i+1)); printf '\\033[3%dmline-%d\\033[0m\\n' $((i % 7 + 1)) $i; done; exec cat"
@@ -61,6 +63,9 @@ def test_what_has_scrolled_away_is_looked_at_in_its_colours_searched_and_copied(
 
 def test_a_command_is_started_in_a_new_terminal_and_two_share_the_view(stage: Stage, tmux: Tmux) -> None:
     place = stage.start("sh", "-c", "echo the first; exec cat", id="a1")
+    path = Path(config_file())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('[[terminal.env]]\nname = "ORDINAL"\nvalue = "second"\n')
     tmux.window("me", attach(place))
     tmux("resize-window", "-t", "me", "-x", "130", "-y", "30")
     tmux.shows("me", "the first")
@@ -68,7 +73,7 @@ def test_a_command_is_started_in_a_new_terminal_and_two_share_the_view(stage: St
     tmux.shows("me", "c: new")
     tmux.type("me", "c")
     tmux.shows("me", "run which command?")
-    tmux.type("me", "C-u", "sh -c 'echo the second; exec cat'", "Enter")
+    tmux.type("me", "C-u", "sh -c 'echo the $ORDINAL; exec cat'", "Enter")
     tmux.shows("me", "the second")
     until(lambda: tmux.screen("me").startswith(" sh "))
     tmux.type("me", "2")

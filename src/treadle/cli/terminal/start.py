@@ -371,10 +371,12 @@ def _started(where: str, command: str) -> str:
     """Start what the person has typed in a terminal of its own, with the size of this one. Returns its id."""
     import shlex
 
+    from treadle.terminal import config
     from treadle.terminal.launch import launch
     from treadle.terminal.settings import TerminalSettings
 
     settings = TerminalSettings()
+    config.load(settings)
     settings.directory = where
     settings.cols, settings.rows = os.get_terminal_size(0)
     try:
