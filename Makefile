@@ -64,6 +64,12 @@ test: setup
 test-slow: setup
 	@$(BIN)/python -m tests.run --tier slow --jobs $(JOBS) $(ROOM)
 
+# Orchestrators of coding agents under the same faults, judged by what is there afterwards: a table.
+# PEERS="serial treadle" for some, WHOLE=1 for twenty tasks, SEEDS=3. Each run takes minutes.
+.PHONY: crash-test
+crash-test: setup
+	@$(BIN)/python -m benchmarks.crash $(if $(WHOLE),--whole) --seeds $(or $(SEEDS),1) $(PEERS)
+
 # The conformance kit over our own programs and those of others, into the table of docs/reference/conform.md.
 # PEERS="treadle gemini" for some; HEDDLE, ABP_HOSTS and SUPERX are paths to what must be built or fetched first.
 .PHONY: conform

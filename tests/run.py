@@ -37,8 +37,8 @@ PACES = {
     "verification": 110,
 }
 """Seconds for a thousand lines of tests there, about; 15 in other rooms. Only how the suite is cut depends on them."""
-SLOW = 8.0
-"""Seconds for a slow test, about."""
+SLOW = {"e2e": 40, "safety": 30, "terminal": 25, "goals": 17, "cli": 12}
+"""Seconds for a slow test there, about; 8 in other rooms."""
 LIMIT = 1800.0
 """Seconds after which a part is ended: ten times what one takes on a busy machine."""
 GRACE = 20.0
@@ -179,7 +179,7 @@ def expected(path: Path, tier: str) -> float:
     would take longer than many of them."""
     text = path.read_text()
     whole = "\npytestmark = pytest.mark.slow" in text
-    slow = SLOW * text.count("def test_" if whole else "mark.slow")
+    slow = SLOW.get(_room(path), 8.0) * text.count("def test_" if whole else "mark.slow")
     quick = 0.0 if whole else (text.count("\n") + 1) * PACES.get(_room(path), 15) / 1000
     return {"quick": quick, "slow": slow, "all": quick + slow}[tier]
 

@@ -6,7 +6,17 @@ import pytest
 
 from tests.fleet.conftest import Start, give
 from tests.fleet.repositories import bash, model, says, work, write
-from treadle.errors import AuthFailed, Busy, Cancelled, ConfigError, LocalError, RateLimited, StorageError, TreadleError
+from treadle.errors import (
+    AuthFailed,
+    Busy,
+    Cancelled,
+    ConfigError,
+    LocalError,
+    PeerExited,
+    RateLimited,
+    StorageError,
+    TreadleError,
+)
 from treadle.events import ErrorInfo, TurnEnded
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus, Unreachable
@@ -81,6 +91,9 @@ def test_a_problem_of_the_host_says_whose_fault_it_is(problem: TreadleError, wor
 
 
 def test_the_agent_s_own_error_comes_before_the_host_s_and_is_the_provider_s_if_it_can_be_retried() -> None:
+    for code, fault in ((-9, "ours"), (137, "ours"), (1, "")):
+        error = ErrorInfo(**PeerExited("claude", code).envelope())
+        assert attempt.fault_of(None, None, TurnEnded(outcome="failed", error=error), "y") == fault
     for retryable, fault in ((True, "provider"), (False, "")):
         error = ErrorInfo(code="rate_limited", message="slow down.", retryable=retryable)
         broken = TurnEnded(outcome="failed", error=error)

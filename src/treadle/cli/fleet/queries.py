@@ -135,7 +135,12 @@ def ls(as_json: bool, watch: bool, helpers: bool, **options: Any) -> None:
     on_its_way: dict[str, Any] = {}
     orders = with_bus(work)
     if as_json:
-        show_json(orders)
+        from treadle.landing.views import standing_of
+
+        stands = [standing_of(order, on_its_way)[0] for order in orders]
+        show_json(
+            [{**msgspec.to_builtins(order), "standing": state} for order, state in zip(orders, stands, strict=True)]
+        )
     else:
         _table(orders, on_its_way)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from treadle.errors import Busy, LocalError, RemoteProtocolError, StorageError, TreadleError
+from treadle.errors import Busy, LocalError, PeerExited, RemoteProtocolError, StorageError, TreadleError
 from treadle.events import AnyEvent, ErrorInfo, TurnEnded
 from treadle.fleet.engine import places, streams
 from treadle.fleet.engine.bus import Bus, Unreachable
@@ -95,14 +95,14 @@ def fault_of(
     """Whose fault that end is, from the same as its reason, and found in the same order."""
     if stopped is not None:
         return ""
-    if ended is not None and ended.error is not None:
-        return "provider" if ended.error.retryable else ""
-    if problem is not None:
-        return "ours" if _is_ours(problem) else "provider" if problem.retryable else ""
+    found = ended.error if ended is not None and ended.error is not None else problem
+    if found is not None:
+        killed = found.code == PeerExited.code and found.retryable
+        return "ours" if killed or _is_ours(found) else "provider" if found.retryable else ""
     return "verify" if failure else ""
 
 
-def _is_ours(problem: TreadleError) -> bool:
+def _is_ours(problem: TreadleError | ErrorInfo) -> bool:
     """Whether it is a problem of this machine or of ours, and not of the agent, its model or the order. A plain
     LocalError is what the host makes of an error that it did not expect."""
     passes = isinstance(problem, RemoteAway) and problem.retryable

@@ -1,0 +1,24 @@
+"""The plainest way: one task after the other in the checkout itself, with Claude Code."""
+
+from benchmarks.crash.peers import CHECK
+from benchmarks.crash.peers.worktrees import Here as Worktrees
+from benchmarks.crash.tasks import Task
+
+LINES = """\
+mkdir -p ../said
+work() {
+    begun=$(git rev-parse HEAD)
+    if claude -p "$2" --permission-mode bypassPermissions > "../said/$1.out" 2>&1 && CHECK
+    then touch "../said/$1.done"; else git reset -q --hard "$begun"; fi
+}
+"""
+
+
+class Here(Worktrees):
+    name = "serial loop"
+    why = "claude -p for each task in turn; red work is taken back"
+
+    def run(self, tasks: tuple[Task, ...]) -> None:
+        lines = [LINES.replace("CHECK", CHECK)]
+        lines += [f"work {task.id} '{task.prompt.replace(chr(39), '')}'" for task in tasks]
+        self.process = self.start("bash", "-c", "\n".join(lines))
