@@ -20,6 +20,8 @@ class GitHubServer(ForgeServer):
         self.reviews: list[dict[str, Any]] = []
         self.comments: list[dict[str, Any]] = []
         self.wrong: list[str] = []
+        self.said: dict[int, list[dict[str, Any]]] = {}
+        self.clock = 0
 
     def checked(self, method: str, path: str, query: dict[str, list[str]], body: Any, status: int, answer: Any) -> Any:
         if self.contract is not None:
@@ -47,14 +49,51 @@ class GitHubServer(ForgeServer):
             return 201, self._shown(pull)
         if match := re.fullmatch(r"/pulls/(\d+)(/\w+)?", rest):
             return self._pull(method, self.pulls[int(match[1]) - 1], match[2] or "", body)
-        if (match := re.fullmatch(r"/issues/(\d+)", rest)) and int(match[1]) in self.issues:
-            return 200, {"number": int(match[1]), **self.issues[int(match[1])]}
+        if rest == "/issues":
+            return 200, self._listed(query)
+        if (match := re.fullmatch(r"/issues/(\d+)(/comments)?", rest)) and int(match[1]) in self.issues:
+            return self._issue(method, int(match[1]), bool(match[2]), body)
         if rest.endswith("/check-runs"):
             runs = [each for each in self.runs if each["head_sha"] in rest]
             return 200, {"total_count": len(runs), "check_runs": runs}
         if rest.endswith("/status"):
             return 200, {"state": "pending", "sha": rest.split("/")[2], "total_count": 0, "statuses": []}
         return 404, {"message": "Not Found"}
+
+    def _listed(self, query: dict[str, list[str]]) -> list[dict[str, Any]]:
+        label, since = query["labels"][0], query.get("since", [""])[0]
+        found = [
+            {"number": number, **issue}
+            for number, issue in self.issues.items()
+            if label in issue.get("labels", ()) and issue.get("updated_at", "") >= since
+        ]
+        shown = [{**each, "labels": [{"name": name} for name in each["labels"]]} for each in found]
+        return sorted(shown, key=lambda each: str(each["updated_at"])) if query.get("page", ["1"]) == ["1"] else []
+
+    def _issue(self, method: str, number: int, comments: bool, body: Any) -> tuple[int, Any]:
+        issue, said = self.issues[number], self.said.setdefault(number, [])
+        if comments and method == "GET":
+            return 200, said
+        if comments:
+            return 201, self.says(number, "the-bot", body["body"], "OWNER")
+        if method == "PATCH":
+            self.edits(number, **body)
+        return 200, {"number": number, **{key: value for key, value in issue.items() if key != "labels"}}
+
+    def edits(self, number: int, **fields: Any) -> None:
+        """Someone changes an issue."""
+        self.clock += 1
+        stamp = f"2026-01-01T00:00:{self.clock:02}Z"
+        issue = {"state": "open", "user": {"login": "stranger"}, "body": "", **self.issues.get(number, {}), **fields}
+        self.issues[number] = {**issue, "updated_at": stamp}
+
+    def says(self, number: int, by: str, text: str, association: str = "NONE") -> dict[str, Any]:
+        """Someone comments on an issue."""
+        said = self.said.setdefault(number, [])
+        made = {"id": len(said) + 1, "body": text, "user": {"login": by}, "author_association": association}
+        said.append(made)
+        self.edits(number)
+        return made
 
     def _pull(self, method: str, pull: dict[str, Any], part: str, body: Any) -> tuple[int, Any]:
         if part == "/reviews":

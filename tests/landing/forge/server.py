@@ -1,6 +1,7 @@
 """What the small forges have in common: a real HTTP server over a real bare repository, whose protected branch only it
 moves. Every request and its answer are kept in `exchanges`."""
 
+import hashlib
 import json
 import subprocess
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -44,6 +45,8 @@ class ForgeServer:
         self.issues: dict[int, dict[str, Any]] = {}
         self.asked: list[str] = []
         self.exchanges: list[Exchange] = []
+        self.unchanged = 0
+        """Answers that were not sent again, because the one who asked has them."""
         self.needs_review = False
         self.tokens: set[str] = set()
         (bare / "hooks/pre-receive").write_text(HOOK)
@@ -84,7 +87,12 @@ class ForgeServer:
         told = Exchange(method=asked.command, path=path, query=query, body=body, status=status, answer=answer)
         self.exchanges.append(told)
         raw = json.dumps(answer).encode() if answer is not None else b""
+        tag = f'"{hashlib.sha256(raw).hexdigest()[:16]}"'
+        if asked.command == "GET" and asked.headers.get("If-None-Match") == tag:
+            status, raw = 304, b""
+            self.unchanged += 1
         asked.send_response(status)
+        asked.send_header("ETag", tag)
         asked.send_header("Content-Type", "application/json; charset=utf-8")
         asked.send_header("Content-Length", str(len(raw)))
         asked.end_headers()

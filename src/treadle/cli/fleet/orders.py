@@ -1,4 +1,4 @@
-"""`treadle fleet submit`, and orders from files."""
+"""`treadle fleet submit`, orders from files, and `watch`: orders from the issues of a forge."""
 
 import asyncio
 import os
@@ -13,15 +13,15 @@ import click
 import msgspec
 
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.fleet.common import LATE, exit_code, tell_asking, with_bus
+from treadle.cli.fleet.common import LATE, exit_code, table, tell_asking, with_bus
 from treadle.errors import ConfigError, TimedOut
 from treadle.io.files import read
 from treadle.wire.fleet.orders import HERE, OrderRequest, Reads, declared
 
 
-def order_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """An option for each field that the declaration of an order gives one."""
-    for field in reversed([field for field in declared() if field.option]):
+def order_options(command: Callable[..., Any], without: tuple[str, ...] = ()) -> Callable[..., Any]:
+    """An option for each field that the declaration of an order gives one, `without` some."""
+    for field in reversed([field for field in declared() if field.option and field.name not in without]):
         settings: dict[str, Any] = {"help": field.meaning, "metavar": field.metavar or None}
         if field.choices:
             settings |= {"type": click.Choice(field.choices), "metavar": None}
@@ -105,6 +105,66 @@ async def _with_names(bus: Any, spec: Any, bundle: bool) -> Any:
     after = tuple([await client.resolve(bus, name) for name in spec.after])
     spec = msgspec.structs.replace(spec, after=after)
     return await submission.send(bus, spec) if bundle else spec
+
+
+NOT_WATCHED = ("labels", "every", "not_before", "key", "after", "if_failed", "base", "repo", "zone", "title")
+"""Fields that are about one order alone, or whose option has another meaning here."""
+
+
+def watch_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    return order_options(command, NOT_WATCHED)
+
+
+@click.command("watch")
+@click.argument("source", required=False, metavar="FORGE:OWNER/REPO")
+@click.option("--label", default="agent", show_default=True, metavar="L", help="Take up the issues with this label.")
+@click.option("--poll", default="60s", show_default=True, metavar="TIME", help="Between two looks at the forge.")
+@click.option("--token", default="", metavar="VARIABLE", help="What holds the token. Default: the forge's usual one.")
+@click.option("--stop", is_flag=True, help="Watch them no longer; what is under way goes on.")
+@watch_options
+@json_option
+def watch(source: str | None, label: str, poll: str, token: str, stop: bool, as_json: bool, **options: Any) -> None:
+    """Make orders of the issues with a label, each once; without FORGE:OWNER/REPO, list what is watched.
+
+    Their words are quoted to the agent as from outside; what it may do is said by the options here. Comments of those
+    who may change the repository are answers (`allow`, `deny`) or messages to the agent. An issue whose text is edited
+    is asked about. When the work has landed, the issue is closed with the commit.
+
+    \b
+    export GITHUB_TOKEN=...                            before `treadle fleet up`, too: the node asks the forge
+    treadle fleet watch github:acme/shop --label agent --land main --verify "make test"
+    """
+    from treadle.cli.terminal import duration
+    from treadle.fleet import client
+    from treadle.landing import watching
+    from treadle.wire.fleet.records import WatchRecord
+
+    if source is None:
+        found = with_bus(watching.watches)
+        return show_json([record for record, _ in found.values()]) if as_json else _show_watches(found)
+    if stop:
+        return with_bus(lambda bus: watching.end(bus, source, label))
+    order = _in_a_checkout(_given(options))
+    if not order.get("root"):
+        raise ConfigError("no repository is here that the issues could be about", hint="name it: --root DIR")
+    order["root"] = os.path.abspath(os.path.expanduser(order["root"]))
+    record = WatchRecord(source=source, label=label, token=token, order=order, every=duration(poll), by=client.me())
+    name = with_bus(lambda bus: watching.begin(bus, record))
+    show_json({"watch": name, "source": source, "label": label}) if as_json else click.echo(name)
+
+
+def _show_watches(found: dict[str, tuple[Any, int]]) -> None:
+    from treadle.fleet.engine.controller import delay_words
+
+    if not found:
+        return click.echo("Nothing is watched.", err=True)
+    rows = [["FORGE", "LABEL", "OPEN", "CLOSED", "STATE"]]
+    for record, _ in found.values():
+        over = sum(each.over for each in record.issues.values())
+        state = f"stopped: {record.stopped.what}" if record.stopped else "watched"
+        state = f"delayed: {delay_words(record.delay)}" if record.delay and not record.stopped else state
+        rows.append([record.source, record.label, str(len(record.issues) - over), str(over), state])
+    table(rows)
 
 
 def _requests(options: dict[str, Any]) -> Iterator[OrderRequest]:
@@ -217,9 +277,9 @@ def _tables(path: str) -> Iterator[tuple[str, Any]]:
         yield path, tree
         return
     lines = _headers(path) if path.endswith(".toml") else []
-    for number, table in enumerate(tree):
+    for number, each in enumerate(tree):
         line = f":{lines[number]}" if len(lines) == len(tree) else ""
-        yield f"{path}{line}: order {number + 1}", table
+        yield f"{path}{line}: order {number + 1}", each
 
 
 def _headers(path: str) -> list[int]:
@@ -228,4 +288,4 @@ def _headers(path: str) -> list[int]:
     return [number for number, line in enumerate(lines, 1) if re.match(r"\s*\[\[\s*order\s*\]\]", line)]
 
 
-COMMANDS = (submit,)
+COMMANDS = (submit, watch)

@@ -1,7 +1,7 @@
 """GitHub's HTTP API, as far as landing needs it."""
 
 import re
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import quote
 
 import msgspec
@@ -15,6 +15,7 @@ from treadle.landing.forge.interface import (
     ForgeIssue,
     ForgeRefused,
     ForgeReviews,
+    IssueComment,
     LandingRequest,
 )
 
@@ -22,6 +23,8 @@ PUBLIC = "https://api.github.com"
 VERSION = "2022-11-28"
 TOKEN = "GITHUB_TOKEN"
 PAGE = 100
+WRITERS = ("OWNER", "MEMBER", "COLLABORATOR")
+"""Whose comments count as answers: strangers may comment, too."""
 GOOD = ("success", "neutral", "skipped")
 
 
@@ -99,6 +102,17 @@ class _Issue(msgspec.Struct, frozen=True):
     number: int
     title: str
     body: str | None = None
+    user: ForgeAccount | None = None
+    state: str = "open"
+    updated_at: str = ""
+    pull_request: Any = None
+
+
+class _Comment(msgspec.Struct, frozen=True):
+    id: int
+    body: str | None = None
+    user: ForgeAccount | None = None
+    author_association: str = ""
 
 
 class PullRequests:
@@ -128,7 +142,7 @@ class PullRequests:
 
     async def issue(self, number: int) -> ForgeIssue:
         found: _Issue = await self.api.get(f"/issues/{number}", _Issue)
-        return ForgeIssue(number=found.number, title=found.title, body=found.body or "")
+        return _issue(found)
 
 
 class GitHub(PullRequests):
@@ -183,6 +197,38 @@ class GitHub(PullRequests):
         if not done.merged:
             raise ForgeRefused(f"the forge did not merge: {done.message}")
         return done.sha
+
+    async def issues(self, label: str, since: str) -> list[ForgeIssue]:
+        wanted = f"labels={quote(label)}&state=all&sort=updated&direction=asc&per_page={PAGE}"
+        found = await self.api.pages(f"/issues?{wanted}{f'&since={quote(since)}' if since else ''}", _Issue, PAGE)
+        return [_issue(each) for each in found if each.pull_request is None]
+
+    async def comments(self, number: int) -> list[IssueComment]:
+        found: list[_Comment] = await self.api.pages(f"/issues/{number}/comments?per_page={PAGE}", _Comment, PAGE)
+        return [
+            IssueComment(
+                id=each.id, by=account(each.user), text=each.body or "", trusted=each.author_association in WRITERS
+            )
+            for each in found
+        ]
+
+    async def comment(self, number: int, text: str) -> None:
+        await self.api.ask("POST", f"/issues/{number}/comments", {"body": text}, None)
+
+    async def close_issue(self, number: int) -> None:
+        given = {"state": "closed", "state_reason": "completed"}
+        await self.api.ask("PATCH", f"/issues/{number}", given, None)
+
+
+def _issue(found: _Issue) -> ForgeIssue:
+    return ForgeIssue(
+        number=found.number,
+        title=found.title,
+        body=found.body or "",
+        by=account(found.user),
+        open=found.state == "open",
+        changed=found.updated_at,
+    )
 
 
 def request(pull: PullRequest) -> LandingRequest:

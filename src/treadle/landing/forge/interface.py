@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 from urllib.parse import urlsplit
 
 import msgspec
@@ -77,6 +77,19 @@ class ForgeIssue(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     title: str
     body: str = ""
+    by: str = ""
+    open: bool = True
+    changed: str = ""
+    """When, as the forge says it; texts of later times sort behind."""
+
+
+class IssueComment(msgspec.Struct, frozen=True, kw_only=True):
+    id: int
+    """Later ones have larger ids."""
+    by: str
+    text: str
+    trusted: bool
+    """Whether its author may change the repository, so that an answer of theirs counts."""
 
 
 class Forge(Protocol):
@@ -103,6 +116,20 @@ class Forge(Protocol):
     async def issue(self, number: int) -> ForgeIssue: ...
 
 
+@runtime_checkable
+class IssueForge(Protocol):
+    """What watching issues needs beside it; a forge may do without."""
+
+    async def issues(self, label: str, since: str) -> list[ForgeIssue]:
+        """Those with this label that were changed at or after this time, open and closed, the earliest change first."""
+
+    async def comments(self, number: int) -> list[IssueComment]: ...
+
+    async def comment(self, number: int, text: str) -> None: ...
+
+    async def close_issue(self, number: int) -> None: ...
+
+
 class ForgeKind(msgspec.Struct, frozen=True, kw_only=True):
     """A forge as a train or a goal names it. One of another distribution is an entry point of the group
     `treadle.forges`."""
@@ -121,6 +148,7 @@ class ForgeKind(msgspec.Struct, frozen=True, kw_only=True):
 
 ANSWER_MAX = 16 << 20
 PAGES_MAX = 20
+KNOWN_MAX = 100
 
 
 class ForgeApi:
@@ -134,6 +162,8 @@ class ForgeApi:
         self.host = urlsplit(place).hostname or ""
         self.token = token
         self._sign, self._more = sign, dict(headers)
+        self._known: dict[str, tuple[str, bytes]] = {}
+        """Path -> its tag and its answer: what has not changed costs none of an hour's requests."""
 
     async def get(self, path: str, kind: Any) -> Any:
         return await self.ask("GET", path, None, kind)
@@ -152,7 +182,9 @@ class ForgeApi:
         """The answer. With no `kind`, it is not looked at."""
         from treadle.io.http import HttpClient, HttpError  # a node of a fleet without a forge does without it
 
-        client = HttpClient(self._headers(), connect_seconds=20, idle_seconds=60)
+        tag, known = self._known.get(path, ("", b"")) if method == "GET" else ("", b"")
+        headers = self._headers() | ({"if-none-match": tag} if tag else {})
+        client = HttpClient(headers, connect_seconds=20, idle_seconds=60)
         data = msgspec.json.encode(body) if body is not None else b""
         try:
             async with client.request(method, self.place + path, data) as response:
@@ -161,11 +193,15 @@ class ForgeApi:
                     answer += chunk
                     if len(answer) > ANSWER_MAX:
                         raise WorkspaceError("the forge's answer is too long")
-                status = response.status
+                status, tag = response.status, response.headers.get("etag", "")
         except HttpError as error:
             raise WorkspaceError(f"{self.host} cannot be asked: {error}", retryable=True) from error
         finally:
             await client.aclose()
+        if status == 304:
+            status, answer = 200, known
+        elif method == "GET" and tag:
+            self._known = dict([*self._known.items()][-KNOWN_MAX:]) | {path: (tag, answer)}
         if not 200 <= status < 300:
             reason = _reason(answer)
             limited = status == 403 and "rate limit" in reason.lower()  # GitHub's own way of saying 429

@@ -87,9 +87,10 @@ GOAL = Key("goal.GOAL", GoalRecord, FOR_GOOD, format=GOAL_FORMAT)
 GOAL_PLAN = Key("goalplan.GOAL.NUMBER", GoalPlan, FOR_GOOD, format=PLAN_FORMAT)
 GOAL_LOG: Key[AnyGoalEvent] = Key("goallog.GOAL.NUMBER", cast(Any, AnyGoalEvent), FOR_GOOD, format=GOAL_FORMAT)
 GOAL_REQUEST = Key("goalrequest.REQUEST", GoalRequest, "until it is done", ("submit",), format=GOAL_FORMAT)
+WATCH = Key("watch.WATCH", records.WatchRecord, "until `treadle fleet watch --stop`")
 KEYS: tuple[Key[Any], ...] = (
     *(SPEC, ORDER, ACTIVE, RECEIPT, WORK, ASK, ANSWER, TAKEN, SAY, NODE, LEASE, CONTROL),
-    *(TRAIN, DRIVES, BOARDS, STEERS, LANDED, GOAL, GOAL_PLAN, GOAL_LOG, GOAL_REQUEST),
+    *(TRAIN, DRIVES, BOARDS, STEERS, LANDED, GOAL, GOAL_PLAN, GOAL_LOG, GOAL_REQUEST, WATCH),
 )
 
 

@@ -326,3 +326,41 @@ class OrderReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         plain = msgspec.structs.replace(self, sha256="")
         data = msgspec.json.encode(msgspec.to_builtins(plain), order="deterministic")
         return msgspec.structs.replace(self, sha256=hashlib.sha256(data).hexdigest())
+
+
+class WatchedIssue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An issue of a forge that was taken up, and how far its story is known."""
+
+    order: str
+    """The order that works on it now."""
+    text: str
+    """A digest of the words that were taken up, or that a person was asked about."""
+    asked: str = ""
+    """The order that asks a person whether its new words count."""
+    edited: str = ""
+    """Those words."""
+    heard: int = 0
+    """The last comment that was read."""
+    reported: str = ""
+    """What was last written under the issue."""
+    over: bool = False
+
+
+class WatchRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`watch.NAME`: a repository on a forge whose labelled issues become orders."""
+
+    format: int = FORMAT
+    source: str
+    """As it was written: KIND:OWNER/REPO, with @API for a server of one's own."""
+    label: str
+    token: str = ""
+    """The variable that holds the token, unless it is the forge's usual one."""
+    order: dict[str, Any]
+    """The fields that each of its orders has."""
+    every: float = 60.0
+    since: str = ""
+    """When the latest known issue was changed, as the forge says it."""
+    issues: dict[int, WatchedIssue] = {}
+    by: str = ""
+    stopped: Note | None = None
+    delay: Delay | None = None
