@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from tests.conftest import need
@@ -18,7 +19,7 @@ from treadle.host import evidence
 from treadle.host.signing import Signer, key_path, load_signer, make_key, read_seed, use_agent_key, verify
 from treadle.host.store import ReceiptStore, signature_problems
 from treadle.receipts.trace import Check, ours
-from treadle.verification.evidence import CheckEvidence
+from treadle.verification.evidence import CheckEvidence, Word
 
 
 def test_a_signature_fits_its_key_and_its_data_and_nothing_else() -> None:
@@ -146,6 +147,18 @@ def test_what_a_check_showed_is_stored_unsigned_when_no_agent_signs_it(
         found = CheckEvidence(command="make", base="b", tree="t", word="passed", why="")
         made = evidence.keep_check(Check(command="make", exit_code=0, output_tail="", evidence=found))
     assert made is not None and evidence.load(made.id) == made and made.standing == "not signed"
+
+
+@pytest.mark.parametrize(("said", "known", "word"), [("proven", "weak", "weak"), ("weak", "proven", "weak")])
+def test_a_record_of_the_evidence_that_is_worse_than_the_receipt_counts_and_a_better_one_does_not(
+    said: Word, known: Word, word: Word
+) -> None:
+    found = CheckEvidence(command="make", base="b", tree="t", word=said, why="")
+    check = {"command": "make", "exit_code": 0, "evidence": to_builtins(found)}
+    receipt = replace(SAMPLE_RECEIPT, usage_raw={"treadle": {"format": 2, "observed": {"check": check}}})
+    assert evidence.word_of(receipt) == said
+    evidence.keep(replace(found, word=known), "", (), None)
+    assert evidence.word_of(receipt) == word
 
 
 def test_an_agent_signs_with_a_key_that_no_file_has_and_without_it_the_receipt_says_so(ssh_agent: Path) -> None:

@@ -143,9 +143,10 @@ def test_the_same_commit_check_and_try_are_one_order_and_any_other_is_another() 
         train._spec("t", record, replace(car, commit="4" * 40), (), one, 0),
         train._spec("t", record, replace(car, reds=1), (), one, 0),
         train._spec("t", record, car, (), one, 1),
+        train._spec("t", record, car, (), one, 0, "tested"),
         train._spec("t", replace(record, queue=(allowed,)), car, (), one, 0),
     ]
-    assert len({made.id, *(each.id for each in others)}) == 8
+    assert len({made.id, *(each.id for each in others)}) == 9
 
 
 async def test_a_verdict_is_what_the_order_came_to_and_without_one_it_is_asked_again(
@@ -173,7 +174,7 @@ async def test_a_verdict_is_what_the_order_came_to_and_without_one_it_is_asked_a
                     await asyncio.sleep(0.01)
             await bus.put(f"order.{name}", encode(Order(id=name, changed=1.0, **end)))
         async with asyncio.timeout(60):
-            found = await task
+            found, _ = await task
         assert git(repository, "for-each-ref", "refs/treadle") == "" and found.command == check.verify
         return found
 

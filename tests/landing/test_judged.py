@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.fleet.repositories import git
 from tests.landing.finished import Finished, clean
 from tests.landing.trains import empty, run
-from tests.verification.test_cheats import BASE, FIXED, TEST
+from tests.verification.test_cheats import BASE, FIXED, TEST, WRONG
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
@@ -21,12 +21,13 @@ from treadle.wire.fleet.train import TrainRecord
 
 UNITTEST = f"{sys.executable} -m unittest -q"
 SKIPPED = TEST.replace("    def test_adds(", "    @unittest.skip('later')\n    def test_adds(")
+CONFIG = ".treadle/config.toml"
 RENAMED = TEST.replace("test_adds_nothing", "test_adds_zero")
 
 
-def project(repository: Path, finished: Finished) -> None:
+def project(repository: Path, finished: Finished, more: dict[str, str] | None = None) -> None:
     """The branch gets a program with a test, which fails."""
-    for path, text in BASE.items():
+    for path, text in {**BASE, **(more or {})}.items():
         (repository / path).parent.mkdir(exist_ok=True)
         (repository / path).write_text(text)
     git(repository, "add", "-A")
@@ -85,6 +86,36 @@ async def test_a_test_that_is_changed_lands_when_a_person_who_saw_the_change_agr
     git(finished.clone, "fetch", "-q", "origin")
     allowed = await finished.order("allowed", {"test_calc.py": TEST}, **fields)
     assert (await run(bus, repository, allowed, verify=UNITTEST)).landed == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["branch", "a misspelt branch", "order", "train"])
+async def test_work_that_shows_less_than_is_required_lands_when_a_person_agrees(
+    by: str, bus: Bus, finished: Finished, repository: Path
+) -> None:
+    wants = {"branch": "tested", "a misspelt branch": "testd"}.get(by)
+    project(repository, finished, {**FIXED, **({CONFIG: f"[verify]\nrequire = '{wants}'\n"} if wants else {})})
+    fields = {"require": "tested"} if by == "order" else {}
+    more = "from calc import less\n" + TEST.replace("calc import add", "calc import less as add").replace("5", "-1")
+    added = {"calc.py": f"{FIXED['calc.py']}\n\n{WRONG.replace('add', 'less')}", "test_more.py": more}
+    bare = await finished.order("bare", {"NEWS.md": "It adds.\n"}, **fields)
+    tested = await finished.order("tested", added, **fields)
+    name = await train.ensure(bus, str(repository), "")
+    await train.change(bus, name, lambda found: replace(found, require="tested" if by == "train" else ""))
+    await train.board(bus, name, [bare, tested])
+
+    async def driven(until: Callable[[TrainRecord], bool]) -> TrainRecord:
+        return await Train(bus, name, (await train.load(bus, name))[0]).run(until)
+
+    asked = 2 if wants == "testd" else 1
+    record = await driven(lambda found: not found.queue and all(each.by for each in found.back))
+    assert (record.landed, len(record.back)) == (2 - asked, asked)
+    entry = next(each for each in record.back if each.first == "bare")
+    question = (await client.get_spec(bus, entry.by)).task
+    assert "its check shows `passed`, and `" in question and " is required" in question
+    answer = Order(id=entry.by, state="done", changed=1.0, title="", result={"decision": "allow"})
+    await bus.put(f"order.{entry.by}", encode(answer))
+    assert (await driven(lambda found: not found.queue and len(found.back) < asked)).landed == 3 - asked
 
 
 @pytest.mark.slow

@@ -442,3 +442,38 @@ def test_tests_that_failed_once_and_passed_again_are_counted_by_name() -> None:
     assert queue._counted_flaky(replace(train, flaky_tests=full), [car]).flaky_tests == full
     almost = dict(list(full.items())[1:])
     assert len(queue._counted_flaky(replace(train, flaky_tests=almost), [car]).flaky_tests) == queue.REMEMBERED
+
+
+@pytest.mark.parametrize(
+    ("settings", "train", "order", "word", "agreed", "lacks"),
+    [
+        ("", "", "", "passed", "", ""),
+        ("tested", "", "", "tested", "", ""),
+        ("tested", "", "", "proven", "", ""),
+        ("tested", "", "", "passed", "", "tested"),
+        ("tested", "proven", "", "tested", "", "proven"),
+        ("", "tested", "proven", "tested", "", "proven"),
+        ("testd", "", "", "tested", "", "proven"),
+        ("", "", "tested", "nothing", "", "tested"),
+        ("proven", "", "", "passed", "passed", ""),
+        ("proven", "", "", "tested", "passed", ""),
+        ("proven", "", "", "nothing", "passed", "proven"),
+        ("proven", "", "", "weak", "", "proven"),
+    ],
+)
+def test_work_lands_by_itself_when_it_shows_the_most_that_anyone_requires_or_what_a_person_agreed_to(
+    settings: str, train: str, order: str, word: str, agreed: str, lacks: str
+) -> None:
+    change = QueuedChange(order="a", commit="c", require=order, agreed=agreed)
+    record = TrainRecord(repository="r", branch="main", require=train, queue=(change,))
+    car = Car(orders=("a",), on="o", commit="c", tree="t")
+    found = queue.too_little(record, car, word, queue.required(record, ["a"], settings))
+    assert bool(found) == bool(lacks) and f"`{lacks}` is required" * bool(lacks) in found
+
+
+def test_a_car_of_several_that_shows_too_little_is_taken_apart() -> None:
+    pair = tuple(QueuedChange(order=name, commit=name) for name in "ab")
+    car = Car(orders=("a", "b"), on="o", commit="c", tree="t")
+    record = TrainRecord(repository="r", branch="main", tip="o", queue=pair, row=(car,))
+    after = queue.shows_too_little(record, car, "too little", "passed", 1.0)
+    assert not after.row and [each.alone for each in after.queue] == ["must", "must"]

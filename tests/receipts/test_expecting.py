@@ -135,6 +135,8 @@ def test_without_a_sandbox_it_is_not_confined_and_differences_are_counted() -> N
         ("confined", "bubblewrap", None),
         ("confined", "no", "confined: no is expected, and it is bubblewrap"),
         ("enforced", "guard", None),
+        ("evidence", "passed", None),
+        ("evidence", "weak|proven", "evidence: weak|proven is expected, and it is tested"),
         ("enforced", "anyhow", "enforced: anyhow is expected, and it is guard"),
         ("model", "n", "model: n is expected, and it is m"),
         ("model", "n|m", None),

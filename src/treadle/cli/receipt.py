@@ -238,6 +238,9 @@ def _repeated(data: bytes) -> Iterator[str]:
 def _verify_content(found: Receipt, made: ReceiptCheck) -> None:
     made.facts = expecting.facts(found)
     wrong = misshapen(found)
+    if not wrong and "evidence" in made.facts and (word := evidence.word_of(found)) != made.facts["evidence"]:
+        made.notes.append(f"it says {made.facts['evidence']}, and the record of its evidence here {word}")
+        made.facts["evidence"] = word
     made.add("content", *([wrong] if wrong else []))
     expected = receipts.receipt_hash(found)
     if found.receipt_sha256 is None:

@@ -23,9 +23,9 @@ from treadle.landing.queue import CarCheck, checks_of
 from treadle.policy import patterns
 from treadle.receipts.trace import Check
 from treadle.settings import trust
-from treadle.verification.evidence import evidence_id
+from treadle.verification.evidence import LEVELS, evidence_id
 from treadle.verification.finding import BY_FILE, NONE, project_check
-from treadle.verification.judge import divide, judge_for
+from treadle.verification.judge import divide, judge_for, settings_of
 from treadle.wire.fleet.train import Car, QueuedChange
 from treadle.workspace import branch_merges, remotes
 from treadle.workspace.changes import quoted
@@ -166,6 +166,13 @@ class Bench:
             return "", ""
         return found, setup if trusted else ""
 
+    def required(self, commit: str) -> str:
+        """What work must show to land, by the settings of that commit."""
+        entry = self.store.borrow_tree(commit)[1].get(".treadle/config.toml")
+        text = self.store.blobs([entry.blob])[entry.blob].decode(errors="replace") if entry is not None else ""
+        found = settings_of(text).require
+        return found if found != LEVELS[0] else ""
+
     def tip(self) -> str:
         return self.branch.tip()
 
@@ -201,8 +208,12 @@ class Bench:
 
     # Building...
 
-    def build(self, changes: Sequence[QueuedChange], on: str, tip: str, verify: str, *, apart: bool) -> BuiltCar:
-        """A car of these changes on the commit `on`, less those that conflict with it or must not land."""
+    def build(
+        self, changes: Sequence[QueuedChange], on: str, tip: str, verify: str, *, apart: bool, require: str = ""
+    ) -> BuiltCar:
+        """A car of these changes on the commit `on`, less those that conflict with it or must not land. What must show
+        more than that it passes rides alone: the word for several would be that of the best."""
+        singly = bool(require or self.required(on))
         branch_merges.set_attributes(self.store, tip)
         head, (tree, _) = on, self.store.borrow_tree(on)
         members: list[QueuedChange] = []
@@ -225,6 +236,8 @@ class Bench:
                 more = f" and {len(doubtful) - 1} more files of its judge" if len(doubtful) > 1 else ""
                 refused[change.order] = ("judge", f"it changes {quoted(path)}, which {why}{more}")
                 files[change.order] = tuple(doubtful)
+            elif members and (singly or change.require or members[0].require):
+                blocked.append(change.order)
             else:
                 members.append(change)
                 tree = merged.tree
@@ -291,6 +304,7 @@ class Bench:
         on: str = "",
         may_change: Sequence[str] = (),
         network: str = "",
+        prove: bool = False,
     ) -> Check:
         """Check a commit in fresh directories, confined. `on`: only what it changes of that one, by its judge."""
         from treadle.sandboxed.checks import verified_check
@@ -316,6 +330,7 @@ class Bench:
             shown=shown,
             may_change=may_change,
             plain=not on,
+            prove=prove,
             network=network,
         )
         return done if done.ok else msgspec.structs.replace(done, output_tail=_empty(empty) + done.output_tail)

@@ -22,6 +22,8 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.landing import returned
+from treadle.verification.evidence import reaches
+from treadle.wire.fleet.orders import Require
 from treadle.wire.fleet.records import Note
 from treadle.wire.fleet.train import Car, LandingIntent, LeftOut, QueuedChange, TrainRecord
 
@@ -169,6 +171,22 @@ def may_change(train: TrainRecord, orders: Collection[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(pattern for patterns in allowed for pattern in patterns))
 
 
+def required(train: TrainRecord, orders: Collection[str], settings: str) -> Require:
+    """What a car of these orders must show: the most of what the branch's settings, its train and its orders want. A
+    word that is none of the levels wants all that there is."""
+    given = {settings, train.require, *(each.require for each in train.queue if each.order in orders)} - {""}
+    return "" if not given else "tested" if given == {"tested"} else "proven"
+
+
+def too_little(train: TrainRecord, car: Car, word: str, needed: str) -> str:
+    """Why a car that passes its checks does not land by itself; empty if it does."""
+    agreed = {each.agreed for each in train.queue if each.order in car.orders}
+    if reaches(word, needed) or all(each and (each == word or reaches(word, each)) for each in agreed):
+        return ""
+    less = {"tested": "no new test of it fails without it", "proven": "no test of the branch failed before it"}
+    return f"its check shows `{word}`, and `{needed}` is required: {less.get(needed, 'less was checked')}"
+
+
 def configured(train: TrainRecord, verify: str, setup: str, slots: int, by: str = "person") -> TrainRecord:
     """New settings, where given. What was checked in another way counts no more, and a lack of a check is over."""
     train = replace(train, verify_by=by) if verify or setup and train.verify else train
@@ -228,7 +246,7 @@ def left_out(train: TrainRecord, out: LeftOut) -> TrainRecord:
     """A change leaves the train. What is red or conflicts goes to who can help."""
     change = next((each for each in train.queue if each.order == out.order), None)
     train = removed(train, [out.order])
-    if change is not None and not change.no_help and out.kind in ("red", "conflict", "judge"):
+    if change is not None and not change.no_help and out.kind in ("red", "conflict", "judge", "evidence"):
         train = replace(train, back=(*train.back, returned.begun(change, out)))
     return replace(train, left_out=(*train.left_out, out)[-REMEMBERED:])
 
@@ -262,6 +280,14 @@ def judged(train: TrainRecord, commit: str, green: bool, now: float, output: str
     train = _counted_flaky(train, passed)
     train = replace(train, row=tuple(map(marked, train.row)), apart=tuple(map(marked, train.apart)))
     return settled(train, now)
+
+
+def shows_too_little(train: TrainRecord, car: Car, why: str, word: str, now: float) -> TrainRecord:
+    """A check has passed and shows less than is required: who rides alone is asked about, others are checked alone."""
+    if len(car.orders) > 1:
+        return judged(train, car.commit, False, now, why)
+    out = LeftOut(order=car.orders[0], kind="evidence", why=why, at=now, word=word)
+    return left_out(replace(train, checks=train.checks + 1), out)
 
 
 def _counted_flaky(train: TrainRecord, passed: Iterable[Car]) -> TrainRecord:

@@ -255,7 +255,7 @@ def next_helper(entry: ReturnedChange, spec: Spec, reconciler: str) -> Helper | 
     """Who helps now; None when all have tried. When a person wants it tried again, its author does, or who can."""
     if entry.to == "person":
         return after_person(spec, reconciler)
-    if entry.kind == "judge":  # who wrote it does not judge it
+    if entry.kind in ("judge", "evidence"):  # who wrote it does not judge it
         return "person" if spec.on_red != "drop" else None
     found = helpers(spec, reconciler)
     return found[entry.tries] if entry.tries < len(found) else None
@@ -275,7 +275,7 @@ def begun(change: QueuedChange, out: LeftOut) -> ReturnedChange:
     What was helped out of a conflict and is in one again has lost a race, to which no helper is to blame: that try does
     not count.
     """
-    assert out.kind == "red" or out.kind == "conflict" or out.kind == "judge"
+    assert out.kind == "red" or out.kind == "conflict" or out.kind == "judge" or out.kind == "evidence"
     lost = out.kind == "conflict" and bool(change.files)
     return ReturnedChange(
         order=change.order,
@@ -290,6 +290,7 @@ def begun(change: QueuedChange, out: LeftOut) -> ReturnedChange:
         at=change.at,
         verify=change.verify,
         may_change=change.may_change,
+        word=out.word,
         tries=change.tries - lost,
         tried=(*change.tried, f"{change.order}: {out.why}") if change.tried else (),
     )
@@ -347,10 +348,10 @@ def as_it_is(change: QueuedChange, entry: ReturnedChange) -> QueuedChange:
 
 
 def allowed(change: QueuedChange, entry: ReturnedChange) -> QueuedChange:
-    """The change, to be queued again with what it does to its judge: exactly to the files that were shown."""
+    """The change, to be queued again with what was shown: exactly these files of its judge, and this word for it."""
     known = as_it_is(change, entry)
-    files = (patterns.escape(path) for path in entry.files)
-    return replace(known, may_change=(*known.may_change, *files), tries=entry.tries - 1, tried=change.tried)
+    allows = (*known.may_change, *(patterns.escape(path) for path in entry.files))
+    return replace(known, may_change=allows, agreed=entry.word, tries=entry.tries - 1, tried=change.tried)
 
 
 def closed(train: TrainRecord, entry: ReturnedChange) -> TrainRecord:
@@ -472,6 +473,15 @@ def about_judge(entry: ReturnedChange, branch: str, title: str, judge: str) -> s
             f"`treadle fleet diff {entry.order}` shows its work whole. Allow: these files count as part of it, and it "
             "lands if it then passes the check. Deny: it is left out; its work is kept.",
         ]
+    )
+
+
+def about_evidence(entry: ReturnedChange, branch: str, title: str) -> str:
+    """What a person is asked about a change whose check shows too little."""
+    return (
+        f"{entry.first} ({title}) passes its check and does not land on {branch} by itself: {entry.why}.\n\n"
+        f"`treadle fleet diff {entry.order}` shows its work. Allow: it lands with `{entry.word}`. Deny: it is left "
+        "out; its work is kept."
     )
 
 

@@ -106,6 +106,8 @@ class SendingBack:
         if entry.kind == "judge":
             judge = await asyncio.to_thread(returned.judge_diff, self.bench.store, start.since, entry)
             return await self._ask(record, entry, first, returned.about_judge(entry, record.branch, title, judge))
+        if entry.kind == "evidence":
+            return await self._ask(record, entry, first, returned.about_evidence(entry, record.branch, title))
         if to == "person":
             then = returned.after_person(first, record.reconciler)
             text = returned.for_person(entry, record.branch, verify, title, start.sides, intents, then)
@@ -202,7 +204,7 @@ class SendingBack:
         if entry.result and order.state == "done" and order.result.get("decision") == "allow":
             return await self._land_doubted(record, entry, str(order.result.get("by") or "a person"))
         if order.state == "done" and order.result.get("decision") == "allow":
-            if entry.kind == "judge":
+            if entry.kind in ("judge", "evidence"):
                 made = await change_of(self.bus, await client.get_order(self.bus, entry.order))
                 return queue.joined(record, returned.allowed(made, entry))
             if returned.after_person(await client.get_spec(self.bus, entry.first), record.reconciler) is None:
@@ -267,6 +269,7 @@ async def change_of(bus: Bus, order: Order, *, anyway: bool = False) -> QueuedCh
         verify=spec.verify,
         setup=spec.setup if spec.agent != NULL else "",  # there it is the work itself
         network=spec.network,
+        require=spec.require,
     )
 
 

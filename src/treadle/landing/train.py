@@ -18,6 +18,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -38,8 +39,9 @@ from treadle.landing.queue import BuildCar, CarCheck, CheckCar, LandCar
 from treadle.landing.sending import SendingBack, bring, change_of
 from treadle.receipts.trace import Check
 from treadle.sessions import telemetry
+from treadle.verification.evidence import LEVELS
 from treadle.wire.fleet import keys
-from treadle.wire.fleet.orders import Spec
+from treadle.wire.fleet.orders import Require, Spec
 from treadle.wire.fleet.records import Delay, Note, Order
 from treadle.wire.fleet.train import (
     Boarding,
@@ -63,25 +65,37 @@ TRIES = 3
 
 
 async def check(
-    bus: Bus, bench: Bench, name: str, record: TrainRecord, car: Car, bring: Sequence[str], one: CarCheck
-) -> Check:
-    """The verdict on this car. The same commit, check and try have one verdict, no matter who asks for it and when."""
+    bus: Bus,
+    bench: Bench,
+    name: str,
+    record: TrainRecord,
+    car: Car,
+    bring: Sequence[str],
+    one: CarCheck,
+    require: Require = "",
+) -> tuple[Check, str]:
+    """The verdict on this car, and the word for what it shows. The same commit, check and try have one verdict, no
+    matter who asks for it and when."""
     await asyncio.to_thread(bench.lend, car.commit, record.tip)
     try:
         for number in range(TRIES):
-            order = await _ended(bus, _spec(name, record, car, bring, one, number))
+            order = await _ended(bus, _spec(name, record, car, bring, one, number, require))
             if order.result.get("verified") is not None or order.state == "failed":
                 break
         ok = order.result.get("verified") is True
         output = str(order.result.get("says") or "") or order.why
-        return Check(command=one.verify, exit_code=0 if ok else 1, output_tail=output)
+        done = Check(command=one.verify, exit_code=0 if ok else 1, output_tail=output)
+        return done, str(order.result.get("evidence") or "")
     finally:
         await asyncio.to_thread(bench.take_back, car.commit)
 
 
-def _spec(name: str, record: TrainRecord, car: Car, bring: Sequence[str], one: CarCheck, number: int) -> Spec:
+def _spec(
+    name: str, record: TrainRecord, car: Car, bring: Sequence[str], one: CarCheck, number: int, require: Require = ""
+) -> Spec:
     may_change = queue.may_change(record, car.orders)
     key = "\0".join((name, car.on, car.commit, one.verify, one.setup, *may_change, str(car.reds), str(number)))
+    key += f"\0{require}" if require else ""
     return Spec(
         id=new_id(f"check\0{key}"),
         task=f"Check {', '.join(car.orders)} on {record.branch} of {record.repository}",
@@ -94,6 +108,7 @@ def _spec(name: str, record: TrainRecord, car: Car, bring: Sequence[str], one: C
         bring=tuple(bring),
         judge=car.on,
         may_change=may_change,
+        require=require,
         priority=9,
         by=TRAIN,
     )
@@ -158,6 +173,8 @@ BACK_SECONDS = 0.5
 LOOK_SECONDS = 2.0
 """Seconds between two looks at the branch and the record while no message arrives."""
 OUTPUT = 4000
+NOTHING = "nothing"
+"""In place of the word for what a check shows, where none is known."""
 
 
 def name_of(repository: str, branch: str) -> str:
@@ -267,6 +284,15 @@ async def _join(bus: Bus, name: str, made: QueuedChange, once: bool) -> None:
             return
 
 
+class CarVerdict(NamedTuple):
+    """What the checks of a car say; `word` is the best of what they show, and `lacks` why that is too little."""
+
+    car: Car
+    check: Check
+    word: str = ""
+    lacks: str = ""
+
+
 class Train(Drive):
     """One process at work on a train. `say` hears each step, for a person."""
 
@@ -290,7 +316,7 @@ class Train(Drive):
         self.record = record
         self.revision = 0
         self._until: Callable[[TrainRecord], bool] = lambda found: False
-        self._checks: dict[str, asyncio.Task[Check]] = {}
+        self._checks: dict[str, asyncio.Task[CarVerdict]] = {}
         self._behind: list[str] = []
         self._waits = ""
         self._found = "", ("", "")
@@ -559,7 +585,13 @@ class Train(Drive):
         """The car. A change that git cannot handle is left out, and does not stop the others."""
         try:
             return await asyncio.to_thread(
-                self.bench.build, chosen, step.on, self.record.tip, self.record.verify, apart=step.apart
+                self.bench.build,
+                chosen,
+                step.on,
+                self.record.tip,
+                self.record.verify,
+                apart=step.apart,
+                require=self.record.require,
             )
         except WorkspaceError as error:
             if kind_of(error) == "transient":
@@ -589,36 +621,47 @@ class Train(Drive):
                 self.say(f"checks   {', '.join(car.orders)}{again}, on {car.on[:10]}")
                 self._checks[commit] = asyncio.create_task(self._check(car))
 
-    async def _check(self, car: Car) -> Check:
-        """The branch's check and those of all members: the first that fails is the verdict."""
+    async def _check(self, car: Car) -> CarVerdict:
+        """The branch's check and those of all members: the first that fails is the verdict. What one of them shows
+        counts for the car."""
         record = self.record
         specs = [await client.get_spec(self.bus, order) for order in car.orders]
         bring = tuple(dict.fromkeys(name for spec in specs for name in spec.bring))
         done = Check(command="", exit_code=None, output_tail="nothing checks it")
         may_change = queue.may_change(record, car.orders)
+        needed, words = (
+            queue.required(record, car.orders, await asyncio.to_thread(self.bench.required, car.on)),
+            [NOTHING],
+        )
         for one in queue.checks(record, car.orders):
             if record.checks_on == "nodes":
-                done = await check(self.bus, self.bench, self.name, record, car, bring, one)
+                done, word = await check(self.bus, self.bench, self.name, record, car, bring, one, needed)
+                words.append(word or NOTHING)
             else:
                 done = await self.bench.check(
-                    car.commit, *one[:2], bring, on=car.on, may_change=may_change, network=one[2]
+                    car.commit, *one[:2], bring, on=car.on, may_change=may_change, network=one[2], prove=bool(needed)
                 )
                 if done.evidence:
+                    words.append(done.evidence.word)
                     receipts = [each.receipt for each in record.queue if each.order in car.orders and each.receipt]
                     await asyncio.to_thread(evidence.keep_check, done, receipts)
             if not done.ok:
-                break
-        return done
+                return CarVerdict(car, done)
+        best = max(words, key=lambda word: LEVELS.index(word) if word in LEVELS else -1)
+        return CarVerdict(car, done, best, queue.too_little(record, car, best, needed))
 
     async def _take_verdict(self) -> bool:
         for commit, task in list(self._checks.items()):
             if not task.done():
                 continue
-            check = task.result()
+            car, check, word, lacks = task.result()
             output = check.output_tail.strip()[-OUTPUT:]
             if check.command != self.record.verify:
                 output = f"`{check.command}`, the check of the order itself:\n{output}"
-            after = queue.judged(self.record, commit, check.ok, time.time(), output)
+            if check.ok and lacks:
+                after = queue.shows_too_little(self.record, car, lacks, word, time.time())
+            else:
+                after = queue.judged(self.record, commit, check.ok, time.time(), output)
             await self._store(after)
             del self._checks[commit]
             return True

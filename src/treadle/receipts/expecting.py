@@ -12,7 +12,7 @@ from treadle.policy import patterns
 from treadle.receipts.statement import same_repository
 from treadle.receipts.trace import ours
 from treadle.redact import MARK
-from treadle.verification.evidence import Word
+from treadle.verification.evidence import Word, reaches
 from treadle.wire.sidecar.receipts import Receipt
 from treadle.workspace.directories import MISSING
 
@@ -171,6 +171,7 @@ def _met(name: str, wanted: str, found: str) -> bool:
         "tree": lambda: _same_id(wanted, found),
         "commit": lambda: _same_id(wanted, found),
         "check": lambda: found == wanted,
+        "evidence": lambda: any(found == one or reaches(found, one) for one in wanted.split("|")),
         "confined": lambda: found == wanted or (wanted == "yes" and found != "no"),
         "enforced": lambda: wanted in _RANK and found in _RANK and _RANK.index(found) >= _RANK.index(wanted),
     }

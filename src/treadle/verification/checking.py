@@ -281,7 +281,11 @@ class Checking(Generic[R]):
     async def verify(self, base: str, work: str) -> Verified[R]:
         """Check what the tree `work` changes of the tree `base`."""
         divided = await asyncio.to_thread(self._divide, base, work)
-        main = shown = await self._corner("old judge", divided.checked)
+        planted = await asyncio.to_thread(trees, self._store, divided.checked)
+        # A check that fails at loading runs few tests or none, so it is in no one's way.
+        loads = [self._run(one.tree) for kind, one in planted.items() if kind == "load"]
+        main, *loaded = await asyncio.gather(self._corner("old judge", divided.checked), *loads)
+        shown = main
         if not main.ok and self._blame and (await self._corner("base", base)).ok:
             main = shown = await self._once_more(divided.checked, main)
         if divided.judge:
@@ -291,11 +295,11 @@ class Checking(Generic[R]):
                 await self._corner("old product", divided.judged)
         canaries: list[CanaryResult] = []
         if main.ok:
-            canaries = await self._canaries(divided.checked, base)
+            canaries = await self._canaries(planted, loaded, base)
             if self._prove and not self._flaky:
                 await self._corner("base", base)
-        planted = await self._planted(base, divided) if self._plants and main.ok else []
-        word, why = word_for(self._corners, canaries, planted)
+        noticed = await self._planted(base, divided) if self._plants and main.ok else []
+        word, why = word_for(self._corners, canaries, noticed)
         evidence = CheckEvidence(
             command=self._command,
             base=base,
@@ -308,7 +312,7 @@ class Checking(Generic[R]):
             doubtful=divided.doubtful,
             corners=tuple(self._corners),
             canaries=tuple(canaries),
-            faults=tuple(planted),
+            faults=tuple(noticed),
             not_checked=tuple(self._not_checked(canaries, failed=not main.ok)),
         )
         return Verified(evidence, shown)
@@ -343,12 +347,12 @@ class Checking(Generic[R]):
         ends = await asyncio.gather(*(self._run(tree) for _, tree in found))
         return [replace(fault, ended="green" if end.ok else "red") for (fault, _), end in zip(found, ends, strict=True)]
 
-    async def _canaries(self, tree: str, base: str) -> list[CanaryResult]:
-        """Each canary on the tree; one that is not noticed also on the base, for a check may never load the tests."""
-        planted = await asyncio.to_thread(trees, self._store, tree)
-        ends = await asyncio.gather(*(self._run(one.tree) for one in planted.values()))
+    async def _canaries(self, planted: Mapping[Kind, Canary], loaded: list[R], base: str) -> list[CanaryResult]:
+        """How each canary ended; one that is not noticed runs also on the base, for a check may never load the tests.
+        All of the check runs: a product that is told which file it is tested by could behave for that one alone."""
         found = []
-        for (kind, one), done in zip(planted.items(), ends, strict=True):
+        for kind, one in planted.items():
+            done = loaded[0] if kind == "load" else await self._run(one.tree)
             on_base: Ended | None = None
             if done.ok and (before := await asyncio.to_thread(plant, self._store, base, kind)) is not None:
                 there = await self._run(before.tree)

@@ -22,7 +22,9 @@ Word: TypeAlias = Literal["proven", "tested", "passed", "weak", "judge changed",
     not run         the runner says that no test ran
     failed          it does not pass
 """
-GOOD: frozenset[str] = frozenset(("proven", "tested", "passed"))
+LEVELS = ("passed", "tested", "proven")
+"""The words of verified work, from the least on."""
+GOOD: frozenset[str] = frozenset(LEVELS)
 Corner: TypeAlias = Literal["work", "old judge", "old product", "base"]
 """work: all of the work; old judge: its product with the base's judge; old product: the other way round."""
 Ended: TypeAlias = Literal["green", "red"]
@@ -102,6 +104,11 @@ class CheckEvidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     @property
     def good(self) -> bool:
         return self.word in GOOD
+
+
+def reaches(word: str, wanted: str) -> bool:
+    """Whether work with this word shows what is wanted: one of LEVELS, or nothing. No other word is ever enough."""
+    return not wanted or word in GOOD and wanted in GOOD and LEVELS.index(word) >= LEVELS.index(wanted)
 
 
 def word_for(

@@ -62,6 +62,8 @@ class JudgeSettings(msgspec.Struct, frozen=True, kw_only=True):
     judge: tuple[str, ...] = ()
     """Patterns that go before the table."""
     product: tuple[str, ...] = ()
+    require: str = ""
+    """What work must show to land, `tested` or `proven`; less is asked about."""
 
 
 @cache
@@ -72,9 +74,13 @@ def _table() -> dict[str, Any]:
 def settings_of(text: str | None) -> JudgeSettings:
     """What the base's settings say about its judge. What cannot be read says nothing: then the table decides."""
     try:
-        return msgspec.convert(tomllib.loads(text or "").get("verify", {}), JudgeSettings)
-    except (tomllib.TOMLDecodeError, RecursionError, msgspec.ValidationError):
+        table = tomllib.loads(text or "").get("verify", {})
+    except (tomllib.TOMLDecodeError, RecursionError):
         return JudgeSettings()
+    try:
+        return msgspec.convert(table, JudgeSettings)
+    except msgspec.ValidationError:  # whatever else is wrong there, no more may land for it
+        return JudgeSettings(require=str(table.get("require", "")) if isinstance(table, dict) else "")
 
 
 class Judge:

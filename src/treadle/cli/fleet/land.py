@@ -185,6 +185,7 @@ def _facts(record: TrainRecord) -> dict[str, Any]:
         "checks": record.checks,
         "flaky": record.flaky,
         "flaky_tests": record.flaky_tests,
+        "require": record.require,
         "slots": record.slots,
         "policy": record.policy,
         "checks_on": record.checks_on,
@@ -211,6 +212,8 @@ def show(name: str, as_json: bool) -> None:
     click.echo(
         f"check    {record.verify or 'none'}, {record.slots} at once; {record.checks} so far, {record.flaky} flaky"
     )
+    if record.require:
+        click.echo(f"requires {record.require}")
     if note := queue.check_note(record):
         click.echo(f"         {note}")
     for test, count in sorted(record.flaky_tests.items(), key=lambda each: -each[1])[:5]:
@@ -274,23 +277,32 @@ def explain(order: str, as_json: bool) -> None:
 @click.option("--setup", default="", metavar="COMMAND", help="Prepares the directory of each check.")
 @click.option("--slots", default=0, metavar="N", help="Checks at once.")
 @click.option("--policy", type=click.Choice(["auto", "serial"]), help="serial: one after the other.")
+@click.option(
+    "--require",
+    type=click.Choice(["passed", "tested", "proven"]),
+    help="What all work must show to land; a person is asked about less. Default: passed.",
+)
 @click.option("--checks", type=click.Choice(["here", "nodes"]), help="Where checks run; nodes: as orders, on any node.")
 @click.option("--reconciler", metavar="AGENT", help="Who resolves what authors could not; empty: the author's agent.")
 @click.option("--notes/--no-notes", default=None, help="Write git-ai notes and Agent Trace records for what lands.")
-def set_train(name: str, verify: str, setup: str, slots: int, checks: str | None, **options: str | bool | None) -> None:
+def set_train(name: str, verify: str, setup: str, slots: int, checks: str | None, **options: Any) -> None:
     """Change how a train checks and who helps. What was checked in another way is checked again."""
     from msgspec.structs import replace
 
     async def work(bus: Bus) -> None:
         from treadle.landing import queue
         from treadle.landing import train as trains
+        from treadle.verification.evidence import LEVELS
 
         train, _ = await _find(bus, name)
         given = {"checks_on": checks, **options}
         fields = {key: value for key, value in given.items() if value is not None}
+        if fields.get("require") == LEVELS[0]:
+            fields["require"] = ""
 
         def changed(record: TrainRecord) -> TrainRecord:
-            return replace(queue.configured(record, verify, setup, slots), **fields)
+            made = replace(queue.configured(record, verify, setup, slots), **fields)
+            return made if made.require == record.require else replace(made, row=(), apart=())
 
         await trains.change(bus, train, changed)
 

@@ -402,6 +402,8 @@ async def run(execution: CommandsRun) -> Ended:
         if done is None:
             return null.stopped(attempt)
         result = {"verified": done.ok, "says": done.output_tail.strip()[-OUTPUT_MAX:]}
+        if done.evidence:
+            result["evidence"] = done.evidence.word
     if problem := await execution.keep_finished(result):
         return Ended(outcome="failed", why=problem, reason="storage_error", fault="ours")
     if done is not None and not done.ok:
@@ -841,6 +843,7 @@ class Execution:
             network=self.spec.network,
             inside=taker.origin.inside,
             may_change=self.spec.may_change,
+            prove=bool(self.spec.require),
         )
         await asyncio.to_thread(keep_check, done)
         return done

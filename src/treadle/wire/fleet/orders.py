@@ -19,6 +19,7 @@ ATTEMPTS = 3
 HERE = "HEAD"
 """As the branch to land on: the project's, else the one that is checked out where the order is about."""
 RetryOn = Literal["verify", "provider", "stall"]
+Require = Literal["", "tested", "proven"]
 Reads = Literal["", "duration", "when", "schedule", "file", "policy", "names"]
 """How an option's text becomes the field's value, where that is not simply the text or the number."""
 
@@ -118,6 +119,10 @@ class OrderRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         tuple[str, ...],
         means("Tests and configuration of its check that it may change.", "--may-change", "GLOB"),
     ] = ()
+    require: Annotated[
+        Require,
+        means("What its work must show to land: tested or proven. A person is asked about less.", "--require", "WORD"),
+    ] = ""
     bring: Annotated[
         tuple[str, ...], means("Files that git ignores and it gets too: .env, node_modules.", "--bring", "PATH")
     ] = ()

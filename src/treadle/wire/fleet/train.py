@@ -44,6 +44,10 @@ class QueuedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     setup: str = ""
     network: str = ""
     """What that check may reach, as its order says."""
+    require: str = ""
+    """What it must show to land, as its order says: `tested` or `proven`."""
+    agreed: str = ""
+    """The word of its evidence with which a person lets it land."""
     no_help: bool = False
     """If it is red or conflicts it is left out, and no one is asked to help."""
     first: str = ""
@@ -86,8 +90,9 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A change that left the train without landing."""
 
     order: str
-    kind: Literal["red", "conflict", "judge", "refused", "person", "there"]
-    """`there`: the branch had it already. `person`: a person took it out. `judge`: it changes what it is checked by."""
+    kind: Literal["red", "conflict", "judge", "evidence", "refused", "person", "there"]
+    """`there`: the branch had it already. `person`: a person took it out. `judge`: it changes what it is checked by.
+    `evidence`: its check shows less than is required."""
     why: str
     at: float
     output: str = ""
@@ -95,18 +100,20 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A forge's checks or its reviewers said so; the train's own check had passed."""
     files: tuple[str, ...] = ()
     """What it conflicts in, or changes of its judge."""
+    word: str = ""
+    """That of its evidence, where it is too little."""
 
 
 class ReturnedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A change that was red, in conflict or changed its judge, and went to who can help. It leaves this list when it
-    is queued again."""
+    """A change that was red, in conflict, changed its judge or shows too little, and went to who can help. It leaves
+    this list when it is queued again."""
 
     order: str
     """The order whose change left the train, or the last one that tried to help."""
     first: str
     commit: str
     base: str = ""
-    kind: Literal["red", "conflict", "judge"]
+    kind: Literal["red", "conflict", "judge", "evidence"]
     why: str
     output: str = ""
     forge: bool = False
@@ -117,6 +124,8 @@ class ReturnedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     verify: str = ""
     may_change: tuple[str, ...] = ()
     """Both as in what was queued: someone may have given it others than its order has."""
+    word: str = ""
+    """That of its evidence, where it is too little."""
     tries: int = 0
     to: Literal["", "author", "reconciler", "person"] = ""
     by: str = ""
@@ -140,6 +149,8 @@ class TrainRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     verify_by: str = ""
     """Who gave it: `person`, `project` (its settings), `goal`. Empty: by a release that let the first order do so."""
     setup: str = ""
+    require: str = ""
+    """What work must show to land here, beside what the branch's settings and its order say."""
     forge: str = ""
     """The forge whose pull requests move the branch, such as `github`. Empty: it is moved by us."""
     forge_token: str = ""
