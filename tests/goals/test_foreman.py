@@ -1,6 +1,7 @@
 """Goals on a real fleet: placed, reviewed, landed and judged, once, whatever is killed on the way."""
 
 import asyncio
+import json
 import os
 import sys
 import time
@@ -350,9 +351,12 @@ on_red = "drop"
 
 
 @pytest.mark.slow
-async def test_a_test_of_before_that_is_changed_beside_the_acceptance_is_asked_about(
-    bus: Bus, start_node: Start, repository: Path, tmp_path: Path
+@pytest.mark.parametrize(("gate", "named"), [("none", ""), ("agent:reviewer", ""), ("agent:reviewer", "test_old.py")])
+async def test_a_test_of_before_that_is_changed_beside_the_acceptance_is_asked_about_unless_a_reviewer_agrees(
+    bus: Bus, start_node: Start, repository: Path, tmp_path: Path, gate: str, named: str
 ) -> None:
+    verdict = json.dumps({"verdict": "approve", "judge": [f"tests/{named}"] if named else []})
+    (tmp_path / "reviewer.toml").write_text(f"[[reply]]\ntimes = 'always'\ntext = '{verdict}'\n")
     (repository / "tests").mkdir()
     for name in ("test_old.py", "test_mine.py"):
         (repository / "tests" / name).write_text("assert True\n")
@@ -369,8 +373,8 @@ async def test_a_test_of_before_that_is_changed_beside_the_acceptance_is_asked_a
     plan = (
         HEAD
         + f"""
-gates = ["none"]
-roles = {{ worker = "{writer}", judge = "none" }}
+gates = ["{gate}"]
+roles = {{ worker = "{writer}", reviewer = "native scripted:{tmp_path / "reviewer.toml"}", judge = "none" }}
 [[order]]
 id = "fine"
 task = "New tests, and one that the plan names."
@@ -389,9 +393,11 @@ on_red = "drop"
         person = asyncio.create_task(answering(bus, "deny"))
         record = await over(bus, name)
         await tasks.end([person])
-    assert record.answers.keys() == {"weaker:weak:0"} and record.state == "met"
-    assert {name: step.state for name, step in record.steps.items()} == {"fine": "landed", "weak": "dropped"}
-    assert git(repository, "show", "main:tests/test_old.py") == "assert True", "it did not land"
+    assert record.answers.keys() == (set() if named else {"weaker:weak:0"}) and record.state == "met"
+    fates = {"fine": "landed", "weak": "landed" if named else "dropped"}
+    assert {name: step.state for name, step in record.steps.items()} == fates
+    listed = git(repository, "ls-tree", "--name-only", "main", "tests/").split()
+    assert ("tests/test_old.py" in listed) is not bool(named), "it did not land"
 
 
 @pytest.mark.slow

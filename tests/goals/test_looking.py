@@ -218,6 +218,8 @@ async def test_a_person_hears_of_changed_files_that_the_work_is_accepted_by(bus:
     for state in ("done", "approved", "working"):
         found = (await seen(bus, repository, at(state), order)).orders["o1"]
         assert found.touched == (() if state == "working" else ("check.sh", "tests/x", "tests/test_other.py", ".npmrc"))
+    agreed = at("done", judge=("check.sh", "tests/x", ".npmrc"))
+    assert (await seen(bus, repository, agreed, order)).orders["o1"].touched == ("tests/test_other.py", ".npmrc")
     added = (
         AddedTest(path="plain.py", text="\nassert 1"),
         AddedTest(path="check.sh", text="assert 2"),

@@ -161,7 +161,23 @@ def changed(change: dict[str, str | None]) -> dict[str, str]:
     return {path: text for path, text in {**BASE, **change}.items() if text is not None}
 
 
-@pytest.mark.parametrize("cheat", CHEATS)
+QUICK = frozenset(
+    (
+        "the assertion is deleted",
+        "unittest.py stands beside the code",
+        "the product ends the process when it is called",
+        "the product behaves when its tests are not as it knows them",
+        "the Makefile's target does nothing",
+        "conftest.py sets the exit status",
+        "pytest.py prints what pytest prints",
+    )
+)
+"""One of each class."""
+
+
+@pytest.mark.parametrize(
+    "cheat", [each if each in QUICK else pytest.param(each, marks=pytest.mark.slow) for each in CHEATS]
+)
 def test_a_check_that_the_work_turned_green_is_not_passed(cheat: str, tmp_path: Path) -> None:
     command, change = CHEATS[cheat]
     found = verified(tmp_path, BASE, changed(change), command)

@@ -161,15 +161,37 @@ With changes you may add tests that the work must pass, which its author may not
 """
 
 
-def review(record: GoalRecord, plan: GoalPlan, name: str, commit: str, base: str, diff: str, seen: GoalSeen) -> Spec:
+CHECKED_BY = """
+It changes what it is checked by: {files}. All that it changes there:
+{diff}
+
+Where each of these changes is right, and no test says less than before, name the files: "judge": ["FILE"]. A person is
+asked about those that you do not name.
+"""
+
+
+def review(
+    record: GoalRecord,
+    plan: GoalPlan,
+    name: str,
+    commit: str,
+    base: str,
+    diff: str,
+    seen: GoalSeen,
+    judge: Sequence[str] = (),
+    checks: str = "",
+) -> Spec:
+    """`judge`: the files of its check that it changes, `checks`: how."""
     planned = next(each for each in plan.order if each.id == name)
     agent, model = role_of(plan, "reviewer")
     cut = diff if len(diff) <= DIFF_MAX else diff[:DIFF_MAX] + "\n... (the rest with the command above)"
     accept = "\n".join(f"  {each}" for each in planned.accept) or "  (no commands)"
+    more = CHECKED_BY.format(files=", ".join(judge), diff=checks[:DIFF_MAX]) if judge else ""
     return Spec(
         id=record.steps[name].review,
         title=f"review of {name}",
-        task=REVIEW.format(name=name, task=planned.task.strip(), accept=accept, base=base, diff=cut, answer=ANSWER),
+        task=REVIEW.format(name=name, task=planned.task.strip(), accept=accept, base=base, diff=cut, answer=ANSWER)
+        + more,
         **_looking(record, agent, model),
         answer="review",
         base=commit,

@@ -39,7 +39,7 @@ from treadle.goals.deciding import (
     TryAcceptance,
     TryPlan,
 )
-from treadle.goals.observation import answer_of, last_words, look, open_orders
+from treadle.goals.observation import answer_of, last_words, look, open_orders, touched_by
 from treadle.landing import train as trains
 from treadle.landing.bench import Bench
 from treadle.receipts.trace import Check
@@ -325,7 +325,11 @@ class GoalDrive(Drive):
         diff = (await asyncio.to_thread(user.run, "diff", "--no-ext-diff", base, commit)).stdout.decode(
             "utf-8", "replace"
         )
-        await client.submit(self.bus, [briefing.review(record, plan, name, commit, base, diff, seen)])
+        planned = next(each for each in plan.order if each.id == name)
+        judge = await asyncio.to_thread(touched_by, user, record.branch, order, planned)
+        words = ("diff", "--no-ext-diff", base, commit, "--", *(f":(top,literal){path}" for path in judge))
+        checks = (await asyncio.to_thread(user.run, *words)).stdout.decode("utf-8", "replace") if judge else ""
+        await client.submit(self.bus, [briefing.review(record, plan, name, commit, base, diff, seen, judge, checks)])
 
     async def _take_review(self, record: GoalRecord, revision: int, name: str, seen: GoalSeen) -> None:
         step = record.steps[name]
@@ -339,7 +343,7 @@ class GoalDrive(Drive):
             patch = (await results.diff(self.bus, step.order)).decode("utf-8", "replace")
             text = results.written(comments, patch) or "the reviewer adds tests"
             verdict = "approve" if found.verdict == "approve" else "object"
-            given = replace(given, verdict=verdict, comments=text, tests=found.tests)
+            given = replace(given, verdict=verdict, comments=text, tests=found.tests, judge=found.judge)
         except RemoteProtocolError as error:
             given = replace(given, comments=str(error))
         await store.write(self.bus, record, revision, [given])
@@ -374,9 +378,10 @@ class GoalDrive(Drive):
 
     async def _board(self, record: GoalRecord, name: str) -> None:
         train = await trains.ensure(self.bus, record.root, record.branch)
-        touched = record.answers.get(f"weaker:{name}:{record.steps[name].reds}")
+        step = record.steps[name]
+        touched = record.answers.get(f"weaker:{name}:{step.reds}")
         anyway = touched is not None and touched.allow
-        await trains.board(self.bus, train, [record.steps[name].order], anyway=anyway, once=True)
+        await trains.board(self.bus, train, [step.order], anyway=anyway, once=True, may_change=step.judge)
 
     # Checks, which may take long...
 

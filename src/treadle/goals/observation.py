@@ -64,7 +64,8 @@ async def look(bus: Bus, record: GoalRecord, plan: GoalPlan, *, sure: bool = Fal
             entry = found[keys.ORDER(step.order)]
             planned = next(each for each in plan.order if each.id == name)
             done = read_order(entry)
-            touched = await asyncio.to_thread(_touched, user, record.branch, done, planned)
+            touched = await asyncio.to_thread(touched_by, user, record.branch, done, planned)
+            touched = tuple(path for path in touched if path not in step.judge or is_protected(path))
             if step.tests:
                 await results.here(bus, done, user)
                 touched += await asyncio.to_thread(_differing, user, str(done.result["commit"]), step.tests)
@@ -156,7 +157,7 @@ def _last_lines(output: str) -> list[str]:
     return output.strip().splitlines()[-20:]
 
 
-def _touched(user: UserRepository, branch: str, order: Order, planned: PlannedOrder) -> tuple[str, ...]:
+def touched_by(user: UserRepository, branch: str, order: Order, planned: PlannedOrder) -> tuple[str, ...]:
     """Which files the order changed that a person should know of before it lands: those that other programs obey, and,
     of those that the branch has, those by which it is accepted: what `accept` names, and tests, unless the plan says by
     name that it changes them."""

@@ -126,7 +126,7 @@ def _step(record: records.GoalRecord, event: StepEvent) -> records.GoalRecord:
             record = replace(record, placed=record.placed + 1)
         case records.ReviewGiven():
             record = _spent(record, "reviewer", event.used)
-            step = replace(step, reviews=step.reviews + 1)
+            step = replace(step, reviews=step.reviews + 1, judge=event.judge if event.verdict == "approve" else ())
             if event.verdict == "approve":
                 step = _move(step, "approve", review="")
             elif event.verdict == "object":

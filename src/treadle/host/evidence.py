@@ -108,13 +108,13 @@ def load(name: str) -> EvidenceRecord:
 def word_of(receipt: Receipt) -> str:
     """The word for the work of a receipt: that of the record on this machine, where it is worse than what the receipt
     says. What was planted after the run may have gone unnoticed."""
-    said = evidence_of(receipt)
+    stated = evidence_of(receipt)
     try:
-        known = load(said.id).evidence if said is not None else None
+        known = load(stated.id).evidence if stated is not None else None
     except NotFound:
         known = None
-    worse = known is not None and said is not None and said.good and not known.good
-    return known.word if known is not None and worse else said.word if said is not None else ""
+    worse = known is not None and stated is not None and stated.good and not known.good
+    return known.word if known is not None and worse else stated.word if stated is not None else ""
 
 
 def discard(*, before: float | None = None, keeping: int = 0) -> int:

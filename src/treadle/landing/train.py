@@ -37,6 +37,7 @@ from treadle.landing.bench import Bench, BuiltCar
 from treadle.landing.forge.interface import ForgeRed, NotYet
 from treadle.landing.queue import BuildCar, CarCheck, CheckCar, LandCar
 from treadle.landing.sending import SendingBack, bring, change_of
+from treadle.policy import patterns
 from treadle.receipts.trace import Check
 from treadle.sessions import telemetry
 from treadle.verification.evidence import LEVELS
@@ -251,11 +252,13 @@ async def board(
     no_help: bool = False,
     once: bool = False,
     verify: str = "",
+    may_change: Sequence[str] = (),
 ) -> list[str]:
     """Queue finished orders. Returns those that have nothing to land; raises for one that cannot land.
 
     With `once`, what the train has, had or landed stays as it is: for those who cannot know whether they did it before.
-    `verify`: their own check, in place of what they were submitted with.
+    `verify`: their own check, in place of what they were submitted with. `may_change`: files of their judge that they
+    may change, too, for someone who did not write them has looked.
     """
     idle = []
     for order_id in orders:
@@ -266,7 +269,8 @@ async def board(
             idle.append(order_id)
             continue
         made = await change_of(bus, order, anyway=anyway)
-        await _join(bus, name, replace(made, verify=verify or made.verify, no_help=no_help), once)
+        allows = (*made.may_change, *map(patterns.escape, may_change))
+        await _join(bus, name, replace(made, verify=verify or made.verify, no_help=no_help, may_change=allows), once)
     return idle
 
 

@@ -86,6 +86,8 @@ class GoalStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the agent that works on it next is told about that."""
     tests: tuple[AddedTest, ...] = ()
     """What its reviewers added to its acceptance."""
+    judge: tuple[str, ...] = ()
+    """Files by which it is checked, and whose change its reviewer found right. No person is asked about those."""
     accept: Literal["", "fails", "passes"] = ""
     """What its acceptance said before the work."""
     commit: str = ""
@@ -288,6 +290,7 @@ class ReviewGiven(GoalEvent, tag="reviewed", frozen=True, kw_only=True):
     verdict: Literal["approve", "object", "none"]
     comments: str = ""
     tests: tuple[AddedTest, ...] = ()
+    judge: tuple[str, ...] = ()
     used: Used = Used()
 
 

@@ -59,6 +59,8 @@ class ReviewVerdict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     verdict: Literal["approve", "changes"]
     comments: tuple[LineComment, ...] = ()
     tests: Annotated[tuple[AddedTest, ...], msgspec.Meta(max_length=10)] = ()
+    judge: tuple[str, ...] = ()
+    """Files by which the work is checked, and whose change in it is right."""
 
 
 class JudgeVerdict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
