@@ -130,7 +130,7 @@ class Watcher(Controller):
         record, _ = (await watches(bus))[name]
         if name not in self._forges:
             self._forges[name] = await asyncio.to_thread(issues_of, record)
-        look = Look(bus, self._forges[name], name, record)
+        look = IssueLook(bus, self._forges[name], name, record)
         await look.all()
         if record.delay is not None:
             await self._change(bus, name, delay=None)
@@ -148,7 +148,7 @@ class Watcher(Controller):
                 await bus.put(keys.WATCH(name), encode(replace(found[0], **fields)), expect=found[1])
 
 
-class Look:
+class IssueLook:
     """One look at a forge: what is new there becomes known here, and the other way round."""
 
     def __init__(self, bus: Bus, forge: IssueForge, name: str, record: WatchRecord) -> None:
