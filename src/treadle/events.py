@@ -229,7 +229,11 @@ class ContextCompacted(Event, frozen=True, kw_only=True, tag="context_compacted"
 
 
 class ContextHandoff(Event, frozen=True, kw_only=True, tag="context_handoff"):
+    """Another context, or another agent, goes on with the task."""
+
     to: str = ""
+    reason: str = ""
+    """Why another agent does, as a code."""
 
 
 class FileChanged(Event, frozen=True, kw_only=True, tag="file_changed"):

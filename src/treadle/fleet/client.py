@@ -46,6 +46,7 @@ from treadle.wire.fleet.messages import (
     CancelOrder,
     CleanRequest,
     DrainRequest,
+    HandRequest,
     KeepRequest,
     LimitName,
     LimitRequest,
@@ -346,6 +347,18 @@ async def cancel(bus: Bus, name: str, *, why: str = "", by: str = "") -> None:
     await _want(bus, CancelOrder(order=name, why=why, by=by))
 
 
+async def hand(bus: Bus, name: str, to: str, *, why: str = "", by: str = "") -> None:
+    """Let another agent go on with the order, from where it stands. The one at work is ended first."""
+    order, spec = await get_order(bus, name), await get_spec(bus, name)
+    if order.ended:
+        raise LocalError(f"the order {name} has ended already: {order.state}", hint="`treadle fleet again`")
+    from treadle.agents import declared
+
+    if declared(to) is None or spec.agent == PERSON:
+        raise ConfigError(f"there is no agent {to!r} that could go on with it", hint="`treadle agents` lists them")
+    await _want(bus, HandRequest(order=name, to=to, why=why, by=by))
+
+
 async def set_fields(
     bus: Bus,
     name: str,
@@ -394,8 +407,8 @@ async def set_budget(
     by: str = "",
 ) -> None:
     """Set what is given; None removes a limit."""
-    if scope != "fleet" and not scope.startswith("project:"):
-        raise ConfigError(f"{scope!r} has no budget", hint="fleet, or project:NAME")
+    if scope != "fleet" and not scope.startswith(("project:", "agent:")):
+        raise ConfigError(f"{scope!r} has no budget", hint="fleet, project:NAME or agent:NAME")
     await _want(bus, BudgetRequest(scope=scope, usd=usd, tokens=tokens, share=share, daily=daily, by=by))
 
 

@@ -19,7 +19,8 @@ def scopes(spec: Spec) -> list[str]:
 
 
 def budget_scopes(spec: Spec) -> list[str]:
-    return ["fleet", f"project:{spec.project}"] if spec.project else ["fleet"]
+    found = ["fleet", f"agent:{spec.agent}"]
+    return [*found, f"project:{spec.project}"] if spec.project else found
 
 
 def with_entry(table: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
@@ -39,6 +40,8 @@ def charged(budgets: dict[str, Budget], spec: Spec, before: Used, used: Used) ->
         return None
     made = dict(budgets)
     for scope in budget_scopes(spec):
+        if scope.startswith("agent:") and scope not in budgets:
+            continue
         old = made.get(scope, Budget())
         made[scope] = replace(
             old,

@@ -375,7 +375,7 @@ class Node:
         if known.attempt != attempt or known.node != self.name or known.ended:
             return  # it has moved on
         job = runs.RunJob(
-            spec=given,
+            spec=given.by_agent(known.agent),
             order=known,
             role=self.settings.role,
             lease=self.fleet.lease,

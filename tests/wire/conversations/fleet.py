@@ -87,6 +87,7 @@ SAMPLES: list[Conversation] = [
         for request in (
             messages.CancelOrder(order="a1", by="ann", why="enough"),
             messages.SetRequest(order="a1", by="ann", priority=9, limits={"usd": 5.0, "turns": None}),
+            messages.HandRequest(order="a1", by="ann", to="codex"),
             messages.NoteRequest(order="a1", by="ann", what="merged", result={"merged": True}),
             messages.PauseRequest(scope="agent:claude", by="ann", now=True),
             messages.ResumeRequest(scope="agent:claude", by="ann"),

@@ -211,7 +211,8 @@ WENT_ON = {"session": ", in the session of the one before", "brief": ", with a b
 
 
 def _attempt(attempt: dict[str, Any]) -> str:
-    text = f"{attempt['number']} on {attempt['node']}{WENT_ON.get(attempt.get('resumed', ''), '')}"
+    by = f" by {attempt['agent']}" if attempt.get("agent") else ""
+    text = f"{attempt['number']}{by} on {attempt['node']}{WENT_ON.get(attempt.get('resumed', ''), '')}"
     if attempt.get("ended"):
         text += f", {attempt.get('outcome', '').replace('_', ' ')} after {attempt['ended'] - attempt['placed']:.1f} s"
     return text + (f": {one_line(attempt['why'])}" if attempt.get("why") else "")
@@ -292,12 +293,14 @@ def explain(name: str, as_json: bool) -> None:
     """Say why an order waits, what it does now and on what evidence, or where its work is on its way to a branch."""
     from treadle.fleet import client
     from treadle.fleet.schedule import liveness
+    from treadle.fleet.schedule.book import handing_words
     from treadle.landing import views
 
     async def work(bus: Any, order: str) -> tuple[Any, list[str]]:
         why = await client.why(bus, order)
         lands = await views.explained(bus, order) if why.state == "done" else []
         lines = [line for each in lands for line in each["lines"]]
+        lines += [f"changed   {handing_words(each)}" for each in (await client.get_order(bus, order)).handed]
         if why.state == "done" and not lines:
             lines = [f"landing   {await views.not_in_a_train(bus, order)}"]
         return liveness.judged(why), lines

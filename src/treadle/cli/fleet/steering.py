@@ -45,6 +45,17 @@ def cancel(names: tuple[str, ...], why: str, wait: bool, as_json: bool) -> None:
         show_json(found)
 
 
+@fleet_command("hand", of=order_named)
+@click.option("--to", required=True, metavar="AGENT", help="Who goes on.")
+@why_option
+async def hand(bus: Any, order: str, to: str, why: str) -> Any:
+    """Hand an order over to another agent, which goes on from where it stands: the one at work is ended first."""
+    from treadle.fleet import client
+
+    await client.hand(bus, order, to, why=why)
+    return {"id": order, "to": to}
+
+
 @fleet_command("pause")
 @click.argument("scope", default="fleet")
 @click.option("--now", is_flag=True, help="Hold also what runs, at its next step.")
@@ -224,7 +235,7 @@ def say(name: str, text: str, now: bool, after_turn: bool, edit: int | None, as_
 def budget(
     scope: str, usd: float | None, tokens: int | None, share: float | None, daily: bool | None, as_json: bool
 ) -> None:
-    """Show the budgets, or set one: of the fleet, or project:NAME. At the limit, orders wait until it is raised."""
+    """Show the budgets, or set one: of the fleet, project:NAME or agent:NAME. At the limit, orders wait for more."""
     from treadle.fleet import client
 
     limits: dict[str, Any] = {"usd": usd, "tokens": tokens, "share": share, "daily": daily}
@@ -276,4 +287,4 @@ async def weight(bus: Any, project: str, turns: float) -> Any:
     return {"project": project, "weight": turns}
 
 
-COMMANDS = (cancel, pause, resume, again, set_, approvals, answer, say, budget, limit, weight)
+COMMANDS = (cancel, hand, pause, resume, again, set_, approvals, answer, say, budget, limit, weight)

@@ -133,6 +133,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     used: Used = Used()
     result: dict[str, Any] = {}
     receipt: Any = None
+    run: str = ""
     approvals: list[dict[str, Any]] = []
 
 

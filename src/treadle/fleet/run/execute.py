@@ -35,6 +35,7 @@ from treadle.events import (
     Answered,
     AnyEvent,
     Asked,
+    ContextHandoff,
     Failed,
     Retrying,
     ToolEnded,
@@ -66,6 +67,7 @@ from treadle.io.process import table
 from treadle.io.tasks import unless
 from treadle.receipts.trace import Check
 from treadle.session import Access, Agent, Answer, Decision, Guard, Guards, SessionSpec
+from treadle.sessions.handover import Gathering
 from treadle.wire.fleet import keys
 from treadle.wire.fleet.messages import RateReported, RunActivity, RunBeatAnswer, TreeSeen
 from treadle.wire.fleet.orders import Spec
@@ -745,6 +747,11 @@ class Execution:
         if behind := await trees.see_source_branch(self.spec, source):
             self.attempt.tell(Warned(message=behind, code="base", ts=time.time()))
         self.before = await resumption.prepare(self.attempt, source)
+        self.checkpoints.gathering = Gathering(self.before.handover)
+        if (changes := self.attempt.order.handed) and not any(
+            each.agent == self.spec.agent for each in self.attempt.earlier
+        ):
+            self.attempt.tell(ContextHandoff(to=self.spec.agent, reason=changes[-1].reason, ts=time.time()))
         self.brief = await brief(self.attempt.bus, self.spec, source)
         assert self.before.tree is not None
         self.attempt.tree = self.before.tree
@@ -904,6 +911,7 @@ class Execution:
             used=self.used,
             result=self.result,
             receipt=stored,
+            run=host.run_id,
             approvals=self.questions.given,
         )
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from treadle.drivers.card import cards, filled, place_of, slug
 from treadle.errors import Busy, NotFound, StorageError, TreadleError, WorkspaceError
-from treadle.events import AnyEvent, Message, ToolEnded, ToolStarted, TurnEnded
+from treadle.events import AnyEvent, Message, ToolEnded, TurnEnded
 from treadle.fleet import client
 from treadle.fleet.engine import places, streams
 from treadle.fleet.engine.bus import Bus, Unreachable
@@ -26,6 +26,8 @@ from treadle.io.paths import private_dir, state_dir
 from treadle.io.process import table
 from treadle.io.records import FileRecord
 from treadle.redact import MARK, SHORTEST, is_secret_name
+from treadle.sessions.handover import FORMAT as HANDOVER_FORMAT
+from treadle.sessions.handover import Gathering, Handover
 
 # Finds the files in which an agent keeps a session, and puts them where the agent looks for them on another machine.
 #
@@ -103,7 +105,8 @@ KIND = "checkpoint"
 SECONDS = 5.0
 """Seconds between two checkpoints of a run."""
 CHECKPOINT_MAX = 64 * 1024 * 1024
-DONE_MAX = 40
+HANDED = "handover.json"
+HANDOVER = FileRecord(Handover, format=HANDOVER_FORMAT)
 
 
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,7 +139,9 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     """The same, encrypted with the order's key under the checkpoint's name."""
     words: str = ""
     done: tuple[str, ...] = ()
-    """Its last tool calls, for the brief of an agent that cannot resume a session."""
+    """Its last words and tool calls, in place of a handover, as release 0.2 stored them."""
+    handover: bytes = b""
+    """For an agent that cannot resume the session: what was said and done."""
 
 
 async def fetch(bus: Bus, node: str, order: str, attempt: int, key: bytes | None) -> Checkpoint | None:
@@ -182,8 +187,7 @@ class Checkpoints:
         self.session = ""
         self.changed: tuple[str, ...] = ()
         """What had changed in the worktree at the last checkpoint."""
-        self._words = ""
-        self._done: list[str] = []
+        self.gathering = Gathering()
         self._more = asyncio.Event()
         self._slot = "a"
         self._task: asyncio.Task[None] | None = None
@@ -191,11 +195,7 @@ class Checkpoints:
         """One at a time. They are written to two slots in turn, so the last good one stays until the next is whole."""
 
     def look(self, event: AnyEvent) -> None:
-        if isinstance(event, ToolStarted):
-            action = f"{event.name} {event.command or ' '.join(event.paths)}".strip()
-            self._done = [*self._done, self._attempt.redactor.text(action)[:200]][-DONE_MAX:]
-        elif isinstance(event, Message) and event.text.strip():
-            self._words = self._attempt.redactor.text(event.text)[-2000:]
+        self.gathering.look(event)
         if isinstance(event, ToolEnded | TurnEnded | Message):
             self._more.set()
 
@@ -251,6 +251,8 @@ class Checkpoints:
         files = collect(spec.agent, self.session, tree.root, os.environ)
         name = f"{KIND}.{spec.id}.{self._attempt.order.attempt}"
         sealed = places.seal(key, msgspec.msgpack.encode(files), name) if key is not None and files else b""
+        handover = self.gathering.handover(spec.agent, self._attempt.redactor)
+        HANDOVER.save(os.path.join(self._attempt.directory, HANDED), handover)
         commit, bundle = "", b""
         if taker is not None:
             commit = taker.commit(head, "as it was when the attempt was cut off").commit
@@ -266,8 +268,7 @@ class Checkpoints:
             commit=commit,
             bundle=bundle,
             sealed=sealed,
-            words=self._words,
-            done=tuple(self._done),
+            handover=HANDOVER.written(handover),
         )
 
 
@@ -290,8 +291,7 @@ class Before(msgspec.Struct, frozen=True, kw_only=True):
     fork: bool = False
     """Continue with a copy: the earlier runner may be asleep, and would write into the same session."""
     cwd: str = ""
-    words: str = ""
-    done: tuple[str, ...] = ()
+    handover: Handover | None = None
     restored: bool = False
     """Whether the files are as it left them."""
     tree: trees.WorkTree | None = None
@@ -299,7 +299,9 @@ class Before(msgspec.Struct, frozen=True, kw_only=True):
 
 async def prepare(attempt: RunningAttempt, source: str) -> Before:
     """The worktree for this attempt, with everything of the earlier attempt that is available."""
-    for order, number, node in await _earlier(attempt):
+    last = attempt.earlier[-1].agent if attempt.earlier else ""
+    anew = attempt.spec.fresh and last not in ("", attempt.spec.agent)
+    for order, number, node in await _earlier(attempt) if not anew else ():
         if (found := await _from_this_machine(attempt, order, number, source)) is not None:
             return found
         key = await attempt.session_key(order)
@@ -324,7 +326,8 @@ async def _from_this_machine(attempt: RunningAttempt, order: str, number: int, s
     """Its own worktree and session on this machine; None when there are none, or someone may still use them."""
     directory = runs.directory(order, number)
     state = read_state(directory)
-    if state is None or state.agent != attempt.spec.agent:
+    same = state is not None and state.agent == attempt.spec.agent
+    if state is None or not same and order != attempt.spec.id:
         return None
     holding = locked(runs.lock_of(directory), SETTLE_SECONDS)
     try:
@@ -341,8 +344,9 @@ async def _from_this_machine(attempt: RunningAttempt, order: str, number: int, s
     again = bool(state.tree.top) and (order != attempt.spec.id or not whole)
     # For another order, it is made again in the same place, where the session knows the files.
     tree = await asyncio.to_thread(attempt.prepare, source, state.tree.top) if again else state.tree
-    how: Literal["session", "brief"] = "session" if attempt.can_resume and state.session else "brief"
-    return Before(how=how, session=state.session, cwd=tree.root, restored=not again, tree=tree)
+    how: Literal["session", "brief"] = "session" if same and attempt.can_resume and state.session else "brief"
+    handover = HANDOVER.load_whole(os.path.join(directory, HANDED))
+    return Before(how=how, session=state.session, cwd=tree.root, handover=handover, restored=not again, tree=tree)
 
 
 def _is_unused(place: str) -> bool:
@@ -386,11 +390,18 @@ async def _from_store(attempt: RunningAttempt, checkpoint: Checkpoint, source: s
         session=checkpoint.session,
         fork=attempt.can_fork,
         cwd=checkpoint.cwd,
-        words=checkpoint.words,
-        done=checkpoint.done,
+        handover=_handover_of(checkpoint),
         restored=restored,
         tree=tree,
     )
+
+
+def _handover_of(checkpoint: Checkpoint) -> Handover:
+    if checkpoint.handover:
+        with contextlib.suppress(StorageError):  # of a newer version: the files are there all the same
+            return HANDOVER.read(checkpoint.handover, "a handover")
+    words = (checkpoint.words,) if checkpoint.words else ()
+    return Handover(agent=checkpoint.agent, messages=words, done=checkpoint.done)
 
 
 def first_message(attempt: RunningAttempt, before: Before, brief: str) -> str:
@@ -409,10 +420,9 @@ def first_message(attempt: RunningAttempt, before: Before, brief: str) -> str:
         parts.append(f"This was done before. {files} {failed}")
     elif lost:
         parts.append(f"This was begun before and not finished: {lost}. {files}")
-    if before.done and lost:
-        parts.append("What was done then, the last of it:\n" + "\n".join(f"- {each}" for each in before.done))
-    if before.words and lost:
-        parts.append(f"What was said last then:\n{before.words}")
+    if before.handover is not None and (lost or failed):
+        since = replace(before.handover, task=before.handover.task[1:])  # the first is the order's own task
+        parts.append(since.prompt())
     return "\n\n".join(parts)
 
 

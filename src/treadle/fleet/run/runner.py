@@ -86,8 +86,14 @@ class Runner:
         waits = f"waiting for the model until {until}" if parked else "it is paused"
         self.attempt.held = waits if self._paused else ""
         await self.execution.learn(answer)
+        if answer.hand_back and not self.leaving:
+            await self._hand_back(answer.hand_back)
         if answer.cancel:
             await self.execution.stop(Cancelled(answer.cancel))
+
+    async def _hand_back(self, why: str) -> None:
+        self.leaving = why
+        await self.execution.stop(Cancelled(why))
 
     def _supersede(self) -> None:
         self.attempt.superseded.set()
@@ -104,8 +110,7 @@ class Runner:
                 if instruction.attempt == self.order.attempt:
                     self._supersede()
             case messages.HandBack():
-                self.leaving = instruction.why
-                await self.execution.stop(Cancelled(self.leaving))
+                await self._hand_back(instruction.why)
             case messages.Hold() | messages.GoOn():
                 self._paused = isinstance(instruction, messages.Hold)
                 self._gate(False)
@@ -157,6 +162,7 @@ class Runner:
             used=ended.used,
             result=ended.result,
             receipt=ended.receipt,
+            run=ended.run,
             approvals=ended.approvals,
             resumed=self.execution.before.how,
         )

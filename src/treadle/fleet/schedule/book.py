@@ -24,8 +24,8 @@ from treadle.fleet.schedule.liveness import silent, stuck
 from treadle.wire.fleet import keys, messages, records
 from treadle.wire.fleet.messages import MachineSeen, RunActivity, RunEnded
 from treadle.wire.fleet.orders import OrderLimits, Spec
-from treadle.wire.fleet.records import AskRecord, Control, Order
-from treadle.wire.fleet.states import AT_WORK, ATTEMPT, ORDER, End, Happening, State, moved
+from treadle.wire.fleet.records import AgentChange, AskRecord, Control, Order
+from treadle.wire.fleet.states import AT_WORK, ATTEMPT, ORDER, REASONS, ChangeReason, End, Happening, State, moved
 from treadle.wire.fleet.train import Boarding
 
 # What the scheduler's book holds: orders that have not ended, nodes, and what must be written and sent.
@@ -34,10 +34,12 @@ from treadle.wire.fleet.train import Boarding
 class OpenOrder:
     """An order that has not ended."""
 
-    __slots__ = ("spec", "order", "revision", "heard", "seen", "surfaces", "asks", "activity", "escalated")
+    __slots__ = ("given", "spec", "order", "revision", "heard", "seen", "surfaces", "asks", "activity", "escalated")
 
     def __init__(self, spec: Spec, order: Order, revision: int, heard: float) -> None:
-        self.spec = spec
+        self.given = spec
+        self.spec = spec.by_agent(order.agent)
+        """As its agent of now does it."""
         self.order = order
         self.revision = revision
         self.heard = heard
@@ -126,7 +128,7 @@ def tries(spec: Spec, order: Order) -> int:
     """Attempts that count against the order's limit: those that were given back properly do not, nor those for which
     the remote, or the model's service where the work is to land by itself, was away, for the first day of that."""
     count, since = 0, 0.0
-    for each in order.attempts:
+    for each in order.own_attempts:
         if each.outcome in (*records.GIVEN_BACK, records.NOT_HERE):
             continue
         unserved = bool(spec.land) and each.fault == "provider" and not each.used.tokens
@@ -134,6 +136,13 @@ def tries(spec: Spec, order: Order) -> int:
         since = (since or each.placed) if away else 0.0
         count += not away or each.placed - since >= OUTAGE
     return count
+
+
+def same_failure(order: Order, report: RunEnded) -> str:
+    """What has failed twice in a row with the agent of now; empty if nothing has."""
+    own = [one for one in order.own_attempts[:-1] if one.outcome == "failed"]
+    twice = report.outcome == "failed" and own and own[-1].reason == report.reason != records.REMOTE_AWAY
+    return f"failed twice: {report.reason}" if twice else ""
 
 
 def pause(spec: Spec, order: Order) -> float:
@@ -439,18 +448,26 @@ class Book:
     def finished(self, row: OpenOrder, report: messages.RunEnded) -> None:
         """The runner's final report on its attempt."""
         outcome, why, used = report.outcome, report.why, report.used
-        names = ("outcome", "why", "reason", "used", "resumed", "fault", "output")
+        names = ("outcome", "why", "reason", "used", "resumed", "fault", "output", "run")
         fields = {name: getattr(report, name) for name in names}
         attempts = self._last_attempt(row, ended=self.wall(), **fields)
         self.spend(row, used)
         total = row.order.used.plus(used)
         self.change(row, attempts=attempts, used=total, counted=records.Used())
+        if row.order.handing is not None and outcome != "done" and row.order.cancel is None:
+            return self._go_on_with(row, row.order.handing)
         if outcome == "parked" and row.order.open_ask:
             return self._park(row)
         if outcome in records.GIVEN_BACK or outcome == records.NOT_HERE and self._has_other_node(row):
             return self._queue_again(row)
         if outcome == records.NOT_HERE:
             why = "; ".join(f"{node}: {lacks}" for node, lacks in row.order.turned_down.items())
+            if to := self._next_agent(row, returns=True):
+                return self._go_on_with(row, self._change_to(row, to, "program", why))
+        if outcome == "failed" and row.order.cancel is None and (to := self._next_agent(row)):
+            if twice := same_failure(row.order, report):
+                return self._go_on_with(row, self._change_to(row, to, "same_failure", f"{twice}: {why}"))
+            return self._try_again(row, why)
         if again(row.spec, row.order, report):
             return self._try_again(row, why)
         state: End = "done" if outcome == "done" else "cancelled" if outcome == "cancelled" else "failed"
@@ -480,12 +497,61 @@ class Book:
         self.says.append(Say(f"fleet.ev.{order.id}.{order.attempt}.{order.node}", marker, stored=True))
         self.tell(row, messages.Leave(attempt=order.attempt))
         self.change(row, attempts=attempts, used=order.used.plus(order.counted), counted=records.Used())
-        if order.cancel is not None:
+        if order.handing is not None and order.cancel is None:
+            self._go_on_with(row, order.handing)
+        elif order.cancel is not None:
             self.end(row, "cancelled", f"{order.cancel.what}; its runner was gone by then", "cancelled")
         elif (many := tries(row.spec, row.order)) >= row.spec.attempts:
             self.end(row, "failed", f"given up after {many} attempts, the last of them lost: {why}", "lost")
         else:
             self._queue_again(row)
+
+    # Another agent goes on...
+
+    def _next_agent(self, row: OpenOrder, *, returns: bool = False) -> str:
+        """The first fallback that has not worked on it; `returns`: else who had it when a person gave it to another."""
+        was = {row.given.agent, row.order.agent, *(each.to for each in row.order.handed)}
+        last = row.order.handed[-1] if returns and row.order.handed else None
+        back = last.before if last is not None and last.reason == "person" else ""
+        return next((name for name in row.spec.fallback if name not in was), back)
+
+    def _change_to(self, row: OpenOrder, to: str, reason: ChangeReason, why: str, by: str = "fleet") -> AgentChange:
+        return AgentChange(at=self.wall(), to=to, reason=reason, why=why, by=by, before=row.order.agent)
+
+    def hand(self, row: OpenOrder, change: AgentChange) -> None:
+        """Let another agent go on: at once if none works on it, else as soon as that one has ended."""
+        if change.to == row.order.agent and row.order.handing is None:
+            return
+        if row.order.state == "queued" or row.order.parked:
+            return self._go_on_with(row, change)
+        self.change(row, handing=change)
+        self.tell(row, messages.HandBack(why=handing_words(change)))
+
+    def _go_on_with(self, row: OpenOrder, change: AgentChange) -> None:
+        """The agent before has ended: the order is the next one's, with its budget, base, claims and questions."""
+        waits = row.order.state == "queued"
+        if waits:
+            self._dequeue(row)
+        row.spec = row.given.by_agent(change.to)
+        notes = self.note(row, change.by, handing_words(change))
+        handed = (*row.order.handed, change)
+        self.change(row, agent=change.to, handing=None, handed=handed, notes=notes, not_before=0.0)
+        if waits:
+            self._enqueue(row, first=True)
+        else:
+            self._queue_again(row)
+
+    def _look_for_limits(self, row: OpenOrder) -> None:
+        """Whether the agent of now could go on within the time that the order waits, and within its own budget."""
+        if row.order.handing is not None or not row.spec.fallback or not (to := self._next_agent(row)):
+            return
+        park = self.control.parks.get(row.spec.account)
+        budget = self.control.budgets.get(f"agent:{row.spec.agent}")
+        if park is not None and park.until - self.wall() > row.spec.fallback_after:
+            when = time.strftime("%Y-%m-%d %H:%M", time.localtime(park.until))
+            self.hand(row, self._change_to(row, to, "usage_limit", f"{park.why} (until {when})"))
+        elif budget is not None and (spent := control.overspent(budget)):
+            self.hand(row, self._change_to(row, to, "budget", f"spent: {spent}"))
 
     def _queue_again(self, row: OpenOrder) -> None:
         """Queue the order again. An open question stays open, and the next runner takes its answer."""
@@ -537,6 +603,7 @@ class Book:
             why=why,
             reason=reason,
             attempts=order.attempts,
+            handed=order.handed,
             notes=order.notes,
             used=order.used,
             result=result,
@@ -576,7 +643,7 @@ class Book:
             due = due_again(row.spec, began, self.wall())
         except TreadleError as error:  # this machine does not know the time zone, which another one knew
             return self.change(row, notes=self.note(row, "fleet", f"it is not repeated: {error}"))
-        spec = replace(row.spec, id=new_id(f"after {row.spec.id}"), series=first, not_before=due, created=self.wall())
+        spec = replace(row.given, id=new_id(f"after {row.spec.id}"), series=first, not_before=due, created=self.wall())
         unit = self.units[row.spec.id]
         self.units[row.spec.id] = Unit([*unit.writes, Write(keys.SPEC(spec.id), encode(spec))], unit.row)
 
@@ -622,6 +689,8 @@ class Book:
             self._cancel(row, request.by, request.why)
         elif isinstance(request, messages.SetRequest):
             self._set(row, request)
+        elif isinstance(request, messages.HandRequest):
+            self.hand(row, self._change_to(row, request.to, "person", request.why, request.by))
         else:
             notes = self.note(row, request.by, request.what)
             self.change(row, notes=notes, result={**row.order.result, **request.result})
@@ -660,6 +729,7 @@ class Book:
     def tick(self, now: float) -> None:
         """What happens because time passes: silent runners, unanswered questions, expired limits."""
         for row in list(self.rows.values()):
+            self._look_for_limits(row)
             if row.order.state == "placed":
                 self._check_placed(row, now)
             elif row.order.state in AT_WORK and row.order.node and silent(now, row.heard, row.seen, self.lease):
@@ -724,6 +794,11 @@ class Book:
             row.heard = now
         for view in self.nodes.values():
             view.heard = now
+
+
+def handing_words(change: AgentChange) -> str:
+    why = f" ({change.why})" if change.why else ""
+    return f"{change.to} goes on in place of {change.before}: {REASONS[change.reason]}{why}"
 
 
 def _past(state: State) -> str:

@@ -178,7 +178,7 @@ def _place(book: Book, row: OpenOrder, view: NodeView, now: float) -> None:
     view.at_work.add(row.spec.id)
     row.heard = now
     number = row.order.attempt + 1
-    attempt = Attempt(number=number, node=view.name, placed=book.wall())
+    attempt = Attempt(number=number, node=view.name, agent=row.spec.agent, placed=book.wall())
     if row.spec.account in book.back_at:
         book.back_at[row.spec.account] = book.wall() + BACK_SECONDS
         if book.back_at[row.spec.account] > book.control.parks[row.spec.account].until + 5 * BACK_SECONDS:

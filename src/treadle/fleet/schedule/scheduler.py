@@ -28,7 +28,7 @@ from treadle.fleet.engine.bus import BATCH_MAX, INBOX, STATE, Bus, Entry, Stale,
 from treadle.fleet.engine.controller import Lease
 from treadle.fleet.engine.streams import Pull, give_back
 from treadle.fleet.orders import checked, encode, read_answer, read_order, read_spec, submitted
-from treadle.fleet.schedule.book import Book, NodeView, OpenOrder, Unit, is_unlanded
+from treadle.fleet.schedule.book import Book, NodeView, OpenOrder, Unit, handing_words, is_unlanded
 from treadle.fleet.schedule.placing import explain_wait, over_budget, place_all, rate_limited
 from treadle.wire.fleet import keys, messages
 from treadle.wire.fleet.connection import read as read_message
@@ -129,6 +129,7 @@ class Answering:
             state=row.order.state,
             limits=row.order.limits,
             cancel=row.order.cancel.what if row.order.cancel is not None else "",
+            hand_back=handing_words(row.order.handing) if row.order.handing is not None else "",
             hold_until=park.until if park is not None and park.until > book.wall() else 0.0,
             paused=any(scope in book.control.pauses for scope in held) or bool(over_budget(book, row)),
             claims=book.claims_of_others(row),
@@ -359,7 +360,7 @@ async def apply(book: Book, cleaning: Cleaning, request: messages.AnyRequest) ->
         case messages.UnparkRequest():
             book.change_control(parks=with_entry(control.parks, request.account, None))
             book.back_at.pop(request.account, None)
-        case messages.CancelOrder() | messages.SetRequest() | messages.NoteRequest():
+        case messages.CancelOrder() | messages.SetRequest() | messages.NoteRequest() | messages.HandRequest():
             raise AssertionError("this is about an order")
         case _:
             assert_never(request)

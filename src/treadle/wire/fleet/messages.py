@@ -53,6 +53,7 @@ class RunEnded(RunReport, frozen=True, kw_only=True, omit_defaults=True):
     used: Used = Used()
     result: dict[str, Any] = {}
     receipt: Any = None
+    run: str = ""
     approvals: list[dict[str, Any]] = []
     resumed: str = ""
 
@@ -129,6 +130,13 @@ class SetRequest(FleetRequest, frozen=True, kw_only=True, omit_defaults=True, ta
     limits: dict[LimitName, int | float | None] = {}
 
 
+class HandRequest(FleetRequest, frozen=True, kw_only=True, omit_defaults=True, tag="hand"):
+    """Another agent shall go on."""
+
+    order: str
+    to: str
+
+
 class NoteRequest(FleetRequest, frozen=True, kw_only=True, omit_defaults=True, tag="result"):
     """What was done with an order's work: merged, or thrown away."""
 
@@ -189,7 +197,7 @@ class UnparkRequest(FleetRequest, frozen=True, kw_only=True, omit_defaults=True,
     account: str
 
 
-OrderChange: TypeAlias = CancelOrder | SetRequest | NoteRequest
+OrderChange: TypeAlias = CancelOrder | SetRequest | NoteRequest | HandRequest
 AnyRequest: TypeAlias = (
     OrderChange
     | PauseRequest
@@ -328,6 +336,8 @@ class RunBeatAnswer(FleetMessage, frozen=True, kw_only=True, omit_defaults=True)
     state: State | None = None
     limits: OrderLimits | None = None
     cancel: str = ""
+    hand_back: str = ""
+    """Why another agent goes on."""
     hold_until: float = 0.0
     paused: bool = False
     claims: dict[str, list[str]] = {}

@@ -198,6 +198,21 @@ class OrderRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         float | None,
         means("Give the slot back when a question has waited so long.", "--park", "TIME", reads="duration"),
     ] = None
+    fallback: Annotated[
+        tuple[str, ...],
+        means("Who goes on from where it stands when its agent cannot; the first that is free.", "--fallback", "AGENT"),
+    ] = ()
+    fallback_after: Annotated[
+        float,
+        means(
+            "A usage limit that lasts longer is a reason for the fallback.",
+            "--fallback-after",
+            "TIME",
+            reads="duration",
+            ge=0,
+        ),
+    ] = 1800.0
+    fresh: Annotated[bool, means("The fallback begins again from the base, without what was done.", "--fresh")] = False
     continues: Annotated[
         str, means("The order whose work this one continues, in the same session if the agent can.")
     ] = ""
@@ -229,6 +244,12 @@ class Spec(OrderRequest, frozen=True, kw_only=True):
     """A digest of what was asked for, by which the same key with something else is found out."""
     by: str = ""
     created: float = 0.0
+
+    def by_agent(self, agent: str) -> "Spec":
+        """The same for another agent, with its own model and account."""
+        if agent in ("", self.agent):
+            return self
+        return msgspec.structs.replace(self, agent=agent, model=None, credential="")
 
     @property
     def account(self) -> str:

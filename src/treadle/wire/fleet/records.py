@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from treadle.wire.fleet.orders import FORMAT, OrderLimits
-from treadle.wire.fleet.states import ENDED, AttemptState, End, Fault, Outcome, QuestionState, State
+from treadle.wire.fleet.states import ENDED, AttemptState, ChangeReason, End, Fault, Outcome, QuestionState, State
 
 GIVEN_BACK = ("handed_back", "parked")
 NOT_HERE = "not_here"
@@ -38,9 +38,25 @@ class Used(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return Used(usd=usd, **counts)
 
 
+class AgentChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Another agent goes on with the order."""
+
+    at: float
+    to: str
+    reason: ChangeReason
+    why: str = ""
+    by: str = ""
+    before: str = ""
+    """The agent that worked on it until then."""
+
+
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     number: int
     node: str
+    agent: str = ""
+    """Whose attempt it is; empty in records of 0.2."""
+    run: str = ""
+    """The id of its own receipt, on its node: `treadle receipt show`."""
     placed: float
     started: float = 0.0
     ended: float = 0.0
@@ -115,6 +131,9 @@ class Order(OrderHead, frozen=True, kw_only=True, omit_defaults=True):
     notes: tuple[Note, ...] = ()
     cancel: Note | None = None
     paused: Note | None = None
+    handing: AgentChange | None = None
+    """Who goes on, as soon as the attempt at work has ended."""
+    handed: tuple[AgentChange, ...] = ()
     used: Used = Used()
     """Used by the attempts that have ended."""
     counted: Used = Used()
@@ -134,9 +153,14 @@ class Order(OrderHead, frozen=True, kw_only=True, omit_defaults=True):
         return self.state == "asking" and not self.node
 
     @property
+    def own_attempts(self) -> tuple[Attempt, ...]:
+        """Those of the agent that has it now."""
+        return tuple(each for each in self.attempts if each.agent in ("", self.agent))
+
+    @property
     def turned_down(self) -> dict[str, str]:
         """The nodes that lack what it needs, and what each lacks."""
-        return {each.node: each.why for each in self.attempts if each.outcome == NOT_HERE}
+        return {each.node: each.why for each in self.own_attempts if each.outcome == NOT_HERE}
 
 
 class AgentQuestion(msgspec.Struct, frozen=True, kw_only=True):
@@ -313,6 +337,7 @@ class OrderReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     why: str = ""
     reason: str = ""
     attempts: tuple[Attempt, ...] = ()
+    handed: tuple[AgentChange, ...] = ()
     notes: tuple[Note, ...] = ()
     used: Used = Used()
     result: dict[str, Any] = {}

@@ -68,6 +68,16 @@ ATTEMPT: Mapping[tuple[AttemptState, Literal["start"] | Outcome], AttemptState] 
 then the order is in another attempt or over, so what comes late is dropped by the fence, and would be refused here.
 `start` may be lost, so every end is possible without it."""
 
+ChangeReason: TypeAlias = Literal["usage_limit", "same_failure", "budget", "program", "person"]
+REASONS: Mapping[ChangeReason, str] = {
+    "usage_limit": "its account is at a limit that lasts longer than the order waits",
+    "same_failure": "it failed twice for the same reason",
+    "budget": "the budget of this agent is spent",
+    "program": "no machine has it",
+    "person": "a person wants it so",
+}
+"""Why another agent goes on with an order."""
+
 QuestionState: TypeAlias = Literal["open", "answered", "taken"]
 
 QUESTION: Mapping[tuple[QuestionState, Literal["answer", "withdraw", "take"]], QuestionState] = {

@@ -14,6 +14,8 @@ import pytest
 from tests.fleet.conftest import Start, give, runner_pid, spec, until_state
 from tests.fleet.engine.buses import StoringClient
 from tests.fleet.repositories import DONE, bash, git, model, read, says, work, write
+from tests.installed import TREADLE
+from tests.scripts import calls, reply
 from tests.waiting import stop
 from treadle.errors import ConfigError, StorageError, WorkspaceError
 from treadle.fleet import client
@@ -22,7 +24,9 @@ from treadle.fleet.engine.bus import Bus
 from treadle.fleet.engine.layout import OBJECTS
 from treadle.fleet.orders import begun, encode
 from treadle.fleet.run import resumption, runs, trees
-from treadle.io.files import locked
+from treadle.io.files import locked, write_atomic
+from treadle.io.paths import config_file, private_dir
+from treadle.sessions.handover import Handover
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Attempt
 
@@ -248,6 +252,9 @@ CHECKED = "The work was checked with `make test`, which failed."
 FIX = "Fix what is wrong, so that the check passes."
 
 
+LEFT = Handover(agent="native", task=("do it",), done=("ran ls", "read a"), messages=("I look.",))
+
+
 @pytest.mark.parametrize(
     ("earlier", "fields", "before", "said"),
     [
@@ -261,16 +268,15 @@ FIX = "Fix what is wrong, so that the check passes."
         (
             (LOST,),
             {},
-            {"restored": True, "done": ("ran ls", "read a"), "words": "I look."},
+            {"restored": True, "handover": LEFT},
             [
                 "do it",
                 "brief",
                 f"This was begun before and not finished: {ENDED}. The files are as that left them.",
-                "What was done then, the last of it:\n- ran ls\n- read a",
-                "What was said last then:\nI look.",
+                *msgspec.structs.replace(LEFT, task=()).prompt().split("\n\n"),
             ],
         ),
-        ((), {}, {"done": ("ran ls",), "words": "I look."}, ["do it", "brief"]),
+        ((), {}, {"handover": LEFT}, ["do it", "brief"]),
         (
             (UNVERIFIED,),
             {},
@@ -437,8 +443,7 @@ async def test_what_is_taken_from_the_store_has_the_files_and_the_session_if_bot
         session="s1",
         fork=True,
         cwd="/old",
-        words="w",
-        done=("d",),
+        handover=Handover(agent="native", messages=("w",), done=("d",)),
         restored=True,
         tree=trees.WorkTree(root="/made"),
     )
@@ -507,7 +512,9 @@ async def test_what_is_on_this_machine_is_taken_over_where_it_is(
     in_place = change(state, tree=trees.WorkTree(root=str(top)))
     found, calls = await here(state_home, tmp_path, in_place, id="another")
     assert found.restored and calls == [] and found.cwd == str(top)
-    assert (await here(state_home, tmp_path, change(state, agent="codex")))[0] is None
+    found, _ = await here(state_home, tmp_path, change(state, agent="codex"))
+    assert found.how == "brief" and found.restored, "another agent goes on in the same files"
+    assert (await here(state_home, tmp_path, change(state, agent="codex"), id="another"))[0] is None
     former = change(state, tree=change(tree, store=""))
     assert (await here(state_home, tmp_path, former))[0] is None, "its checkpoint is in the object store"
     with locked(runs.lock_of(runs.directory("o", 1)), 0):
@@ -535,3 +542,25 @@ async def test_the_latest_attempt_is_gone_on_from_first_and_then_that_of_the_ord
     assert await resumption._earlier(attempt) == [("o", 2, "n2"), ("o", 1, "n1")]
     attempt.spec = spec("native", id="o")
     assert len(await resumption._earlier(attempt)) == 2
+
+
+@pytest.mark.slow
+async def test_at_a_usage_limit_of_days_another_agent_finishes_the_order(
+    bus: Bus, start_node: Start, repository: Path, tmp_path: Path
+) -> None:
+    limited, second = tmp_path / "limited.toml", tmp_path / "second.toml"
+    wait = {"status": 429, "retry_after": 259200, "message": "usage limit"}
+    half = calls("write_file", {"file_path": "half.txt", "content": "half"}, text="I keep the names because of users.")
+    limited.write_text(half + reply(error=wait, times="always"))
+    rest = calls("write_file", {"file_path": "rest.txt", "content": "rest"}, when="keep the names because of users")
+    second.write_text(rest + reply(text="The rest is done."))
+    command = f"{TREADLE} acp --model scripted:{second}"
+    private_dir(os.path.dirname(config_file()))
+    write_atomic(config_file(), f"[agents.second]\nspeaks = 'acp'\ncommand = '{command}'\n".encode())
+    await start_node()
+    order = msgspec.structs.replace(work(repository, f"scripted:{limited}"), fallback=("second",))
+    await give(bus, order)
+    ended = await client.wait(bus, order.id, 90)
+    assert ended.state == "done" and ended.result["changed"] == ["half.txt", "rest.txt"], ended.why
+    assert [(one.agent, one.outcome) for one in ended.attempts] == [("native", "handed_back"), ("second", "done")]
+    assert all(one.run for one in ended.attempts) and ended.handed[0].reason == "usage_limit"
