@@ -558,7 +558,7 @@ async def test_at_a_usage_limit_of_days_another_agent_finishes_the_order(
     private_dir(os.path.dirname(config_file()))
     write_atomic(config_file(), f"[agents.second]\nspeaks = 'acp'\ncommand = '{command}'\n".encode())
     await start_node()
-    order = msgspec.structs.replace(work(repository, f"scripted:{limited}"), fallback=("second",))
+    order = msgspec.structs.replace(work(repository, f"scripted:{limited}"), fallback=("second",), mode="yolo")
     await give(bus, order)
     ended = await client.wait(bus, order.id, 90)
     assert ended.state == "done" and ended.result["changed"] == ["half.txt", "rest.txt"], ended.why
