@@ -235,7 +235,7 @@ def say(name: str, text: str, now: bool, after_turn: bool, edit: int | None, as_
 def budget(
     scope: str, usd: float | None, tokens: int | None, share: float | None, daily: bool | None, as_json: bool
 ) -> None:
-    """Show the budgets, or set one: of the fleet, project:NAME or agent:NAME. At the limit, orders wait for more."""
+    """Show the budgets, or set one: of the fleet, or project:NAME. At the limit, orders wait until it is raised."""
     from treadle.fleet import client
 
     limits: dict[str, Any] = {"usd": usd, "tokens": tokens, "share": share, "daily": daily}
