@@ -35,7 +35,7 @@ def installed(*arguments: str, code: int = 0) -> str:
 def test_the_installed_command_takes_an_order_from_up_to_down(nothing_left: None) -> None:
     installed("up", "--name", "n1", "--lease", "2", "--no-page")
     order = installed("submit", "do nothing", "--agent", "null:0.2:3", "--wait").split()[0]
-    assert "attempt   1 on n1, done" in installed("show", order[:6])
+    assert "attempt   1 by null:0.2:3 on n1, done" in installed("show", order[:6])
     assert "there is no order 'nothing'" in installed("show", "nothing", code=1)
     installed("down")
     assert not server.is_up()
