@@ -325,8 +325,8 @@ def bound_by_claims(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpe
     guarded = Guarded(planning, haid, confined=methods.wanted(spec.confinement, spec.mode))
 
     def watching() -> Callable[[], None]:
-        before = guarded.watch()
-        return lambda: guarded.check(before)
+        guarded.watch()
+        return guarded.check
 
     # Before the first claim there is nothing to judge, but one may be made at any time.
     judge = guarded.judge if named or planning.claimed() or planning.blind() else None

@@ -25,7 +25,7 @@ def judged(claims: Claims, project: Path, command: str) -> CommandJudge:
         "mv src/a x",
         "cd src/a; echo > b.ts",
         "git checkout src/a/b.ts",
-        "git reset --hard",
+        "git checkout -- .",
         "git add -A && git commit -m x",
         "git commit -am x",
         "git add src && git commit -m x",

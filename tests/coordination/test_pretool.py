@@ -83,14 +83,10 @@ def test_anything_else_goes_on_without_a_word(project: Path, claims: Claims) -> 
         assert ask(project, "claude", tool, arguments) is None
 
 
-@pytest.mark.parametrize(
-    "command", ["rm -rf src/*", "rm -rf s*", "mv src/* docs", "cp -r other/s* .", "git checkout side", "git checkout -"]
-)
-def test_directories_with_what_another_holds_are_not_changed_by_a_pattern_or_a_branch(
+@pytest.mark.parametrize("command", ["rm -rf src/*", "rm -rf s*", "mv src/* docs", "cp -r other/s* ."])
+def test_directories_with_what_another_holds_are_not_changed_by_a_pattern(
     project: Path, claims: Claims, command: str
 ) -> None:
-    subprocess.run(["git", "branch", "side"], cwd=project, check=True)
-    (project / "side").mkdir()
     assert ask(project, "claude", "Bash", {"command": command}) is not None
     assert ask(project, "claude", "Bash", {"command": "rm -rf docs/*"}) is None
 
@@ -154,13 +150,13 @@ def test_a_commit_of_what_another_holds_is_refused_before_git_is_asked(
 def test_what_cannot_be_seen_is_asked_or_refused_where_no_one_can_be_asked(
     project: Path, claims: Claims, program: str
 ) -> None:
-    said = ask(project, program, "Bash", {"command": "python3 -c 'import x'"})
-    assert said is not None and "python3" in json.dumps(said) and "HEIMDALL" not in json.dumps(said)
+    said = ask(project, program, "Bash", {"command": "python3 -c 'import x' &"})
+    assert said is not None and "in the background" in json.dumps(said) and "HEIMDALL" not in json.dumps(said)
     verdict = said["permission"] if program == "cursor" else said["hookSpecificOutput"]["permissionDecision"]
     assert verdict == ("ask" if program in ("claude", "cursor") else "deny")
     assert ("decision" in said) == (program in ("codex", "gemini", "opencode"))
     claims.release(BOB)
-    assert ask(project, program, "Bash", {"command": "python3 -c 'import x'"}) in (None, {})
+    assert ask(project, program, "Bash", {"command": "python3 -c 'import x' &"}) in (None, {})
 
 
 @pytest.mark.parametrize(
@@ -175,7 +171,6 @@ def test_what_cannot_be_seen_is_asked_or_refused_where_no_one_can_be_asked(
         ("mcp__files__write", {"name": "src/a/b.ts"}),
         ("mcp__files__edit", {"path": "src/**/*.ts"}),
         ("mcp__shell__start_process", {"command": "tee", "args": ["src/a/b.ts"]}),
-        ("REPL", {"code": "open('src/a/b.ts','w')"}),
     ],
 )
 def test_the_file_tools_of_mcp_servers_are_bound_too(

@@ -51,7 +51,14 @@ FORMATS = {
     "workspace.takeover": ("sessions", "home/treadle/git/*/0/base"),
 }
 """The module that declares a format -> the archive and the files in it that are written in this format."""
-NEWER = {"coordination.record", "gateway.recording", "host.evidence", "host.gate", "sessions.handover"}
+NEWER = {
+    "coordination.held_files",
+    "coordination.record",
+    "gateway.recording",
+    "host.evidence",
+    "host.gate",
+    "sessions.handover",
+}
 """What 0.2.0 did not store."""
 
 At = Callable[[str], Unpacked]

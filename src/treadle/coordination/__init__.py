@@ -19,7 +19,7 @@ Promises, and who keeps each:
     Of two overlapping claims one is refused, however close together they come.                 claims
     A claim that is not renewed expires; an old fence can be told from a new one.               claim, claims
     A session has one identity, by whichever way it acts.                                       bindings
-    A write under another's claim is refused before it happens, or found after it.              guard, pretool
+    A write under another's claim is refused before it happens, or put back after it.           pretool, held_files
     A commit or push under another's claim is refused; hooks that vanish are reported.          hooks, installed_hooks
     Entries in other programs' files can be removed without a trace.                            hosts
     A number in the ledger says where it comes from: measured, estimated, counted, declared.    ledger

@@ -175,6 +175,8 @@ class CommandJudge:
         self.overlaps: list[Overlap] = []
         self.unseen = ""
         """Why not all that it would change can be seen; empty when it can, or when no one else holds anything."""
+        self.lasting = ""
+        """The same, where a look at the files after the command does not show it either."""
 
     def judge(self, command: str) -> None:
         self.others = any(claim.haid not in self._own for claim in self._claims.active())
@@ -185,16 +187,18 @@ class CommandJudge:
         from treadle.policy.writes import of_command  # imported here because it costs more than all else in a hook
 
         found = of_command(command)
-        targets = list(_targets(found, self._cwd))
+        targets, some = _targets(found, self._cwd)
         self.written += [path for path, glob in targets if not glob and not os.path.isdir(path)]
         surfaces = [one for target in targets for one in self._claims.surfaces_at(*target)]
         if self.others and any(self._claims.planning.is_ours(path) for path, _ in targets):
-            self._doubt("that it leaves git's own files and the record of claims alone")
+            self._doubt("that it leaves git's own files and the record of claims alone", lasts=True)
         self._meet(self._claims.leases.overlaps(self._own, surfaces, self._process))
         if not self.others:
             return
         self._meet(self._claims.held_by_others(self._own, surfaces))
         self._doubt(found.unseen)
+        self._doubt(found.lasting, lasts=True)
+        self.weigh(some)
         for name, where, *words in found.git:
             try:
                 self._git(name, os.path.join(self._cwd, where), words, depth)
@@ -202,14 +206,15 @@ class CommandJudge:
                 self._doubt(f"what git {name} changes: {error}")
         self.weigh(os.path.join(self._cwd, word) for word in found.mentions)
 
-    def weigh(self, mentions: Iterable[str]) -> None:
+    def weigh(self, mentions: Iterable[str], *, lasts: bool = False) -> None:
         """These paths, absolute, are named, and may be written."""
         named = [one for path in mentions for one in self._claims.surfaces_at(path)] if self.others else []
         if met := self._claims.held_by_others(self._own, named):
-            self._doubt(f"whether it writes {met[0].asked}, which {met[0].claim.haid} holds")
+            self._doubt(f"whether it writes {met[0].asked}, which {met[0].claim.haid} holds", lasts=lasts)
 
-    def _doubt(self, why: str) -> None:
+    def _doubt(self, why: str, *, lasts: bool = False) -> None:
         self.unseen = self.unseen or why
+        self.lasting = self.lasting or (why if lasts else "")
 
     def _meet(self, overlaps: Iterable[Overlap]) -> None:
         known = {(one.asked, one.held, one.claim.haid) for one in self.overlaps}
@@ -262,8 +267,13 @@ class CommandJudge:
         self._judge(f"{means[1:]} {rest}" if means.startswith("!") else f"git {means} {rest}", depth + 1)
 
 
-def _targets(found: CommandWrites, cwd: str) -> Iterable[tuple[str, bool]]:
+def _targets(found: CommandWrites, cwd: str) -> tuple[list[tuple[str, bool]], list[str]]:
+    """The paths that are written, each with whether it is a pattern, and directories of which some may be."""
+    targets, some = [], []
     for target in found.targets:
         path = os.path.join(cwd, os.path.expanduser(target.path))
-        if not (target.inside and os.path.isdir(path)):
-            yield path, target.glob
+        if target.some and os.path.isdir(path):
+            some.append(path)
+        elif not (target.inside and os.path.isdir(path)):
+            targets.append((path, target.glob))
+    return targets, some

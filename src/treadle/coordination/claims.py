@@ -385,7 +385,7 @@ class Claims:
         name = claim_name(fields["haid"])
         claim = Claim(fields, self.top, os.path.join(self.directory, name), self.planning.clock())
         fields["expires_at"] = claim.expires_at
-        self.store.write(name, fields, fence, by)
+        self.store.write(name, fields, fence, by, self.top if by is not None else "")
         return claim
 
     def _all(self) -> list[Claim]:

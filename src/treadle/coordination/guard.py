@@ -1,7 +1,7 @@
 """Enforces claims on the native agent: before a tool runs, while it writes, and after a shell command.
 
 The one who opens a session makes a `Guarded` and passes its functions on: `judge` is a session.Guard, `writing` a
-session.Writing. For commands whose writes cannot be foreseen, the result of `watch()` is passed to `check` afterwards.
+session.Writing. Around a command whose writes cannot be foreseen, `watch` and `check` compare what others hold.
 """
 
 import os
@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from treadle.coordination import identity
 from treadle.coordination.changes import CommandJudge
 from treadle.coordination.claim import Claim, Overlap
-from treadle.coordination.claims import Claims, Collision, Held
+from treadle.coordination.claims import Claims, Collision
+from treadle.coordination.held_files import HeldFiles
 from treadle.coordination.identity import checked
 from treadle.coordination.planning import Planning
 from treadle.coordination.repository import find
@@ -26,7 +27,7 @@ from treadle.session import Access, Decision
 # The files and directories that others hold and that exist, as the paths that a sandbox keeps read-only.
 #
 # A path that does not exist cannot be kept: what a command makes under another's claim is found afterwards
-# (`CommandWatch`).
+# (`held_files`).
 
 MOST = 128
 """Each path is a mount. If there are more, whole directories of them are kept, although only a part of each is held."""
@@ -105,16 +106,6 @@ def _is_under(path: str, places: Iterable[str]) -> bool:
 LATELY = 2.0
 """Seconds for which what others hold is remembered while the claims' directory is unchanged; claims also expire without
 a change."""
-Files = dict[str, tuple[int, int, int]]
-"""Path -> inode, size and ctime, which, unlike the mtime, cannot be set back."""
-
-
-class CommandWatch:
-    """What others held when a command began, and the state of those files."""
-
-    def __init__(self, claims: list[Claim], files: Files) -> None:
-        self.claims = claims
-        self.files = files
 
 
 class Guarded:
@@ -131,6 +122,9 @@ class Guarded:
         self._held = HeldPaths(self.top, planning.root)
         self._known: tuple[int, float, list[Claim]] = (0, 0.0, [])
         self._process = identity.key_of(os.getpid())
+        self._files = HeldFiles(self.claims, self.haid)
+        self._doubt = ""
+        """What speaks for the next command's changing more than it shows."""
 
     def judge(self, access: Access) -> Decision:
         """A session.Guard: a write to what another agent holds is denied, saying who holds it and until when.
@@ -157,8 +151,9 @@ class Guarded:
         judge.judge(command)
         if found := judge.overlaps or self._lease(judge.written):
             return Decision(verdict="deny", reason=Collision(found, "change").message, by="claim")
-        if judge.unseen and not self._confined:
-            reason = f"others hold files here, and the command does not show {judge.unseen}"
+        self._doubt = judge.unseen
+        if judge.unseen and not self._confined and (why := judge.lasting or self._files.not_saved() and judge.unseen):
+            reason = f"others hold files here, and the command does not show {why}"
             return Decision(verdict="ask", reason=reason, by="claim")
         return Decision(verdict="allow", by="claim")
 
@@ -222,27 +217,15 @@ class Guarded:
             self._known = changed, now + LATELY, others
         return others
 
-    def watch(self) -> CommandWatch:
-        others = self._others()
-        return CommandWatch(others, self._look(others))
+    def watch(self) -> None:
+        """A command begins whose writes cannot be foreseen."""
+        self._files.begin(self._doubt)
 
-    def check(self, before: CommandWatch) -> None:
-        """Raises Denied when a file that another agent held before, and still holds, has changed.
-
-        This shows that a file changed, not who changed it: if two agents work in one worktree, it may have been the
-        holder.
-        """
-        held = {(claim.haid, claim.fence) for claim in self._others()}
-        still = [claim for claim in before.claims if (claim.haid, claim.fence) in held]
-        now = self._look(still)
-        changed = sorted(path for path in before.files.keys() | now.keys() if before.files.get(path) != now.get(path))
-        found = Held(still).overlaps(self._surfaces(tuple(changed)))
-        if found:
-            listed = "".join(f"\n  {overlap}" for overlap in found)
-            raise Denied(
-                f"while the command ran, files under another agent's claim changed:{listed}",
-                hint="put them back, or ask their holder",
-            )
+    def check(self) -> None:
+        """Raises Denied when a file that another agent held before, and still holds, has changed."""
+        if reported := self._files.end():
+            listed = "".join(f"\n  {what}" for what in reported)
+            raise Denied(f"while the command ran, files under another agent's claim changed:{listed}")
 
     def _others(self) -> list[Claim]:
         own = self.claims.bindings.family(self.haid)
@@ -250,30 +233,3 @@ class Guarded:
 
     def _surfaces(self, paths: tuple[str, ...]) -> list[Surface]:
         return [one for path in paths for one in self.claims.surfaces_at(os.path.join(self.cwd, path))]
-
-    def _look(self, claims: list[Claim]) -> Files:
-        """The current state of the files that these claims cover."""
-        files: Files = {}
-        for pattern in {surface.pattern for claim in claims for surface in claim.surfaces}:
-            for path in (path for start in literal_starts(pattern) for path in self._files(start)):
-                if path not in files and patterns.match(pattern, path[len(self.top) + 1 :]):
-                    try:
-                        state = os.lstat(path)
-                    except FileNotFoundError:
-                        continue  # removed while we look
-                    files[path] = (state.st_ino, state.st_size, state.st_ctime_ns)
-        return files
-
-    def _files(self, start: str) -> Iterator[str]:
-        """Every file at or below a path, without git's own and the coordination files."""
-        place = os.path.join(self.top, start)
-        if os.path.isfile(place):
-            yield place
-        for directory, directories, names in os.walk(place):
-            directories[:] = [
-                name
-                for name in directories
-                if name != ".git" and os.path.join(directory, name) != self.claims.planning.root
-            ]
-            for name in names:
-                yield os.path.join(directory, name)

@@ -335,6 +335,14 @@ def _paragraph(path: str) -> Block:
     return Block(path, "<!-- treadle coord: begin -->", "<!-- treadle coord: end -->", PARAGRAPH)
 
 
+def _hooked(path: str, events: Sequence[str], entry: Any) -> list[FileEdit]:
+    """The same hook before a call and after it."""
+    return [JsonEntry(path, ["hooks", event], entry, MARK) for event in events]
+
+
+AROUND = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
+
+
 def _claude(top: str) -> HostSetup:
     reads = "CLAUDE.md" if os.path.exists(os.path.join(top, "CLAUDE.md")) else "AGENTS.md"
     hook = {"type": "command", "command": hook_command("claude"), "timeout": HOOK_SECONDS}
@@ -342,7 +350,7 @@ def _claude(top: str) -> HostSetup:
     return HostSetup(
         [
             JsonEntry(os.path.join(top, ".mcp.json"), ["mcpServers", SERVER], _server()),
-            JsonEntry(os.path.join(top, ".claude", "settings.json"), ["hooks", "PreToolUse"], entry, MARK),
+            *_hooked(os.path.join(top, ".claude", "settings.json"), AROUND, entry),
             _paragraph(os.path.join(top, reads)),
         ],
         ["Claude Code asks once whether you trust this directory, and whether to use the server of .mcp.json."],
@@ -356,7 +364,7 @@ def _codex(top: str, main: str, trust: bool = False) -> HostSetup:
     served = f"[mcp_servers.{SERVER}]\ncommand = {dumps(program('heimdall-ledger-mcp'))}\n"
     edits: list[FileEdit] = [
         _toml(os.path.join(top, ".codex", "config.toml"), served),
-        JsonEntry(hooks, ["hooks", "PreToolUse"], entry, MARK),
+        *_hooked(hooks, AROUND[:2], entry),
         _paragraph(override if os.path.exists(override) else os.path.join(top, "AGENTS.md")),
     ]
     notes = ["Codex reads .codex only in a directory that you have trusted (it asks at its first start there)."]
@@ -376,18 +384,19 @@ def _codex_trust(hooks: str, entry: dict[str, Any]) -> Block:
     """What Codex itself writes when a person trusts a hook: the place of the hook, and a hash of what it runs."""
     home = os.environ.get("CODEX_HOME") or os.path.expanduser("~/.codex")
     (hook,) = entry["hooks"]
-    seen = {"event_name": "pre_tool_use", "hooks": [{**hook, "async": False}]}
-    total = sha256(dumps(seen, sort_keys=True).encode()).hexdigest()
-    place = JsonEntry(hooks, ["hooks", "PreToolUse"], entry, MARK)
-    before = _items(place)
-    key = dumps(f"{os.path.realpath(hooks)}:pre_tool_use:{before}:0")
-    return _toml(os.path.join(home, "config.toml"), f'[hooks.state.{key}]\ntrusted_hash = "sha256:{total}"\n')
+    body = ""
+    for event, name in zip(AROUND, ("pre_tool_use", "post_tool_use"), strict=False):
+        seen = {"event_name": name, "hooks": [{**hook, "async": False}]}
+        total = sha256(dumps(seen, sort_keys=True).encode()).hexdigest()
+        before = _place(JsonEntry(hooks, ["hooks", event], entry, MARK))
+        key = dumps(f"{os.path.realpath(hooks)}:{name}:{before}:0")
+        body += f'[hooks.state.{key}]\ntrusted_hash = "sha256:{total}"\n'
+    return _toml(os.path.join(home, "config.toml"), body)
 
 
-def _items(entry: JsonEntry) -> int:
+def _place(entry: JsonEntry) -> int:
     """The position that the entry will have in its list."""
-
-    return len(loads(entry.put(read_text(entry.path)))["hooks"]["PreToolUse"]) - 1
+    return len(loads(entry.put(read_text(entry.path)))["hooks"][entry.keys[-1]]) - 1
 
 
 def _gemini(top: str) -> HostSetup:
@@ -397,7 +406,7 @@ def _gemini(top: str) -> HostSetup:
     return HostSetup(
         [
             JsonEntry(settings, ["mcpServers", SERVER], _server()),
-            JsonEntry(settings, ["hooks", "BeforeTool"], entry, MARK),
+            *_hooked(settings, ("BeforeTool", "AfterTool"), entry),
             _paragraph(os.path.join(top, "GEMINI.md")),
         ],
         [
@@ -414,7 +423,7 @@ def _qwen(top: str) -> HostSetup:
     return HostSetup(
         [
             JsonEntry(settings, ["mcpServers", SERVER], _server()),
-            JsonEntry(settings, ["hooks", "PreToolUse"], entry, MARK),
+            *_hooked(settings, AROUND, entry),
             _paragraph(os.path.join(top, "AGENTS.md")),
         ],
         ["In --acp, Qwen Code starts no server of a project: there it is bound by claims and cannot make any."],
@@ -423,7 +432,7 @@ def _qwen(top: str) -> HostSetup:
 
 def _copilot(top: str) -> HostSetup:
     hook = {"type": "command", "command": hook_command("copilot"), "timeout": HOOK_SECONDS}
-    hooks = {"version": 1, "hooks": {"PreToolUse": [hook]}}
+    hooks = {"version": 1, "hooks": {event: [hook] for event in AROUND}}
     return HostSetup(
         [
             JsonEntry(os.path.join(top, ".mcp.json"), ["mcpServers", SERVER], _server()),
@@ -453,27 +462,35 @@ def _cursor(top: str) -> HostSetup:
         [
             JsonEntry(os.path.join(top, ".cursor", "mcp.json"), ["mcpServers", SERVER], _server()),
             JsonEntry(hooks, ["version"], 1),
-            JsonEntry(hooks, ["hooks", "preToolUse"], hook, MARK),
+            *_hooked(hooks, ("preToolUse", "postToolUse"), hook),
             _paragraph(os.path.join(top, "AGENTS.md")),
         ],
         ["Written as Cursor's documents say; it was not run with Cursor itself."],
     )
 
 
-PLUGIN = """// Asks before a tool call whether claims allow it. `treadle coord setup opencode` writes and removes it.
+PLUGIN = """// Asks before and after a call what claims allow. `treadle coord setup opencode` writes and removes it.
 import { spawnSync } from "node:child_process";
 
 const TREADLE = %s;
 
+const ask = (event, call, directory, args) => {
+  const said = { hook_event_name: event, session_id: call.sessionID, cwd: directory };
+  Object.assign(said, { tool_name: call.tool, tool_input: args });
+  const done = spawnSync(TREADLE, ["coord", "hook", "opencode"], {
+    input: JSON.stringify(said), encoding: "utf8", timeout: 10000,
+  });
+  return done.stdout ? JSON.parse(done.stdout) : {};
+};
+
 export const Treadle = async ({ directory }) => ({
   "tool.execute.before": async (call, output) => {
-    const said = { session_id: call.sessionID, cwd: directory, tool_name: call.tool, tool_input: output.args };
-    const done = spawnSync(TREADLE, ["coord", "hook", "opencode"], {
-      input: JSON.stringify(said), encoding: "utf8", timeout: 10000,
-    });
-    if (!done.stdout) return;
-    const answer = JSON.parse(done.stdout);
+    const answer = ask("PreToolUse", call, directory, output.args);
     if (answer.decision === "block") throw new Error(answer.reason);
+  },
+  "tool.execute.after": async (call, output) => {
+    const answer = ask("PostToolUse", call, directory, call.args);
+    if (answer.systemMessage) output.output = `${output.output ?? ""}\n${answer.systemMessage}`;
   },
   "shell.env": async (call, output) => {
     if (call.sessionID) output.env.TREADLE_SESSION = `opencode:${call.sessionID}`;

@@ -1,8 +1,8 @@
-"""Enforces claims on outside agents: answers their hook before a tool call, in the form that each of them reads.
+"""Enforces claims on outside agents: answers their hooks before and after a tool call, in the form that each reads.
 
-A call is judged like one of our own agent's: what it writes is checked. If that cannot be seen while others hold
-something, a person is asked; a program that cannot ask has the call refused. What the project's own code does when it
-runs, in tests for example, is not seen here: only a sandbox holds that.
+A call is judged like one of our own agent's: what it writes is checked. What cannot be seen before is looked at
+afterwards (`held_files`): what others hold is put back. Where a look would not show it, or too much is held, a person
+is asked; a program that cannot ask has the call refused.
 """
 
 import os
@@ -14,6 +14,7 @@ from treadle.coordination.bindings import IdentityBindings
 from treadle.coordination.changes import CommandJudge
 from treadle.coordination.claim import wait_text
 from treadle.coordination.claims import Claims, Collision
+from treadle.coordination.held_files import HeldFiles
 from treadle.coordination.identity import Key, checked, declared_process, given_process, root, starter
 from treadle.coordination.planning import Planning
 from treadle.light import Any
@@ -65,6 +66,8 @@ class OutsideCall:
         """The directory in which a command runs."""
         self.project = self.cwd
         """The worktree whose claims count."""
+        self.is_over = self.event.lower().startswith(("post", "after"))
+        """Whether it has run."""
         self.staged: list[str] | None = None
         """What is about to be committed, if that cannot be asked here."""
 
@@ -81,6 +84,11 @@ class OutsideCall:
     def runs(self) -> str:
         """The command that it runs, unless it is a tool that writes files itself."""
         return self.command if self.tool.lower() not in _WRITES else ""
+
+    def goes_on(self) -> str:
+        """Why it may run on when the call is over, if its arguments say so."""
+        behind = self.arguments.get("run_in_background") or self.arguments.get("is_background")
+        return "what it does in the background" if behind else ""
 
     def writes(self) -> list[str]:
         """The paths that the call itself names to be written, absolute."""
@@ -185,11 +193,20 @@ def judge(call: OutsideCall) -> HookAnswer:
     haid = identity(planning, call)
     if claims.agents.revoked(haid):
         return HookAnswer(f"{haid} is revoked and may do nothing")
+    held = HeldFiles(claims, haid)
+    news = "".join(f"{what}.\n" for what in held.end(late=not call.is_over))
+    if news:
+        news = f"While {'this call' if call.is_over else 'your last call'} ran:\n{news}Leave what others hold alone.\n"
+    if call.is_over:
+        return HookAnswer(note=news)
     claims.keep(haid)
-    return refusal(claims, haid, call) or HookAnswer(note=_note(claims, haid, call))
+    verdict = refusal(claims, held, haid, call) or HookAnswer(note=news + _note(claims, haid, call))
+    if verdict.reason or news and call.program not in _READS_NOTES:
+        verdict.reason = news + (verdict.reason or "This call was not run: make it again.")
+    return verdict
 
 
-def refusal(claims: Claims, haid: str, call: OutsideCall) -> HookAnswer | None:
+def refusal(claims: Claims, held: HeldFiles, haid: str, call: OutsideCall) -> HookAnswer | None:
     writes, command, mentions = call.writes(), call.runs(), call.mentions()
     if not writes and not command and not mentions:
         return None
@@ -205,7 +222,7 @@ def refusal(claims: Claims, haid: str, call: OutsideCall) -> HookAnswer | None:
     overlaps = claims.held_by_others(own, surfaces)
     judged = CommandJudge(claims, haid, call.where, call.staged, process)
     judged.judge(command)
-    judged.weigh(mentions)
+    judged.weigh(mentions, lasts=True)
     if judged.others and any(map(claims.planning.is_ours, writes)):
         return HookAnswer("git's own files and the record of claims are not an agent's to write")
     overlaps += judged.overlaps
@@ -218,9 +235,12 @@ def refusal(claims: Claims, haid: str, call: OutsideCall) -> HookAnswer | None:
             f"{Collision(overlaps, 'change').message}\nYou are {haid}. Work on something else, or make_claim it later:"
             " the holder is told that you wait."
         )
-    if judged.unseen:
+    if command and _looks(command):
+        return None
+    not_saved = held.begin(judged.unseen)
+    if judged.unseen and (why := judged.lasting or call.goes_on() or not_saved and judged.unseen):
         return HookAnswer(
-            f"others hold files here, and the command does not show {judged.unseen}. Name the files plainly in it,"
+            f"others hold files here, and the command does not show {why}. Name the files plainly in it,"
             f" or use the tool for editing files. You are {haid}.",
             asks=call.program in _ASK,
         )
@@ -275,6 +295,9 @@ def answer(program: str, event: str, found: HookAnswer) -> dict[str, Any] | None
         more = {"permissionDecision": verdict, "permissionDecisionReason": reason}
         block = {} if found.asks else {"decision": "block", "reason": reason}
         return {**block, "hookSpecificOutput": {"hookEventName": event, **more}}
+    if found.note and program == "cursor":
+        return {"additional_context": found.note}
     if found.note:
-        return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": found.note}}
+        shown = {"systemMessage": found.note} if found.note.startswith("While ") else {}
+        return {**shown, "hookSpecificOutput": {"hookEventName": event, "additionalContext": found.note}}
     return {} if program == "cursor" else None  # Cursor may take silence for a no

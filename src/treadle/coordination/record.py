@@ -27,11 +27,11 @@ ENDING = ".json"
 FORMAT = 1
 
 
-def _encoded(found: dict[str, Any]) -> bytes:
+def encoded(found: dict[str, Any]) -> bytes:
     return dumps(found).encode(errors="surrogateescape")  # a path need not be text
 
 
-RECORD = FileRecord(dict[str, Any], format=FORMAT, sync=False, decode=plain_object, encode=_encoded)
+RECORD = FileRecord(dict[str, Any], format=FORMAT, sync=False, decode=plain_object, encode=encoded)
 _RECORDED = "recorded"
 """A file beside the view: there is a record of this repository."""
 
@@ -72,6 +72,10 @@ class ClaimStore:
             return str(own.get("by", ""))
         return "" if os.path.exists(os.path.join(self.directory, name)) else None
 
+    def place(self, haid: str) -> str:
+        """The worktree in which its claim was made; empty where that is not known."""
+        return str(self._own().get(claim_name(haid), {}).get("where", ""))
+
     def _own(self) -> dict[str, dict[str, Any]]:
         own: dict[str, dict[str, Any]] = self._record().get("claims", {})
         return own
@@ -102,12 +106,13 @@ class ClaimStore:
 
     # Writing, under the lock...
 
-    def write(self, name: str, fields: dict[str, Any], fence: int, by: str | None = None) -> None:
+    def write(self, name: str, fields: dict[str, Any], fence: int, by: str | None = None, where: str = "") -> None:
         fields.pop("unproved", None)
         own = dict(self._own())
         write_text(os.path.join(self.directory, name), dumps(fields, 2) + "\n")
-        before = own.get(name, {}).get("by", "")
-        own[name] = {"fields": fields, "seen": self._seen(name), "by": before if by is None else by}
+        before = own.get(name, {})
+        made = {"by": before.get("by", "") if by is None else by, "where": where or before.get("where", "")}
+        own[name] = {"fields": fields, "seen": self._seen(name), **made}
         self._save(own, fence)
 
     def remove(self, name: str) -> None:

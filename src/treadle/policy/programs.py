@@ -166,7 +166,7 @@ EVALUATES = set(
     "test [ printf let read unset declare typeset local export readonly wait mapfile readarray getopts".split()
 )
 """Builtins that take names of variables, and evaluate the subscripts in them: `test -v 'a[$(cmd)]'` runs cmd."""
-WRITERS = set("cp mv rm ln tee dd touch truncate install sed chmod chown mkdir rmdir".split())
+WRITERS = set("cp mv rm ln tee dd touch truncate install sed chmod chown chattr setfattr mkdir rmdir".split())
 """Programs that write to their operands, or whose operands are checked against rules about writing."""
 CHANGERS = set(
     "unlink shred mkfifo mknod patch rsync split csplit sponge ed ex vi vim nvim nano emacs gzip gunzip bzip2 bunzip2 "

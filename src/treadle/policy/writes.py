@@ -97,12 +97,16 @@ class WriteTarget(msgspec.Struct, frozen=True):
     """The shell expands it."""
     inside: bool = False
     """If it is a directory, nothing in it is changed by this: `cp x DIR`, `mkdir -p DIR`."""
+    some: bool = False
+    """If it is a directory, some of what lies below it may be changed: `black .`, `git stash`."""
 
 
 class CommandWrites(msgspec.Struct, frozen=True):
     targets: tuple[WriteTarget, ...] = ()
     unseen: str = ""
-    """Why not everything that it writes can be seen; empty when it can."""
+    """Why not everything that it writes can be seen; empty when it can. A look at the files afterwards shows it."""
+    lasting: str = ""
+    """Why a look at the files afterwards would not show what it does: it moves a branch, it goes on after the call."""
     mentions: tuple[str, ...] = ()
     """Words that may be files, given to programs that may write them."""
     git: tuple[tuple[str, ...], ...] = ()
@@ -129,6 +133,7 @@ _FIXERS = {"eslint", "ruff", "biome", "stylelint", "rubocop", "standard", "xo"}
 _FIXES = {"--fix", "--write", "-w", "-a", "-A", "--autocorrect", "--autocorrect-all", "format"}
 _UNLISTED = re.compile(r"[$`<>]|\.\.\.|\{[^}]*(\.\.|/)")
 _INTO = {"tar": "-C", "bsdtar": "-C", "unzip": "-d"}
+_MAKEFILE = re.compile("-[a-zA-Z]*[fC]|--(file|makefile|directory)")
 _SHOWS = re.compile(r"(print|console\.log)\([\w\s+*/%.,'\"-]*\)")
 """Code that only prints."""
 _CHECKS = {"--check", "-c", "--diff", "-l", "--list-different", "--dry-run", "-n", "--check-only"}
@@ -141,7 +146,7 @@ _BRINGS = {
 """Options with which these builtins run code, or make a name mean another program."""
 _CLAIMS = {"heimdall-claim", "heimdall-haid"}
 _DECLARE = {"export", "declare", "typeset", "readonly", "local"}
-_STEERS = {"CDPATH", "HISTFILE", "BASH_ENV", "LD_PRELOAD"}
+_STEERS = {"CDPATH", "HISTFILE", "BASH_ENV", "LD_PRELOAD", "PATH"}
 """Variables that name no program and yet decide what is written, besides those that do."""
 _STEERS_NOTHING = re.compile(r"(cat|less|more|true|false|:|vim?|nano|never|\d*)")
 _GIT_READS = set(
@@ -175,11 +180,26 @@ def of_command(command: str) -> CommandWrites:
     if any(re.match(r"~[+\-\d]", one.path) or "{}" in one.path for one in (*seen.targets, *seen.named)):
         seen.doubt("which directory or file a word stands for")
     # Where a `cd` may have led, each path may lie below any of those directories; the redirections are joined already.
-    below = [WriteTarget(path, one.glob, one.inside) for one in seen.named for path in _joined(script, one.path)]
+    below = [
+        WriteTarget(path, one.glob, one.inside, one.some) for one in seen.named for path in _joined(script, one.path)
+    ]
     mentions = [path for word in seen.mentions for path in _joined(script, word)]
     return CommandWrites(
-        tuple(dict.fromkeys((*seen.targets, *below))), seen.unseen, tuple(dict.fromkeys(mentions)), tuple(seen.git)
+        tuple(dict.fromkeys((*seen.targets, *below))),
+        seen.unseen,
+        seen.lasting or (seen.unseen and goes_on(command, script)),
+        tuple(dict.fromkeys(mentions)),
+        tuple(seen.git),
     )
+
+
+_GO_ON = set("nohup setsid disown at batch crontab systemd-run tmux screen daemonize start-stop-daemon".split())
+
+
+def goes_on(command: str, script: shell.ShellScript) -> str:
+    """Why some of it may run when the call is over; empty when it cannot, as far as its text shows."""
+    behind = re.search(r"(?<![&<>|\\])&(?![&>\d])", command) or any(part.name in _GO_ON for part in script.parts)
+    return "what it does in the background" if behind else ""
 
 
 def _joined(script: shell.ShellScript, path: str) -> list[str]:
@@ -193,9 +213,11 @@ class _Seen:
         self.mentions: list[str] = []
         self.git: list[tuple[str, ...]] = []
         self.unseen = ""
+        self.lasting = ""
 
-    def doubt(self, why: str) -> None:
+    def doubt(self, why: str, *, lasts: bool = False) -> None:
         self.unseen = self.unseen or why
+        self.lasting = self.lasting or (why if lasts else "")
 
     def part(self, part: shell.Part) -> None:
         name, words = part.name, list(part.words[1:])
@@ -217,11 +239,13 @@ class _Seen:
             if name != "sed" and name != "yq" or name == "sed" and not _in_place(words) and programs.risky(part.words):
                 self.doubt(f"what else the {name} script writes")
         elif name in _FIXERS and _FIXES & set(words) and not _CHECKS & set(words):
-            self._writes(part, [word for word in _operands(words) if word not in ("check", "format", "lint")] or ["."])
+            self._writes(
+                part, [word for word in _operands(words) if word not in ("check", "format", "lint")] or ["."], some=True
+            )
         elif name in _ALL or name in _FORMATTERS and not _CHECKS & set(words):
-            self._writes(part, _operands(words))
+            self._writes(part, _operands(words), some=name in _FORMATTERS)
         elif name == "find" and "-delete" in words:
-            self._writes(part, _until_option(words) or ["."])
+            self._writes(part, _until_option(words) or ["."], some=True)
         elif part.words[0] in _CLAIMS:
             pass  # they name what is held, to ask for it
         elif name in _RUN_OTHERS or name in _SHELLS and any(_CODE.fullmatch(word) for word in words[:2]):
@@ -240,6 +264,8 @@ class _Seen:
             self.doubt(f"what `{part.text[:80]}` puts into the command")
         if name == "time":
             self._writes(part, [word for word in programs.written(part.words) if word])
+        if name in ("source", "."):
+            self.doubt(f"what `{part.text[:80]}` runs")
         if programs.runs_a_value(part.words) or name in _BRINGS and any(map(_BRINGS[name].match, words)):
             self.doubt(f"what an option of `{part.text[:80]}` runs")
         assigned = part.words if name in _DECLARE or "=" in part.words[0] else ()
@@ -249,7 +275,7 @@ class _Seen:
             ):
                 self.doubt(f"what {variable} makes a program do")
 
-    def _writes(self, part: shell.Part, words: Sequence[str], *, inside: bool = False) -> None:
+    def _writes(self, part: shell.Part, words: Sequence[str], *, inside: bool = False, some: bool = False) -> None:
         # Only braces make it uncertain, and a pattern has those, too.
         listed = not part.certain and "{" in part.text and not _UNLISTED.search(part.text)
         if not part.certain and not listed or any("{}" in word for word in words):
@@ -257,7 +283,7 @@ class _Seen:
         last = {posixpath.basename(word) for word in part.globs}  # a copy has the name of what is copied
         for word in words:
             glob = word in part.globs or posixpath.basename(word) in last or listed and "{" in word
-            self.named.append(WriteTarget(word, glob, inside))
+            self.named.append(WriteTarget(word, glob, inside, some))
 
     def _copies(self, part: shell.Part, words: list[str]) -> None:
         into = _targets_named(words) if part.name not in ("rsync", "scp") else []
@@ -293,7 +319,8 @@ class _Seen:
         )
         asked = words and all(word in ("--version", "--help", "-V") for word in words)
         reads = name in programs.INTERPRETERS and name != "make" and not _operands(words) and not asked
-        if code or launched or reads:
+        scripted = name in _SHELLS and bool(_operands(words)) or name == "make" and any(map(_MAKEFILE.match, words))
+        if code or launched or reads or scripted:
             self.doubt(f"what the code that `{name}` is given writes")
         self._writes(part, [word for word in programs.written(part.words) if word] if part.certain else [])
         pieces = [one for word in words for one in re.split(r"[\s'\"();,]+", word)]  # code may be in a word
@@ -314,14 +341,14 @@ class _Seen:
         elif command in _GIT_UNSEEN or command == "fetch" and {"-u", "--update-head-ok"} & set(rest):
             self.doubt(f"which files git {command} writes")
         elif command == "config" and programs.risky(part.words) and re.search(r"hookspath|alias\.", part.text.lower()):
-            self.doubt(f"what `{part.text[:80]}` makes git do later")
+            self.doubt(f"what `{part.text[:80]}` makes git do later", lasts=True)
         elif command in _GIT_WRITES:
             named = [posixpath.join(*where, one) if where else one for one in _git_paths(command, rest)]
-            self._writes(part, named)
+            self._writes(part, named, some="." in named and "." not in rest)
             if not named and _git_switches(command, rest):
                 self.doubt(f"which files git {command} writes")
         elif command in ("update-ref", "symbolic-ref") and len(_operands(rest)) > 1 or _GIT_MOVES & set(rest[:1]):
-            self.doubt(f"which commit `{part.text[:80]}` moves a branch to")
+            self.doubt(f"which commit `{part.text[:80]}` moves a branch to", lasts=True)
         elif command in _GIT_MAKES:
             self.mentions += [posixpath.join(*where, word) for word in programs.mentioned(rest) if word]
         elif command and command not in _GIT_READS:

@@ -1,4 +1,4 @@
-"""`treadle coord hook`: what an outside agent's hook runs before a tool call."""
+"""`treadle coord hook`: what an outside agent's hooks run before and after a tool call."""
 
 import signal
 import sys
@@ -14,10 +14,11 @@ CAP = 64 * 1024 * 1024
 
 
 HOOK_HELP = """\
-treadle coord hook: what an outside agent's hook runs before a tool call; `treadle coord setup` writes it there
+treadle coord hook: what an outside agent's hooks run before and after a call; `treadle coord setup` writes it there
 
 treadle coord hook claude|codex|gemini|qwen|copilot|opencode|cursor
     reads the call on standard input, and prints why it is refused; nothing when it may go on
+    after the call: puts back what it changed of others' files, and prints what that was
 """
 
 
@@ -50,7 +51,8 @@ def run_hook(
         found = judge(call)
     except (TreadleError, _Late) as error:
         acts = bool(call.writes() or call.runs())
-        found = HookAnswer(f"the claims of others could not be checked: {error}" if acts else "")
+        why = f"the claims of others could not be checked: {error}" if acts else ""
+        found = HookAnswer(note=why) if call.is_over else HookAnswer(why)
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)

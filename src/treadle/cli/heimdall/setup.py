@@ -11,7 +11,7 @@ from treadle.coordination.planning import Planning
 SETUP_HELP = """treadle coord setup: have an outside agent claim, and be bound by what others have claimed
 
 treadle coord setup claude|codex|gemini|qwen|copilot|opencode|cursor [--dry-run] [--trust] [--no-guard]
-    in this repository: registers the MCP server, puts in a hook that refuses writes to what others hold, and adds a
+    in this repository: registers the MCP server, adds hooks that refuse or undo writes to what others hold, and a
     paragraph to AGENTS.md (or CLAUDE.md, GEMINI.md); unless --no-guard, installs the hooks of `heimdall-claim guard`
     --dry-run shows what would change; --trust (codex): mark the hook as trusted, which Codex otherwise asks you about
 treadle coord setup PROGRAM --remove [--dry-run]
