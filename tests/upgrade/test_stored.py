@@ -52,7 +52,6 @@ FORMATS = {
 }
 """The module that declares a format -> the archive and the files in it that are written in this format."""
 NEWER = {
-    "coordination.held_files",
     "coordination.record",
     "gateway.recording",
     "host.evidence",
