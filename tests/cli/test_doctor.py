@@ -169,9 +169,7 @@ def test_what_a_session_left_is_named_with_what_takes_it_over(tmp_path: Path) ->
     asyncio.run(leave())
     left = found("the state directory")["kept repository"]
     assert not left.ok and not left.needed and f"work in {top} was taken over" in left.says
-    assert "(unfinished: MERGE_HEAD)" in left.says and left.fix.startswith(
-        "treadle git adopt s1 (or treadle git drop s1"
-    )
+    assert "(unfinished: MERGE_HEAD)" in left.says and left.fix.startswith("treadle git adopt s1 (or treadle gc git:s1")
 
 
 @pytest.mark.parametrize(

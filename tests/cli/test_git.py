@@ -3,6 +3,7 @@
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -16,11 +17,20 @@ from treadle.io.sandbox import methods
 pytestmark = pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
 
 
-def run(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(treadle, ["git", *arguments])
+def run(*arguments: str, command: str = "git") -> tuple[int, str]:
+    result = CliRunner().invoke(treadle, [command, *arguments])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result.exit_code, result.output
+
+
+def gc(*arguments: str) -> tuple[int, str]:
+    return run(*arguments, command="gc")
+
+
+def left() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(gc("git", "--dry-run", "--json")[1])
+    return found
 
 
 @pytest.fixture
@@ -38,20 +48,21 @@ def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_what_was_left_is_listed_and_adopted_with_one_command(top: Path) -> None:
-    [seen] = json.loads(run("list", "--json")[1])
-    assert seen["session"] == "s1" and seen["checkout"] == str(top) and seen["unfinished"] == ["MERGE_HEAD"]
-    assert "unfinished: MERGE_HEAD\n    files in conflict: 1\n    branches and tags: a, main\n" in run("list")[1]
+    [seen] = left()
+    assert seen["name"] == "s1" and seen["state"] == "kept" and seen["bytes"] > 1000
+    assert gc("git", "--older-than", "1s")[0] == 0 and left() != [], "work is not removed by its age"
+    work = "unfinished: MERGE_HEAD; files in conflict: 1; branches and tags: a, main; treadle git adopt s1"
+    assert work in gc("git", "--dry-run")[1]
     code, said = run("adopt")
     assert code == 0 and said.endswith("all that s1 left is now in your repository\n")
-    assert git(top, "status", "--porcelain") == "UU file.txt" and json.loads(run("list", "--json")[1]) == []
-    assert run("list")[1] == "no session has left anything in its own repository\n"
+    assert git(top, "status", "--porcelain") == "UU file.txt" and left() == []
 
 
 def test_what_could_not_follow_is_kept_until_it_is_dropped(top: Path) -> None:
     git(top, "commit", "-q", "--allow-empty", "-m", "mine")
     code, said = run("adopt", "s1")
-    assert code == 1 and said.endswith("the rest of s1 is kept: try again, or treadle git drop s1\n")
-    assert run("drop", "s1") == (0, "removed what s1 left\n")
+    assert code == 1 and said.endswith("the rest of s1 is kept: try again, or treadle gc git:s1\n")
+    assert gc("git:s1")[0] == 0 and left() == []
     with pytest.raises(NotFound, match="no session s1 has left anything"):
         run("adopt", "s1")
 
@@ -76,14 +87,16 @@ def test_programs_get_what_was_done_for_each_session(top: Path) -> None:
 def test_what_a_session_at_work_has_is_not_taken_and_what_is_dropped_is_told(
     top: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code, said = run("drop", "s1", "--json")
-    assert code == 0 and json.loads(said) == {"removed": ["s1"]} and json.loads(run("list", "--json")[1]) == []
+    code, said = gc("git:s1", "--json")
+    assert code == 0 and [row["state"] for row in json.loads(said)] == ["removed"] and left() == []
     with pytest.raises(NotFound, match="no session has left anything in its own repository of this checkout") as none:
         run("adopt")
-    assert "treadle git list" in str(none.value)
+    assert "treadle gc git --dry-run" in str(none.value)
     agent = Working(top)
     asyncio.run(agent.run("git checkout -q -b more"))
+    with pytest.raises(NotFound, match="0 of the git that can be removed"):
+        gc("git:s1")
     with pytest.raises(NotFound, match="session s1 is at work") as working:
-        run("drop", "s1")
+        run("adopt", "s1")
     assert "end the session first" in str(working.value)
     agent.confining.close()

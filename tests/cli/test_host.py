@@ -17,8 +17,6 @@ from tests.stand_ins import bad_sidecar
 from tests.wire.conversations.sidecar import SAMPLE_RECEIPT
 from treadle.cli import host as commands
 from treadle.cli.host import COMPLETE, FAILED, PARTIAL, _variable, exit_code, host, show_receipt
-from treadle.errors import NotFound
-from treadle.host.job import runs_directory
 from treadle.io.sandbox import methods
 from treadle.redact import Redactor
 from treadle.wire.sidecar import receipts
@@ -133,16 +131,6 @@ def test_backends_and_probe(source: Path) -> None:
     assert treadle("host", "recover", "--json").stdout.strip() == "[]"
 
 
-@pytest.mark.slow
-def test_work_that_is_kept_can_be_found_and_discarded(source: Path) -> None:
-    treadle("host", "run", "--task", "x", "--sidecar", command("good"), cwd=source)
-    (run_id,) = [run["run_id"] for run in json.loads(treadle("host", "kept", "--json").stdout)]
-    assert run_id in treadle("host", "kept").stdout
-    assert treadle("host", "discard", "nothing").returncode == 1
-    assert treadle("host", "discard", run_id[:8]).returncode == 0
-    assert json.loads(treadle("host", "kept", "--json").stdout) == []
-
-
 def test_any_sidecar_is_an_agent_for_a_prompt(source: Path) -> None:
     done = treadle("-p", "do it", "--agent", f"sidecar:{command('good')}", cwd=source)
     assert done.returncode == 0 and "done" in done.stdout, done.stderr
@@ -217,19 +205,7 @@ def test_a_sidecar_of_ours_is_confined_as_its_receipt_says(tmp_path: Path) -> No
     assert "not sealed: confined by nothing" in treadle(*words, cwd=top).stdout and (outside / "x").exists()
 
 
-def test_what_is_kept_is_listed_and_only_what_one_beginning_names_is_discarded() -> None:
-    for name in ("aa1", "aa2"):
-        folder = Path(runs_directory()) / name
-        folder.mkdir(parents=True)
-        (folder / "patch.diff").write_text("")
-    listed = CliRunner().invoke(host, ["kept"]).output.splitlines()
-    assert [line.split()[0] for line in listed] == ["aa1", "aa2"] and "patch.diff" in listed[0]
-    assert "(of " not in listed[0]
-    for wrong, said in (("aa", "2 kept runs begin with 'aa'"), ("b", "0 kept runs begin with 'b'")):
-        refused = CliRunner().invoke(host, ["discard", wrong])
-        assert isinstance(refused.exception, NotFound) and said in str(refused.exception)
-    assert CliRunner().invoke(host, ["discard", "aa1"]).output == "discarded aa1\n"
-    assert [run["run_id"] for run in json.loads(CliRunner().invoke(host, ["kept", "--json"]).output)] == ["aa2"]
+def test_where_nothing_runs_nothing_is_recovered_or_listed() -> None:
     assert CliRunner().invoke(host, ["recover", "--json"]).output == "[]\n"
     assert CliRunner().invoke(host, ["recover"]).output == CliRunner().invoke(host, ["ps"]).output == ""
 

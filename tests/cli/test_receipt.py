@@ -4,7 +4,6 @@ import base64
 import json
 import os
 import sys
-import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -26,7 +25,6 @@ from treadle.cli.receipt import (
     receipt,
 )
 from treadle.errors import ConfigError, NotFound
-from treadle.host.job import runs_directory
 from treadle.host.signing import Signer
 from treadle.host.store import ReceiptStore
 from treadle.receipts.statement import PAYLOAD, PROVENANCE, STATEMENT, key_id, statement
@@ -74,16 +72,6 @@ def test_a_key_that_exists_is_used(tmp_path: Path) -> None:
     assert treadle("receipt", "keygen", "--from", str(tmp_path / "key")).stdout.strip() == public, "it is the same"
     refused = treadle("receipt", "keygen")
     assert refused.returncode == 1 and "already" in refused.stderr
-
-
-def test_what_is_kept_of_old_runs_is_thrown_away_and_the_receipts_stay(store: ReceiptStore) -> None:
-    for name, age in (("old", 40), ("new", 0)):
-        folder = Path(runs_directory()) / name
-        folder.mkdir(parents=True)
-        (folder / "patch.diff").write_text("")
-        os.utime(folder, (time.time() - age * 86400,) * 2)
-    assert treadle("receipt", "discard", "--older-than", "30d").stdout == "discarded old\n"
-    assert os.listdir(runs_directory()) == ["new"] and len(store) == 2
 
 
 def run(*words: str, code: int = 0) -> str:

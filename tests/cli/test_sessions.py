@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from treadle.agent.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from treadle.agent.stored_sessions import list_sessions
-from treadle.agent.transcript import MessageRecord, Transcript, TurnBegan, history_of
+from treadle.agent.transcript import MessageRecord, Transcript, TurnBegan
 from treadle.cli.sessions import sessions
 from treadle.errors import NotFound
 from treadle.io.paths import private_dir, state_dir
@@ -86,39 +86,22 @@ def test_sessions_are_found_by_what_was_said(kept: str) -> None:
 
 def test_named_sessions_are_removed_at_once(kept: str) -> None:
     taken_out = Path(private_dir(os.path.join(private_dir(os.path.join(state_dir(), "removed")), "abc")))
-    assert CliRunner().invoke(sessions, ["rm", "mine"]).output == "removed abc\n1 session\n"
+    assert CliRunner().invoke(sessions, ["rm", "mine"]).output == "removed abc\n"
     assert list_sessions() == [] and not taken_out.exists()
     assert isinstance(CliRunner().invoke(sessions, ["rm", "mine"]).exception, NotFound)
-
-
-def test_old_ones_go_only_when_told_twice_and_young_ones_stay(kept: str) -> None:
-    Transcript.create(cwd="/x", model="m", session_id="young").close()
-    os.utime(history_of(kept), (time.time() - 40 * 86400,) * 2)
-    would = CliRunner().invoke(sessions, ["rm", "--older-than", "30d"])
-    assert would.output == "would remove abc\n1 session; say --force to do it\n" and would.exit_code == 0
-    assert CliRunner().invoke(sessions, ["rm", "--older-than", "30d", "--here"]).output == "0 sessions\n"
-    listed = json.loads(CliRunner().invoke(sessions, ["rm", "--older-than", "30d", "--json"]).output)
-    assert listed == {"removed": [], "would_remove": ["abc"], "open": []}
-    assert len(list_sessions()) == 2
-    told = json.loads(CliRunner().invoke(sessions, ["rm", "--older-than", "30d", "--force", "--json"]).output)
-    assert told == {"removed": ["abc"], "would_remove": [], "open": []}
-    assert [entry.id for entry in list_sessions()] == ["young"]
 
 
 def test_one_that_is_open_stays_and_is_named() -> None:
     transcript = Transcript.create(cwd="/x", model="m", session_id="busy")
     result = CliRunner().invoke(sessions, ["rm", "busy"])
     assert result.exit_code == 1 and "busy is open in another process" in result.stderr
-    assert result.stdout == "0 sessions\n"
-    told = json.loads(CliRunner().invoke(sessions, ["rm", "busy", "--json"]).stdout)
-    assert told == {"removed": [], "would_remove": [], "open": ["busy"]}
+    assert result.stdout == ""
     transcript.close()
     assert len(list_sessions()) == 1
 
 
 def test_rm_alone_removes_nothing(kept: str) -> None:
     assert CliRunner().invoke(sessions, ["rm"]).exit_code == 2
-    assert CliRunner().invoke(sessions, ["rm", "abc", "--older-than", "1d"]).exit_code == 2
     assert len(list_sessions()) == 1
 
 
@@ -141,4 +124,4 @@ def test_what_tools_were_given_and_said_is_shown_and_searched_only_when_asked_fo
     more = 9 - len(found[1:-1])
     assert found[-1] == f"    (and {more} more)" and more > 0
     both = CliRunner().invoke(sessions, ["rm", "tools", "tools"])
-    assert both.output == "removed tools\n1 session\n"
+    assert both.output == "removed tools\n"

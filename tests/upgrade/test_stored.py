@@ -117,10 +117,10 @@ def test_settings_trust_figures_tokens_and_tasks_are_read(at: At) -> None:
 def test_what_a_killed_session_left_in_its_git_is_taken_over(at: At) -> None:
     need("bwrap")
     kept = at("sessions")
-    (left,) = json.loads(kept.typed("treadle git list --json"))
-    said = kept.typed(f"treadle git adopt {left['session']}")
+    (left,) = json.loads(kept.typed("treadle gc git --dry-run --json"))
+    said = kept.typed(f"treadle git adopt {left['name']}")
     assert "made" in kept.typed("git log --all --format=%s"), said
-    assert json.loads(kept.typed("treadle git list --json")) == []
+    assert json.loads(kept.typed("treadle gc git --dry-run --json")) == []
 
 
 def test_receipts_are_listed_and_their_signatures_hold(at: At) -> None:
@@ -144,7 +144,7 @@ def test_a_killed_run_is_recovered_into_a_receipt(at: At) -> None:
     rows = json.loads(kept.typed("treadle receipt list --json"))
     assert len(rows) == 3, said
     kept.typed("treadle receipt verify --chain")
-    assert len(json.loads(kept.typed("treadle host kept --json"))) >= 2
+    assert len(json.loads(kept.typed("treadle gc runs --dry-run --json"))) >= 2
 
 
 def test_files_and_a_branch_that_were_being_changed_are_settled(at: At, monkeypatch: pytest.MonkeyPatch) -> None:

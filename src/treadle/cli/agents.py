@@ -29,7 +29,7 @@ from treadle.drivers.card import Level, cards, newer, older
 from treadle.drivers.session import DrivenSession
 from treadle.errors import AuthFailed, ConfigError, TreadleError
 from treadle.events import TurnEnded
-from treadle.gateway.recording import CallReplay, place_of, recordings
+from treadle.gateway.recording import CallReplay, recordings
 from treadle.io.files import read, write_atomic
 from treadle.io.paths import here
 from treadle.io.process.loop import run_async
@@ -522,15 +522,6 @@ def replay(run: str, *, in_place: bool, as_json: bool) -> int:
         _list_recordings(as_json)
         return 0
     return int(not _again([run], None, in_place, as_json))
-
-
-def forget(run: str) -> int:
-    """Remove a recording."""
-    from treadle.io.descriptors import remove_tree
-
-    remove_tree(place_of(run))
-    click.echo(f"removed {run}")
-    return 0
 
 
 @click.command("check")

@@ -29,7 +29,6 @@ TERMINAL = {
         "Make a link with which others watch one terminal in a browser, and nothing else, until it expires.",
     ),
     "kill": ("ends", "End a terminal's program and all that belongs to it, and say what died."),
-    "clean": ("ends", "Remove what terminals that have ended left: logs, output and exit records."),
     "replay": ("start", "Play a recording in this terminal, or a recorded run of an agent again."),
     "explain": ("status", "Say why a terminal is taken to be in its state."),
     "detectors": ("status", "List or test the tables by which an agent's state is read from its screen."),

@@ -85,7 +85,7 @@ def _leftover_repositories() -> Iterator[Finding]:
         fix = f"start treadle in {top}: the commits of session {session} become branches"
         if stopped := repositories.unfinished(left):
             says += f" (unfinished: {', '.join(stopped)})"
-            fix = f"treadle git adopt {session} (or treadle git drop {session}, if you do not need it)"
+            fix = f"treadle git adopt {session} (or treadle gc git:{session}, if you do not need it)"
         yield Finding(area="state", name="kept repository", ok=False, says=says, fix=fix)
 
 

@@ -16,12 +16,11 @@ from treadle.cli.as_json import json_option, show_json
 from treadle.cli.options import NETWORK, confinement
 from treadle.cli.render import one_line, printable
 from treadle.drivers.sidecar.peer import Timing
-from treadle.errors import Busy, Cancelled, ConfigError, NotFound
+from treadle.errors import Busy, Cancelled, ConfigError
 from treadle.host import backends
 from treadle.host import order as workorder
 from treadle.host.backends import Known, Probe, check_file
 from treadle.host.conclusion import recover as recover_runs
-from treadle.host.conclusion import retained_runs
 from treadle.host.event_file import RedactedEvents
 from treadle.host.job import (
     Backend,
@@ -726,29 +725,3 @@ async def _recover(config: str | None, as_json: bool) -> int:
         for receipt in done.receipts:
             click.echo(f"{receipt.meta.run_id}  {receipt.outcome}  {store.path(receipt.meta.run_id)}")
     return 1 if done.failed else 0
-
-
-@host.command("kept")
-@json_option
-def list_finished_runs(as_json: bool) -> None:
-    """List what is kept of finished runs: workspaces with work in them, patches, long event files."""
-    found = retained_runs()
-    if as_json:
-        show_json(list(found.values()))
-        return
-    for run in found.values():
-        source = f"  (of {run.workspace.source})" if run.workspace else ""
-        click.echo(f"{run.run_id}  {', '.join(run.files):24}  {run.directory}{source}")
-
-
-@host.command("discard")
-@click.argument("run_ids", nargs=-1, required=True, metavar="RUN...")
-def discard(run_ids: tuple[str, ...]) -> None:
-    """Throw away what is kept of runs, with the work that is in it. The receipts stay."""
-    found = retained_runs()
-    for run_id in run_ids:
-        fitting = [known for known in found if known.startswith(run_id)]
-        if len(fitting) != 1:
-            raise NotFound(f"{len(fitting)} kept runs begin with {run_id!r}", hint="treadle host kept lists them")
-        found.pop(fitting[0]).discard()
-        click.echo(f"discarded {fitting[0]}")

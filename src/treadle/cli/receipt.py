@@ -3,7 +3,6 @@
 import base64
 import os
 import sys
-import time
 import tomllib
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
@@ -15,11 +14,10 @@ import msgspec
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.host import WIDTH, show_receipt
 from treadle.cli.render import one_line, printable
-from treadle.cli.terminal import duration
 from treadle.errors import ConfigError, NotFound, StorageError
-from treadle.host import evidence, gate
+from treadle.host import gate
 from treadle.host.backends import find_backends
-from treadle.host.conclusion import address_of, retained_runs
+from treadle.host.conclusion import address_of
 from treadle.host.signing import TrustedKey, TrustedKeys, load_signer, make_key, read_seed, trusted_keys, use_agent_key
 from treadle.host.store import (
     ReceiptStore,
@@ -573,20 +571,6 @@ def _signed_envelopes(name: str, stored: ReceiptStore, found: Receipt) -> dict[s
     if whole is not None and whole.get("receipt_sha256") != found.receipt_sha256:
         raise StorageError(f"what is signed of {found.meta.run_id} is about another receipt than the one in the store")
     return wrapped
-
-
-@receipt.command("discard")
-@click.option("--older-than", required=True, metavar="AGE", help="Such as 90m, 12h or 30d.")
-def discard(older_than: str) -> None:
-    """Throw away what is kept of old runs: workspaces, patches, artifacts, records of evidence. The receipts stay, as
-    their chain must."""
-    before = time.time() - duration(older_than)
-    for run in retained_runs().values():
-        if os.stat(run.directory).st_mtime < before:
-            run.discard()
-            click.echo(f"discarded {run.run_id}")
-    if count := evidence.discard(before=before):
-        click.echo(f"discarded {count} records of evidence")
 
 
 @receipt.command("keygen")

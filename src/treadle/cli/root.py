@@ -29,7 +29,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "git": (
             "treadle.cli.sessions:git_",
-            "What sessions left unfinished in their own git repositories: list it, take it over, remove it.",
+            "Take over what sessions left unfinished in their own git repositories.",
         ),
         "trust": ("treadle.cli.project:trust", "Trust the project in DIR (default: here) as its files are now."),
     },
@@ -132,6 +132,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "treadle.cli.doctor:doctor",
             "Say what works on this machine: state, settings, models, agents, optional parts, sandbox, fleet.",
         ),
+        "gc": (
+            "treadle.cli.gc:gc",
+            "Remove what is stored longer than its limit: sessions, terminals, workspaces, recordings...",
+        ),
         "models": (
             "treadle.cli.models:models",
             "List the models that can be used, or choose one or an agent.",
@@ -156,6 +160,13 @@ FORMER: dict[str, str] = {
     "fleet send-back": "fleet again ORDER --text TEXT",
     "land retry": "fleet again",
     "goal retry": "fleet again GOAL",
+    "fleet clean": "fleet keep",
+    "clean": "gc terminals --dry-run",
+    "host kept": "gc runs --dry-run",
+    "host discard": "gc runs:RUN",
+    "receipt discard": "gc runs evidence --with-work",
+    "git list": "gc git --dry-run",
+    "git drop": "gc git:SESSION",
     "man": "COMMAND --help",
 }
 """Former names of commands, and what they are now. One whose arguments were others is refused and not forwarded."""

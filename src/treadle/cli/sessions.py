@@ -15,7 +15,6 @@ from treadle.agent.stored_sessions import ListedSession, SessionDocument, find_s
 from treadle.agent.transcript import Transcript, remove
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.render import colourful, one_line, printable
-from treadle.cli.terminal import duration
 from treadle.errors import Busy, NotFound
 from treadle.io import paths
 from treadle.io.files import write_atomic
@@ -24,7 +23,7 @@ from treadle.io.process.loop import run_async
 from treadle.redact import Redactor
 
 if TYPE_CHECKING:
-    from treadle.sandboxed.repositories import GitLeft, Leftover
+    from treadle.sandboxed.repositories import Leftover
 
 
 # `treadle git`: what agents left unfinished in their own git repositories becomes the person's, or is removed.
@@ -32,45 +31,17 @@ if TYPE_CHECKING:
 
 @click.group("git")
 def git_() -> None:
-    """What sessions left unfinished in their own git repositories: list it, take it over, remove it.
+    """Take over what sessions left unfinished in their own git repositories.
 
     A confined agent commits in a repository of its own, and yours follows after each command or turn. An unfinished
     merge, rebase or bisect is not taken over, and neither is anything that a killed session did last.
 
     \b
-    treadle git list             what there is
+    treadle gc git --dry-run     what there is
     treadle git adopt            put what sessions left of this checkout into your repository
     treadle git adopt SESSION    the same of one session
-    treadle git drop SESSION     remove it
+    treadle gc git:SESSION       remove it
     """
-
-
-@git_.command("list")
-@json_option
-def list_(as_json: bool) -> None:
-    """What sessions have left, in all checkouts."""
-    from treadle.sandboxed.repositories import look
-
-    found = run_async(look())
-    if as_json:
-        show_json(found)
-    elif not found:
-        click.echo("no session has left anything in its own repository")
-    for left in found if not as_json else ():
-        click.echo(f"{left.session}  {one_line(left.checkout)}")
-        for line in _lines(left):
-            click.echo(f"    {one_line(line)}")
-
-
-def _lines(left: GitLeft) -> list[str]:
-    found = [f"unfinished: {', '.join(left.unfinished)}"] if left.unfinished else []
-    found += [f"files in conflict: {left.conflicts}"] if left.conflicts else []
-    found += [f"branches and tags: {', '.join(left.branches)}"] if left.branches else []
-    found += [f"stashes: {left.stashes}"] if left.stashes else []
-    found += [f"more is not known: {left.problem}"] if left.problem else []
-    if left.at_work:
-        return [*found, "the session is at work: it can go on with this"]
-    return [*(found or ["nothing that you do not have"]), f"treadle git adopt {left.session}"]
 
 
 @git_.command()
@@ -94,29 +65,12 @@ def adopt(session: str | None, as_json: bool) -> None:
             for note in notes:
                 click.echo(one_line(note))
             name = left.record.session
-            partly = f"the rest of {name} is kept: try again, or treadle git drop {name}"
+            partly = f"the rest of {name} is kept: try again, or treadle gc git:{name}"
             click.echo(f"all that {name} left is now in your repository" if whole else partly)
     if as_json:
         show_json(done)
     if not all(one["whole"] for one in done):
         raise SystemExit(1)
-
-
-@git_.command()
-@click.argument("session")
-@json_option
-def drop(session: str, as_json: bool) -> None:
-    """Remove what a session left in its own repository. Your files and your repository are not changed."""
-    from treadle.sandboxed.repositories import drop as drop_left
-
-    removed = []
-    for left in _asked(session):
-        run_async(drop_left(left))
-        removed.append(left.record.session)
-    if as_json:
-        show_json({"removed": removed})
-    else:
-        click.echo(f"removed what {session} left")
 
 
 def _asked(session: str | None) -> list[Leftover]:
@@ -135,7 +89,7 @@ def _asked(session: str | None) -> list[Leftover]:
     if not found:
         what = f"no session {session} has" if session else "no session has"
         where = "" if session else " of this checkout"
-        raise NotFound(f"{what} left anything in its own repository{where}", hint="treadle git list")
+        raise NotFound(f"{what} left anything in its own repository{where}", hint="treadle gc git --dry-run")
     return found
 
 
@@ -257,46 +211,19 @@ def find(words: tuple[str, ...], tools: bool, only_here: bool, as_json: bool) ->
 
 
 @sessions.command("rm")
-@click.argument("wanted", nargs=-1, metavar="[ID]...")
-@click.option("--older-than", metavar="AGE", help="All that were not written to for so long: 90s, 5m, 2h30m, 30d.")
-@here_option
-@click.option("--force", is_flag=True, help="With --older-than: do it. Without: only say what would go.")
-@json_option
-def rm(wanted: tuple[str, ...], older_than: str | None, only_here: bool, force: bool, as_json: bool) -> None:
+@click.argument("wanted", nargs=-1, required=True, metavar="ID...")
+def rm(wanted: tuple[str, ...]) -> None:
     """Remove sessions for good: their history, the files kept for undoing or taken out by the sandbox, the long output
-    of tools.
-
-    \b
-    treadle sessions rm 7c5
-    treadle sessions rm --older-than 30d            # says what would go
-    treadle sessions rm --older-than 30d --force    # does it: a line for cron
+    of tools. `treadle gc sessions --older-than 30d` removes all that are older.
 
     One that is open in another process stays.
     """
-    if bool(wanted) == (older_than is not None):
-        raise click.UsageError("name sessions, or say --older-than AGE")
-    if older_than is None:
-        chosen = [find_session(one) for one in wanted]
-    else:
-        before = time.time() - duration(older_than)
-        chosen = [entry.id for entry in list_sessions(here() if only_here else None) if entry.updated < before]
-    doing = force or older_than is None
-    removed, held = [], []
-    for one in dict.fromkeys(chosen):
+    held = False
+    for one in dict.fromkeys(map(find_session, wanted)):
         try:
-            if doing:
-                remove(one)
-            removed.append(one)
+            remove(one)
+            click.echo(f"removed {one}")
         except Busy as error:
-            held.append(one)
+            held = True
             click.echo(f"treadle: {error}", err=True)
-    if as_json:
-        show_json({"removed": removed if doing else [], "would_remove": [] if doing else removed, "open": held})
-    else:
-        for one in removed:
-            click.echo(f"{'removed' if doing else 'would remove'} {one}")
-        click.echo(
-            f"{len(removed)} session{'' if len(removed) == 1 else 's'}"
-            + ("" if doing or not removed else "; say --force to do it")
-        )
-    sys.exit(bool(held))
+    sys.exit(held)

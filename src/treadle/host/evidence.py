@@ -77,7 +77,8 @@ def keep(found: CheckEvidence, output: str, receipts: Iterable[str], signer: Sig
         made = replace(made, public_key="")
     EVIDENCE.save(os.path.join(private_dir(_directory()), f"{made.id}.json"), made)
     if len(os.listdir(_directory())) > MOST + MOST // 50:
-        discard(keeping=MOST)
+        for _, path in sorted(aged(), reverse=True)[MOST:]:
+            try_remove(path)
     return made
 
 
@@ -117,16 +118,8 @@ def word_of(receipt: Receipt) -> str:
     return known.word if known is not None and worse else stated.word if stated is not None else ""
 
 
-def discard(*, before: float | None = None, keeping: int = 0) -> int:
-    """Remove the records that were stored before that time, or all but so many. Returns how many. Blocks."""
-    aged = sorted(_aged(), reverse=True)
-    gone = aged[keeping:] if before is None else [each for each in aged if each[0] < before]
-    for _, path in gone:
-        try_remove(path)
-    return len(gone)
-
-
-def _aged() -> Iterator[tuple[float, str]]:
+def aged() -> Iterator[tuple[float, str]]:
+    """When each record was stored, and its file."""
     if os.path.isdir(_directory()):
         for entry in os.scandir(_directory()):
             yield entry.stat().st_mtime, entry.path

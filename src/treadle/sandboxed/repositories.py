@@ -383,7 +383,7 @@ async def _adopt(left: Leftover) -> list[str]:
         name = left.record.session
         notes.append(
             f"session {name} left work unfinished in its own repository ({', '.join(stopped)}):"
-            f" `treadle git adopt {name}` takes it over, `treadle git drop {name}` removes it"
+            f" `treadle git adopt {name}` takes it over, `treadle gc git:{name}` removes it"
         )
     else:
         await asyncio.to_thread(_remove, left)

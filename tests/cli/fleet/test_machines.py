@@ -209,19 +209,19 @@ async def test_what_down_would_forget_is_asked_and_a_no_stops_nothing(bus: Bus) 
 @pytest.mark.slow
 def test_what_is_stored_is_saved_cleaned_and_brought_back(running: None, tmp_path: Path) -> None:
     order = fleet("submit", "nothing", "--agent", "null", "--wait").split()[0]
-    assert "orders are kept for 90 days after they ended, or until they take 8 GB" in fleet("clean")
-    assert as_json("clean", "--keep", "forever", "--keep-size", "1") == {"keep_seconds": 0.0, "keep_bytes": 1024**3}
+    assert "orders are kept for 90 days after they ended, or until they take 8 GB" in fleet("keep")
+    assert as_json("keep", "--keep", "forever", "--keep-size", "1") == {"keep_seconds": 0.0, "keep_bytes": 1024**3}
     assert " MB in " in fleet("backup", str(tmp_path / "saved"))
     assert "is not empty" in fleet("backup", str(tmp_path / "saved"), code=1)
-    assert "needs --older-than" in fleet("clean", "--archive", "x", code=1)
-    assert as_json("clean", "--older-than", "1d", "--dry-run") == {"orders": []}
+    assert "needs --older-than" in fleet("keep", "--archive", "x", code=1)
+    assert as_json("keep", "--older-than", "1d", "--dry-run") == {"orders": []}
     archive = tmp_path / "old.jsonl"
     while f"order.{order}" not in (archive.read_text() if archive.exists() else ""):  # until it is a second old
-        fleet("clean", "--older-than", "1s", "--archive", str(archive))
+        fleet("keep", "--older-than", "1s", "--archive", str(archive))
     kept = json.loads(archive.read_text().splitlines()[0])
     assert kept[f"receipt.{order}"]["outcome"] == "done" and f"spec.{order}" in kept
     while order in fleet("ls"):  # the scheduler removes it, and may be busy with it now
-        fleet("clean", "--older-than", "1s")
+        fleet("keep", "--older-than", "1s")
     assert "there is no order" in fleet("show", order, code=1)
     fleet("down", "--forget", "--yes")
     assert "holds no whole backup" in fleet("restore", str(tmp_path), code=1)
@@ -255,27 +255,27 @@ async def test_what_is_kept_is_shown_set_and_cleaned_as_typed(bus: Bus, tmp_path
         (0.0, 1024**3 // 2, "orders are kept for ever, or until they take 0.5 GB\n"),
     ):
         await bus.put("control", encode(Control(keep_seconds=keep_seconds, keep_bytes=keep_bytes)))
-        assert await typed("clean") == said and await requested(bus) == []
+        assert await typed("keep") == said and await requested(bus) == []
     keeps = {"keep_seconds": 0.0, "keep_bytes": 1024**3 // 2}
     for words, asked, found in (
-        (("--keep", "2d"), {"keep_seconds": 172800.0}, {"keep_seconds": 172800.0}),
+        (("--for", "2d"), {"keep_seconds": 172800.0}, {"keep_seconds": 172800.0}),
         (("--keep", "forever"), {"keep_seconds": 0.0}, {}),
-        (("--keep-size", "0"), {"keep_bytes": 0}, {"keep_bytes": 0}),
+        (("--size", "0"), {"keep_bytes": 0}, {"keep_bytes": 0}),
         (("--keep-size", "2"), {"keep_bytes": 2 * 1024**3}, {"keep_bytes": 2 * 1024**3}),
     ):
-        assert await typed_json("clean", *words) == {**keeps, **found}
+        assert await typed_json("keep", *words) == {**keeps, **found}
         assert await requested(bus) == [{"do": "keep", **asked}]
     await stored(bus, "old", changed=time.time() - 7200)
     await stored(bus, "busy", changed=time.time() - 7200, state="running")
     await stored(bus, "new")
     archive = tmp_path / "archive"
-    clean = ["clean", "--older-than", "1h", "--archive", str(archive)]
-    assert await typed(*clean, "--dry-run") == "1 orders would be removed; what others wait for stays\n"
+    clean = ["keep", "--older-than", "1h", "--archive", str(archive)]
+    assert await typed(*clean, "--dry-run") == "1 orders would be removed\n"
     assert await requested(bus) == [] and not archive.exists()
-    assert await typed(*clean) == "1 orders are removed; what others wait for stays\n"
+    assert await typed(*clean) == "1 orders are removed\n"
     assert await requested(bus) == [{"do": "clean", "orders": ["old"]}]
     assert json.loads(archive.read_text()).keys() == {"spec.old", "order.old"}
-    assert await typed_json("clean", "--older-than", "1h", "--keep", "1d") == {"orders": ["old"]}
+    assert await typed_json("keep", "--older-than", "1h", "--keep", "1d") == {"orders": ["old"]}
     assert [request["do"] for request in await requested(bus)] == ["keep", "clean"]
     saved = await typed_json("backup", str(tmp_path / "saved"))
     assert saved["bytes"] > 1000 and (tmp_path / "saved").is_dir()

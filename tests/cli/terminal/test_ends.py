@@ -1,4 +1,4 @@
-"""`treadle kill` and `clean`: everything that a terminal has started ends, and what it has left is removed."""
+"""`treadle kill`: everything that a terminal has started ends."""
 
 import json
 import os
@@ -18,7 +18,6 @@ from tests.terminal.support import alive, connected, until
 from tests.waiting import stop
 from treadle.io import files
 from treadle.io.process import table
-from treadle.terminal import lock
 from treadle.terminal.places import Place
 
 
@@ -191,45 +190,3 @@ def test_without_bubblewrap_nothing_is_started(shell: Shell, tmp_path: Path, mon
     done = shell.run("run", "--detach", "--own-pids", "--", "/bin/sleep", "60")
     assert done.returncode == 1 and "bwrap" in done.stderr
     assert not shell.directory.exists() or not any(shell.directory.iterdir())
-
-
-def leave(here: Here, *names: str, when: int = 1) -> list[str]:
-    """Files of five bytes each, old ones unless said."""
-    for name in names:
-        path = here.directory / name
-        path.write_bytes(b"12345")
-        os.utime(path, (when, when))
-    return [str(here.directory / name) for name in names]
-
-
-def test_what_is_old_is_named_and_removed_only_when_asked(here: Here) -> None:
-    assert here("clean") == "Nothing to clean\n"
-    old = leave(here, "one.exit", "one.log", "two.out")
-    kept = leave(here, "young.log", "runs.log", "runs.pid", ".hidden.log", "notes.txt")
-    kept += leave(here, "young.exit", when=1 << 40)  # one young file keeps the others of its terminal
-    with files.locked(here.place("runs").pid):
-        would = "".join(f"would remove {path}\n" for path in old)
-        assert here("clean") == f"{would}Would clean 1 log file and 2 other files, 15 bytes; say --force to do it\n"
-        assert json.loads(here("clean", "--json")) == {"removed": False, "files": old, "bytes": 15}
-        assert all(map(os.path.exists, old))
-        removed = "".join(f"removed {path}\n" for path in old)
-        assert here("clean", "--force") == f"{removed}Cleaned 1 log file and 2 other files, 15 bytes\n"
-    assert sorted(map(str, here.directory.iterdir())) == sorted(kept)
-
-
-def test_work_that_was_not_brought_over_is_left_alone(here: Here, state_home: Path) -> None:
-    workdir = Path(lock.base()) / "w-1" / "r"
-    workdir.mkdir(parents=True)
-    place = here.ended("w", workdir=str(workdir.resolve()))
-    os.utime(place.exit, (1, 1))
-    assert here("clean") == "Nothing to clean\n"
-    workdir.rmdir()
-    assert place.exit in here("clean")
-
-
-def test_an_age_is_a_duration(here: Here) -> None:
-    leave(here, "a.out", when=1)
-    assert "a.out" in here("clean", "--older-than", "2h30m")
-    assert here("clean", "--older-than", "99999d") == "Nothing to clean\n"
-    code, out, err = here.run("clean", "--older-than", "10")
-    assert (code, out) == (1, "") and "'10' is not a duration" in err and "90s, 5m, 2h30m or 1d" in err

@@ -1,5 +1,5 @@
 """`treadle fleet up`, `down`, `status`, `node`, `nodes`, `drain`, `add`, `join`...: the machines; `backup`, `restore`,
-`clean`: what is stored.
+`keep`: what is stored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from treadle.fleet.engine.bus import Bus
 
 
-# `treadle fleet backup`, `restore`, `clean`: what is kept, where, and for how long.
+# `treadle fleet backup`, `restore`, `keep`: what is kept, where, and for how long.
 
 
 @click.command("backup")
@@ -60,62 +60,50 @@ def _say(text: str) -> None:
         click.echo(text, err=True)
 
 
-@click.command("clean")
-@click.option("--older-than", metavar="TIME", help="Remove orders that ended longer ago, such as 30d.")
-@click.option(
-    "--archive", metavar="FILE", help="First append everything stored about them to this file, one line each."
-)
-@click.option("--keep", metavar="TIME", help="From now on, remove by itself after this time: 90d, or `forever`.")
-@click.option("--keep-size", metavar="GB", type=float, help="Remove the oldest earlier while the state is larger.")
-@click.option("--dry-run", is_flag=True, help="Say what would be removed.")
+@click.command("keep")
+@click.option("--for", "--keep", "time_", metavar="TIME", help="Remove orders so long after their end: 90d, forever.")
+@click.option("--size", "--keep-size", "size", type=float, metavar="GB", help="Remove the oldest above this size.")
+@click.option("--older-than", metavar="TIME", help="Remove now what ended longer ago, such as 30d.")
+@click.option("--archive", metavar="FILE", help="First append everything that is stored about it, one line each.")
+@click.option("--dry-run", is_flag=True, help="Only list what --older-than would remove.")
 @json_option
-def clean(
-    older_than: str | None,
-    archive: str | None,
-    keep: str | None,
-    keep_size: float | None,
-    dry_run: bool,
-    as_json: bool,
+def keep(
+    time_: str | None, size: float | None, older_than: str | None, archive: str | None, dry_run: bool, as_json: bool
 ) -> None:
-    """Remove what is stored of orders that ended long ago, or say for how long it is kept. Their --key stays used.
+    """Say or set how long orders are stored after they ended, or remove old ones now. Their --key stays used.
 
-    Without an option, it shows the setting. Events and results of runs are always removed after 30 days or at 8 GB.
+    Events and results of runs are always removed after 30 days or at 8 GB. What others wait for stays.
     """
     from treadle.cli.terminal import duration
     from treadle.fleet import client
 
     if archive and not older_than:
-        raise ConfigError("--archive needs --older-than", hint="treadle fleet clean --older-than 30d --archive FILE")
-    seconds = None if keep is None else 0.0 if keep == "forever" else duration(keep)
+        raise ConfigError("--archive needs --older-than", hint="treadle fleet keep --older-than 30d --archive FILE")
+    seconds = None if time_ is None else 0.0 if time_ == "forever" else duration(time_)
     age = duration(older_than) if older_than else None
 
     async def work(bus: Bus) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        if seconds is not None or keep_size is not None:
-            size = None if keep_size is None else int(keep_size * 1024**3)
-            await client.keep(bus, seconds=seconds, size=size)
+        limit = None if size is None else int(size * 1024**3)
+        if seconds is not None or limit is not None:
+            await client.keep(bus, seconds=seconds, size=limit)
         if age is not None:
             names = await _old(bus, age, None if dry_run else archive)
-            found["orders"] = names
-            if not dry_run:
-                await client.clean(bus, names)
-        if not found:
-            held = await client.control(bus)
-            found["keep_seconds"] = held.keep_seconds if seconds is None else seconds
-            found["keep_bytes"] = held.keep_bytes if keep_size is None else int(keep_size * 1024**3)
-        return found
+            await client.clean(bus, [] if dry_run else names)
+            return {"orders": names}
+        held = await client.control(bus)
+        return {
+            "keep_seconds": held.keep_seconds if seconds is None else seconds,
+            "keep_bytes": held.keep_bytes if limit is None else limit,
+        }
 
     found = with_bus(work)
     if as_json:
-        show_json(found)
-    elif "orders" in found:
-        click.echo(
-            f"{len(found['orders'])} orders {'would be' if dry_run else 'are'} removed; what others wait for stays"
-        )
-    else:
-        days, size = found["keep_seconds"] / 86400, found["keep_bytes"] / 1024**3
-        text = f"for {days:g} days after they ended" if days else "for ever"
-        click.echo(f"orders are kept {text}" + (f", or until they take {size:g} GB" if size else ""))
+        return show_json(found)
+    if "orders" in found:
+        return click.echo(f"{len(found['orders'])} orders {'would be' if dry_run else 'are'} removed")
+    days, most = found["keep_seconds"] / 86400, found["keep_bytes"] / 1024**3
+    text = f"for {days:g} days after they ended" if days else "for ever"
+    click.echo(f"orders are kept {text}" + (f", or until they take {most:g} GB" if most else ""))
 
 
 async def _old(bus: Bus, age: float, archive: str | None) -> list[str]:
@@ -474,4 +462,4 @@ def join(code: str, labels: tuple[str, ...], as_json: bool, **options: Any) -> N
     click.echo(f"{name} is a node of the fleet now, kept running by {keeper}", err=True)
 
 
-COMMANDS = (up, down, status, node, nodes, drain, add, remove, invite, join, backup, restore, clean)
+COMMANDS = (up, down, status, node, nodes, drain, add, remove, invite, join, backup, restore, keep)

@@ -392,28 +392,25 @@ REPLAY_HELP = """Play a recording in this terminal, or a recorded run of an agen
 
     treadle replay FILE [--speed X] [--idle-limit SECONDS]
     treadle replay [RUN] [--in-place] [--json]
-    treadle replay RUN --remove
 
 A FILE is an asciicast 2 or 3; the exit code is the one that was recorded.
 
 A RUN was recorded by `treadle -p --agent NAME --record PROMPT`; without one, they are listed. The same agent does its
 work again in the same directory, and its model calls are answered from the record: none is paid for. The directory
 must be as it was when the run began (the same commit, nothing changed), or --in-place is given. The first places where
-the agent asks something else than it did are named; the exit code is then 1. Recordings stay until they are removed.
+the agent asks something else than it did are named; the exit code is then 1. Recordings stay until
+`treadle gc recordings:RUN` removes them.
 """
 
 
-@small(REPLAY_HELP, "--speed --idle-limit", "--in-place --json --remove")
+@small(REPLAY_HELP, "--speed --idle-limit", "--in-place --json")
 def replay_command(given: Arguments) -> int:
     from treadle.io.paths import state_dir
 
-    removes = "--remove" in given.flags
-    if removes or not given.rest or os.path.isdir(os.path.join(state_dir(), "recordings", given.rest[0])):
-        from treadle.cli.agents import forget, replay
+    if not given.rest or os.path.isdir(os.path.join(state_dir(), "recordings", given.rest[0])):
+        from treadle.cli.agents import replay
 
         run = given.exactly(1, "one run")[0] if given.rest else ""
-        if removes:
-            return forget(run)
         return replay(run, in_place="--in-place" in given.flags, as_json="--json" in given.flags)
     [path] = given.exactly(1, "one file")
     from treadle.terminal.viewers.record import play
