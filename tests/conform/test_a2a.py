@@ -14,7 +14,7 @@ import pytest
 
 from tests.conform.conftest import broken, candidate, clauses, kit, ruling, sections
 from treadle.conform.kit import Candidate, judge
-from treadle.doors.a2a.door import A2aDoor, Allowed
+from treadle.doors.a2a.door import A2aDoor
 from treadle.events import Message, TextDelta
 from treadle.serve.a2a import A2aServer
 from treadle.serve.listening import Listening
@@ -70,7 +70,6 @@ async def serving(tmp_path: Path, **spoil: Any) -> AsyncIterator[Candidate]:
         ScriptedAgent(*turns),
         AgentInfo(name="scripted"),
         base=SessionSpec(cwd=str(tmp_path)),
-        webhooks=Allowed(()),
         warn=lambda text: None,
     )
     server = A2aServer(door, address=listening.address, names=listening.names, tokens=None)

@@ -1,4 +1,4 @@
-"""The HTTP side of A2A, in the test's own process on loopback: who gets in, what is JSON-RPC, streams, webhooks."""
+"""The HTTP side of A2A, in the test's own process on loopback: who gets in, what is JSON-RPC, streams."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -10,9 +10,8 @@ import httpx2
 import msgspec
 import pytest
 
-from tests.serve.receiver import receiving
-from treadle.doors.a2a.door import A2aDoor, Allowed
-from treadle.events import Asked, Message, TextDelta
+from treadle.doors.a2a.door import A2aDoor
+from treadle.events import Message, TextDelta
 from treadle.serve import a2a
 from treadle.serve.a2a import A2aServer
 from treadle.serve.gate import BODY_MAX
@@ -46,13 +45,13 @@ class Client:
 
 @asynccontextmanager
 async def served_agent(
-    tmp_path: Path, *turns: Sequence[Any], token: bool = False, hosts: Sequence[str] = ()
+    tmp_path: Path, *turns: Sequence[Any], token: bool = False
 ) -> AsyncIterator[tuple[Client, Tokens]]:
     tokens = Tokens(str(tmp_path / "tokens.json"))
     listening = Listening(port=0)
     info = AgentInfo(name="scripted", version="1.2")
     spec = SessionSpec(cwd=str(tmp_path), answers=True)
-    door = A2aDoor(ScriptedAgent(*turns), info, base=spec, webhooks=Allowed(hosts), warn=lambda text: None)
+    door = A2aDoor(ScriptedAgent(*turns), info, base=spec, warn=lambda text: None)
     kept = tokens if token else None
     server = A2aServer(door, address=listening.address, names=listening.names, tokens=kept)
     async with served(server, listening):
@@ -152,63 +151,12 @@ async def test_a_client_that_leaves_a_stream_leaves_the_task_alone(tmp_path: Pat
                 await asyncio.sleep(0.01)
 
 
-async def test_changes_are_posted_in_order_with_the_credentials_to_a_host_that_is_allowed(tmp_path: Path) -> None:
-    question = Asked(request="q", kind="permission", text="May it?", call="c", name="bash")
-    async with receiving() as hook, served_agent(tmp_path, [question], hosts=["127.0.0.1"]) as (client, _):
-        hook.refusals = 1
-        push = {"url": hook.url, "token": "t", "authentication": {"scheme": "Bearer", "credentials": "c"}}
-        configuration = {"taskPushNotificationConfig": push}
-        task = (await client.call("SendMessage", {"message": HELLO, "configuration": configuration}))["task"]
-        [kept] = (await client.call("ListTaskPushNotificationConfigs", {"taskId": task["id"]}))["configs"]
-        assert await client.call("GetTaskPushNotificationConfig", {"taskId": task["id"], "id": kept["id"]}) == kept
-        await client.call("CancelTask", {"id": task["id"]})
-
-        def state(body: bytes) -> str:
-            return str(msgspec.json.decode(body)["statusUpdate"]["status"]["state"])
-
-        await hook.until(lambda heard: state(heard.body) == "TASK_STATE_CANCELED")
-        assert state(hook.heard[-1].body) == "TASK_STATE_CANCELED"
-        assert hook.heard[0].headers["authorization"] == "Bearer c"
-        assert hook.heard[0].headers["x-a2a-notification-token"] == "t"
-        assert hook.heard[0].headers["content-type"] == "application/a2a+json"
-        await client.call("DeleteTaskPushNotificationConfig", {"taskId": task["id"], "id": kept["id"]})
-        assert (await client.call("ListTaskPushNotificationConfigs", {"taskId": task["id"]}))["configs"] == []
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://127.0.0.2:1/",
-        "http://localhost:1/",
-        "http://127.0.0.1.evil.example/",
-        "http://127.0.0.1:1@evil.example/",
-        "https://hooks.example:8443/",
-        "http://hooks.example/",
-        "file:///etc/passwd",
-        "http://[::1]/",
-        "https://hooks.example:99999/",
-        "//127.0.0.1/",
-    ],
-)
-async def test_no_other_address_is_ever_called(url: str, tmp_path: Path) -> None:
-    async with served_agent(tmp_path, hosts=["127.0.0.1", "hooks.example:443"]) as (client, _):
-        push = {"taskPushNotificationConfig": {"url": url}}
-        assert await client.refused("SendMessage", {"message": HELLO, "configuration": push}) == -32602
-        assert (await client.call("ListTasks"))["totalSize"] == 0, "nothing was begun"
-
-
-async def test_a_credential_cannot_add_a_header(tmp_path: Path) -> None:
-    async with served_agent(tmp_path, hosts=["127.0.0.1"]) as (client, _):
-        push = {"url": "http://127.0.0.1:1/", "token": "x\r\nhost: evil"}
-        told = {"message": HELLO, "configuration": {"taskPushNotificationConfig": push}}
-        assert await client.refused("SendMessage", told) == -32602
-
-
-async def test_without_allowed_hosts_there_are_no_webhooks(tmp_path: Path) -> None:
+async def test_no_one_is_called_back(tmp_path: Path) -> None:
     async with served_agent(tmp_path) as (client, _):
         assert (await client.http.get(CARD_PATH)).json()["capabilities"]["pushNotifications"] is False
         push = {"taskPushNotificationConfig": {"url": "https://hooks.example/"}}
         assert await client.refused("SendMessage", {"message": HELLO, "configuration": push}) == -32003
+        assert (await client.call("ListTasks"))["totalSize"] == 0, "nothing was begun"
 
 
 async def test_a_stream_on_which_nothing_happens_says_that_it_is_there_and_there_is_an_end_to_them(

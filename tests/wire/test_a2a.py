@@ -23,7 +23,6 @@ from treadle.wire.a2a.messages import (
     Version,
     as_camel,
     read_event,
-    read_push,
     read_send,
     read_task,
     send_written,
@@ -104,7 +103,7 @@ def test_what_is_sent_is_read_as_it_was_written(message: A2aMessage, waits: bool
 
 @given(anything, st.sampled_from(VERSIONS))
 def test_whatever_is_sent_is_read_or_called_malformed(found: Any, version: Version) -> None:
-    for read in (read_event, read_send, read_push, read_task):
+    for read in (read_event, read_send, read_task):
         try:
             read(found, version)
         except Malformed:

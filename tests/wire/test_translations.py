@@ -108,10 +108,6 @@ class A2a:
         event = a2a.read_event(found, version)
         return [event, *(a2a.written(event, each) for each in a2a.VERSIONS)]
 
-    def push(self, found: Any, version: a2a.Version) -> list[Any]:
-        task, target = a2a.read_push(found, version)
-        return [target, *(a2a.push_written(task, target, each) for each in a2a.VERSIONS)]
-
 
 class WorkerErrors:
     envelope = staticmethod(worker.envelope)

@@ -2,7 +2,7 @@
 
 Words:
     small command  one that people and hooks run in loops: answered before click is imported. What it takes is declared
-                   once (`arguments.Small`); `parser` reads it for a run, click for manual pages and completion
+                   once (`arguments.Small`); `arguments` reads it for a run, click for completion
     warm parent    a loaded process that forks a copy for a terminal or a worker (`io.process.warm`); `warm` asks it
     choice         which agent and model a run uses: given, remembered, or found on this machine
     render         making text of agents safe to show on a terminal
@@ -23,7 +23,7 @@ Promises, and who keeps each:
     Text from agents reaches the terminal without control sequences.                      render
     `--json` means the same for every command.                                            as_json
     Secrets are removed from logs.                                                        logs
-    Help, manual pages and completion come from the commands themselves.                  help
+    Help and completion come from the commands themselves.                                help
 
 Nothing imports it but the entry points and the warm parent. It may import every room except `testing`.
 """

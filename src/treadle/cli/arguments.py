@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 
-from treadle.light import Any
+from treadle.light import Any, NoReturn
 
 # Names by which a command line is recognised, before anything heavy is imported.
 
@@ -91,10 +92,8 @@ class Arguments:
         self.lists: dict[str, list[str]] = {name: [] for name in many.split()}
         if not any(word.startswith("-") for word in arguments):
             return  # The usual case. Importing argparse would take a third of the command's whole time
-        from treadle.cli.parser import parse
-
         try:
-            found, self.rest = parse(arguments, options.split(), flags.split(), many.split(), stop)
+            found, self.rest = _parse(arguments, options.split(), flags.split(), many.split(), stop)
         except ValueError as error:
             raise UsageError(str(error)) from None
         self.values = {name: found[name] for name in options.split() if found[name] is not None}
@@ -125,6 +124,40 @@ class Arguments:
         if len(self.rest) != count:
             raise UsageError(f"expected {what}")
         return self.rest
+
+
+def _parse(
+    arguments: list[str], options: list[str], flags: list[str], many: list[str], stop: bool
+) -> tuple[dict[str, Any], list[str]]:
+    """What each option and flag was given, and the words that are neither. A line typed wrongly is a ValueError."""
+    import argparse
+
+    class Parser(argparse.ArgumentParser):
+        def error(self, message: str) -> NoReturn:
+            raise ValueError(message)
+
+    # Each command prints its own help, so argparse needs none; the fixed width keeps it from asking the terminal.
+    formatter = partial(argparse.HelpFormatter, width=80)
+    parser = Parser(usage="", add_help=False, allow_abbrev=False, formatter_class=formatter)
+    for name in options:
+        parser.add_argument(name, dest=name)
+    for name in flags:
+        parser.add_argument(name, dest=name, action="store_true")
+    for name in many:
+        parser.add_argument(name, dest=name, action="append", default=[])
+    # Versions of argparse disagree on what `--` means between words and options, so it is cut off here.
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    before, behind = arguments[:end], arguments[end + 1 :]
+    if not stop:
+        parser.add_argument("words", nargs="*")
+        found = vars(parser.parse_intermixed_args(before))
+        return found, [*found["words"], *behind]
+    parser.add_argument("command", nargs="?")
+    parser.add_argument("more", nargs=argparse.REMAINDER)
+    found = vars(parser.parse_args(before))
+    words = [found["command"], *found["more"]] if found["command"] is not None else []
+    own = arguments[end : end + 1] if len(words) > 1 else []  # after a command to run, `--` is the command's own
+    return found, [*words, *own, *behind]
 
 
 class Small:

@@ -27,7 +27,6 @@ from treadle.io.process.loop import run_async
 @click.option("--tls-cert", default="", metavar="FILE", help="A certificate, for other addresses than loopback.")
 @click.option("--tls-key", default="", metavar="FILE", help="Its key, when that is in another file.")
 @click.option("--behind-proxy", is_flag=True, help="A proxy on this machine does TLS; give its name with --name.")
-@click.option("--webhook-host", "webhooks", multiple=True, metavar="HOST", help="A host that tasks may call back.")
 @click.option("--no-token", is_flag=True, help="Let every program on this machine use it, without a token.")
 @click.option("--token", "client", default="", metavar="CLIENT", help="Print a token for a client, and end.")
 @click.option("--clients", is_flag=True, help="List the clients that hold a token, and end.")
@@ -40,7 +39,6 @@ def a2a(as_json: bool, client: str, clients: bool, revoke: str, **options: Any) 
     \b
       treadle a2a --token laptop              a token for a client of that name
       treadle a2a --agent claude              serve Claude Code in this directory
-      treadle a2a --webhook-host ci.example   tasks may tell ci.example of their changes
       treadle -p --agent a2a:http://127.0.0.1:7475 "..."   drive one, with its token in TREADLE_A2A_TOKEN
 
     The agent's card is at /.well-known/agent-card.json. A conversation of a client is a session here, and a task is
@@ -76,7 +74,7 @@ def _list(tokens: Any, as_json: bool) -> None:
 
 def _serve(tokens: Any, as_json: bool, options: dict[str, Any]) -> None:
     from treadle.agents import find_agent
-    from treadle.doors.a2a.door import A2aDoor, Allowed
+    from treadle.doors.a2a.door import A2aDoor
     from treadle.io.paths import here
     from treadle.policy.network import is_loopback
     from treadle.session import SessionSpec, parse_mode
@@ -104,9 +102,7 @@ def _serve(tokens: Any, as_json: bool, options: dict[str, Any]) -> None:
     listening = Listening(**where)
 
     async def work() -> int:
-        door = A2aDoor(
-            agent, await agent.probe(), base=base, webhooks=Allowed(options["webhooks"]), warn=warner("treadle a2a")
-        )
+        door = A2aDoor(agent, await agent.probe(), base=base, warn=warner("treadle a2a"))
         server = A2aServer(
             door,
             address=listening.address,

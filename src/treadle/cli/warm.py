@@ -5,7 +5,7 @@ DECLINED = -1
 """The command is not for a copy of the warm parent; nothing has been done."""
 QUICK = frozenset(("ls", "status"))
 MODULES = (
-    *("ctypes", "json", "signal", "treadle.cli.parser", "treadle.cli.preload"),
+    *("ctypes", "json", "signal", "argparse", "treadle.cli.preload"),
     *("treadle.cli.terminal.start", "treadle.cli.terminal.status", "treadle.terminal.launch"),
     *("treadle.terminal.supervisor", "treadle.terminal.client", "treadle.terminal.sequences"),
     *("treadle.terminal.grid", "treadle.terminal.judge", "treadle.terminal.history"),

@@ -52,7 +52,6 @@ class A2aServer:
                 url=f"{address}/",
                 version=door.info.version or __version__,
                 images=can(door.info.capabilities, "images"),
-                push=bool(door.webhooks),
                 token=tokens is not None,
             )
         )

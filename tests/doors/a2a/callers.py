@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from treadle.doors.a2a.door import A2aDoor, Allowed
+from treadle.doors.a2a.door import A2aDoor
 from treadle.events import Asked
 from treadle.session import AgentInfo, SessionSpec
 from treadle.testing.sessions import ScriptedAgent
@@ -47,11 +47,10 @@ async def opened(
     *,
     able: Sequence[str] = ("resume",),
     warned: list[str] | None = None,
-    hosts: Sequence[str] = (),
 ) -> AsyncIterator[Caller]:
     info = AgentInfo(name="scripted", capabilities=dict.fromkeys(able, "native"))
     spec = SessionSpec(cwd=str(cwd), answers=True)
-    door = A2aDoor(agent, info, base=spec, webhooks=Allowed(hosts), warn=(warned if warned is not None else []).append)
+    door = A2aDoor(agent, info, base=spec, warn=(warned if warned is not None else []).append)
     try:
         yield Caller(door)
     finally:

@@ -151,44 +151,6 @@ async def test_the_oldest_tasks_that_have_ended_are_forgotten(tmp_path: Path, mo
         assert (await client.call("GetTask", id=made[-1]))["id"] == made[-1]
 
 
-async def test_webhooks_are_named_listed_replaced_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doors, "WEBHOOKS", 2)
-    url = "http://127.0.0.1:9/"
-    async with opened(ScriptedAgent([ASK]), tmp_path, hosts=["127.0.0.1"]) as client:
-        task = (await client.send())["id"]
-        made = await client.call("CreateTaskPushNotificationConfig", taskId=task, url=url, token="t")
-        assert made["taskId"] == task and made["id"] and made["token"] == "t"
-        again = await client.call("CreateTaskPushNotificationConfig", taskId=task, id=made["id"], url=url)
-        assert again["id"] == made["id"] and "token" not in again
-        second = await client.call("CreateTaskPushNotificationConfig", taskId=task, url=url)
-        assert second["id"] != made["id"]
-        with pytest.raises(Fault, match="at most 2 webhooks"):
-            await client.call("CreateTaskPushNotificationConfig", taskId=task, url=url)
-        listed = await client.call("ListTaskPushNotificationConfigs", taskId=task)
-        assert [each["id"] for each in listed["configs"]] == [made["id"], second["id"]] and listed[
-            "nextPageToken"
-        ] == ""
-        assert await client.call("GetTaskPushNotificationConfig", taskId=task, id=made["id"]) == again
-        assert await client.call("DeleteTaskPushNotificationConfig", taskId=task, id=made["id"]) == {}
-        for name in (made["id"], None, 3):
-            with pytest.raises(Fault, match="the task has no webhook") as refused:
-                await client.call("GetTaskPushNotificationConfig", taskId=task, id=name)
-            assert refused.value.code == messages.TASK_NOT_FOUND
-        with pytest.raises(Fault, match="taskId is missing"):
-            await client.call("ListTaskPushNotificationConfigs")
-        old = Caller(client.door, "0.3")
-        config = {"taskId": task, "pushNotificationConfig": {"url": url}}
-        assert (
-            await old.call("tasks/pushNotificationConfig/delete", id=task, pushNotificationConfigId=second["id"])
-            is None
-        )
-        for _ in range(2):
-            told = await old.call("tasks/pushNotificationConfig/set", **config)
-            assert told["pushNotificationConfig"]["id"] == "default"
-        assert await old.call("tasks/pushNotificationConfig/get", id=task) == told
-        assert await old.call("tasks/pushNotificationConfig/list", id=task) == [told]
-
-
 async def test_without_webhooks_each_of_their_methods_says_so(tmp_path: Path) -> None:
     async with opened(ScriptedAgent(), tmp_path) as client:
         task = (await client.send())["id"]

@@ -5,13 +5,11 @@ A context is a conversation with the agent (one session), and a task is one turn
 
 import asyncio
 import itertools
-import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any, Literal, cast
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -19,9 +17,7 @@ from treadle import events
 from treadle.doors.fields import FieldTable
 from treadle.errors import Busy, ConfigError, LocalError, TreadleError, Unsupported
 from treadle.events import Asked
-from treadle.io.http import HttpClient, HttpError
 from treadle.io.tasks import end_tasks, start_held
-from treadle.policy.network import is_loopback
 from treadle.session import Agent, AgentInfo, Answer, Prompt, Session, SessionSpec, Start
 from treadle.sessions.abilities import can
 from treadle.sessions.served import ServedTurn
@@ -46,13 +42,11 @@ from treadle.wire.a2a.messages import (
     A2aTask,
     ArtifactUpdate,
     Malformed,
-    PushTarget,
     SendParams,
     StatusUpdate,
     Version,
     plain,
     read_length,
-    written,
 )
 from treadle.wire.common.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Fault
 from treadle.wire.common.jsontext import dumps, timestamp
@@ -147,8 +141,6 @@ class ServedTask:
         self.id, self.context, self.owner = new_id("task"), context, owner
         self.number = next(_numbers)
         self.status = A2aStatus(state="submitted", timestamp=timestamp(time.time()))
-        self.on_status: Callable[[A2aEvent], None] = lambda event: None
-        """Called with each change of the state, for webhooks."""
         self._history: list[A2aMessage] = []
         self._artifacts: dict[str, list[str]] = {}
         self._writing = ""
@@ -346,9 +338,7 @@ class ServedTask:
         else:
             self._resting.clear()
         metadata = self._usage() if self.ended else {}
-        update = StatusUpdate(task=self.id, context=self.context, status=status, metadata=metadata)
-        self._publish(update)
-        self.on_status(update)
+        self._publish(StatusUpdate(task=self.id, context=self.context, status=status, metadata=metadata))
 
     def _words(self, text: str) -> A2aMessage:
         parts = (A2aPart(text=text),)
@@ -472,109 +462,12 @@ def _word(params: dict[str, Any], name: str) -> str:
     return given
 
 
-# Webhooks: changes of a task, posted to an address that its client named and the person allowed.
-#
-# A client that could name any address would reach what only this machine reaches, so only hosts that the person named
-# are called, over TLS unless it is this machine, and no redirect is followed.
-
-log = logging.getLogger(__name__)
-
-SECONDS = 15.0
-TRIES = 3
-WAITING = 1000
-"""Changes that may wait for one address; more are dropped, and the client asks for the task."""
-
-
-class Allowed:
-    """Hosts that may be called: `hooks.example` for any port, `hooks.example:8443` for one."""
-
-    def __init__(self, hosts: Iterable[str]) -> None:
-        self._hosts = {host.lower() for host in hosts}
-
-    def __bool__(self) -> bool:
-        return bool(self._hosts)
-
-    def check(self, target: PushTarget) -> None:
-        """Raise Malformed, with the reason, unless it may be called."""
-        try:
-            parts = urlsplit(target.url)
-            port = parts.port or (443 if parts.scheme == "https" else 80)
-        except ValueError as error:
-            raise Malformed(f"url: {error}") from None
-        host = (parts.hostname or "").lower()
-        named = f"[{host}]" if ":" in host else host
-        if parts.scheme not in ("http", "https") or not host or parts.username is not None or parts.fragment:
-            raise Malformed("url: an address of http or https is needed, without a name, password or fragment in it")
-        if not {host, named, f"{named}:{port}"} & self._hosts:
-            raise Malformed(f"url: this server does not call {named}:{port}; its owner allows hosts by --webhook-host")
-        if parts.scheme == "http" and not is_loopback(host):
-            raise Malformed(f"url: {named} is another machine, so it is called by https only")
-        for value in (target.token, target.scheme, target.credentials):
-            if not value.isprintable() or not value.isascii():
-                raise Malformed("token, scheme and credentials are plain text for a header")
-
-
-class Webhook:
-    """One address, which is told of changes in their order. What cannot be delivered is tried again, then dropped."""
-
-    def __init__(self, target: PushTarget, version: Version) -> None:
-        self.target = target
-        self.version = version
-        self._waiting: asyncio.Queue[A2aEvent | None] = asyncio.Queue(WAITING)
-        headers = {"content-type": "application/a2a+json" if version == "1.0" else "application/json"}
-        if target.token:
-            headers["x-a2a-notification-token"] = target.token
-        if target.scheme and target.credentials:
-            headers["authorization"] = f"{target.scheme} {target.credentials}"
-        self._client = HttpClient(headers, connect_seconds=SECONDS, idle_seconds=SECONDS)
-        self._work = asyncio.create_task(self._run(), name=f"webhook {target.id}")
-
-    def tell(self, event: A2aEvent) -> None:
-        if self._waiting.full():
-            log.warning("the webhook %s is too slow, and was not told of a change", self.target.id)
-        else:
-            self._waiting.put_nowait(event)
-
-    def finish(self) -> None:
-        """Nothing more comes: it ends when all has been delivered."""
-        if not self._waiting.full():
-            self._waiting.put_nowait(None)
-
-    async def close(self) -> None:
-        await end_tasks(self._work)
-
-    async def _run(self) -> None:
-        try:
-            while (event := await self._waiting.get()) is not None:
-                await self._deliver(msgspec.json.encode(written(event, self.version)))
-        finally:
-            await self._client.aclose()
-
-    async def _deliver(self, body: bytes) -> None:
-        for tried in range(TRIES):
-            if tried:
-                await asyncio.sleep(2.0**tried)
-            try:
-                async with self._client.request("POST", self.target.url, body) as response:
-                    async for _ in response.chunks():
-                        pass
-                if response.status < 300:
-                    return
-                why = f"it answered {response.status}"
-            except HttpError as error:
-                why = str(error)
-            log.info("the webhook %s was not reached: %s", self.target.id, why)
-        log.warning("the webhook %s was given up for one change after %d tries", self.target.id, TRIES)
-
-
 SESSIONS = 32
 """Conversations that are open at once. An idle one is closed for a new one, and resumed when it goes on."""
 OF_ONE_CLIENT = 24
 """Of these, so that one client whose questions wait leaves room for others."""
 TASKS = 1000
 """Tasks that are kept; the oldest that have ended are forgotten."""
-WEBHOOKS = 10
-"""For one task."""
 CONTEXT_LENGTH = 200
 
 
@@ -598,30 +491,23 @@ class ServedContext:
 
 
 class A2aDoor:
-    """`base` is what every session is opened with; `webhooks` are the hosts that may be called."""
+    """`base` is what every session is opened with."""
 
-    def __init__(
-        self, agent: Agent, info: AgentInfo, *, base: SessionSpec, webhooks: Allowed, warn: Callable[[str], None]
-    ) -> None:
+    def __init__(self, agent: Agent, info: AgentInfo, *, base: SessionSpec, warn: Callable[[str], None]) -> None:
         self.info = info
-        self.webhooks = webhooks
         self._agent = agent
         self._base = base
         self._warn = warn
         self._fields = FieldTable("a2a", INVALID_PARAMS)
         self._conversations: dict[tuple[str, str], ServedContext] = {}
         self._tasks: dict[str, ServedTask] = {}
-        self._hooks: dict[str, dict[str, Webhook]] = {}
         self._following: set[asyncio.Task[None]] = set()
         self._methods: dict[str, Callable[[str, Version, dict[str, Any]], Any]] = {
             "send": self._send,
             "get": self._get,
             "list": self._list,
             "cancel": self._cancel,
-            "push_set": self._push_set,
-            "push_get": self._push_get,
-            "push_list": self._push_list,
-            "push_delete": self._push_delete,
+            "push": self._push,
             "card": self._card,
         }
 
@@ -640,7 +526,7 @@ class A2aDoor:
             if unread := self._fields.judge(method, params):
                 self._warn(f"{method}: not used here: {', '.join(unread)}")
             if operation == "stream":
-                task = await self._receive(owner, version, _given(params, version))
+                task = await self._receive(owner, _given(params, version))
                 return self._streamed(task, version, through=False)
             if operation == "subscribe":
                 task = self._find(owner, params)
@@ -655,15 +541,14 @@ class A2aDoor:
 
     async def close(self) -> None:
         await end_tasks(*self._following)
-        hooks = [hook.close() for hooks in self._hooks.values() for hook in hooks.values()]
         sessions = [each.session.close() for each in self._conversations.values() if each.session is not None]
-        await asyncio.gather(*hooks, *sessions, return_exceptions=True)
+        await asyncio.gather(*sessions, return_exceptions=True)
 
     # Messages
 
     async def _send(self, owner: str, version: Version, params: dict[str, Any]) -> dict[str, Any]:
         given = _given(params, version)
-        task = await self._receive(owner, version, given)
+        task = await self._receive(owner, given)
         if given.waits:
             await task.rest()
         return messages.written(task.snapshot(given.history), version)
@@ -678,10 +563,10 @@ class A2aDoor:
 
         return results()
 
-    async def _receive(self, owner: str, version: Version, given: SendParams) -> ServedTask:
+    async def _receive(self, owner: str, given: SendParams) -> ServedTask:
         """The task that this message starts or goes on with."""
-        if given.push is not None:
-            self._check_push(given.push)
+        if given.push:
+            raise _no_push()
         message = given.message
         if message.task:
             task = self._find(owner, {"id": message.task})
@@ -690,8 +575,6 @@ class A2aDoor:
             await task.hear(message)
         else:
             task = await self._begin(owner, given)
-        if given.push is not None:
-            self._add_hook(task, given.push, version)
         return task
 
     async def _begin(self, owner: str, given: SendParams) -> ServedTask:
@@ -760,10 +643,8 @@ class A2aDoor:
 
     def _keep(self, task: ServedTask) -> None:
         self._tasks[task.id] = task
-        task.on_status = lambda event: self._notify_hooks(task, event)
         for old in [each for each in self._tasks.values() if each.ended][: max(0, len(self._tasks) - TASKS)]:
             del self._tasks[old.id]
-            self._hooks.pop(old.id, None)
 
     def _find(self, owner: str, params: dict[str, Any], field: str = "id") -> ServedTask:
         name = params.get(field)
@@ -792,68 +673,12 @@ class A2aDoor:
     async def _card(self, owner: str, version: Version, params: dict[str, Any]) -> dict[str, Any]:
         raise Fault(EXTENDED_CARD_NOT_CONFIGURED, "this agent has no other card than the public one")
 
-    # Webhooks
+    async def _push(self, owner: str, version: Version, params: dict[str, Any]) -> Any:
+        raise _no_push()
 
-    def _check_push(self, target: PushTarget) -> None:
-        if not self.webhooks:
-            raise Fault(PUSH_NOT_SUPPORTED, "this server calls no webhooks: its owner allows hosts by --webhook-host")
-        self.webhooks.check(target)
 
-    def _add_hook(self, task: ServedTask, target: PushTarget, version: Version) -> PushTarget:
-        hooks = self._hooks.setdefault(task.id, {})
-        # In 0.3 a client may not name it, and then replaces it by naming none again.
-        unnamed = "default" if version == "0.3" else new_id("push")
-        target = msgspec.structs.replace(target, id=target.id or unnamed)
-        if (before := hooks.pop(target.id, None)) is not None:
-            before.finish()
-        if len(hooks) >= WEBHOOKS:
-            raise Malformed(f"a task has at most {WEBHOOKS} webhooks")
-        hooks[target.id] = Webhook(target, version)
-        if task.ended:
-            hooks[target.id].finish()
-        return target
-
-    def _notify_hooks(self, task: ServedTask, event: A2aEvent) -> None:
-        for hook in self._hooks.get(task.id, {}).values():
-            hook.tell(task.snapshot() if hook.version == "0.3" else event)  # 0.3 sends whole tasks
-            if task.ended:
-                hook.finish()
-
-    async def _push_set(self, owner: str, version: Version, params: dict[str, Any]) -> dict[str, Any]:
-        name, target = messages.read_push(params, version)
-        self._check_push(target)
-        task = self._find(owner, {"id": name})
-        return messages.push_written(task.id, self._add_hook(task, target, version), version)
-
-    async def _push_get(self, owner: str, version: Version, params: dict[str, Any]) -> dict[str, Any]:
-        task, hook = self._hook(owner, version, params)
-        return messages.push_written(task.id, hook.target, version)
-
-    async def _push_list(self, owner: str, version: Version, params: dict[str, Any]) -> Any:
-        task = self._find(owner, params, "id" if version == "0.3" else "taskId")
-        if not self.webhooks:
-            raise Fault(PUSH_NOT_SUPPORTED, "this server calls no webhooks")
-        hooks = self._hooks.get(task.id, {}).values()
-        found = [messages.push_written(task.id, hook.target, version) for hook in hooks]
-        return found if version == "0.3" else {"configs": found, "nextPageToken": ""}
-
-    async def _push_delete(self, owner: str, version: Version, params: dict[str, Any]) -> Any:
-        task, hook = self._hook(owner, version, params)
-        del self._hooks[task.id][hook.target.id]
-        hook.finish()
-        return None if version == "0.3" else {}
-
-    def _hook(self, owner: str, version: Version, params: dict[str, Any]) -> tuple[ServedTask, Webhook]:
-        if not self.webhooks:
-            raise Fault(PUSH_NOT_SUPPORTED, "this server calls no webhooks")
-        task = self._find(owner, params, "id" if version == "0.3" else "taskId")
-        hooks = self._hooks.get(task.id, {})
-        name = params.get("pushNotificationConfigId" if version == "0.3" else "id")
-        if name is None and version == "0.3" and hooks:
-            return task, next(iter(hooks.values()))
-        if not isinstance(name, str) or name not in hooks:
-            raise Fault(TASK_NOT_FOUND, f"the task has no webhook {str(name)[:80]!r}")
-        return task, hooks[name]
+def _no_push() -> Fault:
+    return Fault(PUSH_NOT_SUPPORTED, "this server calls no webhooks: stream the task, or ask for it")
 
 
 def _given(params: dict[str, Any], version: Version) -> messages.SendParams:

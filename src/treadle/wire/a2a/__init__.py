@@ -1,7 +1,7 @@
 """The Agent2Agent protocol, versions 1.0 and 0.3, in its JSON-RPC binding over HTTP.
 
 A client reads the agent's card and sends it messages. The agent answers each with a task, which it works on, or with a
-message; it reports changes of a task as server-sent events, when asked, or by calls of a webhook. Messages that share a
+message; it reports changes of a task as server-sent events or when asked. Messages that share a
 context are one conversation, and a task that needs something is `input-required` until the client sends more.
 
 Each request is an HTTP request of its own, whose answer belongs to no other. HTTP says where a message begins and ends,

@@ -101,17 +101,7 @@ class ArtifactUpdate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 A2aEvent: TypeAlias = A2aTask | A2aMessage | StatusUpdate | ArtifactUpdate
-"""What a stream, an answer or a webhook carries."""
-
-
-class PushTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the one who sent a task wants to be told of its changes."""
-
-    url: str
-    id: str = ""
-    token: str = ""
-    scheme: str = ""
-    credentials: str = ""
+"""What a stream or an answer carries."""
 
 
 class SendParams(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,7 +109,8 @@ class SendParams(msgspec.Struct, frozen=True, kw_only=True):
     waits: bool = True
     """Whether the answer comes when the task has ended or needs something, and not at once."""
     history: int | None = None
-    push: PushTarget | None = None
+    push: bool = False
+    """Whether the client wants to be called back."""
 
 
 # How versions 1.0 and 0.3 of A2A write the same things, and the names of their methods.
@@ -128,9 +119,7 @@ class SendParams(msgspec.Struct, frozen=True, kw_only=True):
 
 Version: TypeAlias = Literal["1.0", "0.3"]
 VERSIONS: tuple[Version, ...] = get_args(Version)
-Operation: TypeAlias = Literal[
-    "send", "stream", "get", "list", "cancel", "subscribe", "push_set", "push_get", "push_list", "push_delete", "card"
-]
+Operation: TypeAlias = Literal["send", "stream", "get", "list", "cancel", "subscribe", "push", "card"]
 METHODS: dict[Version, dict[str, Operation]] = {
     "1.0": {
         "SendMessage": "send",
@@ -139,10 +128,10 @@ METHODS: dict[Version, dict[str, Operation]] = {
         "ListTasks": "list",
         "CancelTask": "cancel",
         "SubscribeToTask": "subscribe",
-        "CreateTaskPushNotificationConfig": "push_set",
-        "GetTaskPushNotificationConfig": "push_get",
-        "ListTaskPushNotificationConfigs": "push_list",
-        "DeleteTaskPushNotificationConfig": "push_delete",
+        "CreateTaskPushNotificationConfig": "push",
+        "GetTaskPushNotificationConfig": "push",
+        "ListTaskPushNotificationConfigs": "push",
+        "DeleteTaskPushNotificationConfig": "push",
         "GetExtendedAgentCard": "card",
     },
     "0.3": {
@@ -151,10 +140,10 @@ METHODS: dict[Version, dict[str, Operation]] = {
         "tasks/get": "get",
         "tasks/cancel": "cancel",
         "tasks/resubscribe": "subscribe",
-        "tasks/pushNotificationConfig/set": "push_set",
-        "tasks/pushNotificationConfig/get": "push_get",
-        "tasks/pushNotificationConfig/list": "push_list",
-        "tasks/pushNotificationConfig/delete": "push_delete",
+        "tasks/pushNotificationConfig/set": "push",
+        "tasks/pushNotificationConfig/get": "push",
+        "tasks/pushNotificationConfig/list": "push",
+        "tasks/pushNotificationConfig/delete": "push",
         "agent/getAuthenticatedExtendedCard": "card",
     },
 }
@@ -218,15 +207,6 @@ def plain(event: A2aEvent, version: Version) -> dict[str, Any]:
         return about | _some(metadata=event.metadata)
     about |= {"artifact": _artifact(event.artifact, version), "append": event.append, "lastChunk": event.last}
     return about | ({"kind": "artifact-update"} if version == "0.3" else {})
-
-
-def push_written(task: str, target: PushTarget, version: Version) -> dict[str, Any]:
-    authentication = None
-    if target.scheme:
-        schemes: dict[str, Any] = {"schemes": [target.scheme]} if version == "0.3" else {"scheme": target.scheme}
-        authentication = schemes | _some(credentials=target.credentials)
-    found = {"id": target.id, "url": target.url} | _some(token=target.token, authentication=authentication)
-    return {"taskId": task, "pushNotificationConfig": found} if version == "0.3" else {"taskId": task, **found}
 
 
 def send_written(params: SendParams, version: Version) -> dict[str, Any]:
@@ -333,9 +313,8 @@ def read_send(found: Any, version: Version) -> SendParams:
         raise Malformed("message.role: a message that is sent to an agent is from a user")
     asked = _object(found.get("configuration") or {}, "configuration")
     waits = asked.get("blocking") is not False if version == "0.3" else asked.get("returnImmediately") is not True
-    given = asked.get("pushNotificationConfig" if version == "0.3" else "taskPushNotificationConfig")
-    push = None if not given else _read_target(_object(given, "pushNotificationConfig"))
-    return SendParams(message=message, waits=waits, history=read_length(asked), push=push)
+    push = asked.get("pushNotificationConfig" if version == "0.3" else "taskPushNotificationConfig")
+    return SendParams(message=message, waits=waits, history=read_length(asked), push=bool(push))
 
 
 def read_length(found: Mapping[str, Any]) -> int | None:
@@ -343,26 +322,6 @@ def read_length(found: Mapping[str, Any]) -> int | None:
     if length is not None and (type(length) is not int or length < 0):
         raise Malformed("historyLength is no whole number from 0")
     return length
-
-
-def read_push(found: Any, version: Version) -> tuple[str, PushTarget]:
-    """The task, and where its changes go."""
-    found = _object(found, "params")
-    inner = found.get("pushNotificationConfig") if version == "0.3" else found
-    return _text(found, "taskId"), _read_target(_object(inner, "pushNotificationConfig"))
-
-
-def _read_target(found: dict[str, Any]) -> PushTarget:
-    given = _object(found.get("authentication") or {}, "authentication")
-    schemes = given.get("schemes")
-    scheme = given.get("scheme") or (schemes[0] if isinstance(schemes, list) and schemes else "")
-    return PushTarget(
-        url=_text(found, "url"),
-        id=_text(found, "id", ""),
-        token=_text(found, "token", ""),
-        scheme=str(scheme),
-        credentials=_text(given, "credentials", ""),
-    )
 
 
 def _read_status(found: Any, version: Version) -> A2aStatus:
@@ -489,9 +448,7 @@ class AgentAddress(msgspec.Struct, frozen=True, kw_only=True):
     images: bool = False
 
 
-def card(
-    *, name: str, description: str, url: str, version: str, images: bool, push: bool, token: bool
-) -> dict[str, Any]:
+def card(*, name: str, description: str, url: str, version: str, images: bool, token: bool) -> dict[str, Any]:
     """One that clients of both versions read: each ignores the fields of the other."""
     modes = ["text/plain", "application/json"]
     modes += ["image/png", "image/jpeg", "image/gif", "image/webp"] if images else []
@@ -509,7 +466,7 @@ def card(
         "supportedInterfaces": [
             {"url": url, "protocolBinding": BINDING, "protocolVersion": spoken} for spoken in VERSIONS
         ],
-        "capabilities": {"streaming": True, "pushNotifications": push},
+        "capabilities": {"streaming": True, "pushNotifications": False},
         "defaultInputModes": modes,
         "defaultOutputModes": ["text/plain"],
         "skills": [skill],
