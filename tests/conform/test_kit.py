@@ -11,7 +11,7 @@ import pytest
 
 from tests.conform.conftest import OURS, clauses, kit
 from treadle.conform.kit import Broken, Candidate, Kit, Outcome, Ruling, Untried, asked, expect, integers, judge
-from treadle.conform.report import as_data, badge, counts, junit, summary, table
+from treadle.conform.report import as_data, counts, junit, summary, table
 from treadle.errors import RemoteProtocolError
 
 SLEEPER = (sys.executable, "-c", "import sys; sys.stdin.read()")
@@ -168,12 +168,6 @@ def test_junit_has_a_case_for_each_clause_whatever_the_program_wrote() -> None:
     assert dict(suite.attrib) == {"name": "worker: ./w", "tests": "3", "failures": "1", "skipped": "1"}
     assert [[part.tag for part in case] for case in suite] == [[], ["failure"], ["skipped"]]
     assert suite[1][0].get("message") == "a \ufffd byte & <more>"
-
-
-def test_a_badge_is_green_only_when_nothing_is_broken() -> None:
-    assert "1/2" in badge(KIT, MIXED) and "#cf222e" in badge(KIT, MIXED)
-    assert "1/1" in badge(KIT, MIXED[:1]) and "#2da44e" in badge(KIT, MIXED[:1])
-    ET.fromstring(badge(KIT, MIXED))
 
 
 def test_two_programs_stand_side_by_side() -> None:

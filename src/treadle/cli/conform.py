@@ -11,7 +11,7 @@ import click
 
 from treadle.cli.as_json import json_option, show_json
 from treadle.conform.kit import Candidate, Kit, Ruling, judge
-from treadle.conform.report import as_data, badge, counts, junit, summary, table
+from treadle.conform.report import as_data, counts, junit, summary, table
 from treadle.io.files import write_atomic
 from treadle.io.process.loop import run_async
 
@@ -28,7 +28,6 @@ MARKS = {"kept": ("ok", "green"), "broken": ("NO", "red"), "untried": ("--", "ye
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable for the program. Can be repeated.")
 @click.option("--timeout", default=30.0, metavar="SECONDS", help="How long each answer may take (default 30).")
 @click.option("--junit", "junit_file", metavar="FILE", help="Write a JUnit report, for CI.")
-@click.option("--badge", "badge_file", metavar="FILE", help="Write a badge as SVG.")
 @json_option
 def conform(
     protocol: str,
@@ -40,7 +39,6 @@ def conform(
     env: tuple[str, ...],
     timeout: float,
     junit_file: str | None,
-    badge_file: str | None,
     as_json: bool,
 ) -> None:
     """Check whether any program keeps a protocol: each clause of it, and what was seen.
@@ -64,7 +62,8 @@ def conform(
         found[shlex.join(words)] = run_async(judge(kit, candidate, only=only, tell=None if as_json else _teller()))
     if not next(iter(found.values())):
         raise click.UsageError(f"no clause of {protocol} has {only!r} in it: leave out --only to see all")
-    _write(kit, found, junit_file, badge_file)
+    if junit_file:
+        write_atomic(junit_file, junit(kit, *next(iter(found.items()))))
     _show(kit, found, as_json=as_json)
     sys.exit(1 if counts(next(iter(found.values())))[1] else 0)
 
@@ -93,14 +92,6 @@ def _teller() -> Callable[[Ruling], None]:
             click.echo(f"     {ruling.seen}")
 
     return tell
-
-
-def _write(kit: Kit, found: dict[str, list[Ruling]], junit_file: str | None, badge_file: str | None) -> None:
-    name, rulings = next(iter(found.items()))
-    if junit_file:
-        write_atomic(junit_file, junit(kit, name, rulings))
-    if badge_file:
-        write_atomic(badge_file, badge(kit, rulings).encode())
 
 
 def _variables(given: Sequence[str]) -> dict[str, str]:

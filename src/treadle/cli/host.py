@@ -19,7 +19,7 @@ from treadle.drivers.sidecar.peer import Timing
 from treadle.errors import Busy, Cancelled, ConfigError
 from treadle.host import backends
 from treadle.host import order as workorder
-from treadle.host.backends import Known, Probe, check_file
+from treadle.host.backends import Known, Probe
 from treadle.host.conclusion import recover as recover_runs
 from treadle.host.event_file import RedactedEvents
 from treadle.host.job import (
@@ -46,25 +46,7 @@ from treadle.wire.sidecar.connection import TYPES, PolicyProfile, WorkOrder, tex
 from treadle.wire.sidecar.receipts import Receipt
 from treadle.wire.sidecar.receipts import encode as encode_receipt
 
-# `treadle host validate` and `treadle host schema`: files of the contract, and what they must look like.
-
-
-@click.command("validate")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@json_option
-def validate(file: str, as_json: bool) -> None:
-    """Check a work order, a receipt, a policy or a backplane.toml against the contract.
-
-    Whatever a strict peer would not take is named. Exits with 1 when there is something.
-    """
-    report = check_file(file)
-    if as_json:
-        show_json(report)
-    else:
-        click.echo(f"{file}: {report.kind}, {'valid' if report.valid else 'not valid'}")
-        for problem in report.problems:
-            click.echo(f"  {problem}")
-    sys.exit(0 if report.valid else 1)
+# `treadle host schema`: what files of the contract must look like.
 
 
 @click.command("schema")
@@ -334,7 +316,6 @@ def host() -> None:
     """
 
 
-host.add_command(validate)
 host.add_command(schema)
 
 

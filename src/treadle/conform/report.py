@@ -1,12 +1,10 @@
-"""What a kit found, for people and for programs: lines, JSON, JUnit, a badge, a table of several programs."""
+"""What a kit found, for people and for programs: lines, JSON, JUnit, a table of several programs."""
 
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from typing import Any
 
 from treadle.conform.kit import Kit, Ruling
-
-COLOURS = {True: "#2da44e", False: "#cf222e"}
 
 
 def counts(rulings: Sequence[Ruling]) -> tuple[int, int, int]:
@@ -54,20 +52,6 @@ def junit(kit: Kit, name: str, rulings: Sequence[Ruling]) -> bytes:
             ET.SubElement(case, "skipped", message=_plain(ruling.seen))
     text: bytes = ET.tostring(suite, encoding="utf-8", xml_declaration=True)
     return text
-
-
-def badge(kit: Kit, rulings: Sequence[Ruling]) -> str:
-    """A picture for a README: the protocol, and how many of its clauses are kept."""
-    passed, broken, _ = counts(rulings)
-    left, right = f"{kit.protocol} protocol", f"{passed}/{passed + broken}"
-    first, second = 7 * len(left) + 10, 7 * len(right) + 10
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{first + second}" height="20" role="img" '
-        f'aria-label="{left}: {right}" font-family="Verdana,sans-serif" font-size="11" fill="#fff">'
-        f'<rect width="{first}" height="20" fill="#57606a"/>'
-        f'<rect x="{first}" width="{second}" height="20" fill="{COLOURS[broken == 0]}"/>'
-        f'<text x="5" y="14">{left}</text><text x="{first + 5}" y="14">{right}</text></svg>\n'
-    )
 
 
 def table(kit: Kit, found: dict[str, Sequence[Ruling]]) -> str:
