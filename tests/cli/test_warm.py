@@ -182,9 +182,18 @@ def test_no_copy_is_made_for_workers_when_none_is_wanted(workers: Workers) -> No
 
 @pytest.mark.parametrize(
     ("name", "arguments"),
-    [("attach", []), ("attach", ["--detach"]), ("run", ["cat"]), ("ls", ["--watch"]), ("status", ["x", "--watch"])],
+    [
+        *(
+            ("attach", []),
+            ("attach", ["--detach"]),
+            ("run", ["cat"]),
+            ("ls", ["--watch"]),
+            ("status", ["x", "--watch"]),
+        ),
+        ("run", ["--worktree", "--detach", "cat"]),
+    ],
 )
-def test_what_shows_something_for_long_is_not_for_a_warm_parent(
+def test_what_shows_something_for_long_or_makes_a_worktree_is_not_for_a_warm_parent(
     name: str, arguments: list[str], workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TREADLE_WARM", "600")

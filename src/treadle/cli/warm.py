@@ -15,7 +15,8 @@ MODULES = (
 
 def run_warm(name: str, arguments: list[str]) -> int | None:
     """The exit code of a command that a copy of the warm parent ran; None when no one has run it yet."""
-    starts = name == "run" and "--detach" in arguments
+    # A worktree is made by code that the lean parent cannot load.
+    starts = name == "run" and "--detach" in arguments and "--worktree" not in arguments
     if not starts and (name not in QUICK or "--watch" in arguments):
         return None
     from treadle.io.process import warm
