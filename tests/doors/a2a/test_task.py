@@ -232,6 +232,7 @@ async def test_questions_come_one_after_the_other_and_those_that_are_over_are_no
 async def test_a_watcher_that_is_too_far_behind_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("treadle.doors.a2a.door.BEHIND", 2)
     task, session, _ = await served()
+    task._watchers.clear()
     watching = task.watch(through=True)
     for text in ("a", "b", "c", "d"):
         task._append(text)
