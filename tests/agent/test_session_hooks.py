@@ -96,20 +96,6 @@ async def test_each_kind_of_hook_can_refuse_a_call_that_the_others_allow(transcr
     assert "never" in (await by_own.pre_tool("bash", {"command": "ls"}, LIST) or "")
 
 
-async def test_what_checkers_say_is_added_to_the_result_of_a_call_that_succeeded(transcript: Transcript) -> None:
-    cwd = Path(transcript.header.cwd)
-    (cwd / "bin").mkdir()
-    (cwd / "bin" / "tsc").write_text("#!/bin/sh\necho wrong; exit 2\n")
-    (cwd / "bin" / "tsc").chmod(0o755)
-    (cwd / "tsconfig.json").write_text("{}")
-    (cwd / "a.ts").write_text("")
-    wrote = Access(tool="write_file", kind="write", paths=(str(cwd / "a.ts"),))
-    env = {"PATH": f"{cwd}/bin:/usr/bin:/bin"}
-    for checks, ok, said in ((True, True, "done\n[tsc says:]\nwrong"), (True, False, "done"), (False, True, "done")):
-        made = hooks(transcript, checks=checks, env=env)
-        assert await made.post_tool("c", "write_file", {}, wrote, "done", ok) == said
-
-
 async def test_a_subagents_history_is_beside_that_of_its_session_and_its_hooks_know_more(
     transcript: Transcript,
 ) -> None:

@@ -137,8 +137,8 @@ def test_files_and_json_become_prompts_subagents_and_plugins(tmp_path: Path) -> 
     )
     assert found.instructions.system == found.instructions.append == "from a file"
     assert [each.name for each in found.subagents] == ["t"] and found.instructions.plugins == (str(tmp_path),)
-    options = RunOptions(agent="native", as_agent="heron").spec(answers=False, default_mode="plan", check_edits=True)
-    assert options.extra["as_agent"] == "heron" and options.extra["check_edits"] is True and options.mode == "plan"
+    options = RunOptions(agent="native", as_agent="heron").spec(answers=False, default_mode="plan")
+    assert options.extra["as_agent"] == "heron" and options.mode == "plan"
     assert options.extra["agent_hints"][0].startswith("programs are native, ")
 
 

@@ -121,12 +121,6 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         known = [size for size in (provider.context_window, self.spec.extra.get("context_tokens")) if size is not None]
         return min(known, default=None)
 
-    @property
-    def checks_edits(self) -> bool:
-        """Whether fast checkers look at edits: as the settings say, else in the chat."""
-        wanted = self.settings.check_edits
-        return bool(self.spec.extra.get("check_edits")) if wanted is None else wanted
-
     def key_source(self, provider: Provider) -> str:
         return key_source(provider.name, self.env, self.models)
 

@@ -29,7 +29,6 @@ from treadle.wire.oneshot.arguments import THEIRS, USED, to_ours, to_theirs
 from treadle.wire.oneshot.records import mode_name
 
 if TYPE_CHECKING:
-    from treadle.agent.tools.file_tools import Diagnostics
     from treadle.io.process.child import Consulted
 
 
@@ -796,8 +795,7 @@ def use_of(name: str, args: Any, access: Access, call: str = "", agent: tuple[st
     )
 
 
-# All hooks of one native session (those of its program, of settings in Claude Code's form, and of our own settings),
-# and the project's fast checker after an edit.
+# All hooks of one native session (those of its program, of settings in Claude Code's form, and of our own settings).
 
 
 _FILE_TOOLS = ("read_file", "edit_file", "write_file", "apply_patch")
@@ -817,7 +815,6 @@ class SessionHooks(ProgramHooks):
         entrypoint: str = "",
         judge: Judge | None = None,
         stop_turn: Callable[[str], Awaitable[None]] | None = None,
-        checks: bool = False,
         deeper: Callable[[Sequence[str]], str] = lambda paths: "",
         **started: Any,
     ) -> None:
@@ -834,11 +831,6 @@ class SessionHooks(ProgramHooks):
         others = ShellHooks(settings, session=transcript().header.id, cwd=cwd, **started)
         programs = (program, self._own.program()) if settings.events else (program,)
         super().__init__(programs, others, agent)
-        self._diagnostics: Diagnostics | None = None
-        if checks:
-            from treadle.agent.tools.file_tools import Diagnostics
-
-            self._diagnostics = Diagnostics(cwd=cwd, **started)
 
     @property
     def judging(self) -> bool:
@@ -882,7 +874,6 @@ class SessionHooks(ProgramHooks):
         text = await super().post_tool(call, name, args, access, result, ok, took)
         if not ok:
             return text
-        text += await self._diagnostics.after(access) if self._diagnostics is not None else ""
         return text + self._deeper(access.paths) if access.paths and name in _FILE_TOOLS else text
 
     async def prompted(self, prompt: str) -> tuple[str | None, str]:

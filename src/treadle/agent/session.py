@@ -394,7 +394,6 @@ class NativeSession(BaseSession):
             cwd=spec.cwd,
             agent=(task, kind) if task is not None else ("", ""),
             entrypoint=configuration.entrypoint,
-            checks=configuration.checks_edits,
             deeper=project.DeeperKnowledge(spec.cwd, spec.instructions).about,
             **self.for_hooks(),
             **started,

@@ -305,8 +305,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     def theirs(self) -> ClaudeSettings:
         return claude_settings(self.claude_settings) if self.claude_settings else ClaudeSettings()
 
-    def spec(self, *, answers: bool, default_mode: session.Mode, check_edits: bool = False) -> session.SessionSpec:
-        """`check_edits` counts when no setting says otherwise."""
+    def spec(self, *, answers: bool, default_mode: session.Mode) -> session.SessionSpec:
         self._agree()
         theirs = self.theirs()
         extra: dict[str, Any] = {"hooks": msgspec.to_builtins(theirs.hooks)} if theirs.hooks else {}
@@ -371,7 +370,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             model_wire=self.model_wire or "auto",  # type: ignore[arg-type]  # one of the choices
             record=self._recording(),
             trusted=self.trust,
-            extra={**extra, **({"check_edits": True} if check_edits else {})},
+            extra=extra,
         )
 
     def _recording(self) -> str:

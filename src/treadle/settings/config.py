@@ -167,7 +167,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     permission_mode: str | None = None
     permissions: Rules = Rules()
     tools: tuple[str, ...] | None = None
-    check_edits: bool | None = None  # whether a fast checker of the project looks at each edit; None: in the chat
     edits: str | None = None  # how our own agent edits files: replace, patch; auto or None: by the model
     add_dirs: tuple[str, ...] = ()
     sandbox: SandboxSettings = SandboxSettings()

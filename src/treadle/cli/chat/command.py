@@ -274,7 +274,7 @@ async def _converse(
     from treadle.agents import find_agent
     from treadle.cli.chat.talk import Attention, Status, Talk
 
-    spec = _person_there(options.spec(answers=True, default_mode="suggest", check_edits=True))
+    spec = _person_there(options.spec(answers=True, default_mode="suggest"))
     settings = options.settings().chat
     session = await find_agent(options.agent).open(spec)
     past = session.history() if spec.start.resume is not None and isinstance(session, Remembering) else []
