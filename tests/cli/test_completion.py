@@ -51,7 +51,7 @@ def complete(request: pytest.FixtureRequest, scripts: Path, state_home: Path) ->
 
 def test_commands_and_their_subcommands_are_offered(complete: Complete) -> None:
     assert complete("treadle", "sess") == ["sessions"] and {"send", "sessions"} <= set(complete("treadle", "se"))
-    assert set(complete("treadle", "sessions", "")) >= {"show", "export", "search", "rm"}
+    assert set(complete("treadle", "sessions", "")) >= {"show", "export", "rm"}
     assert {"reap", "release"} <= set(complete("heimdall-claim", "re"))
     assert "claim" in complete("treadle", "coord", "cl")
 
@@ -65,7 +65,7 @@ def test_options_are_those_of_the_command(complete: Complete) -> None:
 
 
 def test_values_are_offered_where_they_are_known(complete: Complete) -> None:
-    assert sorted(complete("treadle", "sessions", "export", "--format", "")) == ["html", "json", "markdown"]
+    assert sorted(complete("treadle", "sessions", "export", "--format", "")) == ["json", "markdown"]
     assert "claude" in complete("treadle", "--agent", "cl")
 
 

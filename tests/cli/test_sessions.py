@@ -56,32 +56,13 @@ def test_a_session_is_shown_and_nothing_in_it_acts_on_the_terminal(kept: str) ->
 
 
 def test_the_form_of_an_export_follows_the_files_name(kept: str, tmp_path: Path) -> None:
-    forms = (
-        ("x.html", "<!doctype html>"),
-        ("x.HTM", "<!doctype html>"),
-        ("x.json", "{\n"),
-        ("x.md", "# mine"),
-        ("x", "# mine"),
-    )
-    for name, begin in forms:
+    for name, begin in (("x.JSON", "{\n"), ("x.md", "# mine"), ("x", "# mine")):
         result = CliRunner().invoke(sessions, ["export", kept, "-o", str(tmp_path / name)])
         assert result.exit_code == 0 and (tmp_path / name).read_text().startswith(begin)
     assert (tmp_path / "x.md").stat().st_mode & 0o777 == 0o600
-    assert CliRunner().invoke(sessions, ["export", kept, "--format", "html"]).output.startswith("<!doctype")
     assert CliRunner().invoke(sessions, ["export", kept]).output.startswith("# mine")
-    forced = CliRunner().invoke(sessions, ["export", kept, "--format", "json", "--output", str(tmp_path / "y.html")])
-    assert forced.output == "" and json.loads((tmp_path / "y.html").read_text())["messages"]
-
-
-def test_sessions_are_found_by_what_was_said(kept: str) -> None:
-    found = CliRunner().invoke(sessions, ["search", "LOOM"])
-    assert found.exit_code == 0 and "abc" in found.output and "**loom**" in found.output
-    assert json.loads(CliRunner().invoke(sessions, ["search", "loom", "--json"]).output)[0]["session"]["id"] == "abc"
-    none = CliRunner().invoke(sessions, ["search", "nothing"])
-    assert (none.exit_code, none.stdout, none.stderr) == (1, "", "nothing found\n")
-    assert CliRunner().invoke(sessions, ["search", "nothing", "--json"]).exit_code == 1
-    assert CliRunner().invoke(sessions, ["search", "loom", "--here"]).exit_code == 1
-    assert "\x1b" not in found.output
+    forced = CliRunner().invoke(sessions, ["export", kept, "--format", "json", "--output", str(tmp_path / "y.md")])
+    assert forced.output == "" and json.loads((tmp_path / "y.md").read_text())["messages"]
 
 
 def test_named_sessions_are_removed_at_once(kept: str) -> None:
@@ -105,7 +86,7 @@ def test_rm_alone_removes_nothing(kept: str) -> None:
     assert len(list_sessions()) == 1
 
 
-def test_what_tools_were_given_and_said_is_shown_and_searched_only_when_asked_for() -> None:
+def test_what_tools_were_given_and_said_is_shown_only_when_asked_for() -> None:
     transcript = Transcript.create(cwd="/x", model="m", session_id="tools")
     call = ToolCall(id="c", name="bash", arguments='{"command": "weave"}')
     result = ToolResult(call="c", name="bash", text="a shuttle")
@@ -113,15 +94,9 @@ def test_what_tools_were_given_and_said_is_shown_and_searched_only_when_asked_fo
         TurnBegan(turn="t", prompt="go"),
         MessageRecord(message=AssistantMessage(text="I do. " * 3, calls=(call,))),
         MessageRecord(message=result),
-        *(MessageRecord(message=AssistantMessage(text=f"loom {number}")) for number in range(9)),
     )
     transcript.close()
     plain, whole = (CliRunner().invoke(sessions, ["show", "tools", *words]).output for words in ([], ["--tools"]))
     assert "shuttle" not in plain and "shuttle" in whole and "weave" in whole
-    assert CliRunner().invoke(sessions, ["search", "shuttle"]).exit_code == 1
-    assert "shuttle" in CliRunner().invoke(sessions, ["search", "shuttle", "--tools"]).output
-    found = CliRunner().invoke(sessions, ["search", "loom"]).output.splitlines()
-    more = 9 - len(found[1:-1])
-    assert found[-1] == f"    (and {more} more)" and more > 0
     both = CliRunner().invoke(sessions, ["rm", "tools", "tools"])
     assert both.output == "removed tools\n"

@@ -1,6 +1,5 @@
-"""The stored sessions: how one is found, searched and exported as a document."""
+"""The stored sessions: how one is found, and exported as a document."""
 
-import html
 import os
 import time
 from collections.abc import Iterator
@@ -9,26 +8,24 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from treadle.agent.messages import AssistantMessage, ChatMessage, ToolResult, UserMessage
+from treadle.agent.messages import ChatMessage, ToolResult, UserMessage
 from treadle.agent.transcript import (
     FORMAT,
     Header,
     Listing,
-    MessageRecord,
     Record,
     Rewound,
     Transcript,
     TurnOver,
     decode,
     directory_of,
-    history_of,
     is_id,
     listed,
     listing_of,
 )
-from treadle.errors import NotFound, StorageError
+from treadle.errors import NotFound
 from treadle.io import paths
-from treadle.io.files import iter_lines, opened
+from treadle.io.files import opened
 from treadle.redact import Redactor
 from treadle.sessions.totals import Totals
 
@@ -149,79 +146,13 @@ def _from_tail(lines: list[bytes]) -> Listing | None:
     return None
 
 
-# Finds stored sessions by what was said in them.
-
-AROUND = 60
-"""How many characters are shown on either side of a hit."""
-SHOWN = 3
-"""How many hits of one session are shown."""
-
-
-class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    session: ListedSession
-    count: int
-    """How many messages have all of the words."""
-    excerpts: tuple[str, ...]
-
-
-def search(words: list[str], entries: list[ListedSession], *, tools: bool = False) -> Iterator[Hit]:
-    """Sessions with a message that has all of these words, in any case; each as soon as it is found.
-
-    With `tools`, what tools answered is searched too.
-    """
-    wanted = [word.casefold() for word in words]
-    for entry in entries:
-        found = list(_in_session(entry, wanted, tools))
-        if found:
-            yield Hit(session=entry, count=len(found), excerpts=tuple(found[:SHOWN]))
-
-
-def _in_session(entry: ListedSession, wanted: list[str], tools: bool) -> Iterator[str]:
-    try:
-        for line in iter_lines(history_of(entry.id)):
-            for record in decode([line]):
-                if isinstance(record, MessageRecord) and (
-                    tools or isinstance(record.message, UserMessage | AssistantMessage)
-                ):
-                    text = record.message.text
-                    if all(word in text.casefold() for word in wanted):
-                        yield excerpt(text, wanted[0])
-    except (OSError, StorageError):
-        return
-
-
-def excerpt(text: str, word: str) -> str:
-    """The text around the first occurrence of a word, in one line."""
-    line = " ".join(text.split())
-    at = max(line.casefold().find(word), 0)
-    start, end = max(0, at - AROUND), at + len(word) + AROUND
-    return ("…" if start else "") + line[start:end] + ("…" if end < len(line) else "")
-
-
-# A saved session as a document: Markdown to read, HTML to pass on, JSON for programs. Pure.
+# A saved session as a document: Markdown to read, JSON for programs. Pure.
 #
 # The document leaves the machine, so secrets are removed. The history itself keeps them, because resuming needs all
 # of it.
 
 TITLE = 80
 """How many characters of the first prompt make a title."""
-PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>{title}</title>
-<style>
-body {{ font: 16px/1.5 sans-serif; max-width: 50rem; margin: 2rem auto; padding: 0 1rem }}
-body {{ color: #1a1a1a; background: #fff }}
-pre {{ overflow-x: auto; padding: .7rem; background: #f3f3f3; white-space: pre-wrap; overflow-wrap: anywhere }}
-.user {{ border-left: 4px solid #2b6cb0; padding-left: .8rem }}
-details {{ margin: .5rem 0 }} summary {{ cursor: pointer; color: #444 }} .about {{ color: #555 }}
-@media (prefers-color-scheme: dark) {{
-  body {{ color: #e6e6e6; background: #141414 }} pre {{ background: #222 }} summary, .about {{ color: #aaa }}
-}}
-</style></head><body>
-{body}
-</body></html>
-"""
 
 
 class SessionDocument:
@@ -303,27 +234,3 @@ def fenced(text: str) -> str:
         longest = max(longest, run)
     fence = "`" * max(3, longest + 1)
     return f"{fence}\n{text.rstrip(chr(10))}\n{fence}"
-
-
-def as_html(document: SessionDocument) -> str:
-    """One page that loads nothing: what an agent said is shown, and never runs or fetches."""
-    from markdown_it import MarkdownIt
-
-    markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
-    parts = [f"<h1>{html.escape(document.title)}</h1>\n<p class=about>{html.escape(document.about())}</p>"]
-    for message in document.messages:
-        shown = markdown.render(message["text"]) if message["role"] != "tool" else ""
-        match message["role"]:
-            case "user":
-                parts.append(f"<h2>You</h2>\n<div class=user>{shown}</div>")
-            case "tool":
-                failed = "" if message["ok"] else " (failed)"
-                parts.append(_details(f"Result of {message['name']}{failed}", message["text"]))
-            case "assistant":
-                calls = "".join(_details(f"Calls {call['name']}", call["arguments"]) for call in message["calls"])
-                parts.append(f"<h2>Agent</h2>\n{shown}{calls}")
-    return PAGE.format(title=html.escape(document.title), body="\n".join(parts))
-
-
-def _details(title: str, text: str) -> str:
-    return f"<details><summary>{html.escape(title)}</summary><pre>{html.escape(text)}</pre></details>"

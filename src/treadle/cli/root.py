@@ -25,7 +25,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "sessions": (
             "treadle.cli.sessions:sessions",
-            "Saved sessions: list them (the latest first), show, search, export, remove.",
+            "Saved sessions: list them (the latest first), show, export, remove.",
         ),
         "git": (
             "treadle.cli.sessions:git_",

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from treadle.agent import stored_sessions
-from treadle.agent.stored_sessions import ListedSession, SessionDocument, find_session, list_sessions, search
+from treadle.agent.stored_sessions import ListedSession, SessionDocument, find_session, list_sessions
 from treadle.agent.transcript import Transcript, remove
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.render import colourful, one_line, printable
@@ -103,7 +103,7 @@ here_option = click.option("--here", "only_here", is_flag=True, help="Only those
 @json_option
 @click.pass_context
 def sessions(ctx: click.Context, only_here: bool, as_json: bool) -> None:
-    """Saved sessions: list them (the latest first), show, search, export, remove.
+    """Saved sessions: list them (the latest first), show, export, remove.
 
     Go on with one by its id, a unique beginning of it, or its name: treadle --resume ID. A session is kept until
     someone removes it.
@@ -155,59 +155,29 @@ def show(wanted: str, tools: bool, as_json: bool) -> None:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["markdown", "html", "json"]),
+    type=click.Choice(["markdown", "json"]),
     help="Default: by the file's name, or markdown.",
 )
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="A file instead of standard output.")
 def export(wanted: str, form: str | None, output: str | None) -> None:
-    """Write a session as one document: Markdown, HTML that loads nothing, or JSON.
+    """Write a session as one document: Markdown or JSON.
 
     \b
-    treadle sessions export 7c5 -o talk.html
+    treadle sessions export 7c5 -o talk.md
 
     All that was said is in it, also what the model no longer sees. Secrets that Treadle recognises are taken out; read
     it before you pass it on.
     """
-    endings = {".html": "html", ".htm": "html", ".json": "json"}
-    form = form or endings.get(os.path.splitext(output or "")[1].lower(), "markdown")
     document = _document(wanted)
-    if form == "json":
+    if form == "json" or form is None and (output or "").lower().endswith(".json"):
         text = msgspec.json.format(msgspec.json.encode(stored_sessions.as_json(document))).decode() + "\n"
     else:
-        text = stored_sessions.as_html(document) if form == "html" else stored_sessions.as_markdown(document)
+        text = stored_sessions.as_markdown(document)
     data = text.encode("utf-8", "replace")
     if output is not None:
         write_atomic(os.path.abspath(output), data)
     else:
         sys.stdout.buffer.write(data)
-
-
-@sessions.command("search")
-@click.argument("words", nargs=-1, required=True)
-@click.option("--tools", is_flag=True, help="Search what tools answered, too.")
-@here_option
-@json_option
-def find(words: tuple[str, ...], tools: bool, only_here: bool, as_json: bool) -> None:
-    """Find sessions in which one message has all of these words, whatever their case.
-
-    Exits with 1 when there is none.
-    """
-    hits = search(list(words), list_sessions(here() if only_here else None), tools=tools)
-    if as_json:
-        found = list(hits)
-        show_json(found)
-        sys.exit(not found)
-    none = True
-    for hit in hits:
-        none = False
-        click.echo(_line(hit.session))
-        for one in hit.excerpts:
-            click.echo(f"    {printable(one)}")
-        if hit.count > len(hit.excerpts):
-            click.echo(f"    (and {hit.count - len(hit.excerpts)} more)")
-    if none:
-        click.echo("nothing found", err=True)
-    sys.exit(none)
 
 
 @sessions.command("rm")

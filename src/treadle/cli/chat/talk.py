@@ -191,7 +191,7 @@ async def _mcp(talk: Talking, args: str) -> str:
 
 
 async def _export(talk: Talking, args: str) -> str:
-    from treadle.agent.stored_sessions import SessionDocument, as_html, as_json, as_markdown
+    from treadle.agent.stored_sessions import SessionDocument, as_json, as_markdown
     from treadle.agent.transcript import Transcript
 
     if talk.session.info.name != "native":
@@ -203,10 +203,10 @@ async def _export(talk: Talking, args: str) -> str:
         import msgspec
 
         text = msgspec.json.format(msgspec.json.encode(as_json(found))).decode()
-    elif ending in (".md", ".html"):
-        text = as_html(found) if ending == ".html" else as_markdown(found)
+    elif ending == ".md":
+        text = as_markdown(found)
     else:
-        raise ConfigError(f"{path} does not say which form is meant", hint="a name that ends in .md, .html or .json")
+        raise ConfigError(f"{path} does not say which form is meant", hint="a name that ends in .md or .json")
     if os.path.exists(path):
         raise ConfigError(f"{path} exists already", hint="/export OTHER-NAME")
     write_atomic(path, text.encode())
@@ -244,7 +244,7 @@ COMMANDS: dict[str, OwnCommand] = {
     "review": OwnCommand("Have the agent review what is not committed yet.", _review),
     "verify": OwnCommand("Run the project's check on what was changed; F5 does the same.", _verify),
     "mcp": OwnCommand("List the MCP servers, and whether each is connected.", _mcp),
-    "export": OwnCommand("Write the session to a file: FILE.md, .html or .json.", _export),
+    "export": OwnCommand("Write the session to a file: FILE.md or .json.", _export),
     "copy": OwnCommand("Copy the last answer to the clipboard of your terminal.", _copy),
     "theme": OwnCommand("Colours for a light or a dark terminal.", _theme),
     "vim": OwnCommand("Edit the input as in vim, or no longer.", _vim),
