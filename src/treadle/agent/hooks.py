@@ -242,10 +242,6 @@ class ShellHooks:
             [(hook, _matcher(hook, cwd)) for hook in some] for some in (hooks.pre_tool, hooks.post_tool, hooks.turn_end)
         )
 
-    @property
-    def judging(self) -> bool:
-        return bool(self._pre or self._post)
-
     async def pre_tool(self, name: str, args: Any, access: Access) -> str | None:
         """A reason to block the call, or None."""
         for hook, matches in self._pre:
@@ -798,7 +794,7 @@ def use_of(name: str, args: Any, access: Access, call: str = "", agent: tuple[st
 # All hooks of one native session (those of its program, of settings in Claude Code's form, and of our own settings).
 
 
-_FILE_TOOLS = ("read_file", "edit_file", "write_file", "apply_patch")
+_FILE_TOOLS = ("read_file", "edit_file", "write_file")
 
 
 class SessionHooks(ProgramHooks):
@@ -831,11 +827,6 @@ class SessionHooks(ProgramHooks):
         others = ShellHooks(settings, session=transcript().header.id, cwd=cwd, **started)
         programs = (program, self._own.program()) if settings.events else (program,)
         super().__init__(programs, others, agent)
-
-    @property
-    def judging(self) -> bool:
-        looking = any(map(self._own.hears, ("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest")))
-        return looking or self._others.judging or bool(self._programs[0].pre_tool or self._programs[0].post_tool)
 
     @property
     def described(self) -> dict[str, Any]:

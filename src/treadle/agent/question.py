@@ -46,9 +46,6 @@ def nearer(path: str, cwd: str) -> str:
 def diff_of(asked: Asked, cwd: str) -> str:
     """What an edit or write would change, as a unified diff; empty when that is unknown or nothing."""
     args = asked.args if isinstance(asked.args, dict) else {}
-    if asked.name == "apply_patch" and isinstance(args.get("input"), str):
-        patch: str = args["input"]
-        return patch
     name = args.get("file_path", args.get("path"))
     if not isinstance(name, str):
         return ""

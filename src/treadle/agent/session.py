@@ -34,7 +34,7 @@ from treadle.agent.messages import (
 from treadle.agent.permissions import Permissions
 from treadle.agent.project import mentioned, read_text
 from treadle.agent.tasks import AgentType, Groups, Tasks, child_spec, kinds
-from treadle.agent.toolbox import WORDS, EditFormat, Registry, ServersChanged, Toolbox, suited
+from treadle.agent.toolbox import Registry, ServersChanged, Toolbox
 from treadle.agent.tools.base import ALLOW_PRIVATE, DEFERRED, FOUND, AnyTool, ToolContext, writing_freely
 from treadle.agent.tools.files import Resolved
 from treadle.agent.tools.images import show, show_document
@@ -102,7 +102,7 @@ PERSONA = """You are Treadle, a coding agent that works in a person's repository
 How you work:
 - Understand before you change: read the files that matter and look for how the project already does a thing.
 - Do what was asked, all of it, and nothing else. Follow the style, names and tools that the project uses.
-- {editing} Never guess a file's content.
+- Make small exact edits with edit_file; write_file is for new files. Never guess a file's content.
 - Check your work: run the tests or the program when there is a way to, and read what it prints.
 - When a tool fails, read the error and change your approach; do not repeat the same call.
 - When something is refused, respect it: find another way or say what you could not do.
@@ -110,7 +110,6 @@ How you work:
 - Never claim what you have not seen. If tests were not run or failed, say so.
 - Answer briefly and plainly: what you did, where, and what is left."""
 
-EDITING = "Make small exact edits with edit_file; write_file is for new files."
 
 PLANNING = """\
 You are in plan mode: nothing may be changed. Read what you need, then answer with a plan: numbered steps with the files
@@ -126,13 +125,12 @@ def build(
     knowledge: str = "",
     skills: str = "",
     today: date | None = None,
-    editing: str = EDITING,
 ) -> str:
     where = (
         f"Working directory: {cwd}\nPlatform: {platform.system()} {platform.machine()}\nDate: {today or date.today()}"
     )
     parts = [
-        persona if persona is not None else PERSONA.format(editing=editing),
+        persona if persona is not None else PERSONA,
         PLANNING if mode == "plan" else "",
         where,
         knowledge,
@@ -398,7 +396,7 @@ class NativeSession(BaseSession):
             **self.for_hooks(),
             **started,
         )
-        self.toolbox = Toolbox(configuration, edits=self._edits, **started)
+        self.toolbox = Toolbox(configuration, **started)
         self._knowledge = ""
         self._skills: list[project.Skill] = []
         self._agents: list[AgentType] = []
@@ -608,9 +606,6 @@ class NativeSession(BaseSession):
             calling=self.spec.guards.calling,
         )
 
-    def _edits(self) -> EditFormat:
-        return suited(self.configuration, self.provider, self._hooks.judging)
-
     def _offered(self) -> list[AnyTool]:
         found = self._memory.get(FOUND, {})
         return self.toolbox.offered(answers=self._answers, skills=bool(self._skills), found=found)
@@ -632,7 +627,6 @@ class NativeSession(BaseSession):
             knowledge=self._knowledge,
             skills=project.offer([skill for skill in self._skills if skill.by_model]),
             append=f"{self._style}\n\n{more}".strip(),
-            editing=WORDS.get(self._edits(), EDITING),
         )
 
     def note(self, event: Event) -> None:

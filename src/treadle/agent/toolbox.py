@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, cached_property
@@ -20,15 +19,15 @@ import msgspec
 
 from treadle.agent.configuration import Configuration
 from treadle.agent.hooks import ProgramTool
-from treadle.agent.messages import Provider, ToolSchema
+from treadle.agent.messages import ToolSchema
 from treadle.agent.tasks import AgentType
-from treadle.agent.tools import BUILTIN, INSTEAD, TOOLS
+from treadle.agent.tools import BUILTIN, TOOLS
 from treadle.agent.tools.base import AnyArgs, AnyTool, ToolContext
 from treadle.agent.tools.files import cut_character, show
-from treadle.errors import ConfigError, NotFound, StorageError, ToolError, TreadleError
+from treadle.errors import NotFound, StorageError, ToolError, TreadleError
 from treadle.io.files import appending
 from treadle.policy.rules import parse_rule
-from treadle.session import Access, Confinement, OwnTool, Rules
+from treadle.session import Access, Confinement, OwnTool
 from treadle.settings.config import McpServer, find_servers, given_servers
 
 if TYPE_CHECKING:
@@ -301,8 +300,7 @@ def builtin(names: Iterable[str] | None = None, denied: Iterable[str] = ()) -> R
     """Our own tools of these names (None: all), without the denied ones and names that we do not have."""
     refused = set(denied)
     wanted = BUILTIN if names is None else tuple(dict.fromkeys(names))
-    ours = {*BUILTIN, *INSTEAD}
-    return Registry(load(name) for name in wanted if name in ours and name not in refused)
+    return Registry(load(name) for name in wanted if name in BUILTIN and name not in refused)
 
 
 class Registry:
@@ -421,45 +419,6 @@ def _not_null(node: dict[str, Any]) -> dict[str, Any]:
     return {**node, **rest[0]} if len(rest) == 1 else {**node, "anyOf": rest}
 
 
-# What suits a family of models, by a table: names are all there is to go by.
-
-EditFormat: TypeAlias = Literal["replace", "patch"]
-"""How files are edited: a text by another (`edit_file`), or a patch over files (`apply_patch`)."""
-
-EDITS: tuple[tuple[str, EditFormat], ...] = (
-    (r"\b(gpt-3|gpt-4(?!\.1))", "replace"),
-    (r"\b(gpt-(oss|4\.1|[5-9])|o[34]\b|codex)", "patch"),
-)
-"""The first row whose pattern is in the name counts; all others replace text, as Claude models are trained to."""
-REPLACING, PATCHING = ("edit_file",), "apply_patch"
-WORDS = {"patch": "Change files with apply_patch, also to make or remove them."}
-"""What the system prompt says in place of its words about edit_file."""
-
-
-def about_replacing(rules: Rules) -> bool:
-    """Whether a rule names one of the tools that a patch would stand for, and so would not be obeyed."""
-    named = {plain_name(rule.partition("(")[0].strip()) for rule in (*rules.deny, *rules.ask)}
-    return bool(named & {"editfile", "writefile"})
-
-
-def edit_format(provider: Provider, setting: str | None) -> EditFormat:
-    """As it was asked for (`replace`, `patch`), else as suits the model."""
-    if setting not in (None, "", "auto", "replace", "patch"):
-        raise ConfigError(f"edits is {setting!r}", hint="write auto, replace or patch")
-    if setting in ("replace", "patch"):
-        return cast(EditFormat, setting)
-    name = provider.model.lower().replace("_", "-")
-    return next((wanted for pattern, wanted in EDITS if re.search(pattern, name)), "replace")
-
-
-def suited(configuration: Configuration, provider: Provider, judged: bool) -> EditFormat:
-    """How a session edits. Hooks (`judged`), rules about a tool and hosts that know Claude's tools know no patches: for
-    them text is replaced, unless patches were asked for by name."""
-    wanted = configuration.spec.extra.get("edits", configuration.settings.edits)
-    known = judged or configuration.entrypoint or about_replacing(configuration.rules)
-    return edit_format(provider, "replace" if known and wanted != "patch" else wanted)
-
-
 SEARCH = "tool_search"
 ServerState: TypeAlias = Literal["connected", "failed", "disabled", "pending"]
 
@@ -477,18 +436,15 @@ class Toolbox:
         self,
         configuration: Configuration,
         *,
-        edits: Callable[[], EditFormat] = lambda: "replace",
         env: Mapping[str, str],
         warn: Callable[[str], None],
         confinement: Callable[[], Confinement | None],
     ) -> None:
         spec, settings = configuration.spec, configuration.settings
         self._configuration = configuration
-        self.edits = edits
         self._warn = warn
         asked = next((names for names in (spec.tools.offered, settings.tools) if names is not None), None)
         self.registry = builtin(asked, spec.tools.denied)
-        self._as_usual = asked is None and not {*REPLACING, PATCHING, "write_file"} & set(spec.tools.denied)
         self._started: dict[str, Any] = {"env": env, "warn": warn, "confinement": confinement}
         self._forbidden = [rule for text in configuration.rules.deny if (rule := parse_rule(text)).pattern is None]
         self._off: dict[str, str] = {}
@@ -657,12 +613,7 @@ class Toolbox:
 
     def offered(self, *, answers: bool, skills: bool, found: Iterable[str] = ()) -> list[AnyTool]:
         """What can be used now. `found`: the deferred tools that the model has searched for."""
-        hidden = self._other_than(self.edits())
-        usable = [
-            tool
-            for tool in self.registry
-            if tool.name not in hidden and self._usable(tool, answers=answers, skills=skills)
-        ]
+        usable = [tool for tool in self.registry if self._usable(tool, answers=answers, skills=skills)]
         self.deferred = [tool for tool in usable if _of_server(tool)] if self._too_many(usable) else []
         if not self.deferred:
             return usable
@@ -673,15 +624,6 @@ class Toolbox:
             *(tool for tool in usable if not _of_server(tool) or tool.name in known),
             self.registry.get(SEARCH),
         ]
-
-    def _other_than(self, edits: EditFormat) -> tuple[str, ...]:
-        """The tools for other ways to edit; a call of one of them is carried out all the same. A list that a person or
-        program gave is offered as it is."""
-        if not self._as_usual:
-            return ()
-        if edits == "patch" and PATCHING not in self.registry:
-            self.registry.add(load(PATCHING))
-        return REPLACING if edits == "patch" else (PATCHING,)
 
     def _usable(self, tool: AnyTool, *, answers: bool, skills: bool) -> bool:
         if tool.name == SEARCH or tool.name == "skill" and not skills or tool.name == "ask_user" and not answers:

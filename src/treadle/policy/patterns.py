@@ -166,15 +166,6 @@ def overlaps(a: str, b: str, files: Container[str] = ()) -> bool:
     return any(_paths_meet(one, other) for one in ours.paths for other in theirs.paths)
 
 
-def meets_path(pattern: str, path: str) -> bool:
-    """Whether a pattern covers this relative literal path, which has no `.`, `..` or empty names, or anything under it.
-
-    For asking about thousands of paths, which need not be parsed then.
-    """
-    literal: Path = (0, (*path.split("/"), None))
-    return any(_paths_meet(one, literal) for one in parse(pattern).paths)
-
-
 def normalise(path: str) -> str:
     """A literal path without `.`, `//`, a trailing `/` and any `..` that can be resolved. The empty path is `.`."""
     if path and not path.startswith(("./", "../")) and path.strip("/") not in (".", ".."):

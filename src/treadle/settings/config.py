@@ -167,7 +167,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     permission_mode: str | None = None
     permissions: Rules = Rules()
     tools: tuple[str, ...] | None = None
-    edits: str | None = None  # how our own agent edits files: replace, patch; auto or None: by the model
     add_dirs: tuple[str, ...] = ()
     sandbox: SandboxSettings = SandboxSettings()
     network: str | None = None
@@ -239,7 +238,6 @@ ENVIRONMENT: dict[str, tuple[str, ...]] = {
     "TREADLE_NETWORK": ("network",),
     "TREADLE_MODEL_WIRE": ("model_wire",),
     "TREADLE_TOOLS": ("tools",),
-    "TREADLE_EDITS": ("edits",),
     "TREADLE_MAX_ITERATIONS": ("limits", "max_iterations"),
     "TREADLE_MAX_COST_USD": ("limits", "max_cost_usd"),
     "TREADLE_MAX_TOKENS": ("limits", "max_tokens"),

@@ -12,11 +12,8 @@ TOOLS = {
     "task": "treadle.agent.tools.session_tools:TASK",
     "todo": "treadle.agent.tools.session_tools:TODO",
     "skill": "treadle.agent.tools.session_tools:SKILL",
-    "apply_patch": "treadle.agent.tools.apply_patch:APPLY_PATCH",
     "tool_search": "treadle.agent.tools.tool_search:TOOL_SEARCH",
 }
 """Every tool, and the object that is it."""
-INSTEAD = ("apply_patch",)
-"""Offered in the place of others, by the model."""
-BUILTIN = tuple(TOOLS)[:-2]
-"""All but the last two, which are offered on conditions of their own."""
+BUILTIN = tuple(TOOLS)[:-1]
+"""All but the last one, which is offered when there are too many others."""
