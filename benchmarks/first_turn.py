@@ -3,14 +3,13 @@
 All ask the same scripted server over HTTP on loopback. The others are taken from PATH or from the cache of
 `make test-agents`. Wall time, CPU time of all processes of a run and peak memory are medians
 over interleaved rounds. The memory of workers is the sum of their proportional set sizes (Pss in smaps_rollup: a page
-that several processes share is counted once among them) after two turns each, including the warm parent and whatever
+that several processes share is counted once among them) after two turns each, including whatever
 else runs for them; then after a command, and when the keeper of commands was let go.
 """
 
 import json
 import os
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
@@ -61,13 +60,11 @@ def main() -> None:
             "HOME": name,
             "TREADLE_BASE_URL": url,
             "TREADLE_API_KEY": "none",
-            "TREADLE_WARM": "600",
         }
         cold = {**env, "TREADLE_HOME": str(place / "cold")}
         compare(contenders(url, place, cold), place)
         bare()
-        workers("workers, each by itself", {**cold, "TREADLE_WARM": "0"})
-        workers("workers as they start by default", {**cold, "TREADLE_HOME": str(place / "default")})
+        workers("workers", cold)
     print(f"(load average {os.getloadavg()[0]:.1f})")
 
 
@@ -192,7 +189,7 @@ def workers(kind: str, env: dict[str, str]) -> None:
             first = [ask(worker, init, "init_ok") for worker in started]
             turns = [ask(worker, {"type": "send", "id": "2", "message": "go"}, "result") for worker in started]
             again = [ask(worker, {"type": "send", "id": "3", "message": "go"}, "result") for worker in started]
-            pids = {worker.pid for worker in started} | warm_parents(env)
+            pids = {worker.pid for worker in started}
             total = together(pids)
             for worker in started:
                 ask(worker, {"type": "send", "id": "4", "message": "run it"}, "result")
@@ -203,20 +200,12 @@ def workers(kind: str, env: dict[str, str]) -> None:
             for worker in started:
                 assert worker.stdin is not None
                 worker.stdin.close()
-    for pid in warm_parents(env):
-        os.kill(pid, signal.SIGTERM)
     del first
     print(
         f"{WORKERS} {kind}, after two turns each: {total:5.0f} MB together; "
         f"first send {statistics.median(turns) * 1000:.0f} ms, next {statistics.median(again) * 1000:.1f} ms; "
         f"after a command {with_keepers:.0f} MB, {REST:g} s later {at_rest:.0f} MB"
     )
-
-
-def warm_parents(env: dict[str, str]) -> set[int]:
-    code = "from treadle.io.process import warm; print(*warm.parents(warm.WORKERS).values())"
-    found = subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True)
-    return {int(pid) for pid in found.stdout.split()}
 
 
 def together(pids: set[int]) -> float:

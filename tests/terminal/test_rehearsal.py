@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from treadle.cli.warm import MODULES
+from treadle.cli import LOADED
 from treadle.io.process import table
 from treadle.terminal.clients import Clients
 from treadle.terminal.lock import Lock
@@ -42,4 +42,4 @@ def test_where_nothing_can_be_written_it_is_left_out(monkeypatch: pytest.MonkeyP
 
 
 def test_it_is_the_last_that_the_warm_parent_does_before_it_forks() -> None:
-    assert MODULES[-1] == "treadle.terminal.rehearsal:rehearse"
+    assert LOADED[-1] == "treadle.terminal.rehearsal:rehearse"

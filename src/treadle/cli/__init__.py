@@ -3,7 +3,7 @@
 Words:
     small command  one that people and hooks run in loops: answered before click is imported. What it takes is declared
                    once (`arguments.Small`); `arguments` reads it for a run, click for completion
-    warm parent    a loaded process that forks a copy for a terminal or a worker (`io.process.warm`); `warm` asks it
+    warm parent    a loaded process that forks a copy for a terminal (`io.process.warm`)
     choice         which agent and model a run uses: given, remembered, or found on this machine
     render         making text of agents safe to show on a terminal
 
@@ -30,6 +30,17 @@ Nothing imports it but the entry points and the warm parent. It may import every
 
 import os
 import sys
+
+DECLINED = -1
+"""The command is not for a copy of the warm parent; nothing has been done."""
+QUICK = frozenset(("ls", "status"))
+LOADED = (
+    *("ctypes", "json", "signal", "treadle.cli.parser", "treadle.cli"),
+    *("treadle.cli.terminal.start", "treadle.cli.terminal.status", "treadle.terminal.launch"),
+    *("treadle.terminal.supervisor", "treadle.terminal.client", "treadle.terminal.sequences"),
+    *("treadle.terminal.grid", "treadle.terminal.judge", "treadle.terminal.history"),
+    *("treadle.terminal.detectors:preload", "treadle.terminal.rehearsal:rehearse"),
+)
 
 
 def main() -> None:
@@ -58,8 +69,6 @@ def _main() -> None:
     if arguments[:1] == ["--config"] and arguments[2:3] and arguments[2] in TERMINAL:  # as hm has it
         arguments = [arguments[2], *arguments[:2], *arguments[3:]]
     if arguments and arguments[0] in TERMINAL:
-        from treadle.cli.warm import run_warm
-
         if (code := run_warm(arguments[0], arguments[1:])) is not None:
             sys.exit(code)
         from treadle.cli.terminal import main as run_terminal
@@ -72,3 +81,28 @@ def _main() -> None:
     from treadle.cli.root import main as run
 
     run(arguments)
+
+
+# Commands that a warm parent runs faster than this process, which has loaded nothing yet...
+
+
+def run_warm(name: str, arguments: list[str]) -> int | None:
+    """The exit code of a command that a copy of the warm parent ran; None when no one has run it yet."""
+    # A worktree is made by code that the lean parent cannot load.
+    starts = name == "run" and "--detach" in arguments and "--worktree" not in arguments
+    if not starts and (name not in QUICK or "--watch" in arguments):
+        return None
+    from treadle.io.process import warm
+
+    code = warm.run("treadle.cli", "run_copied", [name, arguments], start=LOADED if starts else ())
+    return None if code == DECLINED else code
+
+
+def run_copied(name: str, arguments: list[str]) -> int:
+    """A command for terminals, in a copy."""
+    from treadle.cli.terminal import main as run_terminal
+    from treadle.cli.terminal.start import attaches
+
+    if name == "run" and attaches(arguments):
+        return DECLINED  # it needs a process of the terminal that it attaches
+    return run_terminal(name, arguments)

@@ -22,10 +22,7 @@ def main() -> None:
 def _main() -> int | None:
     fill_gaps()
     if len(sys.argv) == 1:
-        from treadle.cli.warm import run_worker
-
-        code = run_worker()
-        return serve(os.environ.get("TREADLE_AGENT") or "native") if code is None else code
+        return serve(os.environ.get("TREADLE_AGENT") or "native")
     from treadle.cli.root import COMMANDS, load
 
     load(COMMANDS["worker"])(prog_name="treadle-worker")

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from treadle.coordination import repository
 from treadle.coordination.planning import Document, Planning, seconds_of
 from treadle.errors import ConfigError, Denied, NotFound
-from treadle.io.process import lifetime, table
+from treadle.io.process import table
 from treadle.light import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def key_of(pid: int) -> Key | None:
 
 def ancestors() -> Iterator[Key]:
     """Our parent, its parent and so on, as far as they are visible."""
-    pid = lifetime.parent()
+    pid = os.getppid()
     for _ in range(_DEPTH):
         found = table.look(pid) if pid > 1 else None
         if found is None:

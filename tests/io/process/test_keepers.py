@@ -1,13 +1,10 @@
 """The keeper: alone in its session, small, gone with its owner. The next one ends what a killed one left."""
 
 import errno
-import marshal
 import os
-import resource
 import select
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import uuid
@@ -19,10 +16,7 @@ import pytest
 from tests.io.process.hostile import SELF, await_none_left, left
 from tests.io.process.trees import OWNER, SOURCES, hostile, owner
 from tests.terminal.support import until
-from treadle.io.process import cgroup, reaper, table
-from treadle.io.process import keeper as keeper_module
-from treadle.io.process.keeper import SPAWN, SWEEP, SWEPT
-from treadle.wire.common.framing import frame
+from treadle.io.process import cgroup, table
 
 
 def test_the_keeper_leads_a_session_of_its_own_and_holds_nothing_of_ours(mark: str) -> None:
@@ -91,37 +85,6 @@ def forked(act: Callable[[], object]) -> int:
 def ended(pid: int) -> None:
     """Wait for the end of a child, which can then still be collected."""
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-
-
-def test_a_copy_becomes_a_keeper_of_its_own_and_says_that_it_can_start_nothing() -> None:
-    me, hard = os.getpid(), resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    ours, theirs = socket.socketpair()
-    ours.settimeout(60)
-
-    def refused() -> int:
-        raise OSError(errno.EAGAIN, "no more")
-
-    def become() -> None:
-        os.fork = refused
-        keeper_module.main_in_copy(me, [(resource.RLIMIT_NOFILE, 222, hard)], theirs.fileno())
-
-    pid, control = forked(become), os.fstat(theirs.fileno()).st_ino
-    theirs.close()
-    with ours:
-        ours.send(frame(SWEEP, marshal.dumps(7)))
-        assert ours.recv(100) == frame(SWEPT, marshal.dumps(7))
-        held = {fd: os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
-        assert [fd for fd, target in held.items() if target.startswith("socket:") and int(fd) > 2] == ["3"]
-        assert held["3"] == f"socket:[{control}]" and Path(f"/proc/{pid}/comm").read_text() == "treadle-keeper\n"
-        assert os.getsid(pid) == pid and resource.prlimit(pid, resource.RLIMIT_NOFILE) == (222, hard)
-        read, write = os.pipe()
-        socket.send_fds(ours, [frame(SPAWN, marshal.dumps({"fds": 0}))], [write, 0, 0, 0])
-        os.close(write)
-        with os.fdopen(read, "rb") as pipe:
-            assert pipe.read() == frame(reaper.FAILED, marshal.dumps(("start", errno.EAGAIN, "no more")))
-        ours.shutdown(socket.SHUT_WR)
-        assert ours.recv(100) == b"", "its trees are ended"
-    os.waitpid(pid, 0)
 
 
 @pytest.fixture

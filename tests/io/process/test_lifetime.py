@@ -68,23 +68,6 @@ def test_it_leaves_as_sys_exit_would(value: str, code: int, words: str) -> None:
     assert (done.returncode, done.stderr) == (code, words)
 
 
-STANDS = """
-import subprocess, sys
-from treadle.io.process import lifetime
-print(lifetime.parent(), [lifetime.warm_parent()])
-with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as other:
-    lifetime.stand_for(other.pid, "/socket")
-    print(lifetime.parent(), lifetime.warm_parent())
-print(lifetime.parent())
-"""
-
-
-def test_who_works_in_the_place_of_another_was_started_by_what_started_that_one() -> None:
-    with subprocess.Popen([sys.executable, "-c", STANDS], stdout=subprocess.PIPE, text=True) as process:
-        said, _ = process.communicate(timeout=60)
-    assert said.split() == [str(os.getpid()), "['']", str(process.pid), "/socket", "0"]
-
-
 def test_the_result_is_handed_back_and_the_handler_of_before_is_set_again() -> None:
     async def work() -> int:
         return 7

@@ -1,9 +1,8 @@
-"""Work that is handed to a warm parent: with the surroundings of who asks, and no longer than who asked."""
+"""Work that is handed to a warm parent: with the surroundings of who asks."""
 
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,6 @@ from tests.terminal.support import alive, until
 from tests.waiting import stop
 from treadle.io.process import table
 from treadle.io.process import warm as warming
-from treadle.io.process.warm import KILLED, START
 
 ASK = """
 import os, sys
@@ -127,133 +125,6 @@ def test_each_name_and_each_library_has_its_own_address(state_home: Path, monkey
     assert warming.address() not in (plain, named)
 
 
-ASK_TIED = """
-import os, signal, socket, sys
-from treadle.io.process import warm
-warm.SHELL = sys.argv[1]
-for ignored in (signal.SIGUSR2, signal.SIGTSTP)[: 2 if sys.argv[4:] else 1]:
-    signal.signal(ignored, signal.SIG_IGN)
-if sys.argv[4:]:
-    os.dup2(int(sys.argv[2]), 3, inheritable=False)
-os._exit(warm.wait(socket.socket(fileno=3 if sys.argv[4:] else int(sys.argv[2])), int(sys.argv[3])))
-"""
-
-SHELLS = ["sh", "bash", "busybox", "no shell"]
-
-
-class Waiting:
-    """Someone who waits, with the test in place of the copy, and a `sleep` that has its pid."""
-
-    def __init__(self, shell: str, *more: str) -> None:
-        self.copy = subprocess.Popen(["sleep", "300"])
-        self.control, theirs = socket.socketpair()
-        self.control.settimeout(0.2)
-        with theirs:
-            words = [sys.executable, "-c", ASK_TIED, shell, str(theirs.fileno()), str(self.copy.pid), *more]
-            self.process = subprocess.Popen(words, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE, text=True)
-        assert self.receive() == START
-
-    def receive(self) -> bytes:
-        """As the copy does: with an empty line from time to time."""
-        for _ in range(300):
-            try:
-                return self.control.recv(1)
-            except TimeoutError:
-                self.control.send(b"\n")
-        raise TimeoutError
-
-    def close(self) -> None:
-        self.control.close()
-        for process in (self.process, self.copy):
-            process.kill()
-            process.communicate(timeout=60)
-
-
-@pytest.fixture(params=SHELLS)
-def waiting(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Waiting]:
-    shell = tmp_path / "sh"
-    if request.param != "no shell":
-        found = shutil.which(request.param)
-        if found is None:
-            pytest.skip(f"{request.param} is not here")
-        shell.symlink_to(found)
-    one = Waiting(str(shell))
-    yield one
-    one.close()
-
-
-def state(pid: int) -> str:
-    found = table.look(pid)
-    return found.state if found else ""
-
-
-def test_the_exit_code_of_the_copy_is_its_own(waiting: Waiting) -> None:
-    waiting.control.send(b"42\n")
-    assert waiting.process.wait(60) == 42
-
-
-def test_an_empty_line_does_not_end_it(waiting: Waiting) -> None:
-    for line in (b"\n", b"\n\n", b"\n3", b"\n"):
-        waiting.control.send(line)
-    assert waiting.process.wait(60) == 3
-
-
-def test_signals_are_passed_on_and_it_waits_on(waiting: Waiting) -> None:
-    waiting.process.send_signal(signal.SIGUSR2)  # which it ignores
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGTERM):
-        waiting.process.send_signal(number)
-        assert waiting.receive() == bytes([number])
-    waiting.control.send(b"0\n")
-    assert waiting.process.wait(60) == 0
-
-
-def test_it_dies_of_the_signal_that_the_copy_died_of(waiting: Waiting) -> None:
-    waiting.process.send_signal(signal.SIGTERM)
-    assert waiting.receive() == bytes([signal.SIGTERM])
-    waiting.control.close()
-    assert waiting.process.wait(60) == -signal.SIGTERM
-
-
-def test_that_the_copy_was_killed_is_reported(waiting: Waiting) -> None:
-    waiting.control.close()
-    _, errors = waiting.process.communicate(timeout=60)
-    assert (waiting.process.returncode, errors) == (1, KILLED)
-
-
-def test_both_stop_and_go_on_together(waiting: Waiting) -> None:
-    waiting.process.send_signal(signal.SIGTSTP)
-    until(lambda: state(waiting.copy.pid) == "T" and state(waiting.process.pid) == "T")
-    waiting.process.send_signal(signal.SIGCONT)
-    until(lambda: state(waiting.copy.pid) != "T")
-    waiting.control.send(b"7\n")
-    assert waiting.process.wait(60) == 7
-
-
-def test_no_variable_of_the_caller_stays_in_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ACME_API_KEY", "sk-very-secret")
-    one = Waiting("/bin/sh", "with its connection at the place that it has in the shell")
-    try:
-        one.process.send_signal(signal.SIGTSTP)
-        one.process.send_signal(signal.SIGTERM)
-        assert one.receive() == bytes([signal.SIGTERM]) and state(one.copy.pid) != "T"
-        words = table.command_line(one.process.pid)
-        assert words[2].startswith(f"# -c, waiting for process {one.copy.pid}, which does the work\n")
-        assert b"sk-very-secret" not in Path(f"/proc/{one.process.pid}/environ").read_bytes()
-        assert os.path.basename(os.readlink(f"/proc/{one.process.pid}/exe")) == Path("/bin/sh").resolve().name
-    finally:
-        one.close()
-
-
-def test_without_a_shell_a_stop_that_is_ignored_stays_so(tmp_path: Path) -> None:
-    one = Waiting(str(tmp_path / "none"), "3")
-    try:
-        one.process.send_signal(signal.SIGTSTP)
-        one.process.send_signal(signal.SIGTERM)
-        assert one.receive() == bytes([signal.SIGTERM]) and state(one.copy.pid) != "T"
-    finally:
-        one.close()
-
-
 def test_what_is_asked_is_done_with_the_surroundings_of_who_asks(warm: Warm, tmp_path: Path) -> None:
     done = warm.ask("pwd; echo $TOLD; umask; cat; exit 3", "start", cwd=tmp_path, umask=0o027, input="typed\n")
     assert done.stdout.split("\n") == [str(tmp_path), "by me", "0027", "typed", "3", ""]
@@ -297,40 +168,6 @@ def test_what_lives_on_by_itself_is_started_exactly_once(warm: Warm, tmp_path: P
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
     assert done.stdout == "30\n", done.stderr
     until(lambda: (tmp_path / "lines").read_text() == "x\n" * 30)
-
-
-TIED = """
-import os, sys, time
-from treadle.io.process import warm
-warm.PATIENCE = 50
-arguments = [f"echo begun >> {sys.argv[1]}; kill -STOP $$"]
-control, copy = warm._connect_to_copy("os", "system", arguments, [0, 1, 2], warm.TIED, start=["os"])
-print(copy, flush=True)
-if sys.argv[2:]:
-    control.send(warm.START)
-sys.stdin.readline()
-os._exit(0)  # with what the copy has sent unread
-"""
-
-
-@pytest.mark.parametrize("passes_signals_on", [True, False])
-def test_a_copy_that_is_tied_begins_when_signals_are_passed_on_and_ends_with_its_caller(
-    warm: Warm, tmp_path: Path, passes_signals_on: bool
-) -> None:
-    env = {**os.environ, "TREADLE_WARM": "60", "PYTHONPATH": str(warm.source)}
-    begun = tmp_path / "begun"
-    command = [sys.executable, "-c", TIED, str(begun), *(["start"] if passes_signals_on else [])]
-    with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as caller:
-        assert caller.stdin is not None and caller.stdout is not None
-        copy = int(caller.stdout.readline())
-        if passes_signals_on:
-            until(begun.exists)
-        caller.stdin.close()
-    until(lambda: not alive(copy))
-    assert begun.exists() == passes_signals_on
-    for process in table.processes():
-        if process.state == "T" and str(begun) in " ".join(table.command_line(process.pid)):
-            os.kill(process.pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("wrap", [["--no-new-privs"], ["--bounding-set=-all"], ["--groups=12345"]])

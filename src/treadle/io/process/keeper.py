@@ -5,8 +5,7 @@ closed socket and by the owner's pidfd, so `kill -9` is noticed like any other e
 `reaper.py`); if someone kills a reaper, its orphans become the keeper's children, and the keeper ends them. A program
 that is to outlive its starter gets a keeper of its own, which ends with it (`tree.detach`).
 
-Run by `tree.py` as `python -I -S`, or as a copy of the warm parent that its owner is a copy of. Light: every treadle
-process with children pays for its start-up time and memory.
+Run by `tree.py` as `python -I -S`. Light: every treadle process with children pays for its start-up time and memory.
 """
 
 import gc
@@ -42,24 +41,11 @@ DETACHED = "detached"
 
 def main() -> None:
     detached = sys.argv[-1] == DETACHED
-    owner = os.getppid()
+    owner: int | None = os.getppid()
     if detached and os.fork():
         os._exit(0)  # so that no one has to wait for us
-    _keep(None if detached else owner)
-
-
-def main_in_copy(owner: int, limits: list[tuple[int, int, int]], control: int) -> None:
-    """The same in a copy of the warm parent, which shares its memory with all others and gets its owner's limits."""
-    import resource
-
-    os.setsid()
-    for limit in limits:
-        resource.setrlimit(limit[0], limit[1:])
-    os.dup2(control, CONTROL)
-    _keep(owner)
-
-
-def _keep(owner: int | None) -> None:
+    if detached:
+        owner = None
     launch.close_all_but([0, 1, 2, CONTROL])
     reaper.mark(b"treadle-keeper")
     gc.disable()

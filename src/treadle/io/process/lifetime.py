@@ -13,32 +13,7 @@ if TYPE_CHECKING:
 
 UNWRITTEN = 120
 """The exit code when the last output could not be written, the same as Python's."""
-
-
-_stands_for: list[int] = []
-_warm_parent: list[str] = []
 _last: list[Callable[[], object]] = []
-
-
-def stand_for(pid: int, warm_parent: str) -> None:
-    """We are a copy of a warm parent, and work in the place of another process: what started it has started us."""
-    _stands_for[:] = [pid]
-    _warm_parent[:] = [warm_parent]
-
-
-def warm_parent() -> str:
-    """The socket of the warm parent that we are a copy of, if we are one."""
-    return _warm_parent[0] if _warm_parent else ""
-
-
-def parent() -> int:
-    """The pid of the process that started us; 0 when it is unknown."""
-    if not _stands_for:
-        return os.getppid()
-    from treadle.io.process import table
-
-    found = table.look(_stands_for[0])
-    return found.parent if found else 0
 
 
 def begin() -> None:

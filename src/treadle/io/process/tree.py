@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from treadle.errors import LocalError, NotFound, StorageError, TimedOut
 from treadle.io import files, paths
-from treadle.io.process import keeper, lifetime, reaper, table
+from treadle.io.process import keeper, reaper, table
 from treadle.light import TYPE_CHECKING, Any
 from treadle.wire.common.framing import FrameSplitter, frame
 
@@ -404,10 +404,6 @@ def _send(control: socket.socket, message: bytes, fds: list[int]) -> None:
 
 def _start(*more: str) -> tuple[socket.socket, int]:
     ours, theirs = socket.socketpair()
-    if not more and (pid := _start_copy(theirs.fileno())):
-        theirs.close()
-        ours.settimeout(ANSWER_TIMEOUT)
-        return ours, pid
     root = os.path.abspath(__file__ + "/../../../..")
     argv = [sys.executable, "-I", "-S", "-c", _START, root, "treadle-keeper", *more]
     actions = [(os.POSIX_SPAWN_DUP2, theirs.fileno(), keeper.CONTROL)]
@@ -423,25 +419,12 @@ def _start(*more: str) -> tuple[socket.socket, int]:
     return ours, pid
 
 
-def _start_copy(control: int) -> int:
-    """The pid of a keeper that is a copy of the warm parent that we are a copy of; 0 when there is none."""
-    if not (path := lifetime.warm_parent()):
-        return 0
-    import resource
-
-    from treadle.io.process import warm
-
-    known = sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
-    limits = [(name, *resource.getrlimit(name)) for name in known]
-    return warm.start_beside(path, keeper.__name__, "main_in_copy", [os.getpid(), limits], [control])
-
-
 def _collect(pid: int, flags: int) -> bool:
     """Whether it is gone."""
     try:
         return bool(os.waitpid(pid, flags)[0])
     except ChildProcessError:
-        return True  # the program that embeds us has collected it, or it is a copy and not our child
+        return True  # the program that embeds us has collected it
 
 
 own = KeeperHandle()

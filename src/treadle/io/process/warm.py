@@ -18,131 +18,22 @@ import marshal
 import os
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from treadle.errors import TreadleError
 from treadle.io import paths
-from treadle.light import NoReturn
-
-# What a process does while a copy of the warm parent works in its place: pass signals on, and end as the copy does.
-#
-# A signal that comes in the moment before a read begins is handled when that read ends, so the copy sends an empty
-# line every few seconds (`LINE_SECONDS`): without it such a signal would wait for the next one.
-#
-# A Python that only waits has 4 MB of its own, so it becomes a shell that waits, which has a tenth of a megabyte.
-# Where there is no shell, Python waits.
 
 KILLED = "treadle: the process that did this was killed; how far it got is unknown\n"
-SHELL = "/bin/sh"
-PASSED = ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2")
-LINE_SECONDS = 5.0
-START = b"\0"
-"""What the copy gets when signals are passed on from then on. Before that it does nothing, and any of them ends us."""
-_CONTROL = 3
-"""The descriptor of the connection to the copy, in the shell."""
-_WAIT = f"""
-trap '' PIPE
-TRAPS
-printf '\\000' 2>/dev/null >&{_CONTROL}
-while :; do
-    new=
-    read -r code <&{_CONTROL} && {{ [ "$code" ] && exit "$code"; continue; }}
-    [ "$new" ] || break # not a signal: the copy is gone
-done
-[ "$last" ] && {{ trap - "$last"; kill -s "$last" $$; }}
-printf '%s' "$2" >&2
-exit 1
-"""
-"""Called with the pid of the copy and KILLED."""
-
-
-def wait(control: socket.socket, copy: int) -> int:
-    """Pass on every signal that we get to the copy. Returns its exit code, if this process does not become a shell."""
-    try:
-        os.dup2(control.fileno(), _CONTROL)
-        os.set_inheritable(_CONTROL, True)
-        shown = f"# {os.path.basename(sys.argv[0])}, waiting for process {copy}, which does the work\n"
-        os.execve(SHELL, ["sh", "-c", shown + _script(), "sh", str(copy), KILLED], {})
-    except OSError:
-        return _wait_here(control, copy)
-
-
-def _script() -> str:
-    """A signal that we ignore stays ignored: a shell cannot trap those."""
-    import signal
-
-    traps = []
-    for name in PASSED:
-        byte = rf"\\{signal.Signals[f'SIG{name}']:03o}"
-        traps.append(f"trap 'last={name} new=yes; printf {byte} 2>/dev/null >&{_CONTROL}' {name}")
-    # When someone resumes us, the copy is resumed as well.
-    traps.append('trap \'new=yes; kill -s STOP "$1"; kill -s STOP $$; kill -s CONT "$1"\' TSTP')
-    return _WAIT.replace("TRAPS", "\n".join(traps))
-
-
-def _wait_here(control: socket.socket, copy: int) -> int:
-    passed = _pass_on_signals(control, copy)
-    control.send(START)
-    answer = b""
-    while (more := control.recv(16)) and not (answer := (answer + more).lstrip()).endswith(b"\n"):
-        pass
-    if more:
-        return int(answer)
-    if passed:
-        _die_by_signal(passed[-1])
-    sys.stderr.write(KILLED)
-    return 1
-
-
-def _pass_on_signals(control: socket.socket, copy: int) -> list[int]:
-    """Pass on every signal that we get from now on to the copy; the list has those that were passed on."""
-    import signal
-
-    passed: list[int] = []
-
-    def pass_on(number: int, frame: object) -> None:
-        passed.append(number)
-        control.send(bytes([number]))
-
-    def stop(number: int, frame: object) -> None:
-        os.kill(copy, signal.SIGSTOP)
-        os.kill(os.getpid(), signal.SIGSTOP)
-        os.kill(copy, signal.SIGCONT)  # someone resumed us
-
-    for name in PASSED:
-        number = signal.Signals[f"SIG{name}"]
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, pass_on)
-    if signal.getsignal(signal.SIGTSTP) is not signal.SIG_IGN:
-        signal.signal(signal.SIGTSTP, stop)
-    return passed
-
-
-def _die_by_signal(number: int) -> NoReturn:
-    """End by the same signal as the copy, so that the one who waits for us learns of it."""
-    import signal
-
-    signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
-    os._exit(1)
-
-
 IDLE = 60.0
 """It ends after this many seconds without a request. `TREADLE_WARM` sets another number, or 0 for no warm parent."""
 PATIENCE = 2.0
 """How many seconds a caller waits for a copy before it does the work itself."""
 START_PATIENCE = 10.0
 """How many seconds a caller waits for one that it starts itself."""
-WORKERS = "workers"
-"""The name of the one that workers start when it pays. There is one for each control group, to which its copies are
-charged: no one has asked for it."""
-FEW = 2
-"""Start a warm parent only when this many unshared workers already run: it takes the memory that three copies save."""
 PROC = "/proc"
-READY, STALE, GOING = b"r", b"s", b"g"
-PID_BYTES = 4
-ALONE, WATCHED, TIED = 0, 1, 2
-"""What ties a copy to its caller: nothing; it reports its exit code; or it also ends with the caller."""
+READY, STALE = b"r", b"s"
+ALONE, WATCHED = 0, 1
+"""What ties a copy to its caller: nothing, or that it reports its exit code."""
 _START = "import sys; sys.path[:0] = sys.argv[1].split(':'); import treadle.io.process.warm_parent as it; it.main()"
 
 
@@ -167,8 +58,6 @@ def address(name: str = "") -> str:
     for space in ("mnt", "net", "pid", "user"):
         surroundings.append(_link(f"{PROC}/self/ns/{space}"))
     surroundings.append(_text(f"{PROC}/self/limits"))
-    if name == WORKERS:
-        surroundings += [_text(f"{PROC}/self/cgroup"), _text(f"{PROC}/self/oom_score_adj")]
     directory = paths.private_dir(os.path.join(paths.state_dir(), "warm"))
     prefix = f"{name}-" if name else ""
     return paths.socket_path(directory, f"{prefix}{crc32(os.fsencode(chr(0).join(surroundings))):08x}.sock")
@@ -189,62 +78,23 @@ def _text(path: str) -> str:
         return ""
 
 
-def pays(name: str) -> bool:
-    """Whether `FEW` others like us already run by themselves, so that starting a warm parent saves memory.
-
-    If not, we are counted as one of them from now on, until we end: by a name that the kernel forgets with us.
-    """
-    from zlib import crc32
-
-    if sys.platform != "linux" or not idle():
-        return False
-    try:
-        key = crc32(os.fsencode(address(name)))
-    except (TreadleError, OSError):
-        return False
-    for number in range(FEW):
-        one = socket.socket(socket.AF_UNIX)
-        try:
-            one.bind(f"\0treadle-{os.getuid()}-{key:08x}-{number}")
-        except OSError:
-            one.close()
-            continue
-        _counted.append(one)
-        return False
-    return True
-
-
-_counted: list[socket.socket] = []
-
-
 # The caller...
 
 
 def run(
-    module: str,
-    function: str,
-    arguments: list[object],
-    *,
-    start: Sequence[str] = (),
-    name: str = "",
-    tied: bool = False,
+    module: str, function: str, arguments: list[object], *, start: Sequence[str] = (), name: str = ""
 ) -> int | None:
     """Have a copy of the warm parent call a function and return the exit code. None: no copy, or it is stuck.
 
-    If there is no warm parent, one is started with the modules in `start`. `tied`: the copy shares our fate: it gets
-    every signal that we get, and is killed when we are; this process then only waits for it.
+    If there is no warm parent, one is started with the modules in `start`.
     """
-    begun = _connect_to_copy(module, function, arguments, [0, 1, 2], TIED if tied else WATCHED, start, name)
-    if begun is None:
+    control = _connect_to_copy(module, function, arguments, [0, 1, 2], WATCHED, start, name)
+    if control is None:
         return None
-
-    control, pid = begun
     with control:
-        answer = control.recv(1 if tied else 16)
-        if answer == STALE:
-            return None
-        if answer == GOING:
-            return wait(control, pid)
+        answer = control.recv(16)
+    if answer == STALE:
+        return None
     if answer:
         return int(answer)
     sys.stderr.write(KILLED)
@@ -266,26 +116,13 @@ def spawn(
     """
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     try:
-        begun = _connect_to_copy(module, function, arguments, [null, null, null, *fds], ALONE, start, name)
+        control = _connect_to_copy(module, function, arguments, [null, null, null, *fds], ALONE, start, name)
     finally:
         os.close(null)
-    if begun is None:
+    if control is None:
         return False
-    begun[0].close()
+    control.close()
     return True
-
-
-def start_beside(path: str, module: str, function: str, arguments: list[object], fds: Sequence[int]) -> int:
-    """As `spawn`, with the warm parent at `path`, and none of our variables. Returns the pid, 0 when there is none."""
-    if (control := _connect(path, ())) is None:
-        return 0
-    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    try:
-        begun = _begin_copy(control, (module, function, arguments), [null, null, null, *fds], ALONE, env={})
-    finally:
-        control.close()
-        os.close(null)
-    return begun[1] if begun else 0
 
 
 def parents(name: str) -> dict[str, int]:
@@ -325,33 +162,21 @@ def _connect_to_copy(
     bond: int,
     start: Sequence[str] = (),
     name: str = "",
-) -> tuple[socket.socket, int] | None:
-    """A connection to a copy that has begun the work, and its pid.
-
-    None when there is no copy, or it is stuck: then nothing was done.
-    """
+) -> socket.socket | None:
+    """A connection to a copy that has begun the work. None when there is none, or it is stuck: nothing was done."""
     if not idle():
         return None
     try:
         control = _connect(address(name), start, bool(name))
     except (TreadleError, OSError):
         return None
-    return _begin_copy(control, (module, function, arguments), fds, bond) if control else None
-
-
-def _begin_copy(
-    control: socket.socket,
-    work: tuple[str, str, list[object]],
-    fds: list[int],
-    bond: int,
-    env: Mapping[str, str] = os.environ,
-) -> tuple[socket.socket, int] | None:
+    if control is None:
+        return None
     try:
-        answer = control.recv(1 + PID_BYTES)
-        if answer[:1] == READY:
+        if control.recv(1) == READY:
             control.settimeout(None)
-            _ask(control, work, fds, bond, env)
-            return control, int.from_bytes(answer[1:], "big")
+            _ask(control, (module, function, arguments), fds, bond)
+            return control
     except OSError:
         pass
     control.close()
@@ -379,10 +204,8 @@ def _start_one(path: str, modules: Sequence[str], libraries: bool) -> bool:
         return sockets.is_served(path) or _start(path, modules, libraries)
 
 
-def _ask(
-    control: socket.socket, work: tuple[str, str, list[object]], fds: list[int], bond: int, env: Mapping[str, str]
-) -> None:
-    body = marshal.dumps((*work, _surroundings(env), sys.argv, bond))
+def _ask(control: socket.socket, work: tuple[str, str, list[object]], fds: list[int], bond: int) -> None:
+    body = marshal.dumps((*work, _surroundings(), sys.argv, bond))
     here = os.open(".", os.O_RDONLY | os.O_CLOEXEC)
     try:
         data = len(body).to_bytes(4, "big") + body
@@ -393,14 +216,13 @@ def _ask(
         os.close(here)
 
 
-def _surroundings(env: Mapping[str, str]) -> dict[str, object]:
+def _surroundings() -> dict[str, object]:
     """What a child of ours would inherit from us, beyond the directory and the standard streams."""
     mask = os.umask(0)
     os.umask(mask)
     ignored, blocked = _signals()
     return {
-        "pid": os.getpid(),
-        "env": dict(env),
+        "env": dict(os.environ),
         "umask": mask,
         "ignored": ignored,
         "blocked": blocked,

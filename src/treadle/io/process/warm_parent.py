@@ -10,13 +10,11 @@ import marshal
 import os
 import socket
 import sys
-from collections.abc import Sequence
 
 from treadle.errors import TreadleError
 from treadle.io import sockets
-from treadle.io.process import lifetime, table, warm
 from treadle.io.process.signals import set_title
-from treadle.io.process.warm import ALONE, GOING, PATIENCE, PID_BYTES, READY, STALE, TIED
+from treadle.io.process.warm import ALONE, PATIENCE, READY, STALE
 from treadle.light import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -172,8 +170,8 @@ def _run_copy(control: socket.socket, parent: WarmParent) -> NoReturn:
         if not _is_like_us(control):
             os._exit(1)
         control.settimeout(PATIENCE)
-        control.send(READY + os.getpid().to_bytes(PID_BYTES, "big"))
-        module, function, arguments, bond, caller = _receive(control)
+        control.send(READY)
+        module, function, arguments, bond = _receive(control)
         if bond != ALONE and _loaded(parent.files) != parent.files:
             os.kill(os.getppid(), signal.SIGTERM)  # a newer file would be loaded today, so the parent has to end
             control.send(STALE)
@@ -182,10 +180,6 @@ def _run_copy(control: socket.socket, parent: WarmParent) -> NoReturn:
         control.settimeout(None)
         if bond == ALONE:
             control.close()
-        elif bond == TIED:
-            lifetime.stand_for(caller, parent.path)
-            control.send(GOING)
-            _follow_caller(control)
         code = getattr(__import__(module, fromlist=[function]), function)(*arguments)
         sys.stdout.flush()
         sys.stderr.flush()
@@ -213,22 +207,15 @@ def _code(error: SystemExit) -> int:
 
 
 def _is_like_us(control: socket.socket) -> bool:
-    """Whether the caller is confined exactly as we are: a copy has our confinement, not the caller's.
-
-    The namespaces of a copy that holds secrets cannot be seen, but it has never left ours.
-    """
+    """Whether the caller is confined exactly as we are: a copy has our confinement, not the caller's."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True
-    caller = table.look(sockets.peer_pid(control))
-    if caller is None:
-        return False
-    spaces = () if caller.parent == os.getppid() else _SPACES
-    return _bounds(str(caller.pid), spaces) == _bounds("self", spaces)
+    return _bounds(str(sockets.peer_pid(control))) == _bounds("self")
 
 
-def _bounds(pid: str, which: Sequence[str]) -> list[str]:
+def _bounds(pid: str) -> list[str]:
     try:
-        spaces = [os.readlink(f"{PROC}/{pid}/ns/{space}") for space in which]
+        spaces = [os.readlink(f"{PROC}/{pid}/ns/{space}") for space in _SPACES]
         with open(f"{PROC}/{pid}/status") as file:
             return [*spaces, _label(pid), *(line for line in file if line.startswith(_BOUNDS))]
     except OSError:
@@ -244,39 +231,7 @@ def _label(pid: str) -> str:
         return ""
 
 
-def _follow_caller(control: socket.socket) -> None:
-    """Wait until the caller can pass signals on, handle those, and end when it is gone: it was killed then."""
-    import signal
-    from threading import Thread
-
-    first = _receive_some(control)
-    if not first:
-        os._exit(1)  # nothing was done yet
-    control.settimeout(warm.LINE_SECONDS)
-
-    def listen() -> None:
-        received = first
-        while received:
-            for number in received:
-                os.kill(os.getpid(), number)  # START is no signal
-            received = _receive_some(control)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    Thread(target=listen, daemon=True).start()
-
-
-def _receive_some(control: socket.socket) -> bytes:
-    try:
-        while True:
-            try:
-                return control.recv(64)
-            except TimeoutError:
-                control.send(b"\n")
-    except OSError:  # it ended without having read all that it was sent
-        return b""
-
-
-def _receive(control: socket.socket) -> tuple[str, str, list[object], int, int]:
+def _receive(control: socket.socket) -> tuple[str, str, list[object], int]:
     """Read the request, and take over the caller's directory, streams and environment."""
     data, (*fds,), _, _ = socket.recv_fds(control, 65536, FDS_MAX)
     size = int.from_bytes(data[:4], "big")
@@ -298,7 +253,7 @@ def _receive(control: socket.socket) -> tuple[str, str, list[object], int, int]:
     _settle(around)
     if bond != ALONE:
         sys.stdin, sys.stdout, sys.stderr = stream(0, "r"), stream(1, "w"), stream(2, "w")
-    return module, function, [*arguments, *fds[STREAMS:]], bond, around["pid"]
+    return module, function, [*arguments, *fds[STREAMS:]], bond
 
 
 def _settle(around: dict[str, Any]) -> None:
