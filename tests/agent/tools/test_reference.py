@@ -9,7 +9,7 @@ import pytest
 
 from tests.agent.tools.workspace import Workspace
 from treadle.agent import toolbox
-from treadle.agent.tools import BUILTIN, INSTEAD, bash, file_tools, files, search, web_fetch
+from treadle.agent.tools import BUILTIN, bash, file_tools, files, search, web_fetch
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -21,7 +21,7 @@ def section(name: str) -> str:
     return found[1]
 
 
-@pytest.mark.parametrize("name", (*BUILTIN, *INSTEAD))
+@pytest.mark.parametrize("name", BUILTIN)
 def test_every_tool_is_documented_with_its_kind_and_exactly_its_arguments(name: str) -> None:
     text = section(name)
     tool = toolbox.load(name)
