@@ -8,7 +8,7 @@ import pytest
 from tests.agent.tools.workspace import Workspace
 from tests.descriptors import opened
 from treadle.agent.tools import files
-from treadle.errors import Denied, ToolError
+from treadle.errors import ToolError
 from treadle.events import FileChanged
 
 
@@ -105,19 +105,3 @@ def test_a_file_of_exactly_the_largest_size_can_be_changed(
     with pytest.raises(ToolError, match="has 5 bytes; at most 4 can be edited or replaced here") as caught:
         files.load(workspace.write("five", "12345"))
     assert caught.value.hint == "use bash (sed, python) for it"
-
-
-def test_a_removed_file_is_told_backed_up_and_not_another_one(workspace: Workspace) -> None:
-    path = workspace.write("a.txt", "one\n")
-    loaded = files.load(path)
-    path.write_text("theirs\n")
-    with pytest.raises(ToolError, match="was changed by another process at this very moment; it was not removed"):
-        files.remove(workspace.context, loaded, "one\n")
-    assert path.exists() and not workspace.backups
-    change = files.remove(workspace.context, files.load(path), "theirs\n")
-    assert not path.exists() and workspace.backups == [(path, b"theirs\n")]
-    assert (change.path, change.change, change.call) == (str(path), "deleted", "call-1") and "-theirs\n" in change.diff
-    workspace.claimed.add(str(path))
-    path.write_text("held\n")
-    with pytest.raises(Denied):
-        files.remove(workspace.context, files.load(path), "held\n")

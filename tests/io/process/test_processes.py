@@ -23,13 +23,6 @@ from treadle.io.process.registry import keeper_trees
 from treadle.io.process.tree import own
 
 
-def test_the_open_files_of_a_process_are_named_also_those_that_were_removed(tmp_path: Path) -> None:
-    with (tmp_path / "kept").open("w"), (tmp_path / "gone").open("w"):
-        (tmp_path / "gone").unlink()
-        assert {str(tmp_path / "kept"), str(tmp_path / "gone")} <= table.open_files(os.getpid())
-    assert table.open_files(2**22 + 1) == set()
-
-
 def test_a_name_with_brackets_and_spaces_does_not_confuse() -> None:
     code = (
         "import ctypes, sys; ctypes.CDLL(None).prctl(15, b'a) R 1 (b', 0, 0, 0); print(1, flush=True); sys.stdin.read()"
@@ -106,7 +99,7 @@ def test_what_a_process_is_and_has_is_read_from_the_kernel() -> None:
         assert child.pid not in [each.pid for each in table.descendants(os.getpid())]
     gone = child.pid
     assert table.start_time(gone) == 0 and not table.environment_has(gone, "MARK=here")
-    assert table.open_files(gone) == set() and table.command_line(gone) == [] and table.look(gone) is None
+    assert table.command_line(gone) == [] and table.look(gone) is None
 
 
 def notes() -> Path:

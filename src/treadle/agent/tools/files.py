@@ -633,22 +633,6 @@ def save(
     )
 
 
-def remove(context: ToolContext, loaded: Loaded, old: str) -> FileChanged:
-    """Remove the loaded file, if it is still that one."""
-    path = loaded.path
-    with context.writing((show(path),)), pinned(path.parent) as parent:
-        if _stamp(path.name, parent) != loaded.stamp:
-            raise ToolError(f"{show(path)} was changed by another process at this very moment; it was not removed")
-        context.backup(path)
-        try:
-            os.unlink(path.name, dir_fd=parent)
-        except OSError as error:
-            raise explain(error, path) from error
-        saw(context, path, None)
-    lost = unified(_printable(old), "", shown(path, context.cwd))
-    return FileChanged(path=show(path), change="deleted", diff=lost, call=context.call)
-
-
 def _stamp(name: str, parent: int) -> Stamp | None:
     try:
         return Stamp.of(os.stat(name, dir_fd=parent, follow_symlinks=False))
@@ -657,30 +641,19 @@ def _stamp(name: str, parent: int) -> Stamp | None:
 
 
 async def changing(context: ToolContext, work: Callable[[], tuple[str, FileChanged | None]]) -> str:
-    """Run `work`, which changes one file at most, as `writing` does."""
-
-    def one(tell: Callable[[FileChanged], None]) -> str:
-        result, change = work()
-        if change is not None:
-            tell(change)
-        return result
-
-    return await writing(context, one)
-
-
-async def writing(context: ToolContext, work: Callable[[Callable[[FileChanged], None]], str]) -> str:
-    """Run `work` in a thread and report what it tells of; an interrupt waits for it, so that no write is missed."""
-    changes: list[FileChanged] = []
-    running = asyncio.ensure_future(asyncio.to_thread(work, changes.append))
+    """Run `work`, which changes one file at most, in a thread. An interrupt waits for it: no write is missed."""
+    running = asyncio.ensure_future(asyncio.to_thread(work))
     try:
-        return await asyncio.shield(running)
+        result, change = await asyncio.shield(running)
     except asyncio.CancelledError:
         with suppress(ToolError):
-            await running
+            _, change = await running
+            if change is not None:
+                context.emit(change)
         raise
-    finally:
-        for change in changes:
-            context.emit(change)
+    if change is not None:
+        context.emit(change)
+    return result
 
 
 def _printable(text: str) -> str:

@@ -231,17 +231,6 @@ def environment_has(pid: int, entry: str) -> bool:
         return False
 
 
-def open_files(pid: int) -> set[str]:
-    """The paths of the files that it has open, also of those that were removed. Empty when we may not look."""
-    found = set()
-    for fd in _entries(f"/proc/{pid}/fd"):
-        try:
-            found.add(os.readlink(f"/proc/{pid}/fd/{fd}").removesuffix(" (deleted)"))
-        except OSError:
-            continue
-    return found
-
-
 def _entries(path: str) -> list[str]:
     try:
         return os.listdir(path)
