@@ -15,7 +15,7 @@ from treadle.cli.as_json import json_option, show_json
 from treadle.cli.host import WIDTH, show_receipt
 from treadle.cli.render import one_line, printable
 from treadle.errors import ConfigError, NotFound, StorageError
-from treadle.host import gate
+from treadle.host import evidence, gate
 from treadle.host.backends import find_backends
 from treadle.host.conclusion import address_of
 from treadle.host.signing import TrustedKey, TrustedKeys, load_signer, make_key, read_seed, trusted_keys, use_agent_key
