@@ -57,7 +57,7 @@ def test_commands_and_their_subcommands_are_offered(complete: Complete) -> None:
 
 
 def test_options_are_those_of_the_command(complete: Complete) -> None:
-    assert complete("treadle", "sessions", "rm", "--old") == ["--older-than"]
+    assert complete("treadle", "gc", "--old") == ["--older-than"]
     assert "--task" in complete("treadle", "coord", "claim", "--t")
     assert "--resume" in complete("treadle", "--res")
     assert complete("treadle", "ls", "--older") == [] and complete("treadle", "ls", "--js") == ["--json"]

@@ -223,20 +223,6 @@ def test_a_schema_is_printed_or_all_of_them_are_written(tmp_path: Path) -> None:
     assert written.keys() == {f"{name}.schema.json" for name in TYPES} and written["receipt.schema.json"] == printed
 
 
-def test_a_file_is_valid_or_each_problem_is_named(tmp_path: Path) -> None:
-    good, bad = tmp_path / "good.json", tmp_path / "bad.json"
-    good.write_bytes(receipts.encode(receipts.normal(SAMPLE_RECEIPT)))
-    bad.write_bytes(good.read_bytes().replace(b'"run_id"', b'"run"'))
-    fine, wrong = ran("validate", str(good)), ran("validate", str(bad), "--json")
-    assert (fine.exit_code, fine.output) == (0, f"{good}: receipt, valid\n")
-    problems = json.loads(wrong.output)["problems"]
-    assert wrong.exit_code == 1 and problems
-    text = ran("validate", str(bad))
-    assert text.exit_code == 1 and text.output.splitlines()[1:] == [f"  {problem}" for problem in problems]
-    assert text.output.startswith(f"{bad}: receipt, not valid\n")
-    assert json.loads(ran("validate", str(good), "--json").output)["valid"] is True
-
-
 def receipt(outcome: Any, workspace: Any = None) -> Any:
     more = {"treadle": {"workspace": workspace}} if workspace is not None else {}
     return replace(SAMPLE_RECEIPT, outcome=outcome, usage_raw=more)

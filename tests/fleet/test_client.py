@@ -326,7 +326,7 @@ async def test_each_request_is_sent_with_who_wants_it_and_why(bus: Bus) -> None:
             await client.set_fields(bus, "a", priority=priority)
     with pytest.raises(ConfigError, match="'node:n1' has no budget") as refused:
         await client.set_budget(bus, "node:n1", usd=1.0)
-    assert refused.value.hint == "fleet, or project:NAME" and await requested(bus) == []
+    assert refused.value.hint == "fleet, project:NAME or agent:NAME" and await requested(bus) == []
 
 
 @pytest.mark.parametrize("scope", ["", "fleets", "order:", "machine:x", "order"])

@@ -123,7 +123,7 @@ def test_what_it_answers_is_read_as_it_is_meant(tmp_path: Path, monkeypatch: pyt
         )
         with pytest.raises(ForgeRefused, match="the forge did not merge: try again"):
             await forge.merge(2, "c1", "Land one\n\nOrder: one\n")
-        assert await forge.issue(7) == ForgeIssue(number=7, title="Cents")
+        assert await forge.issue(7) == ForgeIssue(number=7, title="Cents", by="a deleted account")
 
     with WrittenAnswers(tmp_path, answers) as hub:
         asyncio.run(ask(GitHub(f"{hub.api}/", "shop/web")))
