@@ -267,6 +267,7 @@ KEPT_BY_US = {
     *("confinement", "trusted", "routine", "extra", "limits.max_seconds", "limits.repeats", "tools.later"),
     *("model_wire", "record", "replay"),
     "program.stop",  # called when the turn of any agent has ended
+    "start.handover",  # is the first prompt, of any agent
     *("start.at", "instructions.commands"),  # for our own agent; drivers refuse the first themselves
 }
 """What holds around an agent whatever it can do: where and in which sandbox it runs, what is asked and how long."""

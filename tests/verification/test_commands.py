@@ -85,7 +85,7 @@ def test_evidence_is_a_record_of_its_own_signed_and_named_by_the_receipt_that_it
     record.write_text("")
     assert "there is no" in treadle("evidence", "0" * 32).stderr, "a power cut has emptied it"
     os.utime(record, (0, 0))
-    assert "discarded 1 records" in treadle("receipt", "discard", "--older-than", "30d").stdout
+    assert "1 removed" in treadle("gc", "evidence", "--older-than", "30d").stdout
 
 
 def test_the_output_of_a_check_is_stored_without_secrets(project: Path, state_home: Path) -> None:

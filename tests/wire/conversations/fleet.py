@@ -77,6 +77,7 @@ SAMPLES: list[Conversation] = [
         ),
     ],
     [
+        _scheduler("$KV.fleet.watch.w1", records.WatchRecord(source="github:acme/shop", label="agent", order={})),
         _client("$KV.fleet.goalrequest.r1", goal.GoalRequest(goal="g1", do="pause", by="ann", at=5.0)),
         _scheduler("$KV.fleet.goal.g1", goal.GoalRecord(id="g1", goal="A shop", steps={"till": goal.GoalStep()})),
         _scheduler("$KV.fleet.goalplan.g1.1", GoalPlan(goal="A shop", order=(PlannedOrder(id="till", task="Do it."),))),

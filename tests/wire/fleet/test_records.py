@@ -38,11 +38,11 @@ def test_an_unknown_cost_stays_unknown_until_one_is_known() -> None:
     assert both.usd == 0.5 and both.tokens == 10 and both.calls == 1
 
 
-def test_what_was_given_back_properly_is_no_try() -> None:
+def test_who_turned_an_order_down_and_whether_it_is_parked_or_over_is_seen_in_its_attempts() -> None:
     outcomes = ("lost", "handed_back", "parked", "not_here", "failed", "")
     attempts = tuple(Attempt(number=n, node=f"n{n}", placed=0.0, outcome=o, why=o) for n, o in enumerate(outcomes))
     order = Order(id="a", state="asking", changed=0.0, attempts=attempts)
-    assert order.tries == 3 and order.turned_down == {"n3": "not_here"} and order.parked and not order.ended
+    assert order.turned_down == {"n3": "not_here"} and order.parked and not order.ended
     assert not Order(id="a", state="asking", changed=0.0, node="n").parked
     assert Order(id="a", state="skipped", changed=0.0).ended
 
