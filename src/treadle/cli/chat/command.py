@@ -320,7 +320,7 @@ async def _hand(talk: Talk, options: RunOptions, denied: tuple[str, ...], agent:
 
     def start(name: str, handover: str = "", **how: Any) -> SessionSpec:
         asked = msgspec.structs.replace(options, agent=name, **{**AFRESH, **how})
-        spec = _person_there(asked.spec(answers=True, default_mode="suggest", check_edits=True), handover)
+        spec = _person_there(asked.spec(answers=True, default_mode="suggest"), handover)
         rules = msgspec.structs.replace(spec.rules, deny=denied)
         return msgspec.structs.replace(spec, mode=stricter(spec.mode, old.info.mode), rules=rules)
 

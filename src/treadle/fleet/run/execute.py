@@ -747,7 +747,7 @@ class Execution:
         if behind := await trees.see_source_branch(self.spec, source):
             self.attempt.tell(Warned(message=behind, code="base", ts=time.time()))
         self.before = await resumption.prepare(self.attempt, source)
-        self.checkpoints.gathering = Gathering(self.before.handover)
+        self.checkpoints.gathering = Gathering(self.attempt.redactor, self.before.handover)
         if (changes := self.attempt.order.handed) and not any(
             each.agent == self.spec.agent for each in self.attempt.earlier
         ):

@@ -187,7 +187,7 @@ class Checkpoints:
         self.session = ""
         self.changed: tuple[str, ...] = ()
         """What had changed in the worktree at the last checkpoint."""
-        self.gathering = Gathering()
+        self.gathering = Gathering(attempt.redactor)
         self._more = asyncio.Event()
         self._slot = "a"
         self._task: asyncio.Task[None] | None = None
@@ -251,7 +251,7 @@ class Checkpoints:
         files = collect(spec.agent, self.session, tree.root, os.environ)
         name = f"{KIND}.{spec.id}.{self._attempt.order.attempt}"
         sealed = places.seal(key, msgspec.msgpack.encode(files), name) if key is not None and files else b""
-        handover = self.gathering.handover(spec.agent, self._attempt.redactor)
+        handover = self.gathering.handover(spec.agent)
         HANDOVER.save(os.path.join(self._attempt.directory, HANDED), handover)
         commit, bundle = "", b""
         if taker is not None:
