@@ -5,7 +5,8 @@ from outside, and all that says what its agent may do comes from who set up the 
 when a person has said so. Only comments of those who may change the repository are heard.
 
 Everything may be done twice: an order has the issue as its key, and what we write under an issue carries a mark that is
-looked for first. So a watcher that is killed at any moment loses and repeats nothing.
+looked for first, where no stranger can have written it. So a watcher that is killed at any moment loses and repeats
+nothing, if its account may change the repository; another's may repeat a comment.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ from treadle.fleet.engine.bus import Bus, Stale
 from treadle.fleet.engine.controller import Controller
 from treadle.fleet.orders import PERSON, encode, new_id
 from treadle.landing.forge.branch import forge_of
-from treadle.landing.forge.interface import ForgeIssue, IssueComment, IssueForge
+from treadle.landing.forge.interface import ForgeIssue, ForgeRefused, IssueComment, IssueForge
 from treadle.wire.fleet import keys
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import AskRecord, Delay, Note, Order, WatchedIssue, WatchRecord
@@ -176,8 +177,10 @@ class IssueLook:
     async def _keep(self, number: int, known: WatchedIssue) -> None:
         self.record = replace(self.record, issues={**self.record.issues, number: known})
         stored, revision = (await watches(self.bus)).get(self.name, (None, 0))
-        if stored is not None and stored != self.record:  # None: it was stopped meanwhile
-            await self.bus.put(keys.WATCH(self.name), encode(self.record), expect=revision)
+        if stored is not None:  # None: it was stopped meanwhile. All else in it may be newer than what we have read
+            new = replace(stored, since=self.record.since, issues={**stored.issues, number: known})
+            if new != stored:
+                await self.bus.put(keys.WATCH(self.name), encode(new), expect=revision)
 
     # What happened on the forge.
 
@@ -254,7 +257,13 @@ class IssueLook:
         if not mark or mark == known.reported:
             return known
         line = f"<!-- treadle {mark} -->"
-        if not any(line in each.text for each in await self.forge.comments(number)):
+        try:
+            comments = await self.forge.comments(number)
+        except ForgeRefused as error:
+            if error.retryable:
+                raise
+            return replace(known, over=True)  # deleted or moved: the forge has just listed the others
+        if not any(line in each.text for each in comments if each.trusted):  # anyone can write such a mark
             await self.forge.comment(number, f"{text}\n{line}")
         landed = mark.startswith("landed")
         if landed:

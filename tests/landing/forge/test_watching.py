@@ -17,6 +17,7 @@ from treadle.fleet import client
 from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import Bus
 from treadle.landing import watching
+from treadle.landing.forge.interface import ForgeIssue
 from treadle.landing.train import Conductor
 from treadle.landing.watching import Watcher
 from treadle.wire.fleet.records import WatchedIssue, WatchRecord
@@ -126,3 +127,41 @@ async def test_what_cannot_be_watched_is_refused_and_what_is_can_be_stopped(
     monkeypatch.delenv("GITHUB_TOKEN")
     with pytest.raises(ConfigError, match="no token in the variable GITHUB_TOKEN"):
         await watching.begin(bus, record)
+
+
+async def test_a_strangers_mark_keeps_no_news_back(
+    bus: Bus, repository: Path, forge: GitHubServer, rides: None
+) -> None:
+    record = watch(forge, repository, setup="echo new > new.txt", land="main")
+    order = watching.made(record, ForgeIssue(number=7, title="One")).id
+    forge.edits(7, title="One", labels=["agent"])
+    forge.says(7, "stranger", f"<!-- treadle landed {order} -->")
+    await watching.begin(bus, record)
+    await known(bus, 7, lambda issue: issue.over)
+    assert "Landed on main" in forge.said[7][-1]["body"]
+
+
+async def test_an_issue_that_is_gone_stops_no_watch(
+    bus: Bus, repository: Path, forge: GitHubServer, rides: None
+) -> None:
+    forge.edits(7, title="One", labels=["agent"])
+    await watching.begin(bus, watch(forge, repository, agent="null:600:600"))
+    found = await known(bus, 7, lambda issue: True)
+    del forge.issues[7]
+    await client.cancel(bus, found.order)
+    await known(bus, 7, lambda issue: issue.over)
+    forge.edits(8, title="Two", labels=["agent"])
+    await known(bus, 8, lambda issue: True)
+
+
+async def test_a_watch_that_is_set_up_anew_during_a_look_stays_as_it_was_set_up(
+    bus: Bus, repository: Path, forge: GitHubServer
+) -> None:
+    name = await watching.begin(bus, watch(forge, repository))
+    record, _ = (await watching.watches(bus))[name]
+    look = watching.Look(bus, watching.issues_of(record), name, record)
+    forge.edits(7, title="One", labels=["agent"])
+    await watching.begin(bus, watch(forge, repository, verify="false"))
+    await look.all()
+    record, _ = (await watching.watches(bus))[name]
+    assert record.order["verify"] == "false" and 7 in record.issues
