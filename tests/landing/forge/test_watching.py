@@ -159,7 +159,7 @@ async def test_a_watch_that_is_set_up_anew_during_a_look_stays_as_it_was_set_up(
 ) -> None:
     name = await watching.begin(bus, watch(forge, repository))
     record, _ = (await watching.watches(bus))[name]
-    look = watching.Look(bus, watching.issues_of(record), name, record)
+    look = watching.IssueLook(bus, watching.issues_of(record), name, record)
     forge.edits(7, title="One", labels=["agent"])
     await watching.begin(bus, watch(forge, repository, verify="false"))
     await look.all()
